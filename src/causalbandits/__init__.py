@@ -1,0 +1,60 @@
+"""causalbandits: find the best intervention with the fewest tries, because the causal graph is known."""
+
+from causalbandits import zoo
+from causalbandits.actions import ActionSpace
+from causalbandits.agent import Agent, Decision, Recommendation
+from causalbandits.engine import simulate
+from causalbandits.environment import Environment, Outcome
+from causalbandits.errors import CausalBanditsError, ScaleWarning
+from causalbandits.model import CausalModel, Intervention, Variable
+from causalbandits.policies import (
+    KLUCB,
+    UCB,
+    CausalKLUCB,
+    CausalLinearThompsonSampling,
+    CausalLinearUCB,
+    CausalThompsonSampling,
+    CausalUCB,
+    Policy,
+    ThompsonSampling,
+    Uniform,
+    policy,
+)
+from causalbandits.problem import CausalBandit
+from causalbandits.results import Run
+from causalbandits.rewards import BernoulliReward, CustomReward, GaussianReward, LinearReward
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "KLUCB",
+    "UCB",
+    "ActionSpace",
+    "Agent",
+    "BernoulliReward",
+    "CausalBandit",
+    "CausalBanditsError",
+    "CausalKLUCB",
+    "CausalLinearThompsonSampling",
+    "CausalLinearUCB",
+    "CausalModel",
+    "CausalThompsonSampling",
+    "CausalUCB",
+    "CustomReward",
+    "Decision",
+    "Environment",
+    "GaussianReward",
+    "Intervention",
+    "LinearReward",
+    "Outcome",
+    "Policy",
+    "Recommendation",
+    "Run",
+    "ScaleWarning",
+    "ThompsonSampling",
+    "Uniform",
+    "Variable",
+    "policy",
+    "simulate",
+    "zoo",
+]

@@ -1,0 +1,236 @@
+"""The action set: for every manipulable variable, leave it alone or set it to one of its values.
+
+An action is a row of *choices*, one per variable: 0 leaves it alone, j sets its j-th value. Actions are
+numbered in lexicographic order of their choices, so do() comes first and the last variable moves fastest.
+Nothing is enumerated unasked: sizes, indices and interventions are found by counting completions.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from causalbandits.errors import InterventionError, ProblemError, SizeError, unknown
+from causalbandits.model import Intervention, State, Variable
+
+Choices = tuple[int, ...]
+
+ENUMERATION_LIMIT = 2**23
+"""Action sets beyond this are not listed in memory."""
+
+
+class ActionSpace:
+    """The interventions that a learner may choose from.
+
+    >>> space = ActionSpace([Variable("a", [1, 2], table=[.5, .5]), Variable("b", ["x", "y"], table=[.5, .5])])
+    >>> space.size, space[5], space.index({"a": 1, "b": "y"})
+    (9, do(a=1, b=y), 5)
+    >>> list(ActionSpace(space.variables, at_most=1))
+    [do(), do(b=x), do(b=y), do(a=1), do(a=2)]
+    """
+
+    def __init__(
+        self, variables: Iterable[Variable], *, at_most: int | None = None, always: Iterable[str] = ()
+    ) -> None:
+        self.variables = tuple(variables)
+        self.names = tuple(v.name for v in self.variables)
+        self.always = frozenset(always)
+        for name in self.always:
+            if name not in self.names:
+                raise ProblemError(unknown("manipulable variable in always=:", name, self.names))
+        n = len(self.variables)
+        if at_most is not None and (not _is_whole(at_most) or not len(self.always) <= at_most):
+            raise ProblemError(
+                f"at_most must be a whole number, no less than the {len(self.always)} variables that are "
+                f"always set; got {at_most!r}."
+            )
+        self.at_most = None if at_most is None or at_most >= n else int(at_most)
+        self._values = tuple(len(v.states) for v in self.variables)
+        self._ways = self._count_completions()
+        self._listed: dict[Choices, int] | None = None
+        self._order: tuple[Choices, ...] = ()
+
+    def _count_completions(self) -> list[list[int]]:
+        """`ways[i][r]`: how many fillings of the variables from i on set at most r of them (r = 0 if unlimited)."""
+        n, limit = len(self.variables), self.at_most
+        ways = [[1] * (1 if limit is None else limit + 1)]
+        for i in reversed(range(n)):
+            after = ways[0]
+            alone = [0 if self.names[i] in self.always else w for w in after]
+            if limit is None:
+                ways.insert(0, [alone[0] + self._values[i] * after[0]])
+            else:
+                ways.insert(0, [a + (self._values[i] * after[r - 1] if r else 0) for r, a in enumerate(alone)])
+        return ways
+
+    @property
+    def size(self) -> int:
+        """How many actions there are, exactly."""
+        return self._ways[0][-1] if self._listed is None else len(self._order)
+
+    @property
+    def is_product(self) -> bool:
+        """Whether every combination of the variables' choices is an action."""
+        return self._listed is None and self.at_most is None and not self.always
+
+    @property
+    def listed(self) -> tuple[Choices, ...] | None:
+        """The actions' choices where the space is an explicit list, else None."""
+        return None if self._listed is None else self._order
+
+    @property
+    def radices(self) -> tuple[int, ...]:
+        """How many choices each variable has, "leave alone" included."""
+        return tuple(k + 1 for k in self._values)
+
+    def only(self, actions: Iterable[Mapping[str, State]]) -> ActionSpace:
+        """The space of just these actions, in this order."""
+        order: dict[Choices, None] = {}
+        for action in actions:
+            choices = self.encode(action)
+            self.rank(choices)
+            if choices in order:
+                raise ProblemError(f"The listed actions must differ: {self.decode(choices)} appears twice.")
+            order[choices] = None
+        return self._restricted(tuple(order))
+
+    def where(self, allowed: Callable[[Intervention], bool]) -> ActionSpace:
+        """The space of the actions that satisfy a predicate; it is asked about each of them, once."""
+        self.refuse_enumeration("A predicate is asked about every action")
+        return self._restricted(tuple(c for c in self._iterate() if allowed(self.decode(c))))
+
+    def _restricted(self, order: tuple[Choices, ...]) -> ActionSpace:
+        if not order:
+            raise ProblemError("No action is left: the list is empty, or every action is forbidden.")
+        space = ActionSpace(self.variables, at_most=self.at_most, always=self.always)
+        space._order = order
+        space._listed = {choices: i for i, choices in enumerate(order)}
+        return space
+
+    def __getitem__(self, index: int) -> Intervention:
+        return self.decode(self.choices(index))
+
+    def __iter__(self) -> Iterator[Intervention]:
+        return (self.decode(choices) for choices in self._iterate())
+
+    def __contains__(self, action: object) -> bool:
+        if not isinstance(action, Mapping):
+            return False
+        try:
+            self.index(action)
+        except InterventionError:
+            return False
+        return True
+
+    def __repr__(self) -> str:
+        return f"ActionSpace({self.size} actions on {', '.join(self.names) or 'nothing'})"
+
+    def index(self, action: Mapping[str, State]) -> int:
+        """The number of an action.
+
+        >>> ActionSpace([Variable("a", [1, 2], table=[.5, .5])]).index({"a": 2})
+        2
+        """
+        return self.rank(self.encode(action))
+
+    def choices(self, index: int) -> Choices:
+        """The choices of the action with this number."""
+        try:
+            number = operator.index(index)
+        except TypeError:
+            raise InterventionError(f"An action's number must be a whole number, not {index!r}.") from None
+        if not -self.size <= number < self.size:
+            raise IndexError(f"There are {self.size} actions, 0 to {self.size - 1}; got {index}.")
+        number %= self.size
+        if self._listed is not None:
+            return self._order[number]
+        left, found = len(self._ways[0]) - 1, []
+        for i, name in enumerate(self.names):
+            after = self._ways[i + 1]
+            alone = 0 if name in self.always else after[left]
+            if number < alone:
+                found.append(0)
+                continue
+            left = left if self.at_most is None else left - 1
+            value, number = divmod(number - alone, after[left])
+            found.append(value + 1)
+        return tuple(found)
+
+    def rank(self, choices: Sequence[int]) -> int:
+        """The number of the action with these choices."""
+        given = tuple(int(c) for c in choices)
+        if self._listed is not None:
+            if given not in self._listed:
+                raise InterventionError(f"{self.decode(given)} is not among the {self.size} allowed actions.")
+            return self._listed[given]
+        left, number = len(self._ways[0]) - 1, 0
+        for i, (name, choice) in enumerate(zip(self.names, given, strict=True)):
+            after = self._ways[i + 1]
+            if choice == 0:
+                if name in self.always:
+                    raise InterventionError(f"{self.decode(given)} is no action: {name!r} must always be set.")
+                continue
+            number += 0 if name in self.always else after[left]
+            if self.at_most is not None:
+                left -= 1
+                if left < 0:
+                    raise InterventionError(
+                        f"{self.decode(given)} is no action: at most {self.at_most} variables may be set at once."
+                    )
+            number += (choice - 1) * after[left]
+        return number
+
+    def encode(self, action: Mapping[str, State]) -> Choices:
+        """The choices of an intervention; it need not satisfy the constraints."""
+        assignment = Intervention(action)
+        for name in assignment:
+            if name not in self.names:
+                raise InterventionError(unknown("manipulable variable", name, self.names))
+        return tuple(v.code(assignment[v.name]) + 1 if v.name in assignment else 0 for v in self.variables)
+
+    def decode(self, choices: Sequence[int]) -> Intervention:
+        """The intervention that these choices make."""
+        return Intervention({v.name: v.states[c - 1] for v, c in zip(self.variables, choices, strict=True) if c})
+
+    def refuse_enumeration(self, why: str) -> None:
+        """Raise if the action set is too large to be listed."""
+        if self.size > ENUMERATION_LIMIT:
+            raise SizeError(
+                f"{why}, and there are {self.size} of them (the limit is {ENUMERATION_LIMIT}). Allow fewer: "
+                "fewer manipulable variables, at_most=, or a list of actions."
+            )
+
+    def array(self) -> npt.NDArray[np.integer[Any]]:
+        """Every action's choices, a row each."""
+        self.refuse_enumeration("This would list every action")
+        dtype = np.min_scalar_type(max(self.radices, default=1))
+        if self._listed is not None:
+            return np.array(self._order, dtype=dtype)
+        rows = np.zeros((1, 0), dtype=dtype)
+        left = np.array([len(self._ways[0]) - 1])
+        for i, name in enumerate(self.names):
+            # A branch exists where it can be completed: the same counts that number the actions.
+            after = np.array([w > 0 for w in self._ways[i + 1]])
+            alone = after[left] & (name not in self.always)
+            fewer = left if self.at_most is None else left - 1
+            settable = (fewer >= 0) & after[np.maximum(fewer, 0)]
+            counts = alone + settable * self._values[i]
+            parent = np.repeat(np.arange(len(rows)), counts)
+            starts = np.cumsum(counts) - counts
+            choice = np.arange(len(parent)) - starts[parent] + ~alone[parent]
+            rows = np.column_stack([rows[parent], choice.astype(dtype)])
+            left = np.where(choice > 0, fewer[parent], left[parent])
+        return rows
+
+    def _iterate(self) -> Iterator[Choices]:
+        if self._listed is not None:
+            return iter(self._order)
+        return (self.choices(i) for i in range(self.size))
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and value >= 0

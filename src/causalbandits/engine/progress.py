@@ -1,0 +1,56 @@
+"""A progress bar that appears only when something takes longer than two seconds."""
+
+from __future__ import annotations
+
+import threading
+from types import TracebackType
+from typing import Any, Self
+
+PATIENCE = 2.0
+
+
+class Progress:
+    """Counts rounds; after `PATIENCE` seconds it shows how far they are, on a terminal or in a notebook."""
+
+    def __init__(self, total: int, what: str, *, shown: bool = True) -> None:
+        self._total, self._what, self._done = total, what, 0
+        self._bar: Any = None
+        self._lock = threading.Lock()
+        self._timer = threading.Timer(PATIENCE, self._show) if shown else None
+
+    def __enter__(self) -> Self:
+        if self._timer is not None:
+            self._timer.daemon = True
+            self._timer.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        with self._lock:
+            self._total = 0
+            if self._bar is not None:
+                self._bar.stop()
+
+    def advance(self, rounds: int) -> None:
+        """So many more rounds are done."""
+        with self._lock:
+            self._done += rounds
+            if self._bar is not None:
+                self._bar.update(0, completed=self._done)
+
+    def _show(self) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
+        from rich.progress import Progress as Bar
+
+        console = Console(stderr=True)
+        with self._lock:
+            if not self._total or not (console.is_terminal or console.is_jupyter):
+                return
+            columns = TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn()
+            self._bar = Bar(*columns, console=console, transient=True)
+            self._bar.add_task(self._what, total=self._total, completed=self._done)
+            self._bar.start()

@@ -1,0 +1,142 @@
+"""The world that only a simulator knows: a problem together with its reward's mechanism."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from causalbandits.actions import Choices
+from causalbandits.errors import ProblemError
+from causalbandits.features import AdditiveFeatures
+from causalbandits.model import Array, Intervention, Seed, State, cumulative
+from causalbandits.problem import CausalBandit
+from causalbandits.rewards import LinearMean, Reward, Z
+from causalbandits.scores import Scores
+
+
+class Outcome(NamedTuple):
+    """What one pull shows: the parents' values and the reward."""
+
+    parents: Mapping[str, State]
+    reward: float
+
+
+class Best(NamedTuple):
+    """The first of the best actions, and its mean reward."""
+
+    intervention: Intervention
+    mean: float
+
+
+class Environment:
+    """A problem together with its reward: what a simulator needs and no learner sees.
+
+    >>> from causalbandits import zoo
+    >>> env = zoo.figure2()
+    >>> env.best()
+    Best(intervention=do(X1=1, X2=2, X3=2, X4=3), mean=0.2)
+    >>> round(env.mean_reward({}), 10)
+    0.0025
+    """
+
+    def __init__(self, problem: CausalBandit, reward: Reward) -> None:
+        if not isinstance(problem, CausalBandit) or not isinstance(reward, Reward):
+            raise ProblemError(
+                f"An Environment needs a CausalBandit and a reward such as BernoulliReward; got {problem!r}, {reward!r}."
+            )
+        self.problem = problem
+        self.reward = reward
+        self.mean = reward.mean_on(problem)
+        self._cdfs: list[dict[tuple[int, ...], list[float]]] = [{} for _ in problem.blocks]
+        self._means: dict[Z, float] = {}
+        self._choices: dict[int, Choices] = {}
+        self._gaps: dict[int, float] = {}
+
+    def __repr__(self) -> str:
+        return f"Environment({self.problem!r}, {self.reward!r})"
+
+    def mean_reward(self, action: Mapping[str, State] | int) -> float:
+        """The exact mean reward of an action."""
+        return self.mean.under(self.problem.choices(action))
+
+    @cached_property
+    def means(self) -> Array:
+        """The exact mean reward of every action."""
+        means = self.mean.of_actions()
+        means.setflags(write=False)
+        return means
+
+    def best(self) -> Best:
+        """The first action with the largest mean, to within rounding."""
+        space = self.problem.actions
+        if space.is_product and isinstance(self.mean, LinearMean) and isinstance(self.mean.features, AdditiveFeatures):
+            choices = self._best_by_block(self.mean.theta, self.mean.features)
+            return Best(space.decode(choices), self.mean.under(choices))
+        action = Scores.of(self.means).first_best()
+        return Best(space[action], float(self.means[action]))
+
+    def _best_by_block(self, theta: Array, features: AdditiveFeatures) -> Choices:
+        """An additive mean is a sum over blocks, each of which can be maximised alone."""
+        choices = [0] * len(self.problem.manipulable)
+        for block in self.problem.blocks:
+            values = np.zeros(block.shape)
+            for position, axis in enumerate(block.parents):
+                part = features.tables[axis] @ theta[features.slices[axis]]
+                values += part.reshape([-1 if i == position else 1 for i in range(values.ndim)])
+            code = Scores.of(block.table @ values.reshape(-1)).first_best()
+            for knob, choice in zip(block.knobs, np.unravel_index(code, block.radices), strict=True):
+                choices[knob] = int(choice)
+        return tuple(choices)
+
+    def gaps(self) -> Array:
+        """How much worse than the best each action is, in the mean."""
+        return np.asarray(self.means.max() - self.means)
+
+    def gap(self, action: int) -> float:
+        """How much worse than the best one action is; the others are not looked at."""
+        gap = self._gaps.get(action)
+        if gap is None:
+            gap = self._gaps[action] = max(0.0, self._best_mean - self.mean.under(self.choices(action)))
+        return gap
+
+    def choices(self, action: int) -> Choices:
+        """An action's choices, found once."""
+        choices = self._choices.get(action)
+        if choices is None:
+            choices = self._choices[action] = self.problem.actions.choices(action)
+        return choices
+
+    @cached_property
+    def _best_mean(self) -> float:
+        return self.best().mean
+
+    def pull(self, action: Mapping[str, State] | int, rng: Seed = None) -> Outcome:
+        """Try an action once.
+
+        >>> from causalbandits import zoo
+        >>> zoo.email_campaign().pull({"send_time": "morning"}, rng=1)
+        Outcome(parents={'subject': 'short', 'template': '2', 'send_time': 'morning'}, reward=0.0)
+        """
+        z, reward = self.draw(self.problem.choices(action), np.random.default_rng(rng))
+        return Outcome(self.problem.decode_parents(z), reward)
+
+    def draw(self, choices: Choices, rng: np.random.Generator) -> tuple[Z, float]:
+        """The parents' codes and the reward: one uniform per block, in order, then the reward's own draw."""
+        z = [0] * len(self.problem.parents)
+        for block, cdfs in zip(self.problem.blocks, self._cdfs, strict=True):
+            own = tuple([choices[k] for k in block.knobs])
+            cdf = cdfs.get(own)
+            if cdf is None:
+                cdf = cdfs[own] = cumulative(block.row(own)).tolist()
+            code = bisect_right(cdf, rng.random())
+            for axis, size in zip(reversed(block.parents), reversed(block.shape), strict=True):
+                code, z[axis] = divmod(code, size)
+        codes = tuple(z)
+        mean = self._means.get(codes)
+        if mean is None:
+            mean = self._means[codes] = self.mean.at(codes)
+        return codes, self.reward.draw(mean, lambda: list(self.problem.decode_parents(codes).values()), rng)

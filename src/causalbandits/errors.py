@@ -1,0 +1,67 @@
+"""What can go wrong, each with the rule, the offending value and the way out.
+
+    CausalBanditsError (a ValueError)
+    ├── ModelError            a variable, a table, a graph
+    ├── InterventionError     an assignment or an action that the action space does not hold
+    ├── ProblemError          manipulable variables, parents, constraints, rewards and their means
+    ├── PolicyError           a policy's parameters, or a policy used where it cannot work
+    ├── SizeError             something too large to enumerate or to hold, refused before it starts
+    ├── TellError             feedback that the agent cannot take; nothing was changed
+    └── StateError            a saved agent that is corrupted, or belongs to something else
+    ScaleWarning (a UserWarning)   rewards far from the scale that a policy was told to expect
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class CausalBanditsError(ValueError):
+    """Any refusal by this library."""
+
+
+class ModelError(CausalBanditsError):
+    """A variable, a table or a graph is not a causal model."""
+
+
+class InterventionError(CausalBanditsError):
+    """An assignment or an action that does not exist."""
+
+
+class ProblemError(CausalBanditsError):
+    """Parts that do not fit together into a bandit problem."""
+
+
+class PolicyError(CausalBanditsError):
+    """A policy's parameters, or a policy used where it cannot work."""
+
+
+class SizeError(CausalBanditsError):
+    """Too large to enumerate or to hold in memory."""
+
+
+class TellError(CausalBanditsError):
+    """Feedback that the agent cannot take; its state is unchanged."""
+
+
+class StateError(CausalBanditsError):
+    """A saved state that is corrupted or belongs to something else."""
+
+
+class ScaleWarning(UserWarning):
+    """Rewards are far from the scale that a policy was told to expect."""
+
+
+def unknown(kind: str, value: object, known: Iterable[object]) -> str:
+    """The message for a name that does not exist, with the nearest one that does.
+
+    >>> unknown("policy", "c-ucbb", ["c-ucb", "ucb"])
+    "Unknown policy 'c-ucbb'. Did you mean 'c-ucb'? Known: 'c-ucb', 'ucb'."
+    """
+    names = {str(k): k for k in known}
+    near = difflib.get_close_matches(str(value), names, n=1, cutoff=0.5)
+    hint = f" Did you mean {names[near[0]]!r}?" if near else ""
+    shown = [repr(k) for k in names.values()]
+    more = f", ... ({len(shown)} in all)" if len(shown) > 20 else ""
+    return f"Unknown {kind} {value!r}.{hint} Known: {', '.join(shown[:20])}{more}."

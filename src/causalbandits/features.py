@@ -1,0 +1,194 @@
+"""Features f(z) of the reward's parents, and their means m_a = sum over z of f(z) P(z | a).
+
+By default a parent whose states are numbers contributes its value, any other a one-hot vector. Such features are
+*additive*: each coordinate looks at one parent, so m_a needs the parents' marginals only and the configurations
+are never tabulated. An arbitrary function of all parents' values is tabulated once.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from causalbandits.actions import Choices
+from causalbandits.errors import ProblemError, SizeError, unknown
+from causalbandits.model import Array, State
+from causalbandits.problem import CausalBandit
+
+FeatureSpec = Callable[..., npt.ArrayLike] | Mapping[str, Callable[[Any], npt.ArrayLike]] | None
+
+TABULATION_LIMIT = 2**22
+"""A function of all the parents is evaluated at no more configurations than this."""
+
+
+class Features:
+    """f(z) on a problem: `dimension`, `at(z)`, the mean for one action or for all."""
+
+    dimension: int
+
+    def at(self, z: tuple[int, ...]) -> Array:
+        """f(z), z given by the parents' codes."""
+        raise NotImplementedError
+
+    def mean(self, choices: Choices) -> Array:
+        """m_a for one action."""
+        raise NotImplementedError
+
+    def means(self) -> Array:
+        """m_a for every action, a row each."""
+        raise NotImplementedError
+
+
+def resolve(problem: CausalBandit, spec: FeatureSpec = None) -> Features:
+    """The features that `spec` means on this problem: None, a function per parent, or a function of all parents."""
+
+    def make() -> Features:
+        if spec is None:
+            return AdditiveFeatures(problem, [_default(problem, name) for name in problem.parents])
+        if isinstance(spec, Mapping):
+            return AdditiveFeatures(problem, _per_parent(problem, spec))
+        if callable(spec):
+            return TabulatedFeatures(problem, tabulate(problem, spec, "features"))
+        raise ProblemError(
+            "features must be None (the parents' values), a function of the parents' values in the order "
+            f"{list(problem.parents)}, or a mapping from each parent to a function of its value; got {spec!r}."
+        )
+
+    return problem.remember(("features", _key(spec)), make)
+
+
+def _key(spec: FeatureSpec) -> object:
+    return tuple(spec.items()) if isinstance(spec, Mapping) else spec
+
+
+class AdditiveFeatures(Features):
+    """Each coordinate is a function of one parent: `tables[i]` has a row per state of parent i."""
+
+    def __init__(self, problem: CausalBandit, tables: list[Array]) -> None:
+        self._problem, self.tables = problem, tables
+        ends = np.cumsum([0, *(table.shape[1] for table in tables)])
+        self.slices = [slice(int(a), int(b)) for a, b in itertools.pairwise(ends)]
+        self.dimension = int(ends[-1])
+
+    def at(self, z: tuple[int, ...]) -> Array:
+        return np.concatenate([table[code] for table, code in zip(self.tables, z, strict=True)])
+
+    def mean(self, choices: Choices) -> Array:
+        m = np.empty(self.dimension)
+        for block in self._problem.blocks:
+            row = block.row(tuple(choices[k] for k in block.knobs))
+            for axis, table in self._block_means(block.parents, block.shape, row[None]):
+                m[self.slices[axis]] = table[0]
+        return m
+
+    def means(self) -> Array:
+        projection = self._problem.projection
+        m = np.empty((projection.size, self.dimension))
+        for block, rows, which in zip(
+            self._problem.blocks, projection.rows, projection.row_of_action, strict=True
+        ):
+            for axis, table in self._block_means(block.parents, block.shape, rows):
+                m[:, self.slices[axis]] = table[which]
+        return m
+
+    def _block_means(
+        self, parents: tuple[int, ...], shape: tuple[int, ...], rows: Array
+    ) -> Iterator[tuple[int, Array]]:
+        """For each parent of a block, the mean of its features in every row of the block's distribution."""
+        joint = rows.reshape(len(rows), *shape)
+        for position, axis in enumerate(parents):
+            others = tuple(1 + i for i in range(len(shape)) if i != position)
+            yield axis, joint.sum(axis=others) @ self.tables[axis]
+
+
+class TabulatedFeatures(Features):
+    """Any function of all the parents: `table` has a row per configuration."""
+
+    def __init__(self, problem: CausalBandit, table: Array) -> None:
+        self._problem = problem
+        self.table = table.reshape(problem.configurations, -1)
+        self.dimension = self.table.shape[1]
+
+    def at(self, z: tuple[int, ...]) -> Array:
+        return np.asarray(self.table[self._problem.configuration(z)])
+
+    def mean(self, choices: Choices) -> Array:
+        row = self._problem.parent_distribution(self._problem.actions.rank(choices)).reshape(-1)
+        return np.asarray(row @ self.table)
+
+    def means(self) -> Array:
+        project = self._problem.projection
+        return np.column_stack([project(np.ascontiguousarray(column)) for column in self.table.T])
+
+
+def tabulate(problem: CausalBandit, function: Callable[..., npt.ArrayLike], what: str) -> Array:
+    """A function of the parents' values at every configuration: one axis per parent, then the function's own."""
+    if problem.configurations > TABULATION_LIMIT:
+        raise SizeError(
+            f"{what} as a function would be evaluated at {problem.configurations} configurations of "
+            f"{len(problem.parents)} parents; the limit is {TABULATION_LIMIT}. Give one function per parent instead "
+            "(a mapping), whose results are never tabulated jointly."
+        )
+    states = [problem.model[name].states for name in problem.parents]
+    results = [_call(problem, function, values, what) for values in itertools.product(*states)]
+    shapes = {result.shape for result in results}
+    if len(shapes) > 1:
+        raise ProblemError(f"{what} must have the same length at every configuration; got {sorted(shapes)}.")
+    return np.array(results).reshape(*problem.shape, *shapes.pop())
+
+
+def _call(
+    problem: CausalBandit, function: Callable[..., npt.ArrayLike], values: tuple[State, ...], what: str
+) -> Array:
+    where = ", ".join(f"{name}={value!r}" for name, value in zip(problem.parents, values, strict=True))
+    try:
+        result = np.asarray(function(*values), dtype=np.float64)
+    except Exception as error:
+        raise ProblemError(
+            f"{what} must be a function of the parents' values, in the order {list(problem.parents)}, that gives "
+            f"numbers; at ({where}) it raised {type(error).__name__}: {error}"
+        ) from error
+    if not np.isfinite(result).all():
+        raise ProblemError(f"{what} must be finite; at ({where}) it is {result.tolist()}.")
+    return result
+
+
+def _default(problem: CausalBandit, name: str) -> Array:
+    states = problem.model[name].states
+    if all(isinstance(s, int | float) and not isinstance(s, bool) and math.isfinite(s) for s in states):
+        return np.array(states, dtype=np.float64)[:, None]
+    return np.eye(len(states))
+
+
+def _per_parent(problem: CausalBandit, spec: Mapping[str, Callable[[Any], npt.ArrayLike]]) -> list[Array]:
+    for name in spec:
+        if name not in problem.parents:
+            raise ProblemError(unknown("parent in features=:", name, problem.parents))
+    tables = []
+    for name in problem.parents:
+        if name not in spec:
+            tables.append(_default(problem, name))
+            continue
+        rows = [np.atleast_1d(_value(spec[name], name, state)) for state in problem.model[name].states]
+        if len({row.shape for row in rows}) > 1 or rows[0].ndim > 1:
+            raise ProblemError(f"The features of {name!r} must be vectors of one length.")
+        tables.append(np.array(rows))
+    return tables
+
+
+def _value(function: Callable[[Any], npt.ArrayLike], name: str, state: State) -> Array:
+    try:
+        value = np.asarray(function(state), dtype=np.float64)
+    except Exception as error:
+        raise ProblemError(
+            f"The feature of {name!r} must turn each of its values into numbers; at {state!r} it raised "
+            f"{type(error).__name__}: {error}"
+        ) from error
+    if not np.isfinite(value).all():
+        raise ProblemError(f"The feature of {name!r} must be finite; at {state!r} it is {value.tolist()}.")
+    return value

@@ -1,0 +1,450 @@
+"""Discrete causal models: a table P(v | parents) for every variable of a directed acyclic graph."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import numpy.typing as npt
+
+from causalbandits import graph as graphs
+from causalbandits.errors import InterventionError, ModelError, unknown
+
+Array = npt.NDArray[np.float64]
+Codes = npt.NDArray[np.intp]
+State = Hashable
+Seed = int | np.random.SeedSequence | np.random.Generator | None
+
+ROW_SUM_TOLERANCE = 1e-6
+"""A row of a table may miss 1 by this much (rounded input); it is then renormalised."""
+
+
+class Variable:
+    """A variable, its states and its mechanism: `table[parents' states..., own state]`.
+
+    >>> Variable("subject", ["short", "long"], parents=["purpose"], table=[[.7, .3], [.3, .7]])
+    Variable('subject', 2 states, parents=['purpose'])
+    """
+
+    __slots__ = ("_codes", "name", "parents", "states", "table")
+    name: str
+    states: tuple[State, ...]
+    parents: tuple[str, ...]
+    table: Array
+
+    def __init__(
+        self, name: str, states: Iterable[State], *, parents: Iterable[str] = (), table: npt.ArrayLike
+    ) -> None:
+        if not isinstance(name, str) or not name:
+            raise ModelError(f"A variable's name must be a non-empty string, not {name!r}.")
+        set_ = object.__setattr__
+        set_(self, "name", name)
+        set_(self, "states", _states(name, states))
+        set_(self, "parents", _parent_names(name, parents))
+        set_(self, "table", _numbers(name, table))
+        set_(self, "_codes", {state: code for code, state in enumerate(self.states)})
+
+    def code(self, state: State) -> int:
+        """The position of a state.
+
+        >>> Variable("x", ["a", "b"], table=[.5, .5]).code("b")
+        1
+        """
+        try:
+            return int(self._codes[state])
+        except (KeyError, TypeError):
+            raise InterventionError(unknown(f"value of {self.name!r}:", state, self.states)) from None
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"Variable is immutable; make a new one with another {name}.")
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Variable):
+            return NotImplemented
+        mine, theirs = ((v.name, v.states, v.parents) for v in (self, other))
+        return mine == theirs and np.array_equal(self.table, other.table)
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.states, self.parents))
+
+    def __repr__(self) -> str:
+        parents = f", parents={list(self.parents)}" if self.parents else ""
+        return f"Variable({self.name!r}, {len(self.states)} states{parents})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_variable, (self.name, self.states, self.parents, self.table))
+
+
+def _variable(name: str, states: tuple[State, ...], parents: tuple[str, ...], table: Array) -> Variable:
+    return Variable(name, states, parents=parents, table=table)
+
+
+def _states(name: str, given: Iterable[State]) -> tuple[State, ...]:
+    if isinstance(given, str | int | float):
+        raise ModelError(f"The states of {name!r} must be a list of values, not {given!r}.")
+    states = tuple(state.item() if isinstance(state, np.generic) else state for state in given)
+    if not states:
+        raise ModelError(f"{name!r} needs at least one state.")
+    seen: set[State] = set()
+    for state in states:
+        if not isinstance(state, Hashable):
+            raise ModelError(f"The states of {name!r} must be hashable: {state!r} is not. Use a tuple.")
+        if state != state:
+            raise ModelError(f"The states of {name!r} must equal themselves: {state!r} does not.")
+        if state in seen:
+            raise ModelError(f"The states of {name!r} must differ: {state!r} appears twice.")
+        seen.add(state)
+    return states
+
+
+def _parent_names(name: str, given: Iterable[str]) -> tuple[str, ...]:
+    if isinstance(given, str):
+        raise ModelError(f"The parents of {name!r} must be a list of names: write [{given!r}].")
+    parents = tuple(given)
+    for parent in parents:
+        if parents.count(parent) > 1:
+            raise ModelError(f"The parents of {name!r} must differ: {parent!r} appears twice.")
+    return parents
+
+
+def _numbers(name: str, given: npt.ArrayLike) -> Array:
+    try:
+        table = np.array(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ModelError(
+            f"The table of {name!r} must be a rectangular array of numbers: one axis per parent, in order, "
+            f"then one for {name!r} itself."
+        ) from None
+    table.setflags(write=False)
+    return table
+
+
+class Intervention(Mapping[str, State]):
+    """An immutable assignment of values to variables; the rest is left alone.
+
+    >>> Intervention(product="Photoshop", send_time="morning")
+    do(product=Photoshop, send_time=morning)
+    >>> Intervention({"a": 1, "b": 2}) == Intervention({"b": 2, "a": 1})
+    True
+    """
+
+    __slots__ = ("_assignment", "_hash")
+
+    def __init__(self, assignment: Mapping[str, State] | None = None, /, **more: State) -> None:
+        if assignment is not None and not isinstance(assignment, Mapping):
+            raise InterventionError(
+                f"An intervention maps variables to values, as in {{'purpose': 'Promo'}}; got {assignment!r}."
+            )
+        merged = {**(assignment or {}), **more}
+        for name, value in merged.items():
+            if not isinstance(value, Hashable):
+                raise InterventionError(f"do({name}={value!r}): a value must be hashable.")
+        self._assignment = merged
+        self._hash = hash(frozenset(merged.items()))
+
+    def __getitem__(self, name: str) -> State:
+        return self._assignment[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._assignment)
+
+    def __len__(self) -> int:
+        return len(self._assignment)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __repr__(self) -> str:
+        return f"do({', '.join(f'{name}={value}' for name, value in self._assignment.items())})"
+
+
+class CausalModel:
+    """Variables that together form a directed acyclic graph; immutable.
+
+    >>> model = CausalModel([
+    ...     Variable("purpose", ["Promo", "Nurture"], table=[.6, .4]),
+    ...     Variable("subject", ["short", "long"], parents=["purpose"], table=[[.7, .3], [.3, .7]])])
+    >>> model.names
+    ('purpose', 'subject')
+    >>> sample = model.sample(5, do={"purpose": "Nurture"}, rng=0)
+    >>> [str(state) for state in sample["subject"]]
+    ['short', 'long', 'long', 'long', 'long']
+    """
+
+    def __init__(self, variables: Iterable[Variable]) -> None:
+        by_name: dict[str, Variable] = {}
+        for variable in variables:
+            if not isinstance(variable, Variable):
+                raise ModelError(f"A CausalModel is a list of Variables; got {variable!r}.")
+            if variable.name in by_name:
+                raise ModelError(f"The variables' names must differ: {variable.name!r} appears twice.")
+            by_name[variable.name] = variable
+        if not by_name:
+            raise ModelError("A CausalModel needs at least one variable.")
+        order = _topological_order(by_name)
+        self._variables = MappingProxyType(
+            {name: _checked(variable, by_name) for name, variable in by_name.items()}
+        )
+        self._order = order
+
+    @property
+    def variables(self) -> Mapping[str, Variable]:
+        """Every variable by its name, in the order given."""
+        return self._variables
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The variables' names, in the order given."""
+        return tuple(self._variables)
+
+    @property
+    def order(self) -> tuple[str, ...]:
+        """The names in a topological order: causes before effects."""
+        return self._order
+
+    def __getitem__(self, name: str) -> Variable:
+        try:
+            return self._variables[name]
+        except (KeyError, TypeError):
+            raise ModelError(unknown("variable", name, self._variables)) from None
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, CausalModel):
+            return NotImplemented
+        return dict(self._variables) == dict(other._variables) and self.names == other.names
+
+    def __hash__(self) -> int:
+        return hash(tuple(self._variables.values()))
+
+    def __repr__(self) -> str:
+        edges = sum(len(v.parents) for v in self._variables.values())
+        return f"CausalModel({len(self._variables)} variables, {edges} edges)"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (CausalModel, (tuple(self._variables.values()),))
+
+    @cached_property
+    def graph(self) -> graphs.Graph:
+        """The graph in networkx (a frozen one), each node with its states, parents (in order) and table."""
+        graph = nx.DiGraph()
+        for v in self._variables.values():
+            graph.add_node(v.name, states=v.states, parents=v.parents, table=v.table)
+        graph.add_edges_from((p, v.name) for v in self._variables.values() for p in v.parents)
+        return nx.freeze(graph)
+
+    @classmethod
+    def from_networkx(cls, graph: graphs.Graph) -> CausalModel:
+        """A model from a DiGraph whose nodes carry `states`, `table` and, if they have any, `parents` in order."""
+        variables = []
+        for name, data in graph.nodes(data=True):
+            for needed in ("states", "table"):
+                if needed not in data:
+                    raise ModelError(f"Node {name!r} needs the attribute {needed!r}; it has {sorted(data)}.")
+            before = set(graph.predecessors(name))
+            parents = tuple(data.get("parents", sorted(before) if len(before) < 2 else ()))
+            if set(parents) != before:
+                raise ModelError(
+                    f"Node {name!r} needs the attribute 'parents', the order of its table's axes: "
+                    f"some order of {sorted(map(str, before))}, not {list(parents)}."
+                )
+            variables.append(Variable(name, data["states"], parents=parents, table=data["table"]))
+        return cls(variables)
+
+    def to_json(self) -> str:
+        """The model as JSON; numbers keep every bit, states may be strings, numbers, booleans, None or tuples."""
+        return json.dumps({"format": "causalbandits-model", "version": 1, "variables": self.to_records()})
+
+    @classmethod
+    def from_json(cls, text: str) -> CausalModel:
+        """The model that `to_json` wrote."""
+        try:
+            data = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise ModelError(f"Not JSON: {error}.") from None
+        if not isinstance(data, dict) or data.get("format") != "causalbandits-model":
+            raise ModelError("Not a causalbandits model: the key 'format' must be 'causalbandits-model'.")
+        if data.get("version") != 1:
+            raise ModelError(f"Model files of version 1 can be read; this one says {data.get('version')!r}.")
+        return cls.from_records(data.get("variables"))
+
+    def to_records(self) -> list[dict[str, Any]]:
+        """One JSON-ready record per variable."""
+        return [
+            {
+                "name": v.name,
+                "states": [encode_state(state, v.name) for state in v.states],
+                "parents": list(v.parents),
+                "table": v.table.tolist(),
+            }
+            for v in self._variables.values()
+        ]
+
+    @classmethod
+    def from_records(cls, records: Any) -> CausalModel:
+        """The model that `to_records` describes."""
+        if not isinstance(records, list):
+            raise ModelError("The variables of a model must be a list of records.")
+        variables = []
+        for record in records:
+            try:
+                name, states, table = record["name"], record["states"], record["table"]
+                parents = record.get("parents", [])
+                states = [decode_state(state) for state in states]
+            except (TypeError, KeyError, AttributeError) as error:
+                raise ModelError(
+                    f"A variable's record needs name, states, table and parents; {record!r} lacks {error}."
+                ) from None
+            variables.append(Variable(name, states, parents=parents, table=table))
+        return cls(variables)
+
+    def codes(self, assignment: Mapping[str, State]) -> dict[str, int]:
+        """An assignment as positions of states; an unknown variable or value is an error."""
+        codes = {}
+        for name, value in Intervention(assignment).items():
+            if name not in self._variables:
+                raise InterventionError(unknown("variable", name, self._variables))
+            codes[name] = self._variables[name].code(value)
+        return codes
+
+    def sample(
+        self, n: int, *, do: Mapping[str, State] | None = None, rng: Seed = None
+    ) -> dict[str, npt.NDArray[Any]]:
+        """`n` draws of all variables under an intervention: a column of states for each."""
+        if not isinstance(n, int | np.integer) or n < 0:
+            raise ModelError(f"The number of draws must be a whole number, 0 or more; got {n!r}.")
+        fixed = self.codes(do or {})
+        generator = np.random.default_rng(rng)
+        columns: dict[str, Codes] = {}
+        for name in self._order:
+            v = self._variables[name]
+            if name in fixed:
+                columns[name] = np.full(n, fixed[name], dtype=np.intp)
+                continue
+            rows = np.zeros(n, dtype=np.intp)
+            for parent, size in zip(v.parents, v.table.shape, strict=False):
+                rows = rows * size + columns[parent]
+            cdf = cumulative(v.table.reshape(-1, len(v.states)))
+            draws = generator.random(n)
+            columns[name] = _invert(cdf, rows, draws)
+        return {name: _as_column(self._variables[name].states)[columns[name]] for name in self._variables}
+
+
+def _invert(cdf: Array, rows: Codes, draws: Array) -> Codes:
+    """For each draw, the first state whose cumulative probability in its row exceeds it."""
+    codes = np.zeros(len(draws), dtype=np.intp)
+    for column in range(cdf.shape[1] - 1):
+        codes += draws >= cdf[rows, column]
+    return codes
+
+
+def cumulative(table: Array) -> Array:
+    """Cumulative sums along the last axis, exactly 1 from the last possible state on.
+
+    Rounding may leave the plain sum below a draw close to 1, which would then fall on an impossible state.
+    """
+    cdf = np.cumsum(table, axis=-1)
+    size = table.shape[-1]
+    last_possible = size - 1 - np.argmax(table[..., ::-1] > 0, axis=-1)
+    cdf[np.arange(size) >= last_possible[..., None]] = 1.0
+    return np.asarray(cdf)
+
+
+def _as_column(states: tuple[State, ...]) -> npt.NDArray[Any]:
+    kinds = {type(state) for state in states}
+    if len(kinds) == 1 and kinds <= {str, int, float, bool}:
+        return np.array(states)
+    column = np.empty(len(states), dtype=object)
+    column[:] = states
+    return column
+
+
+def _topological_order(variables: Mapping[str, Variable]) -> tuple[str, ...]:
+    graph = nx.DiGraph()
+    graph.add_nodes_from(variables)
+    for v in variables.values():
+        for parent in v.parents:
+            if parent not in variables:
+                raise ModelError(f"{v.name!r}: {unknown('parent', parent, variables)}")
+            graph.add_edge(parent, v.name)
+    cycle = graphs.find_cycle(graph)
+    if cycle:
+        raise ModelError(f"The graph must have no cycle; it has {' -> '.join(cycle)}.")
+    position = {name: i for i, name in enumerate(variables)}
+    return tuple(nx.lexicographical_topological_sort(graph, key=position.__getitem__))
+
+
+def _checked(v: Variable, variables: Mapping[str, Variable]) -> Variable:
+    """The variable with its rows renormalised, or the error that says which row is wrong."""
+    shape = (*(len(variables[p].states) for p in v.parents), len(v.states))
+    if v.table.shape != shape:
+        axes = ", ".join(f"{name} ({size})" for name, size in zip((*v.parents, v.name), shape, strict=True))
+        raise ModelError(f"The table of {v.name!r} must have axes {axes}; its shape is {v.table.shape}.")
+    flat = v.table.reshape(-1, len(v.states))
+    finite = np.isfinite(flat).all(axis=1)
+    signs = (flat >= 0).all(axis=1)
+    sums = flat.sum(axis=1, where=np.isfinite(flat))
+    for ok, rule in (
+        (finite, "be finite"),
+        (signs, "not be negative"),
+        (np.abs(sums - 1) <= ROW_SUM_TOLERANCE, f"sum to 1 (to {ROW_SUM_TOLERANCE:g})"),
+    ):
+        if not ok.all():
+            row = int(np.argmin(ok))
+            found = f"sums to {sums[row]:.12g}" if rule.startswith("sum") else f"is {flat[row].tolist()}"
+            raise ModelError(f"{_conditional(v)} must {rule}: {_row_name(v, variables, row)} {found}.")
+    # Rows that are normalised up to rounding stay as they are, so that a model read back equals the one written.
+    off = np.abs(sums - 1) > len(v.states) * math.ulp(1.0)
+    if not off.any():
+        return v
+    table = np.where(off[:, None], flat / sums[:, None], flat).reshape(shape)
+    return Variable(v.name, v.states, parents=v.parents, table=table)
+
+
+def _conditional(v: Variable) -> str:
+    return f"P({v.name} | {', '.join(v.parents)})" if v.parents else f"P({v.name})"
+
+
+def _row_name(v: Variable, variables: Mapping[str, Variable], row: int) -> str:
+    if not v.parents:
+        return "it"
+    codes = np.unravel_index(row, v.table.shape[:-1])
+    where = (f"{p}={variables[p].states[int(c)]!r}" for p, c in zip(v.parents, codes, strict=True))
+    return f"row ({', '.join(where)})"
+
+
+def encode_state(state: State, name: str) -> Any:
+    """A state as JSON: tuples become {"tuple": [...]}, the rest stands for itself."""
+    if isinstance(state, tuple):
+        return {"tuple": [encode_state(part, name) for part in state]}
+    if state is None or isinstance(state, str | bool | int) or (isinstance(state, float) and math.isfinite(state)):
+        return state
+    raise ModelError(
+        f"JSON holds strings, numbers, booleans, None and tuples of these; {name!r} has the state {state!r}."
+    )
+
+
+def decode_state(state: Any) -> State:
+    """The state that `encode_state` wrote."""
+    if isinstance(state, dict):
+        return tuple(decode_state(part) for part in state["tuple"])
+    if isinstance(state, list):
+        raise ModelError(f"A state is a single value; got the list {state!r}.")
+    return state  # type: ignore[no-any-return]
+
+
+def unique_names(kind: str, names: Sequence[str] | Iterable[str], model: CausalModel) -> tuple[str, ...]:
+    """Names of variables of the model, each once."""
+    if isinstance(names, str):
+        raise ModelError(f"The {kind} variables must be a list of names: write [{names!r}].")
+    listed = tuple(names)
+    for name in listed:
+        model[name]
+        if listed.count(name) > 1:
+            raise ModelError(f"The {kind} variables must differ: {name!r} appears twice.")
+    return listed

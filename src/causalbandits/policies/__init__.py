@@ -1,0 +1,25 @@
+"""The algorithms: one file each, found by id in the registry."""
+
+from causalbandits.policies._base import Policy
+from causalbandits.policies.kl_ucb import KLUCB, CausalKLUCB
+from causalbandits.policies.linear_thompson import CausalLinearThompsonSampling
+from causalbandits.policies.linear_ucb import CausalLinearUCB
+from causalbandits.policies.registry import POLICIES, policy
+from causalbandits.policies.thompson import CausalThompsonSampling, ThompsonSampling
+from causalbandits.policies.ucb import UCB, CausalUCB
+from causalbandits.policies.uniform import Uniform
+
+__all__ = [
+    "KLUCB",
+    "POLICIES",
+    "UCB",
+    "CausalKLUCB",
+    "CausalLinearThompsonSampling",
+    "CausalLinearUCB",
+    "CausalThompsonSampling",
+    "CausalUCB",
+    "Policy",
+    "ThompsonSampling",
+    "Uniform",
+    "policy",
+]

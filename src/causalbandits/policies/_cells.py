@@ -1,0 +1,146 @@
+"""Policies that keep a count and a sum per cell. Cells are configurations of the reward's parents or actions:
+the second is the first with P(z | a) = identity, which is all that separates UCB from C-UCB and TS from C-TS.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import ClassVar
+
+import numpy as np
+
+from causalbandits.errors import SizeError
+from causalbandits.model import Array
+from causalbandits.policies._base import Interval, Policy, Z
+from causalbandits.policies.indices import (
+    INDEX,
+    BetaPosterior,
+    GaussianPosterior,
+    IndexParameters,
+    UpperBound,
+    beta_shapes,
+    draw_noise,
+    gaussian_precision,
+    upper_bound,
+)
+from causalbandits.policies.statistics import Cells
+from causalbandits.problem import CausalBandit
+from causalbandits.projection import CELL_LIMIT
+from causalbandits.scores import Scores
+
+
+@dataclass(frozen=True, kw_only=True)
+class CellPolicy(Policy):
+    """Statistic, index, projection; a subclass names its index and which cells it keeps."""
+
+    causal: ClassVar[bool]
+    """Cells are configurations of the parents (True) or actions (False)."""
+
+    @property
+    @abstractmethod
+    def index_parameters(self) -> IndexParameters:
+        """Which index, with which numbers."""
+
+    def exploration(self, rounds: int) -> float:
+        """log(1/delta) for the next round; only upper bounds use it."""
+        return 0.0
+
+    def start(self, problem: CausalBandit) -> Cells:
+        if not self.causal:
+            problem.actions.refuse_enumeration(f"The policy {self.id!r} keeps a number for every action")
+            return Cells.empty(problem.actions.size)
+        if problem.configurations > CELL_LIMIT:
+            raise SizeError(
+                f"The policy {self.id!r} keeps a number for each of the {problem.configurations} configurations of "
+                f"{len(problem.parents)} parents; the limit is {CELL_LIMIT}. Use a linear policy (cl-ts), or a smaller "
+                "set that separates the actions from the reward."
+            )
+        return Cells.empty(problem.configurations)
+
+    def index(self, cells: Cells, rng: np.random.Generator) -> Array:
+        """One number per cell."""
+        p = self.index_parameters
+        noise = draw_noise(p, cells.count, cells.total, rng)
+        return INDEX[type(p)](p, cells.count, cells.total, self.exploration(cells.rounds), noise)
+
+    def score(self, problem: CausalBandit, statistic: Cells, rng: np.random.Generator) -> Scores:
+        index = self.index(statistic, rng)
+        return problem.project(index) if self.causal else Scores.of(index)
+
+    def update(
+        self, problem: CausalBandit, statistic: Cells, action: int, z: Z, reward: float, rng: np.random.Generator
+    ) -> None:
+        statistic.add(problem.configuration(z) if self.causal else action, reward)
+
+    def means(self, problem: CausalBandit, statistic: Cells) -> Array:
+        cells = posterior_means(self.index_parameters, statistic)
+        return problem.projection(cells) if self.causal else cells
+
+    def seen(self, problem: CausalBandit, statistic: Cells) -> Array:
+        cells = np.minimum(1.0, statistic.count)
+        return problem.projection(cells) if self.causal else cells
+
+    def interval(self, problem: CausalBandit, statistic: Cells, action: int, level: float) -> Interval:
+        if self.causal:
+            weights = problem.parent_distribution(action).reshape(-1)
+        else:
+            weights = np.zeros(len(statistic.count))
+            weights[action] = 1.0
+        return weighted_interval(self.index_parameters, statistic, weights, level)
+
+
+def posterior_means(p: IndexParameters, cells: Cells) -> Array:
+    """Each cell's estimated mean: the posterior's, or the plain average (0 where unseen)."""
+    if isinstance(p, GaussianPosterior):
+        precision = gaussian_precision(p, cells.count)
+        return np.asarray(cells.total / (p.noise_scale * p.noise_scale) / precision)
+    if isinstance(p, BetaPosterior):
+        a, b = beta_shapes(p, cells.count, cells.total)
+        return np.asarray(a / (a + b))
+    return cells.means()
+
+
+def weighted_interval(p: IndexParameters, cells: Cells, weights: Array, level: float) -> Interval:
+    """An interval for sum_z w_z mean_z, w a probability vector, that holds under adaptive sampling."""
+    if isinstance(p, GaussianPosterior):
+        centre = float(weights @ posterior_means(p, cells))
+        sd = math.sqrt(float(weights**2 @ (1.0 / gaussian_precision(p, cells.count))))
+        half = NormalDist().inv_cdf((1 + level) / 2) * sd
+        return Interval(centre - half, centre + half, "posterior")
+    if isinstance(p, BetaPosterior):
+        return _beta_interval(p, cells, weights, level)
+    return _confidence_interval(p, cells, weights, level)
+
+
+def _beta_interval(p: BetaPosterior, cells: Cells, weights: Array, level: float) -> Interval:
+    """Quantiles of the Beta distribution with the weighted sum's mean and variance; exact for a single cell."""
+    from scipy.special import betaincinv
+
+    a, b = beta_shapes(p, cells.count, cells.total)
+    n = a + b
+    mean = float(weights @ (a / n))
+    variance = float(weights**2 @ (a * b / (n * n * (n + 1.0))))
+    size = mean * (1 - mean) / variance - 1
+    tail = (1 - level) / 2
+    lower, upper = (float(betaincinv(mean * size, (1 - mean) * size, q)) for q in (tail, 1 - tail))
+    return Interval(lower, upper, "posterior")
+
+
+def _confidence_interval(p: IndexParameters, cells: Cells, weights: Array, level: float) -> Interval:
+    """The cells' own upper and lower bounds, at a delta for which all of them hold at all times together.
+
+    Cell z with n rewards gets (1 - level) / (J (n+1)(n+2)), J cells; these sum to 1 - level over z and n, so no way
+    of choosing actions, and no time of looking, breaks them. Where n = 0 the bound is the prior's scale, or [0, 1].
+    """
+    unit = not isinstance(p, UpperBound)
+    # A variable in [0, 1] is 1/2-sub-Gaussian.
+    scales = UpperBound(0.5, 1.0) if unit else p
+    exploration = np.log(2 * len(cells.count) * (cells.count + 1) * (cells.count + 2) / (1 - level))
+    up = upper_bound(scales, cells.count, cells.total, exploration, None)
+    down = -upper_bound(scales, cells.count, -cells.total, exploration, None)
+    if unit:
+        up, down = np.minimum(1.0, up), np.maximum(0.0, down)
+    return Interval(float(weights @ down), float(weights @ up), "confidence")

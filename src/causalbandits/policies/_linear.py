@@ -1,0 +1,92 @@
+"""What the linear policies share: ridge regression of the reward on features of its parents.
+
+    regressor="expected":  x_t = m_a = sum_z f(z) P(z | a), as the paper lists it
+    regressor="observed":  x_t = f(Z_t), what was in fact seen
+    V = ridge I + sum x x',  g = sum x Y,  theta_hat = V^-1 g
+
+The observed form is better where E[Y | z] is linear in f(z), because f(Z_t) explains away the spread of E[Y | Z].
+It is worse where only E[Y | a] is linear in m_a: then it fits the wrong line.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from causalbandits.features import FeatureSpec, Features, resolve
+from causalbandits.model import Array
+from causalbandits.policies._base import Policy, Z, require_one_of, require_positive
+from causalbandits.policies.statistics import Regression
+from causalbandits.problem import CausalBandit
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinearPolicy(Policy):
+    """E[Y | z] = <theta, f(z)>; features default to the parents' values, one-hot where these are not numbers."""
+
+    regressor: Literal["expected", "observed"] = "expected"
+    features: FeatureSpec = None
+    noise_scale: float = 1.0
+    prior_scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        require_one_of("regressor", self.regressor, ("expected", "observed"))
+        require_positive(noise_scale=self.noise_scale, prior_scale=self.prior_scale)
+
+    @property
+    @abstractmethod
+    def ridge(self) -> float:
+        """V before the first reward, as a multiple of the identity."""
+
+    def resolved(self, problem: CausalBandit) -> Features:
+        """f on this problem."""
+        return resolve(problem, self.features)
+
+    def action_features(self, problem: CausalBandit) -> Array:
+        """m_a for every action, a row each."""
+        features = self.resolved(problem)
+        return problem.remember(("means", features), features.means)
+
+    def start(self, problem: CausalBandit) -> Regression:
+        return Regression.empty(self.resolved(problem).dimension, self.ridge)
+
+    def update(
+        self, problem: CausalBandit, statistic: Regression, action: int, z: Z, reward: float, rng: np.random.Generator
+    ) -> None:
+        observed = self.regressor == "observed"
+        statistic.add(self.resolved(problem).at(z) if observed else self.action_features(problem)[action], reward)
+
+    def means(self, problem: CausalBandit, statistic: Regression) -> Array:
+        return weighted_sum(self.action_features(problem), statistic.theta())
+
+    def largest_expected_reward(self, problem: CausalBandit) -> float:
+        norms = np.sqrt((self.action_features(problem) ** 2).sum(axis=1))
+        return 3 * (self.noise_scale + self.prior_scale * max(1.0, float(norms.max())))
+
+    @property
+    def suffix(self) -> str:
+        """What the id says of the regressor."""
+        return "" if self.regressor == "expected" else "-observed"
+
+
+def weighted_sum(rows: Array, weights: Array) -> Array:
+    """rows @ weights, summed in order, so that equal rows have equal sums whatever stands around them."""
+    total = rows[:, 0] * weights[0]
+    for i in range(1, len(weights)):
+        total += rows[:, i] * weights[i]
+    return np.asarray(total)
+
+
+def norms(rows: Array, V: Array) -> Array:
+    """sqrt(x' V^-1 x) for every row x."""
+    return np.sqrt(np.maximum(0.0, (rows @ np.linalg.inv(V) * rows).sum(axis=1)))
+
+
+def self_normalised_radius(statistic: Regression, ridge: float, noise: float, bound: float, level: float) -> float:
+    """The radius, in V's norm, of a ball around theta_hat that holds theta at all times (Abbasi-Yadkori et al. 2011)."""
+    growth = statistic.log_determinant() - len(statistic.g) * math.log(ridge)
+    return math.sqrt(ridge) * bound + noise * math.sqrt(max(0.0, growth + 2 * math.log(1 / (1 - level))))

@@ -1,0 +1,133 @@
+"""The index functions: each algorithm's definition, written once.
+
+An index turns a cell's statistic (how often it was seen, the sum of its rewards) into one number: an upper
+confidence bound, or a draw from a posterior. Parameters are NamedTuples; `INDEX` finds the function by their type.
+Every function takes `(parameters, count, total, exploration, noise)`, where `exploration` is log(1/delta) and
+`noise` has been drawn beforehand, and is elementwise: on arrays for the agent, on scalars once compiled. For both
+to agree in every bit, only + - * / sqrt, minimum and maximum are used on arrays, and logarithms are taken one by one
+by `math.log` (NumPy's vectorised log may differ from it in the last bit).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from causalbandits.model import Array
+
+
+class UpperBound(NamedTuple):
+    """The rewards of a cell are `noise_scale`-sub-Gaussian; the unknown means are of size `prior_scale`."""
+
+    noise_scale: float
+    prior_scale: float
+
+
+def upper_bound(p: UpperBound, count: Array, total: Array, exploration: float, noise: Any) -> Array:
+    """Mean + scale sqrt(2 log(1/delta) / n); an unseen cell has mean 0, n = 1 and the prior's scale."""
+    n = np.maximum(1.0, count)
+    unseen = np.maximum(0.0, 1.0 - count)
+    scale = p.noise_scale * (1.0 - unseen) + p.prior_scale * unseen
+    return total / n + scale * np.sqrt(2.0 * exploration / n)
+
+
+class GaussianPosterior(NamedTuple):
+    """Means ~ N(0, prior_scale^2), rewards ~ N(mean, noise_scale^2)."""
+
+    noise_scale: float
+    prior_scale: float
+
+
+def gaussian_precision(p: GaussianPosterior, count: Array) -> Array:
+    """The posterior precision of a cell's mean."""
+    return 1.0 / (p.prior_scale * p.prior_scale) + count / (p.noise_scale * p.noise_scale)
+
+
+def gaussian_draw(p: GaussianPosterior, count: Array, total: Array, exploration: float, noise: Array) -> Array:
+    """A draw from the posterior, given a standard normal one."""
+    precision = gaussian_precision(p, count)
+    return total / (p.noise_scale * p.noise_scale) / precision + np.sqrt(1.0 / precision) * noise
+
+
+class BetaPosterior(NamedTuple):
+    """Means ~ Beta(successes, failures) before any reward; rewards are 0 or 1."""
+
+    successes: float = 1.0
+    failures: float = 1.0
+
+
+def beta_shapes(p: BetaPosterior, count: Array, total: Array) -> tuple[Array, Array]:
+    """The posterior's two parameters."""
+    return p.successes + total, p.failures + (count - total)
+
+
+def beta_draw(p: BetaPosterior, count: Array, total: Array, exploration: float, noise: Array) -> Array:
+    """The draw itself: a Beta variable is no shifted and scaled one, so `noise` already is it."""
+    return noise
+
+
+class KLUpperBound(NamedTuple):
+    """Rewards lie in [0, 1]."""
+
+    tolerance: float = 1e-9
+
+
+def kl_upper_bound(p: KLUpperBound, count: Array, total: Array, exploration: float, noise: Any) -> Array:
+    """The largest q with n kl(mean, q) <= log(1/delta); 1 where nothing was seen."""
+    cells = zip(count.tolist(), total.tolist(), strict=True)
+    return np.array([_kl_upper_bound(n, s, exploration, p.tolerance) for n, s in cells])
+
+
+@lru_cache(maxsize=2**16)
+def _kl_upper_bound(count: float, total: float, exploration: float, tolerance: float) -> float:
+    if count == 0.0:
+        return 1.0
+    mean = min(max(total / count, 0.0), 1.0)
+    level = exploration / count
+    low, high = mean, min(1.0, mean + math.sqrt(level / 2.0))
+    while high - low > tolerance:
+        middle = (low + high) / 2.0
+        if bernoulli_divergence(mean, middle) > level:
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+def bernoulli_divergence(p: float, q: float) -> float:
+    """kl(p, q) between two coins, for p <= q.
+
+    >>> round(bernoulli_divergence(0.5, 0.75), 4)
+    0.1438
+    """
+    if q >= 1.0:
+        return 0.0 if p >= 1.0 else math.inf
+    divergence = 0.0
+    if p > 0.0:
+        divergence += p * math.log(p / q)
+    if p < 1.0:
+        divergence += (1.0 - p) * math.log((1.0 - p) / (1.0 - q))
+    return divergence
+
+
+IndexParameters = UpperBound | GaussianPosterior | BetaPosterior | KLUpperBound
+
+INDEX: dict[type, Callable[..., Array]] = {
+    UpperBound: upper_bound,
+    GaussianPosterior: gaussian_draw,
+    BetaPosterior: beta_draw,
+    KLUpperBound: kl_upper_bound,
+}
+
+
+def draw_noise(p: IndexParameters, count: Array, total: Array, rng: np.random.Generator) -> Any:
+    """The random numbers that an index needs, cell by cell in order; nothing for an upper bound."""
+    if isinstance(p, GaussianPosterior):
+        return rng.standard_normal(count.shape)
+    if isinstance(p, BetaPosterior):
+        return rng.beta(*beta_shapes(p, count, total))
+    return None

@@ -1,0 +1,52 @@
+"""CL-TS (Lu et al. 2020, Algorithm 5): one linear model drawn from its posterior.
+
+    theta ~ N(theta_hat, v^2 s^2 V^-1),  V starting at (s/tau)^2 I
+    play argmax_a <m_a, theta>
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import NormalDist
+
+import numpy as np
+
+from causalbandits.policies._base import Interval, require_positive
+from causalbandits.policies._linear import LinearPolicy, norms, weighted_sum
+from causalbandits.policies.statistics import Regression
+from causalbandits.problem import CausalBandit
+from causalbandits.scores import Scores
+
+
+@dataclass(frozen=True, kw_only=True)
+class CausalLinearThompsonSampling(LinearPolicy):
+    """Draw theta, play the action that is best if it were true.
+
+    `noise_scale` is s, `prior_scale` is tau: theta ~ N(0, tau^2 I) beforehand; `v` widens (or narrows) the draws.
+    """
+
+    v: float = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_positive(v=self.v)
+
+    @property
+    def id(self) -> str:
+        return f"cl-ts{self.suffix}"
+
+    @property
+    def ridge(self) -> float:
+        return (self.noise_scale / self.prior_scale) ** 2
+
+    def score(self, problem: CausalBandit, statistic: Regression, rng: np.random.Generator) -> Scores:
+        noise = rng.standard_normal(len(statistic.g))
+        spread = np.linalg.solve(np.linalg.cholesky(statistic.V).T, noise)
+        theta = statistic.theta() + self.v * self.noise_scale * spread
+        return Scores.of(weighted_sum(self.action_features(problem), theta))
+
+    def interval(self, problem: CausalBandit, statistic: Regression, action: int, level: float) -> Interval:
+        row = self.action_features(problem)[action]
+        sd = self.noise_scale * float(norms(row[None], statistic.V)[0])
+        centre, half = float(row @ statistic.theta()), NormalDist().inv_cdf((1 + level) / 2) * sd
+        return Interval(centre - half, centre + half, "posterior")

@@ -1,0 +1,56 @@
+"""CL-UCB (Lu et al. 2020, Algorithm 4): optimism over an ellipsoid of linear models.
+
+    beta = S + s sqrt(2 log T + d log(1 + T L^2 / d))
+    play argmax_a <theta_hat, m_a> + beta ||m_a||_{V^-1}
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from causalbandits.policies._base import HorizonPolicy, Interval, require_positive
+from causalbandits.policies._linear import LinearPolicy, norms, self_normalised_radius
+from causalbandits.policies.statistics import Regression
+from causalbandits.problem import CausalBandit
+from causalbandits.scores import Scores
+
+
+@dataclass(frozen=True, kw_only=True)
+class CausalLinearUCB(HorizonPolicy, LinearPolicy):
+    """Play the action whose mean is largest under the most favourable plausible theta.
+
+    `noise_scale` is s, `prior_scale` is S, a bound on the norm of theta, `feature_bound` is L, one on f(z)'s.
+    """
+
+    randomised = False
+    ridge = 1.0
+    feature_bound: float = 1.0
+
+    def __post_init__(self) -> None:
+        HorizonPolicy.__post_init__(self)
+        LinearPolicy.__post_init__(self)
+        require_positive(feature_bound=self.feature_bound)
+
+    @property
+    def id(self) -> str:
+        return f"cl-ucb{self.suffix}"
+
+    def beta(self, dimension: int, rounds: int) -> float:
+        """The ellipsoid's radius."""
+        t = self.clock(rounds)
+        growth = dimension * math.log(1.0 + t * self.feature_bound**2 / dimension)
+        return self.prior_scale + self.noise_scale * math.sqrt(2.0 * math.log(t) + growth)
+
+    def score(self, problem: CausalBandit, statistic: Regression, rng: np.random.Generator) -> Scores:
+        rows = self.action_features(problem)
+        bonus = self.beta(rows.shape[1], statistic.rounds) * norms(rows, statistic.V)
+        return Scores.of(self.means(problem, statistic) + bonus)
+
+    def interval(self, problem: CausalBandit, statistic: Regression, action: int, level: float) -> Interval:
+        row = self.action_features(problem)[action]
+        radius = self_normalised_radius(statistic, self.ridge, self.noise_scale, self.prior_scale, level)
+        centre, half = float(row @ statistic.theta()), radius * float(norms(row[None], statistic.V)[0])
+        return Interval(centre - half, centre + half, "confidence")

@@ -1,0 +1,52 @@
+"""Policies by their ids."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from causalbandits.errors import PolicyError, unknown
+from causalbandits.policies._base import Policy
+from causalbandits.policies.kl_ucb import KLUCB, CausalKLUCB
+from causalbandits.policies.linear_thompson import CausalLinearThompsonSampling
+from causalbandits.policies.linear_ucb import CausalLinearUCB
+from causalbandits.policies.thompson import CausalThompsonSampling, ThompsonSampling
+from causalbandits.policies.ucb import UCB, CausalUCB
+from causalbandits.policies.uniform import Uniform
+
+POLICIES: dict[str, tuple[type[Policy], dict[str, Any]]] = {
+    "c-kl-ucb": (CausalKLUCB, {}),
+    "c-ts-beta": (CausalThompsonSampling, {"prior": "beta"}),
+    "c-ts-gaussian": (CausalThompsonSampling, {"prior": "gaussian"}),
+    "c-ucb": (CausalUCB, {}),
+    "cl-ts": (CausalLinearThompsonSampling, {"regressor": "expected"}),
+    "cl-ts-observed": (CausalLinearThompsonSampling, {"regressor": "observed"}),
+    "cl-ucb": (CausalLinearUCB, {"regressor": "expected"}),
+    "cl-ucb-observed": (CausalLinearUCB, {"regressor": "observed"}),
+    "kl-ucb": (KLUCB, {}),
+    "ts-beta": (ThompsonSampling, {"prior": "beta"}),
+    "ts-gaussian": (ThompsonSampling, {"prior": "gaussian"}),
+    "ucb": (UCB, {}),
+    "uniform": (Uniform, {}),
+}
+
+
+def policy(id: str, **parameters: Any) -> Policy:
+    """The policy with this id, with parameters of your own.
+
+    >>> policy("c-ts-beta")
+    CausalThompsonSampling(prior='beta', noise_scale=1.0, prior_scale=1.0)
+    >>> policy("c-ucb", noise_scale=0.1).noise_scale
+    0.1
+    """
+    if id not in POLICIES:
+        raise PolicyError(unknown("policy", id, POLICIES))
+    kind, fixed = POLICIES[id]
+    clash = sorted(set(fixed) & set(parameters))
+    if clash:
+        raise PolicyError(f"The id {id!r} already fixes {', '.join(clash)}.")
+    try:
+        return kind(**fixed, **parameters)
+    except TypeError:
+        known = [name for name in kind.__dataclass_fields__ if name not in fixed]
+        wrong = [name for name in parameters if name not in known]
+        raise PolicyError(unknown(f"parameter of {id!r}:", wrong[0] if wrong else parameters, known)) from None

@@ -1,0 +1,102 @@
+"""What a policy keeps between rounds: sums only, so that rewards may come in any order."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from causalbandits.errors import StateError
+from causalbandits.model import Array
+
+
+@dataclass(eq=False)
+class Statistic:
+    """Arrays and counters, written to and restored from JSON field by field."""
+
+    rounds: int
+    """How many rewards have come in."""
+
+    def to_record(self) -> dict[str, Any]:
+        """JSON-ready; every number keeps all its bits."""
+        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        return {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in values.items()}
+
+    def restore(self, record: Any) -> None:
+        """Take the values that `to_record` wrote, if they fit this statistic."""
+        names = {f.name for f in fields(self)}
+        if not isinstance(record, dict) or set(record) != names:
+            raise StateError(f"The saved statistic must have the fields {sorted(names)}; got {_keys(record)}.")
+        taken = {name: _like(getattr(self, name), record[name], name) for name in names}
+        for name, value in taken.items():
+            setattr(self, name, value)
+
+
+def _keys(record: Any) -> Any:
+    return sorted(record) if isinstance(record, dict) else record
+
+
+def _like(model: Any, value: Any, name: str) -> Any:
+    if not isinstance(model, np.ndarray):
+        if type(value) is not type(model) or value < 0:
+            raise StateError(f"The saved {name} must be a {type(model).__name__}, 0 or more; got {value!r}.")
+        return value
+    try:
+        array = np.array(value, dtype=model.dtype)
+    except (TypeError, ValueError):
+        raise StateError(f"The saved {name} must be an array of numbers.") from None
+    if array.shape != model.shape or not np.isfinite(array).all():
+        raise StateError(f"The saved {name} must be {model.shape} finite numbers; its shape is {array.shape}.")
+    return array
+
+
+@dataclass(eq=False)
+class Cells(Statistic):
+    """Count and sum of rewards per cell: per configuration of the parents, or per action."""
+
+    count: Array
+    total: Array
+
+    @classmethod
+    def empty(cls, size: int) -> Cells:
+        """Nothing seen yet."""
+        return cls(0, np.zeros(size), np.zeros(size))
+
+    def add(self, cell: int, reward: float) -> None:
+        """One reward in one cell."""
+        self.rounds += 1
+        self.count[cell] += 1.0
+        self.total[cell] += reward
+
+    def means(self) -> Array:
+        """The mean reward of each cell, 0 where there is none."""
+        return np.asarray(self.total / np.maximum(1.0, self.count))
+
+
+@dataclass(eq=False)
+class Regression(Statistic):
+    """V = ridge I + sum of x x', g = sum of x Y: ridge regression of the reward on x."""
+
+    V: Array
+    g: Array
+
+    @classmethod
+    def empty(cls, dimension: int, ridge: float) -> Regression:
+        """Nothing seen yet."""
+        return cls(0, ridge * np.eye(dimension), np.zeros(dimension))
+
+    def add(self, x: Array, reward: float) -> None:
+        """One reward at one x."""
+        self.rounds += 1
+        self.V += x[:, None] * x
+        self.g += x * reward
+
+    def theta(self) -> Array:
+        """The estimate V^-1 g."""
+        return np.linalg.solve(self.V, self.g)
+
+    def log_determinant(self) -> float:
+        """log det V."""
+        return 2.0 * math.fsum(np.log(np.diag(np.linalg.cholesky(self.V))).tolist())

@@ -1,0 +1,55 @@
+"""UCB and C-UCB (Lu et al. 2020, Algorithm 1): optimism per action, or per configuration of the reward's parents.
+
+    UCB_z = mean_z + sqrt(2 log(1/delta) / max(1, n_z)),  delta = 1/T^2
+    play argmax_a sum_z P(z | a) UCB_z
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from causalbandits.policies._base import HorizonPolicy, require_positive
+from causalbandits.policies._cells import CellPolicy
+from causalbandits.policies.indices import UpperBound
+from causalbandits.problem import CausalBandit
+
+
+@dataclass(frozen=True, kw_only=True)
+class OptimisticPolicy(HorizonPolicy, CellPolicy):
+    """What the two share: the index. `noise_scale`: sub-Gaussian scale of the reward given the cell;
+    `prior_scale`: size of the unknown means, the bonus of an unseen cell."""
+
+    randomised = False
+    noise_scale: float = 1.0
+    prior_scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_positive(noise_scale=self.noise_scale, prior_scale=self.prior_scale)
+
+    @property
+    def index_parameters(self) -> UpperBound:
+        return UpperBound(self.noise_scale, self.prior_scale)
+
+    def exploration(self, rounds: int) -> float:
+        return 2.0 * math.log(self.clock(rounds))
+
+    def largest_expected_reward(self, problem: CausalBandit) -> float:
+        return 3 * (self.noise_scale + self.prior_scale)
+
+
+@dataclass(frozen=True, kw_only=True)
+class UCB(OptimisticPolicy):
+    """Play the action with the largest optimistic mean; what the graph says is not used."""
+
+    causal = False
+    id = "ucb"
+
+
+@dataclass(frozen=True, kw_only=True)
+class CausalUCB(OptimisticPolicy):
+    """Play the action with the largest expected optimistic reward under P(z | a)."""
+
+    causal = True
+    id = "c-ucb"

@@ -1,0 +1,228 @@
+"""CausalBandit: all that a learner may know. The graph, the actions and P(z | a); nothing of the reward."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import Any, TypeVar
+
+import numpy as np
+
+from causalbandits import graph as graphs
+from causalbandits.actions import ActionSpace, Choices
+from causalbandits.errors import ProblemError, SizeError, StateError, unknown
+from causalbandits.inference import ENTRY_LIMIT, find_blocks
+from causalbandits.model import Array, CausalModel, Intervention, State, unique_names
+from causalbandits.projection import Projection
+from causalbandits.scores import Scores
+
+T = TypeVar("T")
+
+
+class CausalBandit:
+    """A model, the variables that may be set, and the reward's parents (or a set that stands in for them).
+
+    >>> from causalbandits import CausalModel, Variable
+    >>> model = CausalModel([
+    ...     Variable("purpose", ["Promo", "Nurture"], table=[.6, .4]),
+    ...     Variable("subject", ["short", "long"], parents=["purpose"], table=[[.7, .3], [.3, .7]])])
+    >>> problem = CausalBandit(model, manipulable=["purpose"], parents=["subject"])
+    >>> problem.actions.size
+    3
+    >>> problem.parent_distribution({"purpose": "Nurture"})
+    array([0.3, 0.7])
+
+    `reward="Y"` names the reward's variable in the model: its parents are then found in the graph, or the given
+    `parents` are checked to separate every intervention from it. The action set may be narrowed: `at_most=k`
+    variables set at once, variables that are `always` set, an explicit list of `actions`, combinations to
+    `forbid` (a function of an intervention).
+    """
+
+    def __init__(
+        self,
+        model: CausalModel,
+        manipulable: Iterable[str],
+        parents: Iterable[str] | None = None,
+        *,
+        reward: str | None = None,
+        at_most: int | None = None,
+        always: Iterable[str] = (),
+        actions: Iterable[Mapping[str, State]] | None = None,
+        forbid: Callable[[Intervention], bool] | None = None,
+    ) -> None:
+        if not isinstance(model, CausalModel):
+            raise ProblemError(f"A CausalBandit needs a CausalModel; got {model!r}.")
+        self.model = model
+        self.manipulable = unique_names("manipulable", manipulable, model)
+        if not self.manipulable:
+            raise ProblemError("At least one variable must be manipulable.")
+        self.reward = reward
+        self.parents = self._check_parents(parents)
+        space = ActionSpace([model[name] for name in self.manipulable], at_most=at_most, always=always)
+        if actions is not None:
+            space = space.only(actions)
+        if forbid is not None:
+            space = space.where(lambda action: not forbid(action))
+        self.actions = space
+        self.shape = tuple(len(model[name].states) for name in self.parents)
+        self.configurations = math.prod(self.shape)
+        self.blocks = find_blocks(model, self.manipulable, self.parents)
+        self._memory: dict[Hashable, Any] = {}
+
+    def _check_parents(self, parents: Iterable[str] | None) -> tuple[str, ...]:
+        if self.reward is None:
+            if parents is None:
+                raise ProblemError("Name the reward's parents (parents=[...]) or the reward's variable (reward='Y').")
+            names = unique_names("parent", parents, self.model)
+        else:
+            if self.reward in self.manipulable:
+                raise ProblemError(f"The reward {self.reward!r} must not be manipulable: setting it is no experiment.")
+            own = self.model[self.reward].parents
+            names = own if parents is None else unique_names("parent", parents, self.model)
+            self._check_separation(names)
+        if not names:
+            raise ProblemError("The reward needs at least one parent: without one no action can change it.")
+        return names
+
+    def _check_separation(self, names: tuple[str, ...]) -> None:
+        if self.reward in names:
+            raise ProblemError(f"The reward {self.reward!r} cannot be its own parent.")
+        augmented, nodes = graphs.with_intervention_nodes(self.model.graph, self.manipulable)
+        for node in nodes.values():
+            path = graphs.open_path(augmented, node, self.reward, names)
+            if path:
+                raise ProblemError(
+                    f"The set {list(names)} must separate every intervention from the reward {self.reward!r}: "
+                    f"{graphs.describe_path(augmented, path)} is open. Observe a variable on it, "
+                    f"or use the reward's own parents {list(self.model[self.reward or ''].parents)}."
+                )
+
+    def __repr__(self) -> str:
+        return (
+            f"CausalBandit({self.actions.size} actions on {', '.join(self.manipulable)}; "
+            f"{self.configurations} configurations of {', '.join(self.parents)})"
+        )
+
+    @cached_property
+    def projection(self) -> Projection:
+        """Sums over P(z | a) for every action."""
+        return Projection(self.actions, self.blocks, self.shape)
+
+    def project(self, index: Array) -> Scores:
+        """Score every action: the mean of a number per configuration, under P(z | a)."""
+        return Scores(self.projection(index), float(np.abs(index).max()))
+
+    def remember(self, key: Hashable, make: Callable[[], T]) -> T:
+        """Keep what depends on this problem only and takes time to make."""
+        if key not in self._memory:
+            self._memory[key] = make()
+        return self._memory[key]  # type: ignore[no-any-return]
+
+    def choices(self, action: Mapping[str, State] | int) -> Choices:
+        """An action, given by its number or its intervention, as one choice per manipulable variable."""
+        if isinstance(action, Mapping):
+            choices = self.actions.encode(action)
+            self.actions.rank(choices)
+            return choices
+        return self.actions.choices(action)
+
+    def parent_distribution(self, action: Mapping[str, State] | int) -> Array:
+        """P(z | do(a)) with one axis per parent."""
+        choices = self.choices(action)
+        if self.configurations > ENTRY_LIMIT:
+            raise SizeError(f"The joint distribution of the parents has {self.configurations} entries.")
+        product = np.ones(())
+        axes: list[int] = []
+        for block in self.blocks:
+            row = block.row(tuple(choices[k] for k in block.knobs)).reshape(block.shape)
+            product = np.multiply.outer(product, row)
+            axes += block.parents
+        return np.ascontiguousarray(product.transpose(np.argsort(axes)))
+
+    def parent_distributions(self) -> Array:
+        """P(z | do(a)) for all actions at once: a row per action, then one axis per parent."""
+        size = self.actions.size * self.configurations
+        if size > ENTRY_LIMIT:
+            raise SizeError(
+                f"{self.actions.size} actions x {self.configurations} configurations are {size} numbers; the limit "
+                f"is {ENTRY_LIMIT}. Ask for one action at a time, or use project(), which never builds this matrix."
+            )
+        table = np.ones((self.actions.size, 1))
+        for rows, which in zip(self.projection.rows, self.projection.row_of_action, strict=True):
+            table = (table[:, :, None] * rows[which][:, None, :]).reshape(len(table), -1)
+        axes = [axis for block in self.blocks for axis in block.parents]
+        by_block = table.reshape(-1, *(self.shape[axis] for axis in axes))
+        return np.ascontiguousarray(by_block.transpose(0, *(1 + np.argsort(axes))))
+
+    def probability(self, action: int, z: Sequence[int]) -> float:
+        """P(z | do(a)) of one configuration, z given by the parents' codes."""
+        choices = self.actions.choices(action)
+        probability = 1.0
+        for block in self.blocks:
+            code = 0
+            for axis, size in zip(block.parents, block.shape, strict=True):
+                code = code * size + z[axis]
+            probability *= float(block.row(tuple(choices[k] for k in block.knobs))[code])
+        return probability
+
+    def configuration(self, z: Sequence[int]) -> int:
+        """The number of a configuration: the last parent moves fastest."""
+        code = 0
+        for size, value in zip(self.shape, z, strict=True):
+            code = code * size + value
+        return code
+
+    def encode_parents(self, values: Mapping[str, State]) -> tuple[int, ...]:
+        """The parents' values as codes; all of them must be there, and nothing else."""
+        for name in values:
+            if name not in self.parents:
+                raise ProblemError(unknown("parent", name, self.parents))
+        missing = [name for name in self.parents if name not in values]
+        if missing:
+            raise ProblemError(f"Every parent must be observed; missing: {', '.join(map(repr, missing))}.")
+        return tuple(self.model[name].code(values[name]) for name in self.parents)
+
+    def decode_parents(self, z: Sequence[int]) -> dict[str, State]:
+        """The parents' values from their codes."""
+        return {name: self.model[name].states[code] for name, code in zip(self.parents, z, strict=True)}
+
+    def to_record(self) -> dict[str, Any]:
+        """A JSON-ready description, enough to make the problem again."""
+        space = self.actions
+        return {
+            "variables": self.model.to_records(),
+            "manipulable": list(self.manipulable),
+            "parents": list(self.parents),
+            "reward": self.reward,
+            "at_most": space.at_most,
+            "always": sorted(space.always),
+            "actions": None if space.listed is None else [list(choices) for choices in space.listed],
+        }
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> CausalBandit:
+        """The problem that `to_record` describes."""
+        try:
+            model = CausalModel.from_records(record["variables"])
+            variables = [model[name] for name in record["manipulable"]]
+            listed = record["actions"]
+            actions = None if listed is None else [ActionSpace(variables).decode(row) for row in listed]
+            return cls(
+                model,
+                record["manipulable"],
+                record["parents"],
+                reward=record["reward"],
+                at_most=record["at_most"],
+                always=record["always"],
+                actions=actions,
+            )
+        except (KeyError, TypeError) as error:
+            raise StateError(f"Not the description of a problem: {error!r} is missing or malformed.") from None
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A short name for this very problem: equal problems have equal fingerprints."""
+        return hashlib.sha256(json.dumps(self.to_record(), sort_keys=True).encode()).hexdigest()[:16]

@@ -1,0 +1,230 @@
+"""The reward's mechanism: E[Y | z] and a draw around it."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from causalbandits.actions import Choices
+from causalbandits.errors import ProblemError
+from causalbandits.features import AdditiveFeatures, FeatureSpec, Features, resolve, tabulate
+from causalbandits.model import Array, State
+from causalbandits.problem import CausalBandit
+
+Means = npt.ArrayLike | Callable[..., float]
+Z = tuple[int, ...]
+
+
+class MeanReward(ABC):
+    """E[Y | z] on a problem, and its average under actions."""
+
+    @abstractmethod
+    def at(self, z: Z) -> float:
+        """E[Y | z], z given by the parents' codes."""
+
+    @abstractmethod
+    def under(self, choices: Choices) -> float:
+        """The mean reward of one action."""
+
+    @abstractmethod
+    def of_actions(self) -> Array:
+        """The mean reward of every action."""
+
+    @abstractmethod
+    def range(self) -> tuple[float, float]:
+        """The smallest and the largest E[Y | z]."""
+
+
+class TabulatedMean(MeanReward):
+    """E[Y | z] as an array over the parents' axes."""
+
+    def __init__(self, problem: CausalBandit, given: Means) -> None:
+        self._problem = problem
+        self.table = _mean_table(problem, given).reshape(-1)
+
+    def at(self, z: Z) -> float:
+        return float(self.table[self._problem.configuration(z)])
+
+    def under(self, choices: Choices) -> float:
+        row = self._problem.parent_distribution(self._problem.actions.rank(choices))
+        return math.fsum((row.reshape(-1) * self.table).tolist())
+
+    def of_actions(self) -> Array:
+        return self._problem.projection(self.table)
+
+    def range(self) -> tuple[float, float]:
+        return float(self.table.min()), float(self.table.max())
+
+
+class LinearMean(MeanReward):
+    """E[Y | z] = <theta, f(z)>; with additive features no table over the parents is ever made."""
+
+    def __init__(self, theta: Array, features: Features) -> None:
+        self.theta, self.features = theta, features
+
+    def at(self, z: Z) -> float:
+        return float(self.features.at(z) @ self.theta)
+
+    def under(self, choices: Choices) -> float:
+        return float(self.features.mean(choices) @ self.theta)
+
+    def of_actions(self) -> Array:
+        return np.asarray(self.features.means() @ self.theta)
+
+    def range(self) -> tuple[float, float]:
+        if isinstance(self.features, AdditiveFeatures):
+            parts = [t @ self.theta[s] for t, s in zip(self.features.tables, self.features.slices, strict=True)]
+            return sum(float(p.min()) for p in parts), sum(float(p.max()) for p in parts)
+        values = self.features.table @ self.theta  # type: ignore[attr-defined]
+        return float(values.min()), float(values.max())
+
+
+class Reward(ABC):
+    """How the reward comes about, given the parents."""
+
+    bounded: bool | None = None
+    """True: always in [0, 1]. False: it may leave it. None: not known."""
+
+    @abstractmethod
+    def mean_on(self, problem: CausalBandit) -> MeanReward:
+        """E[Y | z] on a problem; raises if the two do not fit."""
+
+    @abstractmethod
+    def draw(self, mean: float, values: Callable[[], Sequence[State]], rng: np.random.Generator) -> float:
+        """One reward, given E[Y | z] and (on call) the parents' values."""
+
+
+class BernoulliReward(Reward):
+    """Y is 1 with probability `mean` (an array over the parents' axes, or a function of their values), else 0.
+
+    >>> BernoulliReward(lambda subject: {"short": .3, "long": .1}[subject])
+    BernoulliReward(mean=<function>)
+    """
+
+    bounded = True
+
+    def __init__(self, mean: Means) -> None:
+        self.mean = mean
+
+    def __repr__(self) -> str:
+        return f"BernoulliReward(mean={_shown(self.mean)})"
+
+    def mean_on(self, problem: CausalBandit) -> MeanReward:
+        mean = TabulatedMean(problem, self.mean)
+        _check_probabilities(problem, mean.table)
+        return mean
+
+    def draw(self, mean: float, values: Callable[[], Sequence[State]], rng: np.random.Generator) -> float:
+        return 1.0 if rng.random() < mean else 0.0
+
+
+class GaussianReward(Reward):
+    """Y = `mean` + N(0, `sd`^2)."""
+
+    def __init__(self, mean: Means, sd: float = 1.0) -> None:
+        self.mean, self.sd = mean, _check_sd(sd)
+        self.bounded = False if self.sd > 0 else None
+
+    def __repr__(self) -> str:
+        return f"GaussianReward(mean={_shown(self.mean)}, sd={self.sd})"
+
+    def mean_on(self, problem: CausalBandit) -> MeanReward:
+        return TabulatedMean(problem, self.mean)
+
+    def draw(self, mean: float, values: Callable[[], Sequence[State]], rng: np.random.Generator) -> float:
+        return mean + self.sd * rng.standard_normal()
+
+
+class LinearReward(Reward):
+    """Y = <theta, f(z)> + N(0, `sd`^2); features default to the parents' values (one-hot where not numbers)."""
+
+    def __init__(self, theta: npt.ArrayLike, features: FeatureSpec = None, sd: float = 1.0) -> None:
+        try:
+            self.theta = np.array(theta, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise ProblemError(f"theta must be a vector of numbers; got {theta!r}.") from None
+        if self.theta.ndim != 1 or not np.isfinite(self.theta).all():
+            raise ProblemError(f"theta must be a vector of finite numbers; got {theta!r}.")
+        self.features, self.sd = features, _check_sd(sd)
+        self.bounded = False if self.sd > 0 else None
+
+    def __repr__(self) -> str:
+        return f"LinearReward(theta in R^{len(self.theta)}, sd={self.sd})"
+
+    def mean_on(self, problem: CausalBandit) -> MeanReward:
+        features = resolve(problem, self.features)
+        if features.dimension != len(self.theta):
+            raise ProblemError(
+                f"theta must have one entry per feature: the features of {list(problem.parents)} have "
+                f"dimension {features.dimension}, theta has {len(self.theta)}."
+            )
+        return LinearMean(self.theta, features)
+
+    def draw(self, mean: float, values: Callable[[], Sequence[State]], rng: np.random.Generator) -> float:
+        return mean + self.sd * rng.standard_normal()
+
+
+class CustomReward(Reward):
+    """Your own sampler: `sample(*values of the parents, rng)`, with its `mean` given for the regret's sake."""
+
+    def __init__(self, mean: Means, sample: Callable[..., float]) -> None:
+        if not callable(sample):
+            raise ProblemError(f"sample must be a function of the parents' values and rng; got {sample!r}.")
+        self.mean, self.sample = mean, sample
+
+    def __repr__(self) -> str:
+        return f"CustomReward(mean={_shown(self.mean)})"
+
+    def mean_on(self, problem: CausalBandit) -> MeanReward:
+        return TabulatedMean(problem, self.mean)
+
+    def draw(self, mean: float, values: Callable[[], Sequence[State]], rng: np.random.Generator) -> float:
+        reward = float(self.sample(*values(), rng))
+        if not math.isfinite(reward):
+            raise ProblemError(f"sample must give finite rewards; at {tuple(values())} it gave {reward}.")
+        return reward
+
+
+def _mean_table(problem: CausalBandit, given: Means) -> Array:
+    if callable(given):
+        table = tabulate(problem, given, "The mean reward")
+    else:
+        try:
+            table = np.array(given, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise ProblemError(f"The mean reward must be an array of numbers or a function; got {given!r}.") from None
+    if table.shape != problem.shape:
+        axes = ", ".join(f"{name} ({size})" for name, size in zip(problem.parents, problem.shape, strict=True))
+        raise ProblemError(f"The mean reward must have axes {axes}; its shape is {table.shape}.")
+    if not np.isfinite(table).all():
+        raise ProblemError(f"The mean reward must be finite; at {_where(problem, ~np.isfinite(table))} it is not.")
+    return table
+
+
+def _check_probabilities(problem: CausalBandit, table: Array) -> None:
+    wrong = (table < 0) | (table > 1)
+    if wrong.any():
+        raise ProblemError(
+            "The mean of a BernoulliReward must lie in [0, 1]: at "
+            f"{_where(problem, wrong.reshape(problem.shape))} it is {table[np.argmax(wrong)]:g}."
+        )
+
+
+def _where(problem: CausalBandit, wrong: npt.NDArray[Any]) -> str:
+    z = [int(i) for i in np.unravel_index(int(np.argmax(wrong)), problem.shape)]
+    return ", ".join(f"{name}={value!r}" for name, value in problem.decode_parents(z).items())
+
+
+def _check_sd(sd: float) -> float:
+    if not isinstance(sd, int | float | np.number) or not math.isfinite(sd) or sd < 0:
+        raise ProblemError(f"sd must be a finite number, 0 or more; got {sd!r}.")
+    return float(sd)
+
+
+def _shown(mean: Means) -> str:
+    return "<function>" if callable(mean) else f"<array {np.shape(mean)}>"
