@@ -165,7 +165,9 @@ class Agent:
 
     def _action_of(self, id: int) -> int:
         if isinstance(id, bool) or not isinstance(id, int | np.integer) or not 0 <= id < self._next_id:
-            raise TellError(f"Unknown decision {id!r}: {self._next_id} have been made, with ids from 0. Use decision.id.")
+            raise TellError(
+                f"Unknown decision {id!r}: {self._next_id} have been made, with ids from 0. Use decision.id."
+            )
         if id not in self._pending:
             raise TellError(f"The reward of decision {id} has been told already; each counts once.")
         return self._pending[id]
@@ -243,7 +245,11 @@ class Agent:
 
     @classmethod
     def load(
-        cls, path: str | os.PathLike[str], *, problem: CausalBandit | None = None, policy: Policy | None = None
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        problem: CausalBandit | None = None,
+        policy: Policy | None = None,
     ) -> Agent:
         """The agent that `save` wrote, as if it had never stopped.
 

@@ -46,7 +46,7 @@ class Environment:
     def __init__(self, problem: CausalBandit, reward: Reward) -> None:
         if not isinstance(problem, CausalBandit) or not isinstance(reward, Reward):
             raise ProblemError(
-                f"An Environment needs a CausalBandit and a reward such as BernoulliReward; got {problem!r}, {reward!r}."
+                f"An Environment needs a CausalBandit and a reward (BernoulliReward, ...); got {problem!r}, {reward!r}."
             )
         self.problem = problem
         self.reward = reward

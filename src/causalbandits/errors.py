@@ -1,14 +1,14 @@
 """What can go wrong, each with the rule, the offending value and the way out.
 
-    CausalBanditsError (a ValueError)
-    ├── ModelError            a variable, a table, a graph
-    ├── InterventionError     an assignment or an action that the action space does not hold
-    ├── ProblemError          manipulable variables, parents, constraints, rewards and their means
-    ├── PolicyError           a policy's parameters, or a policy used where it cannot work
-    ├── SizeError             something too large to enumerate or to hold, refused before it starts
-    ├── TellError             feedback that the agent cannot take; nothing was changed
-    └── StateError            a saved agent that is corrupted, or belongs to something else
-    ScaleWarning (a UserWarning)   rewards far from the scale that a policy was told to expect
+CausalBanditsError (a ValueError)
+├── ModelError            a variable, a table, a graph
+├── InterventionError     an assignment or an action that the action space does not hold
+├── ProblemError          manipulable variables, parents, constraints, rewards and their means
+├── PolicyError           a policy's parameters, or a policy used where it cannot work
+├── SizeError             something too large to enumerate or to hold, refused before it starts
+├── TellError             feedback that the agent cannot take; nothing was changed
+└── StateError            a saved agent that is corrupted, or belongs to something else
+ScaleWarning (a UserWarning)   rewards far from the scale that a policy was told to expect
 """
 
 from __future__ import annotations

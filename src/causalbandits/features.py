@@ -89,9 +89,7 @@ class AdditiveFeatures(Features):
     def means(self) -> Array:
         projection = self._problem.projection
         m = np.empty((projection.size, self.dimension))
-        for block, rows, which in zip(
-            self._problem.blocks, projection.rows, projection.row_of_action, strict=True
-        ):
+        for block, rows, which in zip(self._problem.blocks, projection.rows, projection.row_of_action, strict=True):
             for axis, table in self._block_means(block.parents, block.shape, rows):
                 m[:, self.slices[axis]] = table[which]
         return m
@@ -142,9 +140,7 @@ def tabulate(problem: CausalBandit, function: Callable[..., npt.ArrayLike], what
     return np.array(results).reshape(*problem.shape, *shapes.pop())
 
 
-def _call(
-    problem: CausalBandit, function: Callable[..., npt.ArrayLike], values: tuple[State, ...], what: str
-) -> Array:
+def _call(problem: CausalBandit, function: Callable[..., npt.ArrayLike], values: tuple[State, ...], what: str) -> Array:
     where = ", ".join(f"{name}={value!r}" for name, value in zip(problem.parents, values, strict=True))
     try:
         result = np.asarray(function(*values), dtype=np.float64)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Hashable, Iterable
+from typing import Any, TypeAlias
 
 import networkx as nx
 
-Graph = nx.DiGraph
+Graph: TypeAlias = Any  # nx.DiGraph, which carries no types
 
 
 def find_cycle(graph: Graph) -> list[str]:
@@ -85,6 +87,6 @@ def describe_path(graph: Graph, path: list[Hashable]) -> str:
         return f"do({node[1]})" if isinstance(node, tuple) else str(node)
 
     text = show(path[0])
-    for a, b in zip(path, path[1:], strict=False):
+    for a, b in itertools.pairwise(path):
         text += f" -> {show(b)}" if graph.has_edge(a, b) else f" <- {show(b)}"
     return text

@@ -85,7 +85,7 @@ class Block:
             codes = np.zeros(len(choices), dtype=np.intp)
             for column, radix in enumerate(self.radices):
                 codes = codes * radix + choices[:, column]
-            return self.table[codes]
+            return np.asarray(self.table[codes])
         # One axis runs over the asked choices, instead of one for each knob.
         step = max(1, ENTRY_LIMIT // 64 // self._largest_for_one_choice)
         parts = [self._some(choices[i : i + step]) for i in range(0, len(choices), step)]

@@ -37,6 +37,7 @@ class Variable:
     states: tuple[State, ...]
     parents: tuple[str, ...]
     table: Array
+    _codes: dict[State, int]
 
     def __init__(
         self, name: str, states: Iterable[State], *, parents: Iterable[str] = (), table: npt.ArrayLike
@@ -57,7 +58,7 @@ class Variable:
         1
         """
         try:
-            return int(self._codes[state])
+            return self._codes[state]
         except (KeyError, TypeError):
             raise InterventionError(unknown(f"value of {self.name!r}:", state, self.states)) from None
 
@@ -188,9 +189,7 @@ class CausalModel:
         if not by_name:
             raise ModelError("A CausalModel needs at least one variable.")
         order = _topological_order(by_name)
-        self._variables = MappingProxyType(
-            {name: _checked(variable, by_name) for name, variable in by_name.items()}
-        )
+        self._variables = MappingProxyType({name: _checked(variable, by_name) for name, variable in by_name.items()})
         self._order = order
 
     @property
@@ -312,9 +311,7 @@ class CausalModel:
             codes[name] = self._variables[name].code(value)
         return codes
 
-    def sample(
-        self, n: int, *, do: Mapping[str, State] | None = None, rng: Seed = None
-    ) -> dict[str, npt.NDArray[Any]]:
+    def sample(self, n: int, *, do: Mapping[str, State] | None = None, rng: Seed = None) -> dict[str, npt.NDArray[Any]]:
         """`n` draws of all variables under an intervention: a column of states for each."""
         if not isinstance(n, int | np.integer) or n < 0:
             raise ModelError(f"The number of draws must be a whole number, 0 or more; got {n!r}.")

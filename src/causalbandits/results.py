@@ -42,7 +42,9 @@ class Summary(tuple[Row, ...]):
         body = [(r.policy, _number(r.mean), _number(r.standard_error), _interval(r)) for r in self]
         widths = [max(map(len, column)) for column in zip(head, *body, strict=True)]
         lines = [
-            "  ".join(cell.ljust(w) if i == 0 else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True)))
+            "  ".join(
+                cell.ljust(w) if i == 0 else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True))
+            )
             for row in (head, *body)
         ]
         return "\n".join([lines[0], "-" * len(lines[0]), *lines[1:]])

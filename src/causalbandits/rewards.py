@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from causalbandits.actions import Choices
 from causalbandits.errors import ProblemError
-from causalbandits.features import AdditiveFeatures, FeatureSpec, Features, resolve, tabulate
+from causalbandits.features import AdditiveFeatures, Features, FeatureSpec, resolve, tabulate
 from causalbandits.model import Array, State
 from causalbandits.problem import CausalBandit
 

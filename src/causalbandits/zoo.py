@@ -35,7 +35,12 @@ def email_campaign() -> Environment:
             Variable("product", ["Photoshop", "Acrobat XI Pro", "Adobe Stock"], table=[0.2, 0.2, 0.6]),
             Variable("purpose", ["Operational", "Promo", "Nurture", "Awareness"], table=[0.05, 0.6, 0.3, 0.05]),
             Variable("send_time", ["morning", "afternoon", "evening"], table=[0.5, 0.2, 0.3]),
-            Variable("subject", ["short", "long"], parents=["purpose"], table=[[p, 1 - p] for p in (0.7, 0.7, 0.3, 0.3)]),
+            Variable(
+                "subject",
+                ["short", "long"],
+                parents=["purpose"],
+                table=[[p, 1 - p] for p in (0.7, 0.7, 0.3, 0.3)],
+            ),
             Variable("template", ["1", "2"], parents=["product", "purpose"], table=template),
         ]
     )
@@ -92,7 +97,7 @@ def random_parallel(m: int, n: int, theta: npt.ArrayLike, rng: Seed = None) -> E
     return parallel(list(px), list(pw), theta)
 
 
-def lower_bound(N: int, delta: float, p1: float = 0.5) -> Environment:  # noqa: N803 (the paper's letter)
+def lower_bound(N: int, delta: float, p1: float = 0.5) -> Environment:
     """Section 4's environment: X_1..X_N in {1, 2}, only X_1 matters, Y = delta X_1 + N(0, 1), 3^N actions.
 
     >>> lower_bound(14, delta=0.1).problem.actions.size
@@ -102,9 +107,7 @@ def lower_bound(N: int, delta: float, p1: float = 0.5) -> Environment:  # noqa: 
         raise ProblemError(f"N must be a whole number, 1 or more; got {N!r}.")
     if not (_is_number(p1) and 0 <= p1 <= 1 and _is_number(delta)):
         raise ProblemError(f"p1 must be a probability and delta a finite number; got p1={p1!r}, delta={delta!r}.")
-    variables = [
-        Variable(f"X{i}", [1, 2], table=[p1, 1 - p1] if i == 1 else [0.5, 0.5]) for i in range(1, int(N) + 1)
-    ]
+    variables = [Variable(f"X{i}", [1, 2], table=[p1, 1 - p1] if i == 1 else [0.5, 0.5]) for i in range(1, int(N) + 1)]
     problem = CausalBandit(CausalModel(variables), manipulable=[v.name for v in variables], parents=["X1"])
     return Environment(problem, LinearReward([delta], sd=1.0))
 

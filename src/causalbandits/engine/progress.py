@@ -50,7 +50,12 @@ class Progress:
         with self._lock:
             if not self._total or not (console.is_terminal or console.is_jupyter):
                 return
-            columns = TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn()
+            columns = (
+                TextColumn("{task.description}"),
+                BarColumn(),
+                TaskProgressColumn(),
+                TimeRemainingColumn(),
+            )
             self._bar = Bar(*columns, console=console, transient=True)
             self._bar.add_task(self._what, total=self._total, completed=self._done)
             self._bar.start()

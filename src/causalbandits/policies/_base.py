@@ -53,7 +53,13 @@ class Policy(ABC):
 
     @abstractmethod
     def update(
-        self, problem: CausalBandit, statistic: Any, action: int, z: Z, reward: float, rng: np.random.Generator
+        self,
+        problem: CausalBandit,
+        statistic: Any,
+        action: int,
+        z: Z,
+        reward: float,
+        rng: np.random.Generator,
     ) -> None:
         """Take in one reward: the action's number, the parents' codes, the reward."""
 
@@ -130,11 +136,7 @@ def require_whole(name: str, value: object) -> None:
 def require_positive(**values: Any) -> None:
     """Refuse anything but positive finite numbers."""
     for name, value in values.items():
-        if (
-            not isinstance(value, int | float | np.number)
-            or isinstance(value, bool)
-            or not 0 < value < math.inf
-        ):
+        if not isinstance(value, int | float | np.number) or isinstance(value, bool) or not 0 < value < math.inf:
             raise PolicyError(f"{name} must be a positive finite number; got {value!r}.")
 
 

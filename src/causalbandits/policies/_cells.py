@@ -71,7 +71,13 @@ class CellPolicy(Policy):
         return problem.project(index) if self.causal else Scores.of(index)
 
     def update(
-        self, problem: CausalBandit, statistic: Cells, action: int, z: Z, reward: float, rng: np.random.Generator
+        self,
+        problem: CausalBandit,
+        statistic: Cells,
+        action: int,
+        z: Z,
+        reward: float,
+        rng: np.random.Generator,
     ) -> None:
         statistic.add(problem.configuration(z) if self.causal else action, reward)
 
@@ -137,7 +143,7 @@ def _confidence_interval(p: IndexParameters, cells: Cells, weights: Array, level
     """
     unit = not isinstance(p, UpperBound)
     # A variable in [0, 1] is 1/2-sub-Gaussian.
-    scales = UpperBound(0.5, 1.0) if unit else p
+    scales = p if isinstance(p, UpperBound) else UpperBound(0.5, 1.0)
     exploration = np.log(2 * len(cells.count) * (cells.count + 1) * (cells.count + 2) / (1 - level))
     up = upper_bound(scales, cells.count, cells.total, exploration, None)
     down = -upper_bound(scales, cells.count, -cells.total, exploration, None)

@@ -17,7 +17,7 @@ from typing import Literal
 
 import numpy as np
 
-from causalbandits.features import FeatureSpec, Features, resolve
+from causalbandits.features import Features, FeatureSpec, resolve
 from causalbandits.model import Array
 from causalbandits.policies._base import Policy, Z, require_one_of, require_positive
 from causalbandits.policies.statistics import Regression
@@ -55,7 +55,13 @@ class LinearPolicy(Policy):
         return Regression.empty(self.resolved(problem).dimension, self.ridge)
 
     def update(
-        self, problem: CausalBandit, statistic: Regression, action: int, z: Z, reward: float, rng: np.random.Generator
+        self,
+        problem: CausalBandit,
+        statistic: Regression,
+        action: int,
+        z: Z,
+        reward: float,
+        rng: np.random.Generator,
     ) -> None:
         observed = self.regressor == "observed"
         statistic.add(self.resolved(problem).at(z) if observed else self.action_features(problem)[action], reward)
@@ -83,10 +89,10 @@ def weighted_sum(rows: Array, weights: Array) -> Array:
 
 def norms(rows: Array, V: Array) -> Array:
     """sqrt(x' V^-1 x) for every row x."""
-    return np.sqrt(np.maximum(0.0, (rows @ np.linalg.inv(V) * rows).sum(axis=1)))
+    return np.asarray(np.sqrt(np.maximum(0.0, (rows @ np.linalg.inv(V) * rows).sum(axis=1))))
 
 
 def self_normalised_radius(statistic: Regression, ridge: float, noise: float, bound: float, level: float) -> float:
-    """The radius, in V's norm, of a ball around theta_hat that holds theta at all times (Abbasi-Yadkori et al. 2011)."""
+    """How far, in V's norm, theta may be from theta_hat at all times together (Abbasi-Yadkori et al. 2011)."""
     growth = statistic.log_determinant() - len(statistic.g) * math.log(ridge)
     return math.sqrt(ridge) * bound + noise * math.sqrt(max(0.0, growth + 2 * math.log(1 / (1 - level))))

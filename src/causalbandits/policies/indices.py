@@ -27,7 +27,7 @@ class UpperBound(NamedTuple):
     prior_scale: float
 
 
-def upper_bound(p: UpperBound, count: Array, total: Array, exploration: float, noise: Any) -> Array:
+def upper_bound(p: UpperBound, count: Array, total: Array, exploration: float | Array, noise: Any) -> Array:
     """Mean + scale sqrt(2 log(1/delta) / n); an unseen cell has mean 0, n = 1 and the prior's scale."""
     n = np.maximum(1.0, count)
     unseen = np.maximum(0.0, 1.0 - count)

@@ -1,7 +1,7 @@
 """KL-UCB and C-KL-UCB: optimism with the bound that fits rewards in [0, 1] (Garivier and Cappé 2011).
 
-    UCB_z = max {q : n_z kl(mean_z, q) <= log T},  1 where nothing was seen
-    play argmax_a sum_z P(z | a) UCB_z
+UCB_z = max {q : n_z kl(mean_z, q) <= log T},  1 where nothing was seen
+play argmax_a sum_z P(z | a) UCB_z
 """
 
 from __future__ import annotations

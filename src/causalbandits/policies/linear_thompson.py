@@ -1,7 +1,7 @@
 """CL-TS (Lu et al. 2020, Algorithm 5): one linear model drawn from its posterior.
 
-    theta ~ N(theta_hat, v^2 s^2 V^-1),  V starting at (s/tau)^2 I
-    play argmax_a <m_a, theta>
+theta ~ N(theta_hat, v^2 s^2 V^-1),  V starting at (s/tau)^2 I
+play argmax_a <m_a, theta>
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """CL-UCB (Lu et al. 2020, Algorithm 4): optimism over an ellipsoid of linear models.
 
-    beta = S + s sqrt(2 log T + d log(1 + T L^2 / d))
-    play argmax_a <theta_hat, m_a> + beta ||m_a||_{V^-1}
+beta = S + s sqrt(2 log T + d log(1 + T L^2 / d))
+play argmax_a <theta_hat, m_a> + beta ||m_a||_{V^-1}
 """
 
 from __future__ import annotations

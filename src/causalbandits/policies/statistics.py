@@ -95,7 +95,7 @@ class Regression(Statistic):
 
     def theta(self) -> Array:
         """The estimate V^-1 g."""
-        return np.linalg.solve(self.V, self.g)
+        return np.asarray(np.linalg.solve(self.V, self.g), dtype=np.float64)
 
     def log_determinant(self) -> float:
         """log det V."""

@@ -1,8 +1,8 @@
 """TS and C-TS (Lu et al. 2020, Algorithms 2 and 3): a posterior draw per action, or per configuration.
 
-    beta:      theta_z ~ Beta(1 + successes_z, 1 + failures_z); a reward in (0, 1) is first turned into a coin's flip
-    gaussian:  theta_z ~ N(m_z, 1 / q_z),  q_z = 1/tau^2 + n_z/s^2,  m_z = (sum of rewards / s^2) / q_z
-    play argmax_a sum_z P(z | a) theta_z
+beta:      theta_z ~ Beta(1 + successes_z, 1 + failures_z); a reward in (0, 1) is first turned into a coin's flip
+gaussian:  theta_z ~ N(m_z, 1 / q_z),  q_z = 1/tau^2 + n_z/s^2,  m_z = (sum of rewards / s^2) / q_z
+play argmax_a sum_z P(z | a) theta_z
 """
 
 from __future__ import annotations
@@ -44,7 +44,13 @@ class PosteriorPolicy(CellPolicy):
         return self.prior == "beta"
 
     def update(
-        self, problem: CausalBandit, statistic: Cells, action: int, z: Z, reward: float, rng: np.random.Generator
+        self,
+        problem: CausalBandit,
+        statistic: Cells,
+        action: int,
+        z: Z,
+        reward: float,
+        rng: np.random.Generator,
     ) -> None:
         if self.prior == "beta" and 0.0 < reward < 1.0:
             reward = 1.0 if rng.random() < reward else 0.0

@@ -1,7 +1,7 @@
 """UCB and C-UCB (Lu et al. 2020, Algorithm 1): optimism per action, or per configuration of the reward's parents.
 
-    UCB_z = mean_z + sqrt(2 log(1/delta) / max(1, n_z)),  delta = 1/T^2
-    play argmax_a sum_z P(z | a) UCB_z
+UCB_z = mean_z + sqrt(2 log(1/delta) / max(1, n_z)),  delta = 1/T^2
+play argmax_a sum_z P(z | a) UCB_z
 """
 
 from __future__ import annotations

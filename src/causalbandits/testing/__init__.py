@@ -1,0 +1,31 @@
+"""Conformance checks for policies, shipped so that you can run them on your own.
+
+    import pytest
+    from causalbandits.testing import CHECKS
+
+    @pytest.mark.parametrize("check", CHECKS)
+    def test_my_policy(check):
+        check(MyPolicy())
+
+A check that fails raises an AssertionError that says which rule was broken and where.
+"""
+
+from causalbandits.testing.conformance import (
+    CHECKS,
+    check_identity,
+    check_policy,
+    check_scores_permute,
+    check_scoring_is_pure,
+    check_seeded_runs_repeat,
+    check_state_round_trips,
+)
+
+__all__ = [
+    "CHECKS",
+    "check_identity",
+    "check_policy",
+    "check_scores_permute",
+    "check_scoring_is_pure",
+    "check_seeded_runs_repeat",
+    "check_state_round_trips",
+]

@@ -1,0 +1,92 @@
+"""Every registered policy keeps the rules, and the checks see it when one does not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+import causalbandits as cb
+from causalbandits.policies import POLICIES
+from causalbandits.scores import Scores
+from causalbandits.testing import CHECKS, check_identity, check_policy
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize("id", POLICIES)
+def test_registered_policies_conform(id, check):
+    check(cb.policy(id))
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize("id", ["ucb", "c-ucb", "cl-ucb", "kl-ucb", "c-kl-ucb"])
+def test_anytime_forms_conform(id, check):
+    check(cb.policy(id, anytime=True))
+
+
+@pytest.mark.parametrize(
+    ("causal", "plain"),
+    [
+        ("c-ucb", "ucb"),
+        ("c-ts-beta", "ts-beta"),
+        ("c-ts-gaussian", "ts-gaussian"),
+        ("c-kl-ucb", "kl-ucb"),
+    ],
+)
+def test_causal_policies_are_the_plain_ones_where_P_is_the_identity(causal, plain):
+    check_identity(cb.policy(causal), cb.policy(plain))
+
+
+def test_identity_holds_with_scales_and_anytime():
+    scales = {"noise_scale": 0.3, "prior_scale": 2.0}
+    check_identity(cb.CausalUCB(anytime=True, **scales), cb.UCB(anytime=True, **scales))
+    check_identity(cb.CausalThompsonSampling(**scales), cb.ThompsonSampling(**scales))
+
+
+def test_identity_tells_different_policies_apart():
+    with pytest.raises(AssertionError, match="must score alike"):
+        check_identity(cb.CausalUCB(noise_scale=0.5), cb.UCB())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Broken(cb.Uniform):
+    """Uniform, but wrong in the way that `fault` names."""
+
+    fault: str = ""
+
+    @property
+    def id(self):
+        return "broken"
+
+    def score(self, problem, statistic, rng):
+        size = problem.actions.size
+        if self.fault == "impure":
+            statistic.total[0] += 1.0
+        if self.fault == "unseeded":
+            return Scores(np.random.default_rng().random(size), 1.0)
+        if self.fault == "numbered":
+            return Scores(rng.random(size) + np.arange(size), 1.0)
+        if self.fault == "forgetful":
+            return Scores(rng.random(size) + getattr(statistic, "hidden", 0), 1.0)
+        return Scores(rng.random(size), 1.0)
+
+    def update(self, problem, statistic, action, z, reward, rng):
+        super().update(problem, statistic, action, z, reward, rng)
+        if self.fault == "forgetful":
+            statistic.hidden = getattr(statistic, "hidden", 0) + 1
+
+
+@pytest.mark.parametrize(
+    ("fault", "complaint"),
+    [
+        ("impure", "changed the statistic"),
+        ("unseeded", "same random numbers differ"),
+        ("numbered", "numbered"),
+        ("forgetful", "through JSON"),
+    ],
+)
+def test_a_broken_policy_is_caught(fault, complaint):
+    with pytest.raises(AssertionError, match=complaint):
+        check_policy(Broken(fault=fault))
+    check_policy(Broken())
