@@ -26,14 +26,14 @@ class Case(NamedTuple):
 
 
 @st.composite
-def models(draw: st.DrawFn, *, most: int = 6, most_parents: int = 3) -> CausalModel:
-    """A DAG of 1 to `most` variables with 1 to 4 states each, zeros in its tables, declared in any order."""
+def models(draw: st.DrawFn, *, most: int = 6, fewest_states: int = 1) -> CausalModel:
+    """A DAG of 1 to `most` variables with up to 4 states each, zeros in its tables, declared in any order."""
     names = [f"v{i}" for i in range(draw(st.integers(1, most)))]
-    sizes = {name: draw(st.integers(1, 4)) for name in names}
+    sizes = {name: draw(st.integers(fewest_states, 4)) for name in names}
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     variables = []
     for i, name in enumerate(names):
-        parents = draw(st.lists(st.sampled_from(names[:i]), unique=True, max_size=most_parents)) if i else []
+        parents = draw(st.lists(st.sampled_from(names[:i]), unique=True, max_size=3)) if i else []
         table = random_table(rng, [sizes[parent] for parent in parents], sizes[name])
         states = [f"{name}={k}" for k in range(sizes[name])]
         variables.append(Variable(name, states, parents=parents, table=table))
@@ -41,9 +41,9 @@ def models(draw: st.DrawFn, *, most: int = 6, most_parents: int = 3) -> CausalMo
 
 
 @st.composite
-def cases(draw: st.DrawFn, *, most: int = 6, knobs: int = 3) -> Case:
+def cases(draw: st.DrawFn, *, most: int = 6, knobs: int = 3, fewest_states: int = 1) -> Case:
     """A random model with a random non-empty set of knobs and of parents, each in any order."""
-    model = draw(models(most=most))
+    model = draw(models(most=most, fewest_states=fewest_states))
     some = st.lists(st.sampled_from(model.names), unique=True, min_size=1)
     return Case(model, draw(some)[:knobs], draw(some)[:4])
 

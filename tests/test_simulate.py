@@ -87,11 +87,7 @@ def test_checkpoints_are_all_rounds_or_about_500_and_end_at_the_horizon():
 def test_policies_are_named_by_id_by_parameters_or_by_you(env):
     policies = [cb.CausalUCB(), cb.CausalUCB(noise_scale=0.5), cb.UCB()]
     run = cb.simulate(env, policies, horizon=5, replications=1)
-    assert run.policies == ("c-ucb(horizon=5)", "c-ucb(noise_scale=0.5)", "ucb") or run.policies == (
-        "c-ucb",
-        "c-ucb(noise_scale=0.5)",
-        "ucb",
-    )
+    assert run.policies == ("c-ucb", "c-ucb(noise_scale=0.5)", "ucb")
     named = cb.simulate(env, {"mine": "c-ucb", "yours": cb.UCB()}, horizon=5, replications=1)
     assert named.policies == ("mine", "yours")
     with pytest.raises(PolicyError, match="Two policies are both ucb"):
@@ -128,7 +124,7 @@ def test_a_beta_prior_refuses_gaussian_rewards_before_anything_runs():
 
 def test_a_sampler_that_leaves_the_unit_interval_is_caught_when_it_does(env):
     own = cb.Environment(env.problem, cb.CustomReward(lambda *z: 0.5, lambda *z_rng: 1.5))
-    with pytest.raises(PolicyError, match="got 1.5"):
+    with pytest.raises(PolicyError, match=r"got 1\.5"):
         cb.simulate(own, ["c-ts-beta"], horizon=5, replications=1)
 
 
@@ -172,9 +168,8 @@ def test_csv_parquet_and_pandas_hold_the_same_table(run, tmp_path):
     assert [(int(r["replication"]), int(r["round"])) for r in rows] == list(
         zip(table["replication"], table["round"], strict=True)
     )
-    assert pandas.read_parquet(tmp_path / "run.parquet").equals(table.astype({"policy": "str"})) or (
-        pandas.read_parquet(tmp_path / "run.parquet")["regret"].tolist() == table["regret"].tolist()
-    )
+    stored = pandas.read_parquet(tmp_path / "run.parquet")
+    assert {name: stored[name].tolist() for name in stored} == {name: table[name].tolist() for name in table}
     mine = table[(table.policy == "ucb") & (table.replication == 2)]["regret"].to_numpy()
     assert np.array_equal(mine, run.regret("ucb")[2])
 

@@ -22,6 +22,9 @@ Choices = tuple[int, ...]
 ENUMERATION_LIMIT = 2**23
 """Action sets beyond this are not listed in memory."""
 
+PREDICATE_LIMIT = 2**20
+"""A function given by the user is asked about no more actions than this: a few seconds."""
+
 
 class ActionSpace:
     """The interventions that a learner may choose from.
@@ -38,6 +41,8 @@ class ActionSpace:
     ) -> None:
         self.variables = tuple(variables)
         self.names = tuple(v.name for v in self.variables)
+        if isinstance(always, str):
+            raise ProblemError(f"always must be a list of names: write [{always!r}].")
         self.always = frozenset(always)
         for name in self.always:
             if name not in self.names:
@@ -100,8 +105,9 @@ class ActionSpace:
 
     def where(self, allowed: Callable[[Intervention], bool]) -> ActionSpace:
         """The space of the actions that satisfy a predicate; it is asked about each of them, once."""
-        self.refuse_enumeration("A predicate is asked about every action")
-        return self._restricted(tuple(c for c in self._iterate() if allowed(self.decode(c))))
+        self.refuse_enumeration("A predicate is asked about every action", PREDICATE_LIMIT)
+        rows = map(tuple, self.array().tolist())
+        return self._restricted(tuple(row for row in rows if allowed(self.decode(row))))
 
     def _restricted(self, order: tuple[Choices, ...]) -> ActionSpace:
         if not order:
@@ -127,7 +133,7 @@ class ActionSpace:
         return True
 
     def __repr__(self) -> str:
-        return f"ActionSpace({self.size} actions on {', '.join(self.names) or 'nothing'})"
+        return f"ActionSpace({shown(self.size)} actions on {', '.join(self.names)})"
 
     def index(self, action: Mapping[str, State]) -> int:
         """The number of an action.
@@ -196,11 +202,11 @@ class ActionSpace:
         """The intervention that these choices make."""
         return Intervention({v.name: v.states[c - 1] for v, c in zip(self.variables, choices, strict=True) if c})
 
-    def refuse_enumeration(self, why: str) -> None:
+    def refuse_enumeration(self, why: str, limit: int = ENUMERATION_LIMIT) -> None:
         """Raise if the action set is too large to be listed."""
-        if self.size > ENUMERATION_LIMIT:
+        if self.size > limit:
             raise SizeError(
-                f"{why}, and there are {self.size} of them (the limit is {ENUMERATION_LIMIT}). Allow fewer: "
+                f"{why}, and there are {self.size} of them (the limit is {limit}). Allow fewer: "
                 "fewer manipulable variables, at_most=, or a list of actions."
             )
 
@@ -230,6 +236,15 @@ class ActionSpace:
         if self._listed is not None:
             return iter(self._order)
         return (self.choices(i) for i in range(self.size))
+
+
+def shown(count: int) -> str:
+    """A count for people: exact while that can be read.
+
+    >>> shown(4**5), shown(4**50)
+    ('1024', 'about 10^30')
+    """
+    return str(count) if count < 10**12 else f"about 10^{len(str(count)) - 1}"
 
 
 def _is_whole(value: object) -> bool:

@@ -15,6 +15,7 @@ from typing import Any, Literal, NamedTuple, overload
 
 import numpy as np
 
+from causalbandits.actions import PREDICATE_LIMIT
 from causalbandits.errors import (
     CausalBanditsError,
     InterventionError,
@@ -67,7 +68,7 @@ class Agent:
     >>> agent = cb.Agent(cb.zoo.email_campaign().problem, cb.CausalThompsonSampling(prior="beta"), seed=7)
     >>> decision = agent.ask()
     >>> decision
-    Decision(id=0, intervention=do())
+    Decision(id=0, intervention=do(product=Photoshop, purpose=Awareness, send_time=morning))
     >>> agent.tell(decision.id, parents={"subject": "short", "template": "1", "send_time": "morning"}, reward=1)
     >>> agent.rounds, agent.pending
     (1, {})
@@ -148,7 +149,7 @@ class Agent:
     def _eligible(self, given: Eligible) -> list[int]:
         space = self.problem.actions
         if callable(given):
-            space.refuse_enumeration("eligible as a function is asked about every action")
+            space.refuse_enumeration("eligible as a function is asked about every action", PREDICATE_LIMIT)
             actions = [i for i, action in enumerate(space) if given(action)]
         else:
             actions = sorted({space.index(action) for action in given})

@@ -37,8 +37,8 @@ class Environment:
 
     >>> from causalbandits import zoo
     >>> env = zoo.figure2()
-    >>> env.best()
-    Best(intervention=do(X1=1, X2=2, X3=2, X4=3), mean=0.2)
+    >>> env.best().intervention, round(env.best().mean, 10)
+    (do(X1=1, X2=2, X3=2, X4=3), 0.2)
     >>> round(env.mean_reward({}), 10)
     0.0025
     """
@@ -119,7 +119,7 @@ class Environment:
 
         >>> from causalbandits import zoo
         >>> zoo.email_campaign().pull({"send_time": "morning"}, rng=1)
-        Outcome(parents={'subject': 'short', 'template': '2', 'send_time': 'morning'}, reward=0.0)
+        Outcome(parents={'subject': 'short', 'template': '2', 'send_time': 'morning'}, reward=1.0)
         """
         z, reward = self.draw(self.problem.choices(action), np.random.default_rng(rng))
         return Outcome(self.problem.decode_parents(z), reward)

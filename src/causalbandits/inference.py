@@ -93,7 +93,7 @@ class Block:
 
     def _row(self, choices: tuple[int, ...]) -> Array:
         """The row for one choice of this block's knobs."""
-        return self.rows(np.array([choices], dtype=np.intp).reshape(1, -1))[0]
+        return np.asarray(self.rows(np.array([choices], dtype=np.intp).reshape(1, -1))[0])
 
     def _some(self, choices: npt.NDArray[np.integer[Any]]) -> Array:
         operands: list[Any] = [np.ones(len(choices)), ["asked"]]

@@ -87,8 +87,8 @@ def _variable(name: str, states: tuple[State, ...], parents: tuple[str, ...], ta
 
 
 def _states(name: str, given: Iterable[State]) -> tuple[State, ...]:
-    if isinstance(given, str | int | float):
-        raise ModelError(f"The states of {name!r} must be a list of values, not {given!r}.")
+    if isinstance(given, str | set | frozenset) or not isinstance(given, Iterable):
+        raise ModelError(f"The states of {name!r} must be a list of values, in the order of its table; got {given!r}.")
     states = tuple(state.item() if isinstance(state, np.generic) else state for state in given)
     if not states:
         raise ModelError(f"{name!r} needs at least one state.")
@@ -161,6 +161,10 @@ class Intervention(Mapping[str, State]):
     def __hash__(self) -> int:
         return self._hash
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Made anew: hashes of strings differ from process to process.
+        return (Intervention, (self._assignment,))
+
     def __repr__(self) -> str:
         return f"do({', '.join(f'{name}={value}' for name, value in self._assignment.items())})"
 
@@ -175,7 +179,7 @@ class CausalModel:
     ('purpose', 'subject')
     >>> sample = model.sample(5, do={"purpose": "Nurture"}, rng=0)
     >>> [str(state) for state in sample["subject"]]
-    ['short', 'long', 'long', 'long', 'long']
+    ['long', 'short', 'short', 'short', 'long']
     """
 
     def __init__(self, variables: Iterable[Variable]) -> None:

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from causalbandits import graph as graphs
-from causalbandits.actions import ActionSpace, Choices
+from causalbandits.actions import ActionSpace, Choices, shown
 from causalbandits.errors import ProblemError, SizeError, StateError, unknown
 from causalbandits.inference import ENTRY_LIMIT, find_blocks
 from causalbandits.model import Array, CausalModel, Intervention, State, unique_names
@@ -102,9 +102,12 @@ class CausalBandit:
 
     def __repr__(self) -> str:
         return (
-            f"CausalBandit({self.actions.size} actions on {', '.join(self.manipulable)}; "
-            f"{self.configurations} configurations of {', '.join(self.parents)})"
+            f"CausalBandit({shown(self.actions.size)} actions on {_listed(self.manipulable)}; "
+            f"{shown(self.configurations)} configurations of {_listed(self.parents)})"
         )
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_memory": {}}
 
     @cached_property
     def projection(self) -> Projection:
@@ -226,3 +229,7 @@ class CausalBandit:
     def fingerprint(self) -> str:
         """A short name for this very problem: equal problems have equal fingerprints."""
         return hashlib.sha256(json.dumps(self.to_record(), sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    return ", ".join(names) if len(names) <= 8 else f"{', '.join(names[:3])}, ... ({len(names)} variables)"
