@@ -16,7 +16,7 @@ unexport PIP_USER
 
 BIN = .venv/bin
 
-.PHONY: help demo test check format clean environment
+.PHONY: help demo test lowest check format clean environment
 
 help: ## List the targets
 	@echo "make <target>, where <target> is one of:"
@@ -28,6 +28,9 @@ demo: environment ## Run the example campaign
 
 test: environment ## Run the tests and the examples in the docstrings
 	@$(BIN)/python -m pytest -n auto --maxprocesses=4
+
+lowest: environment ## Run the tests with the oldest supported versions of the dependencies
+	@eval "$$TEST_LOWEST"
 
 check: environment ## Check format, style, types and the layering of imports
 	@echo "== Format (ruff format)"
@@ -44,7 +47,7 @@ format: environment ## Format the code and fix what can be fixed
 	@$(BIN)/python -m ruff format .
 
 clean: ## Remove .venv, caches and builds
-	@rm -rf .venv build dist site .coverage htmlcov
+	@rm -rf .venv .venv-lowest build dist site .coverage htmlcov
 	@rm -rf .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -141,3 +144,23 @@ pip_install --no-build-isolation -e '.[dev]'
 printf '%s\n' "$$interpreter" "$$requirements" >.venv/stamp
 endef
 export BUILD_ENVIRONMENT
+
+define TEST_LOWEST
+set -eu
+if .venv/bin/python -c 'import sys; sys.exit(sys.version_info < (3, 13))'; then
+    echo "Skipped: the oldest supported versions have no builds for this Python; run it with 3.11 or 3.12."
+    exit 0
+fi
+if ! cat pyproject.toml constraints-lowest.txt | cmp -s - .venv-lowest/stamp; then
+    echo "Creating .venv-lowest, with the oldest supported versions (about a minute) ..."
+    rm -rf .venv-lowest
+    .venv/bin/python -m venv .venv-lowest
+    .venv-lowest/bin/python -m pip install -qq --no-input --disable-pip-version-check -c constraints.txt \
+        hatchling editables
+    .venv-lowest/bin/python -m pip install -qq --no-input --disable-pip-version-check -c constraints-lowest.txt \
+        --no-build-isolation -e . pandas pyarrow pytest pytest-xdist hypothesis pyagrum
+    cat pyproject.toml constraints-lowest.txt >.venv-lowest/stamp
+fi
+.venv-lowest/bin/python -m pytest -n auto --maxprocesses=4
+endef
+export TEST_LOWEST

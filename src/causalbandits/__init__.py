@@ -6,7 +6,8 @@ from causalbandits.agent import Agent, Decision, Recommendation
 from causalbandits.engine import simulate
 from causalbandits.environment import Environment, Outcome
 from causalbandits.errors import CausalBanditsError, ScaleWarning
-from causalbandits.model import CausalModel, Intervention, Variable
+from causalbandits.intervention import Intervention
+from causalbandits.model import CausalModel
 from causalbandits.policies import (
     KLUCB,
     UCB,
@@ -23,6 +24,7 @@ from causalbandits.policies import (
 from causalbandits.problem import CausalBandit
 from causalbandits.results import Run
 from causalbandits.rewards import BernoulliReward, CustomReward, GaussianReward, LinearReward
+from causalbandits.variable import Variable
 
 __version__ = "0.1.0"
 

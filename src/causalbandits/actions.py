@@ -15,7 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from causalbandits.errors import InterventionError, ProblemError, SizeError, unknown
-from causalbandits.model import Intervention, State, Variable
+from causalbandits.intervention import Intervention, State
+from causalbandits.variable import Variable
 
 Choices = tuple[int, ...]
 

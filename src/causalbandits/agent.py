@@ -24,7 +24,7 @@ from causalbandits.errors import (
     StateError,
     TellError,
 )
-from causalbandits.model import Intervention, State
+from causalbandits.intervention import Intervention, State
 from causalbandits.policies import POLICIES, Policy
 from causalbandits.policies import policy as policy_by_id
 from causalbandits.problem import CausalBandit

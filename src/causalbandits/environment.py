@@ -12,10 +12,12 @@ import numpy as np
 from causalbandits.actions import Choices
 from causalbandits.errors import ProblemError
 from causalbandits.features import AdditiveFeatures
-from causalbandits.model import Array, Intervention, Seed, State, cumulative
+from causalbandits.intervention import Intervention, State
+from causalbandits.model import Seed, cumulative
 from causalbandits.problem import CausalBandit
 from causalbandits.rewards import LinearMean, Reward, Z
 from causalbandits.scores import Scores
+from causalbandits.variable import Array
 
 
 class Outcome(NamedTuple):

@@ -17,8 +17,9 @@ import numpy.typing as npt
 
 from causalbandits.actions import Choices
 from causalbandits.errors import ProblemError, SizeError, unknown
-from causalbandits.model import Array, State
+from causalbandits.intervention import State
 from causalbandits.problem import CausalBandit
+from causalbandits.variable import Array
 
 FeatureSpec = Callable[..., npt.ArrayLike] | Mapping[str, Callable[[Any], npt.ArrayLike]] | None
 

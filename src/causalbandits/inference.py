@@ -20,7 +20,8 @@ import opt_einsum
 
 from causalbandits import graph as graphs
 from causalbandits.errors import SizeError
-from causalbandits.model import Array, CausalModel
+from causalbandits.model import CausalModel
+from causalbandits.variable import Array
 
 ENTRY_LIMIT = 2**27
 """The largest array a contraction may make, in numbers of 8 bytes: 1 GiB."""

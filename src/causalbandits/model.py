@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any
@@ -15,158 +15,13 @@ import numpy.typing as npt
 
 from causalbandits import graph as graphs
 from causalbandits.errors import InterventionError, ModelError, unknown
+from causalbandits.intervention import Intervention, State
+from causalbandits.variable import Array, Codes, Variable, decode_state, encode_state
 
-Array = npt.NDArray[np.float64]
-Codes = npt.NDArray[np.intp]
-State = Hashable
 Seed = int | np.random.SeedSequence | np.random.Generator | None
 
 ROW_SUM_TOLERANCE = 1e-6
 """A row of a table may miss 1 by this much (rounded input); it is then renormalised."""
-
-
-class Variable:
-    """A variable, its states and its mechanism: `table[parents' states..., own state]`.
-
-    >>> Variable("subject", ["short", "long"], parents=["purpose"], table=[[.7, .3], [.3, .7]])
-    Variable('subject', 2 states, parents=['purpose'])
-    """
-
-    __slots__ = ("_codes", "name", "parents", "states", "table")
-    name: str
-    states: tuple[State, ...]
-    parents: tuple[str, ...]
-    table: Array
-    _codes: dict[State, int]
-
-    def __init__(
-        self, name: str, states: Iterable[State], *, parents: Iterable[str] = (), table: npt.ArrayLike
-    ) -> None:
-        if not isinstance(name, str) or not name:
-            raise ModelError(f"A variable's name must be a non-empty string, not {name!r}.")
-        set_ = object.__setattr__
-        set_(self, "name", name)
-        set_(self, "states", _states(name, states))
-        set_(self, "parents", _parent_names(name, parents))
-        set_(self, "table", _numbers(name, table))
-        set_(self, "_codes", {state: code for code, state in enumerate(self.states)})
-
-    def code(self, state: State) -> int:
-        """The position of a state.
-
-        >>> Variable("x", ["a", "b"], table=[.5, .5]).code("b")
-        1
-        """
-        try:
-            return self._codes[state]
-        except (KeyError, TypeError):
-            raise InterventionError(unknown(f"value of {self.name!r}:", state, self.states)) from None
-
-    def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"Variable is immutable; make a new one with another {name}.")
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Variable):
-            return NotImplemented
-        mine, theirs = ((v.name, v.states, v.parents) for v in (self, other))
-        return mine == theirs and np.array_equal(self.table, other.table)
-
-    def __hash__(self) -> int:
-        return hash((self.name, self.states, self.parents))
-
-    def __repr__(self) -> str:
-        parents = f", parents={list(self.parents)}" if self.parents else ""
-        return f"Variable({self.name!r}, {len(self.states)} states{parents})"
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return (_variable, (self.name, self.states, self.parents, self.table))
-
-
-def _variable(name: str, states: tuple[State, ...], parents: tuple[str, ...], table: Array) -> Variable:
-    return Variable(name, states, parents=parents, table=table)
-
-
-def _states(name: str, given: Iterable[State]) -> tuple[State, ...]:
-    if isinstance(given, str | set | frozenset) or not isinstance(given, Iterable):
-        raise ModelError(f"The states of {name!r} must be a list of values, in the order of its table; got {given!r}.")
-    states = tuple(state.item() if isinstance(state, np.generic) else state for state in given)
-    if not states:
-        raise ModelError(f"{name!r} needs at least one state.")
-    seen: set[State] = set()
-    for state in states:
-        if not isinstance(state, Hashable):
-            raise ModelError(f"The states of {name!r} must be hashable: {state!r} is not. Use a tuple.")
-        if state != state:
-            raise ModelError(f"The states of {name!r} must equal themselves: {state!r} does not.")
-        if state in seen:
-            raise ModelError(f"The states of {name!r} must differ: {state!r} appears twice.")
-        seen.add(state)
-    return states
-
-
-def _parent_names(name: str, given: Iterable[str]) -> tuple[str, ...]:
-    if isinstance(given, str):
-        raise ModelError(f"The parents of {name!r} must be a list of names: write [{given!r}].")
-    parents = tuple(given)
-    for parent in parents:
-        if parents.count(parent) > 1:
-            raise ModelError(f"The parents of {name!r} must differ: {parent!r} appears twice.")
-    return parents
-
-
-def _numbers(name: str, given: npt.ArrayLike) -> Array:
-    try:
-        table = np.array(given, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise ModelError(
-            f"The table of {name!r} must be a rectangular array of numbers: one axis per parent, in order, "
-            f"then one for {name!r} itself."
-        ) from None
-    table.setflags(write=False)
-    return table
-
-
-class Intervention(Mapping[str, State]):
-    """An immutable assignment of values to variables; the rest is left alone.
-
-    >>> Intervention(product="Photoshop", send_time="morning")
-    do(product=Photoshop, send_time=morning)
-    >>> Intervention({"a": 1, "b": 2}) == Intervention({"b": 2, "a": 1})
-    True
-    """
-
-    __slots__ = ("_assignment", "_hash")
-
-    def __init__(self, assignment: Mapping[str, State] | None = None, /, **more: State) -> None:
-        if assignment is not None and not isinstance(assignment, Mapping):
-            raise InterventionError(
-                f"An intervention maps variables to values, as in {{'purpose': 'Promo'}}; got {assignment!r}."
-            )
-        merged = {**(assignment or {}), **more}
-        for name, value in merged.items():
-            if not isinstance(value, Hashable):
-                raise InterventionError(f"do({name}={value!r}): a value must be hashable.")
-        self._assignment = merged
-        self._hash = hash(frozenset(merged.items()))
-
-    def __getitem__(self, name: str) -> State:
-        return self._assignment[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._assignment)
-
-    def __len__(self) -> int:
-        return len(self._assignment)
-
-    def __hash__(self) -> int:
-        return self._hash
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        # Made anew: hashes of strings differ from process to process.
-        return (Intervention, (self._assignment,))
-
-    def __repr__(self) -> str:
-        return f"do({', '.join(f'{name}={value}' for name, value in self._assignment.items())})"
 
 
 class CausalModel:
@@ -419,27 +274,7 @@ def _row_name(v: Variable, variables: Mapping[str, Variable], row: int) -> str:
     return f"row ({', '.join(where)})"
 
 
-def encode_state(state: State, name: str) -> Any:
-    """A state as JSON: tuples become {"tuple": [...]}, the rest stands for itself."""
-    if isinstance(state, tuple):
-        return {"tuple": [encode_state(part, name) for part in state]}
-    if state is None or isinstance(state, str | bool | int) or (isinstance(state, float) and math.isfinite(state)):
-        return state
-    raise ModelError(
-        f"JSON holds strings, numbers, booleans, None and tuples of these; {name!r} has the state {state!r}."
-    )
-
-
-def decode_state(state: Any) -> State:
-    """The state that `encode_state` wrote."""
-    if isinstance(state, dict):
-        return tuple(decode_state(part) for part in state["tuple"])
-    if isinstance(state, list):
-        raise ModelError(f"A state is a single value; got the list {state!r}.")
-    return state  # type: ignore[no-any-return]
-
-
-def unique_names(kind: str, names: Sequence[str] | Iterable[str], model: CausalModel) -> tuple[str, ...]:
+def unique_names(kind: str, names: Iterable[str], model: CausalModel) -> tuple[str, ...]:
     """Names of variables of the model, each once."""
     if isinstance(names, str):
         raise ModelError(f"The {kind} variables must be a list of names: write [{names!r}].")

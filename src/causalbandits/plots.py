@@ -39,7 +39,7 @@ def plot_regret(run: Run, path: Path | None = None, *, ax: Axes | None = None, t
     ax.set_axisbelow(True)
     ax.set_title(title or f"Mean of {run.replications} replications, 95% bands", loc="left", fontsize=10)
     _label_ends(ax, ends)
-    figure = ax.get_figure(root=True)
+    figure = ax.get_figure()
     assert isinstance(figure, Figure)
     if path is not None:
         figure.savefig(path)

@@ -15,9 +15,11 @@ from causalbandits import graph as graphs
 from causalbandits.actions import ActionSpace, Choices, shown
 from causalbandits.errors import ProblemError, SizeError, StateError, unknown
 from causalbandits.inference import ENTRY_LIMIT, find_blocks
-from causalbandits.model import Array, CausalModel, Intervention, State, unique_names
+from causalbandits.intervention import Intervention, State
+from causalbandits.model import CausalModel, unique_names
 from causalbandits.projection import Projection
 from causalbandits.scores import Scores
+from causalbandits.variable import Array
 
 T = TypeVar("T")
 

@@ -22,7 +22,7 @@ import numpy.typing as npt
 from causalbandits.actions import ActionSpace
 from causalbandits.errors import SizeError
 from causalbandits.inference import ENTRY_LIMIT, Block
-from causalbandits.model import Array, Codes
+from causalbandits.variable import Array, Codes
 
 CELL_LIMIT = 2**24
 """Beyond this many configurations no table over them is kept."""

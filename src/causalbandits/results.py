@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from causalbandits.errors import CausalBanditsError, unknown
-from causalbandits.model import Array
+from causalbandits.variable import Array
 
 if TYPE_CHECKING:
     import pandas

@@ -13,8 +13,9 @@ import numpy.typing as npt
 from causalbandits.actions import Choices
 from causalbandits.errors import ProblemError
 from causalbandits.features import AdditiveFeatures, Features, FeatureSpec, resolve, tabulate
-from causalbandits.model import Array, State
+from causalbandits.intervention import State
 from causalbandits.problem import CausalBandit
+from causalbandits.variable import Array
 
 Means = npt.ArrayLike | Callable[..., float]
 Z = tuple[int, ...]

@@ -11,9 +11,10 @@ import numpy.typing as npt
 
 from causalbandits.environment import Environment
 from causalbandits.errors import ProblemError
-from causalbandits.model import CausalModel, Seed, Variable
+from causalbandits.model import CausalModel, Seed
 from causalbandits.problem import CausalBandit
 from causalbandits.rewards import BernoulliReward, LinearReward
+from causalbandits.variable import Variable
 
 __all__ = ["email_campaign", "figure2", "lower_bound", "parallel", "random_parallel"]
 

@@ -9,8 +9,8 @@ import numpy.typing as npt
 
 from causalbandits.environment import Environment
 from causalbandits.errors import PolicyError
-from causalbandits.model import Array
 from causalbandits.policies import Policy
+from causalbandits.variable import Array
 
 TICK = 256
 """Rounds between two reports of progress."""

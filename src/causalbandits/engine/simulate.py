@@ -12,10 +12,10 @@ from causalbandits.engine.driver import play, refuse_mismatch
 from causalbandits.engine.progress import Progress
 from causalbandits.environment import Environment
 from causalbandits.errors import CausalBanditsError, PolicyError, ScaleWarning
-from causalbandits.model import Array
 from causalbandits.policies import Policy
 from causalbandits.policies import policy as policy_by_id
 from causalbandits.results import Run
+from causalbandits.variable import Array
 
 ALL_ROUNDS = 1000
 """Up to this horizon regret is kept at every round; beyond, at `CHECKPOINTS` evenly spaced ones."""

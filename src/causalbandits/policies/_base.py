@@ -10,10 +10,10 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 
 from causalbandits.errors import PolicyError
-from causalbandits.model import Array
 from causalbandits.policies.statistics import Statistic
 from causalbandits.problem import CausalBandit
 from causalbandits.scores import Scores
+from causalbandits.variable import Array
 
 Z = tuple[int, ...]
 

@@ -13,7 +13,6 @@ from typing import ClassVar
 import numpy as np
 
 from causalbandits.errors import SizeError
-from causalbandits.model import Array
 from causalbandits.policies._base import Interval, Policy, Z
 from causalbandits.policies.indices import (
     INDEX,
@@ -30,6 +29,7 @@ from causalbandits.policies.statistics import Cells
 from causalbandits.problem import CausalBandit
 from causalbandits.projection import CELL_LIMIT
 from causalbandits.scores import Scores
+from causalbandits.variable import Array
 
 
 @dataclass(frozen=True, kw_only=True)

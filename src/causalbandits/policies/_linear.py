@@ -18,10 +18,10 @@ from typing import Literal
 import numpy as np
 
 from causalbandits.features import Features, FeatureSpec, resolve
-from causalbandits.model import Array
 from causalbandits.policies._base import Policy, Z, require_one_of, require_positive
 from causalbandits.policies.statistics import Regression
 from causalbandits.problem import CausalBandit
+from causalbandits.variable import Array
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from causalbandits.model import Array
+from causalbandits.variable import Array
 
 
 class UpperBound(NamedTuple):

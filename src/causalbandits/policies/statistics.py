@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from causalbandits.errors import StateError
-from causalbandits.model import Array
+from causalbandits.variable import Array
 
 
 @dataclass(eq=False)

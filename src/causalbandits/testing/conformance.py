@@ -15,10 +15,12 @@ from causalbandits import zoo
 from causalbandits.agent import Agent
 from causalbandits.engine import simulate
 from causalbandits.environment import Environment
-from causalbandits.model import CausalModel, Intervention, State, Variable
+from causalbandits.intervention import Intervention, State
+from causalbandits.model import CausalModel
 from causalbandits.policies import Policy
 from causalbandits.problem import CausalBandit
 from causalbandits.rewards import BernoulliReward
+from causalbandits.variable import Variable
 
 DRAWS = 400
 STANDARD_ERRORS = 6.0

@@ -1,0 +1,53 @@
+"""An intervention: which variables are set, and to what."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping
+from typing import Any
+
+from causalbandits.errors import InterventionError
+
+State = Hashable
+
+
+class Intervention(Mapping[str, State]):
+    """An immutable assignment of values to variables; the rest is left alone.
+
+    >>> Intervention(product="Photoshop", send_time="morning")
+    do(product=Photoshop, send_time=morning)
+    >>> Intervention({"a": 1, "b": 2}) == Intervention({"b": 2, "a": 1})
+    True
+    """
+
+    __slots__ = ("_assignment", "_hash")
+
+    def __init__(self, assignment: Mapping[str, State] | None = None, /, **more: State) -> None:
+        if assignment is not None and not isinstance(assignment, Mapping):
+            raise InterventionError(
+                f"An intervention maps variables to values, as in {{'purpose': 'Promo'}}; got {assignment!r}."
+            )
+        merged = {**(assignment or {}), **more}
+        for name, value in merged.items():
+            if not isinstance(value, Hashable):
+                raise InterventionError(f"do({name}={value!r}): a value must be hashable.")
+        self._assignment = merged
+        self._hash = hash(frozenset(merged.items()))
+
+    def __getitem__(self, name: str) -> State:
+        return self._assignment[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._assignment)
+
+    def __len__(self) -> int:
+        return len(self._assignment)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Made anew: hashes of strings differ from process to process.
+        return (Intervention, (self._assignment,))
+
+    def __repr__(self) -> str:
+        return f"do({', '.join(f'{name}={value}' for name, value in self._assignment.items())})"
