@@ -82,6 +82,21 @@ def distribution(model: CausalModel, do: Mapping[str, Any], names: Sequence[str]
     return result
 
 
+class Same(np.random.Generator):
+    """A generator whose every uniform is the same number."""
+
+    def __init__(self, uniform: float) -> None:
+        super().__init__(np.random.PCG64(0))
+        self.uniform = uniform
+
+    def random(self, size: Any = None, *_: Any, **__: Any) -> Any:
+        return self.uniform if size is None else np.full(size, self.uniform)
+
+
+SMALLEST, LARGEST = 0.0, 1 - 2**-53
+"""The ends of what a generator's uniforms can be."""
+
+
 def _points(model: CausalModel) -> dict[str, npt.NDArray[np.intp]]:
     """Every variable's code at every point of the joint."""
     codes = np.indices([len(v.states) for v in model.variables.values()])

@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from oracles import patient
 
-from causalbandits import actions
-from causalbandits.actions import ActionSpace
+from causalbandits.actions import ENUMERATION_LIMIT, PREDICATE_LIMIT, ActionSpace
 from causalbandits.errors import InterventionError, ProblemError, SizeError
 from causalbandits.model import Intervention, Variable
+from oracles import patient
 
 
 def knob(name, size):
@@ -117,11 +116,20 @@ def test_listing_a_huge_space_is_refused_with_its_size_and_a_way_out(refused):
         refused(ActionSpace(forty()))
 
 
-def test_the_limit_of_enumeration_is_the_largest_that_is_listed(monkeypatch):
-    monkeypatch.setattr(actions, "ENUMERATION_LIMIT", 9)
-    assert ActionSpace(knobs(2, 2)).array().shape == (9, 2)
-    with pytest.raises(SizeError, match="there are 12 of them"):
-        ActionSpace(knobs(2, 3)).array()
+def test_a_space_as_large_as_the_limit_is_listed_and_a_larger_one_is_not():
+    space = ActionSpace(knobs(2, 2))
+    space.refuse_enumeration("It would be listed", 9)
+    with pytest.raises(SizeError, match=r"It would be listed, and there are 9 of them \(the limit is 8\)"):
+        space.refuse_enumeration("It would be listed", 8)
+    with pytest.raises(SizeError, match=rf"there are {2**24} of them \(the limit is {ENUMERATION_LIMIT}\)"):
+        ActionSpace(knobs(*[1] * 24)).array()
+    with pytest.raises(SizeError, match=rf"A predicate is asked .*{2**21} of them \(the limit is {PREDICATE_LIMIT}\)"):
+        ActionSpace(knobs(*[1] * 21)).where(lambda action: True)
+
+
+def test_a_huge_space_says_about_how_large_it_is():
+    assert repr(ActionSpace(knobs(2, 2))) == "ActionSpace(9 actions on k0, k1)"
+    assert repr(ActionSpace(forty())).startswith("ActionSpace(about 10^24 actions on k0, k1,")
 
 
 def test_choices_of_variables_with_hundreds_of_values_fit_their_array():
@@ -166,6 +174,7 @@ def test_lists_and_predicates_combine():
     ("make", "message"),
     [
         (lambda: ActionSpace(knobs(2, 2), always=["k2"]), r"Unknown manipulable variable in always=: 'k2'. Did you"),
+        (lambda: ActionSpace(knobs(2, 2), always="k1"), r"always must be a list of names: write \['k1'\]"),
         (lambda: ActionSpace(knobs(2, 2), at_most=-1), r"at_most must be a whole number.*got -1"),
         (lambda: ActionSpace(knobs(2, 2), at_most=1.5), r"at_most must be a whole number.*got 1.5"),
         (lambda: ActionSpace(knobs(2, 2), at_most=True), r"at_most must be a whole number.*got True"),

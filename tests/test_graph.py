@@ -1,12 +1,14 @@
 """Questions of a DAG: cycles, ancestors, connected parts, d-separation with its open path."""
 
+import itertools
+
 import networkx as nx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from oracles import patient
 
 from causalbandits import graph as graphs
+from oracles import patient
 
 
 @st.composite
@@ -38,7 +40,7 @@ def is_open(graph, path, given):
                 return False
         elif node in given:
             return False
-    return all(graph.has_edge(a, b) or graph.has_edge(b, a) for a, b in zip(path, path[1:], strict=False))
+    return all(graph.has_edge(a, b) or graph.has_edge(b, a) for a, b in itertools.pairwise(path))
 
 
 @patient

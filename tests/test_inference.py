@@ -12,13 +12,13 @@ import opt_einsum
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracles import all_interventions, cases, chain, distribution, pairs, patient, random_table
 
 from causalbandits import inference
 from causalbandits.errors import SizeError
 from causalbandits.inference import find_blocks
 from causalbandits.model import CausalModel, Variable
 from causalbandits.problem import CausalBandit
+from oracles import all_interventions, cases, chain, distribution, pairs, patient, random_table
 
 
 def assert_close(found, exact):
@@ -52,7 +52,9 @@ def mixed_model():
     sizes = {"u": 3, "a": 2, "b": 3, "c": 2}
     parents = {"u": [], "a": ["u"], "b": ["a", "u"], "c": ["b", "u"]}
     return CausalModel(
-        Variable(k, range(sizes[k]), parents=parents[k], table=random_table(rng, [sizes[p] for p in parents[k]], sizes[k]))
+        Variable(
+            k, range(sizes[k]), parents=parents[k], table=random_table(rng, [sizes[p] for p in parents[k]], sizes[k])
+        )
         for k in "uabc"
     )
 
@@ -73,6 +75,24 @@ def test_knobs_and_parents_may_overlap_and_cause_each_other(manipulable, parents
     model = mixed_model()
     exact = [distribution(model, do, parents) for do in all_interventions(model, manipulable)]
     assert_close(CausalBandit(model, manipulable, parents).parent_distributions(), np.array(exact))
+
+
+def test_parents_of_two_blocks_may_alternate():
+    rng = np.random.default_rng(8)
+    sizes = {"X": 2, "A": 3, "B": 2, "U": 4, "C": 2, "D": 3}
+    above = {"X": [], "A": ["X"], "B": ["X"], "U": [], "C": ["U"], "D": ["U"]}
+    model = CausalModel(
+        Variable(k, range(n), parents=above[k], table=random_table(rng, [sizes[p] for p in above[k]], n))
+        for k, n in sizes.items()
+    )
+    problem = CausalBandit(model, ["U", "X"], ["C", "B", "D", "A"])
+    exact = np.array([distribution(model, do, problem.parents) for do in problem.actions])
+    x = rng.standard_normal(problem.shape)
+    assert [block.parents for block in problem.blocks] == [(0, 2), (1, 3)]
+    assert_close(problem.parent_distributions(), exact)
+    assert_close([problem.parent_distribution(i) for i in range(problem.actions.size)], exact)
+    assert_close(problem.projection(x.reshape(-1)), (exact * x).sum(axis=(1, 2, 3, 4)))
+    assert_close([problem.probability(i, (1, 0, 2, 1)) for i in range(problem.actions.size)], exact[:, 1, 0, 2, 1])
 
 
 def test_setting_a_variable_does_not_change_its_causes():
@@ -202,7 +222,11 @@ def descendants(model, name):
 def test_unconnected_pairs_are_a_block_each_and_a_common_cause_joins_them():
     model = pairs(3, np.random.default_rng(0))
     knobs, parents = ["X0", "X1", "X2"], ["W2", "W0", "W1"]
-    assert [(b.knobs, b.parents) for b in find_blocks(model, knobs, parents)] == [((2,), (0,)), ((0,), (1,)), ((1,), (2,))]
+    assert [(b.knobs, b.parents) for b in find_blocks(model, knobs, parents)] == [
+        ((2,), (0,)),
+        ((0,), (1,)),
+        ((1,), (2,)),
+    ]
     table = np.full((3, 3, 2), 0.5)
     joined = CausalModel([*model.variables.values(), Variable("W", [0, 1], parents=["X0", "X2"], table=table)])
     assert [b.knobs for b in find_blocks(joined, knobs, ["W2", "W0", "W1", "W"])] == [(0, 2), (1,)]
@@ -252,7 +276,9 @@ def no_contraction(monkeypatch):
 
 def test_a_table_too_large_is_refused_before_it_is_made_with_its_size(no_contraction):
     problem = CausalBandit(chain(30), [f"X{i}" for i in range(30)], ["Z"])
-    with pytest.raises(SizeError, match=rf"P\(Z \| do\(X0, .*\)\) needs an array of {2 * 3**30} numbers .*at_most="):
+    with pytest.raises(
+        SizeError, match=rf"P\(Z \| do\(X0, .*\)\) needs an array of {2 * 3**30} numbers .* itself; .*at_most="
+    ):
         _ = problem.blocks[0].table
 
 
@@ -261,7 +287,9 @@ def test_an_intermediate_too_large_is_refused_before_it_is_made_with_its_size(no
     effect = Variable("Z", [0, 1], parents=[u.name for u in causes], table=np.full((2,) * 6, 0.5))
     problem = CausalBandit(CausalModel([*causes, effect]), ["u0"], ["Z"])
     monkeypatch.setattr(inference, "ENTRY_LIMIT", 8)
-    with pytest.raises(SizeError, match=r"P\(Z \| do\(u0\)\) needs an array of \d+ numbers .* on the way; the limit is 8"):
+    with pytest.raises(
+        SizeError, match=r"P\(Z \| do\(u0\)\) needs an array of \d+ numbers .* on the way; the limit is 8"
+    ):
         _ = problem.blocks[0].table
 
 

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from oracles import distribution, models, patient
 
 from causalbandits.errors import CausalBanditsError, InterventionError, ModelError
 from causalbandits.model import CausalModel, Intervention, Variable
+from oracles import LARGEST, SMALLEST, Same, distribution, models, patient
 
 HALF = [0.5, 0.5]
 COIN = Variable("coin", ["heads", "tails"], table=HALF)
@@ -38,8 +38,10 @@ def small_model():
     [
         ({"name": ""}, r"name must be a non-empty string, not ''"),
         ({"name": 3}, r"name must be a non-empty string, not 3"),
-        ({"states": "ab"}, r"states of 'x' must be a list of values, not 'ab'"),
-        ({"states": 2}, r"states of 'x' must be a list of values, not 2"),
+        ({"states": "ab"}, r"states of 'x' must be a list of values, in the order of its table; got 'ab'"),
+        ({"states": 2}, r"states of 'x' must be a list of values, .*; got 2"),
+        ({"states": None}, r"states of 'x' must be a list of values, .*; got None"),
+        ({"states": {"a"}}, r"states of 'x' must be a list of values, in the order of its table; got \{'a'\}"),
         ({"states": []}, r"'x' needs at least one state"),
         ({"states": ["a", "b", "a"]}, r"states of 'x' must differ: 'a' appears twice"),
         ({"states": [1, True]}, r"states of 'x' must differ: True appears twice"),
@@ -100,7 +102,9 @@ def test_a_wrong_row_is_named_by_all_its_parents():
 
 def test_a_cycle_is_refused_and_printed():
     variables = [Variable(a, [0, 1], parents=[b], table=[HALF, HALF]) for a, b in ("ac", "ba", "cb")]
-    with pytest.raises(ModelError, match=r"must have no cycle; it has (a -> b -> c -> a|b -> c -> a -> b|c -> a -> b -> c)\."):
+    with pytest.raises(
+        ModelError, match=r"must have no cycle; it has (a -> b -> c -> a|b -> c -> a -> b|c -> a -> b -> c)\."
+    ):
         CausalModel(variables)
     with pytest.raises(ModelError, match="it has x -> x"):
         CausalModel([Variable("x", [0, 1], parents=["x"], table=[HALF, HALF])])
@@ -187,8 +191,8 @@ def test_equal_models_have_equal_hashes_and_any_difference_shows():
     assert hash(model) == hash(small_model())
     assert model != CausalModel(reversed(model.variables.values()))
     assert model != CausalModel([Variable("purpose", ["Promo", "Nurture"], table=[0.6, 0.4])])
-    assert COIN != Variable("coin", ["heads", "tails"], table=[0.5 + 1e-15, 0.5 - 1e-15])
-    assert COIN != Variable("coin", ["tails", "heads"], table=HALF)
+    assert Variable("coin", ["heads", "tails"], table=[0.5 + 1e-15, 0.5 - 1e-15]) != COIN
+    assert Variable("coin", ["tails", "heads"], table=HALF) != COIN
     assert COIN != "coin"
 
 
@@ -212,9 +216,7 @@ def test_causes_come_before_effects_in_the_order():
 
 # --- there and back -----------------------------------------------------------------------------------
 
-atoms = st.one_of(
-    st.text(), st.integers(), st.floats(allow_nan=False, allow_infinity=False), st.booleans(), st.none()
-)
+atoms = st.one_of(st.text(), st.integers(), st.floats(allow_nan=False, allow_infinity=False), st.booleans(), st.none())
 states = st.recursive(atoms, lambda inner: st.lists(inner, max_size=3).map(tuple), max_leaves=5)
 
 
@@ -259,8 +261,8 @@ def record(**changes):
         ('{"format": "causalbandits-model", "version": 1}', "must be a list of records"),
         (record().replace('"table"', '"tabel"'), "needs name, states, table and parents; .* lacks 'table'"),
         (record(states=[["a"], ["b"]]), r"A state is a single value; got the list \['a'\]"),
-        (record(states="ab"), "states of 'x' must be a list of values, not 'ab'"),
-        (record(parents=None), "parents"),
+        (record(states="ab"), "states of 'x' must be a list of values"),
+        (record(parents=None), "parents.* must be a list of names"),
         (record(table=[math.nan, 1]), "must be finite"),
     ],
 )
@@ -284,8 +286,10 @@ def test_a_graph_without_the_order_of_its_parents_is_refused():
 
 def test_an_intervention_pickled_in_another_process_is_still_found_in_a_dict():
     # Strings hash differently in every process: a hash that travels with the object finds nothing.
-    code = "import pickle, sys; from causalbandits.model import Intervention; " \
+    code = (
+        "import pickle, sys; from causalbandits.model import Intervention; "
         "sys.stdout.buffer.write(pickle.dumps(Intervention(purpose='Promo')))"
+    )
     environment = dict(os.environ, PYTHONHASHSEED="12345", PYTHONPATH=os.pathsep.join(sys.path))
     made = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, check=True)
     assert pickle.loads(made.stdout) in {Intervention(purpose="Promo")}
@@ -323,17 +327,12 @@ def test_what_has_probability_zero_is_never_drawn(model, data):
         assert exact[tuple(model[k].states.index(s) for k, s in zip(model.names, row, strict=True))] > 0
 
 
-class LastDraw(np.random.Generator):
-    """A generator whose every uniform is the largest below 1."""
-
-    def random(self, size=None):
-        return np.full(size, 1 - 2**-53)
-
-
-def test_the_last_draw_falls_on_a_possible_state_although_the_row_sums_below_one():
-    row = [0.1] * 9 + [0.1 - 2e-16, 0.0]
-    model = CausalModel([Variable("x", range(11), table=row)])
-    assert model.sample(1, rng=LastDraw(np.random.PCG64(0)))["x"].tolist() == [9]
+def test_the_smallest_and_the_largest_uniform_fall_on_possible_states():
+    # The possible states sum to a little less than 1, and less than the largest uniform, by rounding.
+    row = [0.0] + [0.1] * 9 + [0.1 - 2e-16, 0.0]
+    model = CausalModel([Variable("x", range(12), table=row)])
+    assert model.sample(1, rng=Same(SMALLEST))["x"].tolist() == [1]
+    assert model.sample(1, rng=Same(LARGEST))["x"].tolist() == [10]
 
 
 def test_samples_are_columns_and_depend_on_the_seed_only():

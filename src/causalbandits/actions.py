@@ -203,6 +203,16 @@ class ActionSpace:
         """The intervention that these choices make."""
         return Intervention({v.name: v.states[c - 1] for v, c in zip(self.variables, choices, strict=True) if c})
 
+    def check(self, choices: Sequence[int]) -> Choices:
+        """Choices from outside, if they are choices at all."""
+        if len(choices) != len(self.radices) or not all(
+            isinstance(c, int) and 0 <= c < radix for c, radix in zip(choices, self.radices, strict=True)
+        ):
+            raise InterventionError(
+                f"An action makes one choice per variable, each below {list(self.radices)}; got {list(choices)}."
+            )
+        return tuple(choices)
+
     def refuse_enumeration(self, why: str, limit: int = ENUMERATION_LIMIT) -> None:
         """Raise if the action set is too large to be listed."""
         if self.size > limit:

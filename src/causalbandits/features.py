@@ -48,19 +48,20 @@ class Features:
 def resolve(problem: CausalBandit, spec: FeatureSpec = None) -> Features:
     """The features that `spec` means on this problem: None, a function per parent, or a function of all parents."""
 
-    def make() -> Features:
-        if spec is None:
-            return AdditiveFeatures(problem, [_default(problem, name) for name in problem.parents])
-        if isinstance(spec, Mapping):
-            return AdditiveFeatures(problem, _per_parent(problem, spec))
-        if callable(spec):
-            return TabulatedFeatures(problem, tabulate(problem, spec, "features"))
+    if spec is not None and not callable(spec) and not isinstance(spec, Mapping):
         raise ProblemError(
             "features must be None (the parents' values), a function of the parents' values in the order "
             f"{list(problem.parents)}, or a mapping from each parent to a function of its value; got {spec!r}."
         )
+    return problem.remember(("features", _key(spec)), lambda: _made(problem, spec))
 
-    return problem.remember(("features", _key(spec)), make)
+
+def _made(problem: CausalBandit, spec: FeatureSpec) -> Features:
+    if spec is None:
+        return AdditiveFeatures(problem, [_default(problem, name) for name in problem.parents])
+    if isinstance(spec, Mapping):
+        return AdditiveFeatures(problem, _per_parent(problem, spec))
+    return TabulatedFeatures(problem, tabulate(problem, spec, "features"))
 
 
 def _key(spec: FeatureSpec) -> object:

@@ -37,6 +37,9 @@ class CausalModel:
     ['long', 'short', 'short', 'short', 'long']
     """
 
+    _order: tuple[str, ...]
+    _variables: Mapping[str, Variable]
+
     def __init__(self, variables: Iterable[Variable]) -> None:
         by_name: dict[str, Variable] = {}
         for variable in variables:
@@ -47,9 +50,11 @@ class CausalModel:
             by_name[variable.name] = variable
         if not by_name:
             raise ModelError("A CausalModel needs at least one variable.")
-        order = _topological_order(by_name)
-        self._variables = MappingProxyType({name: _checked(variable, by_name) for name, variable in by_name.items()})
-        self._order = order
+        self.__dict__["_order"] = _topological_order(by_name)
+        self.__dict__["_variables"] = MappingProxyType({name: _checked(v, by_name) for name, v in by_name.items()})
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"CausalModel is immutable; make a new one with another {name}.")
 
     @property
     def variables(self) -> Mapping[str, Variable]:
@@ -153,7 +158,7 @@ class CausalModel:
             try:
                 name, states, table = record["name"], record["states"], record["table"]
                 parents = record.get("parents", [])
-                states = [decode_state(state) for state in states]
+                states = states if isinstance(states, str) else [decode_state(state) for state in states]
             except (TypeError, KeyError, AttributeError) as error:
                 raise ModelError(
                     f"A variable's record needs name, states, table and parents; {record!r} lacks {error}."

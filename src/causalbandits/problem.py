@@ -212,9 +212,9 @@ class CausalBandit:
         """The problem that `to_record` describes."""
         try:
             model = CausalModel.from_records(record["variables"])
-            variables = [model[name] for name in record["manipulable"]]
+            space = ActionSpace([model[name] for name in record["manipulable"]])
             listed = record["actions"]
-            actions = None if listed is None else [ActionSpace(variables).decode(row) for row in listed]
+            actions = None if listed is None else [space.decode(space.check(row)) for row in listed]
             return cls(
                 model,
                 record["manipulable"],

@@ -185,7 +185,13 @@ class CustomReward(Reward):
         return TabulatedMean(problem, self.mean)
 
     def draw(self, mean: float, values: Callable[[], Sequence[State]], rng: np.random.Generator) -> float:
-        reward = float(self.sample(*values(), rng))
+        try:
+            reward = float(self.sample(*values(), rng))
+        except Exception as error:
+            raise ProblemError(
+                "sample must be a function of the parents' values and rng that gives a number; at "
+                f"{tuple(values())} it raised {type(error).__name__}: {error}"
+            ) from error
         if not math.isfinite(reward):
             raise ProblemError(f"sample must give finite rewards; at {tuple(values())} it gave {reward}.")
         return reward

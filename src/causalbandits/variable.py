@@ -56,6 +56,9 @@ class Variable:
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"Variable is immutable; make a new one with another {name}.")
 
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"Variable is immutable; {name} cannot be deleted.")
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Variable):
             return NotImplemented
@@ -96,8 +99,8 @@ def _states(name: str, given: Iterable[State]) -> tuple[State, ...]:
 
 
 def _parent_names(name: str, given: Iterable[str]) -> tuple[str, ...]:
-    if isinstance(given, str):
-        raise ModelError(f"The parents of {name!r} must be a list of names: write [{given!r}].")
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise ModelError(f"The parents of {name!r} must be a list of names, such as ['x']; got {given!r}.")
     parents = tuple(given)
     for parent in parents:
         if parents.count(parent) > 1:

@@ -59,7 +59,7 @@ def parallel(
 
     `px[i]` is the distribution of X_i over 1..m, `pw[i][j]` the probability of W_i = 1 when X_i is its j-th value.
     """
-    if len(px) != len(pw) or not px:
+    if len(px) != len(pw) or len(px) == 0:
         raise ProblemError(f"px and pw need one entry per pair, and at least one; they have {len(px)} and {len(pw)}.")
     variables = []
     for i, (x, w) in enumerate(zip(px, pw, strict=True), start=1):

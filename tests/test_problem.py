@@ -1,0 +1,290 @@
+"""CausalBandit: the reward's parents or what separates it from the actions, records, codes."""
+
+import json
+import math
+import pickle
+
+import networkx as nx
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from causalbandits import features
+from causalbandits import problem as problems
+from causalbandits.errors import (
+    CausalBanditsError,
+    InterventionError,
+    ModelError,
+    ProblemError,
+    SizeError,
+    StateError,
+)
+from causalbandits.model import CausalModel, Variable
+from causalbandits.problem import CausalBandit
+from oracles import all_interventions, cases, distribution, joint, models, pairs, patient, random_table
+
+
+def model_of(parents, size=2, seed=0):
+    """A model with this graph, `{name: its parents}`, random tables and the states 0, 1, ..."""
+    rng = np.random.default_rng(seed)
+    return CausalModel(
+        Variable(name, range(size), parents=above, table=random_table(rng, [size] * len(above), size))
+        for name, above in parents.items()
+    )
+
+
+CAMPAIGN = {"X": [], "U": [], "M": ["X"], "W": ["M", "U"], "V": ["U"], "Y": ["W", "V"]}
+"""X -> M -> W -> Y with U -> W, U -> V -> Y."""
+
+
+# --- the reward's variable ----------------------------------------------------------------------------
+
+
+def test_the_parents_of_a_named_reward_are_found_in_the_graph():
+    assert CausalBandit(model_of(CAMPAIGN), ["X"], reward="Y").parents == ("W", "V")
+
+
+@pytest.mark.parametrize("separating", [["W", "V"], ["V", "W", "M"], ["M"], ["W", "U"], ["X"], ["M", "V", "U"]])
+def test_a_set_that_separates_is_accepted_and_its_distribution_is_right(separating):
+    model = model_of(CAMPAIGN, size=3)
+    problem = CausalBandit(model, ["X"], separating, reward="Y")
+    exact = [distribution(model, do, separating) for do in all_interventions(model, ["X"])]
+    np.testing.assert_allclose(problem.parent_distributions(), exact, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("manipulable", "given", "path"),
+    [
+        (["X"], ["V"], r"do\(X\) -> X -> M -> W -> Y"),
+        (["X"], ["W"], r"do\(X\) -> X -> M -> W <- U -> V -> Y"),
+        (["X", "V"], ["M"], r"do\(V\) -> V -> Y"),
+        (["M"], ["X", "V"], r"do\(M\) -> M -> W -> Y"),
+        (["V"], ["V"], r"do\(V\) -> V <- U -> W -> Y"),
+    ],
+)
+def test_a_set_that_does_not_separate_is_refused_with_the_open_path(manipulable, given, path):
+    message = rf"The set .* must separate .* 'Y': {path} is open. Observe a variable on it, or use .*\['W', 'V'\]"
+    with pytest.raises(ProblemError, match=message):
+        CausalBandit(model_of(CAMPAIGN), manipulable, given, reward="Y")
+
+
+@st.composite
+def separation_cases(draw):
+    model = draw(models(fewest_states=2))
+    assume(len(model.names) > 2)
+    reward, *others = draw(st.permutations(model.names))
+    some = st.lists(st.sampled_from(others), unique=True, min_size=1)
+    return model, draw(some)[:2], draw(some), reward
+
+
+@patient
+@given(separation_cases())
+def test_what_is_accepted_is_what_networkx_calls_d_separated(case):
+    model, manipulable, given, reward = case
+    graph = nx.DiGraph(model.graph)
+    graph.add_edges_from((("do", name), name) for name in manipulable)
+    separated = nx.is_d_separator(graph, {("do", name) for name in manipulable}, {reward}, set(given))
+    if separated:
+        assert CausalBandit(model, manipulable, given, reward=reward).parents == tuple(given)
+    else:
+        with pytest.raises(ProblemError, match="is open"):
+            CausalBandit(model, manipulable, given, reward=reward)
+
+
+@patient
+@given(separation_cases(), st.integers(0, 99))
+def test_given_a_separating_set_the_reward_is_the_same_whatever_is_done(case, seed):
+    # The promise behind the check: one number E[Y | w] per configuration gives every action's mean reward.
+    model, manipulable, given, reward = case
+    try:
+        problem = CausalBandit(model, manipulable, given, reward=reward)
+    except ProblemError:
+        given = list(model[reward].parents)
+        assume(given)
+        problem = CausalBandit(model, manipulable, reward=reward)
+    value = np.random.default_rng(seed).uniform(-1, 1, len(model[reward].states))
+    axes = [*given, reward]
+    every = [distribution(model, do, axes) for do in problem.actions]
+    pooled = sum(every)
+    weight = pooled.sum(axis=-1)
+    mean = np.divide(pooled @ value, weight, out=np.zeros_like(weight), where=weight > 0)
+    exact = [(p @ value).sum() for p in every]
+    np.testing.assert_allclose(problem.projection(mean.reshape(-1)), exact, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("error", "arguments", "message"),
+    [
+        (ProblemError, {"manipulable": ["X", "Y"], "reward": "Y"}, r"reward 'Y' must not be manipulable"),
+        (ProblemError, {"parents": ["Y"], "reward": "Y"}, r"reward 'Y' cannot be its own parent"),
+        (ProblemError, {"reward": "U"}, r"needs at least one parent: without one no action can change it"),
+        (ProblemError, {}, r"Name the reward's parents \(parents=\[...\]\) or the reward's variable \(reward='Y'\)"),
+        (ProblemError, {"parents": []}, r"needs at least one parent"),
+        (ProblemError, {"manipulable": [], "parents": ["M"]}, r"At least one variable must be manipulable"),
+        (ProblemError, {"model": "a model", "parents": ["M"]}, r"needs a CausalModel; got 'a model'"),
+        (
+            ModelError,
+            {"manipulable": "X", "parents": ["M"]},
+            r"manipulable variables must be a list of names: write \['X'\]",
+        ),
+        (ModelError, {"manipulable": ["X", "X"], "parents": ["M"]}, r"manipulable variables must differ: 'X' appears"),
+        (ModelError, {"manipulable": ["x"], "parents": ["M"]}, r"Unknown variable 'x'. .*Known: 'X', 'U', 'M'"),
+        (ModelError, {"parents": "M"}, r"parent variables must be a list of names: write \['M'\]"),
+        (ModelError, {"parents": ["M", "M"]}, r"parent variables must differ: 'M' appears twice"),
+        (ModelError, {"reward": "Z"}, r"Unknown variable 'Z'"),
+        (ProblemError, {"parents": ["M"], "always": ["M"]}, r"Unknown manipulable variable in always=: 'M'"),
+        (InterventionError, {"parents": ["M"], "actions": [{"X": 7}]}, r"Unknown value of 'X': 7. Known: 0, 1"),
+        (ProblemError, {"parents": ["M"], "forbid": lambda action: True}, r"No action is left"),
+    ],
+)
+def test_parts_that_make_no_problem_are_refused_with_the_rule(error, arguments, message):
+    given = {"model": model_of(CAMPAIGN), "manipulable": ["X"]} | arguments
+    with pytest.raises(error, match=message):
+        CausalBandit(**given)
+
+
+def test_forbidden_actions_are_gone_and_the_others_keep_their_order():
+    both = CausalBandit(model_of(CAMPAIGN), ["X", "M"], ["W"], forbid=lambda action: len(action) == 2)
+    assert list(both.actions) == [{}, {"M": 0}, {"M": 1}, {"X": 0}, {"X": 1}]
+
+
+# --- one number, one configuration --------------------------------------------------------------------
+
+
+@patient
+@given(cases(), st.data())
+def test_the_probability_of_one_configuration_is_an_entry_of_the_distribution(case, data):
+    problem = CausalBandit(*case)
+    number = data.draw(st.integers(0, problem.actions.size - 1))
+    exact = distribution(case.model, problem.actions[number], case.parents)
+    for z in np.ndindex(*problem.shape):
+        assert abs(problem.probability(number, z) - exact[z]) <= 1e-12
+        assert problem.configuration(z) == np.ravel_multi_index(z, problem.shape)
+        assert problem.encode_parents(problem.decode_parents(z)) == z
+
+
+def test_probabilities_of_single_configurations_need_no_joint_table():
+    n = 60
+    model = pairs(n, np.random.default_rng(0), outcomes=3)
+    problem = CausalBandit(model, [f"X{i}" for i in range(n)], [f"W{i}" for i in range(n)])
+    exact = math.prod(float((model[f"X{i}"].table @ model[f"W{i}"].table)[i % 3]) for i in range(n))
+    assert problem.configurations == 3**n
+    assert problem.probability(0, [i % 3 for i in range(n)]) == pytest.approx(exact, rel=1e-12)
+    with pytest.raises(SizeError, match=f"has {3**n} entries"):
+        problem.parent_distribution(0)
+
+
+def test_a_matrix_too_large_is_refused_with_its_size_and_a_way_out(monkeypatch):
+    monkeypatch.setattr(problems, "ENTRY_LIMIT", 5)
+    problem = CausalBandit(model_of(CAMPAIGN), ["X"], ["M"])
+    with pytest.raises(
+        SizeError, match=r"3 actions x 2 configurations are 6 numbers; .*one action at a time, or use project"
+    ):
+        problem.parent_distributions()
+
+
+@pytest.mark.parametrize(
+    ("error", "values", "message"),
+    [
+        (ProblemError, {"W": 0}, r"Every parent must be observed; missing: 'V'"),
+        (ProblemError, {}, r"missing: 'W', 'V'"),
+        (ProblemError, {"W": 0, "V": 1, "M": 0}, r"Unknown parent 'M'. .*Known: 'W', 'V'"),
+        (InterventionError, {"W": 0, "V": 2}, r"Unknown value of 'V': 2. Known: 0, 1"),
+    ],
+)
+def test_observations_that_are_not_the_parents_values_are_refused(error, values, message):
+    with pytest.raises(error, match=message):
+        CausalBandit(model_of(CAMPAIGN), ["X"], reward="Y").encode_parents(values)
+
+
+def test_actions_are_named_by_number_or_by_what_they_set():
+    problem = CausalBandit(model_of(CAMPAIGN), ["X", "M"], ["W"], at_most=1)
+    assert problem.choices({"X": 1}) == problem.choices(problem.actions.index({"X": 1})) == (2, 0)
+    with pytest.raises(InterventionError, match="at most 1 variables may be set"):
+        problem.choices({"X": 1, "M": 0})
+    with pytest.raises(InterventionError, match=r"whole number, not 1\.0"):
+        problem.choices(1.0)
+
+
+# --- records, fingerprints, copies --------------------------------------------------------------------
+
+
+def variants():
+    """The same model with every kind of action set."""
+    model = model_of(CAMPAIGN)
+    return [
+        CausalBandit(model, ["X", "M"], ["W"]),
+        CausalBandit(model, ["M", "X"], ["W"]),
+        CausalBandit(model, ["X"], reward="Y"),
+        CausalBandit(model, ["X"], ["W", "V"]),
+        CausalBandit(model, ["X"], ["V", "W"]),
+        CausalBandit(model, ["X", "M"], ["W"], at_most=1),
+        CausalBandit(model, ["X", "M"], ["W"], always=["X"]),
+        CausalBandit(model, ["X", "M"], ["W"], at_most=1, always=["M"]),
+        CausalBandit(model, ["X", "M"], ["W"], actions=[{"X": 1}, {}]),
+        CausalBandit(model, ["X", "M"], ["W"], actions=[{}, {"X": 1}]),
+        CausalBandit(model, ["X", "M"], ["W"], at_most=1, forbid=lambda action: "M" in action),
+        CausalBandit(model_of(CAMPAIGN, seed=1), ["X", "M"], ["W"]),
+    ]
+
+
+@pytest.mark.parametrize("problem", variants(), ids=str)
+def test_a_problem_comes_back_from_its_record_and_from_a_pickle(problem):
+    record = json.loads(json.dumps(problem.to_record()))
+    for back in (CausalBandit.from_record(record), pickle.loads(pickle.dumps(problem))):
+        assert list(back.actions) == list(problem.actions)
+        assert (back.model, back.parents, back.reward) == (problem.model, problem.parents, problem.reward)
+        assert back.fingerprint == problem.fingerprint
+        assert (back.parent_distributions() == problem.parent_distributions()).all()
+
+
+def test_a_problem_that_has_been_used_can_be_pickled():
+    problem = variants()[0]
+    found = problem.projection(np.arange(2.0)), problem.parent_distribution(3)
+    back = pickle.loads(pickle.dumps(problem))
+    assert (back.projection(np.arange(2.0)) == found[0]).all()
+    assert (back.parent_distribution(3) == found[1]).all()
+
+
+def test_features_that_cannot_be_pickled_do_not_stop_their_problem():
+    problem = variants()[0]
+    features.resolve(problem, lambda w: [w, w * w])
+    assert pickle.loads(pickle.dumps(problem)).fingerprint == problem.fingerprint
+
+
+def test_fingerprints_are_equal_for_equal_problems_only():
+    prints = [problem.fingerprint for problem in variants()]
+    assert prints == [problem.fingerprint for problem in variants()]
+    assert len(set(prints)) == len(prints)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"variables": None}, "list of records"),
+        ({"manipulable": ["X", "Q"]}, "Unknown variable 'Q'"),
+        ({"actions": [[9, 0]]}, "action"),
+        ({"actions": [[0]]}, "action"),
+        ({"actions": [[-1, 0]]}, "action"),
+        ({"parents": 3}, "Not the description of a problem"),
+    ],
+)
+def test_a_damaged_record_is_refused_by_this_library(change, message):
+    record = variants()[0].to_record() | change
+    with pytest.raises(CausalBanditsError, match=message):
+        CausalBandit.from_record(record)
+
+
+def test_a_record_that_lacks_something_says_what():
+    for key in ("variables", "manipulable", "parents", "reward", "at_most", "always", "actions"):
+        record = variants()[0].to_record()
+        del record[key]
+        with pytest.raises(StateError, match=f"Not the description of a problem: .*{key}"):
+            CausalBandit.from_record(record)
+
+
+def test_the_joint_of_all_variables_is_itself_a_distribution_of_parents():
+    model = model_of(CAMPAIGN)
+    problem = CausalBandit(model, ["M"], model.names)
+    np.testing.assert_allclose(problem.parent_distribution({"M": 1}), joint(model, {"M": 1}), rtol=0, atol=1e-12)
