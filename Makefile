@@ -141,6 +141,8 @@ pip_install() {
 }
 pip_install hatchling editables
 pip_install --no-build-isolation -e '.[dev]'
+# pgmpy only for the networks in its package, which the tests read as data.
+pip_install --no-deps pgmpy
 printf '%s\n' "$$interpreter" "$$requirements" >.venv/stamp
 endef
 export BUILD_ENVIRONMENT
@@ -159,6 +161,8 @@ if ! cat pyproject.toml constraints-lowest.txt | cmp -s - .venv-lowest/stamp; th
         hatchling editables
     .venv-lowest/bin/python -m pip install -qq --no-input --disable-pip-version-check -c constraints-lowest.txt \
         --no-build-isolation -e . pandas pyarrow pytest pytest-xdist hypothesis pyagrum
+    .venv-lowest/bin/python -m pip install -qq --no-input --disable-pip-version-check -c constraints-lowest.txt \
+        --no-deps pgmpy
     cat pyproject.toml constraints-lowest.txt >.venv-lowest/stamp
 fi
 .venv-lowest/bin/python -m pytest -n auto --maxprocesses=4
