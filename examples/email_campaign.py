@@ -15,7 +15,7 @@ OUT = Path("results")
 def main() -> None:
     env = cb.zoo.email_campaign()
     problem = env.problem
-    print(f"The campaign: {problem.actions.size} actions, {problem.configurations} configurations of what moves clicks.")
+    print(f"{problem.actions.size} actions; {problem.configurations} configurations of what makes people click.")
     print(f"Best: {env.best().intervention}, {env.best().mean:.1%} clicks; doing nothing: {env.mean_reward({}):.1%}.\n")
 
     print("1. Before launch: four policies, 20 campaigns of 5000 mails each (some seconds) ...")
@@ -38,7 +38,8 @@ def main() -> None:
     agent.save(OUT / "email_agent.json")
     best = agent.recommend()
     print(f"{clicks:.0f} clicks. Its advice: {best.intervention}.")
-    print(f"It expects {best.mean:.1%} clicks ({best.level:.0%} {best.kind} interval {best.lower:.1%} to {best.upper:.1%}).")
+    interval = f"{best.level:.0%} {best.kind} interval {best.lower:.1%} to {best.upper:.1%}"
+    print(f"It expects {best.mean:.1%} clicks ({interval}).")
     print(f"It is saved in {OUT / 'email_agent.json'}; cb.Agent.load goes on from there.")
 
 

@@ -126,11 +126,11 @@ def test_given_a_separating_set_the_reward_is_the_same_whatever_is_done(case, se
         (
             ModelError,
             {"manipulable": "X", "parents": ["M"]},
-            r"manipulable variables must be a list of names: write \['X'\]",
+            r"manipulable variables must be a list of names, such as \['x'\]; got 'X'",
         ),
         (ModelError, {"manipulable": ["X", "X"], "parents": ["M"]}, r"manipulable variables must differ: 'X' appears"),
         (ModelError, {"manipulable": ["x"], "parents": ["M"]}, r"Unknown variable 'x'. .*Known: 'X', 'U', 'M'"),
-        (ModelError, {"parents": "M"}, r"parent variables must be a list of names: write \['M'\]"),
+        (ModelError, {"parents": "M"}, r"parent variables must be a list of names, such as \['x'\]; got 'M'"),
         (ModelError, {"parents": ["M", "M"]}, r"parent variables must differ: 'M' appears twice"),
         (ModelError, {"reward": "Z"}, r"Unknown variable 'Z'"),
         (ProblemError, {"parents": ["M"], "always": ["M"]}, r"Unknown manipulable variable in always=: 'M'"),
@@ -267,7 +267,7 @@ def test_fingerprints_are_equal_for_equal_problems_only():
         ({"actions": [[9, 0]]}, "action"),
         ({"actions": [[0]]}, "action"),
         ({"actions": [[-1, 0]]}, "action"),
-        ({"parents": 3}, "Not the description of a problem"),
+        ({"parents": 3}, "must be a list of names"),
     ],
 )
 def test_a_damaged_record_is_refused_by_this_library(change, message):

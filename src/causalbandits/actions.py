@@ -7,6 +7,7 @@ Nothing is enumerated unasked: sizes, indices and interventions are found by cou
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -14,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from causalbandits.errors import InterventionError, ProblemError, SizeError, unknown
+from causalbandits.errors import InterventionError, ActionIndexError, ProblemError, SizeError, unknown
 from causalbandits.intervention import Intervention, State
 from causalbandits.variable import Variable
 
@@ -151,7 +152,7 @@ class ActionSpace:
         except TypeError:
             raise InterventionError(f"An action's number must be a whole number, not {index!r}.") from None
         if not -self.size <= number < self.size:
-            raise IndexError(f"There are {self.size} actions, 0 to {self.size - 1}; got {index}.")
+            raise ActionIndexError(f"There are {shown(self.size)} actions, 0 to {shown(self.size - 1)}; got {index}.")
         number %= self.size
         if self._listed is not None:
             return self._order[number]
@@ -169,7 +170,7 @@ class ActionSpace:
 
     def rank(self, choices: Sequence[int]) -> int:
         """The number of the action with these choices."""
-        given = tuple(int(c) for c in choices)
+        given = self.check([int(c) for c in choices])
         if self._listed is not None:
             if given not in self._listed:
                 raise InterventionError(f"{self.decode(given)} is not among the {self.size} allowed actions.")
@@ -217,7 +218,7 @@ class ActionSpace:
         """Raise if the action set is too large to be listed."""
         if self.size > limit:
             raise SizeError(
-                f"{why}, and there are {self.size} of them (the limit is {limit}). Allow fewer: "
+                f"{why}, and there are {shown(self.size)} of them (the limit is {limit}). Allow fewer: "
                 "fewer manipulable variables, at_most=, or a list of actions."
             )
 
@@ -252,10 +253,10 @@ class ActionSpace:
 def shown(count: int) -> str:
     """A count for people: exact while that can be read.
 
-    >>> shown(4**5), shown(4**50)
-    ('1024', 'about 10^30')
+    >>> shown(4**5), shown(4**60)
+    ('1024', 'about 10^36')
     """
-    return str(count) if count < 10**12 else f"about 10^{len(str(count)) - 1}"
+    return str(count) if count < 10**30 else f"about 10^{int(math.log10(count))}"
 
 
 def _is_whole(value: object) -> bool:

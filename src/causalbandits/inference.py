@@ -10,6 +10,7 @@ ancestral graph of z. Different blocks share no variable, so P(z | do(a)) is the
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Sequence
 from functools import cached_property, lru_cache
 from typing import Any
@@ -59,6 +60,8 @@ class Block:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
+        if "table" in state:
+            self.table.setflags(write=False)
         self.row = lru_cache(maxsize=4096)(self._row)
 
     def code(self, choices: Sequence[int]) -> int:
@@ -82,7 +85,7 @@ class Block:
     def rows(self, choices: npt.NDArray[np.integer[Any]]) -> Array:
         """P(z_b | do(a_b)) for some choices of this block's knobs only, a row each."""
         size = self.choices * self.configurations
-        if "table" in self.__dict__ or size <= SMALL_TABLE or (4 * len(choices) >= self.choices):
+        if size <= SMALL_TABLE or 4 * len(choices) >= self.choices:
             codes = np.zeros(len(choices), dtype=np.intp)
             for column, radix in enumerate(self.radices):
                 codes = codes * radix + choices[:, column]
@@ -169,5 +172,7 @@ def _path(operands: list[Any], output: list[Any]) -> tuple[Any, Any]:
     numbered = _numbered(operands, output)
     path, info = opt_einsum.contract_path(*numbered, optimize="greedy")
     if info.largest_intermediate > ENTRY_LIMIT:
+        seeded = random.getstate()  # the search seeds Python's global generator
         path, info = opt_einsum.contract_path(*numbered, optimize="random-greedy")
+        random.setstate(seeded)
     return path, info

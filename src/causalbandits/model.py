@@ -159,9 +159,13 @@ class CausalModel:
                 name, states, table = record["name"], record["states"], record["table"]
                 parents = record.get("parents", [])
                 states = states if isinstance(states, str) else [decode_state(state) for state in states]
-            except (TypeError, KeyError, AttributeError) as error:
+            except KeyError as error:
                 raise ModelError(
                     f"A variable's record needs name, states, table and parents; {record!r} lacks {error}."
+                ) from None
+            except (TypeError, AttributeError):
+                raise ModelError(
+                    f"A variable's record needs name, states, table and parents; got {record!r}."
                 ) from None
             variables.append(Variable(name, states, parents=parents, table=table))
         return cls(variables)
@@ -249,7 +253,8 @@ def _checked(v: Variable, variables: Mapping[str, Variable]) -> Variable:
     flat = v.table.reshape(-1, len(v.states))
     finite = np.isfinite(flat).all(axis=1)
     signs = (flat >= 0).all(axis=1)
-    sums = flat.sum(axis=1, where=np.isfinite(flat))
+    with np.errstate(over="ignore"):
+        sums = flat.sum(axis=1, where=np.isfinite(flat))
     for ok, rule in (
         (finite, "be finite"),
         (signs, "not be negative"),
@@ -281,8 +286,8 @@ def _row_name(v: Variable, variables: Mapping[str, Variable], row: int) -> str:
 
 def unique_names(kind: str, names: Iterable[str], model: CausalModel) -> tuple[str, ...]:
     """Names of variables of the model, each once."""
-    if isinstance(names, str):
-        raise ModelError(f"The {kind} variables must be a list of names: write [{names!r}].")
+    if isinstance(names, str) or not isinstance(names, Iterable):
+        raise ModelError(f"The {kind} variables must be a list of names, such as ['x']; got {names!r}.")
     listed = tuple(names)
     for name in listed:
         model[name]

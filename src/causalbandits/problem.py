@@ -138,7 +138,10 @@ class CausalBandit:
         """P(z | do(a)) with one axis per parent."""
         choices = self.choices(action)
         if self.configurations > ENTRY_LIMIT:
-            raise SizeError(f"The joint distribution of the parents has {self.configurations} entries.")
+            raise SizeError(
+                f"The joint distribution of {len(self.parents)} parents has {shown(self.configurations)} entries; the "
+                f"limit is {ENTRY_LIMIT}. Use features, whose means need the parents' marginals only."
+            )
         product = np.ones(())
         axes: list[int] = []
         for block in self.blocks:
@@ -224,8 +227,10 @@ class CausalBandit:
                 always=record["always"],
                 actions=actions,
             )
-        except (KeyError, TypeError) as error:
-            raise StateError(f"Not the description of a problem: {error!r} is missing or malformed.") from None
+        except KeyError as error:
+            raise StateError(f"Not the description of a problem: {error} is missing.") from None
+        except TypeError as error:
+            raise StateError(f"Not the description of a problem: {error}.") from None
 
     @cached_property
     def fingerprint(self) -> str:

@@ -6,8 +6,8 @@ each step sums one block's configurations out:
     y_b[rest, node] = sum_{z_b} y_{b-1}[z_b, rest, parent of node] P(z_b | choice of node).
 
 So neither the |A| x |Z| matrix is built nor a common beginning computed twice, for products of choices and for
-lists of actions alike. Each output is a sum in the order of z: the result for an action does not depend on which
-other actions are there (a matrix product's does, in the last bit, and that decides near-ties).
+lists of actions alike. Each output is a sum in the order of z: given P(z | a), the result for an action does not depend
+on which other actions are there (a matrix product's does, in the last bit, and that decides near-ties).
 """
 
 from __future__ import annotations

@@ -103,6 +103,8 @@ def _parent_names(name: str, given: Iterable[str]) -> tuple[str, ...]:
         raise ModelError(f"The parents of {name!r} must be a list of names, such as ['x']; got {given!r}.")
     parents = tuple(given)
     for parent in parents:
+        if not isinstance(parent, str):
+            raise ModelError(f"The parents of {name!r} must be names; got {parent!r}.")
         if parents.count(parent) > 1:
             raise ModelError(f"The parents of {name!r} must differ: {parent!r} appears twice.")
     return parents

@@ -63,7 +63,10 @@ def parallel(
         raise ProblemError(f"px and pw need one entry per pair, and at least one; they have {len(px)} and {len(pw)}.")
     variables = []
     for i, (x, w) in enumerate(zip(px, pw, strict=True), start=1):
-        ones = np.asarray(w, dtype=np.float64)
+        try:
+            ones = np.asarray(w, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise ProblemError(f"pw must hold probabilities of W_i = 1; for pair {i} it is {w!r}.") from None
         values = list(range(1, np.size(x) + 1))
         variables.append(Variable(f"X{i}", values, table=x))
         variables.append(Variable(f"W{i}", [1, 2], parents=[f"X{i}"], table=np.stack([ones, 1 - ones], axis=-1)))
@@ -90,7 +93,7 @@ def random_parallel(m: int, n: int, theta: npt.ArrayLike, rng: Seed = None) -> E
     1024
     """
     for name, value in (("m", m), ("n", n)):
-        if not isinstance(value, int | np.integer) or value < 1:
+        if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
             raise ProblemError(f"{name} must be a whole number, 1 or more; got {value!r}.")
     generator = np.random.default_rng(rng)
     px = generator.dirichlet(np.ones(m), size=n)
