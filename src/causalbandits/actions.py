@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from causalbandits.errors import InterventionError, ActionIndexError, ProblemError, SizeError, unknown
+from causalbandits.errors import ActionIndexError, InterventionError, ProblemError, SizeError, unknown
 from causalbandits.intervention import Intervention, State
 from causalbandits.variable import Variable
 
