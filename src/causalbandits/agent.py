@@ -132,15 +132,18 @@ class Agent:
         if not isinstance(count, int | np.integer) or isinstance(count, bool) or count < 1:
             raise CausalBanditsError(f"ask(n) needs a whole number, 1 or more; got {n!r}.")
         among = None if eligible is None else self._eligible(eligible)
-        decisions = [self._decide(among) for _ in range(count)]
+        problem = self.problem if among is None or self.policy.keeps_actions else self.problem.only(among)
+        decisions = [self._decide(problem, among) for _ in range(count)]
         return decisions[0] if n is None else decisions
 
-    def _decide(self, among: list[int] | None) -> Decision:
-        scores = self.policy.score(self.problem, self._statistic, self._rng)
+    def _decide(self, problem: CausalBandit, among: list[int] | None) -> Decision:
+        scores = self.policy.score(problem, self._statistic, self._rng)
         if among is None:
             action = scores.first_best()
-        else:
+        elif self.policy.keeps_actions:
             action = among[Scores(scores.values[among], scores.scale).first_best()]
+        else:
+            action = among[scores.first_best()]
         decision = Decision(self._next_id, self.problem.actions[action])
         self._pending[decision.id] = action
         self._next_id += 1
@@ -212,20 +215,21 @@ class Agent:
             raise CausalBanditsError(f"level must be a number between 0 and 1, such as 0.95; got {level!r}.")
         means = self.policy.means(self.problem, self._statistic)
         seen = self.policy.seen(self.problem, self._statistic)
+        values = means.values
         if seen is not None and seen.max() > 0:
             enough = seen >= min(ENOUGH_SEEN, float(seen.max()))
-            action = Scores.of(np.where(enough, means, means.min() - 1.0)).first_best()
-        else:
-            action = Scores.of(means).first_best()
+            values = np.where(enough, values, values.min() - 1.0)
+        position = Scores.of(values).best_position()
+        action = position if means.number is None else means.number(position)
         interval = self.policy.interval(self.problem, self._statistic, action, level)
         return Recommendation(
             self.problem.actions[action],
-            float(means[action]),
+            float(means.values[position]),
             interval.lower,
             interval.upper,
             level,
             interval.kind,
-            None if seen is None else float(seen[action]),
+            None if seen is None else float(seen[position]),
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -68,7 +68,7 @@ class Environment:
     @cached_property
     def means(self) -> Array:
         """The exact mean reward of every action."""
-        means = self.mean.of_actions()
+        means = self.mean.of_actions(self.problem.projection)
         means.setflags(write=False)
         return means
 
@@ -78,8 +78,13 @@ class Environment:
         if space.is_product and isinstance(self.mean, LinearMean) and isinstance(self.mean.features, AdditiveFeatures):
             choices = self._best_by_block(self.mean.theta, self.mean.features)
             return Best(space.decode(choices), self.mean.under(choices))
-        action = Scores.of(self.means).first_best()
-        return Best(space[action], float(self.means[action]))
+        search = self.problem.search
+        if search is None:
+            action = Scores.of(self.means).first_best()
+            return Best(space[action], float(self.means[action]))
+        means = self.mean.of_actions(search.projection)
+        position = Scores.of(means).best_position()
+        return Best(space.decode(search.choices_at(position)), float(means[position]))
 
     def _best_by_block(self, theta: Array, features: AdditiveFeatures) -> Choices:
         """An additive mean is a sum over blocks, each of which can be maximised alone."""

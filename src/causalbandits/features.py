@@ -19,6 +19,7 @@ from causalbandits.actions import Choices
 from causalbandits.errors import ProblemError, SizeError, unknown
 from causalbandits.intervention import State
 from causalbandits.problem import CausalBandit
+from causalbandits.projection import Projection
 from causalbandits.variable import Array
 
 FeatureSpec = Callable[..., npt.ArrayLike] | Mapping[str, Callable[[Any], npt.ArrayLike]] | None
@@ -40,8 +41,8 @@ class Features:
         """m_a for one action."""
         raise NotImplementedError
 
-    def means(self) -> Array:
-        """m_a for every action, a row each."""
+    def means(self, projection: Projection) -> Array:
+        """m_a for every action of a set, a row each."""
         raise NotImplementedError
 
 
@@ -88,10 +89,10 @@ class AdditiveFeatures(Features):
                 m[self.slices[axis]] = table[0]
         return m
 
-    def means(self) -> Array:
-        projection = self._problem.projection
+    def means(self, projection: Projection) -> Array:
         m = np.empty((projection.size, self.dimension))
-        for block, rows, which in zip(self._problem.blocks, projection.rows, projection.row_of_action, strict=True):
+        for b, (block, rows) in enumerate(zip(self._problem.blocks, projection.rows, strict=True)):
+            which = projection.row_of_action(b)
             for axis, table in self._block_means(block.parents, block.shape, rows):
                 m[:, self.slices[axis]] = table[which]
         return m
@@ -121,9 +122,8 @@ class TabulatedFeatures(Features):
         row = self._problem.parent_distribution(self._problem.actions.rank(choices)).reshape(-1)
         return np.asarray(row @ self.table)
 
-    def means(self) -> Array:
-        project = self._problem.projection
-        return np.column_stack([project(np.ascontiguousarray(column)) for column in self.table.T])
+    def means(self, projection: Projection) -> Array:
+        return np.column_stack([projection(np.ascontiguousarray(column)) for column in self.table.T])
 
 
 def tabulate(problem: CausalBandit, function: Callable[..., npt.ArrayLike], what: str) -> Array:

@@ -44,16 +44,16 @@ class Block:
         self.names = tuple(names)
         self.knobs = tuple(i for i, name in enumerate(manipulable) if name in names)
         self.parents = tuple(i for i, name in enumerate(parents) if name in names)
-        self._knob_names = tuple(manipulable[i] for i in self.knobs)
-        self._parent_names = tuple(parents[i] for i in self.parents)
-        self.radices = tuple(len(model[name].states) + 1 for name in self._knob_names)
-        self.shape = tuple(len(model[name].states) for name in self._parent_names)
+        self.knob_names = tuple(manipulable[i] for i in self.knobs)
+        self.parent_names = tuple(parents[i] for i in self.parents)
+        self.radices = tuple(len(model[name].states) + 1 for name in self.knob_names)
+        self.shape = tuple(len(model[name].states) for name in self.parent_names)
         self.choices = math.prod(self.radices)
         self.configurations = math.prod(self.shape)
         self.row = lru_cache(maxsize=4096)(self._row)
 
     def __repr__(self) -> str:
-        return f"Block(knobs={list(self._knob_names)}, parents={list(self._parent_names)})"
+        return f"Block(knobs={list(self.knob_names)}, parents={list(self.parent_names)})"
 
     def __getstate__(self) -> dict[str, Any]:
         return {key: value for key, value in self.__dict__.items() if key != "row"}
@@ -77,8 +77,8 @@ class Block:
         operands: list[Any] = []
         for name in self.names:
             tensor, axes = self._factor(name)
-            operands += [tensor, [("choice", name), *axes] if name in self._knob_names else axes]
-        table = self._contract(operands, [("choice", name) for name in self._knob_names], self.choices)
+            operands += [tensor, [("choice", name), *axes] if name in self.knob_names else axes]
+        table = self._contract(operands, [("choice", name) for name in self.knob_names], self.choices)
         table.setflags(write=False)
         return table
 
@@ -103,8 +103,8 @@ class Block:
         operands: list[Any] = [np.ones(len(choices)), ["asked"]]
         for name in self.names:
             tensor, axes = self._factor(name)
-            if name in self._knob_names:
-                tensor, axes = tensor[choices[:, self._knob_names.index(name)]], ["asked", *axes]
+            if name in self.knob_names:
+                tensor, axes = tensor[choices[:, self.knob_names.index(name)]], ["asked", *axes]
             operands += [tensor, axes]
         return self._contract(operands, ["asked"], len(choices))
 
@@ -113,7 +113,7 @@ class Block:
         operands: list[Any] = []
         for name in self.names:
             tensor, axes = self._factor(name)
-            operands += [tensor[0] if name in self._knob_names else tensor, axes]
+            operands += [tensor[0] if name in self.knob_names else tensor, axes]
         _, info = _path(operands, self._output([]))
         return max(1, int(info.largest_intermediate))
 
@@ -122,14 +122,14 @@ class Block:
         v = self.model[name]
         axes = [axis for axis in (*v.parents, name) if len(self.model[axis].states) > 1]
         shape = [len(self.model[axis].states) for axis in axes]
-        if name not in self._knob_names:
+        if name not in self.knob_names:
             return v.table.reshape(shape), axes
         size = len(v.states)
         forced = np.broadcast_to(np.eye(size).reshape(size, *[1] * (v.table.ndim - 1), size), (size, *v.table.shape))
         return np.concatenate([v.table[None], forced]).reshape(size + 1, *shape), axes
 
     def _output(self, front: list[Any]) -> list[Any]:
-        return front + [name for name in self._parent_names if len(self.model[name].states) > 1]
+        return front + [name for name in self.parent_names if len(self.model[name].states) > 1]
 
     def _contract(self, operands: list[Any], front: list[Any], rows: int) -> Array:
         if rows * self.configurations > ENTRY_LIMIT:
@@ -144,7 +144,7 @@ class Block:
 
     def _too_large(self, where: str, entries: int) -> str:
         return (
-            f"P({', '.join(self._parent_names)} | do({', '.join(self._knob_names)})) needs an array of {entries} "
+            f"P({', '.join(self.parent_names)} | do({', '.join(self.knob_names)})) needs an array of {entries} "
             f"numbers ({entries * 8 / 2**30:.3g} GiB) {where}; the limit is {ENTRY_LIMIT} "
             f"({ENTRY_LIMIT * 8 / 2**30:.3g} GiB). Manipulate fewer of these variables, allow fewer actions "
             "(at_most=, a list of actions), or let a smaller set stand in for the parents."

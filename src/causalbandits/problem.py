@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
 import math
@@ -19,6 +20,7 @@ from causalbandits.intervention import Intervention, State
 from causalbandits.model import CausalModel, unique_names
 from causalbandits.projection import Projection
 from causalbandits.scores import Scores
+from causalbandits.search import Reduction, SearchSet, project_all, reduce_space
 from causalbandits.variable import Array
 
 T = TypeVar("T")
@@ -40,7 +42,8 @@ class CausalBandit:
     `reward="Y"` names the reward's variable in the model: its parents are then found in the graph, or the given
     `parents` are checked to separate every intervention from it. The action set may be narrowed: `at_most=k`
     variables set at once, variables that are `always` set, an explicit list of `actions`, combinations to
-    `forbid` (a function of an intervention).
+    `forbid` (a function of an intervention). Causal policies search only the actions that can be the best for some
+    reward (see `reduction`); `reduce=False` makes them search all.
     """
 
     def __init__(
@@ -54,6 +57,7 @@ class CausalBandit:
         always: Iterable[str] = (),
         actions: Iterable[Mapping[str, State]] | None = None,
         forbid: Callable[[Intervention], bool] | None = None,
+        reduce: bool = True,
     ) -> None:
         if not isinstance(model, CausalModel):
             raise ProblemError(f"A CausalBandit needs a CausalModel; got {model!r}.")
@@ -69,6 +73,7 @@ class CausalBandit:
         if forbid is not None:
             space = space.where(lambda action: not forbid(action))
         self.actions = space
+        self.reduce = bool(reduce)
         self.shape = tuple(len(model[name].states) for name in self.parents)
         self.configurations = math.prod(self.shape)
         self.blocks = find_blocks(model, self.manipulable, self.parents)
@@ -113,12 +118,48 @@ class CausalBandit:
 
     @cached_property
     def projection(self) -> Projection:
-        """Sums over P(z | a) for every action."""
-        return Projection(self.actions, self.blocks, self.shape)
+        """Sums over P(z | a) for every action, in the order of their numbers."""
+        return project_all(self.actions, self.blocks, self.shape)
+
+    @cached_property
+    def _reduced(self) -> tuple[SearchSet | None, Reduction]:
+        why = "the action set is a list" if self.actions.listed is not None else "" if self.reduce else "reduce=False"
+        if why:
+            return None, Reduction(self.actions, (), (), self.actions.size, aside=why)
+        return reduce_space(self.actions, self.blocks, self.shape)
+
+    @property
+    def search(self) -> SearchSet | None:
+        """The actions that can be the best for some reward, which causal policies search; None if that is all."""
+        return self._reduced[0]
+
+    def reduction(self) -> Reduction:
+        """Which actions need not be searched, and why.
+
+        >>> from causalbandits import zoo
+        >>> zoo.lower_bound(3, delta=0.1).problem.reduction()
+        27 actions -> 2 that can be the best for some reward.
+        Without effect on the reward's parents, so left alone: X2, X3.
+        X1 -> X1: 3 choices, 2 kept.
+          do() = 0.5 do(X1=1) + 0.5 do(X1=2)
+        """
+        return self._reduced[1]
 
     def project(self, index: Array) -> Scores:
-        """Score every action: the mean of a number per configuration, under P(z | a)."""
-        return Scores(self.projection(index), float(np.abs(index).max()))
+        """Score the searched actions: the mean of a number per configuration, under P(z | a)."""
+        scale = float(np.abs(index).max())
+        if self.search is None:
+            return Scores(self.projection(index), scale)
+        return Scores(self.search.projection(index), scale, self.search.number)
+
+    def only(self, actions: Sequence[int]) -> CausalBandit:
+        """The same problem with only these actions, given by their numbers."""
+        narrowed = copy.copy(self)
+        narrowed.actions = self.actions.only([self.actions[i] for i in actions])
+        narrowed._memory = {}
+        for derived in ("projection", "_reduced", "fingerprint"):
+            narrowed.__dict__.pop(derived, None)
+        return narrowed
 
     def remember(self, key: Hashable, make: Callable[[], T]) -> T:
         """Keep what depends on this problem only and takes time to make."""
@@ -159,8 +200,8 @@ class CausalBandit:
                 f"is {ENTRY_LIMIT}. Ask for one action at a time, or use project(), which never builds this matrix."
             )
         table = np.ones((self.actions.size, 1))
-        for rows, which in zip(self.projection.rows, self.projection.row_of_action, strict=True):
-            table = (table[:, :, None] * rows[which][:, None, :]).reshape(len(table), -1)
+        for b, rows in enumerate(self.projection.rows):
+            table = (table[:, :, None] * rows[self.projection.row_of_action(b)][:, None, :]).reshape(len(table), -1)
         axes = [axis for block in self.blocks for axis in block.parents]
         by_block = table.reshape(-1, *(self.shape[axis] for axis in axes))
         return np.ascontiguousarray(by_block.transpose(0, *(1 + np.argsort(axes))))
@@ -207,6 +248,7 @@ class CausalBandit:
             "reward": self.reward,
             "at_most": space.at_most,
             "always": sorted(space.always),
+            "reduce": self.reduce,
             "actions": None if space.listed is None else [list(choices) for choices in space.listed],
         }
 
@@ -226,6 +268,7 @@ class CausalBandit:
                 at_most=record["at_most"],
                 always=record["always"],
                 actions=actions,
+                reduce=record["reduce"],
             )
         except KeyError as error:
             raise StateError(f"Not the description of a problem: {error} is missing.") from None

@@ -14,14 +14,12 @@ from __future__ import annotations
 
 import math
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from causalbandits.actions import ActionSpace
 from causalbandits.errors import SizeError
-from causalbandits.inference import ENTRY_LIMIT, Block
+from causalbandits.inference import ENTRY_LIMIT
 from causalbandits.variable import Array, Codes
 
 CELL_LIMIT = 2**24
@@ -60,23 +58,26 @@ class Level(NamedTuple):
 
 
 class Projection:
-    """`projection(x)[a]` = sum over z of P(z | a) x[z], for every action of a space.
+    """`projection(x)[a]` = sum over z of P(z | a) x[z], for every action of a set.
 
-    `rows[b]` holds the distinct rows P(z_b | .) of block b, `row_of_action[b]` which of them each action has.
+    `rows[b]` holds rows P(z_b | .) of block b, and `which[b]` says which of them each action has; None where the
+    actions are all combinations of rows, in order (the last block's moves fastest). `all_pairs` says that they are
+    all combinations, in whatever order. `axes` are the parents' positions, block after block.
     """
 
-    def __init__(self, space: ActionSpace, blocks: tuple[Block, ...], shape: tuple[int, ...]) -> None:
-        choices = space.array()
-        self.size = len(choices)
-        self.rows: list[Array] = []
-        self.row_of_action: list[Codes] = []
-        for block in blocks:
-            distinct, which = _distinct_rows(choices[:, block.knobs], block, space.is_product)
-            self.rows.append(block.rows(distinct))
-            self.row_of_action.append(which)
-        self._is_product = space.is_product
-        self._shape = shape
-        self._axes = [axis for block in blocks for axis in block.parents]
+    def __init__(
+        self, rows: list[Array], which: list[Codes] | None, shape: tuple[int, ...], axes: list[int], *, all_pairs: bool
+    ) -> None:
+        self.rows, self.which = rows, which
+        self.size = math.prod(map(len, rows)) if which is None else len(which[0])
+        self._shape, self._axes, self._all_pairs = shape, axes, all_pairs or which is None
+
+    def row_of_action(self, block: int) -> Codes:
+        """Which of a block's rows each action has."""
+        if self.which is not None:
+            return self.which[block]
+        after = math.prod(map(len, self.rows[block + 1 :]))
+        return np.arange(self.size) // after % len(self.rows[block])
 
     @cached_property
     def _tree(self) -> tuple[list[Level], Codes | None]:
@@ -87,15 +88,17 @@ class Projection:
                 f"{len(self._shape)} parents have {configurations} configurations; a table over them may have "
                 f"{CELL_LIMIT}. Use a linear policy, or a smaller set that separates the actions from the reward."
             )
-        levels, nodes, node = [], 1, np.zeros(self.size, dtype=np.intp)
-        for rows, which in zip(self.rows, self.row_of_action, strict=True):
+        levels, nodes = [], 1
+        node = None if self.which is None else np.zeros(self.size, dtype=np.intp)
+        for b, rows in enumerate(self.rows):
             before, parent, columns = nodes, None, rows.T
-            node = node * len(rows) + which
             nodes = before * len(rows)
-            if not self._is_product:
-                pairs, node = np.unique(node, return_inverse=True)
-                parent, row = np.divmod(pairs, len(rows))
-                columns, nodes = columns[:, row], len(pairs)
+            if self.which is not None and node is not None:
+                node = node * len(rows) + self.which[b]
+                if not self._all_pairs:
+                    pairs, node = np.unique(node, return_inverse=True)
+                    parent, row = np.divmod(pairs, len(rows))
+                    columns, nodes = columns[:, row], len(pairs)
             rest //= len(columns)
             if nodes * rest > ENTRY_LIMIT:
                 raise SizeError(
@@ -103,8 +106,9 @@ class Projection:
                     f"at once; the limit is {ENTRY_LIMIT}. Allow fewer actions, or use a linear policy."
                 )
             levels.append(Level(np.ascontiguousarray(columns)[:, None, :], before, parent))
-        in_order = nodes == self.size and bool((node == np.arange(self.size)).all())
-        return levels, None if in_order else node
+        if node is None or (nodes == self.size and bool((node == np.arange(self.size)).all())):
+            return levels, None
+        return levels, node
 
     @cached_property
     def _by_block(self) -> Codes | None:
@@ -120,20 +124,3 @@ class Projection:
             y = level.sum_out(y)
         scores = y.reshape(-1)
         return scores if node_of_action is None else scores[node_of_action]
-
-
-def _distinct_rows(
-    choices: npt.NDArray[np.integer[Any]], block: Block, is_product: bool
-) -> tuple[npt.NDArray[np.integer[Any]], Codes]:
-    """The distinct choices of a block among the actions, and which of them each action makes."""
-    if not block.knobs:
-        return choices[:1], np.zeros(len(choices), dtype=np.intp)
-    if not is_product:
-        distinct, which = np.unique(choices, axis=0, return_inverse=True)
-        return distinct, which.reshape(-1)
-    codes = np.zeros(len(choices), dtype=np.intp)
-    for column, radix in enumerate(block.radices):
-        codes = codes * radix + choices[:, column]
-    first = np.empty(block.choices, dtype=np.intp)
-    first[codes[::-1]] = np.arange(len(codes))[::-1]
-    return choices[first], codes

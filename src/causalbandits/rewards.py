@@ -15,6 +15,7 @@ from causalbandits.errors import ProblemError
 from causalbandits.features import AdditiveFeatures, Features, FeatureSpec, resolve, tabulate
 from causalbandits.intervention import State
 from causalbandits.problem import CausalBandit
+from causalbandits.projection import Projection
 from causalbandits.variable import Array
 
 Means = npt.ArrayLike | Callable[..., float]
@@ -33,8 +34,8 @@ class MeanReward(ABC):
         """The mean reward of one action."""
 
     @abstractmethod
-    def of_actions(self) -> Array:
-        """The mean reward of every action."""
+    def of_actions(self, projection: Projection) -> Array:
+        """The mean reward of every action of a set."""
 
     @abstractmethod
     def range(self) -> tuple[float, float]:
@@ -55,8 +56,8 @@ class TabulatedMean(MeanReward):
         row = self._problem.parent_distribution(self._problem.actions.rank(choices))
         return math.fsum((row.reshape(-1) * self.table).tolist())
 
-    def of_actions(self) -> Array:
-        return self._problem.projection(self.table)
+    def of_actions(self, projection: Projection) -> Array:
+        return projection(self.table)
 
     def range(self) -> tuple[float, float]:
         return float(self.table.min()), float(self.table.max())
@@ -74,8 +75,8 @@ class LinearMean(MeanReward):
     def under(self, choices: Choices) -> float:
         return float(self.features.mean(choices) @ self.theta)
 
-    def of_actions(self) -> Array:
-        return np.asarray(self.features.means() @ self.theta)
+    def of_actions(self, projection: Projection) -> Array:
+        return np.asarray(self.features.means(projection) @ self.theta)
 
     def range(self) -> tuple[float, float]:
         if isinstance(self.features, AdditiveFeatures):

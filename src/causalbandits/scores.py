@@ -1,12 +1,13 @@
-"""One score per action, and the one rule for ties.
+"""One score per searched action, and the one rule for ties.
 
 Ties are common: before the first round every action's score is the same in exact arithmetic, and actions with
 equal P(z | a) tie for ever. Rounding must not decide, so scores within `TIE` of the best count as equal to it,
-and the first of them, in the actions' order, is chosen.
+and the first of them, in the order in which they are searched, is chosen.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -16,20 +17,29 @@ TIE = 1e-12
 
 
 class Scores(NamedTuple):
-    """`values[a]` for every action; `scale` is the size of the numbers that were averaged into them."""
+    """`values` of the searched actions; `scale` is the size of the numbers that were averaged into them.
+
+    `number` turns a position into the action's number; None where they are the same, all actions being searched.
+    """
 
     values: npt.NDArray[np.float64]
     scale: float
+    number: Callable[[int], int] | None = None
 
     @classmethod
-    def of(cls, values: npt.NDArray[np.float64]) -> Scores:
+    def of(cls, values: npt.NDArray[np.float64], number: Callable[[int], int] | None = None) -> Scores:
         """Scores that are themselves the numbers they were made from."""
-        return cls(values, float(np.abs(values).max()))
+        return cls(values, float(np.abs(values).max()), number)
 
-    def first_best(self) -> int:
-        """The first action whose score is the largest, to within rounding.
+    def best_position(self) -> int:
+        """The first position whose score is the largest, to within rounding.
 
-        >>> Scores.of(np.array([.5, 1., 1. + 1e-15])).first_best()
+        >>> Scores.of(np.array([.5, 1., 1. + 1e-15])).best_position()
         1
         """
         return int((self.values >= self.values.max() - TIE * max(1.0, self.scale)).argmax())
+
+    def first_best(self) -> int:
+        """The number of the action at the best position."""
+        position = self.best_position()
+        return position if self.number is None else self.number(position)

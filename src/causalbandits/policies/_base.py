@@ -37,6 +37,8 @@ class Policy(ABC):
     """Whether scores are drawn; if not, asking again without telling gives the same action."""
     unit_rewards: ClassVar[bool] = False
     """Whether rewards must lie in [0, 1]."""
+    keeps_actions: ClassVar[bool] = False
+    """Whether the statistic is kept by actions' numbers, so that all actions must be there when it is scored."""
 
     @property
     @abstractmethod
@@ -49,7 +51,7 @@ class Policy(ABC):
 
     @abstractmethod
     def score(self, problem: CausalBandit, statistic: Any, rng: np.random.Generator) -> Scores:
-        """One score per action; the first of the best is played. The statistic is left as it is."""
+        """One score per searched action (`problem.project` gives them); the first of the best is played. The statistic is left as it is."""
 
     @abstractmethod
     def update(
@@ -63,8 +65,8 @@ class Policy(ABC):
     ) -> None:
         """Take in one reward: the action's number, the parents' codes, the reward."""
 
-    def means(self, problem: CausalBandit, statistic: Any) -> Array:
-        """The estimated mean reward of every action."""
+    def means(self, problem: CausalBandit, statistic: Any) -> Scores:
+        """The estimated mean reward of every searched action."""
         raise PolicyError(f"The policy {self.id!r} gives no estimates: it does not define means() and interval().")
 
     def interval(self, problem: CausalBandit, statistic: Any, action: int, level: float) -> Interval:
@@ -72,7 +74,7 @@ class Policy(ABC):
         raise PolicyError(f"The policy {self.id!r} gives no estimates: it does not define means() and interval().")
 
     def seen(self, problem: CausalBandit, statistic: Any) -> Array | None:
-        """For every action, the probability of landing where rewards have been seen; None if that has no meaning."""
+        """For every searched action, the probability of landing where rewards have been seen; None if that has no meaning."""
         return None
 
     def largest_expected_reward(self, problem: CausalBandit) -> float:

@@ -81,13 +81,17 @@ class CellPolicy(Policy):
     ) -> None:
         statistic.add(problem.configuration(z) if self.causal else action, reward)
 
-    def means(self, problem: CausalBandit, statistic: Cells) -> Array:
+    def means(self, problem: CausalBandit, statistic: Cells) -> Scores:
         cells = posterior_means(self.index_parameters, statistic)
-        return problem.projection(cells) if self.causal else cells
+        return problem.project(cells) if self.causal else Scores.of(cells)
 
     def seen(self, problem: CausalBandit, statistic: Cells) -> Array:
         cells = np.minimum(1.0, statistic.count)
-        return problem.projection(cells) if self.causal else cells
+        return problem.project(cells).values if self.causal else cells
+
+    @property
+    def keeps_actions(self) -> bool:  # type: ignore[override]
+        return not self.causal
 
     def interval(self, problem: CausalBandit, statistic: Cells, action: int, level: float) -> Interval:
         if self.causal:

@@ -21,6 +21,7 @@ from causalbandits.features import Features, FeatureSpec, resolve
 from causalbandits.policies._base import Policy, Z, require_one_of, require_positive
 from causalbandits.policies.statistics import Regression
 from causalbandits.problem import CausalBandit
+from causalbandits.scores import Scores
 from causalbandits.variable import Array
 
 
@@ -47,9 +48,19 @@ class LinearPolicy(Policy):
         return resolve(problem, self.features)
 
     def action_features(self, problem: CausalBandit) -> Array:
-        """m_a for every action, a row each."""
+        """m_a for every searched action, a row each."""
+        features, search = self.resolved(problem), problem.search
+        projection = problem.projection if search is None else search.projection
+        return problem.remember(("means", features), lambda: features.means(projection))
+
+    def expected_features(self, problem: CausalBandit, action: int) -> Array:
+        """m_a for one action."""
         features = self.resolved(problem)
-        return problem.remember(("means", features), features.means)
+        return problem.remember(("mean", features, action), lambda: features.mean(problem.actions.choices(action)))
+
+    def scores(self, problem: CausalBandit, values: Array) -> Scores:
+        """Values of the searched actions as scores."""
+        return Scores.of(values, None if problem.search is None else problem.search.number)
 
     def start(self, problem: CausalBandit) -> Regression:
         return Regression.empty(self.resolved(problem).dimension, self.ridge)
@@ -64,10 +75,10 @@ class LinearPolicy(Policy):
         rng: np.random.Generator,
     ) -> None:
         observed = self.regressor == "observed"
-        statistic.add(self.resolved(problem).at(z) if observed else self.action_features(problem)[action], reward)
+        statistic.add(self.resolved(problem).at(z) if observed else self.expected_features(problem, action), reward)
 
-    def means(self, problem: CausalBandit, statistic: Regression) -> Array:
-        return weighted_sum(self.action_features(problem), statistic.theta())
+    def means(self, problem: CausalBandit, statistic: Regression) -> Scores:
+        return self.scores(problem, weighted_sum(self.action_features(problem), statistic.theta()))
 
     def largest_expected_reward(self, problem: CausalBandit) -> float:
         norms = np.sqrt((self.action_features(problem) ** 2).sum(axis=1))

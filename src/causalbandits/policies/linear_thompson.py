@@ -43,10 +43,10 @@ class CausalLinearThompsonSampling(LinearPolicy):
         noise = rng.standard_normal(len(statistic.g))
         spread = np.linalg.solve(np.linalg.cholesky(statistic.V).T, noise)
         theta = statistic.theta() + self.v * self.noise_scale * spread
-        return Scores.of(weighted_sum(self.action_features(problem), theta))
+        return self.scores(problem, weighted_sum(self.action_features(problem), theta))
 
     def interval(self, problem: CausalBandit, statistic: Regression, action: int, level: float) -> Interval:
-        row = self.action_features(problem)[action]
+        row = self.expected_features(problem, action)
         sd = self.noise_scale * float(norms(row[None], statistic.V)[0])
         centre, half = float(row @ statistic.theta()), NormalDist().inv_cdf((1 + level) / 2) * sd
         return Interval(centre - half, centre + half, "posterior")

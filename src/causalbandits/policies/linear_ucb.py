@@ -47,10 +47,10 @@ class CausalLinearUCB(HorizonPolicy, LinearPolicy):
     def score(self, problem: CausalBandit, statistic: Regression, rng: np.random.Generator) -> Scores:
         rows = self.action_features(problem)
         bonus = self.beta(rows.shape[1], statistic.rounds) * norms(rows, statistic.V)
-        return Scores.of(self.means(problem, statistic) + bonus)
+        return self.scores(problem, self.means(problem, statistic).values + bonus)
 
     def interval(self, problem: CausalBandit, statistic: Regression, action: int, level: float) -> Interval:
-        row = self.action_features(problem)[action]
+        row = self.expected_features(problem, action)
         radius = self_normalised_radius(statistic, self.ridge, self.noise_scale, self.prior_scale, level)
         centre, half = float(row @ statistic.theta()), radius * float(norms(row[None], statistic.V)[0])
         return Interval(centre - half, centre + half, "confidence")

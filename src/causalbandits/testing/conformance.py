@@ -53,8 +53,9 @@ def check_scoring_is_pure(policy: Policy) -> None:
     first, second = (policy.score(env.problem, statistic, np.random.default_rng(3)) for _ in range(2))
     assert json.dumps(statistic.to_record()) == before, f"{policy}: score() changed the statistic."
     assert np.array_equal(first.values, second.values), f"{policy}: two scorings with the same random numbers differ."
-    assert first.values.shape == (env.problem.actions.size,), (
-        f"{policy}: {env.problem.actions.size} actions need as many scores; got shape {first.values.shape}."
+    searched = env.problem.actions.size if first.number is None else len(env.problem.project(np.zeros(12)).values)
+    assert first.values.shape == (searched,), (
+        f"{policy}: {searched} searched actions need as many scores; got shape {first.values.shape}."
     )
     assert np.isfinite(first.values).all(), f"{policy}: scores must be finite."
 
@@ -65,6 +66,8 @@ def check_scores_permute(policy: Policy) -> None:
     A policy that draws a number per action meets this in the mean over draws only, and is checked so.
     """
     env = zoo.email_campaign()
+    p = env.problem
+    env = Environment(CausalBandit(p.model, p.manipulable, p.parents, reduce=False), env.reward)
     actions = list(env.problem.actions)
     order = np.random.default_rng(11).permutation(len(actions))
     shuffled = CausalBandit(

@@ -1,0 +1,251 @@
+"""Which actions can be the best at all: an exact reduction of the action set.
+
+An action's mean reward is linear in P(. | a). So an action whose distribution is a mixture of other actions' is never
+the only best one, whatever the reward, and need not be searched; the same holds for any convex score. The objective
+is multilinear in the blocks, so blocks reduce one by one: a block keeps the vertices of the convex hull of its rows.
+
+Every removal has a certificate: weights on rows that are *kept*, whose mixture, computed again, misses the removed
+row by at most `RESIDUAL`. What cannot be certified is kept, which is always exact. Where at most k variables may be
+set at once, a row may only be replaced by rows that set a subset of its variables: those are allowed wherever it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from causalbandits.inference import Block
+from causalbandits.intervention import Intervention
+from causalbandits.variable import Array, Codes
+
+RESIDUAL = 1e-10
+"""A certificate's mixture may miss the removed row by this much in any entry."""
+
+DIRECTIONS = 2**26
+"""Random directions look for vertices with about this many multiplications in a block."""
+
+SOLVES = 2000
+"""At most this many least-squares problems a block; rows undecided by then are kept."""
+
+SHOWN = 12
+"""So many removals of a block are spelt out in a report."""
+
+Weights = dict[int, float]
+Choices2D = npt.NDArray[np.integer[Any]]
+
+
+@dataclass(frozen=True)
+class BlockReduction:
+    """What is left of a block's choices. `certificates[i]` says of which kept rows removed row i is a mixture."""
+
+    block: Block
+    choices: Choices2D
+    rows: Array
+    kept: Codes
+    certificates: Mapping[int, Weights]
+
+    def report(self) -> list[str]:
+        """What was removed, in words: a line for the block, one for each of the first removals."""
+        names = self.block.knob_names
+        if not names:
+            return []
+        lines = [
+            f"{', '.join(names)} -> {', '.join(self.block.parent_names)}: {len(self.choices)} choices, "
+            f"{len(self.kept)} kept."
+        ]
+        removed = sorted(self.certificates)
+        for i in removed[:SHOWN]:
+            parts = sorted(self.certificates[i].items(), key=lambda part: -part[1])
+            mixture = " + ".join(f"{w:.3g} {self._show(k)}" for k, w in parts[:3]) + (" + ..." if parts[3:] else "")
+            same = len(parts) == 1
+            lines.append(
+                f"  {self._show(i)} {'has the same effect as' if same else '='} "
+                f"{self._show(parts[0][0]) if same else mixture}"
+            )
+        if removed[SHOWN:]:
+            lines.append(f"  ... and {len(removed) - SHOWN} more")
+        return lines
+
+    def _show(self, row: int) -> str:
+        pairs = zip(self.block.knob_names, self.choices[row].tolist(), strict=True)
+        return str(Intervention({name: self.block.model[name].states[c - 1] for name, c in pairs if c}))
+
+    def residual(self, row: int) -> float:
+        """By how much a removed row's certificate misses it."""
+        weights = self.certificates[row]
+        mixture = sum(w * self.rows[i] for i, w in weights.items())
+        return float(np.abs(mixture - self.rows[row]).max())
+
+
+def reduce_block(block: Block, choices: Choices2D, *, only_subsets: bool) -> BlockReduction:
+    """Keep the rows that are no mixture of others.
+
+    `choices` are the allowed ones of the block's knobs, in order. With `only_subsets` a row is only replaced by rows
+    that set a subset of its variables.
+    """
+    rows = block.rows(choices)
+    touched = choices > 0
+    by_fewest = np.argsort(touched.sum(axis=1), kind="stable")
+    hull = _Hull(rows)
+    for group in _groups(touched, by_fewest) if only_subsets else [(by_fewest, np.zeros(0, dtype=np.intp))]:
+        members, before = group
+        usable = [i for i in before.tolist() if i in hull.kept]
+        hull.reduce(members, usable, {} if only_subsets else _mixtures_by_construction(block, choices))
+    certificates = hull.checked_certificates()
+    kept = np.array(sorted(set(range(len(rows))) - set(certificates)), dtype=np.intp)
+    return BlockReduction(block, choices, rows, kept, certificates)
+
+
+def _groups(touched: npt.NDArray[np.bool_], order: Codes) -> Iterator[tuple[Codes, Codes]]:
+    """The rows that set the same variables, and the rows that set fewer of these; small sets first."""
+    codes = {}
+    for i in order.tolist():
+        codes.setdefault(touched[i].tobytes(), []).append(i)
+    for members in codes.values():
+        own = touched[members[0]]
+        subset = ~(touched & ~own).any(axis=1)
+        same = (touched == own).all(axis=1)
+        yield np.array(members, dtype=np.intp), np.flatnonzero(subset & ~same)
+
+
+def _mixtures_by_construction(block: Block, choices: Choices2D) -> dict[int, Weights]:
+    """Leaving a root alone is the mixture, by its own distribution, of setting it."""
+    tables = [block.model[name].table for name in block.knob_names]
+    roots = [k for k, name in enumerate(block.knob_names) if not block.model[name].parents]
+    position = {tuple(row): i for i, row in enumerate(choices.tolist())}
+    mixtures: dict[int, Weights] = {}
+    for i, row in enumerate(choices.tolist()):
+        alone = [k for k in roots if row[k] == 0]
+        if not alone:
+            continue
+        weights: Weights = {}
+        for values in product(*(range(len(tables[k])) for k in alone)):
+            other, weight = list(row), 1.0
+            for k, value in zip(alone, values, strict=True):
+                other[k], weight = value + 1, weight * float(tables[k][value])
+            if weight > 0:
+                weights[position[tuple(other)]] = weight
+        mixtures[i] = weights
+    return mixtures
+
+
+class _Hull:
+    """Vertices of rows found so far, and certificates for what was removed."""
+
+    def __init__(self, rows: Array) -> None:
+        self.rows = rows
+        self.kept: set[int] = set()
+        self.certificates: dict[int, Weights] = {}
+        self.solves = 0
+
+    def reduce(self, members: Codes, usable: list[int], mixtures: dict[int, Weights]) -> None:
+        """Decide about `members`; rows in `usable` are kept already and may stand in certificates."""
+        open_ = self._distinct([i for i in members.tolist() if i not in mixtures], usable)
+        self.certificates |= mixtures
+        if not open_:
+            return
+        points = np.array(usable + open_)
+        if self.rows.shape[1] <= 2:
+            vertices, weights = _ends(self.rows[points, 0])
+            for i, w in zip(points.tolist(), weights, strict=True):
+                if i in open_ and i not in points[vertices]:
+                    self.certificates[i] = {int(points[v]): x for v, x in zip(vertices, w, strict=True) if x > 0}
+            self.kept |= set(open_) - set(self.certificates)
+            return
+        vertices_ = set(points[_seen_from_random_directions(self.rows[points])].tolist())
+        known = [*usable, *(i for i in open_ if i in vertices_)]
+        for i in open_:
+            if i not in vertices_:
+                self._decide(i, points, known)
+        self.kept |= set(open_) - set(self.certificates)
+
+    def _distinct(self, members: list[int], usable: list[int]) -> list[int]:
+        first: dict[bytes, int] = {}
+        for i in usable:
+            first.setdefault(_key(self.rows[i]), i)
+        distinct = []
+        for i in members:
+            twin = first.setdefault(_key(self.rows[i]), i)
+            if twin == i:
+                distinct.append(i)
+            else:
+                self.certificates[i] = {twin: 1.0}
+        return distinct
+
+    def _decide(self, i: int, points: Codes, known: list[int]) -> None:
+        """Certify row i as a mixture of known vertices, or find the vertices that are missing."""
+        from scipy.optimize import nnls
+
+        target = np.append(self.rows[i], 1.0)
+        while i not in known and self.solves < SOLVES:
+            self.solves += 1
+            matrix = np.vstack([self.rows[known].T, np.ones(len(known))])
+            try:
+                weights, _ = nnls(matrix, target)
+            except RuntimeError:  # no convergence: undecided, so kept
+                return
+            weights = weights / weights.sum() if weights.sum() > 0 else weights
+            if np.abs(weights @ self.rows[known] - self.rows[i]).max() <= RESIDUAL:
+                self.certificates[i] = {k: float(w) for k, w in zip(known, weights, strict=True) if w > 0}
+                return
+            # The residual of the best mixture points away from the hull, so what lies farthest along it is outside.
+            away = (target - matrix @ weights)[:-1]
+            farthest = int(points[np.argmax(self.rows[points] @ away)])
+            known.append(i if farthest in known or farthest in self.certificates else farthest)
+
+    def checked_certificates(self) -> dict[int, Weights]:
+        """Certificates on kept rows only, each computed again; one that fails is dropped and its row kept."""
+        settled: dict[int, Weights] = {}
+
+        def settle(i: int) -> Weights:
+            if i not in self.certificates:
+                return {i: 1.0}
+            if i not in settled:
+                mixed: Weights = {}
+                for k, w in self.certificates[i].items():
+                    for kept, share in settle(k).items():
+                        mixed[kept] = mixed.get(kept, 0.0) + w * share
+                total = sum(mixed.values())
+                settled[i] = {k: w / total for k, w in mixed.items()}
+            return settled[i]
+
+        while True:
+            settled.clear()
+            for i in self.certificates:
+                settle(i)
+            failed = [i for i, weights in settled.items() if self._misses(i, weights)]
+            if not failed:
+                return settled
+            for i in failed:
+                del self.certificates[i]
+
+    def _misses(self, i: int, weights: Weights) -> bool:
+        mixture = sum(w * self.rows[k] for k, w in weights.items())
+        return bool(np.abs(mixture - self.rows[i]).max() > RESIDUAL)
+
+
+def _key(row: Array) -> bytes:
+    return (np.round(row, 12) + 0.0).tobytes()
+
+
+def _ends(values: Array) -> tuple[list[int], list[tuple[float, float]]]:
+    """In one dimension: the positions of the smallest and the largest value, and every value's weights on them."""
+    low, high = int(values.argmin()), int(values.argmax())
+    if low == high:
+        return [low, high], [(1.0, 0.0)] * len(values)
+    share = (values - values[low]) / (values[high] - values[low])
+    return [low, high], [(1.0 - float(s), float(s)) for s in share]
+
+
+def _seen_from_random_directions(points: Array) -> list[int]:
+    """Points that are the farthest in some direction, and so vertices."""
+    n, d = points.shape
+    centred = points - points.mean(axis=0)
+    count = int(min(4096, max(64, DIRECTIONS // (n * d))))
+    directions = np.random.default_rng(0).standard_normal((count, d))
+    return sorted({int(i) for i in np.argmax(centred @ directions.T, axis=0)})
