@@ -32,6 +32,9 @@ DIRECTIONS = 2**26
 SOLVES = 2000
 """At most this many least-squares problems a block; rows undecided by then are kept."""
 
+TINY = 1e-12
+"""Weights below this are left out of a certificate."""
+
 SHOWN = 12
 """So many removals of a block are spelt out in a report."""
 
@@ -103,7 +106,7 @@ def reduce_block(block: Block, choices: Choices2D, *, only_subsets: bool) -> Blo
 
 def _groups(touched: npt.NDArray[np.bool_], order: Codes) -> Iterator[tuple[Codes, Codes]]:
     """The rows that set the same variables, and the rows that set fewer of these; small sets first."""
-    codes = {}
+    codes: dict[bytes, list[int]] = {}
     for i in order.tolist():
         codes.setdefault(touched[i].tobytes(), []).append(i)
     for members in codes.values():
@@ -189,7 +192,8 @@ class _Hull:
                 weights, _ = nnls(matrix, target)
             except RuntimeError:  # no convergence: undecided, so kept
                 return
-            weights = weights / weights.sum() if weights.sum() > 0 else weights
+            weights = np.where(weights > TINY, weights, 0.0)
+            weights = weights / weights.sum()
             if np.abs(weights @ self.rows[known] - self.rows[i]).max() <= RESIDUAL:
                 self.certificates[i] = {k: float(w) for k, w in zip(known, weights, strict=True) if w > 0}
                 return

@@ -1,0 +1,177 @@
+"""Fewer actions to search, the same optimum, and a certificate for everything that was removed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import causalbandits as cb
+from causalbandits import reduction
+from oracles import cases, distribution
+
+thorough = settings(deadline=None, max_examples=250, suppress_health_check=[HealthCheck.too_slow])
+
+
+@st.composite
+def constrained(draw):
+    """A random problem, with at_most, always, both or neither; and its twin that searches every action."""
+    case = draw(cases(most=6, knobs=3))
+    always = draw(st.lists(st.sampled_from(case.manipulable), unique=True, max_size=2))
+    at_most = draw(st.one_of(st.none(), st.integers(len(always), 3)))
+    make = {"at_most": at_most, "always": always}
+    return tuple(cb.CausalBandit(case.model, case.manipulable, case.parents, reduce=r, **make) for r in (True, False))
+
+
+def best_mean(problem, mean):
+    return problem.project(mean.reshape(-1)).values.max()
+
+
+@thorough
+@given(constrained(), st.integers(0, 2**32 - 1))
+def test_reduced_and_full_action_sets_have_the_same_best_mean(twins, seed):
+    reduced, full = twins
+    rng = np.random.default_rng(seed)
+    for _ in range(5):
+        mean = rng.standard_normal(reduced.shape) * rng.integers(0, 2, size=reduced.shape)
+        assert best_mean(reduced, mean) == pytest.approx(best_mean(full, mean), abs=1e-9)
+
+
+@thorough
+@given(constrained())
+def test_every_removed_choice_is_a_mixture_of_kept_ones_that_touch_no_more_where_that_counts(twins):
+    problem = twins[0]
+    for block in problem.reduction().blocks:
+        kept = set(block.kept.tolist())
+        assert kept | set(block.certificates) == set(range(len(block.choices)))
+        assert not kept & set(block.certificates)
+        for removed, weights in block.certificates.items():
+            assert set(weights) <= kept
+            assert min(weights.values()) > 0
+            assert sum(weights.values()) == pytest.approx(1, abs=1e-12)
+            assert block.residual(removed) <= reduction.RESIDUAL
+            if problem.actions.at_most is not None:
+                touched = block.choices[removed] > 0
+                assert all(not ((block.choices[k] > 0) & ~touched).any() for k in weights)
+
+
+@thorough
+@given(constrained())
+def test_searched_positions_are_allowed_actions_with_the_distribution_they_are_scored_by(twins):
+    problem = twins[0]
+    identity = np.eye(problem.configurations)
+    scored = np.array([problem.project(cell).values for cell in identity]).T
+    numbers = [problem.search.number(i) for i in range(problem.search.size)]
+    assert len(set(numbers)) == len(numbers)
+    assert len(scored) == len(numbers)
+    for row, number in list(zip(scored, numbers, strict=True))[:10]:
+        exact = distribution(problem.model, problem.actions[number], problem.parents)
+        assert row == pytest.approx(exact.reshape(-1), abs=1e-12)
+
+
+@thorough
+@given(cases(most=5, knobs=3))
+def test_nothing_that_stays_is_a_mixture_of_the_others_that_stay(case):
+    """Minimality, by linear programs; where it holds the reduction is as small as it can be."""
+    from scipy.optimize import nnls
+
+    problem = cb.CausalBandit(case.model, case.manipulable, case.parents)
+    for block in problem.reduction().blocks:
+        for i in block.kept.tolist():
+            others = [k for k in block.kept.tolist() if k != i]
+            if others:
+                matrix = np.vstack([block.rows[others].T, np.ones(len(others))])
+                assert nnls(matrix, np.append(block.rows[i], 1.0))[1] > 1e-11
+
+
+def test_the_papers_action_sets_shrink_to_the_known_sizes():
+    assert cb.zoo.email_campaign().problem.search.size == 12
+    assert cb.zoo.figure2().problem.search.size == 16
+    assert cb.zoo.random_parallel(3, 6, np.ones(6), rng=0).problem.search.size == 64
+    assert cb.zoo.lower_bound(14, 0.1).problem.search.size == 2
+
+
+def test_among_equal_choices_the_one_that_touches_the_fewest_stays():
+    """b copies a, so do(a=1) and do(a=1, b=1) do the same."""
+    a = cb.Variable("a", [0, 1], table=[0.5, 0.5])
+    b = cb.Variable("b", [0, 1], parents=["a"], table=[[1, 0], [0, 1]])
+    problem = cb.CausalBandit(cb.CausalModel([a, b]), ["a", "b"], ["b"])
+    searched = [problem.actions[problem.search.number(i)] for i in range(problem.search.size)]
+    assert all(len(do) == 1 for do in searched)
+    assert len(searched) == 2
+
+
+def confounded():
+    """u moves both the knob and the other parent, so leaving the knob alone tells something that no setting does."""
+    u = cb.Variable("u", [0, 1], table=[0.5, 0.5])
+    knob = cb.Variable("knob", [0, 1], parents=["u"], table=[[0.9, 0.1], [0.1, 0.9]])
+    w = cb.Variable("w", [0, 1], parents=["u"], table=[[0.8, 0.2], [0.2, 0.8]])
+    return cb.CausalBandit(cb.CausalModel([u, knob, w]), ["knob"], ["knob", "w"])
+
+
+def test_leaving_alone_stays_where_it_can_be_the_only_best():
+    problem = confounded()
+    assert problem.search.size == 3
+    agree = np.array([[1.0, 0.0], [0.0, 1.0]])
+    env = cb.Environment(problem, cb.BernoulliReward(agree))
+    assert env.best().intervention == cb.Intervention()
+    assert env.gaps()[1:].min() > 0.2
+
+
+def test_a_list_of_actions_and_reduce_false_step_aside():
+    p = cb.zoo.figure2().problem
+    listed = cb.CausalBandit(p.model, p.manipulable, p.parents, actions=[{}, {"X1": 2}])
+    assert listed.search is None
+    assert repr(listed.reduction()) == "All 2 actions are searched: the action set is a list."
+    assert "reduce=False" in repr(cb.CausalBandit(p.model, p.manipulable, p.parents, reduce=False).reduction())
+    forbidden = cb.CausalBandit(p.model, p.manipulable, p.parents, forbid=lambda do: len(do) == 4)
+    env = cb.Environment(forbidden, cb.LinearReward([0.25, 0.25, -0.25, -0.25], sd=0.1))
+    assert env.best().mean == pytest.approx(env.means.max())
+    assert len(env.best().intervention) == 3
+
+
+def test_undecided_rows_are_kept(monkeypatch):
+    monkeypatch.setattr(reduction, "SOLVES", 0)
+    monkeypatch.setattr(reduction, "_seen_from_random_directions", lambda points: [0])
+    problem = cb.zoo.email_campaign().problem
+    blocks = problem.reduction().blocks
+    assert len(blocks[0].kept) > 4
+    assert best_mean(problem, np.ones(12)) == pytest.approx(1.0)
+
+
+def test_the_report_says_what_went_and_why():
+    text = repr(cb.zoo.email_campaign().problem.reduction())
+    assert text.startswith("80 actions -> 12 that can be the best for some reward.")
+    assert (
+        "do(product=Acrobat XI Pro, purpose=Promo) has the same effect as do(product=Photoshop, purpose=Promo)" in text
+    )
+    assert "do() = 0.5 do(send_time=morning) + 0.3 do(send_time=evening) + 0.2 do(send_time=afternoon)" in text
+    text = repr(cb.zoo.lower_bound(3, 0.1).problem.reduction())
+    assert "Without effect on the reward's parents, so left alone: X2, X3." in text
+
+
+def test_eligible_actions_may_be_ones_that_are_not_searched():
+    problem = cb.zoo.email_campaign().problem
+    agent = cb.Agent(problem, "c-ts-beta", seed=0)
+    some = [{"purpose": "Nurture"}, {"product": "Acrobat XI Pro"}]
+    assert {d.intervention for d in agent.ask(40, eligible=some)} == {cb.Intervention(a) for a in some}
+
+
+def test_a_knob_without_effect_that_must_be_set_is_set():
+    a = cb.Variable("a", [0, 1], table=[0.5, 0.5])
+    idle = cb.Variable("idle", ["x", "y"], table=[0.5, 0.5])
+    problem = cb.CausalBandit(cb.CausalModel([a, idle]), ["a", "idle"], ["a"], always=["idle"], at_most=2)
+    searched = [problem.actions[problem.search.number(i)] for i in range(problem.search.size)]
+    assert all(do["idle"] == "x" for do in searched)
+    assert {do.get("a") for do in searched} >= {0, 1}
+
+
+def test_four_to_the_sixteenth_actions_are_ordinary():
+    env = cb.zoo.random_parallel(3, 16, theta=np.linspace(-0.5, 0.5, 16), rng=1)
+    assert env.problem.search.size == 2**16
+    agent = cb.Agent(env.problem, "c-ts-gaussian", seed=0)
+    decision = agent.ask()
+    outcome = env.pull(decision.intervention, 0)
+    agent.tell(decision.id, outcome.parents, outcome.reward)
+    assert agent.recommend().seen > 0
