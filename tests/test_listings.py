@@ -293,7 +293,7 @@ CASES = [
     *(Case("email", id, {}) for id in ("ucb", "c-ucb", "kl-ucb", "c-kl-ucb", "ts-beta", "c-ts-beta")),
     *(Case("email", id, ANYTIME) for id in ("ucb", "c-ucb", "kl-ucb", "c-kl-ucb")),
     *(Case("graded", id, {}) for id in ("ts-beta", "c-ts-beta")),
-    Case("graded", "c-kl-ucb", ANYTIME),
+    *(Case("graded", id, kind) for id in ("kl-ucb", "c-kl-ucb") for kind in ({}, ANYTIME)),
 ]
 
 
@@ -311,7 +311,7 @@ def test_listing_and_library_choose_the_same_actions(case: Case, seed: int) -> N
     assert_same_actions(case.listing(2000, seed), case.library(2000, seed))
 
 
-@pytest.mark.parametrize("case", [*CASES, Case("graded", "kl-ucb", ANYTIME)], ids=str)
+@pytest.mark.parametrize("case", CASES, ids=str)
 def test_they_choose_the_same_actions_in_short_runs_too(case: Case) -> None:
     for seed in range(100, 130):  # many first rounds: there the anytime forms have t = 2, and unseen cells count
         assert_same_actions(case.listing(12, seed), case.library(12, seed))

@@ -73,7 +73,7 @@ def beta_draw(p: BetaPosterior, count: Array, total: Array, exploration: float, 
 class KLUpperBound(NamedTuple):
     """Rewards lie in [0, 1]."""
 
-    tolerance: float = 1e-9
+    tolerance: float = 1e-14
 
 
 def kl_upper_bound(p: KLUpperBound, count: Array, total: Array, exploration: float, noise: Any) -> Array:
