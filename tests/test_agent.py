@@ -134,7 +134,9 @@ def test_eligible_actions_are_chosen_as_if_there_were_no_others(env):
     """The best of the eligible by the policy's own scores."""
     agent = cb.Agent(env.problem, "c-ucb", seed=0)
     converse(agent, env, 100)
-    scores = agent.policy.score(env.problem, agent._statistic, np.random.default_rng()).values
+    p = env.problem
+    every = cb.CausalBandit(p.model, p.manipulable, p.parents, reduce=False)
+    scores = agent.policy.score(every, agent._statistic, np.random.default_rng()).values
     some = [3, 17, 60, 79]
     decision = agent.ask(eligible=[env.problem.actions[i] for i in some])
     assert env.problem.actions.index(decision.intervention) == max(some, key=lambda i: scores[i])

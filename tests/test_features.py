@@ -77,7 +77,7 @@ def test_means_are_the_features_averaged_by_enumeration(case):
         f = resolve(problem, spec)
         at = np.array([f.at(z) for z in np.ndindex(*problem.shape)])
         exact = [distribution(case.model, do, case.parents).reshape(-1) @ at for do in problem.actions]
-        np.testing.assert_allclose(f.means(), exact, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(f.means(problem.projection), exact, rtol=0, atol=1e-12)
         for number in (0, problem.actions.size - 1):
             np.testing.assert_allclose(f.mean(problem.choices(number)), exact[number], rtol=0, atol=1e-12)
 
@@ -89,7 +89,9 @@ def test_additive_and_tabulated_forms_of_the_same_features_agree(case):
     additive = resolve(problem, dict.fromkeys(problem.parents, code_and_square))
     tabulated = resolve(problem, lambda *states: np.concatenate([code_and_square(s) for s in states]))
     assert isinstance(tabulated, TabulatedFeatures)
-    np.testing.assert_allclose(additive.means(), tabulated.means(), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(
+        additive.means(problem.projection), tabulated.means(problem.projection), rtol=0, atol=1e-12
+    )
     for z in np.ndindex(*problem.shape):
         assert additive.at(z).tolist() == tabulated.at(z).tolist()
 
@@ -97,7 +99,7 @@ def test_additive_and_tabulated_forms_of_the_same_features_agree(case):
 def test_additive_means_need_no_table_over_the_configurations():
     model = pairs(40, np.random.default_rng(0))
     problem = CausalBandit(model, ["X0", "X1"], [f"W{i}" for i in range(40)])
-    m = resolve(problem).means()
+    m = resolve(problem).means(problem.projection)
     assert m.shape == (16, 40)
     number = problem.actions.index({"X1": 2})
     expected = [(model[f"X{i}"].table @ model[f"W{i}"].table)[1] for i in range(40)]

@@ -236,10 +236,16 @@ def click_or_rate(subject: str, template: str, send_time: str, rng: np.random.Ge
     return rate if rng.random() < 0.5 else float(rng.random() < rate)
 
 
+def searching_all(env: cb.Environment, reward: Any = None) -> cb.Environment:
+    """The listings know no reduction of the action set, and ties depend on what is searched."""
+    p = env.problem
+    return cb.Environment(cb.CausalBandit(p.model, p.manipulable, p.parents, reduce=False), reward or env.reward)
+
+
 ENVIRONMENTS = {
-    "figure2": cb.zoo.figure2(),
-    "email": cb.zoo.email_campaign(),
-    "graded": cb.Environment(cb.zoo.email_campaign().problem, cb.CustomReward(click_rate, click_or_rate)),
+    "figure2": searching_all(cb.zoo.figure2()),
+    "email": searching_all(cb.zoo.email_campaign()),
+    "graded": searching_all(cb.zoo.email_campaign(), cb.CustomReward(click_rate, click_or_rate)),
 }
 """`graded` has rewards of 0, 1 and in between."""
 

@@ -19,6 +19,9 @@ from causalbandits.rewards import LinearMean, Reward, Z
 from causalbandits.scores import Scores
 from causalbandits.variable import Array
 
+LISTED = 2**16
+"""Up to this many actions the best is found among all of them."""
+
 
 class Outcome(NamedTuple):
     """What one pull shows: the parents' values and the reward."""
@@ -73,12 +76,15 @@ class Environment:
         return means
 
     def best(self) -> Best:
-        """The first action with the largest mean, to within rounding."""
+        """The first action with the largest mean, to within rounding.
+
+        Of more than `LISTED` actions, the first of those that can be the only best (see `CausalBandit.reduction`).
+        """
         space = self.problem.actions
         if space.is_product and isinstance(self.mean, LinearMean) and isinstance(self.mean.features, AdditiveFeatures):
             choices = self._best_by_block(self.mean.theta, self.mean.features)
             return Best(space.decode(choices), self.mean.under(choices))
-        search = self.problem.search
+        search = self.problem.search if space.size > LISTED else None
         if search is None:
             action = Scores.of(self.means).first_best()
             return Best(space[action], float(self.means[action]))

@@ -45,8 +45,8 @@ class SearchSet:
         if self.size > ENUMERATION_LIMIT:
             raise SizeError(
                 f"{shown(self.size)} actions can each be the best for some reward, too many to score one by one (the "
-                f"limit is {ENUMERATION_LIMIT}). Use cl-ts with features of single parents, which need not be, or allow "
-                "fewer actions."
+                f"limit is {ENUMERATION_LIMIT}). Use cl-ts with features of single parents, which need not score them "
+                "all, or allow fewer actions."
             )
         axes = [axis for block in self.blocks for axis in block.parents]
         rows = [block.rows(choices) for block, choices in zip(self.blocks, self.choices, strict=True)]

@@ -51,7 +51,10 @@ class Policy(ABC):
 
     @abstractmethod
     def score(self, problem: CausalBandit, statistic: Any, rng: np.random.Generator) -> Scores:
-        """One score per searched action (`problem.project` gives them); the first of the best is played. The statistic is left as it is."""
+        """One score per searched action, as `problem.project` gives them; the first of the best is played.
+
+        The statistic is left as it is.
+        """
 
     @abstractmethod
     def update(
@@ -74,7 +77,7 @@ class Policy(ABC):
         raise PolicyError(f"The policy {self.id!r} gives no estimates: it does not define means() and interval().")
 
     def seen(self, problem: CausalBandit, statistic: Any) -> Array | None:
-        """For every searched action, the probability of landing where rewards have been seen; None if that has no meaning."""
+        """For every searched action, the probability of landing where rewards have been seen; None if meaningless."""
         return None
 
     def largest_expected_reward(self, problem: CausalBandit) -> float:
