@@ -175,7 +175,7 @@ def test_lists_and_predicates_combine():
     ("make", "message"),
     [
         (lambda: ActionSpace(knobs(2, 2), always=["k2"]), r"Unknown manipulable variable in always=: 'k2'. Did you"),
-        (lambda: ActionSpace(knobs(2, 2), always="k1"), r"always must be a list of names: write \['k1'\]"),
+        (lambda: ActionSpace(knobs(2, 2), always="k1"), r"always must be a list of names, such as \['x'\]; got 'k1'"),
         (lambda: ActionSpace(knobs(2, 2), at_most=-1), r"at_most must be a whole number.*got -1"),
         (lambda: ActionSpace(knobs(2, 2), at_most=1.5), r"at_most must be a whole number.*got 1.5"),
         (lambda: ActionSpace(knobs(2, 2), at_most=True), r"at_most must be a whole number.*got True"),

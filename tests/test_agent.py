@@ -224,7 +224,7 @@ def test_saving_leaves_the_old_file_when_it_fails(env, tmp_path, monkeypatch):
         raise OSError("disk full")
 
     monkeypatch.setattr("os.replace", fails)
-    with pytest.raises(OSError, match="disk full"):
+    with pytest.raises(StateError, match=r"Cannot save to .*a\.json: disk full\. Nothing was changed"):
         agent.save(path)
     assert path.read_text() == before
     assert [p.name for p in tmp_path.iterdir()] == ["a.json"]
@@ -372,3 +372,51 @@ def test_a_wrong_policy_or_problem_is_refused(env):
         cb.Agent(env.problem, "c-ucb", seed=-1)
     with pytest.raises(cb.CausalBanditsError, match="level"):
         cb.Agent(env.problem, "c-ucb").recommend(level=95)
+
+
+def test_numpy_numbers_as_parameters_survive_the_file(env, tmp_path):
+    policy = cb.CausalUCB(horizon=np.int64(10), noise_scale=np.float64(0.5))
+    cb.Agent(env.problem, policy).save(tmp_path / "a.json")
+    assert cb.Agent.load(tmp_path / "a.json").policy == cb.CausalUCB(horizon=10, noise_scale=0.5)
+    assert cb.Agent.load(tmp_path / "a.json", policy=policy).policy == policy
+
+
+def test_paths_that_cannot_be_are_refused_with_their_name(env, tmp_path):
+    agent = cb.Agent(env.problem, "c-ucb")
+    with pytest.raises(StateError, match=r"Cannot save to .*missing/a\.json: No such file or directory"):
+        agent.save(tmp_path / "missing" / "a.json")
+    with pytest.raises(StateError, match=r"Cannot read .*a\.json: No such file"):
+        cb.Agent.load(tmp_path / "a.json")
+    for nothing in (None, "", 3):
+        with pytest.raises(StateError, match="A path must be text"):
+            agent.save(nothing)
+
+
+def test_saving_through_a_link_keeps_the_link(env, tmp_path):
+    agent = cb.Agent(env.problem, "c-ucb")
+    agent.save(tmp_path / "real.json")
+    (tmp_path / "link.json").symlink_to(tmp_path / "real.json")
+    agent.ask()
+    agent.save(tmp_path / "link.json")
+    assert (tmp_path / "link.json").is_symlink()
+    assert len(cb.Agent.load(tmp_path / "real.json").pending) == 1
+
+
+def test_a_forgotten_decision_is_no_longer_waited_for(env):
+    agent = cb.Agent(env.problem, "c-ucb")
+    decision = agent.ask()
+    agent.forget(decision.id)
+    assert agent.pending == {}
+    for again in (agent.forget, lambda id: agent.tell(id, CLICK, 1)):
+        with pytest.raises(TellError, match="forgotten"):
+            again(decision.id)
+
+
+def test_a_problem_or_policy_of_the_wrong_kind_is_refused_on_loading(env, tmp_path):
+    cb.Agent(env.problem, "c-ucb").save(tmp_path / "a.json")
+    assert cb.Agent.load(tmp_path / "a.json", policy="c-ucb").policy == cb.CausalUCB()
+    with pytest.raises(cb.CausalBanditsError, match="must be a CausalBandit"):
+        cb.Agent.load(tmp_path / "a.json", problem=env)
+    for wrong in (3, {"purpose": "Promo"}, "Promo"):
+        with pytest.raises(InterventionError, match="must be a list of interventions"):
+            cb.Agent(env.problem, "c-ucb").ask(eligible=wrong)

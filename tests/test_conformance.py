@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 import causalbandits as cb
+from causalbandits.errors import PolicyError
 from causalbandits.policies import POLICIES
+from causalbandits.policies.statistics import Cells
 from causalbandits.scores import Scores
 from causalbandits.testing import CHECKS, check_identity, check_policy
 
@@ -90,3 +92,48 @@ def test_a_broken_policy_is_caught(fault, complaint):
     with pytest.raises(AssertionError, match=complaint):
         check_policy(Broken(fault=fault))
     check_policy(Broken())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Own(cb.Policy):
+    """A policy whose score and statistic are what the test says."""
+
+    gives: str = "infinity"
+    id = "own"
+
+    def start(self, problem):
+        return {} if self.gives == "dict" else Cells.empty(problem.configurations)
+
+    def score(self, problem, cells, rng):
+        optimistic = np.where(cells.count > 0, cells.means(), np.inf)
+        if self.gives == "array":
+            return cells.means()
+        with np.errstate(invalid="ignore"):
+            return problem.project(optimistic if self.gives == "infinity" else cells.means()[:3])
+
+    def update(self, problem, cells, action, z, reward, rng):
+        cells.add(problem.configuration(z), reward)
+
+
+@pytest.mark.parametrize(
+    ("gives", "complaint"),
+    [
+        ("infinity", "Scores must be finite"),
+        ("array", r"score\(\) must return Scores, from problem.project.* it returned a ndarray"),
+        ("dict", r"start\(\) must return a Statistic.* it returned a dict"),
+        ("few", "one number per configuration, 12 of them; got shape"),
+    ],
+)
+def test_what_is_no_score_or_statistic_is_refused_where_it_is_used(gives, complaint):
+    env = cb.zoo.email_campaign()
+    with pytest.raises(PolicyError, match=complaint):
+        cb.simulate(env, [Own(gives=gives)], horizon=5, replications=1)
+    with pytest.raises(PolicyError, match=complaint):
+        cb.Agent(env.problem, Own(gives=gives)).ask()
+    with pytest.raises((PolicyError, AssertionError), match="finite" if gives == "infinity" else complaint):
+        check_policy(Own(gives=gives))
+
+
+def test_only_policies_can_be_checked():
+    with pytest.raises(PolicyError, match="The checks take a policy"):
+        check_policy("c-ucb")

@@ -64,7 +64,7 @@ def test_a_set_that_separates_is_accepted_and_its_distribution_is_right(separati
     ],
 )
 def test_a_set_that_does_not_separate_is_refused_with_the_open_path(manipulable, given, path):
-    message = rf"The set .* must separate .* 'Y': {path} is open. Observe a variable on it, or use .*\['W', 'V'\]"
+    message = rf"The set .* must separate .* 'Y': {path} is open. Choose a set that blocks it; .*\['W', 'V'\] always do"
     with pytest.raises(ProblemError, match=message):
         CausalBandit(model_of(CAMPAIGN), manipulable, given, reward="Y")
 
@@ -288,3 +288,36 @@ def test_the_joint_of_all_variables_is_itself_a_distribution_of_parents():
     model = model_of(CAMPAIGN)
     problem = CausalBandit(model, ["M"], model.names)
     np.testing.assert_allclose(problem.parent_distribution({"M": 1}), joint(model, {"M": 1}), rtol=0, atol=1e-12)
+
+
+def confounded():
+    """U is not observed and moves both the knob and the reward."""
+    u = Variable("U", [0, 1], table=[0.5, 0.5])
+    z = Variable("Z", [0, 1], parents=["U"], table=[[0.9, 0.1], [0.2, 0.8]])
+    y = Variable("Y", [0, 1], parents=["Z", "U"], table=[[[0.9, 0.1], [0.5, 0.5]], [[0.6, 0.4], [0.1, 0.9]]])
+    return CausalModel([u, z, y])
+
+
+def test_a_knob_that_is_always_set_has_no_causes_left_to_separate():
+    model = confounded()
+    with pytest.raises(ProblemError, match=r"do\(Z\) -> Z <- U -> Y is open"):
+        CausalBandit(model, ["Z"], ["Z"], reward="Y")
+    for narrowed in ({"always": ["Z"]}, {"actions": [{"Z": 0}, {"Z": 1}]}, {"forbid": lambda do: not do}):
+        assert CausalBandit(model, ["Z"], ["Z"], reward="Y", **narrowed).actions.size == 2
+    with pytest.raises(ProblemError, match="is open"):
+        CausalBandit(model, ["Z"], ["Z"], reward="Y", actions=[{}, {"Z": 1}])
+
+
+@pytest.mark.parametrize("wrong", [{"X"}, frozenset({"X"}), "X", 3])
+def test_names_without_an_order_are_refused(wrong):
+    model = confounded()
+    with pytest.raises(ModelError, match="must be a list of names"):
+        CausalBandit(model, wrong, ["Z"])
+    with pytest.raises(ModelError, match="must be a list of names"):
+        Variable("c", [0, 1], parents=wrong, table=[0.5, 0.5])
+
+
+@pytest.mark.parametrize("wrong", [3, [{"Z": 1}]])
+def test_what_is_forbidden_is_said_by_a_function(wrong):
+    with pytest.raises(ProblemError, match="forbid must be a function"):
+        CausalBandit(confounded(), ["Z"], ["Z"], forbid=wrong)

@@ -214,3 +214,38 @@ def test_the_progress_bar_counts_on_a_terminal(monkeypatch):
         pass
     assert "Simulating" in screen.getvalue()
     assert "50%" in screen.getvalue()
+
+
+def test_small_regrets_are_not_rounded_away(env):
+    rare = cb.Environment(env.problem, cb.BernoulliReward(np.linspace(0, 0.002, 12).reshape(env.problem.shape)))
+    line = str(cb.simulate(rare, ["c-ts-beta"], horizon=50, replications=3).summary()).splitlines()[-1]
+    assert float(line.split()[1]) > 0
+    assert float(line.split()[2]) > 0
+
+
+def test_names_with_dollars_and_many_close_lines_are_labelled_beside_the_axes(env, tmp_path):
+    policies = {f"price ${i} vs $\\frac$ {i}": cb.CausalUCB(noise_scale=1 + i / 1000) for i in range(9)}
+    run = cb.simulate(env, policies, horizon=30, replications=2)
+    axes = run.plot(tmp_path / "p.png", title="cost $x vs $y").axes[0]
+    low, high = axes.get_ylim()
+    places = sorted(text.xy[1] for text in axes.texts)
+    assert low <= places[0]
+    assert places[-1] <= high
+    assert min(np.diff(places)) > 0.05 * (high - low)
+
+
+@pytest.mark.parametrize("path", [3, "", None])
+def test_a_path_that_is_none_is_refused(run, path):
+    with pytest.raises(cb.CausalBanditsError, match="A path must be text"):
+        run.to_csv(path)
+
+
+def test_a_result_too_large_to_hold_is_refused_before_it_runs(env):
+    with pytest.raises(cb.CausalBanditsError, match="replications x 500 checkpoints"):
+        cb.simulate(env, ["ucb"], horizon=10**6, replications=10**9)
+
+
+@pytest.mark.parametrize("policies", [None, 3])
+def test_policies_that_are_none_are_refused(env, policies):
+    with pytest.raises(PolicyError, match="such as CausalUCB"):
+        cb.simulate(env, policies, horizon=5)

@@ -43,8 +43,8 @@ class ActionSpace:
     ) -> None:
         self.variables = tuple(variables)
         self.names = tuple(v.name for v in self.variables)
-        if isinstance(always, str):
-            raise ProblemError(f"always must be a list of names: write [{always!r}].")
+        if isinstance(always, str) or not isinstance(always, Iterable):
+            raise ProblemError(f"always must be a list of names, such as ['x']; got {always!r}.")
         self.always = frozenset(always)
         for name in self.always:
             if name not in self.names:
@@ -89,6 +89,12 @@ class ActionSpace:
         """The actions' choices where the space is an explicit list, else None."""
         return None if self._listed is None else self._order
 
+    def surely_set(self) -> set[str]:
+        """The variables that every action sets."""
+        if self._listed is None:
+            return set(self.always)
+        return {name for k, name in enumerate(self.names) if all(choices[k] for choices in self._order)}
+
     @property
     def radices(self) -> tuple[int, ...]:
         """How many choices each variable has, "leave alone" included."""
@@ -107,6 +113,8 @@ class ActionSpace:
 
     def where(self, allowed: Callable[[Intervention], bool]) -> ActionSpace:
         """The space of the actions that satisfy a predicate; it is asked about each of them, once."""
+        if not callable(allowed):
+            raise ProblemError(f"A predicate is a function that says yes or no to an intervention; got {allowed!r}.")
         self.refuse_enumeration("A predicate is asked about every action", PREDICATE_LIMIT)
         rows = map(tuple, self.array().tolist())
         return self._restricted(tuple(row for row in rows if allowed(self.decode(row))))

@@ -7,7 +7,6 @@ import json
 import math
 import numbers
 import os
-import tempfile
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -33,6 +32,9 @@ from causalbandits.scores import Scores
 FORMAT, VERSION = "causalbandits-agent", 1
 
 Eligible = Iterable[Mapping[str, State]] | Callable[[Intervention], bool]
+
+BATCH_LIMIT = 2**20
+"""So many decisions may be asked for at once."""
 
 ENOUGH_SEEN = 0.5
 """An action is recommended only if it lands where rewards have been seen at least this often (if any does)."""
@@ -95,7 +97,7 @@ class Agent:
         self.problem = problem
         self.policy = chosen
         self.impossible = impossible
-        self._statistic = chosen.start(problem)
+        self._statistic = chosen.begin(problem)
         try:
             self._rng = np.random.Generator(np.random.PCG64(seed))
         except (TypeError, ValueError):
@@ -110,7 +112,7 @@ class Agent:
     @property
     def rounds(self) -> int:
         """How many rewards have been told."""
-        return self._statistic.rounds
+        return int(self._statistic.rounds)
 
     @property
     def pending(self) -> dict[int, Intervention]:
@@ -129,15 +131,15 @@ class Agent:
         interventions: a list of them, or a function that says yes or no.
         """
         count = 1 if n is None else n
-        if not isinstance(count, int | np.integer) or isinstance(count, bool) or count < 1:
-            raise CausalBanditsError(f"ask(n) needs a whole number, 1 or more; got {n!r}.")
+        if not isinstance(count, int | np.integer) or isinstance(count, bool) or not 1 <= count <= BATCH_LIMIT:
+            raise CausalBanditsError(f"ask(n) needs a whole number from 1 to {BATCH_LIMIT}; got {n!r}.")
         among = None if eligible is None else self._eligible(eligible)
         problem = self.problem if among is None or self.policy.keeps_actions else self.problem.only(among)
         decisions = [self._decide(problem, among) for _ in range(count)]
         return decisions[0] if n is None else decisions
 
     def _decide(self, problem: CausalBandit, among: list[int] | None) -> Decision:
-        scores = self.policy.score(problem, self._statistic, self._rng)
+        scores = self.policy.scored(problem, self._statistic, self._rng)
         if among is None:
             action = scores.first_best()
         elif self.policy.keeps_actions:
@@ -154,8 +156,12 @@ class Agent:
         if callable(given):
             space.refuse_enumeration("eligible as a function is asked about every action", PREDICATE_LIMIT)
             actions = [i for i, action in enumerate(space) if given(action)]
-        else:
+        elif isinstance(given, Iterable) and not isinstance(given, str | Mapping):
             actions = sorted({space.index(action) for action in given})
+        else:
+            raise InterventionError(
+                f"eligible must be a list of interventions, or a function that says yes or no to one; got {given!r}."
+            )
         if not actions:
             raise InterventionError("No action is eligible: the list is empty, or the function says no to all.")
         return actions
@@ -167,13 +173,18 @@ class Agent:
         self.policy.update(self.problem, self._statistic, action, z, value, self._rng)
         del self._pending[id]
 
+    def forget(self, id: int) -> None:
+        """Stop waiting for the reward of a decision: it was not carried out, or its reward will never be known."""
+        self._action_of(id)
+        del self._pending[id]
+
     def _action_of(self, id: int) -> int:
         if isinstance(id, bool) or not isinstance(id, int | np.integer) or not 0 <= id < self._next_id:
             raise TellError(
                 f"Unknown decision {id!r}: {self._next_id} have been made, with ids from 0. Use decision.id."
             )
         if id not in self._pending:
-            raise TellError(f"The reward of decision {id} has been told already; each counts once.")
+            raise TellError(f"The reward of decision {id} has been told already (or forgotten); each counts once.")
         return self._pending[id]
 
     def _check_outcome(self, action: int, parents: Mapping[str, State], reward: float) -> tuple[tuple[int, ...], float]:
@@ -246,7 +257,7 @@ class Agent:
             "next_id": self._next_id,
         }
         content["checksum"] = _checksum(content)
-        _write_atomically(Path(path), json.dumps(content))
+        _write_atomically(_checked_path(path), json.dumps(content))
 
     @classmethod
     def load(
@@ -254,15 +265,17 @@ class Agent:
         path: str | os.PathLike[str],
         *,
         problem: CausalBandit | None = None,
-        policy: Policy | None = None,
+        policy: Policy | str | None = None,
     ) -> Agent:
         """The agent that `save` wrote, as if it had never stopped.
 
         With `problem`, a file that belongs to another one is refused. A policy that a file cannot hold (your own
         class, features given as functions) must be handed in as `policy`.
         """
-        content = _read(Path(path))
+        content = _read(_checked_path(path))
         saved = CausalBandit.from_record(content["problem"])
+        if problem is not None and not isinstance(problem, CausalBandit):
+            raise CausalBanditsError(f"problem must be a CausalBandit (an environment has one); got {problem!r}.")
         if problem is not None and problem.fingerprint != saved.fingerprint:
             raise StateError(f"{path} belongs to another problem: it was made for {saved!r}, not for {problem!r}.")
         agent = cls(problem or saved, _policy_of(content["policy"], policy), impossible=content["impossible"])
@@ -279,11 +292,14 @@ class Agent:
 def _jsonable(parameters: dict[str, Any]) -> dict[str, Any]:
     """Parameters as JSON; what is a function is kept by its mere presence."""
     plain = (str, int, float, bool, type(None))
-    return {name: value if isinstance(value, plain) else {"not saved": True} for name, value in parameters.items()}
+    values = {name: v.item() if isinstance(v, np.generic) else v for name, v in parameters.items()}
+    return {name: value if isinstance(value, plain) else {"not saved": True} for name, value in values.items()}
 
 
-def _policy_of(record: Any, given: Policy | None) -> Policy:
+def _policy_of(record: Any, given: Policy | str | None) -> Policy:
     id, parameters = record["id"], record["parameters"]
+    if isinstance(given, str):
+        given = policy_by_id(given)
     if given is not None:
         if (given.id, _jsonable(given.parameters())) != (id, parameters):
             raise StateError(f"The file was written by the policy {id} with {parameters}; given is {given}.")
@@ -300,10 +316,18 @@ def _checksum(content: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
+def _checked_path(path: object) -> Path:
+    if not isinstance(path, str | os.PathLike) or not str(path):
+        raise StateError(f"A path must be text or a Path, such as 'agent.json'; got {path!r}.")
+    return Path(os.path.realpath(path))
+
+
 def _read(path: Path) -> dict[str, Any]:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+    except OSError as error:
+        raise StateError(f"Cannot read {path}: {error.strerror}.") from error
+    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise StateError(f"{path} is corrupted or no saved agent: {error}.") from None
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise StateError(f"{path} is no saved agent: its 'format' must be {FORMAT!r}.")
@@ -316,13 +340,14 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _write_atomically(path: Path, text: str) -> None:
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    """Write beside the file, then put it in its place: whoever looks sees the old one or the new one, whole."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
+        with open(temporary, "w", encoding="utf-8") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise StateError(f"Cannot save to {path}: {error.strerror or error}. Nothing was changed.") from error

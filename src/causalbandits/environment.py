@@ -13,7 +13,7 @@ from causalbandits.actions import Choices
 from causalbandits.errors import ProblemError
 from causalbandits.features import AdditiveFeatures
 from causalbandits.intervention import Intervention, State
-from causalbandits.model import Seed, cumulative
+from causalbandits.model import Seed, cumulative, random_generator
 from causalbandits.problem import CausalBandit
 from causalbandits.rewards import LinearMean, Reward, Z
 from causalbandits.scores import Scores
@@ -134,7 +134,7 @@ class Environment:
         >>> zoo.email_campaign().pull({"send_time": "morning"}, rng=1)
         Outcome(parents={'subject': 'short', 'template': '2', 'send_time': 'morning'}, reward=1.0)
         """
-        z, reward = self.draw(self.problem.choices(action), np.random.default_rng(rng))
+        z, reward = self.draw(self.problem.choices(action), random_generator(rng))
         return Outcome(self.problem.decode_parents(z), reward)
 
     def draw(self, choices: Choices, rng: np.random.Generator) -> tuple[Z, float]:

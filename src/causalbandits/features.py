@@ -139,6 +139,8 @@ def tabulate(problem: CausalBandit, function: Callable[..., npt.ArrayLike], what
     shapes = {result.shape for result in results}
     if len(shapes) > 1:
         raise ProblemError(f"{what} must have the same length at every configuration; got {sorted(shapes)}.")
+    if results[0].size == 0:
+        raise ProblemError(f"{what} must be at least one number; at every configuration there is none.")
     return np.array(results).reshape(*problem.shape, *shapes.pop())
 
 

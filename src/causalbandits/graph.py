@@ -37,6 +37,13 @@ def components(graph: Graph, names: Collection[str]) -> list[set[str]]:
     return list(nx.weakly_connected_components(graph.subgraph(names)))
 
 
+def without_causes_of(graph: Graph, names: Iterable[str]) -> Graph:
+    """The graph without the edges into these variables."""
+    cut = nx.DiGraph(graph)
+    cut.remove_edges_from([edge for name in names for edge in graph.in_edges(name)])
+    return cut
+
+
 def with_intervention_nodes(graph: Graph, manipulable: Iterable[str]) -> tuple[Graph, dict[str, Hashable]]:
     """The graph with a new root `do(X) -> X` for every manipulable X: what an intervention touches."""
     augmented = nx.DiGraph(graph)

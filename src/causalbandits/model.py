@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from causalbandits import graph as graphs
-from causalbandits.errors import InterventionError, ModelError, unknown
+from causalbandits.errors import InterventionError, ModelError, SizeError, unknown
 from causalbandits.intervention import Intervention, State
 from causalbandits.variable import Array, Codes, Variable, decode_state, encode_state
 
@@ -22,6 +22,18 @@ Seed = int | np.random.SeedSequence | np.random.Generator | None
 
 ROW_SUM_TOLERANCE = 1e-6
 """A row of a table may miss 1 by this much (rounded input); it is then renormalised."""
+
+
+SAMPLE_LIMIT = 2**30
+"""So many values are drawn at once."""
+
+
+def random_generator(rng: Seed) -> np.random.Generator:
+    """A generator from a seed, or the one given."""
+    try:
+        return np.random.default_rng(rng)
+    except (TypeError, ValueError):
+        raise ModelError(f"rng must be a numpy Generator, a whole number 0 or more, or None; got {rng!r}.") from None
 
 
 class CausalModel:
@@ -41,6 +53,8 @@ class CausalModel:
     _variables: Mapping[str, Variable]
 
     def __init__(self, variables: Iterable[Variable]) -> None:
+        if not isinstance(variables, Iterable):
+            raise ModelError(f"A CausalModel is a list of Variables; got {variables!r}.")
         by_name: dict[str, Variable] = {}
         for variable in variables:
             if not isinstance(variable, Variable):
@@ -104,6 +118,8 @@ class CausalModel:
     @classmethod
     def from_networkx(cls, graph: graphs.Graph) -> CausalModel:
         """A model from a DiGraph whose nodes carry `states`, `table` and, if they have any, `parents` in order."""
+        if not isinstance(graph, nx.DiGraph):
+            raise ModelError(f"A model needs a directed graph (networkx.DiGraph); got {graph!r}.")
         variables = []
         for name, data in graph.nodes(data=True):
             for needed in ("states", "table"):
@@ -128,7 +144,7 @@ class CausalModel:
         """The model that `to_json` wrote."""
         try:
             data = json.loads(text)
-        except json.JSONDecodeError as error:
+        except (json.JSONDecodeError, TypeError, RecursionError) as error:
             raise ModelError(f"Not JSON: {error}.") from None
         if not isinstance(data, dict) or data.get("format") != "causalbandits-model":
             raise ModelError("Not a causalbandits model: the key 'format' must be 'causalbandits-model'.")
@@ -183,8 +199,12 @@ class CausalModel:
         """`n` draws of all variables under an intervention: a column of states for each."""
         if not isinstance(n, int | np.integer) or n < 0:
             raise ModelError(f"The number of draws must be a whole number, 0 or more; got {n!r}.")
+        if n * len(self._variables) > SAMPLE_LIMIT:
+            raise SizeError(
+                f"{n} draws of {len(self._variables)} variables; the limit is {SAMPLE_LIMIT} values at once."
+            )
         fixed = self.codes(do or {})
-        generator = np.random.default_rng(rng)
+        generator = random_generator(rng)
         columns: dict[str, Codes] = {}
         for name in self._order:
             v = self._variables[name]
@@ -286,7 +306,7 @@ def _row_name(v: Variable, variables: Mapping[str, Variable], row: int) -> str:
 
 def unique_names(kind: str, names: Iterable[str], model: CausalModel) -> tuple[str, ...]:
     """Names of variables of the model, each once."""
-    if isinstance(names, str) or not isinstance(names, Iterable):
+    if isinstance(names, str | set | frozenset) or not isinstance(names, Iterable):
         raise ModelError(f"The {kind} variables must be a list of names, such as ['x']; got {names!r}.")
     listed = tuple(names)
     for name in listed:

@@ -37,7 +37,8 @@ def plot_regret(run: Run, path: Path | None = None, *, ax: Axes | None = None, t
     ax.spines[["top", "right"]].set_visible(False)
     ax.grid(axis="y", color="0.9", linewidth=0.8)
     ax.set_axisbelow(True)
-    ax.set_title(title or f"Mean of {run.replications} replications, 95% bands", loc="left", fontsize=10)
+    replications = f"Mean of {run.replications} replications, 95% bands" if run.replications > 1 else "One replication"
+    ax.set_title(title or replications, loc="left", fontsize=10, parse_math=False)
     _label_ends(ax, ends)
     figure = ax.get_figure()
     assert isinstance(figure, Figure)
@@ -47,15 +48,21 @@ def plot_regret(run: Run, path: Path | None = None, *, ax: Axes | None = None, t
 
 
 def _label_ends(ax: Axes, ends: list[tuple[float, str, str]]) -> None:
-    """Names at the lines' ends, moved up just enough not to overlap."""
+    """Names at the lines' ends, moved apart just enough not to overlap, and kept beside the axes."""
     low, high = ax.get_ylim()
     gap = (high - low) * 0.055
-    at = -math.inf
-    for y, policy, colour in sorted(ends):
-        at = max(y, at + gap)
+    ends = sorted(ends)
+    places: list[float] = []
+    for y, _, _ in ends:
+        places.append(max(y, places[-1] + gap) if places else y)
+    ceiling = max(high, low + gap * (len(ends) - 1))
+    for i in reversed(range(len(places))):
+        places[i] = min(places[i], ceiling)
+        ceiling = places[i] - gap
+    for place, (_, policy, colour) in zip(places, ends, strict=True):
         ax.annotate(
             policy,
-            xy=(1, at),
+            xy=(1, place),
             xycoords=("axes fraction", "data"),
             xytext=(6, 0),
             textcoords="offset points",
@@ -63,4 +70,5 @@ def _label_ends(ax: Axes, ends: list[tuple[float, str, str]]) -> None:
             va="center",
             fontsize=9,
             annotation_clip=False,
+            parse_math=False,
         )

@@ -14,7 +14,7 @@ import numpy as np
 
 from causalbandits import graph as graphs
 from causalbandits.actions import ActionSpace, Choices, shown
-from causalbandits.errors import ProblemError, SizeError, StateError, unknown
+from causalbandits.errors import PolicyError, ProblemError, SizeError, StateError, unknown
 from causalbandits.inference import ENTRY_LIMIT, find_blocks
 from causalbandits.intervention import Intervention, State
 from causalbandits.model import CausalModel, unique_names
@@ -66,13 +66,18 @@ class CausalBandit:
         if not self.manipulable:
             raise ProblemError("At least one variable must be manipulable.")
         self.reward = reward
-        self.parents = self._check_parents(parents)
         space = ActionSpace([model[name] for name in self.manipulable], at_most=at_most, always=always)
         if actions is not None:
             space = space.only(actions)
         if forbid is not None:
+            if not callable(forbid):
+                raise ProblemError(
+                    f"forbid must be a function that says whether an intervention is forbidden, such as "
+                    f"lambda do: do.get('x') == 1 and 'y' in do; got {forbid!r}."
+                )
             space = space.where(lambda action: not forbid(action))
         self.actions = space
+        self.parents = self._check_parents(parents)
         self.reduce = bool(reduce)
         self.shape = tuple(len(model[name].states) for name in self.parents)
         self.configurations = math.prod(self.shape)
@@ -97,14 +102,16 @@ class CausalBandit:
     def _check_separation(self, names: tuple[str, ...]) -> None:
         if self.reward in names:
             raise ProblemError(f"The reward {self.reward!r} cannot be its own parent.")
-        augmented, nodes = graphs.with_intervention_nodes(self.model.graph, self.manipulable)
+        # What is always set has no causes of its own left.
+        graph = graphs.without_causes_of(self.model.graph, self.actions.surely_set())
+        augmented, nodes = graphs.with_intervention_nodes(graph, self.manipulable)
         for node in nodes.values():
             path = graphs.open_path(augmented, node, self.reward, names)
             if path:
                 raise ProblemError(
                     f"The set {list(names)} must separate every intervention from the reward {self.reward!r}: "
-                    f"{graphs.describe_path(augmented, path)} is open. Observe a variable on it, "
-                    f"or use the reward's own parents {list(self.model[self.reward or ''].parents)}."
+                    f"{graphs.describe_path(augmented, path)} is open. Choose a set that blocks it; the reward's own "
+                    f"parents {list(self.model[self.reward or ''].parents)} always do."
                 )
 
     def __repr__(self) -> str:
@@ -147,6 +154,10 @@ class CausalBandit:
 
     def project(self, index: Array) -> Scores:
         """Score the searched actions: the mean of a number per configuration, under P(z | a)."""
+        if index.shape != (self.configurations,):
+            raise PolicyError(
+                f"project() takes one number per configuration, {self.configurations} of them; got shape {index.shape}."
+            )
         scale = float(np.abs(index).max())
         if self.search is None:
             return Scores(self.projection(index), scale)

@@ -39,7 +39,15 @@ class Summary(tuple[Row, ...]):
 
     def __repr__(self) -> str:
         head = ("policy", "mean final regret", "standard error", "95% interval")
-        body = [(r.policy, _number(r.mean), _number(r.standard_error), _interval(r)) for r in self]
+        digits = _decimals([value for r in self for value in (r.mean, r.standard_error)])
+
+        def show(value: float) -> str:
+            return "-" if math.isnan(value) else f"{value:.{digits}f}"
+
+        def interval(r: Row) -> str:
+            return "-" if math.isnan(r.lower) else f"[{show(r.lower)}, {show(r.upper)}]"
+
+        body = [(r.policy, show(r.mean), show(r.standard_error), interval(r)) for r in self]
         widths = [max(map(len, column)) for column in zip(head, *body, strict=True)]
         lines = [
             "  ".join(
@@ -56,12 +64,10 @@ class Summary(tuple[Row, ...]):
         return _pandas().DataFrame(list(self), columns=list(Row._fields))
 
 
-def _number(value: float) -> str:
-    return "-" if math.isnan(value) else f"{value:.1f}" if abs(value) < 1e6 else f"{value:.4g}"
-
-
-def _interval(row: Row) -> str:
-    return "-" if math.isnan(row.lower) else f"[{_number(row.lower)}, {_number(row.upper)}]"
+def _decimals(values: list[float]) -> int:
+    """As many decimals as show two digits of the smallest value; one at least."""
+    sizes = [abs(value) for value in values if value and math.isfinite(value)]
+    return min(9, max(1, 1 - math.floor(math.log10(min(sizes))))) if sizes else 1
 
 
 @dataclass(frozen=True)
@@ -106,11 +112,11 @@ class Run:
         """Mean regret against rounds with 95% bands; saved where `path` says, in the format of its ending."""
         from causalbandits.plots import plot_regret
 
-        return plot_regret(self, path, ax=ax, title=title)
+        return plot_regret(self, None if path is None else _checked_path(path), ax=ax, title=title)
 
     def to_csv(self, path: Path) -> None:
         """One line per policy, replication and checkpoint."""
-        with open(path, "w", newline="", encoding="utf-8") as file:
+        with open(_checked_path(path), "w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file)
             writer.writerow(["policy", "replication", "round", "regret"])
             for policy, replication, regret in self._series():
@@ -132,7 +138,7 @@ class Run:
         about = {"horizon": self.horizon, "replications": self.replications, "seed": self.seed}
         about_bytes = {key: str(value) for key, value in {**about, "environment": self.environment}.items()}
         table = pyarrow.table(self._columns()).replace_schema_metadata(about_bytes)
-        parquet.write_table(table, path)
+        parquet.write_table(table, _checked_path(path))
 
     def _series(self) -> Iterator[tuple[str, int, list[float]]]:
         for policy, regret in self.regrets.items():
@@ -148,6 +154,12 @@ class Run:
             "round": np.tile(self.rounds, self.replications * len(names)),
             "regret": np.concatenate([self.regrets[name].reshape(-1) for name in names]),
         }
+
+
+def _checked_path(path: Path) -> Path:
+    if not isinstance(path, str | os.PathLike) or not str(path):
+        raise CausalBanditsError(f"A path must be text or a Path, such as 'regret.csv'; got {path!r}.")
+    return path
 
 
 def _standard_error(regret: Array) -> Array:

@@ -7,11 +7,14 @@ and the first of them, in the order in which they are searched, is chosen.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+
+from causalbandits.errors import PolicyError
 
 TIE = 1e-12
 
@@ -37,7 +40,13 @@ class Scores(NamedTuple):
         >>> Scores.of(np.array([.5, 1., 1. + 1e-15])).best_position()
         1
         """
-        return int((self.values >= self.values.max() - TIE * max(1.0, self.scale)).argmax())
+        best = float(self.values.max())
+        if not (math.isfinite(best) and math.isfinite(self.scale)):
+            raise PolicyError(
+                "Scores must be finite, and these are not. An infinite number for a configuration becomes NaN where "
+                "its probability is 0: for what has not been seen use a large finite number, such as an upper bound."
+            )
+        return int((self.values >= best - TIE * max(1.0, self.scale)).argmax())
 
     def first_best(self) -> int:
         """The number of the action at the best position."""

@@ -90,7 +90,11 @@ def _states(name: str, given: Iterable[State]) -> tuple[State, ...]:
     for state in states:
         if not isinstance(state, Hashable):
             raise ModelError(f"The states of {name!r} must be hashable: {state!r} is not. Use a tuple.")
-        if state != state:
+        try:
+            odd = bool(state != state)
+        except TypeError:
+            odd = True
+        if odd:
             raise ModelError(f"The states of {name!r} must equal themselves: {state!r} does not.")
         if state in seen:
             raise ModelError(f"The states of {name!r} must differ: {state!r} appears twice.")
@@ -99,7 +103,7 @@ def _states(name: str, given: Iterable[State]) -> tuple[State, ...]:
 
 
 def _parent_names(name: str, given: Iterable[str]) -> tuple[str, ...]:
-    if isinstance(given, str) or not isinstance(given, Iterable):
+    if isinstance(given, str | set | frozenset) or not isinstance(given, Iterable):
         raise ModelError(f"The parents of {name!r} must be a list of names, such as ['x']; got {given!r}.")
     parents = tuple(given)
     for parent in parents:

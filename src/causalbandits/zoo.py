@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from causalbandits.environment import Environment
 from causalbandits.errors import ProblemError
-from causalbandits.model import CausalModel, Seed
+from causalbandits.model import CausalModel, Seed, random_generator
 from causalbandits.problem import CausalBandit
 from causalbandits.rewards import BernoulliReward, LinearReward
 from causalbandits.variable import Variable
@@ -95,7 +95,7 @@ def random_parallel(m: int, n: int, theta: npt.ArrayLike, rng: Seed = None) -> E
     for name, value in (("m", m), ("n", n)):
         if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
             raise ProblemError(f"{name} must be a whole number, 1 or more; got {value!r}.")
-    generator = np.random.default_rng(rng)
+    generator = random_generator(rng)
     px = generator.dirichlet(np.ones(m), size=n)
     pw = generator.random((n, m))
     return parallel(list(px), list(pw), theta)

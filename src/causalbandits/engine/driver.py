@@ -34,12 +34,12 @@ def play(
 ) -> Array:
     """Play up to the last of `rounds`; the pseudo-regret up to each of them."""
     world, rng = stream(seed, replication, WORLD), stream(seed, replication, POLICY)
-    problem, statistic = env.problem, policy.start(env.problem)
+    problem, statistic = env.problem, policy.begin(env.problem)
     must_check = policy.unit_rewards and env.reward.bounded is not True
     regret, regrets, checkpoints = 0.0, np.empty(len(rounds)), iter(enumerate(rounds.tolist()))
     slot, checkpoint = next(checkpoints)
     for t in range(1, int(rounds[-1]) + 1):
-        action = policy.score(problem, statistic, rng).first_best()
+        action = policy.scored(problem, statistic, rng).first_best()
         z, reward = env.draw(env.choices(action), world)
         if must_check:
             policy.check_reward(reward)

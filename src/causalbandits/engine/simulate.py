@@ -11,7 +11,7 @@ import numpy.typing as npt
 from causalbandits.engine.driver import play, refuse_mismatch
 from causalbandits.engine.progress import Progress
 from causalbandits.environment import Environment
-from causalbandits.errors import CausalBanditsError, PolicyError, ScaleWarning
+from causalbandits.errors import CausalBanditsError, PolicyError, ScaleWarning, SizeError
 from causalbandits.policies import Policy
 from causalbandits.policies import policy as policy_by_id
 from causalbandits.results import Run
@@ -20,6 +20,9 @@ from causalbandits.variable import Array
 ALL_ROUNDS = 1000
 """Up to this horizon regret is kept at every round; beyond, at `CHECKPOINTS` evenly spaced ones."""
 CHECKPOINTS = 500
+
+RESULT_LIMIT = 2**30
+"""A run keeps no more numbers than this: 8 GiB."""
 
 Policies = Policy | str | Iterable[Policy | str] | Mapping[str, Policy | str]
 
@@ -62,9 +65,15 @@ def simulate(
     named = {name: p.for_horizon(int(horizon)) for name, p in _named(policies).items()}
     for policy in named.values():
         refuse_mismatch(env, policy)
-        policy.start(env.problem)
+        policy.begin(env.problem)
         _warn_of_scale(env, policy)
     rounds = checkpoints(int(horizon))
+    numbers = len(named) * replications * len(rounds)
+    if numbers > RESULT_LIMIT:
+        raise SizeError(
+            f"{len(named)} policies x {replications} replications x {len(rounds)} checkpoints are {numbers} numbers; "
+            f"the limit is {RESULT_LIMIT}. Run fewer replications."
+        )
     regrets = {name: np.empty((replications, len(rounds))) for name in named}
     for name, replication, regret in _play_all(env, named, rounds, replications, seed, workers, progress):
         regrets[name][replication] = regret
@@ -87,7 +96,9 @@ def _named(policies: Policies) -> dict[str, Policy]:
     if isinstance(policies, Mapping):
         named = {str(name): _policy(given) for name, given in policies.items()}
     else:
-        listed = [policies] if isinstance(policies, Policy | str) else list(policies)
+        listed = (
+            [policies] if isinstance(policies, Policy | str) or not isinstance(policies, Iterable) else list(policies)
+        )
         found = [_policy(given) for given in listed]
         ids = [p.id for p in found]
         named = {}
@@ -142,7 +153,7 @@ def _play_all(
         def job(name: str, replication: int) -> tuple[str, int, Array]:
             return name, replication, play(env, named[name], rounds, seed, replication)
 
-        parallel = joblib.Parallel(n_jobs=workers, return_as="generator_unordered")
+        parallel = joblib.Parallel(n_jobs=min(workers, len(jobs)), return_as="generator_unordered")
         for done in parallel(joblib.delayed(job)(*arguments) for arguments in jobs):
             bar.advance(horizon)
             yield done

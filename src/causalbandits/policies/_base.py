@@ -68,6 +68,26 @@ class Policy(ABC):
     ) -> None:
         """Take in one reward: the action's number, the parents' codes, the reward."""
 
+    def begin(self, problem: CausalBandit) -> Any:
+        """`start`, and a clear word if it gives something that cannot be saved."""
+        statistic = self.start(problem)
+        if not isinstance(statistic, Statistic):
+            raise PolicyError(
+                f"{self.id}: start() must return a Statistic, such as Cells.empty(problem.configurations); "
+                f"it returned a {type(statistic).__name__}."
+            )
+        return statistic
+
+    def scored(self, problem: CausalBandit, statistic: Any, rng: np.random.Generator) -> Scores:
+        """`score`, and a clear word if it gives something else than Scores."""
+        scores = self.score(problem, statistic, rng)
+        if not isinstance(scores, Scores):
+            raise PolicyError(
+                f"{self.id}: score() must return Scores, from problem.project(a number per configuration) or "
+                f"Scores.of(a number per action); it returned a {type(scores).__name__}."
+            )
+        return scores
+
     def means(self, problem: CausalBandit, statistic: Any) -> Scores:
         """The estimated mean reward of every searched action."""
         raise PolicyError(f"The policy {self.id!r} gives no estimates: it does not define means() and interval().")
@@ -119,6 +139,8 @@ class HorizonPolicy(Policy):
     anytime: bool = False
 
     def __post_init__(self) -> None:
+        if not isinstance(self.anytime, bool):
+            raise PolicyError(f"anytime must be True or False; got {self.anytime!r}.")
         if self.horizon is not None:
             require_whole("horizon", self.horizon)
             if self.anytime:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any
 
 from causalbandits.errors import PolicyError, unknown
@@ -47,6 +48,6 @@ def policy(id: str, **parameters: Any) -> Policy:
     try:
         return kind(**fixed, **parameters)
     except TypeError:
-        known = [name for name in kind.__dataclass_fields__ if name not in fixed]
+        known = [field.name for field in fields(kind) if field.name not in fixed]
         wrong = [name for name in parameters if name not in known]
         raise PolicyError(unknown(f"parameter of {id!r}:", wrong[0] if wrong else parameters, known)) from None

@@ -15,6 +15,7 @@ from causalbandits import zoo
 from causalbandits.agent import Agent
 from causalbandits.engine import simulate
 from causalbandits.environment import Environment
+from causalbandits.errors import PolicyError
 from causalbandits.intervention import Intervention, State
 from causalbandits.model import CausalModel
 from causalbandits.policies import Policy
@@ -47,7 +48,11 @@ def check_policy(policy: Policy) -> None:
 
 def check_scoring_is_pure(policy: Policy) -> None:
     """Scoring changes nothing and depends on nothing but problem, statistic and random numbers."""
+    if not isinstance(policy, Policy):
+        raise PolicyError(f"The checks take a policy, such as CausalUCB(); got {policy!r}.")
     env = zoo.email_campaign()
+    fresh = policy.scored(env.problem, policy.begin(env.problem), np.random.default_rng(3))
+    assert np.isfinite(fresh.values).all(), f"{policy}: scores must be finite, also before the first reward."
     statistic = _taught(policy, env.problem, _history(env, 60))
     before = json.dumps(statistic.to_record())
     first, second = (policy.score(env.problem, statistic, np.random.default_rng(3)) for _ in range(2))
@@ -57,7 +62,6 @@ def check_scoring_is_pure(policy: Policy) -> None:
     assert first.values.shape == (searched,), (
         f"{policy}: {searched} searched actions need as many scores; got shape {first.values.shape}."
     )
-    assert np.isfinite(first.values).all(), f"{policy}: scores must be finite."
 
 
 def check_scores_permute(policy: Policy) -> None:
