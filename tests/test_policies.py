@@ -148,6 +148,16 @@ def test_the_observed_regressor_loses_where_only_the_expectation_is_linear():
     assert final["observed"] > 4 * final["indicators"]
 
 
+def test_without_an_intercept_a_level_is_learnt_as_a_slope():
+    x = cb.Variable("x", [0, 1, 2], table=[0.4, 0.3, 0.3])
+    problem = cb.CausalBandit(cb.CausalModel([x]), ["x"], ["x"])
+    env = cb.Environment(problem, cb.GaussianReward(lambda x: 0.8 - 0.2 * x, sd=0.1))
+    with_level = cb.CausalLinearThompsonSampling(regressor="observed", features=lambda x: [1, x])
+    run = cb.simulate(env, {"none": "cl-ts-observed", "one": with_level}, horizon=500, replications=3)
+    none, one = (row.mean for row in run.summary())
+    assert none > 10 * one
+
+
 @pytest.mark.parametrize("id", ["c-ucb", "c-ts-gaussian"])
 def test_true_scales_help_where_noise_is_small(id):
     """Figure 2 has noise 0.1; with that scale the causal policies do better than with the paper's 1."""

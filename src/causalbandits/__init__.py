@@ -24,6 +24,7 @@ from causalbandits.policies import (
 from causalbandits.problem import CausalBandit
 from causalbandits.results import Run
 from causalbandits.rewards import BernoulliReward, CustomReward, GaussianReward, LinearReward
+from causalbandits.scores import Scores
 from causalbandits.variable import Variable
 
 __version__ = "0.1.0"
@@ -53,6 +54,7 @@ __all__ = [
     "Recommendation",
     "Run",
     "ScaleWarning",
+    "Scores",
     "ThompsonSampling",
     "Uniform",
     "Variable",

@@ -27,7 +27,10 @@ from causalbandits.variable import Array
 
 @dataclass(frozen=True, kw_only=True)
 class LinearPolicy(Policy):
-    """E[Y | z] = <theta, f(z)>; features default to the parents' values, one-hot where these are not numbers."""
+    """E[Y | z] = <theta, f(z)>; features default to the parents' values, one-hot where these are not numbers.
+
+    There is no intercept: for one, give a constant feature, `features=lambda *values: [1, *values]`.
+    """
 
     regressor: Literal["expected", "observed"] = "expected"
     features: FeatureSpec = None
