@@ -36,9 +36,6 @@ Eligible = Iterable[Mapping[str, State]] | Callable[[Intervention], bool]
 BATCH_LIMIT = 2**20
 """So many decisions may be asked for at once."""
 
-ENOUGH_SEEN = 0.5
-"""An action is recommended only if it lands where rewards have been seen at least this often (if any does)."""
-
 
 class Decision(NamedTuple):
     """What to do now; `id` is for telling the reward, whenever it comes."""
@@ -139,13 +136,13 @@ class Agent:
         return decisions[0] if n is None else decisions
 
     def _decide(self, problem: CausalBandit, among: list[int] | None) -> Decision:
-        scores = self.policy.scored(problem, self._statistic, self._rng)
         if among is None:
-            action = scores.first_best()
+            action = self.policy.decide(problem, self._statistic, self._rng)
         elif self.policy.keeps_actions:
+            scores = self.policy.scored(problem, self._statistic, self._rng)
             action = among[Scores(scores.values[among], scores.scale).first_best()]
         else:
-            action = among[scores.first_best()]
+            action = among[self.policy.decide(problem, self._statistic, self._rng)]
         decision = Decision(self._next_id, self.problem.actions[action])
         self._pending[decision.id] = action
         self._next_id += 1
@@ -224,24 +221,10 @@ class Agent:
         """
         if not isinstance(level, float) or not 0 < level < 1:
             raise CausalBanditsError(f"level must be a number between 0 and 1, such as 0.95; got {level!r}.")
-        means = self.policy.means(self.problem, self._statistic)
-        seen = self.policy.seen(self.problem, self._statistic)
-        values = means.values
-        if seen is not None and seen.max() > 0:
-            enough = seen >= min(ENOUGH_SEEN, float(seen.max()))
-            values = np.where(enough, values, values.min() - 1.0)
-        position = Scores.of(values).best_position()
-        action = position if means.number is None else means.number(position)
-        interval = self.policy.interval(self.problem, self._statistic, action, level)
-        return Recommendation(
-            self.problem.actions[action],
-            float(means.values[position]),
-            interval.lower,
-            interval.upper,
-            level,
-            interval.kind,
-            None if seen is None else float(seen[position]),
-        )
+        best = self.policy.favourite(self.problem, self._statistic)
+        interval = self.policy.interval(self.problem, self._statistic, best.action, level)
+        intervention = self.problem.actions[best.action]
+        return Recommendation(intervention, best.mean, interval.lower, interval.upper, level, interval.kind, best.seen)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything, random state included, to a JSON file; never leaves half a file behind."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from causalbandits.errors import ProblemError, SizeError, unknown
 from causalbandits.intervention import State
 from causalbandits.problem import CausalBandit
 from causalbandits.projection import Projection
-from causalbandits.variable import Array
+from causalbandits.variable import Array, Codes
 
 FeatureSpec = Callable[..., npt.ArrayLike] | Mapping[str, Callable[[Any], npt.ArrayLike]] | None
 
@@ -43,6 +43,10 @@ class Features:
 
     def means(self, projection: Projection) -> Array:
         """m_a for every action of a set, a row each."""
+        raise NotImplementedError
+
+    def largest_norm(self) -> float:
+        """A bound on the length of f(z)."""
         raise NotImplementedError
 
 
@@ -83,18 +87,27 @@ class AdditiveFeatures(Features):
 
     def mean(self, choices: Choices) -> Array:
         m = np.empty(self.dimension)
-        for block in self._problem.blocks:
-            row = block.row(tuple(choices[k] for k in block.knobs))
-            for axis, table in self._block_means(block.parents, block.shape, row[None]):
-                m[self.slices[axis]] = table[0]
+        rows = [block.row(tuple(choices[k] for k in block.knobs))[None] for block in self._problem.blocks]
+        for where, means in self.block_means(rows):
+            m[where] = means[0]
         return m
+
+    def block_means(self, rows: Sequence[Array]) -> list[tuple[Codes, Array]]:
+        """For each block, given rows of its distribution: which coordinates it has, and their means in every row."""
+        found = []
+        for block, own in zip(self._problem.blocks, rows, strict=True):
+            parts = list(self._block_means(block.parents, block.shape, own))
+            where = np.concatenate([np.arange(self.dimension)[self.slices[axis]] for axis, _ in parts])
+            found.append((where, np.concatenate([table for _, table in parts], axis=1)))
+        return found
+
+    def largest_norm(self) -> float:
+        return math.sqrt(sum(float((table**2).sum(axis=1).max()) for table in self.tables))
 
     def means(self, projection: Projection) -> Array:
         m = np.empty((projection.size, self.dimension))
-        for b, (block, rows) in enumerate(zip(self._problem.blocks, projection.rows, strict=True)):
-            which = projection.row_of_action(b)
-            for axis, table in self._block_means(block.parents, block.shape, rows):
-                m[:, self.slices[axis]] = table[which]
+        for b, (where, means) in enumerate(self.block_means(projection.rows)):
+            m[:, where] = means[projection.row_of_action(b)]
         return m
 
     def _block_means(
@@ -121,6 +134,9 @@ class TabulatedFeatures(Features):
     def mean(self, choices: Choices) -> Array:
         row = self._problem.parent_distribution(self._problem.actions.rank(choices)).reshape(-1)
         return np.asarray(row @ self.table)
+
+    def largest_norm(self) -> float:
+        return math.sqrt(float((self.table**2).sum(axis=1).max()))
 
     def means(self, projection: Projection) -> Array:
         return np.column_stack([projection(np.ascontiguousarray(column)) for column in self.table.T])

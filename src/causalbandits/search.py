@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -15,7 +16,7 @@ from causalbandits.errors import SizeError
 from causalbandits.inference import Block
 from causalbandits.projection import Projection
 from causalbandits.reduction import BlockReduction, reduce_block
-from causalbandits.variable import Codes
+from causalbandits.variable import Array, Codes
 
 Choices2D = npt.NDArray[np.integer[Any]]
 
@@ -49,20 +50,35 @@ class SearchSet:
                 "all, or allow fewer actions."
             )
         axes = [axis for block in self.blocks for axis in block.parents]
-        rows = [block.rows(choices) for block, choices in zip(self.blocks, self.choices, strict=True)]
-        return Projection(rows, None if self.which is None else list(self.which), self.shape, axes, all_pairs=False)
+        which = None if self.which is None else list(self.which)
+        return Projection(list(self.rows), which, self.shape, axes, all_pairs=False)
+
+    @cached_property
+    def rows(self) -> tuple[Array, ...]:
+        """P(z_b | .) for the choices of each block."""
+        return tuple(block.rows(choices) for block, choices in zip(self.blocks, self.choices, strict=True))
 
     def choices_at(self, position: int) -> Choices:
         """The choices of the action at a position."""
-        choices = [1 if name in self.space.always else 0 for name in self.space.names]
-        for b in reversed(range(len(self.blocks))):
-            if self.which is None:
-                position, row = divmod(position, len(self.choices[b]))
-            else:
-                row = int(self.which[b][position])
-            for knob, choice in zip(self.blocks[b].knobs, self.choices[b][row].tolist(), strict=True):
-                choices[knob] = choice
-        return tuple(choices)
+        if self.which is not None:
+            return self._joined([int(own[position]) for own in self.which])
+        rows = []
+        for choices in reversed(self.choices):
+            position, row = divmod(position, len(choices))
+            rows.append(row)
+        return self._joined(rows[::-1])
+
+    def _joined(self, rows: Sequence[int]) -> Choices:
+        """The choices of the action that takes these rows, one a block."""
+        joined = [1 if name in self.space.always else 0 for name in self.space.names]
+        for block, choices, row in zip(self.blocks, self.choices, rows, strict=True):
+            for knob, choice in zip(block.knobs, choices[row].tolist(), strict=True):
+                joined[knob] = choice
+        return tuple(joined)
+
+    def number_of(self, rows: Sequence[int]) -> int:
+        """The number of the action that takes these rows, one a block."""
+        return self.space.rank(self._joined(rows))
 
     def number(self, position: int) -> int:
         """The number of the action at a position."""

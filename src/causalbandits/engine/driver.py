@@ -39,7 +39,7 @@ def play(
     regret, regrets, checkpoints = 0.0, np.empty(len(rounds)), iter(enumerate(rounds.tolist()))
     slot, checkpoint = next(checkpoints)
     for t in range(1, int(rounds[-1]) + 1):
-        action = policy.scored(problem, statistic, rng).first_best()
+        action = policy.decide(problem, statistic, rng)
         z, reward = env.draw(env.choices(action), world)
         if must_check:
             policy.check_reward(reward)

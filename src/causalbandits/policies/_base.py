@@ -13,7 +13,6 @@ from causalbandits.errors import PolicyError
 from causalbandits.policies.statistics import Statistic
 from causalbandits.problem import CausalBandit
 from causalbandits.scores import Scores
-from causalbandits.variable import Array
 
 Z = tuple[int, ...]
 
@@ -24,6 +23,17 @@ class Interval(NamedTuple):
     lower: float
     upper: float
     kind: str
+
+
+class Favourite(NamedTuple):
+    """The best action so far, and its estimated mean reward.
+
+    `seen` is the probability that it leads where rewards have been seen; None where that has no meaning.
+    """
+
+    action: int
+    mean: float
+    seen: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,17 +98,17 @@ class Policy(ABC):
             )
         return scores
 
-    def means(self, problem: CausalBandit, statistic: Any) -> Scores:
-        """The estimated mean reward of every searched action."""
-        raise PolicyError(f"The policy {self.id!r} gives no estimates: it does not define means() and interval().")
+    def decide(self, problem: CausalBandit, statistic: Any, rng: np.random.Generator) -> int:
+        """The number of the action to play."""
+        return self.scored(problem, statistic, rng).first_best()
+
+    def favourite(self, problem: CausalBandit, statistic: Any) -> Favourite:
+        """The action with the largest estimated mean reward."""
+        raise PolicyError(f"The policy {self.id!r} gives no estimates: it does not define favourite() and interval().")
 
     def interval(self, problem: CausalBandit, statistic: Any, action: int, level: float) -> Interval:
         """Bounds on one action's mean reward that hold with probability `level`, however actions were chosen."""
-        raise PolicyError(f"The policy {self.id!r} gives no estimates: it does not define means() and interval().")
-
-    def seen(self, problem: CausalBandit, statistic: Any) -> Array | None:
-        """For every searched action, the probability of landing where rewards have been seen; None if meaningless."""
-        return None
+        raise PolicyError(f"The policy {self.id!r} gives no estimates: it does not define favourite() and interval().")
 
     def largest_expected_reward(self, problem: CausalBandit) -> float:
         """Rewards beyond this size are far from what the policy was told to expect."""

@@ -13,7 +13,7 @@ from typing import ClassVar
 import numpy as np
 
 from causalbandits.errors import SizeError
-from causalbandits.policies._base import Interval, Policy, Z
+from causalbandits.policies._base import Favourite, Interval, Policy, Z
 from causalbandits.policies.indices import (
     INDEX,
     BetaPosterior,
@@ -30,6 +30,9 @@ from causalbandits.problem import CausalBandit
 from causalbandits.projection import CELL_LIMIT
 from causalbandits.scores import Scores
 from causalbandits.variable import Array
+
+ENOUGH_SEEN = 0.5
+"""An action is a favourite only if it leads where rewards have been seen this often, as soon as any does."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,8 +70,7 @@ class CellPolicy(Policy):
         return INDEX[type(p)](p, cells.count, cells.total, self.exploration(cells.rounds), noise)
 
     def score(self, problem: CausalBandit, statistic: Cells, rng: np.random.Generator) -> Scores:
-        index = self.index(statistic, rng)
-        return problem.project(index) if self.causal else Scores.of(index)
+        return self._spread(problem, self.index(statistic, rng))
 
     def update(
         self,
@@ -81,13 +83,18 @@ class CellPolicy(Policy):
     ) -> None:
         statistic.add(problem.configuration(z) if self.causal else action, reward)
 
-    def means(self, problem: CausalBandit, statistic: Cells) -> Scores:
-        cells = posterior_means(self.index_parameters, statistic)
-        return problem.project(cells) if self.causal else Scores.of(cells)
+    def favourite(self, problem: CausalBandit, statistic: Cells) -> Favourite:
+        """The largest estimated mean among the actions that lead often enough where rewards have been seen."""
+        means = self._spread(problem, posterior_means(self.index_parameters, statistic))
+        seen = self._spread(problem, np.minimum(1.0, statistic.count)).values
+        enough = seen >= min(ENOUGH_SEEN, float(seen.max()))
+        candidates = np.where(enough, means.values, means.values.min() - 1.0)
+        best = Scores(candidates, means.scale, means.number)
+        position = best.best_position()
+        return Favourite(best.first_best(), float(means.values[position]), float(seen[position]))
 
-    def seen(self, problem: CausalBandit, statistic: Cells) -> Array:
-        cells = np.minimum(1.0, statistic.count)
-        return problem.project(cells).values if self.causal else cells
+    def _spread(self, problem: CausalBandit, cells: Array) -> Scores:
+        return problem.project(cells) if self.causal else Scores.of(cells)
 
     @property
     def keeps_actions(self) -> bool:  # type: ignore[override]

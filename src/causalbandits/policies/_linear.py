@@ -17,8 +17,8 @@ from typing import Literal
 
 import numpy as np
 
-from causalbandits.features import Features, FeatureSpec, resolve
-from causalbandits.policies._base import Policy, Z, require_one_of, require_positive
+from causalbandits.features import AdditiveFeatures, Features, FeatureSpec, resolve
+from causalbandits.policies._base import Favourite, Policy, Z, require_one_of, require_positive
 from causalbandits.policies.statistics import Regression
 from causalbandits.problem import CausalBandit
 from causalbandits.scores import Scores
@@ -58,8 +58,20 @@ class LinearPolicy(Policy):
 
     def expected_features(self, problem: CausalBandit, action: int) -> Array:
         """m_a for one action."""
-        features = self.resolved(problem)
-        return problem.remember(("mean", features, action), lambda: features.mean(problem.actions.choices(action)))
+        return self.resolved(problem).mean(problem.actions.choices(action))
+
+    def best_if_true(self, problem: CausalBandit, theta: Array) -> int:
+        """The best action if theta were the truth.
+
+        <theta, m_a> is a sum over blocks where the features are additive and all combinations of choices are searched;
+        then each block is maximised alone and the actions, of which there may be 4^1000, are never listed.
+        """
+        features, search = self.resolved(problem), problem.search
+        if search is None or search.which is not None or not isinstance(features, AdditiveFeatures):
+            return self.scores(problem, weighted_sum(self.action_features(problem), theta)).first_best()
+        parts = problem.remember(("blocks", features), lambda: features.block_means(search.rows))
+        best = [Scores.of(weighted_sum(rows, theta[where])).best_position() for where, rows in parts]
+        return search.number_of(best)
 
     def scores(self, problem: CausalBandit, values: Array) -> Scores:
         """Values of the searched actions as scores."""
@@ -80,12 +92,13 @@ class LinearPolicy(Policy):
         observed = self.regressor == "observed"
         statistic.add(self.resolved(problem).at(z) if observed else self.expected_features(problem, action), reward)
 
-    def means(self, problem: CausalBandit, statistic: Regression) -> Scores:
-        return self.scores(problem, weighted_sum(self.action_features(problem), statistic.theta()))
+    def favourite(self, problem: CausalBandit, statistic: Regression) -> Favourite:
+        theta = statistic.theta()
+        action = self.best_if_true(problem, theta)
+        return Favourite(action, float(self.expected_features(problem, action) @ theta))
 
     def largest_expected_reward(self, problem: CausalBandit) -> float:
-        norms = np.sqrt((self.action_features(problem) ** 2).sum(axis=1))
-        return 3 * (self.noise_scale + self.prior_scale * max(1.0, float(norms.max())))
+        return 3 * (self.noise_scale + self.prior_scale * max(1.0, self.resolved(problem).largest_norm()))
 
     @property
     def suffix(self) -> str:

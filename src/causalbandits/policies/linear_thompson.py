@@ -16,6 +16,7 @@ from causalbandits.policies._linear import LinearPolicy, norms, weighted_sum
 from causalbandits.policies.statistics import Regression
 from causalbandits.problem import CausalBandit
 from causalbandits.scores import Scores
+from causalbandits.variable import Array
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,11 +40,17 @@ class CausalLinearThompsonSampling(LinearPolicy):
     def ridge(self) -> float:
         return (self.noise_scale / self.prior_scale) ** 2
 
-    def score(self, problem: CausalBandit, statistic: Regression, rng: np.random.Generator) -> Scores:
+    def draw(self, statistic: Regression, rng: np.random.Generator) -> Array:
+        """theta from its posterior."""
         noise = rng.standard_normal(len(statistic.g))
         spread = np.linalg.solve(np.linalg.cholesky(statistic.V).T, noise)
-        theta = statistic.theta() + self.v * self.noise_scale * spread
-        return self.scores(problem, weighted_sum(self.action_features(problem), theta))
+        return np.asarray(statistic.theta() + self.v * self.noise_scale * spread)
+
+    def score(self, problem: CausalBandit, statistic: Regression, rng: np.random.Generator) -> Scores:
+        return self.scores(problem, weighted_sum(self.action_features(problem), self.draw(statistic, rng)))
+
+    def decide(self, problem: CausalBandit, statistic: Regression, rng: np.random.Generator) -> int:
+        return self.best_if_true(problem, self.draw(statistic, rng))
 
     def interval(self, problem: CausalBandit, statistic: Regression, action: int, level: float) -> Interval:
         row = self.expected_features(problem, action)

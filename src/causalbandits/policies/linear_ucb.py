@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from causalbandits.policies._base import HorizonPolicy, Interval, require_positive
-from causalbandits.policies._linear import LinearPolicy, norms, self_normalised_radius
+from causalbandits.policies._linear import LinearPolicy, norms, self_normalised_radius, weighted_sum
 from causalbandits.policies.statistics import Regression
 from causalbandits.problem import CausalBandit
 from causalbandits.scores import Scores
@@ -47,7 +47,7 @@ class CausalLinearUCB(HorizonPolicy, LinearPolicy):
     def score(self, problem: CausalBandit, statistic: Regression, rng: np.random.Generator) -> Scores:
         rows = self.action_features(problem)
         bonus = self.beta(rows.shape[1], statistic.rounds) * norms(rows, statistic.V)
-        return self.scores(problem, self.means(problem, statistic).values + bonus)
+        return self.scores(problem, weighted_sum(rows, statistic.theta()) + bonus)
 
     def interval(self, problem: CausalBandit, statistic: Regression, action: int, level: float) -> Interval:
         row = self.expected_features(problem, action)
