@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from bisect import bisect_right
 from collections.abc import Mapping
 from functools import cached_property
@@ -122,6 +123,12 @@ class Environment:
         if choices is None:
             choices = self._choices[action] = self.problem.actions.choices(action)
         return choices
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A short name for this very environment; of a sampler given as a function, only its means count."""
+        content = f"{self.problem.fingerprint} {self.reward!r}".encode() + self.mean.content()
+        return hashlib.sha256(content).hexdigest()[:16]
 
     @cached_property
     def _best_mean(self) -> float:

@@ -38,6 +38,10 @@ class MeanReward(ABC):
         """The mean reward of every action of a set."""
 
     @abstractmethod
+    def content(self) -> bytes:
+        """All numbers that define it."""
+
+    @abstractmethod
     def range(self) -> tuple[float, float]:
         """The smallest and the largest E[Y | z]."""
 
@@ -59,6 +63,9 @@ class TabulatedMean(MeanReward):
     def of_actions(self, projection: Projection) -> Array:
         return projection(self.table)
 
+    def content(self) -> bytes:
+        return self.table.tobytes()
+
     def range(self) -> tuple[float, float]:
         return float(self.table.min()), float(self.table.max())
 
@@ -77,6 +84,11 @@ class LinearMean(MeanReward):
 
     def of_actions(self, projection: Projection) -> Array:
         return np.asarray(self.features.means(projection) @ self.theta)
+
+    def content(self) -> bytes:
+        if isinstance(self.features, AdditiveFeatures):
+            return self.theta.tobytes() + b"".join(table.tobytes() for table in self.features.tables)
+        return self.theta.tobytes() + self.features.table.tobytes()  # type: ignore[attr-defined, no-any-return]
 
     def range(self) -> tuple[float, float]:
         if isinstance(self.features, AdditiveFeatures):

@@ -8,15 +8,15 @@ import numpy as np
 import numpy.typing as npt
 
 from causalbandits.environment import Environment
-from causalbandits.errors import PolicyError
 from causalbandits.policies import Policy
+from causalbandits.problem import CausalBandit
 from causalbandits.variable import Array
 
 TICK = 256
 """Rounds between two reports of progress."""
 
-WORLD, POLICY = 1, 2
-"""Roles of random streams; 0 is for drawing the environment itself."""
+ENVIRONMENT, WORLD, POLICY = 0, 1, 2
+"""Roles of random streams: drawing the environment, what happens in it, what the policy draws."""
 
 
 def stream(seed: int, replication: int, role: int) -> np.random.Generator:
@@ -27,24 +27,31 @@ def stream(seed: int, replication: int, role: int) -> np.random.Generator:
 def play(
     env: Environment,
     policy: Policy,
+    problem: CausalBandit,
     rounds: npt.NDArray[np.int64],
     seed: int,
     replication: int,
     tick: Callable[[int], None] = lambda rounds: None,
 ) -> Array:
-    """Play up to the last of `rounds`; the pseudo-regret up to each of them."""
+    """Play up to the last of `rounds`; the pseudo-regret up to each of them.
+
+    The policy believes in `problem`, which may be another than the environment's: its actions are then the
+    interventions that count, not their numbers.
+    """
     world, rng = stream(seed, replication, WORLD), stream(seed, replication, POLICY)
-    problem, statistic = env.problem, policy.begin(env.problem)
+    statistic = policy.begin(problem)
+    true_number = {} if problem is env.problem else _Numbers(problem, env.problem)
     must_check = policy.unit_rewards and env.reward.bounded is not True
     regret, regrets, checkpoints = 0.0, np.empty(len(rounds)), iter(enumerate(rounds.tolist()))
     slot, checkpoint = next(checkpoints)
     for t in range(1, int(rounds[-1]) + 1):
         action = policy.decide(problem, statistic, rng)
-        z, reward = env.draw(env.choices(action), world)
+        number = true_number[action] if true_number else action
+        z, reward = env.draw(env.choices(number), world)
         if must_check:
             policy.check_reward(reward)
         policy.update(problem, statistic, action, z, reward, rng)
-        regret += env.gap(action)
+        regret += env.gap(number)
         if t == checkpoint:
             regrets[slot] = regret
             slot, checkpoint = next(checkpoints, (0, 0))
@@ -54,10 +61,15 @@ def play(
     return regrets
 
 
-def refuse_mismatch(env: Environment, policy: Policy) -> None:
-    """Raise, before anything runs, if a policy cannot take the environment's rewards."""
-    if policy.unit_rewards and env.reward.bounded is False:
-        raise PolicyError(
-            f"The policy {policy.id!r} needs rewards in [0, 1]; {env.reward!r} leaves that range. Use a Gaussian "
-            "prior or a UCB policy."
-        )
+class _Numbers(dict[int, int]):
+    """From an action's number in the believed problem to its number in the true one, found once each."""
+
+    def __init__(self, believed: CausalBandit, true: CausalBandit) -> None:
+        self._believed, self._true = believed, true
+
+    def __missing__(self, action: int) -> int:
+        self[action] = self._true.actions.rank(self._believed.actions.choices(action))
+        return self[action]
+
+    def __bool__(self) -> bool:
+        return True

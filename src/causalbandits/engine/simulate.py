@@ -1,19 +1,21 @@
-"""`simulate`: every policy against one environment, replication by replication."""
+"""`simulate`: every policy, replication by replication, here or on other processors."""
 
 from __future__ import annotations
 
-import warnings
+import os
 from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 import numpy.typing as npt
 
-from causalbandits.engine.driver import play, refuse_mismatch
+from causalbandits.engine.checkpoint import Checkpoint
+from causalbandits.engine.plan import Plan, Source
 from causalbandits.engine.progress import Progress
 from causalbandits.environment import Environment
-from causalbandits.errors import CausalBanditsError, PolicyError, ScaleWarning, SizeError
+from causalbandits.errors import CausalBanditsError, PolicyError, SizeError
 from causalbandits.policies import Policy
 from causalbandits.policies import policy as policy_by_id
+from causalbandits.problem import CausalBandit
 from causalbandits.results import Run
 from causalbandits.variable import Array
 
@@ -28,21 +30,28 @@ Policies = Policy | str | Iterable[Policy | str] | Mapping[str, Policy | str]
 
 
 def simulate(
-    env: Environment,
+    env: Source,
     policies: Policies,
     *,
     horizon: int,
     replications: int = 20,
     seed: int = 0,
     workers: int = 1,
+    problem: CausalBandit | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
     progress: bool = True,
 ) -> Run:
     """Play every policy `replications` times for `horizon` rounds.
 
-    Policies are objects, ids, or a mapping from names of your own to either. Randomness belongs to the replication:
-    the same seed gives the same numbers for any number of `workers` (processes), more replications extend fewer,
-    and a policy's numbers do not depend on which others are there. Within a replication all policies face the
-    same random numbers of the world.
+    Policies are objects, ids, or a mapping from names of your own to either. `env` is an environment, or a function
+    that draws one from a random generator: then each replication has its own, the same for every policy (Bayesian
+    regret). `problem` is what the policies believe, where that differs from the truth; its knobs and parents must be
+    the environment's. `checkpoint` is a folder that remembers finished replications: the same call, after a
+    crash, goes on from there and ends with the same numbers.
+
+    Randomness belongs to the replication: the same seed gives the same numbers for any number of `workers` (processes),
+    more replications extend fewer, and a policy's numbers do not depend on which others are there. Within a
+    replication all policies face the same random numbers of the world.
 
     >>> from causalbandits import zoo
     >>> run = simulate(zoo.email_campaign(), ["c-ts-beta", "uniform"], horizon=300, replications=5, seed=1)
@@ -52,8 +61,10 @@ def simulate(
     c-ts-beta               20.8             2.9  [12.7, 29.0]
     uniform                 48.9             1.0  [46.1, 51.7]
     """
-    if not isinstance(env, Environment):
-        raise CausalBanditsError(f"simulate needs an Environment (a problem and its reward); got {env!r}.")
+    if not isinstance(env, Environment) and not callable(env):
+        raise CausalBanditsError(f"simulate needs an Environment, or a function that draws one; got {env!r}.")
+    if problem is not None and not isinstance(problem, CausalBandit):
+        raise CausalBanditsError(f"problem, what the policies believe, must be a CausalBandit; got {problem!r}.")
     for name, value, least in (
         ("horizon", horizon, 1),
         ("replications", replications, 1),
@@ -63,10 +74,6 @@ def simulate(
         if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
             raise CausalBanditsError(f"{name} must be a whole number, {least} or more; got {value!r}.")
     named = {name: p.for_horizon(int(horizon)) for name, p in _named(policies).items()}
-    for policy in named.values():
-        refuse_mismatch(env, policy)
-        policy.begin(env.problem)
-        _warn_of_scale(env, policy)
     rounds = checkpoints(int(horizon))
     numbers = len(named) * replications * len(rounds)
     if numbers > RESULT_LIMIT:
@@ -74,10 +81,16 @@ def simulate(
             f"{len(named)} policies x {replications} replications x {len(rounds)} checkpoints are {numbers} numbers; "
             f"the limit is {RESULT_LIMIT}. Run fewer replications."
         )
+    plan = Plan(env, named, problem, rounds, int(seed))
+    plan.check()
     regrets = {name: np.empty((replications, len(rounds))) for name in named}
-    for name, replication, regret in _play_all(env, named, rounds, replications, seed, workers, progress):
-        regrets[name][replication] = regret
-    return Run(rounds, regrets, int(horizon), int(replications), int(seed), repr(env))
+    for replication, found in _replications(plan, int(replications), int(workers), checkpoint, progress):
+        for name, regret in found.items():
+            regrets[name][replication] = regret
+    shown = (
+        repr(env) if isinstance(env, Environment) else f"drawn anew each replication, such as {plan.environment(0)!r}"
+    )
+    return Run(rounds, regrets, int(horizon), int(replications), int(seed), shown)
 
 
 def checkpoints(horizon: int) -> npt.NDArray[np.int64]:
@@ -120,40 +133,35 @@ def _policy(given: object) -> Policy:
     raise PolicyError(f"A policy is an object such as CausalUCB() or an id such as 'c-ucb'; got {given!r}.")
 
 
-def _warn_of_scale(env: Environment, policy: Policy) -> None:
-    size = max(abs(bound) for bound in env.mean.range())
-    expected = policy.largest_expected_reward(env.problem)
-    if size > expected:
-        warnings.warn(
-            f"The mean reward reaches {size:g}, and {policy} expects rewards within about {expected:g}: it may settle "
-            "on the first action that pays. Rescale the rewards, or raise prior_scale and noise_scale.",
-            ScaleWarning,
-            stacklevel=3,
-        )
+def _replications(
+    plan: Plan, replications: int, workers: int, folder: str | os.PathLike[str] | None, progress: bool
+) -> Iterator[tuple[int, dict[str, Array]]]:
+    """Every replication's regrets, in whatever order they finish; those of a checkpoint first."""
+    checkpoint = None if folder is None else Checkpoint(folder, plan)
+    finished = {} if checkpoint is None else checkpoint.finished(range(replications))
+    yield from finished.items()
+    missing = [replication for replication in range(replications) if replication not in finished]
+    each = len(plan.policies) * int(plan.rounds[-1])
+    with Progress(len(missing) * each, "Simulating", shown=progress) as bar:
+        for replication, found in _run(plan, missing, workers, each, bar):
+            if checkpoint is not None:
+                checkpoint.add(replication, found)
+            yield replication, found
 
 
-def _play_all(
-    env: Environment,
-    named: dict[str, Policy],
-    rounds: npt.NDArray[np.int64],
-    replications: int,
-    seed: int,
-    workers: int,
-    progress: bool,
-) -> Iterator[tuple[str, int, Array]]:
-    jobs = [(name, replication) for replication in range(replications) for name in named]
-    horizon = int(rounds[-1])
-    with Progress(len(jobs) * horizon, "Simulating", shown=progress) as bar:
-        if workers == 1:
-            for name, replication in jobs:
-                yield name, replication, play(env, named[name], rounds, seed, replication, bar.advance)
-            return
-        import joblib
+def _run(
+    plan: Plan, replications: list[int], workers: int, each: int, bar: Progress
+) -> Iterator[tuple[int, dict[str, Array]]]:
+    if workers == 1 or len(replications) <= 1:
+        for replication in replications:
+            yield replication, plan.run(replication, bar.advance)
+        return
+    import joblib
 
-        def job(name: str, replication: int) -> tuple[str, int, Array]:
-            return name, replication, play(env, named[name], rounds, seed, replication)
+    def job(replication: int) -> tuple[int, dict[str, Array]]:
+        return replication, plan.run(replication)
 
-        parallel = joblib.Parallel(n_jobs=min(workers, len(jobs)), return_as="generator_unordered")
-        for done in parallel(joblib.delayed(job)(*arguments) for arguments in jobs):
-            bar.advance(horizon)
-            yield done
+    parallel = joblib.Parallel(n_jobs=min(workers, len(replications)), return_as="generator_unordered")
+    for done in parallel(joblib.delayed(job)(replication) for replication in replications):
+        bar.advance(each)
+        yield done

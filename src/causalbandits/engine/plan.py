@@ -1,0 +1,110 @@
+"""What is to be simulated: environments, policies, rounds, seed. A replication of it can be run anywhere."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from causalbandits.engine.driver import ENVIRONMENT, play, stream
+from causalbandits.environment import Environment
+from causalbandits.errors import CausalBanditsError, PolicyError, ProblemError, ScaleWarning
+from causalbandits.policies import Policy
+from causalbandits.problem import CausalBandit
+from causalbandits.variable import Array
+
+Source = Environment | Callable[[np.random.Generator], Environment]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Every policy on the same environment, or on a new one each replication."""
+
+    source: Source
+    policies: Mapping[str, Policy]
+    believed: CausalBandit | None
+    rounds: npt.NDArray[np.int64]
+    seed: int
+
+    def environment(self, replication: int) -> Environment:
+        """The environment of a replication, the same for every policy."""
+        if isinstance(self.source, Environment):
+            return self.source
+        env = self.source(stream(self.seed, replication, ENVIRONMENT))
+        if not isinstance(env, Environment):
+            raise CausalBanditsError(
+                f"A function that draws environments must return an Environment; for replication {replication} it "
+                f"returned {env!r}."
+            )
+        return env
+
+    def run(self, replication: int, tick: Callable[[int], None] = lambda rounds: None) -> dict[str, Array]:
+        """One replication of every policy: the regret at each checkpoint."""
+        env = self.environment(replication)
+        problem = self._believed_in(env)
+        return {
+            name: play(env, policy, problem, self.rounds, self.seed, replication, tick)
+            for name, policy in self.policies.items()
+        }
+
+    def check(self) -> None:
+        """Raise, before anything runs, if the first replication's parts do not fit; warn of odd scales."""
+        env = self.environment(0)
+        problem = self._believed_in(env)
+        for policy in self.policies.values():
+            if policy.unit_rewards and env.reward.bounded is False:
+                raise PolicyError(
+                    f"The policy {policy.id!r} needs rewards in [0, 1]; {env.reward!r} leaves that range. Use a "
+                    "Gaussian prior or a UCB policy."
+                )
+            policy.begin(problem)
+            _warn_of_scale(env, problem, policy)
+
+    def _believed_in(self, env: Environment) -> CausalBandit:
+        if self.believed is None:
+            return env.problem
+        for what, ours, theirs in (
+            ("manipulable variables", self.believed.manipulable, env.problem.manipulable),
+            ("parents", self.believed.parents, env.problem.parents),
+        ):
+            if [_shape(self.believed, name) for name in ours] != [_shape(env.problem, name) for name in theirs]:
+                raise ProblemError(
+                    f"The believed problem must have the environment's {what}, {list(theirs)}, with the same values in "
+                    f"the same order; it has {list(ours)}."
+                )
+        return self.believed
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A short name for this very plan: what decides about its numbers, replications aside."""
+        parts = {
+            "environment": self.environment(0).fingerprint,
+            "drawn": not isinstance(self.source, Environment),
+            "believed": None if self.believed is None else self.believed.fingerprint,
+            "policies": {name: str(policy) for name, policy in self.policies.items()},
+            "horizon": int(self.rounds[-1]),
+            "seed": self.seed,
+        }
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _shape(problem: CausalBandit, name: str) -> tuple[object, ...]:
+    return (name, problem.model[name].states)
+
+
+def _warn_of_scale(env: Environment, problem: CausalBandit, policy: Policy) -> None:
+    size = max(abs(bound) for bound in env.mean.range())
+    expected = policy.largest_expected_reward(problem)
+    if size > expected:
+        warnings.warn(
+            f"The mean reward reaches {size:g}, and {policy} expects rewards within about {expected:g}: it may settle "
+            "on the first action that pays. Rescale the rewards, or raise prior_scale and noise_scale.",
+            ScaleWarning,
+            stacklevel=4,
+        )
