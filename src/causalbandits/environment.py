@@ -16,6 +16,7 @@ from causalbandits.features import AdditiveFeatures
 from causalbandits.intervention import Intervention, State
 from causalbandits.model import Seed, cumulative, random_generator
 from causalbandits.problem import CausalBandit
+from causalbandits.projection import Projection
 from causalbandits.rewards import LinearMean, Reward, Z
 from causalbandits.scores import Scores
 from causalbandits.variable import Array
@@ -112,10 +113,20 @@ class Environment:
 
     def gap(self, action: int) -> float:
         """How much worse than the best one action is; the others are not looked at."""
+        if self.problem.actions.size <= LISTED:
+            return float(self._all_gaps[action])
         gap = self._gaps.get(action)
         if gap is None:
             gap = self._gaps[action] = max(0.0, self._best_mean - self.mean.under(self.choices(action)))
         return gap
+
+    def gaps_in(self, projection: Projection) -> Array:
+        """How much worse than the best each action of a set is."""
+        return np.maximum(0.0, self._best_mean - self.mean.of_actions(projection))
+
+    @cached_property
+    def _all_gaps(self) -> Array:
+        return self.gaps_in(self.problem.projection)
 
     def choices(self, action: int) -> Choices:
         """An action's choices, found once."""

@@ -142,6 +142,14 @@ class TabulatedFeatures(Features):
         return np.column_stack([projection(np.ascontiguousarray(column)) for column in self.table.T])
 
 
+def in_order(rows: Array, weights: Array) -> Array:
+    """rows @ weights, summed in order, so that equal rows have equal sums whatever stands around them."""
+    total = rows[:, 0] * weights[0]
+    for i in range(1, len(weights)):
+        total += rows[:, i] * weights[i]
+    return np.asarray(total)
+
+
 def tabulate(problem: CausalBandit, function: Callable[..., npt.ArrayLike], what: str) -> Array:
     """A function of the parents' values at every configuration: one axis per parent, then the function's own."""
     if problem.configurations > TABULATION_LIMIT:

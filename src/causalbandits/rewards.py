@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from causalbandits.actions import Choices
 from causalbandits.errors import ProblemError
-from causalbandits.features import AdditiveFeatures, Features, FeatureSpec, resolve, tabulate
+from causalbandits.features import AdditiveFeatures, Features, FeatureSpec, in_order, resolve, tabulate
 from causalbandits.intervention import State
 from causalbandits.problem import CausalBandit
 from causalbandits.projection import Projection
@@ -83,7 +83,8 @@ class LinearMean(MeanReward):
         return float(self.features.mean(choices) @ self.theta)
 
     def of_actions(self, projection: Projection) -> Array:
-        return np.asarray(self.features.means(projection) @ self.theta)
+        # Summed in order: an action's mean must not depend, in its last bit, on the set it is computed with.
+        return in_order(self.features.means(projection), self.theta)
 
     def content(self) -> bytes:
         if isinstance(self.features, AdditiveFeatures):

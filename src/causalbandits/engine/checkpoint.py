@@ -31,8 +31,9 @@ class Checkpoint:
         about = {"format": FORMAT, "version": VERSION, "plan": plan.fingerprint, "policies": list(plan.policies)}
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            for left_over in self._folder.glob("*.part"):
-                left_over.unlink()
+            for pattern in ("run.*.part", "replication-???????.*.part"):
+                for left_over in self._folder.glob(pattern):
+                    left_over.unlink()
             self._check(about)
         except OSError as error:
             raise StateError(f"Cannot use {folder} as a checkpoint: {error.strerror or error}.") from error

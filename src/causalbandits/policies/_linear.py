@@ -17,7 +17,7 @@ from typing import Literal
 
 import numpy as np
 
-from causalbandits.features import AdditiveFeatures, Features, FeatureSpec, resolve
+from causalbandits.features import AdditiveFeatures, Features, FeatureSpec, in_order, resolve
 from causalbandits.policies._base import Favourite, Policy, Z, require_one_of, require_positive
 from causalbandits.policies.statistics import Regression
 from causalbandits.problem import CausalBandit
@@ -68,9 +68,9 @@ class LinearPolicy(Policy):
         """
         features, search = self.resolved(problem), problem.search
         if search is None or search.which is not None or not isinstance(features, AdditiveFeatures):
-            return self.scores(problem, weighted_sum(self.action_features(problem), theta)).first_best()
+            return self.scores(problem, in_order(self.action_features(problem), theta)).first_best()
         parts = problem.remember(("blocks", features), lambda: features.block_means(search.rows))
-        best = [Scores.of(weighted_sum(rows, theta[where])).best_position() for where, rows in parts]
+        best = [Scores.of(in_order(rows, theta[where])).best_position() for where, rows in parts]
         return search.number_of(best)
 
     def scores(self, problem: CausalBandit, values: Array) -> Scores:
@@ -104,14 +104,6 @@ class LinearPolicy(Policy):
     def suffix(self) -> str:
         """What the id says of the regressor."""
         return "" if self.regressor == "expected" else "-observed"
-
-
-def weighted_sum(rows: Array, weights: Array) -> Array:
-    """rows @ weights, summed in order, so that equal rows have equal sums whatever stands around them."""
-    total = rows[:, 0] * weights[0]
-    for i in range(1, len(weights)):
-        total += rows[:, i] * weights[i]
-    return np.asarray(total)
 
 
 def norms(rows: Array, V: Array) -> Array:

@@ -79,23 +79,28 @@ class KLUpperBound(NamedTuple):
 def kl_upper_bound(p: KLUpperBound, count: Array, total: Array, exploration: float, noise: Any) -> Array:
     """The largest q with n kl(mean, q) <= log(1/delta); 1 where nothing was seen."""
     cells = zip(count.tolist(), total.tolist(), strict=True)
-    return np.array([_kl_upper_bound(n, s, exploration, p.tolerance) for n, s in cells])
+    return np.array([_remembered_kl_bound(p, n, s, exploration) for n, s in cells])
 
 
-@lru_cache(maxsize=2**16)
-def _kl_upper_bound(count: float, total: float, exploration: float, tolerance: float) -> float:
+def kl_upper_bound_of_cell(p: KLUpperBound, count: float, total: float, exploration: float, noise: Any) -> float:
+    """The same for one cell, by bisection."""
     if count == 0.0:
         return 1.0
     mean = min(max(total / count, 0.0), 1.0)
     level = exploration / count
     low, high = mean, min(1.0, mean + math.sqrt(level / 2.0))
-    while high - low > tolerance:
+    while high - low > p.tolerance:
         middle = (low + high) / 2.0
         if bernoulli_divergence(mean, middle) > level:
             high = middle
         else:
             low = middle
     return high
+
+
+@lru_cache(maxsize=2**16)
+def _remembered_kl_bound(p: KLUpperBound, count: float, total: float, exploration: float) -> float:
+    return kl_upper_bound_of_cell(p, count, total, exploration, None)
 
 
 def bernoulli_divergence(p: float, q: float) -> float:

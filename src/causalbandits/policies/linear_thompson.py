@@ -11,8 +11,9 @@ from statistics import NormalDist
 
 import numpy as np
 
+from causalbandits.features import in_order
 from causalbandits.policies._base import Interval, require_positive
-from causalbandits.policies._linear import LinearPolicy, norms, weighted_sum
+from causalbandits.policies._linear import LinearPolicy, norms
 from causalbandits.policies.statistics import Regression
 from causalbandits.problem import CausalBandit
 from causalbandits.scores import Scores
@@ -47,7 +48,7 @@ class CausalLinearThompsonSampling(LinearPolicy):
         return np.asarray(statistic.theta() + self.v * self.noise_scale * spread)
 
     def score(self, problem: CausalBandit, statistic: Regression, rng: np.random.Generator) -> Scores:
-        return self.scores(problem, weighted_sum(self.action_features(problem), self.draw(statistic, rng)))
+        return self.scores(problem, in_order(self.action_features(problem), self.draw(statistic, rng)))
 
     def decide(self, problem: CausalBandit, statistic: Regression, rng: np.random.Generator) -> int:
         return self.best_if_true(problem, self.draw(statistic, rng))

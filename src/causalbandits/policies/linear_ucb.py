@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from causalbandits.features import in_order
 from causalbandits.policies._base import HorizonPolicy, Interval, require_positive
-from causalbandits.policies._linear import LinearPolicy, norms, self_normalised_radius, weighted_sum
+from causalbandits.policies._linear import LinearPolicy, norms, self_normalised_radius
 from causalbandits.policies.statistics import Regression
 from causalbandits.problem import CausalBandit
 from causalbandits.scores import Scores
@@ -47,7 +48,7 @@ class CausalLinearUCB(HorizonPolicy, LinearPolicy):
     def score(self, problem: CausalBandit, statistic: Regression, rng: np.random.Generator) -> Scores:
         rows = self.action_features(problem)
         bonus = self.beta(rows.shape[1], statistic.rounds) * norms(rows, statistic.V)
-        return self.scores(problem, weighted_sum(rows, statistic.theta()) + bonus)
+        return self.scores(problem, in_order(rows, statistic.theta()) + bonus)
 
     def interval(self, problem: CausalBandit, statistic: Regression, action: int, level: float) -> Interval:
         row = self.expected_features(problem, action)
