@@ -14,6 +14,7 @@ from causalbandits.actions import Choices
 from causalbandits.errors import ProblemError
 from causalbandits.features import AdditiveFeatures
 from causalbandits.intervention import Intervention, State
+from causalbandits.memory import Remembers
 from causalbandits.model import Seed, cumulative, random_generator
 from causalbandits.problem import CausalBandit
 from causalbandits.projection import Projection
@@ -39,7 +40,7 @@ class Best(NamedTuple):
     mean: float
 
 
-class Environment:
+class Environment(Remembers):
     """A problem together with its reward: what a simulator needs and no learner sees.
 
     >>> from causalbandits import zoo
@@ -62,6 +63,7 @@ class Environment:
         self._means: dict[Z, float] = {}
         self._choices: dict[int, Choices] = {}
         self._gaps: dict[int, float] = {}
+        self._memory = {}
 
     def __repr__(self) -> str:
         return f"Environment({self.problem!r}, {self.reward!r})"
@@ -127,6 +129,11 @@ class Environment:
     @cached_property
     def _all_gaps(self) -> Array:
         return self.gaps_in(self.problem.projection)
+
+    @cached_property
+    def configuration_means(self) -> Array:
+        """E[Y | z] of every configuration, in the order of their numbers."""
+        return np.array([self.mean.at(z) for z in np.ndindex(*self.problem.shape)])
 
     def choices(self, action: int) -> Choices:
         """An action's choices, found once."""

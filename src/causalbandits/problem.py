@@ -6,9 +6,9 @@ import copy
 import hashlib
 import json
 import math
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -17,16 +17,15 @@ from causalbandits.actions import ActionSpace, Choices, shown
 from causalbandits.errors import PolicyError, ProblemError, SizeError, StateError, unknown
 from causalbandits.inference import ENTRY_LIMIT, find_blocks
 from causalbandits.intervention import Intervention, State
+from causalbandits.memory import Remembers
 from causalbandits.model import CausalModel, unique_names
 from causalbandits.projection import Projection
 from causalbandits.scores import Scores
 from causalbandits.search import Reduction, SearchSet, project_all, reduce_space
 from causalbandits.variable import Array
 
-T = TypeVar("T")
 
-
-class CausalBandit:
+class CausalBandit(Remembers):
     """A model, the variables that may be set, and the reward's parents (or a set that stands in for them).
 
     >>> from causalbandits import CausalModel, Variable
@@ -82,7 +81,7 @@ class CausalBandit:
         self.shape = tuple(len(model[name].states) for name in self.parents)
         self.configurations = math.prod(self.shape)
         self.blocks = find_blocks(model, self.manipulable, self.parents)
-        self._memory: dict[Hashable, Any] = {}
+        self._memory = {}
 
     def _check_parents(self, parents: Iterable[str] | None) -> tuple[str, ...]:
         if self.reward is None:
@@ -119,9 +118,6 @@ class CausalBandit:
             f"CausalBandit({shown(self.actions.size)} actions on {_listed(self.manipulable)}; "
             f"{shown(self.configurations)} configurations of {_listed(self.parents)})"
         )
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_memory": {}}
 
     @cached_property
     def projection(self) -> Projection:
@@ -171,12 +167,6 @@ class CausalBandit:
         for derived in ("projection", "_reduced", "fingerprint"):
             narrowed.__dict__.pop(derived, None)
         return narrowed
-
-    def remember(self, key: Hashable, make: Callable[[], T]) -> T:
-        """Keep what depends on this problem only and takes time to make."""
-        if key not in self._memory:
-            self._memory[key] = make()
-        return self._memory[key]  # type: ignore[no-any-return]
 
     def choices(self, action: Mapping[str, State] | int) -> Choices:
         """An action, given by its number or its intervention, as one choice per manipulable variable."""

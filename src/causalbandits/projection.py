@@ -80,7 +80,7 @@ class Projection:
         return np.arange(self.size) // after % len(self.rows[block])
 
     @cached_property
-    def _tree(self) -> tuple[list[Level], Codes | None]:
+    def tree(self) -> tuple[list[Level], Codes | None]:
         """The levels, and each action's node in the last one (None where nodes stand in the actions' order)."""
         rest = configurations = math.prod(self._shape)
         if configurations > CELL_LIMIT:
@@ -111,15 +111,15 @@ class Projection:
         return levels, node
 
     @cached_property
-    def _by_block(self) -> Codes | None:
+    def by_block(self) -> Codes | None:
         """The configurations with the parents sorted by block; None if they already are."""
         if self._axes == sorted(self._axes):
             return None
         return np.arange(math.prod(self._shape)).reshape(self._shape).transpose(self._axes).reshape(-1)
 
     def __call__(self, x: Array) -> Array:
-        levels, node_of_action = self._tree
-        y = x if self._by_block is None else x[self._by_block]
+        levels, node_of_action = self.tree
+        y = x if self.by_block is None else x[self.by_block]
         for level in levels:
             y = level.sum_out(y)
         scores = y.reshape(-1)

@@ -8,14 +8,17 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
 
+from causalbandits.engine.compiled import can_play, play_compiled
 from causalbandits.engine.driver import ENVIRONMENT, play, stream
 from causalbandits.environment import Environment
 from causalbandits.errors import CausalBanditsError, PolicyError, ProblemError, ScaleWarning
 from causalbandits.policies import Policy
+from causalbandits.policies._cells import CellPolicy
 from causalbandits.problem import CausalBandit
 from causalbandits.variable import Array
 
@@ -31,6 +34,8 @@ class Plan:
     believed: CausalBandit | None
     rounds: npt.NDArray[np.int64]
     seed: int
+    compiled: bool = False
+    """Whether to use the compiled driver where it can be; the numbers are the same."""
 
     def environment(self, replication: int) -> Environment:
         """The environment of a replication, the same for every policy."""
@@ -48,10 +53,20 @@ class Plan:
         """One replication of every policy: the regret at each checkpoint."""
         env = self.environment(replication)
         problem = self._believed_in(env)
-        return {
-            name: play(env, policy, problem, self.rounds, self.seed, replication, tick)
-            for name, policy in self.policies.items()
-        }
+        found = {}
+        for name, policy in self.policies.items():
+            if self.compiled and can_play(env, policy, problem):
+                found[name] = play_compiled(env, cast(CellPolicy, policy), self.rounds, self.seed, replication)
+                tick(int(self.rounds[-1]))
+            else:
+                found[name] = play(env, policy, problem, self.rounds, self.seed, replication, tick)
+        return found
+
+    def all_compiled(self) -> bool:
+        """Whether no policy needs the interpreter, so that threads serve as well as processes."""
+        env = self.environment(0)
+        problem = self._believed_in(env)
+        return self.compiled and all(can_play(env, policy, problem) for policy in self.policies.values())
 
     def check(self) -> None:
         """Raise, before anything runs, if the first replication's parts do not fit; warn of odd scales."""

@@ -23,6 +23,9 @@ ALL_ROUNDS = 1000
 """Up to this horizon regret is kept at every round; beyond, at `CHECKPOINTS` evenly spaced ones."""
 CHECKPOINTS = 500
 
+COMPILED_FROM = 200_000
+"""Runs of at least this many rounds in all are worth loading the compiled driver, which may have to be compiled."""
+
 RESULT_LIMIT = 2**30
 """A run keeps no more numbers than this: 8 GiB."""
 
@@ -49,7 +52,7 @@ def simulate(
     the environment's. `checkpoint` is a folder that remembers finished replications: the same call, after a
     crash, goes on from there and ends with the same numbers.
 
-    Randomness belongs to the replication: the same seed gives the same numbers for any number of `workers` (processes),
+    Randomness belongs to the replication: the same seed gives the same numbers for any number of `workers`,
     more replications extend fewer, and a policy's numbers do not depend on which others are there. Within a
     replication all policies face the same random numbers of the world.
 
@@ -81,7 +84,8 @@ def simulate(
             f"{len(named)} policies x {replications} replications x {len(rounds)} checkpoints are {numbers} numbers; "
             f"the limit is {RESULT_LIMIT}. Run fewer replications."
         )
-    plan = Plan(env, named, problem, rounds, int(seed))
+    compiled = len(named) * replications * horizon >= COMPILED_FROM
+    plan = Plan(env, named, problem, rounds, int(seed), compiled)
     plan.check()
     regrets = {name: np.empty((replications, len(rounds))) for name in named}
     for replication, found in _replications(plan, int(replications), int(workers), checkpoint, progress):
@@ -161,7 +165,8 @@ def _run(
     def job(replication: int) -> tuple[int, dict[str, Array]]:
         return replication, plan.run(replication)
 
-    parallel = joblib.Parallel(n_jobs=min(workers, len(replications)), return_as="generator_unordered")
+    prefer = "threads" if plan.all_compiled() else "processes"
+    parallel = joblib.Parallel(min(workers, len(replications)), prefer=prefer, return_as="generator_unordered")
     for done in parallel(joblib.delayed(job)(replication) for replication in replications):
         bar.advance(each)
         yield done

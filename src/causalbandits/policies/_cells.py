@@ -19,6 +19,7 @@ from causalbandits.policies.indices import (
     BetaPosterior,
     GaussianPosterior,
     IndexParameters,
+    UniformDraw,
     UpperBound,
     beta_shapes,
     draw_noise,
@@ -152,9 +153,11 @@ def _confidence_interval(p: IndexParameters, cells: Cells, weights: Array, level
     Cell z with n rewards gets (1 - level) / (J (n+1)(n+2)), J cells; these sum to 1 - level over z and n, so no way
     of choosing actions, and no time of looking, breaks them. Where n = 0 the bound is the prior's scale, or [0, 1].
     """
-    unit = not isinstance(p, UpperBound)
+    unit = not isinstance(p, UpperBound | UniformDraw)
     # A variable in [0, 1] is 1/2-sub-Gaussian.
-    scales = p if isinstance(p, UpperBound) else UpperBound(0.5, 1.0)
+    scales = (
+        UpperBound(p.noise_scale, p.prior_scale) if isinstance(p, UpperBound | UniformDraw) else UpperBound(0.5, 1.0)
+    )
     exploration = np.log(2 * len(cells.count) * (cells.count + 1) * (cells.count + 2) / (1 - level))
     up = upper_bound(scales, cells.count, cells.total, exploration, None)
     down = -upper_bound(scales, cells.count, -cells.total, exploration, None)

@@ -70,6 +70,18 @@ def beta_draw(p: BetaPosterior, count: Array, total: Array, exploration: float, 
     return noise
 
 
+class UniformDraw(NamedTuple):
+    """No preference; the scales are those of the rewards, for an interval's sake."""
+
+    noise_scale: float
+    prior_scale: float
+
+
+def uniform_draw(p: UniformDraw, count: Array, total: Array, exploration: float, noise: Array) -> Array:
+    """A number from [0, 1) whatever was seen."""
+    return noise
+
+
 class KLUpperBound(NamedTuple):
     """Rewards lie in [0, 1]."""
 
@@ -119,13 +131,14 @@ def bernoulli_divergence(p: float, q: float) -> float:
     return divergence
 
 
-IndexParameters = UpperBound | GaussianPosterior | BetaPosterior | KLUpperBound
+IndexParameters = UpperBound | GaussianPosterior | BetaPosterior | KLUpperBound | UniformDraw
 
 INDEX: dict[type, Callable[..., Array]] = {
     UpperBound: upper_bound,
     GaussianPosterior: gaussian_draw,
     BetaPosterior: beta_draw,
     KLUpperBound: kl_upper_bound,
+    UniformDraw: uniform_draw,
 }
 
 
@@ -135,4 +148,6 @@ def draw_noise(p: IndexParameters, count: Array, total: Array, rng: np.random.Ge
         return rng.standard_normal(count.shape)
     if isinstance(p, BetaPosterior):
         return rng.beta(*beta_shapes(p, count, total))
+    if isinstance(p, UniformDraw):
+        return rng.random(count.shape)
     return None

@@ -4,14 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from causalbandits.policies._base import require_positive
 from causalbandits.policies._cells import CellPolicy
-from causalbandits.policies.indices import UpperBound
-from causalbandits.policies.statistics import Cells
-from causalbandits.problem import CausalBandit
-from causalbandits.scores import Scores
+from causalbandits.policies.indices import UniformDraw
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,8 +22,5 @@ class Uniform(CellPolicy):
         require_positive(noise_scale=self.noise_scale, prior_scale=self.prior_scale)
 
     @property
-    def index_parameters(self) -> UpperBound:
-        return UpperBound(self.noise_scale, self.prior_scale)
-
-    def score(self, problem: CausalBandit, statistic: Cells, rng: np.random.Generator) -> Scores:
-        return Scores(rng.random(len(statistic.count)), 1.0)
+    def index_parameters(self) -> UniformDraw:
+        return UniformDraw(self.noise_scale, self.prior_scale)

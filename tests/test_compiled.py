@@ -1,0 +1,166 @@
+"""The compiled driver gives the plain driver's numbers, bit for bit, and its cache never serves old code."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+import causalbandits as cb
+from causalbandits.engine.compiled import can_play, play_compiled
+from causalbandits.engine.driver import play
+from causalbandits.engine.simulate import checkpoints
+from causalbandits.policies import POLICIES
+from causalbandits.policies._cells import CellPolicy
+from oracles import cases, patient
+
+simulate_module = importlib.import_module("causalbandits.engine.simulate")  # its name in the package is the function
+
+pytestmark = pytest.mark.skipif(
+    platform.machine() not in ("x86_64", "AMD64"), reason="equal bits are promised on x86-64"
+)
+CELL_IDS = [id for id, (kind, _) in POLICIES.items() if issubclass(kind, CellPolicy)]
+
+
+def assert_same(env, policy, horizon=600, seed=3):
+    policy = policy.for_horizon(horizon)
+    rounds = checkpoints(horizon)
+    assert can_play(env, policy, env.problem)
+    for replication in range(2):
+        plain = play(env, policy, env.problem, rounds, seed, replication)
+        assert np.array_equal(play_compiled(env, policy, rounds, seed, replication), plain)
+
+
+def narrowed(env, **narrowing):
+    p = env.problem
+    return cb.Environment(cb.CausalBandit(p.model, p.manipulable, p.parents, **narrowing), env.reward)
+
+
+@pytest.mark.parametrize("id", CELL_IDS)
+def test_every_cell_policy_on_the_campaign(id):
+    assert_same(cb.zoo.email_campaign(), cb.policy(id))
+
+
+@pytest.mark.parametrize("id", [id for id in CELL_IDS if not cb.policy(id).unit_rewards])
+def test_every_gaussian_cell_policy_on_figure_2(id):
+    assert_same(cb.zoo.figure2(), cb.policy(id))
+    assert_same(cb.zoo.figure2(), cb.policy(id, noise_scale=0.3, prior_scale=2.0), horizon=200)
+
+
+@pytest.mark.parametrize("id", ["ucb", "c-ucb", "kl-ucb", "c-kl-ucb"])
+def test_anytime_forms(id):
+    assert_same(cb.zoo.email_campaign(), cb.policy(id, anytime=True), horizon=300)
+
+
+@pytest.mark.parametrize(
+    "narrowing",
+    [
+        {"reduce": False},
+        {"at_most": 1},
+        {"at_most": 2, "always": ["send_time"]},
+        {"always": ["product"]},
+        {"actions": [{"purpose": "Promo"}, {}, {"send_time": "evening", "product": "Photoshop"}]},
+        {"forbid": lambda do: len(do) == 2},
+    ],
+    ids=lambda narrowing: " ".join(narrowing),
+)
+def test_narrowed_action_sets(narrowing):
+    env = narrowed(cb.zoo.email_campaign(), **narrowing)
+    for id in ("c-ucb", "c-ts-beta", "ts-gaussian", "c-ts-gaussian"):
+        assert_same(env, cb.policy(id), horizon=200)
+
+
+@patient
+@given(cases(most=5, knobs=2))
+def test_random_models(case):
+    problem = cb.CausalBandit(*case)
+    rng = np.random.default_rng(problem.configurations)
+    env = cb.Environment(problem, cb.BernoulliReward(rng.random(problem.shape)))
+    for id in ("c-ucb", "c-ts-beta", "c-ts-gaussian", "ucb"):
+        assert_same(env, cb.policy(id), horizon=60)
+
+
+def test_parents_in_another_order_than_their_blocks():
+    p = cb.zoo.figure2().problem
+    problem = cb.CausalBandit(p.model, ["X3", "X1", "X4", "X2"], ["W4", "W1", "W3", "W2"])
+    env = cb.Environment(problem, cb.GaussianReward(np.random.default_rng(0).random(problem.shape), sd=0.2))
+    assert_same(env, cb.CausalThompsonSampling())
+    assert_same(env, cb.CausalUCB())
+
+
+def test_what_it_cannot_play_goes_to_the_plain_driver():
+    env = cb.zoo.email_campaign()
+
+    class Mine(cb.CausalUCB):
+        """It may override anything."""
+
+    assert not can_play(env, Mine(), env.problem)
+    assert not can_play(env, cb.policy("cl-ts"), env.problem)
+    own = cb.Environment(env.problem, cb.CustomReward(lambda *z: 0.5, lambda *z: 0.5))
+    assert not can_play(own, cb.CausalUCB(), own.problem)
+    assert not can_play(cb.zoo.random_parallel(3, 9, np.ones(9), rng=0), cb.CausalUCB(), env.problem)
+
+
+@pytest.mark.parametrize("workers", [1, 2, 5])
+def test_simulate_gives_the_same_data_compiled_or_not_whatever_the_workers(monkeypatch, workers):
+    def run(compiled_from, workers):
+        monkeypatch.setattr(simulate_module, "COMPILED_FROM", compiled_from)
+        policies = ["c-ucb", "c-ts-beta", "ucb"]
+        return cb.simulate(cb.zoo.email_campaign(), policies, horizon=150, replications=4, seed=1, workers=workers)
+
+    plain, compiled = run(10**9, 1), run(0, workers)
+    for policy in plain.policies:
+        assert np.array_equal(plain.regret(policy), compiled.regret(policy))
+
+
+def test_drawn_environments_compiled_or_not(monkeypatch):
+    def run(compiled_from):
+        monkeypatch.setattr(simulate_module, "COMPILED_FROM", compiled_from)
+        draw = lambda rng: cb.zoo.random_parallel(3, 3, theta=[1, 0, 0], rng=rng)  # noqa: E731
+        return cb.simulate(draw, ["c-ucb", "cl-ts", "ts-gaussian"], horizon=100, replications=3)
+
+    plain, compiled = run(10**9), run(0)
+    for policy in plain.policies:
+        assert np.array_equal(plain.regret(policy), compiled.regret(policy))
+
+
+PROGRAM = """
+import causalbandits as cb
+from causalbandits.engine.compiled import play_compiled
+from causalbandits.engine.kernels import kernel
+from causalbandits.engine.simulate import checkpoints
+regret = play_compiled(cb.zoo.email_campaign(), cb.CausalUCB(horizon=200), checkpoints(200), 0, 0)
+print(regret[-1], sum(kernel().stats.cache_hits.values()))
+"""
+
+
+def test_a_new_process_starts_warm_and_an_edited_index_is_compiled_anew(tmp_path):
+    """A copy of the package is run twice, edited in another file than the kernel's, and run again."""
+    shutil.copytree(Path(cb.__file__).parent, tmp_path / "causalbandits", ignore=shutil.ignore_patterns("__pycache__"))
+
+    def run():
+        command = [sys.executable, "-c", PROGRAM]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True, env=environment)
+        regret, hits = done.stdout.split()
+        return float(regret), int(hits)
+
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    (cold, cold_hits), (warm, warm_hits) = run(), run()
+    assert (cold_hits, warm_hits) == (0, 1)
+    assert cold == warm
+    indices = tmp_path / "causalbandits" / "policies" / "indices.py"
+    text = indices.read_text(encoding="utf-8")
+    edited = text.replace("np.sqrt(2.0 * exploration / n)", "np.sqrt(0.02 * exploration / n)")
+    assert edited != text
+    indices.write_text(edited, encoding="utf-8")
+    changed, hits = run()
+    assert hits == 0
+    assert changed != cold
