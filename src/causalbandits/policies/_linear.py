@@ -106,11 +106,6 @@ class LinearPolicy(Policy):
         return "" if self.regressor == "expected" else "-observed"
 
 
-def norms(rows: Array, V: Array) -> Array:
-    """sqrt(x' V^-1 x) for every row x."""
-    return np.asarray(np.sqrt(np.maximum(0.0, (rows @ np.linalg.inv(V) * rows).sum(axis=1))))
-
-
 def self_normalised_radius(statistic: Regression, ridge: float, noise: float, bound: float, level: float) -> float:
     """How far, in V's norm, theta may be from theta_hat at all times together (Abbasi-Yadkori et al. 2011)."""
     growth = statistic.log_determinant() - len(statistic.g) * math.log(ridge)

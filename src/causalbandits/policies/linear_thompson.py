@@ -13,7 +13,8 @@ import numpy as np
 
 from causalbandits.features import in_order
 from causalbandits.policies._base import Interval, require_positive
-from causalbandits.policies._linear import LinearPolicy, norms
+from causalbandits.policies._linear import LinearPolicy
+from causalbandits.policies.factor import draw_theta, norms
 from causalbandits.policies.statistics import Regression
 from causalbandits.problem import CausalBandit
 from causalbandits.scores import Scores
@@ -43,9 +44,12 @@ class CausalLinearThompsonSampling(LinearPolicy):
 
     def draw(self, statistic: Regression, rng: np.random.Generator) -> Array:
         """theta from its posterior."""
-        noise = rng.standard_normal(len(statistic.g))
-        spread = np.linalg.solve(np.linalg.cholesky(statistic.V).T, noise)
-        return np.asarray(statistic.theta() + self.v * self.noise_scale * spread)
+        return draw_theta(statistic.factor, statistic.g, self.spread, rng.standard_normal(len(statistic.g)))
+
+    @property
+    def spread(self) -> float:
+        """The posterior's scale: v s."""
+        return self.v * self.noise_scale
 
     def score(self, problem: CausalBandit, statistic: Regression, rng: np.random.Generator) -> Scores:
         return self.scores(problem, in_order(self.action_features(problem), self.draw(statistic, rng)))
@@ -55,6 +59,6 @@ class CausalLinearThompsonSampling(LinearPolicy):
 
     def interval(self, problem: CausalBandit, statistic: Regression, action: int, level: float) -> Interval:
         row = self.expected_features(problem, action)
-        sd = self.noise_scale * float(norms(row[None], statistic.V)[0])
+        sd = self.noise_scale * float(norms(row[None], statistic.factor)[0])
         centre, half = float(row @ statistic.theta()), NormalDist().inv_cdf((1 + level) / 2) * sd
         return Interval(centre - half, centre + half, "posterior")

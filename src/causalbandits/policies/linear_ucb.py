@@ -13,7 +13,8 @@ import numpy as np
 
 from causalbandits.features import in_order
 from causalbandits.policies._base import HorizonPolicy, Interval, require_positive
-from causalbandits.policies._linear import LinearPolicy, norms, self_normalised_radius
+from causalbandits.policies._linear import LinearPolicy, self_normalised_radius
+from causalbandits.policies.factor import norms
 from causalbandits.policies.statistics import Regression
 from causalbandits.problem import CausalBandit
 from causalbandits.scores import Scores
@@ -47,11 +48,11 @@ class CausalLinearUCB(HorizonPolicy, LinearPolicy):
 
     def score(self, problem: CausalBandit, statistic: Regression, rng: np.random.Generator) -> Scores:
         rows = self.action_features(problem)
-        bonus = self.beta(rows.shape[1], statistic.rounds) * norms(rows, statistic.V)
+        bonus = self.beta(rows.shape[1], statistic.rounds) * norms(rows, statistic.factor)
         return self.scores(problem, in_order(rows, statistic.theta()) + bonus)
 
     def interval(self, problem: CausalBandit, statistic: Regression, action: int, level: float) -> Interval:
         row = self.expected_features(problem, action)
         radius = self_normalised_radius(statistic, self.ridge, self.noise_scale, self.prior_scale, level)
-        centre, half = float(row @ statistic.theta()), radius * float(norms(row[None], statistic.V)[0])
+        centre, half = float(row @ statistic.theta()), radius * float(norms(row[None], statistic.factor)[0])
         return Interval(centre - half, centre + half, "confidence")

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from causalbandits.errors import StateError
+from causalbandits.policies.factor import add_outer, estimate
 from causalbandits.variable import Array
 
 
@@ -77,26 +78,26 @@ class Cells(Statistic):
 
 @dataclass(eq=False)
 class Regression(Statistic):
-    """V = ridge I + sum of x x', g = sum of x Y: ridge regression of the reward on x."""
+    """Ridge regression of the reward on x: the factor of V = ridge I + sum of x x', and g = sum of x Y."""
 
-    V: Array
+    factor: Array
     g: Array
 
     @classmethod
     def empty(cls, dimension: int, ridge: float) -> Regression:
         """Nothing seen yet."""
-        return cls(0, ridge * np.eye(dimension), np.zeros(dimension))
+        return cls(0, math.sqrt(ridge) * np.eye(dimension), np.zeros(dimension))
 
     def add(self, x: Array, reward: float) -> None:
         """One reward at one x."""
         self.rounds += 1
-        self.V += x[:, None] * x
+        add_outer(self.factor, x)
         self.g += x * reward
 
     def theta(self) -> Array:
         """The estimate V^-1 g."""
-        return np.asarray(np.linalg.solve(self.V, self.g), dtype=np.float64)
+        return estimate(self.factor, self.g)
 
     def log_determinant(self) -> float:
         """log det V."""
-        return 2.0 * math.fsum(np.log(np.diag(np.linalg.cholesky(self.V))).tolist())
+        return 2.0 * math.fsum(np.log(np.diag(self.factor)).tolist())
