@@ -88,6 +88,31 @@ def test_random_models(case):
         assert_same(env, cb.policy(id), horizon=60)
 
 
+@pytest.mark.parametrize("id", ["cl-ucb", "cl-ts", "cl-ucb-observed", "cl-ts-observed"])
+def test_every_linear_policy(id):
+    assert_same(cb.zoo.figure2(), cb.policy(id))
+    assert_same(cb.zoo.email_campaign(), cb.policy(id), horizon=300)
+    assert_same(narrowed(cb.zoo.email_campaign(), at_most=2), cb.policy(id, noise_scale=0.5), horizon=200)
+    assert_same(narrowed(cb.zoo.email_campaign(), reduce=False), cb.policy(id, prior_scale=2.0), horizon=200)
+
+
+def test_the_anytime_form_of_cl_ucb_and_tabulated_features():
+    assert_same(cb.zoo.figure2(), cb.CausalLinearUCB(anytime=True, regressor="observed"), horizon=200)
+    product = cb.CausalLinearThompsonSampling(regressor="observed", features=lambda *w: [1.0, w[0] * w[1], w[2]])
+    assert_same(cb.zoo.figure2(), product, horizon=200)
+
+
+@pytest.mark.parametrize("n", [10, 14])
+def test_linear_policies_in_up_to_forty_dimensions(n):
+    """Three features a parent."""
+    env = cb.zoo.random_parallel(2, n, theta=np.linspace(-0.3, 0.3, n), rng=n)
+    spec = {name: lambda w: [1.0, w, w * w] for name in env.problem.parents}
+    narrow = narrowed(env, at_most=2)
+    for kind in (cb.CausalLinearThompsonSampling, cb.CausalLinearUCB):
+        assert_same(narrow, kind(regressor="observed", features=spec), horizon=60)
+        assert_same(narrow, kind(features=spec), horizon=60)
+
+
 def test_parents_in_another_order_than_their_blocks():
     p = cb.zoo.figure2().problem
     problem = cb.CausalBandit(p.model, ["X3", "X1", "X4", "X2"], ["W4", "W1", "W3", "W2"])
@@ -103,7 +128,8 @@ def test_what_it_cannot_play_goes_to_the_plain_driver():
         """It may override anything."""
 
     assert not can_play(env, Mine(), env.problem)
-    assert not can_play(env, cb.policy("cl-ts"), env.problem)
+    tabulated = cb.CausalLinearUCB(features=lambda *z: [1.0])
+    assert not can_play(env, tabulated, env.problem)
     own = cb.Environment(env.problem, cb.CustomReward(lambda *z: 0.5, lambda *z: 0.5))
     assert not can_play(own, cb.CausalUCB(), own.problem)
     assert not can_play(cb.zoo.random_parallel(3, 9, np.ones(9), rng=0), cb.CausalUCB(), env.problem)
@@ -135,10 +161,10 @@ def test_drawn_environments_compiled_or_not(monkeypatch):
 PROGRAM = """
 import causalbandits as cb
 from causalbandits.engine.compiled import play_compiled
-from causalbandits.engine.kernels import kernel
+from causalbandits.engine.kernels import cell_kernel
 from causalbandits.engine.simulate import checkpoints
 regret = play_compiled(cb.zoo.email_campaign(), cb.CausalUCB(horizon=200), checkpoints(200), 0, 0)
-print(regret[-1], sum(kernel().stats.cache_hits.values()))
+print(regret[-1], sum(cell_kernel().stats.cache_hits.values()))
 """
 
 

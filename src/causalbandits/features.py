@@ -28,6 +28,10 @@ TABULATION_LIMIT = 2**22
 """A function of all the parents is evaluated at no more configurations than this."""
 
 
+REMEMBERED = 4096
+"""The means of so many actions are kept."""
+
+
 class Features:
     """f(z) on a problem: `dimension`, `at(z)`, the mean for one action or for all."""
 
@@ -81,15 +85,20 @@ class AdditiveFeatures(Features):
         ends = np.cumsum([0, *(table.shape[1] for table in tables)])
         self.slices = [slice(int(a), int(b)) for a, b in itertools.pairwise(ends)]
         self.dimension = int(ends[-1])
+        self._means: dict[Choices, Array] = {}
 
     def at(self, z: tuple[int, ...]) -> Array:
         return np.concatenate([table[code] for table, code in zip(self.tables, z, strict=True)])
 
     def mean(self, choices: Choices) -> Array:
-        m = np.empty(self.dimension)
-        rows = [block.row(tuple(choices[k] for k in block.knobs))[None] for block in self._problem.blocks]
-        for where, means in self.block_means(rows):
-            m[where] = means[0]
+        m = self._means.get(choices)
+        if m is None:
+            m = np.empty(self.dimension)
+            rows = [block.row(tuple(choices[k] for k in block.knobs))[None] for block in self._problem.blocks]
+            for where, means in self.block_means(rows):
+                m[where] = means[0]
+            if len(self._means) < REMEMBERED:
+                self._means[choices] = m
         return m
 
     def block_means(self, rows: Sequence[Array]) -> list[tuple[Codes, Array]]:
@@ -113,11 +122,16 @@ class AdditiveFeatures(Features):
     def _block_means(
         self, parents: tuple[int, ...], shape: tuple[int, ...], rows: Array
     ) -> Iterator[tuple[int, Array]]:
-        """For each parent of a block, the mean of its features in every row of the block's distribution."""
-        joint = rows.reshape(len(rows), *shape)
+        """For each parent of a block, the mean of its features in every row of the block's distribution.
+
+        Sums run in order, so that a row's means do not depend, in their last bit, on the other rows.
+        """
         for position, axis in enumerate(parents):
-            others = tuple(1 + i for i in range(len(shape)) if i != position)
-            yield axis, joint.sum(axis=others) @ self.tables[axis]
+            marginal = np.zeros((len(rows), shape[position]))
+            for configuration, codes in enumerate(np.ndindex(*shape)):
+                marginal[:, codes[position]] += rows[:, configuration]
+            table = self.tables[axis]
+            yield axis, np.column_stack([in_order(marginal, column) for column in table.T])
 
 
 class TabulatedFeatures(Features):

@@ -11,63 +11,131 @@ import numpy.typing as npt
 
 from causalbandits.engine.driver import POLICY, WORLD, stream
 from causalbandits.environment import LISTED, Environment
+from causalbandits.features import AdditiveFeatures, Features
 from causalbandits.model import cumulative
-from causalbandits.policies import POLICIES, Policy
+from causalbandits.policies import POLICIES, CausalLinearThompsonSampling, CausalLinearUCB, Policy
 from causalbandits.policies._base import HorizonPolicy
 from causalbandits.policies._cells import CellPolicy
+from causalbandits.policies._linear import LinearPolicy
 from causalbandits.problem import CausalBandit
 from causalbandits.projection import Projection
 from causalbandits.rewards import BernoulliReward, GaussianReward, LinearReward
 from causalbandits.variable import Array
 
 if TYPE_CHECKING:
-    from causalbandits.engine.kernels import Tree, World
+    from causalbandits.engine.kernels import Blocks, Tree, World
 
-KNOWN = {kind for kind, _ in POLICIES.values() if issubclass(kind, CellPolicy)}
-"""Subclasses may define anything, so only the library's own cell policies are taken."""
+CELL_POLICIES = {kind for kind, _ in POLICIES.values() if issubclass(kind, CellPolicy)}
+LINEAR_POLICIES = (CausalLinearUCB, CausalLinearThompsonSampling)
+"""Subclasses may define anything, so only the library's own policies are taken."""
 
 
 def can_play(env: Environment, policy: Policy, problem: CausalBandit) -> bool:
     """Whether the compiled driver plays this; it gives the plain driver's numbers, bit for bit."""
-    return (
-        type(policy) in KNOWN
-        and problem is env.problem
+    fits = (
+        problem is env.problem
         and type(env.reward) in (BernoulliReward, GaussianReward, LinearReward)
         and problem.configurations <= LISTED
         and problem.actions.size <= LISTED
-        and not (policy.unit_rewards and env.reward.bounded is not True)
     )
+    if fits and type(policy) in CELL_POLICIES:
+        return not (policy.unit_rewards and env.reward.bounded is not True)
+    if fits and isinstance(policy, LinearPolicy) and type(policy) in LINEAR_POLICIES:
+        return policy.regressor == "observed" or isinstance(policy.resolved(problem), AdditiveFeatures)
+    return False
 
 
 def play_compiled(
-    env: Environment, policy: CellPolicy, rounds: npt.NDArray[np.int64], seed: int, replication: int
+    env: Environment, policy: Policy, rounds: npt.NDArray[np.int64], seed: int, replication: int
 ) -> Array:
     """As `driver.play`, compiled."""
-    from causalbandits.engine.kernels import kernel
+    streams = stream(seed, replication, POLICY), stream(seed, replication, WORLD)
+    regrets = np.empty(len(rounds))
+    if isinstance(policy, CellPolicy):
+        _play_cells(env, policy, rounds, streams, regrets)
+    elif isinstance(policy, LinearPolicy):
+        _play_linear(env, policy, rounds, streams, regrets)
+    return regrets
 
-    search = env.problem.search if policy.causal else None
-    projection = env.problem.projection if search is None else search.projection
-    tree, world = env.remember(("compiled", search is None), lambda: (_tree(projection), _world(env, projection)))
+
+def _play_cells(env: Environment, policy: CellPolicy, rounds: Any, streams: Any, regrets: Array) -> None:
+    from causalbandits.engine.kernels import cell_kernel
+
+    projection = _searched(env, policy.causal)
+    tree = env.remember(("tree", policy.causal), lambda: _tree(projection))
+    world = env.remember(("world", policy.causal), lambda: _world(env, projection))
     # An index that neither is drawn nor moves with the round changes only where a reward came in.
     settled = isinstance(policy, HorizonPolicy) and policy.horizon is not None
     told = [0] if settled or policy.randomised else range(int(rounds[-1]))
+    explorations = np.array([policy.exploration(n) for n in told])
     cells = policy.begin(env.problem)
-    regrets = np.empty(len(rounds))
-    kernel()(
+    cell_kernel()(
         policy.index_parameters,
         policy.causal,
         settled,
-        np.array([policy.exploration(n) for n in told]),
+        explorations,
         tree,
         world,
         cells.count,
         cells.total,
-        stream(seed, replication, POLICY),
-        stream(seed, replication, WORLD),
+        *streams,
         rounds,
         regrets,
     )
-    return regrets
+
+
+def _play_linear(env: Environment, policy: LinearPolicy, rounds: Any, streams: Any, regrets: Array) -> None:
+    from causalbandits.engine.kernels import linear_kernel
+
+    problem, features = env.problem, policy.resolved(env.problem)
+    world = env.remember(("world", True), lambda: _world(env, _searched(env, True)))
+    table = problem.remember(
+        ("table", features), lambda: np.array([features.at(z) for z in np.ndindex(*problem.shape)])
+    )
+    separate = policy.separates(problem)
+    blocks = problem.remember(("feature blocks", features), lambda: _blocks(problem, features if separate else None))
+    spread, betas = 0.0, np.zeros(1)
+    if isinstance(policy, CausalLinearThompsonSampling):
+        spread = policy.spread
+    elif isinstance(policy, CausalLinearUCB):
+        told = [0] if policy.horizon is not None else range(int(rounds[-1]))
+        betas = np.array([policy.beta(features.dimension, n) for n in told])
+    statistic = policy.begin(problem)
+    linear_kernel()(
+        policy.randomised,
+        policy.regressor == "observed",
+        separate,
+        spread,
+        betas,
+        policy.action_features(problem),
+        table,
+        blocks,
+        world,
+        statistic.factor,
+        statistic.g,
+        *streams,
+        rounds,
+        regrets,
+    )
+
+
+def _searched(env: Environment, causal: bool) -> Projection:
+    search = env.problem.search if causal else None
+    return env.problem.projection if search is None else search.projection
+
+
+def _blocks(problem: CausalBandit, features: Features | None) -> Blocks:
+    """Additive features by block; nothing where the best action is not found block by block."""
+    from causalbandits.engine.kernels import Blocks
+
+    search = problem.search
+    if search is None or not isinstance(features, AdditiveFeatures):
+        nothing = _ints([])
+        return Blocks(nothing, nothing, np.zeros(0), nothing)
+    parts = features.block_means(search.rows)
+    where, where_starts = _joined([where for where, _ in parts], np.int64)
+    means, mean_starts = _joined([rows for _, rows in parts], np.float64)
+    return Blocks(where, _ints([*where_starts, len(where)]), means, _ints([*mean_starts, len(means)]))
 
 
 def _tree(projection: Projection) -> Tree:

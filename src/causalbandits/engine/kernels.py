@@ -1,8 +1,8 @@
-"""The compiled driver of cell policies: the plain driver's rounds, in the same order, on the same random numbers.
+"""The compiled driver: the plain driver's rounds, in the same order, on the same random numbers.
 
 An algorithm's definition is not repeated here. `index` is compiled from the very functions of `policies.indices`, found
-by the type of their parameters; the round loop closes over a hash of those sources, which is part of numba's key, so
-that its disk cache never serves an index that has been edited since.
+by the type of their parameters, and so is the linear algebra of `policies.factor`; the round loops close over a hash of
+those sources, which is part of numba's key, so that its disk cache never serves what has been edited since.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ import numpy as np
 import numpy.typing as npt
 from numba.extending import overload, register_jitable
 
-from causalbandits.policies import indices
+from causalbandits import features
+from causalbandits.policies import factor, indices
 from causalbandits.policies.indices import BetaPosterior, GaussianPosterior, KLUpperBound, UniformDraw
 from causalbandits.scores import TIE
 
@@ -72,7 +73,18 @@ def noise(p, count, total, rng):
     raise NotImplementedError
 
 
-for _helper in (indices.gaussian_precision, indices.beta_shapes, indices.bernoulli_divergence):
+for _helper in (
+    indices.gaussian_precision,
+    indices.beta_shapes,
+    indices.bernoulli_divergence,
+    features.in_order,
+    factor.add_outer,
+    factor.solve_lower,
+    factor.solve_upper,
+    factor.estimate,
+    factor.draw_theta,
+    factor.norms,
+):
     register_jitable(_helper)
 
 
@@ -130,19 +142,98 @@ def project(tree, x, one, two):
     return y
 
 
-@cache
-def kernel() -> Any:
-    """The round loop, compiled when first called with parameters of a new type."""
-    folder = Path(inspect.getfile(indices)).parent.parent
-    sources = [folder / "policies" / "indices.py", folder / "engine" / "kernels.py", folder / "scores.py"]
-    version = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()
+class Blocks(NamedTuple):
+    """Additive features by block: which coordinates of theta each has, and its rows' means."""
 
+    where: Ints
+    where_starts: Ints
+    means: Floats
+    mean_starts: Ints
+
+
+@register_jitable
+def first_best(values):
+    """As `Scores.of(values).best_position()`."""
+    best, scale = values[0], 1.0
+    for value in values:
+        best, scale = max(best, value), max(scale, abs(value))
+    position = 0
+    while values[position] < best - TIE * scale:
+        position += 1
+    return position
+
+
+@register_jitable
+def find_rows(world, action, rows):
+    """Which row each block has under an action."""
+    if world.which.shape[1] == 0:
+        for b in range(len(rows) - 1, -1, -1):
+            rows[b] = action % world.rows[b]
+            action //= world.rows[b]
+    else:
+        for b in range(len(rows)):
+            rows[b] = world.which[b, action]
+
+
+@register_jitable
+def happen(world, rows, rng):
+    """A configuration, one uniform per block, and the reward."""
+    configuration = 0
+    for b in range(len(rows)):
+        u = rng.random()
+        code, start = 0, world.cdf_starts[b] + rows[b] * world.sizes[b]
+        while world.cdf[start + code] <= u:
+            code += 1
+        configuration += world.steps[world.step_starts[b] + code]
+    mean = world.mean[configuration]
+    if world.bernoulli:
+        return configuration, 1.0 if rng.random() < mean else 0.0
+    return configuration, mean + world.sd * rng.standard_normal()
+
+
+@register_jitable
+def best_by_block(blocks, world, theta, rows):
+    """As `LinearPolicy.best_if_true`: each block's best row alone; the action that takes them."""
+    action = 0
+    for b in range(len(rows)):
+        first = blocks.where_starts[b]
+        where = blocks.where[first : first + blocks.where_starts[b + 1] - first]
+        first = blocks.mean_starts[b]
+        means = blocks.means[first : blocks.mean_starts[b + 1]].reshape((world.rows[b], len(where)))
+        rows[b] = first_best(features.in_order(means, theta[where]))
+        action = action * world.rows[b] + rows[b]
+    return action
+
+
+def _compiled(make: Any) -> Any:
+    """A round loop, compiled when first called with parameters of a new type."""
+    folder = Path(inspect.getfile(features)).parent
+    sources = ("policies/indices.py", "policies/factor.py", "features.py", "scores.py", "engine/kernels.py")
+    play = make(hashlib.sha256(b"".join((folder / name).read_bytes() for name in sources)).hexdigest())
+    try:
+        return numba.njit(cache=True, nogil=True, error_model="numpy")(play)
+    except RuntimeError:  # nowhere to write a cache: it compiles again in every process
+        return numba.njit(nogil=True, error_model="numpy")(play)
+
+
+@cache
+def cell_kernel() -> Any:
+    """The rounds of a cell policy."""
+    return _compiled(_cell_rounds)
+
+
+@cache
+def linear_kernel() -> Any:
+    """The rounds of a linear policy."""
+    return _compiled(_linear_rounds)
+
+
+def _cell_rounds(version):
     def play(p, causal, settled, explorations, tree, world, count, total, rng, world_rng, rounds, regrets):
-        seen_version = version  # noqa: F841 (part of the cache's key)
-        cells, actions, blocks = len(count), len(world.gap), len(world.sizes)
-        values = np.empty(cells)
+        key = version  # noqa: F841 (part of the cache's key)
+        cells, actions = len(count), len(world.gap)
+        values, rows = np.empty(cells), np.empty(len(world.sizes), dtype=np.int64)
         one, two = np.empty(tree.buffer), np.empty(tree.buffer)
-        codes = np.empty(blocks, dtype=np.int64)
         regret, slot, changed = 0.0, 0, -1
         for t in range(1, rounds[-1] + 1):
             exploration = explorations[min(t, len(explorations)) - 1]
@@ -164,27 +255,8 @@ def kernel() -> Any:
             least, action = best - TIE * scale, 0
             while (scores[tree.node_of_action[action]] if gather else scores[action]) < least:
                 action += 1
-
-            configuration, left = 0, action
-            if world.which.shape[1] == 0:
-                for b in range(blocks - 1, -1, -1):
-                    codes[b] = left % world.rows[b]
-                    left //= world.rows[b]
-            else:
-                for b in range(blocks):
-                    codes[b] = world.which[b, action]
-            for b in range(blocks):
-                u = world_rng.random()
-                code, start = 0, world.cdf_starts[b] + codes[b] * world.sizes[b]
-                while world.cdf[start + code] <= u:
-                    code += 1
-                configuration += world.steps[world.step_starts[b] + code]
-            mean = world.mean[configuration]
-            if world.bernoulli:
-                reward = 1.0 if world_rng.random() < mean else 0.0
-            else:
-                reward = mean + world.sd * world_rng.standard_normal()
-
+            find_rows(world, action, rows)
+            configuration, reward = happen(world, rows, world_rng)
             changed = configuration if causal else action
             count[changed] += 1.0
             total[changed] += reward
@@ -193,7 +265,37 @@ def kernel() -> Any:
                 regrets[slot] = regret
                 slot += 1
 
-    try:
-        return numba.njit(cache=True, nogil=True, error_model="numpy")(play)
-    except RuntimeError:  # nowhere to write a cache: it compiles again in every process
-        return numba.njit(nogil=True, error_model="numpy")(play)
+    return play
+
+
+def _linear_rounds(version):
+    def play(
+        thompson, observed, separate, spread, betas, means, table, blocks, world, L, g, rng, world_rng, rounds, regrets
+    ):
+        key = version  # noqa: F841 (part of the cache's key)
+        rows, normals = np.empty(len(world.sizes), dtype=np.int64), np.empty(len(g))
+        regret, slot = 0.0, 0
+        for t in range(1, rounds[-1] + 1):
+            if thompson:
+                for i in range(len(g)):
+                    normals[i] = rng.standard_normal()
+                theta = factor.draw_theta(L, g, spread, normals)
+                if separate:
+                    action = best_by_block(blocks, world, theta, rows)
+                else:
+                    action = first_best(features.in_order(means, theta))
+                    find_rows(world, action, rows)
+            else:
+                bonus = betas[min(t, len(betas)) - 1] * factor.norms(means, L)
+                action = first_best(features.in_order(means, factor.estimate(L, g)) + bonus)
+                find_rows(world, action, rows)
+            configuration, reward = happen(world, rows, world_rng)
+            x = table[configuration] if observed else means[action]
+            factor.add_outer(L, x)
+            g += x * reward
+            regret += world.gap[action]
+            if t == rounds[slot]:
+                regrets[slot] = regret
+                slot += 1
+
+    return play

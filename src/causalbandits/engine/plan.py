@@ -8,7 +8,6 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +17,6 @@ from causalbandits.engine.driver import ENVIRONMENT, play, stream
 from causalbandits.environment import Environment
 from causalbandits.errors import CausalBanditsError, PolicyError, ProblemError, ScaleWarning
 from causalbandits.policies import Policy
-from causalbandits.policies._cells import CellPolicy
 from causalbandits.problem import CausalBandit
 from causalbandits.variable import Array
 
@@ -56,7 +54,7 @@ class Plan:
         found = {}
         for name, policy in self.policies.items():
             if self.compiled and can_play(env, policy, problem):
-                found[name] = play_compiled(env, cast(CellPolicy, policy), self.rounds, self.seed, replication)
+                found[name] = play_compiled(env, policy, self.rounds, self.seed, replication)
                 tick(int(self.rounds[-1]))
             else:
                 found[name] = play(env, policy, problem, self.rounds, self.seed, replication, tick)

@@ -60,14 +60,18 @@ class LinearPolicy(Policy):
         """m_a for one action."""
         return self.resolved(problem).mean(problem.actions.choices(action))
 
+    def separates(self, problem: CausalBandit) -> bool:
+        """Whether <theta, m_a> is a sum over blocks that can be maximised one by one."""
+        additive = isinstance(self.resolved(problem), AdditiveFeatures)
+        return additive and problem.search is not None and problem.search.which is None
+
     def best_if_true(self, problem: CausalBandit, theta: Array) -> int:
         """The best action if theta were the truth.
 
-        <theta, m_a> is a sum over blocks where the features are additive and all combinations of choices are searched;
-        then each block is maximised alone and the actions, of which there may be 4^1000, are never listed.
+        Where it separates, each block is maximised alone, and the actions (there may be 4^1000) are never listed.
         """
         features, search = self.resolved(problem), problem.search
-        if search is None or search.which is not None or not isinstance(features, AdditiveFeatures):
+        if search is None or not isinstance(features, AdditiveFeatures) or not self.separates(problem):
             return self.scores(problem, in_order(self.action_features(problem), theta)).first_best()
         parts = problem.remember(("blocks", features), lambda: features.block_means(search.rows))
         best = [Scores.of(in_order(rows, theta[where])).best_position() for where, rows in parts]
