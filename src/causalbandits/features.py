@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -32,26 +33,34 @@ REMEMBERED = 4096
 """The means of so many actions are kept."""
 
 
-class Features:
+class Features(ABC):
     """f(z) on a problem: `dimension`, `at(z)`, the mean for one action or for all."""
 
     dimension: int
 
+    @abstractmethod
     def at(self, z: tuple[int, ...]) -> Array:
         """f(z), z given by the parents' codes."""
-        raise NotImplementedError
 
+    @abstractmethod
     def mean(self, choices: Choices) -> Array:
         """m_a for one action."""
-        raise NotImplementedError
 
+    @abstractmethod
     def means(self, projection: Projection) -> Array:
         """m_a for every action of a set, a row each."""
-        raise NotImplementedError
 
+    @abstractmethod
     def largest_norm(self) -> float:
         """A bound on the length of f(z)."""
-        raise NotImplementedError
+
+    @abstractmethod
+    def range(self, theta: Array) -> tuple[float, float]:
+        """The smallest and the largest <theta, f(z)>."""
+
+    @abstractmethod
+    def content(self) -> bytes:
+        """All numbers that define it."""
 
 
 def resolve(problem: CausalBandit, spec: FeatureSpec = None) -> Features:
@@ -110,6 +119,13 @@ class AdditiveFeatures(Features):
             found.append((where, np.concatenate([table for _, table in parts], axis=1)))
         return found
 
+    def range(self, theta: Array) -> tuple[float, float]:
+        parts = [table @ theta[where] for table, where in zip(self.tables, self.slices, strict=True)]
+        return sum(float(part.min()) for part in parts), sum(float(part.max()) for part in parts)
+
+    def content(self) -> bytes:
+        return b"".join(table.tobytes() for table in self.tables)
+
     def largest_norm(self) -> float:
         return math.sqrt(sum(float((table**2).sum(axis=1).max()) for table in self.tables))
 
@@ -148,6 +164,13 @@ class TabulatedFeatures(Features):
     def mean(self, choices: Choices) -> Array:
         row = self._problem.parent_distribution(self._problem.actions.rank(choices)).reshape(-1)
         return np.asarray(row @ self.table)
+
+    def range(self, theta: Array) -> tuple[float, float]:
+        values = self.table @ theta
+        return float(values.min()), float(values.max())
+
+    def content(self) -> bytes:
+        return self.table.tobytes()
 
     def largest_norm(self) -> float:
         return math.sqrt(float((self.table**2).sum(axis=1).max()))

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from causalbandits.actions import Choices
 from causalbandits.errors import ProblemError
-from causalbandits.features import AdditiveFeatures, Features, FeatureSpec, in_order, resolve, tabulate
+from causalbandits.features import Features, FeatureSpec, in_order, resolve, tabulate
 from causalbandits.intervention import State
 from causalbandits.problem import CausalBandit
 from causalbandits.projection import Projection
@@ -87,16 +87,10 @@ class LinearMean(MeanReward):
         return in_order(self.features.means(projection), self.theta)
 
     def content(self) -> bytes:
-        if isinstance(self.features, AdditiveFeatures):
-            return self.theta.tobytes() + b"".join(table.tobytes() for table in self.features.tables)
-        return self.theta.tobytes() + self.features.table.tobytes()  # type: ignore[attr-defined, no-any-return]
+        return self.theta.tobytes() + self.features.content()
 
     def range(self) -> tuple[float, float]:
-        if isinstance(self.features, AdditiveFeatures):
-            parts = [t @ self.theta[s] for t, s in zip(self.features.tables, self.features.slices, strict=True)]
-            return sum(float(p.min()) for p in parts), sum(float(p.max()) for p in parts)
-        values = self.features.table @ self.theta  # type: ignore[attr-defined]
-        return float(values.min()), float(values.max())
+        return self.features.range(self.theta)
 
 
 class Reward(ABC):

@@ -64,18 +64,7 @@ def simulate(
     c-ts-beta               20.8             2.9  [12.7, 29.0]
     uniform                 48.9             1.0  [46.1, 51.7]
     """
-    if not isinstance(env, Environment) and not callable(env):
-        raise CausalBanditsError(f"simulate needs an Environment, or a function that draws one; got {env!r}.")
-    if problem is not None and not isinstance(problem, CausalBandit):
-        raise CausalBanditsError(f"problem, what the policies believe, must be a CausalBandit; got {problem!r}.")
-    for name, value, least in (
-        ("horizon", horizon, 1),
-        ("replications", replications, 1),
-        ("workers", workers, 1),
-        ("seed", seed, 0),
-    ):
-        if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
-            raise CausalBanditsError(f"{name} must be a whole number, {least} or more; got {value!r}.")
+    _check_settings(env, problem, horizon=horizon, replications=replications, workers=workers, seed=seed)
     named = {name: p.for_horizon(int(horizon)) for name, p in _named(policies).items()}
     rounds = checkpoints(int(horizon))
     numbers = len(named) * replications * len(rounds)
@@ -95,6 +84,17 @@ def simulate(
         repr(env) if isinstance(env, Environment) else f"drawn anew each replication, such as {plan.environment(0)!r}"
     )
     return Run(rounds, regrets, int(horizon), int(replications), int(seed), shown)
+
+
+def _check_settings(env: object, problem: object, **whole: object) -> None:
+    if not isinstance(env, Environment) and not callable(env):
+        raise CausalBanditsError(f"simulate needs an Environment, or a function that draws one; got {env!r}.")
+    if problem is not None and not isinstance(problem, CausalBandit):
+        raise CausalBanditsError(f"problem, what the policies believe, must be a CausalBandit; got {problem!r}.")
+    for name, value in whole.items():
+        least = 0 if name == "seed" else 1
+        if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
+            raise CausalBanditsError(f"{name} must be a whole number, {least} or more; got {value!r}.")
 
 
 def checkpoints(horizon: int) -> npt.NDArray[np.int64]:
