@@ -98,8 +98,9 @@ def test_every_linear_policy(id):
 
 def test_the_anytime_form_of_cl_ucb_and_tabulated_features():
     assert_same(cb.zoo.figure2(), cb.CausalLinearUCB(anytime=True, regressor="observed"), horizon=200)
-    product = cb.CausalLinearThompsonSampling(regressor="observed", features=lambda *w: [1.0, w[0] * w[1], w[2]])
-    assert_same(cb.zoo.figure2(), product, horizon=200)
+    for regressor in ("observed", "expected"):
+        product = cb.CausalLinearThompsonSampling(regressor=regressor, features=lambda *w: [1.0, w[0] * w[1], w[2]])
+        assert_same(cb.zoo.figure2(), product, horizon=200)
 
 
 @pytest.mark.parametrize("n", [10, 14])
@@ -121,6 +122,15 @@ def test_parents_in_another_order_than_their_blocks():
     assert_same(env, cb.CausalUCB())
 
 
+def test_action_sets_that_only_the_reduction_makes_small():
+    assert_same(cb.zoo.lower_bound(14, 0.3), cb.CausalUCB(), horizon=200)
+    assert_same(cb.zoo.lower_bound(14, 0.3), cb.CausalThompsonSampling(), horizon=200)
+    large = cb.zoo.random_parallel(3, 10, theta=np.linspace(-0.5, 0.5, 10), rng=2)
+    assert_same(large, cb.CausalThompsonSampling(), horizon=30)
+    tabulated = cb.Environment(large.problem, cb.BernoulliReward(np.random.default_rng(0).random(large.problem.shape)))
+    assert_same(tabulated, cb.CausalUCB(), horizon=30)
+
+
 def test_what_it_cannot_play_goes_to_the_plain_driver():
     env = cb.zoo.email_campaign()
 
@@ -128,11 +138,11 @@ def test_what_it_cannot_play_goes_to_the_plain_driver():
         """It may override anything."""
 
     assert not can_play(env, Mine(), env.problem)
-    tabulated = cb.CausalLinearUCB(features=lambda *z: [1.0])
-    assert not can_play(env, tabulated, env.problem)
     own = cb.Environment(env.problem, cb.CustomReward(lambda *z: 0.5, lambda *z: 0.5))
     assert not can_play(own, cb.CausalUCB(), own.problem)
-    assert not can_play(cb.zoo.random_parallel(3, 9, np.ones(9), rng=0), cb.CausalUCB(), env.problem)
+    large = cb.zoo.random_parallel(3, 9, np.ones(9), rng=0)
+    assert not can_play(large, cb.UCB(), large.problem)
+    assert not can_play(large, cb.CausalUCB(), env.problem)
 
 
 @pytest.mark.parametrize("workers", [1, 2, 5])

@@ -162,8 +162,7 @@ class TabulatedFeatures(Features):
         return np.asarray(self.table[self._problem.configuration(z)])
 
     def mean(self, choices: Choices) -> Array:
-        row = self._problem.parent_distribution(self._problem.actions.rank(choices)).reshape(-1)
-        return np.asarray(row @ self.table)
+        return np.asarray(self.means(self._problem.projection_of(choices))[0])
 
     def range(self, theta: Array) -> tuple[float, float]:
         values = self.table @ theta

@@ -124,6 +124,13 @@ class CausalBandit(Remembers):
         """Sums over P(z | a) for every action, in the order of their numbers."""
         return project_all(self.actions, self.blocks, self.shape)
 
+    def projection_of(self, choices: Choices) -> Projection:
+        """Sums over P(z | a) for a single action, equal to `projection`'s in every bit."""
+        rows = [block.row(tuple(choices[k] for k in block.knobs))[None] for block in self.blocks]
+        return Projection(
+            rows, None, self.shape, [axis for block in self.blocks for axis in block.parents], all_pairs=True
+        )
+
     @cached_property
     def _reduced(self) -> tuple[SearchSet | None, Reduction]:
         why = "the action set is a list" if self.actions.listed is not None else "" if self.reduce else "reduce=False"

@@ -57,8 +57,7 @@ class TabulatedMean(MeanReward):
         return float(self.table[self._problem.configuration(z)])
 
     def under(self, choices: Choices) -> float:
-        row = self._problem.parent_distribution(self._problem.actions.rank(choices))
-        return math.fsum((row.reshape(-1) * self.table).tolist())
+        return float(self.of_actions(self._problem.projection_of(choices))[0])
 
     def of_actions(self, projection: Projection) -> Array:
         return projection(self.table)
@@ -80,7 +79,7 @@ class LinearMean(MeanReward):
         return float(self.features.at(z) @ self.theta)
 
     def under(self, choices: Choices) -> float:
-        return float(self.features.mean(choices) @ self.theta)
+        return float(in_order(self.features.mean(choices)[None], self.theta)[0])
 
     def of_actions(self, projection: Projection) -> Array:
         # Summed in order: an action's mean must not depend, in its last bit, on the set it is computed with.

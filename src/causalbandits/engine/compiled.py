@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from causalbandits.engine.kernels import Blocks, Tree, World
 
 CELL_POLICIES = {kind for kind, _ in POLICIES.values() if issubclass(kind, CellPolicy)}
-LINEAR_POLICIES = (CausalLinearUCB, CausalLinearThompsonSampling)
+LINEAR_POLICIES = {CausalLinearUCB, CausalLinearThompsonSampling}
 """Subclasses may define anything, so only the library's own policies are taken."""
 
 
@@ -36,13 +36,11 @@ def can_play(env: Environment, policy: Policy, problem: CausalBandit) -> bool:
         problem is env.problem
         and type(env.reward) in (BernoulliReward, GaussianReward, LinearReward)
         and problem.configurations <= LISTED
-        and problem.actions.size <= LISTED
     )
-    if fits and type(policy) in CELL_POLICIES:
-        return not (policy.unit_rewards and env.reward.bounded is not True)
-    if fits and isinstance(policy, LinearPolicy) and type(policy) in LINEAR_POLICIES:
-        return policy.regressor == "observed" or isinstance(policy.resolved(problem), AdditiveFeatures)
-    return False
+    if not fits or type(policy) not in CELL_POLICIES | LINEAR_POLICIES:
+        return False
+    searched = problem.actions.size if policy.keeps_actions or problem.search is None else problem.search.size
+    return searched <= LISTED and not (policy.unit_rewards and env.reward.bounded is not True)
 
 
 def play_compiled(
