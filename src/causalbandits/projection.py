@@ -51,10 +51,21 @@ class Level(NamedTuple):
             # A reduction over the first axis of a C array adds its slices in order, element by element;
             # test_projection compares it with the loop below bit for bit.
             return np.asarray(np.add.reduce(left * self.columns, axis=0))
-        total = left[0] * self.columns[0]
-        for z in range(1, size):
-            total += left[z] * self.columns[z]
-        return np.asarray(total)
+        if self.parent is None and width < left.shape[1]:
+            # Few columns, long slices: one column at a time, so that the inner loop is the long one.
+            total = np.empty((left.shape[1], width))
+            for column in range(width):
+                total[:, column] = _weighted(left[:, :, 0], self.columns[:, 0, column])
+            return total
+        return _weighted(left, self.columns)
+
+
+def _weighted(slices: Array, weights: Array) -> Array:
+    """The sum of slices times weights, in order."""
+    total = slices[0] * weights[0]
+    for z in range(1, len(slices)):
+        total += slices[z] * weights[z]
+    return np.asarray(total)
 
 
 class Projection:
