@@ -229,3 +229,11 @@ def test_asking_whether_something_is_an_action_never_raises():
     for nothing in (3, "k0", {"k9": 1}, {"k0": "nope"}, {"k0": []}, {}):
         assert nothing not in space
     assert {"k1": "k11"} in space
+
+
+def test_a_number_that_is_none_is_refused_also_after_it_was_asked_for():
+    space = ActionSpace(knobs(2, 2))
+    assert space[1] == space[np.int64(1)]
+    for wrong in (1.0, [1], "1", None):
+        with pytest.raises(InterventionError, match="must be a whole number"):
+            space[wrong]

@@ -24,6 +24,9 @@ Choices = tuple[int, ...]
 ENUMERATION_LIMIT = 2**23
 """Action sets beyond this are not listed in memory."""
 
+REMEMBERED = 2**14
+"""So many actions are remembered by their numbers."""
+
 PREDICATE_LIMIT = 2**20
 """A function given by the user is asked about no more actions than this: a few seconds."""
 
@@ -60,6 +63,7 @@ class ActionSpace:
         self._ways = self._count_completions()
         self._listed: dict[Choices, int] | None = None
         self._order: tuple[Choices, ...] = ()
+        self._found: dict[int, tuple[Choices, Intervention]] = {}
 
     def _count_completions(self) -> list[list[int]]:
         """`ways[i][r]`: how many fillings of the variables from i on set at most r of them (r = 0 if unlimited)."""
@@ -128,7 +132,17 @@ class ActionSpace:
         return space
 
     def __getitem__(self, index: int) -> Intervention:
-        return self.decode(self.choices(index))
+        return self._known(index)[1]
+
+    def _known(self, index: int) -> tuple[Choices, Intervention]:
+        """An action by its number; the first `REMEMBERED` that are asked for are found once."""
+        found = self._found.get(index) if type(index) is int else None
+        if found is None:
+            choices = self._unrank(index)
+            found = choices, self.decode(choices)
+            if type(index) is int and len(self._found) < REMEMBERED:
+                self._found[index] = found
+        return found
 
     def __iter__(self) -> Iterator[Intervention]:
         return (self.decode(choices) for choices in self._iterate())
@@ -155,6 +169,9 @@ class ActionSpace:
 
     def choices(self, index: int) -> Choices:
         """The choices of the action with this number."""
+        return self._known(index)[0]
+
+    def _unrank(self, index: int) -> Choices:
         try:
             number = operator.index(index)
         except TypeError:
@@ -255,7 +272,7 @@ class ActionSpace:
     def _iterate(self) -> Iterator[Choices]:
         if self._listed is not None:
             return iter(self._order)
-        return (self.choices(i) for i in range(self.size))
+        return (self._unrank(i) for i in range(self.size))
 
 
 def shown(count: int) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from causalbandits.actions import ENUMERATION_LIMIT, ActionSpace, Choices, shown
+from causalbandits.actions import ENUMERATION_LIMIT, REMEMBERED, ActionSpace, Choices, shown
 from causalbandits.errors import SizeError
 from causalbandits.inference import Block
 from causalbandits.projection import Projection
@@ -81,8 +81,17 @@ class SearchSet:
         return self.space.rank(self._joined(rows))
 
     def number(self, position: int) -> int:
-        """The number of the action at a position."""
-        return self.space.rank(self.choices_at(position))
+        """The number of the action at a position; the first `REMEMBERED` that are asked for are found once."""
+        number = self._numbers.get(position)
+        if number is None:
+            number = self.space.rank(self.choices_at(position))
+            if len(self._numbers) < REMEMBERED:
+                self._numbers[position] = number
+        return number
+
+    @cached_property
+    def _numbers(self) -> dict[int, int]:
+        return {}
 
 
 @dataclass(frozen=True)
