@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -80,9 +79,7 @@ class BlockReduction:
 
     def residual(self, row: int) -> float:
         """By how much a removed row's certificate misses it."""
-        weights = self.certificates[row]
-        mixture = sum(w * self.rows[i] for i, w in weights.items())
-        return float(np.abs(mixture - self.rows[row]).max())
+        return _residual(self.rows, row, self.certificates[row])
 
 
 def reduce_block(block: Block, choices: Choices2D, *, only_subsets: bool) -> BlockReduction:
@@ -95,10 +92,11 @@ def reduce_block(block: Block, choices: Choices2D, *, only_subsets: bool) -> Blo
     touched = choices > 0
     by_fewest = np.argsort(touched.sum(axis=1), kind="stable")
     hull = _Hull(rows)
-    for group in _groups(touched, by_fewest) if only_subsets else [(by_fewest, np.zeros(0, dtype=np.intp))]:
-        members, before = group
-        usable = [i for i in before.tolist() if i in hull.kept]
-        hull.reduce(members, usable, {} if only_subsets else _mixtures_by_construction(block, choices))
+    if only_subsets:
+        for members, fewer in _groups(touched, by_fewest):
+            hull.reduce(members, [i for i in fewer.tolist() if i in hull.kept], {})
+    else:
+        hull.reduce(by_fewest, [], _mixtures_by_construction(block, choices))
     certificates = hull.checked_certificates()
     kept = np.array(sorted(set(range(len(rows))) - set(certificates)), dtype=np.intp)
     return BlockReduction(block, choices, rows, kept, certificates)
@@ -117,23 +115,15 @@ def _groups(touched: npt.NDArray[np.bool_], order: Codes) -> Iterator[tuple[Code
 
 
 def _mixtures_by_construction(block: Block, choices: Choices2D) -> dict[int, Weights]:
-    """Leaving a root alone is the mixture, by its own distribution, of setting it."""
-    tables = [block.model[name].table for name in block.knob_names]
-    roots = [k for k, name in enumerate(block.knob_names) if not block.model[name].parents]
+    """Leaving a root alone is the mixture, by its own distribution, of setting it; the first such root of each row."""
+    roots = {k: block.model[name].table for k, name in enumerate(block.knob_names) if not block.model[name].parents}
     position = {tuple(row): i for i, row in enumerate(choices.tolist())}
     mixtures: dict[int, Weights] = {}
-    for i, row in enumerate(choices.tolist()):
-        alone = [k for k in roots if row[k] == 0]
-        if not alone:
-            continue
-        weights: Weights = {}
-        for values in product(*(range(len(tables[k])) for k in alone)):
-            other, weight = list(row), 1.0
-            for k, value in zip(alone, values, strict=True):
-                other[k], weight = value + 1, weight * float(tables[k][value])
-            if weight > 0:
-                weights[position[tuple(other)]] = weight
-        mixtures[i] = weights
+    for row, i in position.items():
+        k = next((k for k in roots if row[k] == 0), None)
+        if k is not None:
+            set_to = [position[(*row[:k], value + 1, *row[k + 1 :])] for value in range(len(roots[k]))]
+            mixtures[i] = {other: float(w) for other, w in zip(set_to, roots[k], strict=True) if w > 0}
     return mixtures
 
 
@@ -222,15 +212,16 @@ class _Hull:
             settled.clear()
             for i in self.certificates:
                 settle(i)
-            failed = [i for i, weights in settled.items() if self._misses(i, weights)]
+            failed = [i for i, weights in settled.items() if _residual(self.rows, i, weights) > RESIDUAL]
             if not failed:
                 return settled
             for i in failed:
                 del self.certificates[i]
 
-    def _misses(self, i: int, weights: Weights) -> bool:
-        mixture = sum(w * self.rows[k] for k, w in weights.items())
-        return bool(np.abs(mixture - self.rows[i]).max() > RESIDUAL)
+
+def _residual(rows: Array, row: int, weights: Weights) -> float:
+    mixture = sum(w * rows[i] for i, w in weights.items())
+    return float(np.abs(mixture - rows[row]).max())
 
 
 def _key(row: Array) -> bytes:
