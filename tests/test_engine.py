@@ -156,8 +156,8 @@ def test_what_a_kill_leaves_half_written_is_swept_away(tmp_path):
     """Killed before run.json was in its place, and while a replication was being written."""
     folder = tmp_path / "run"
     folder.mkdir()
-    (folder / "run.77.part").write_text("{")
-    (folder / "replication-0000000.77.part").write_bytes(b"half")
+    (folder / "run.json.77.part").write_text("{")
+    (folder / "replication-0000000.npy.77.part").write_bytes(b"half")
     cb.simulate(cb.zoo.email_campaign(), ["c-ucb"], replications=2, checkpoint=folder, **SETTINGS)
     assert sorted(p.suffix for p in folder.iterdir()) == [".json", ".npy", ".npy"]
 
@@ -169,6 +169,23 @@ def test_a_damaged_replication_is_named(tmp_path):
     file.write_bytes(file.read_bytes()[:50])
     with pytest.raises(StateError, match=r"replication-0000001\.npy is corrupted.* Delete it"):
         cb.simulate(env, ["c-ucb"], replications=2, checkpoint=tmp_path / "run", **SETTINGS)
+
+
+def test_features_given_as_functions_resume_in_another_process_and_others_are_refused(tmp_path):
+    program = (
+        "import causalbandits as cb, sys\n"
+        "p = cb.CausalLinearUCB(features=lambda s, t, w: [1.0, (s == 'short') * float(sys.argv[2])])\n"
+        "cb.simulate(cb.zoo.email_campaign(), [p], horizon=10, replications=2, checkpoint=sys.argv[1])\n"
+    )
+
+    def run(weight):
+        command = [sys.executable, "-c", program, str(tmp_path / "run"), weight]
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+    assert run("1").returncode == 0
+    again = run("1")
+    assert again.returncode == 0, again.stderr
+    assert "checkpoint of another run" in run("2").stderr
 
 
 def test_a_run_that_is_killed_ends_with_the_same_numbers(tmp_path):

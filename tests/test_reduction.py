@@ -199,7 +199,7 @@ def test_deciding_block_by_block_is_the_first_best_of_all_scores(id):
         seed = int(rng.integers(2**32))
         action = policy.decide(env.problem, statistic, np.random.default_rng(seed))
         assert action == policy.score(env.problem, statistic, np.random.default_rng(seed)).first_best()
-        policy.update(env.problem, statistic, action, *env.draw(env.choices(action), rng), rng)
+        policy.update(env.problem, statistic, action, *env.draw(env.problem.actions.choices(action), rng), rng)
 
 
 def test_all_policies_reach_the_same_means_with_and_without_the_reduction():

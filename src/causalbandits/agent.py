@@ -7,7 +7,6 @@ import json
 import math
 import numbers
 import os
-import warnings
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, overload
@@ -18,13 +17,12 @@ from causalbandits.actions import PREDICATE_LIMIT
 from causalbandits.errors import (
     CausalBanditsError,
     InterventionError,
-    PolicyError,
-    ScaleWarning,
     StateError,
     TellError,
 )
+from causalbandits.files import checked_path, write_atomically
 from causalbandits.intervention import Intervention, State
-from causalbandits.policies import POLICIES, Policy
+from causalbandits.policies import POLICIES, Policy, as_policy
 from causalbandits.policies import policy as policy_by_id
 from causalbandits.problem import CausalBandit
 from causalbandits.scores import Scores
@@ -86,9 +84,7 @@ class Agent:
     ) -> None:
         if not isinstance(problem, CausalBandit):
             raise CausalBanditsError(f"An Agent works on a CausalBandit; got {problem!r}.")
-        chosen = policy_by_id(policy) if isinstance(policy, str) else policy
-        if not isinstance(chosen, Policy):
-            raise PolicyError(f"A policy is an object such as CausalUCB() or an id such as 'c-ucb'; got {policy!r}.")
+        chosen = as_policy(policy)
         if impossible not in ("refuse", "accept"):
             raise CausalBanditsError(f"impossible must be 'refuse' or 'accept'; got {impossible!r}.")
         self.problem = problem
@@ -200,15 +196,8 @@ class Agent:
                 f"{dict(parents)} is impossible under {self.problem.actions[action]}, says the model. If the model is "
                 'an estimate, make the agent with impossible="accept". Nothing was changed.'
             )
-        expected = self.policy.largest_expected_reward(self.problem)
-        if abs(value) > expected and not self._warned:
-            self._warned = True
-            warnings.warn(
-                f"A reward of {value:g}, and {self.policy} expects rewards within about {expected:g}: it may settle on "
-                "the first action that pays. Rescale the rewards, or raise prior_scale and noise_scale.",
-                ScaleWarning,
-                stacklevel=3,
-            )
+        if not self._warned:
+            self._warned = self.policy.warn_of_scale("A reward is of size", abs(value), self.problem, stacklevel=3)
         return z, value
 
     def recommend(self, *, level: float = 0.95) -> Recommendation:
@@ -232,7 +221,7 @@ class Agent:
             "format": FORMAT,
             "version": VERSION,
             "problem": self.problem.to_record(),
-            "policy": {"id": self.policy.id, "parameters": _jsonable(self.policy.parameters())},
+            "policy": {"id": self.policy.id, "parameters": self.policy.plain_parameters()},
             "impossible": self.impossible,
             "statistic": self._statistic.to_record(),
             "random_state": self._rng.bit_generator.state,
@@ -240,7 +229,7 @@ class Agent:
             "next_id": self._next_id,
         }
         content["checksum"] = _checksum(content)
-        _write_atomically(_checked_path(path), json.dumps(content))
+        write_atomically(checked_path(path, "agent.json"), json.dumps(content).encode())
 
     @classmethod
     def load(
@@ -255,7 +244,7 @@ class Agent:
         With `problem`, a file that belongs to another one is refused. A policy that a file cannot hold (your own
         class, features given as functions) must be handed in as `policy`.
         """
-        content = _read(_checked_path(path))
+        content = _read(checked_path(path, "agent.json"))
         saved = CausalBandit.from_record(content["problem"])
         if problem is not None and not isinstance(problem, CausalBandit):
             raise CausalBanditsError(f"problem must be a CausalBandit (an environment has one); got {problem!r}.")
@@ -272,21 +261,13 @@ class Agent:
         return agent
 
 
-def _jsonable(parameters: dict[str, Any]) -> dict[str, Any]:
-    """Parameters as JSON; what is a function is kept by its mere presence."""
-    plain = (str, int, float, bool, type(None))
-    values = {name: v.item() if isinstance(v, np.generic) else v for name, v in parameters.items()}
-    return {name: value if isinstance(value, plain) else {"not saved": True} for name, value in values.items()}
-
-
 def _policy_of(record: Any, given: Policy | str | None) -> Policy:
     id, parameters = record["id"], record["parameters"]
-    if isinstance(given, str):
-        given = policy_by_id(given)
     if given is not None:
-        if (given.id, _jsonable(given.parameters())) != (id, parameters):
-            raise StateError(f"The file was written by the policy {id} with {parameters}; given is {given}.")
-        return given
+        chosen = as_policy(given)
+        if (chosen.id, chosen.plain_parameters()) != (id, parameters):
+            raise StateError(f"The file was written by the policy {id} with {parameters}; given is {chosen}.")
+        return chosen
     if id not in POLICIES:
         raise StateError(f"The policy {id!r} is not one of this library's: hand it in, Agent.load(path, policy=...).")
     if any(isinstance(value, dict) for value in parameters.values()):
@@ -297,12 +278,6 @@ def _policy_of(record: Any, given: Policy | str | None) -> Policy:
 
 def _checksum(content: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
-
-
-def _checked_path(path: object) -> Path:
-    if not isinstance(path, str | os.PathLike) or not str(path):
-        raise StateError(f"A path must be text or a Path, such as 'agent.json'; got {path!r}.")
-    return Path(os.path.realpath(path))
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -320,17 +295,3 @@ def _read(path: Path) -> dict[str, Any]:
     if checksum != _checksum(content):
         raise StateError(f"{path} is corrupted: its checksum does not match its content.")
     return content
-
-
-def _write_atomically(path: Path, text: str) -> None:
-    """Write beside the file, then put it in its place: whoever looks sees the old one or the new one, whole."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with open(temporary, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise StateError(f"Cannot save to {path}: {error.strerror or error}. Nothing was changed.") from error

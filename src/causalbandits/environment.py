@@ -12,7 +12,7 @@ import numpy as np
 
 from causalbandits.actions import Choices
 from causalbandits.errors import ProblemError
-from causalbandits.features import AdditiveFeatures
+from causalbandits.features import AdditiveFeatures, in_order
 from causalbandits.intervention import Intervention, State
 from causalbandits.memory import Remembers
 from causalbandits.model import Seed, cumulative, random_generator
@@ -61,7 +61,6 @@ class Environment(Remembers):
         self.mean = reward.mean_on(problem)
         self._cdfs: list[dict[tuple[int, ...], list[float]]] = [{} for _ in problem.blocks]
         self._means: dict[Z, float] = {}
-        self._choices: dict[int, Choices] = {}
         self._gaps: dict[int, float] = {}
         self._memory = {}
 
@@ -99,12 +98,9 @@ class Environment(Remembers):
     def _best_by_block(self, theta: Array, features: AdditiveFeatures) -> Choices:
         """An additive mean is a sum over blocks, each of which can be maximised alone."""
         choices = [0] * len(self.problem.manipulable)
-        for block in self.problem.blocks:
-            values = np.zeros(block.shape)
-            for position, axis in enumerate(block.parents):
-                part = features.tables[axis] @ theta[features.slices[axis]]
-                values += part.reshape([-1 if i == position else 1 for i in range(values.ndim)])
-            code = Scores.of(block.table @ values.reshape(-1)).first_best()
+        blocks = self.problem.blocks
+        for block, (where, means) in zip(blocks, features.block_means([b.table for b in blocks]), strict=True):
+            code = Scores.of(in_order(means, theta[where])).best_position()
             for knob, choice in zip(block.knobs, np.unravel_index(code, block.radices), strict=True):
                 choices[knob] = int(choice)
         return tuple(choices)
@@ -119,7 +115,7 @@ class Environment(Remembers):
             return float(self._all_gaps[action])
         gap = self._gaps.get(action)
         if gap is None:
-            gap = self._gaps[action] = max(0.0, self._best_mean - self.mean.under(self.choices(action)))
+            gap = self._gaps[action] = max(0.0, self._best_mean - self.mean.under(self.problem.actions.choices(action)))
         return gap
 
     def gaps_in(self, projection: Projection) -> Array:
@@ -134,13 +130,6 @@ class Environment(Remembers):
     def configuration_means(self) -> Array:
         """E[Y | z] of every configuration, in the order of their numbers."""
         return np.array([self.mean.at(z) for z in np.ndindex(*self.problem.shape)])
-
-    def choices(self, action: int) -> Choices:
-        """An action's choices, found once."""
-        choices = self._choices.get(action)
-        if choices is None:
-            choices = self._choices[action] = self.problem.actions.choices(action)
-        return choices
 
     @cached_property
     def fingerprint(self) -> str:

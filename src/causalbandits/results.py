@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from causalbandits.errors import CausalBanditsError, unknown
+from causalbandits.files import checked_path
 from causalbandits.variable import Array
 
 if TYPE_CHECKING:
@@ -112,11 +113,11 @@ class Run:
         """Mean regret against rounds with 95% bands; saved where `path` says, in the format of its ending."""
         from causalbandits.plots import plot_regret
 
-        return plot_regret(self, None if path is None else _checked_path(path), ax=ax, title=title)
+        return plot_regret(self, None if path is None else checked_path(path, "regret.png"), ax=ax, title=title)
 
     def to_csv(self, path: Path) -> None:
         """One line per policy, replication and checkpoint."""
-        with open(_checked_path(path), "w", newline="", encoding="utf-8") as file:
+        with open(checked_path(path, "regret.csv"), "w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file)
             writer.writerow(["policy", "replication", "round", "regret"])
             for policy, replication, regret in self._series():
@@ -138,7 +139,7 @@ class Run:
         about = {"horizon": self.horizon, "replications": self.replications, "seed": self.seed}
         about_bytes = {key: str(value) for key, value in {**about, "environment": self.environment}.items()}
         table = pyarrow.table(self._columns()).replace_schema_metadata(about_bytes)
-        parquet.write_table(table, _checked_path(path))
+        parquet.write_table(table, checked_path(path, "regret.parquet"))
 
     def _series(self) -> Iterator[tuple[str, int, list[float]]]:
         for policy, regret in self.regrets.items():
@@ -154,12 +155,6 @@ class Run:
             "round": np.tile(self.rounds, self.replications * len(names)),
             "regret": np.concatenate([self.regrets[name].reshape(-1) for name in names]),
         }
-
-
-def _checked_path(path: Path) -> Path:
-    if not isinstance(path, str | os.PathLike) or not str(path):
-        raise CausalBanditsError(f"A path must be text or a Path, such as 'regret.csv'; got {path!r}.")
-    return path
 
 
 def _standard_error(regret: Array) -> Array:

@@ -6,6 +6,7 @@ all. `run.json` says to which plan they belong.
 
 from __future__ import annotations
 
+import io
 import json
 import os
 from collections.abc import Iterable
@@ -16,6 +17,7 @@ import numpy as np
 
 from causalbandits.engine.plan import Plan
 from causalbandits.errors import StateError
+from causalbandits.files import checked_path, write_atomically
 from causalbandits.variable import Array
 
 FORMAT, VERSION = "causalbandits-checkpoint", 1
@@ -25,13 +27,11 @@ class Checkpoint:
     """The finished replications of a plan, in a folder."""
 
     def __init__(self, folder: str | os.PathLike[str], plan: Plan) -> None:
-        if not isinstance(folder, str | os.PathLike) or not str(folder):
-            raise StateError(f"checkpoint must be the path of a folder; got {folder!r}.")
-        self._folder, self._plan = Path(folder), plan
+        self._folder, self._plan = checked_path(folder, "my-run"), plan
         about = {"format": FORMAT, "version": VERSION, "plan": plan.fingerprint, "policies": list(plan.policies)}
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            for pattern in ("run.*.part", "replication-???????.*.part"):
+            for pattern in ("run.json.*.part", "replication-???????.npy.*.part"):
                 for left_over in self._folder.glob(pattern):
                     left_over.unlink()
             self._check(about)
@@ -43,7 +43,7 @@ class Checkpoint:
         if not path.exists():
             if any(self._folder.iterdir()):
                 raise StateError(f"{self._folder} is neither empty nor a checkpoint. Choose another folder.")
-            _put(path, json.dumps(about).encode())
+            write_atomically(path, json.dumps(about).encode())
             return
         try:
             found = json.loads(path.read_text(encoding="utf-8"))
@@ -77,19 +77,9 @@ class Checkpoint:
 
     def add(self, replication: int, regrets: dict[str, Array]) -> None:
         """Keep a finished replication."""
-        path = self._path(replication)
-        temporary = path.with_suffix(f".{os.getpid()}.part")
-        with open(temporary, "wb") as file:
-            np.save(file, np.array([regrets[name] for name in self._plan.policies]))
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
+        file = io.BytesIO()
+        np.save(file, np.array([regrets[name] for name in self._plan.policies]))
+        write_atomically(self._path(replication), file.getvalue())
 
     def _path(self, replication: int) -> Path:
         return self._folder / f"replication-{replication:07d}.npy"
-
-
-def _put(path: Path, content: bytes) -> None:
-    temporary = path.with_suffix(f".{os.getpid()}.part")
-    temporary.write_bytes(content)
-    os.replace(temporary, path)

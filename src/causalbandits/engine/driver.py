@@ -47,7 +47,7 @@ def play(
     for t in range(1, int(rounds[-1]) + 1):
         action = policy.decide(problem, statistic, rng)
         number = true_number[action] if true_number else action
-        z, reward = env.draw(env.choices(number), world)
+        z, reward = env.draw(env.problem.actions.choices(number), world)
         if must_check:
             policy.check_reward(reward)
         policy.update(problem, statistic, action, z, reward, rng)

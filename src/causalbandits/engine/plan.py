@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,7 +14,7 @@ import numpy.typing as npt
 from causalbandits.engine.compiled import can_play, play_compiled
 from causalbandits.engine.driver import ENVIRONMENT, play, stream
 from causalbandits.environment import Environment
-from causalbandits.errors import CausalBanditsError, PolicyError, ProblemError, ScaleWarning
+from causalbandits.errors import CausalBanditsError, PolicyError, ProblemError
 from causalbandits.policies import Policy
 from causalbandits.problem import CausalBandit
 from causalbandits.variable import Array
@@ -77,7 +76,8 @@ class Plan:
                     "Gaussian prior or a UCB policy."
                 )
             policy.begin(problem)
-            _warn_of_scale(env, problem, policy)
+            size = max(abs(bound) for bound in env.mean.range())
+            policy.warn_of_scale("The mean reward reaches", size, problem, stacklevel=3)
 
     def _believed_in(self, env: Environment) -> CausalBandit:
         if self.believed is None:
@@ -96,11 +96,13 @@ class Plan:
     @cached_property
     def fingerprint(self) -> str:
         """A short name for this very plan: what decides about its numbers, replications aside."""
+        env = self.environment(0)
+        problem = self._believed_in(env)
         parts = {
-            "environment": self.environment(0).fingerprint,
+            "environment": env.fingerprint,
             "drawn": not isinstance(self.source, Environment),
             "believed": None if self.believed is None else self.believed.fingerprint,
-            "policies": {name: str(policy) for name, policy in self.policies.items()},
+            "policies": {name: policy.content(problem) for name, policy in self.policies.items()},
             "horizon": int(self.rounds[-1]),
             "seed": self.seed,
         }
@@ -109,15 +111,3 @@ class Plan:
 
 def _shape(problem: CausalBandit, name: str) -> tuple[object, ...]:
     return (name, problem.model[name].states)
-
-
-def _warn_of_scale(env: Environment, problem: CausalBandit, policy: Policy) -> None:
-    size = max(abs(bound) for bound in env.mean.range())
-    expected = policy.largest_expected_reward(problem)
-    if size > expected:
-        warnings.warn(
-            f"The mean reward reaches {size:g}, and {policy} expects rewards within about {expected:g}: it may settle "
-            "on the first action that pays. Rescale the rewards, or raise prior_scale and noise_scale.",
-            ScaleWarning,
-            stacklevel=4,
-        )

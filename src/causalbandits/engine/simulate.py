@@ -13,8 +13,7 @@ from causalbandits.engine.plan import Plan, Source
 from causalbandits.engine.progress import Progress
 from causalbandits.environment import Environment
 from causalbandits.errors import CausalBanditsError, PolicyError, SizeError
-from causalbandits.policies import Policy
-from causalbandits.policies import policy as policy_by_id
+from causalbandits.policies import Policy, as_policy
 from causalbandits.problem import CausalBandit
 from causalbandits.results import Run
 from causalbandits.variable import Array
@@ -111,12 +110,12 @@ def checkpoints(horizon: int) -> npt.NDArray[np.int64]:
 def _named(policies: Policies) -> dict[str, Policy]:
     """Policies by the names under which their results are kept: ids, with parameters where ids repeat."""
     if isinstance(policies, Mapping):
-        named = {str(name): _policy(given) for name, given in policies.items()}
+        named = {str(name): as_policy(given) for name, given in policies.items()}
     else:
         listed = (
             [policies] if isinstance(policies, Policy | str) or not isinstance(policies, Iterable) else list(policies)
         )
-        found = [_policy(given) for given in listed]
+        found = [as_policy(given) for given in listed]
         ids = [p.id for p in found]
         named = {}
         for p in found:
@@ -127,14 +126,6 @@ def _named(policies: Policies) -> dict[str, Policy]:
     if not named:
         raise PolicyError("simulate needs at least one policy.")
     return named
-
-
-def _policy(given: object) -> Policy:
-    if isinstance(given, str):
-        return policy_by_id(given)
-    if isinstance(given, Policy):
-        return given
-    raise PolicyError(f"A policy is an object such as CausalUCB() or an id such as 'c-ucb'; got {given!r}.")
 
 
 def _replications(

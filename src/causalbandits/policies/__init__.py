@@ -4,7 +4,7 @@ from causalbandits.policies._base import Policy
 from causalbandits.policies.kl_ucb import KLUCB, CausalKLUCB
 from causalbandits.policies.linear_thompson import CausalLinearThompsonSampling
 from causalbandits.policies.linear_ucb import CausalLinearUCB
-from causalbandits.policies.registry import POLICIES, policy
+from causalbandits.policies.registry import POLICIES, as_policy, policy
 from causalbandits.policies.thompson import CausalThompsonSampling, ThompsonSampling
 from causalbandits.policies.ucb import UCB, CausalUCB
 from causalbandits.policies.uniform import Uniform
@@ -21,5 +21,6 @@ __all__ = [
     "Policy",
     "ThompsonSampling",
     "Uniform",
+    "as_policy",
     "policy",
 ]

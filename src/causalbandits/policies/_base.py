@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import math
+import warnings
 from abc import ABC, abstractmethod
 from dataclasses import MISSING, dataclass, fields, replace
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from causalbandits.errors import PolicyError
+from causalbandits.errors import PolicyError, ScaleWarning
 from causalbandits.policies.statistics import Statistic
 from causalbandits.problem import CausalBandit
 from causalbandits.scores import Scores
@@ -130,6 +132,29 @@ class Policy(ABC):
         """The parameters that differ from their defaults."""
         given = {f.name: (getattr(self, f.name), f.default) for f in fields(self)}
         return {name: value for name, (value, default) in given.items() if default is MISSING or value != default}
+
+    def plain_parameters(self) -> dict[str, Any]:
+        """The same as JSON; what is neither text nor number (a function) is kept by its mere presence."""
+        values = {name: v.item() if isinstance(v, np.generic) else v for name, v in self.parameters().items()}
+        plain = (str, int, float, bool, type(None))
+        return {name: value if isinstance(value, plain) else {"not saved": True} for name, value in values.items()}
+
+    def content(self, problem: CausalBandit) -> str:
+        """What decides about its numbers on a problem, the same in every process."""
+        return f"{self.id} {json.dumps(self.plain_parameters(), sort_keys=True)}"
+
+    def warn_of_scale(self, what: str, size: float, problem: CausalBandit, stacklevel: int) -> bool:
+        """Say so if rewards of this size are far from what the policy was told to expect."""
+        expected = self.largest_expected_reward(problem)
+        if size <= expected:
+            return False
+        warnings.warn(
+            f"{what} {size:g}, and {self} expects rewards within about {expected:g}: it may settle on the first action "
+            "that pays. Rescale the rewards, or raise prior_scale and noise_scale.",
+            ScaleWarning,
+            stacklevel=stacklevel + 1,
+        )
+        return True
 
     def __str__(self) -> str:
         shown = ", ".join(f"{name}={value!r}" for name, value in self.parameters().items())

@@ -10,6 +10,7 @@ It is worse where only E[Y | a] is linear in m_a: then it fits the wrong line.
 
 from __future__ import annotations
 
+import hashlib
 import math
 from abc import abstractmethod
 from dataclasses import dataclass
@@ -100,6 +101,9 @@ class LinearPolicy(Policy):
         theta = statistic.theta()
         action = self.best_if_true(problem, theta)
         return Favourite(action, float(self.expected_features(problem, action) @ theta))
+
+    def content(self, problem: CausalBandit) -> str:
+        return f"{super().content(problem)} {hashlib.sha256(self.resolved(problem).content()).hexdigest()}"
 
     def largest_expected_reward(self, problem: CausalBandit) -> float:
         return 3 * (self.noise_scale + self.prior_scale * max(1.0, self.resolved(problem).largest_norm()))

@@ -31,6 +31,15 @@ POLICIES: dict[str, tuple[type[Policy], dict[str, Any]]] = {
 }
 
 
+def as_policy(given: object) -> Policy:
+    """A policy, given as itself or by its id."""
+    if isinstance(given, str):
+        return policy(given)
+    if isinstance(given, Policy):
+        return given
+    raise PolicyError(f"A policy is an object such as CausalUCB() or an id such as 'c-ucb'; got {given!r}.")
+
+
 def policy(id: str, **parameters: Any) -> Policy:
     """The policy with this id, with parameters of your own.
 
