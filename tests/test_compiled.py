@@ -15,10 +15,12 @@ import pytest
 from hypothesis import given
 
 import causalbandits as cb
+from causalbandits.engine import algebra, kernels
 from causalbandits.engine.compiled import can_play, play_compiled
 from causalbandits.engine.driver import play
 from causalbandits.engine.simulate import checkpoints
-from causalbandits.policies import POLICIES
+from causalbandits.features import resolve
+from causalbandits.policies import POLICIES, factor
 from causalbandits.policies._cells import CellPolicy
 from oracles import cases, patient
 
@@ -131,6 +133,62 @@ def test_action_sets_that_only_the_reduction_makes_small():
     assert_same(tabulated, cb.CausalUCB(), horizon=30)
 
 
+@pytest.mark.parametrize("id", ["c-ucb", "c-kl-ucb", "ucb"])
+def test_scores_that_are_added_to_choose_as_fresh_ones_do(id):
+    """Past the round in which they are computed afresh."""
+    for seed in range(3):
+        assert_same(cb.zoo.email_campaign(), cb.policy(id), horizon=2500, seed=seed)
+
+
+def test_a_matrix_too_large_to_remember_is_made_column_by_column():
+    env = cb.zoo.random_parallel(3, 9, theta=np.linspace(-0.5, 0.5, 9), rng=2)
+    assert env.problem.search.size * env.problem.configurations > kernels.REMEMBERED
+    assert_same(env, cb.CausalUCB(), horizon=40)
+    swapped = cb.CausalBandit(env.problem.model, env.problem.manipulable, env.problem.parents[::-1], at_most=3)
+    assert_same(cb.Environment(swapped, cb.LinearReward(np.linspace(-0.5, 0.5, 9), sd=0.1)), cb.CausalUCB(), horizon=40)
+
+
+@pytest.mark.parametrize("id", ["cl-ts", "cl-ts-observed"])
+def test_actions_and_configurations_without_number(id):
+    n = 40
+    env = cb.zoo.random_parallel(3, n, theta=np.linspace(-0.1, 0.1, n), rng=5)
+    assert env.problem.search.size > 10**11
+    assert_same(env, cb.policy(id), horizon=60)
+    several = {name: lambda w: [1.0, w * w] for name in env.problem.parents}
+    assert_same(env, cb.CausalLinearThompsonSampling(features=several, regressor="observed"), horizon=20)
+
+
+@patient
+@given(cases(most=5, knobs=2))
+def test_linear_rewards_on_random_models(case):
+    """Blocks of several parents, in any order, with one-hot features."""
+    problem = cb.CausalBandit(*case)
+    rng = np.random.default_rng(problem.configurations)
+    dimension = resolve(problem).dimension
+    env = cb.Environment(problem, cb.LinearReward(rng.normal(size=dimension), sd=0.3))
+    for id in ("cl-ts", "cl-ts-observed", "cl-ucb", "c-ts-gaussian"):
+        assert_same(env, cb.policy(id), horizon=40)
+
+
+@pytest.mark.parametrize("d", [1, 2, 7, 42])
+def test_the_two_ways_of_writing_the_linear_algebra_agree_in_every_bit(d):
+    rng = np.random.default_rng(d)
+    plain, loops = (np.eye(d), np.zeros(d)), (np.eye(d), np.zeros(d))
+    for _ in range(50):
+        x, y = rng.normal(size=d), rng.normal()
+        factor.rotate_in(*plain, x, y)
+        algebra.rotate_in(*loops, x.copy(), y)
+    assert np.array_equal(plain[0], loops[0])
+    assert np.array_equal(plain[1], loops[1])
+    theta = plain[1].copy()
+    algebra.solve(plain[0], theta)
+    assert np.array_equal(factor.solve(*plain), theta)
+    rows = rng.normal(size=(9, d))
+    squares = np.empty(9)
+    algebra.squared_norms(np.ascontiguousarray(rows.T), plain[0], np.empty((d, 9)), squares)
+    assert np.array_equal(factor.norms(rows, plain[0]), np.sqrt(squares))
+
+
 def test_what_it_cannot_play_goes_to_the_plain_driver():
     env = cb.zoo.email_campaign()
 
@@ -171,10 +229,10 @@ def test_drawn_environments_compiled_or_not(monkeypatch):
 PROGRAM = """
 import causalbandits as cb
 from causalbandits.engine.compiled import play_compiled
-from causalbandits.engine.kernels import cell_kernel
+from causalbandits.engine.kernels import kernel
 from causalbandits.engine.simulate import checkpoints
 regret = play_compiled(cb.zoo.email_campaign(), cb.CausalUCB(horizon=200), checkpoints(200), 0, 0)
-print(regret[-1], sum(cell_kernel().stats.cache_hits.values()))
+print(regret[-1], sum(kernel("settled").stats.cache_hits.values()))
 """
 
 

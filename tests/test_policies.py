@@ -14,14 +14,16 @@ from causalbandits.policies.indices import (
     KLUpperBound,
     UpperBound,
     bernoulli_divergence,
-    kl_upper_bound,
+    kl_bound,
+    mean_and_bonus,
     upper_bound,
 )
 
 
 def test_an_unseen_cell_has_mean_zero_counts_as_one_and_takes_the_priors_scale():
     count, total = np.array([0.0, 1.0, 4.0]), np.array([0.0, 0.5, 2.0])
-    index = upper_bound(UpperBound(0.5, 3.0), count, total, 2.0, None)
+    p = UpperBound(0.5, 3.0)
+    index = upper_bound(p, *mean_and_bonus(p, count, total, 2.0), None)
     assert index == pytest.approx([3.0 * 2.0, 0.5 + 0.5 * 2.0, 0.5 + 0.5 * 1.0])
 
 
@@ -29,7 +31,7 @@ def test_the_kl_bound_solves_its_equation():
     count = np.array([0.0, 5.0, 5.0, 5.0, 1000.0])
     total = np.array([0.0, 0.0, 5.0, 2.5, 420.0])
     level = math.log(5000)
-    bounds = kl_upper_bound(KLUpperBound(), count, total, level, None)
+    bounds, _ = kl_bound(KLUpperBound(), count, total, level)
     assert bounds[0] == 1.0
     assert bounds[2] == 1.0
     assert bounds[1] == pytest.approx(1 - math.exp(-level / 5), abs=1e-8)

@@ -27,7 +27,7 @@ from causalbandits.policies import policy as policy_by_id
 from causalbandits.problem import CausalBandit
 from causalbandits.scores import Scores
 
-FORMAT, VERSION = "causalbandits-agent", 1
+FORMAT, VERSION = "causalbandits-agent", 2
 
 Eligible = Iterable[Mapping[str, State]] | Callable[[Intervention], bool]
 

@@ -12,13 +12,12 @@ import numpy as np
 
 from causalbandits.actions import Choices
 from causalbandits.errors import ProblemError
-from causalbandits.features import AdditiveFeatures, in_order
 from causalbandits.intervention import Intervention, State
 from causalbandits.memory import Remembers
 from causalbandits.model import Seed, cumulative, random_generator
 from causalbandits.problem import CausalBandit
 from causalbandits.projection import Projection
-from causalbandits.rewards import LinearMean, Reward, Z
+from causalbandits.rewards import AdditiveMean, Reward, Z
 from causalbandits.scores import Scores
 from causalbandits.variable import Array
 
@@ -84,8 +83,8 @@ class Environment(Remembers):
         Of more than `LISTED` actions, the first of those that can be the only best (see `CausalBandit.reduction`).
         """
         space = self.problem.actions
-        if space.is_product and isinstance(self.mean, LinearMean) and isinstance(self.mean.features, AdditiveFeatures):
-            choices = self._best_by_block(self.mean.theta, self.mean.features)
+        if space.is_product and isinstance(self.mean, AdditiveMean):
+            choices = self._best_by_block(self.mean)
             return Best(space.decode(choices), self.mean.under(choices))
         search = self.problem.search if space.size > LISTED else None
         if search is None:
@@ -95,12 +94,12 @@ class Environment(Remembers):
         position = Scores.of(means).best_position()
         return Best(space.decode(search.choices_at(position)), float(means[position]))
 
-    def _best_by_block(self, theta: Array, features: AdditiveFeatures) -> Choices:
+    def _best_by_block(self, mean: AdditiveMean) -> Choices:
         """An additive mean is a sum over blocks, each of which can be maximised alone."""
         choices = [0] * len(self.problem.manipulable)
         blocks = self.problem.blocks
-        for block, (where, means) in zip(blocks, features.block_means([b.table for b in blocks]), strict=True):
-            code = Scores.of(in_order(means, theta[where])).best_position()
+        for block, contributions in zip(blocks, mean.by_row([b.table for b in blocks]), strict=True):
+            code = Scores.of(contributions).best_position()
             for knob, choice in zip(block.knobs, np.unravel_index(code, block.radices), strict=True):
                 choices[knob] = int(choice)
         return tuple(choices)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from causalbandits.actions import Choices
 from causalbandits.errors import ProblemError, SizeError, unknown
+from causalbandits.inference import Block
 from causalbandits.intervention import State
 from causalbandits.problem import CausalBandit
 from causalbandits.projection import Projection
@@ -90,7 +91,7 @@ class AdditiveFeatures(Features):
     """Each coordinate is a function of one parent: `tables[i]` has a row per state of parent i."""
 
     def __init__(self, problem: CausalBandit, tables: list[Array]) -> None:
-        self._problem, self.tables = problem, tables
+        self.blocks, self.tables = problem.blocks, tables
         ends = np.cumsum([0, *(table.shape[1] for table in tables)])
         self.slices = [slice(int(a), int(b)) for a, b in itertools.pairwise(ends)]
         self.dimension = int(ends[-1])
@@ -103,21 +104,30 @@ class AdditiveFeatures(Features):
         m = self._means.get(choices)
         if m is None:
             m = np.empty(self.dimension)
-            rows = [block.row(tuple(choices[k] for k in block.knobs))[None] for block in self._problem.blocks]
-            for where, means in self.block_means(rows):
+            for block in self.blocks:
+                where, means = self.block_mean(block, block.row(tuple(choices[k] for k in block.knobs))[None])
                 m[where] = means[0]
             if len(self._means) < REMEMBERED:
                 self._means[choices] = m
         return m
 
     def block_means(self, rows: Sequence[Array]) -> list[tuple[Codes, Array]]:
-        """For each block, given rows of its distribution: which coordinates it has, and their means in every row."""
-        found = []
-        for block, own in zip(self._problem.blocks, rows, strict=True):
-            parts = list(self._block_means(block.parents, block.shape, own))
-            where = np.concatenate([np.arange(self.dimension)[self.slices[axis]] for axis, _ in parts])
-            found.append((where, np.concatenate([table for _, table in parts], axis=1)))
-        return found
+        """`block_mean` of every block."""
+        return [self.block_mean(block, own) for block, own in zip(self.blocks, rows, strict=True)]
+
+    def block_mean(self, block: Block, rows: Array) -> tuple[Codes, Array]:
+        """Given rows of a block's distribution: which coordinates it has, and their means in every row.
+
+        Sums run in order, so that a row's means do not depend, in their last bit, on the other rows.
+        """
+        where, columns = [], []
+        for position, axis in enumerate(block.parents):
+            marginal = np.zeros((len(rows), block.shape[position]))
+            for configuration, codes in enumerate(np.ndindex(*block.shape)):
+                marginal[:, codes[position]] += rows[:, configuration]
+            where.append(np.arange(self.dimension)[self.slices[axis]])
+            columns += [in_order(marginal, column) for column in self.tables[axis].T]
+        return np.concatenate(where), np.column_stack(columns)
 
     def range(self, theta: Array) -> tuple[float, float]:
         parts = [table @ theta[where] for table, where in zip(self.tables, self.slices, strict=True)]
@@ -134,20 +144,6 @@ class AdditiveFeatures(Features):
         for b, (where, means) in enumerate(self.block_means(projection.rows)):
             m[:, where] = means[projection.row_of_action(b)]
         return m
-
-    def _block_means(
-        self, parents: tuple[int, ...], shape: tuple[int, ...], rows: Array
-    ) -> Iterator[tuple[int, Array]]:
-        """For each parent of a block, the mean of its features in every row of the block's distribution.
-
-        Sums run in order, so that a row's means do not depend, in their last bit, on the other rows.
-        """
-        for position, axis in enumerate(parents):
-            marginal = np.zeros((len(rows), shape[position]))
-            for configuration, codes in enumerate(np.ndindex(*shape)):
-                marginal[:, codes[position]] += rows[:, configuration]
-            table = self.tables[axis]
-            yield axis, np.column_stack([in_order(marginal, column) for column in table.T])
 
 
 class TabulatedFeatures(Features):

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from causalbandits.actions import Choices
 from causalbandits.errors import ProblemError
-from causalbandits.features import Features, FeatureSpec, in_order, resolve, tabulate
+from causalbandits.features import AdditiveFeatures, Features, FeatureSpec, in_order, resolve, tabulate
 from causalbandits.intervention import State
 from causalbandits.problem import CausalBandit
 from causalbandits.projection import Projection
@@ -70,7 +70,7 @@ class TabulatedMean(MeanReward):
 
 
 class LinearMean(MeanReward):
-    """E[Y | z] = <theta, f(z)>; with additive features no table over the parents is ever made."""
+    """E[Y | z] = <theta, f(z)> for features that look at several parents at once."""
 
     def __init__(self, theta: Array, features: Features) -> None:
         self.theta, self.features = theta, features
@@ -84,6 +84,53 @@ class LinearMean(MeanReward):
     def of_actions(self, projection: Projection) -> Array:
         # Summed in order: an action's mean must not depend, in its last bit, on the set it is computed with.
         return in_order(self.features.means(projection), self.theta)
+
+    def content(self) -> bytes:
+        return self.theta.tobytes() + self.features.content()
+
+    def range(self) -> tuple[float, float]:
+        return self.features.range(self.theta)
+
+
+class AdditiveMean(MeanReward):
+    """E[Y | z] = <theta, f(z)> with additive features: a sum over parents, and for an action a sum over blocks.
+
+    Neither a table over the configurations nor one over the actions is ever made. All sums run in order, so that they
+    are the same, bit for bit, wherever they are formed.
+    """
+
+    def __init__(self, theta: Array, features: AdditiveFeatures) -> None:
+        self.theta, self.features = theta, features
+        tables = zip(features.tables, features.slices, strict=True)
+        self.by_parent = [in_order(table, theta[where]).tolist() for table, where in tables]
+        """What each state of each parent contributes."""
+        self._by_choice: list[dict[Choices, float]] = [{} for _ in features.blocks]
+
+    def at(self, z: Z) -> float:
+        total = 0.0
+        for contributions, code in zip(self.by_parent, z, strict=True):
+            total += contributions[code]
+        return total
+
+    def under(self, choices: Choices) -> float:
+        total = 0.0
+        for block, known in zip(self.features.blocks, self._by_choice, strict=True):
+            own = tuple([choices[k] for k in block.knobs])
+            if own not in known:
+                where, means = self.features.block_mean(block, block.row(own)[None])
+                known[own] = float(in_order(means, self.theta[where])[0])
+            total += known[own]
+        return total
+
+    def by_row(self, rows: Sequence[Array]) -> list[Array]:
+        """For each block, given rows of its distribution: what it contributes in every row."""
+        return [in_order(means, self.theta[where]) for where, means in self.features.block_means(rows)]
+
+    def of_actions(self, projection: Projection) -> Array:
+        total = np.zeros(projection.size)
+        for b, contributions in enumerate(self.by_row(projection.rows)):
+            total += contributions[projection.row_of_action(b)]
+        return total
 
     def content(self) -> bytes:
         return self.theta.tobytes() + self.features.content()
@@ -171,6 +218,8 @@ class LinearReward(Reward):
                 f"theta must have one entry per feature: the features of {list(problem.parents)} have "
                 f"dimension {features.dimension}, theta has {len(self.theta)}."
             )
+        if isinstance(features, AdditiveFeatures):
+            return AdditiveMean(self.theta, features)
         return LinearMean(self.theta, features)
 
     def draw(self, mean: float, values: Callable[[], Sequence[State]], rng: np.random.Generator) -> float:

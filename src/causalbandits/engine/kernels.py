@@ -1,301 +1,492 @@
-"""The compiled driver: the plain driver's rounds, in the same order, on the same random numbers.
+"""The compiled rounds: the plain driver's, in the same order, on the same random numbers.
 
-An algorithm's definition is not repeated here. `index` is compiled from the very functions of `policies.indices`, found
-by the type of their parameters, and so is the linear algebra of `policies.factor`; the round loops close over a hash of
-those sources, which is part of numba's key, so that its disk cache never serves what has been edited since.
+An algorithm's definition is not repeated here. `prepare` and `combine` are compiled from the very functions of
+`policies.indices`, found by the type of their parameters. The rounds close over a hash of all sources, which is part of
+numba's key, so that its disk cache never serves what has been edited since.
 """
 
 from __future__ import annotations
 
 import hashlib
-import inspect
 import math
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numba
 import numpy as np
-import numpy.typing as npt
 from numba.extending import overload, register_jitable
 
-from causalbandits import features
-from causalbandits.policies import factor, indices
+from causalbandits.engine.algebra import rotate_in, solve, squared_norms
+from causalbandits.policies import indices
 from causalbandits.policies.indices import BetaPosterior, GaussianPosterior, KLUpperBound, UniformDraw
 from causalbandits.scores import TIE
 
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
+FRESH = 1024
+"""Scores that are kept by adding to them are computed afresh every so many rounds: rounding stays far below `TIE`."""
+
+REMEMBERED = 2**17
+"""Columns of P are kept if all of them have at most so many entries."""
 
 
-class Tree(NamedTuple):
-    """A projection, level after level: see `projection.Level`. `starts` say where a level's part of an array begins."""
-
-    by_block: Ints
-    sizes: Ints
-    widths: Ints
-    before: Ints
-    columns: Floats
-    column_starts: Ints
-    parents: Ints
-    parent_starts: Ints
-    """-1 where a level's nodes are all pairs."""
-    node_of_action: Ints
-    buffer: int
-    """The largest level's size."""
-
-
-class World(NamedTuple):
-    """What happens: each block's cumulative distribution by row, mean rewards by configuration, gaps by action."""
-
-    sizes: Ints
-    rows: Ints
-    cdf: Floats
-    cdf_starts: Ints
-    steps: Ints
-    """What a block's code adds to the number of the configuration."""
-    step_starts: Ints
-    which: Ints
-    """Which row each action has, a line a block; empty where actions are all combinations of rows, in order."""
-    mean: Floats
-    gap: Floats
-    bernoulli: bool
-    sd: float
-
-
-def index(p, count, total, exploration, noise):
-    """The index of one cell; compiled from `policies.indices`."""
+def prepare(p, count, total, exploration):
+    """The first step of one cell's index; compiled from `policies.indices`."""
     raise NotImplementedError
 
 
-def noise(p, count, total, rng):
-    """The random number that the index of one cell needs."""
+def combine(p, centre, width, noise):
+    """The second step."""
     raise NotImplementedError
 
 
-for _helper in (
-    indices.gaussian_precision,
-    indices.beta_shapes,
-    indices.bernoulli_divergence,
-    features.in_order,
-    factor.add_outer,
-    factor.solve_lower,
-    factor.solve_upper,
-    factor.estimate,
-    factor.draw_theta,
-    factor.norms,
-):
-    register_jitable(_helper)
+def noise(p, centre, width, rng):
+    """The random number that the second step needs."""
+    raise NotImplementedError
 
 
-@overload(index, strict=False)  # the annotations differ, the names must not
-def _index(p: Any, count: Any, total: Any, exploration: Any, noise: Any) -> Any:
+register_jitable(indices.bernoulli_divergence)
+
+
+@overload(prepare, strict=False)  # the annotations differ, the names must not
+def _prepare(p: Any, count: Any, total: Any, exploration: Any) -> Any:
     kind = p.instance_class
-    return indices.kl_upper_bound_of_cell if kind is KLUpperBound else indices.INDEX[kind]
+    return indices.kl_bound_of_cell if kind is KLUpperBound else indices.INDEX[kind][0]
+
+
+@overload(combine, strict=False)
+def _combine(p: Any, centre: Any, width: Any, noise: Any) -> Any:
+    return indices.INDEX[p.instance_class][1]
 
 
 @overload(noise, strict=False)
-def _noise(p: Any, count: Any, total: Any, rng: Any) -> Any:
+def _noise(p: Any, centre: Any, width: Any, rng: Any) -> Any:
     if p.instance_class is GaussianPosterior:
-        return lambda p, count, total, rng: rng.standard_normal()
+        return lambda p, centre, width, rng: rng.standard_normal()
     if p.instance_class is BetaPosterior:
-
-        def draw(p, count, total, rng):
-            a, b = indices.beta_shapes(p, count, total)
-            return rng.beta(a, b)
-
-        return draw
+        return lambda p, centre, width, rng: rng.beta(centre, width)
     if p.instance_class is UniformDraw:
-        return lambda p, count, total, rng: rng.random()
-    return lambda p, count, total, rng: 0.0
+        return lambda p, centre, width, rng: rng.random()
+    return lambda p, centre, width, rng: 0.0
 
 
 @register_jitable
-def project(tree, x, one, two):
-    y, out = one, two
-    for i in range(len(x)):
-        y[i] = x[tree.by_block[i]] if len(tree.by_block) else x[i]
-    length = len(x)
-    for level in range(len(tree.sizes)):
-        size, width, before = tree.sizes[level], tree.widths[level], tree.before[level]
-        start, parents = tree.column_starts[level], tree.parent_starts[level]
-        stride = length // size
-        if parents < 0:
-            for r in range(stride):
-                for c in range(width):
-                    total = y[r] * tree.columns[start + c]
-                    for z in range(1, size):
-                        total += y[z * stride + r] * tree.columns[start + z * width + c]
-                    out[r * width + c] = total
-            length = stride * width
-        else:
-            rest = stride // before
-            for r in range(rest):
-                for c in range(width):
-                    at = r * before + tree.parents[parents + c]
-                    total = y[at] * tree.columns[start + c]
-                    for z in range(1, size):
-                        total += y[z * stride + at] * tree.columns[start + z * width + c]
-                    out[r * width + c] = total
-            length = rest * width
-        y, out = out, y
-    return y
-
-
-class Blocks(NamedTuple):
-    """Additive features by block: which coordinates of theta each has, and its rows' means."""
-
-    where: Ints
-    where_starts: Ints
-    means: Floats
-    mean_starts: Ints
+def largest(values, length):
+    """The largest value, in four strands that the processor can follow at once."""
+    a = b = c = d = values[0]
+    whole = length - length % 4
+    for i in range(0, whole, 4):
+        a = values[i] if values[i] > a else a
+        b = values[i + 1] if values[i + 1] > b else b
+        c = values[i + 2] if values[i + 2] > c else c
+        d = values[i + 3] if values[i + 3] > d else d
+    for i in range(whole, length):
+        a = values[i] if values[i] > a else a
+    return max(max(a, b), max(c, d))
 
 
 @register_jitable
-def first_best(values):
-    """As `Scores.of(values).best_position()`."""
-    best, scale = values[0], 1.0
-    for value in values:
-        best, scale = max(best, value), max(scale, abs(value))
+def largest_size(values, length):
+    """The largest absolute value, and 1 at least: the scale of ties."""
+    a = b = c = d = 1.0
+    whole = length - length % 4
+    for i in range(0, whole, 4):
+        a = abs(values[i]) if abs(values[i]) > a else a
+        b = abs(values[i + 1]) if abs(values[i + 1]) > b else b
+        c = abs(values[i + 2]) if abs(values[i + 2]) > c else c
+        d = abs(values[i + 3]) if abs(values[i + 3]) > d else d
+    for i in range(whole, length):
+        a = abs(values[i]) if abs(values[i]) > a else a
+    return max(max(a, b), max(c, d))
+
+
+@register_jitable
+def first_reaching(scores, least):
+    """The first position with such a score; there is one."""
     position = 0
-    while values[position] < best - TIE * scale:
+    while scores[position] < least:
         position += 1
     return position
 
 
 @register_jitable
-def find_rows(world, action, rows):
-    """Which row each block has under an action."""
-    if world.which.shape[1] == 0:
-        for b in range(len(rows) - 1, -1, -1):
-            rows[b] = action % world.rows[b]
-            action //= world.rows[b]
-    else:
-        for b in range(len(rows)):
-            rows[b] = world.which[b, action]
+def first_best(values, length):
+    """As `Scores.of(values).best_position()`."""
+    return first_reaching(values, largest(values, length) - TIE * largest_size(values, length))
 
 
 @register_jitable
-def happen(world, rows, rng):
-    """A configuration, one uniform per block, and the reward."""
-    configuration = 0
-    for b in range(len(rows)):
+def new_tournament(players, least):
+    """A binary tree of maxima: the i-th player's value is at `len / 2 + i`, the largest of all at 1."""
+    half = 1
+    while half < players:
+        half *= 2
+    return np.full(2 * half, least)
+
+
+@register_jitable
+def enter(tournament, player, value):
+    """A player's value changes, and what depends on it."""
+    i = len(tournament) // 2 + player
+    tournament[i] = value
+    while i > 1:
+        i //= 2
+        winner = max(tournament[2 * i], tournament[2 * i + 1])
+        if tournament[i] == winner:
+            break
+        tournament[i] = winner
+
+
+@register_jitable
+def first_in(tournament, least):
+    """The first player whose value is at least this; there is one."""
+    half, i = len(tournament) // 2, 1
+    while i < half:
+        i = 2 * i if tournament[2 * i] >= least else 2 * i + 1
+    return i - half
+
+
+@register_jitable
+def project(tree, x, one, two):
+    """As `Projection.__call__`, up to the order of the actions: see `listed`."""
+    y, out = one, two
+    for i in range(len(x)):
+        y[i] = x[tree.by_block[i]] if len(tree.by_block) else x[i]
+    length = len(x)
+    columns = tree.columns.values
+    for level in range(len(tree.sizes)):
+        size, width, before = tree.sizes[level], tree.widths[level], tree.before[level]
+        start, parents = tree.columns.starts[level], tree.parents.starts[level]
+        stride = length // size
+        if parents >= 0:
+            rest = stride // before
+            for r in range(rest):
+                for c in range(width):
+                    at = r * before + tree.parents.values[parents + c]
+                    total = y[at] * columns[start + c]
+                    for z in range(1, size):
+                        total += y[z * stride + at] * columns[start + z * width + c]
+                    out[r * width + c] = total
+            length = rest * width
+        elif size == 2 and width == 2:  # the common case, with nothing left to look up in the loop
+            a, b = columns[start], columns[start + 1]
+            c, d = columns[start + 2], columns[start + 3]
+            for r in range(stride):
+                out[2 * r] = y[r] * a + y[stride + r] * c
+                out[2 * r + 1] = y[r] * b + y[stride + r] * d
+            length = stride * width
+        else:
+            for r in range(stride):
+                for c in range(width):
+                    total = y[r] * columns[start + c]
+                    for z in range(1, size):
+                        total += y[z * stride + r] * columns[start + z * width + c]
+                    out[r * width + c] = total
+            length = stride * width
+        y, out = out, y
+    return y
+
+
+@register_jitable
+def listed(tree, nodes, actions, scores):
+    """Scores in the order of the actions."""
+    for a in range(actions):
+        scores[a] = nodes[tree.node_of_action[a]] if len(tree.node_of_action) else nodes[a]
+
+
+@register_jitable
+def column(tree, z, cells, one, two):
+    """P(z | a) for every node of the last level."""
+    y, out = one, two
+    y[0] = 1.0
+    nodes, rest = 1, cells
+    if len(tree.place):
+        z = tree.place[z]
+    for level in range(len(tree.sizes)):
+        width, parents = tree.widths[level], tree.parents.starts[level]
+        rest //= tree.sizes[level]
+        code, z = z // rest, z % rest
+        start = tree.columns.starts[level] + code * width
+        if parents >= 0:
+            for c in range(width):
+                out[c] = y[tree.parents.values[parents + c]] * tree.columns.values[start + c]
+            nodes = width
+        else:
+            for node in range(nodes):
+                for c in range(width):
+                    out[node * width + c] = y[node] * tree.columns.values[start + c]
+            nodes *= width
+        y, out = out, y
+    return y
+
+
+@register_jitable
+def add_column(scores, change, entries):
+    """Add a multiple of a column to the scores; the largest of them."""
+    a = b = c = d = -math.inf
+    length = len(scores)
+    whole = length - length % 4
+    for i in range(0, whole, 4):
+        s0, s1 = scores[i] + change * entries[i], scores[i + 1] + change * entries[i + 1]
+        s2, s3 = scores[i + 2] + change * entries[i + 2], scores[i + 3] + change * entries[i + 3]
+        scores[i], scores[i + 1], scores[i + 2], scores[i + 3] = s0, s1, s2, s3
+        a = s0 if s0 > a else a
+        b = s1 if s1 > b else b
+        c = s2 if s2 > c else c
+        d = s3 if s3 > d else d
+    for i in range(whole, length):
+        scores[i] += change * entries[i]
+        a = scores[i] if scores[i] > a else a
+    return max(max(a, b), max(c, d))
+
+
+@register_jitable
+def configuration(world, starts, action, codes, rng):
+    """What an action leads to, one uniform a block: each block's code, and the number of the configuration."""
+    number = 0
+    cdf = world.cdf.values
+    for b in range(len(world.sizes)):
         u = rng.random()
-        code, start = 0, world.cdf_starts[b] + rows[b] * world.sizes[b]
-        while world.cdf[start + code] <= u:
-            code += 1
-        configuration += world.steps[world.step_starts[b] + code]
-    mean = world.mean[configuration]
-    if world.bernoulli:
-        return configuration, 1.0 if rng.random() < mean else 0.0
-    return configuration, mean + world.sd * rng.standard_normal()
+        start, last = starts[action, b], world.sizes[b] - 1
+        code = 0
+        if last <= 8:
+            for c in range(last):  # no branch depends on chance
+                code += int(cdf[start + c] <= u)
+        else:
+            high = last
+            while code < high:
+                middle = (code + high) // 2
+                if cdf[start + middle] <= u:
+                    code = middle + 1
+                else:
+                    high = middle
+        codes[b] = code
+        number += world.steps.values[world.steps.starts[b] + code]
+    return number
 
 
 @register_jitable
-def best_by_block(blocks, world, theta, rows):
-    """As `LinearPolicy.best_if_true`: each block's best row alone; the action that takes them."""
-    action = 0
+def reward_around(world, mean, rng):
+    """A reward with this mean."""
+    if world.bernoulli:
+        return 1.0 if rng.random() < mean else 0.0
+    return mean + world.sd * rng.standard_normal()
+
+
+def _settled_rounds(version):
+    """An index that neither is drawn nor moves with the round changes only where a reward came in."""
+
+    def play(p, causal, exploration, tree, world, count, total, world_rng, rounds, regrets):
+        key = version  # noqa: F841 (part of the cache's key)
+        cells, actions = len(count), len(world.gap)
+        values, codes = np.empty(cells), np.empty(len(world.sizes), dtype=np.int64)
+        sizes = new_tournament(cells, 1.0)
+        tournament = new_tournament(1 if causal else cells, -math.inf)
+        one, two = np.empty(tree.buffer), np.empty(tree.buffer)
+        scores = np.empty(actions if causal else 1)
+        remembered = causal and cells * actions <= REMEMBERED
+        columns = np.empty((cells if remembered else 1, actions if causal else 1))
+        known = np.zeros(cells, dtype=np.bool_)
+        for c in range(cells):
+            centre, width = prepare(p, count[c], total[c], exploration)
+            values[c] = combine(p, centre, width, 0.0)
+            enter(sizes, c, abs(values[c]))
+            if not causal:
+                enter(tournament, c, values[c])
+        best, regret, slot = 0.0, 0.0, 0
+        for t in range(1, rounds[-1] + 1):
+            if causal:
+                if t % FRESH == 1:
+                    listed(tree, project(tree, values, one, two), actions, scores)
+                    best = largest(scores, actions)
+                action = first_reaching(scores, best - TIE * sizes[1])
+            else:
+                action = first_in(tournament, tournament[1] - TIE * sizes[1])
+            z = configuration(world, world.starts, action, codes, world_rng)
+            reward = reward_around(world, world.mean[z], world_rng)
+            regret += world.gap[action]
+            if t == rounds[slot]:
+                regrets[slot] = regret
+                slot += 1
+            changed = z if causal else action
+            count[changed] += 1.0
+            total[changed] += reward
+            centre, width = prepare(p, count[changed], total[changed], exploration)
+            value = combine(p, centre, width, 0.0)
+            enter(sizes, changed, abs(value))
+            if causal:
+                row = z if remembered else 0
+                if not (remembered and known[z]):
+                    listed(tree, column(tree, z, cells, one, two), actions, columns[row])
+                    known[z] = True
+                best = add_column(scores, value - values[z], columns[row])
+            else:
+                enter(tournament, action, value)
+            values[changed] = value
+
+    return play
+
+
+def _drawn_rounds(version):
+    """Every index is drawn anew, or moves with the round."""
+
+    def play(p, causal, moving, explorations, tree, world, count, total, rng, world_rng, rounds, regrets):
+        key = version  # noqa: F841 (part of the cache's key)
+        cells, actions = len(count), len(world.gap)
+        values, codes = np.empty(cells), np.empty(len(world.sizes), dtype=np.int64)
+        centre, width = np.empty(cells), np.empty(cells)
+        one, two = np.empty(tree.buffer), np.empty(tree.buffer)
+        gather = causal and len(tree.node_of_action) > 0
+        in_order = np.empty(actions if gather else 0)
+        regret, slot, changed = 0.0, 0, -1
+        for t in range(1, rounds[-1] + 1):
+            exploration = explorations[min(t, len(explorations)) - 1]
+            if moving or t == 1:
+                for c in range(cells):
+                    centre[c], width[c] = prepare(p, count[c], total[c], exploration)
+            else:
+                centre[changed], width[changed] = prepare(p, count[changed], total[changed], exploration)
+            for c in range(cells):
+                values[c] = noise(p, centre[c], width[c], rng)
+            for c in range(cells):
+                values[c] = combine(p, centre[c], width[c], values[c])
+            scale = largest_size(values, cells)
+            scores = project(tree, values, one, two) if causal else values
+            if gather:
+                listed(tree, scores, actions, in_order)
+                scores = in_order
+            action = first_reaching(scores, largest(scores, actions) - TIE * scale)
+            z = configuration(world, world.starts, action, codes, world_rng)
+            reward = reward_around(world, world.mean[z], world_rng)
+            regret += world.gap[action]
+            if t == rounds[slot]:
+                regrets[slot] = regret
+                slot += 1
+            changed = z if causal else action
+            count[changed] += 1.0
+            total[changed] += reward
+
+    return play
+
+
+def _linear_rounds(version):
+    """Every searched action is scored."""
+
+    def play(thompson, observed, spread, betas, means, columns, table, world, R, u, rng, world_rng, rounds, regrets):
+        key = version  # noqa: F841 (part of the cache's key)
+        actions, d = means.shape
+        codes, theta, x = np.empty(len(world.sizes), dtype=np.int64), np.empty(d), np.empty(d)
+        left, norms, scores = np.empty((d, actions)), np.empty(actions), np.empty(actions)
+        regret, slot = 0.0, 0
+        for t in range(1, rounds[-1] + 1):
+            for i in range(d):
+                theta[i] = u[i] + spread * rng.standard_normal() if thompson else u[i]
+            solve(R, theta)
+            for a in range(actions):
+                scores[a] = columns[0, a] * theta[0]
+            for i in range(1, d):
+                for a in range(actions):
+                    scores[a] += columns[i, a] * theta[i]
+            if not thompson:
+                beta = betas[min(t, len(betas)) - 1]
+                squared_norms(columns, R, left, norms)
+                for a in range(actions):
+                    scores[a] += beta * math.sqrt(norms[a])
+            action = first_best(scores, actions)
+            z = configuration(world, world.starts, action, codes, world_rng)
+            reward = reward_around(world, world.mean[z], world_rng)
+            for i in range(d):
+                x[i] = table[z, i] if observed else means[action, i]
+            rotate_in(R, u, x, reward)
+            regret += world.gap[action]
+            if t == rounds[slot]:
+                regrets[slot] = regret
+                slot += 1
+
+    return play
+
+
+def _by_block_rounds(version):
+    """Each block's best choice is found alone, as in `LinearPolicy.best_if_true`."""
+
+    def play(observed, spread, by_block, world, R, u, rng, world_rng, rounds, regrets):
+        key = version  # noqa: F841 (part of the cache's key)
+        blocks, d = len(world.sizes), len(u)
+        rows, codes = np.empty(blocks, dtype=np.int64), np.empty(blocks, dtype=np.int64)
+        starts, states = np.empty((1, blocks), dtype=np.int64), np.empty(len(by_block.parents.values), dtype=np.int64)
+        scores = np.empty(by_block.rows.max())
+        theta, x = np.empty(d), np.empty(d)
+        regret, slot = 0.0, 0
+        for t in range(1, rounds[-1] + 1):
+            for i in range(d):
+                theta[i] = u[i] + spread * rng.standard_normal()
+            solve(R, theta)
+            position = 0
+            for b in range(blocks):
+                first, width = by_block.where.starts[b], by_block.where.starts[b + 1] - by_block.where.starts[b]
+                at = by_block.means.starts[b]
+                for row in range(by_block.rows[b]):
+                    score = by_block.means.values[at] * theta[by_block.where.values[first]]
+                    for i in range(1, width):
+                        score += by_block.means.values[at + i] * theta[by_block.where.values[first + i]]
+                    scores[row] = score
+                    at += width
+                rows[b] = first_best(scores, by_block.rows[b])
+                starts[0, b] = world.cdf.starts[b] + rows[b] * world.sizes[b]
+                if len(world.gap):
+                    position = position * by_block.rows[b] + rows[b]
+            z = configuration(world, starts, 0, codes, world_rng)
+            if len(world.mean):
+                mean, gap = world.mean[z], world.gap[position]
+            else:
+                mean, gap = additive(by_block, rows, codes, states)
+            reward = reward_around(world, mean, world_rng)
+            source, which = (by_block.features, codes) if observed else (by_block.means, rows)
+            for b in range(blocks):
+                first, width = by_block.where.starts[b], by_block.where.starts[b + 1] - by_block.where.starts[b]
+                at = source.starts[b] + which[b] * width
+                for i in range(width):
+                    x[by_block.where.values[first + i]] = source.values[at + i]
+            rotate_in(R, u, x, reward)
+            regret += gap
+            if t == rounds[slot]:
+                regrets[slot] = regret
+                slot += 1
+
+    return play
+
+
+@register_jitable
+def additive(by_block, rows, codes, states):
+    """The mean reward of what happened and the gap of what was done, as `rewards.AdditiveMean` sums them."""
+    under = 0.0
     for b in range(len(rows)):
-        first = blocks.where_starts[b]
-        where = blocks.where[first : first + blocks.where_starts[b + 1] - first]
-        first = blocks.mean_starts[b]
-        means = blocks.means[first : blocks.mean_starts[b + 1]].reshape((world.rows[b], len(where)))
-        rows[b] = first_best(features.in_order(means, theta[where]))
-        action = action * world.rows[b] + rows[b]
-    return action
+        under += by_block.gains.values[by_block.gains.starts[b] + rows[b]]
+        first, last = by_block.parents.starts[b], by_block.parents.starts[b + 1]
+        at = by_block.codes.starts[b] + codes[b] * (last - first)
+        for i in range(last - first):
+            states[by_block.parents.values[first + i]] = by_block.codes.values[at + i]
+    mean = 0.0
+    for parent in range(len(states)):
+        mean += by_block.by_parent.values[by_block.by_parent.starts[parent] + states[parent]]
+    return mean, max(0.0, by_block.best - under)
 
 
-def _compiled(make: Any) -> Any:
-    """A round loop, compiled when first called with parameters of a new type."""
-    folder = Path(inspect.getfile(features)).parent
-    sources = ("policies/indices.py", "policies/factor.py", "features.py", "scores.py", "engine/kernels.py")
-    play = make(hashlib.sha256(b"".join((folder / name).read_bytes() for name in sources)).hexdigest())
+@cache
+def kernel(name: str) -> Any:
+    """One of the four kinds of rounds; compiled, or fetched from disk, when called with parameters of a new type."""
+    package = Path(__file__).parent.parent
+    sources = ("policies/indices.py", "scores.py", "engine/algebra.py", "engine/kernels.py", "engine/tables.py")
+    version = hashlib.sha256(b"".join((package / source).read_bytes() for source in sources)).hexdigest()
+    play = KERNELS[name](version)
     try:
         return numba.njit(cache=True, nogil=True, error_model="numpy")(play)
     except RuntimeError:  # nowhere to write a cache: it compiles again in every process
         return numba.njit(nogil=True, error_model="numpy")(play)
 
 
-@cache
-def cell_kernel() -> Any:
-    """The rounds of a cell policy."""
-    return _compiled(_cell_rounds)
-
-
-@cache
-def linear_kernel() -> Any:
-    """The rounds of a linear policy."""
-    return _compiled(_linear_rounds)
-
-
-def _cell_rounds(version):
-    def play(p, causal, settled, explorations, tree, world, count, total, rng, world_rng, rounds, regrets):
-        key = version  # noqa: F841 (part of the cache's key)
-        cells, actions = len(count), len(world.gap)
-        values, rows = np.empty(cells), np.empty(len(world.sizes), dtype=np.int64)
-        one, two = np.empty(tree.buffer), np.empty(tree.buffer)
-        regret, slot, changed = 0.0, 0, -1
-        for t in range(1, rounds[-1] + 1):
-            exploration = explorations[min(t, len(explorations)) - 1]
-            if settled and changed >= 0:
-                values[changed] = index(p, count[changed], total[changed], exploration, 0.0)
-            else:
-                for c in range(cells):
-                    values[c] = noise(p, count[c], total[c], rng)
-                for c in range(cells):
-                    values[c] = index(p, count[c], total[c], exploration, values[c])
-            scale = 1.0
-            for c in range(cells):
-                scale = max(scale, abs(values[c]))
-            scores = project(tree, values, one, two) if causal else values
-            gather = causal and len(tree.node_of_action) > 0
-            best = -math.inf
-            for a in range(actions):
-                best = max(best, scores[tree.node_of_action[a]] if gather else scores[a])
-            least, action = best - TIE * scale, 0
-            while (scores[tree.node_of_action[action]] if gather else scores[action]) < least:
-                action += 1
-            find_rows(world, action, rows)
-            configuration, reward = happen(world, rows, world_rng)
-            changed = configuration if causal else action
-            count[changed] += 1.0
-            total[changed] += reward
-            regret += world.gap[action]
-            if t == rounds[slot]:
-                regrets[slot] = regret
-                slot += 1
-
-    return play
-
-
-def _linear_rounds(version):
-    def play(
-        thompson, observed, separate, spread, betas, means, table, blocks, world, L, g, rng, world_rng, rounds, regrets
-    ):
-        key = version  # noqa: F841 (part of the cache's key)
-        rows, normals = np.empty(len(world.sizes), dtype=np.int64), np.empty(len(g))
-        regret, slot = 0.0, 0
-        for t in range(1, rounds[-1] + 1):
-            if thompson:
-                for i in range(len(g)):
-                    normals[i] = rng.standard_normal()
-                theta = factor.draw_theta(L, g, spread, normals)
-                if separate:
-                    action = best_by_block(blocks, world, theta, rows)
-                else:
-                    action = first_best(features.in_order(means, theta))
-                    find_rows(world, action, rows)
-            else:
-                bonus = betas[min(t, len(betas)) - 1] * factor.norms(means, L)
-                action = first_best(features.in_order(means, factor.estimate(L, g)) + bonus)
-                find_rows(world, action, rows)
-            configuration, reward = happen(world, rows, world_rng)
-            x = table[configuration] if observed else means[action]
-            factor.add_outer(L, x)
-            g += x * reward
-            regret += world.gap[action]
-            if t == rounds[slot]:
-                regrets[slot] = regret
-                slot += 1
-
-    return play
+KERNELS = {
+    "settled": _settled_rounds,
+    "drawn": _drawn_rounds,
+    "linear": _linear_rounds,
+    "by block": _by_block_rounds,
+}

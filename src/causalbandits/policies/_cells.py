@@ -23,8 +23,8 @@ from causalbandits.policies.indices import (
     UpperBound,
     beta_shapes,
     draw_noise,
-    gaussian_precision,
-    upper_bound,
+    gaussian_posterior,
+    mean_and_bonus,
 )
 from causalbandits.policies.statistics import Cells
 from causalbandits.problem import CausalBandit
@@ -67,8 +67,9 @@ class CellPolicy(Policy):
     def index(self, cells: Cells, rng: np.random.Generator) -> Array:
         """One number per cell."""
         p = self.index_parameters
-        noise = draw_noise(p, cells.count, cells.total, rng)
-        return INDEX[type(p)](p, cells.count, cells.total, self.exploration(cells.rounds), noise)
+        prepare, combine = INDEX[type(p)]
+        parts = prepare(p, cells.count, cells.total, self.exploration(cells.rounds))
+        return combine(p, *parts, draw_noise(p, *parts, rng))
 
     def score(self, problem: CausalBandit, statistic: Cells, rng: np.random.Generator) -> Scores:
         return self._spread(problem, self.index(statistic, rng))
@@ -113,10 +114,9 @@ class CellPolicy(Policy):
 def posterior_means(p: IndexParameters, cells: Cells) -> Array:
     """Each cell's estimated mean: the posterior's, or the plain average (0 where unseen)."""
     if isinstance(p, GaussianPosterior):
-        precision = gaussian_precision(p, cells.count)
-        return np.asarray(cells.total / (p.noise_scale * p.noise_scale) / precision)
+        return np.asarray(gaussian_posterior(p, cells.count, cells.total, 0.0)[0])
     if isinstance(p, BetaPosterior):
-        a, b = beta_shapes(p, cells.count, cells.total)
+        a, b = beta_shapes(p, cells.count, cells.total, 0.0)
         return np.asarray(a / (a + b))
     return cells.means()
 
@@ -124,8 +124,8 @@ def posterior_means(p: IndexParameters, cells: Cells) -> Array:
 def weighted_interval(p: IndexParameters, cells: Cells, weights: Array, level: float) -> Interval:
     """An interval for sum_z w_z mean_z, w a probability vector, that holds under adaptive sampling."""
     if isinstance(p, GaussianPosterior):
-        centre = float(weights @ posterior_means(p, cells))
-        sd = math.sqrt(float(weights**2 @ (1.0 / gaussian_precision(p, cells.count))))
+        means, sds = gaussian_posterior(p, cells.count, cells.total, 0.0)
+        centre, sd = float(weights @ means), math.sqrt(float(weights**2 @ sds**2))
         half = NormalDist().inv_cdf((1 + level) / 2) * sd
         return Interval(centre - half, centre + half, "posterior")
     if isinstance(p, BetaPosterior):
@@ -137,7 +137,7 @@ def _beta_interval(p: BetaPosterior, cells: Cells, weights: Array, level: float)
     """Quantiles of the Beta distribution with the weighted sum's mean and variance; exact for a single cell."""
     from scipy.special import betaincinv
 
-    a, b = beta_shapes(p, cells.count, cells.total)
+    a, b = beta_shapes(p, cells.count, cells.total, 0.0)
     n = a + b
     mean = float(weights @ (a / n))
     variance = float(weights**2 @ (a * b / (n * n * (n + 1.0))))
@@ -159,8 +159,8 @@ def _confidence_interval(p: IndexParameters, cells: Cells, weights: Array, level
         UpperBound(p.noise_scale, p.prior_scale) if isinstance(p, UpperBound | UniformDraw) else UpperBound(0.5, 1.0)
     )
     exploration = np.log(2 * len(cells.count) * (cells.count + 1) * (cells.count + 2) / (1 - level))
-    up = upper_bound(scales, cells.count, cells.total, exploration, None)
-    down = -upper_bound(scales, cells.count, -cells.total, exploration, None)
+    mean, bonus = mean_and_bonus(scales, cells.count, cells.total, exploration)
+    up, down = mean + bonus, mean - bonus
     if unit:
         up, down = np.minimum(1.0, up), np.maximum(0.0, down)
     return Interval(float(weights @ down), float(weights @ up), "confidence")

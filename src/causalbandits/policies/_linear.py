@@ -116,5 +116,5 @@ class LinearPolicy(Policy):
 
 def self_normalised_radius(statistic: Regression, ridge: float, noise: float, bound: float, level: float) -> float:
     """How far, in V's norm, theta may be from theta_hat at all times together (Abbasi-Yadkori et al. 2011)."""
-    growth = statistic.log_determinant() - len(statistic.g) * math.log(ridge)
+    growth = statistic.log_determinant() - len(statistic.u) * math.log(ridge)
     return math.sqrt(ridge) * bound + noise * math.sqrt(max(0.0, growth + 2 * math.log(1 / (1 - level))))

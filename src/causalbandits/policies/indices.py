@@ -1,11 +1,14 @@
 """The index functions: each algorithm's definition, written once.
 
 An index turns a cell's statistic (how often it was seen, the sum of its rewards) into one number: an upper
-confidence bound, or a draw from a posterior. Parameters are NamedTuples; `INDEX` finds the function by their type.
-Every function takes `(parameters, count, total, exploration, noise)`, where `exploration` is log(1/delta) and
-`noise` has been drawn beforehand, and is elementwise: on arrays for the agent, on scalars once compiled. For both
-to agree in every bit, only + - * / sqrt, minimum and maximum are used on arrays, and logarithms are taken one by one
-by `math.log` (NumPy's vectorised log may differ from it in the last bit).
+confidence bound, or a draw from a posterior. It has two steps. The first looks at the statistic and gives two numbers,
+`(p, count, total, exploration) -> (centre, width)`, where `exploration` is log(1/delta); the second brings in chance,
+`(p, centre, width, noise) -> index`, with `noise` drawn beforehand. So a cell whose statistic has not changed needs
+the second step only. Parameters are NamedTuples; `INDEX` finds the two functions by their type.
+
+Both steps are elementwise: on arrays for the agent, on scalars once compiled. For both to agree in every bit, only
++ - * / sqrt, minimum and maximum are used on arrays, and logarithms are taken one by one by `math.log` (NumPy's
+vectorised log may differ from it in the last bit).
 """
 
 from __future__ import annotations
@@ -19,6 +22,8 @@ import numpy as np
 
 from causalbandits.variable import Array
 
+Parts = tuple[Array, Array]
+
 
 class UpperBound(NamedTuple):
     """The rewards of a cell are `noise_scale`-sub-Gaussian; the unknown means are of size `prior_scale`."""
@@ -27,12 +32,17 @@ class UpperBound(NamedTuple):
     prior_scale: float
 
 
-def upper_bound(p: UpperBound, count: Array, total: Array, exploration: float | Array, noise: Any) -> Array:
-    """Mean + scale sqrt(2 log(1/delta) / n); an unseen cell has mean 0, n = 1 and the prior's scale."""
+def mean_and_bonus(p: UpperBound, count: Array, total: Array, exploration: float | Array) -> Parts:
+    """The mean, and scale sqrt(2 log(1/delta) / n); an unseen cell has mean 0, n = 1 and the prior's scale."""
     n = np.maximum(1.0, count)
     unseen = np.maximum(0.0, 1.0 - count)
     scale = p.noise_scale * (1.0 - unseen) + p.prior_scale * unseen
-    return total / n + scale * np.sqrt(2.0 * exploration / n)
+    return total / n, scale * np.sqrt(2.0 * exploration / n)
+
+
+def upper_bound(p: UpperBound, centre: Array, width: Array, noise: Any) -> Array:
+    """Mean + bonus."""
+    return centre + width
 
 
 class GaussianPosterior(NamedTuple):
@@ -42,15 +52,16 @@ class GaussianPosterior(NamedTuple):
     prior_scale: float
 
 
-def gaussian_precision(p: GaussianPosterior, count: Array) -> Array:
-    """The posterior precision of a cell's mean."""
-    return 1.0 / (p.prior_scale * p.prior_scale) + count / (p.noise_scale * p.noise_scale)
+def gaussian_posterior(p: GaussianPosterior, count: Array, total: Array, exploration: float | Array) -> Parts:
+    """The posterior's mean and standard deviation."""
+    variance = p.noise_scale * p.noise_scale
+    precision = 1.0 / (p.prior_scale * p.prior_scale) + count / variance
+    return total / variance / precision, np.sqrt(1.0 / precision)
 
 
-def gaussian_draw(p: GaussianPosterior, count: Array, total: Array, exploration: float, noise: Array) -> Array:
+def gaussian_draw(p: GaussianPosterior, centre: Array, width: Array, noise: Array) -> Array:
     """A draw from the posterior, given a standard normal one."""
-    precision = gaussian_precision(p, count)
-    return total / (p.noise_scale * p.noise_scale) / precision + np.sqrt(1.0 / precision) * noise
+    return centre + width * noise
 
 
 class BetaPosterior(NamedTuple):
@@ -60,12 +71,12 @@ class BetaPosterior(NamedTuple):
     failures: float = 1.0
 
 
-def beta_shapes(p: BetaPosterior, count: Array, total: Array) -> tuple[Array, Array]:
+def beta_shapes(p: BetaPosterior, count: Array, total: Array, exploration: float | Array) -> Parts:
     """The posterior's two parameters."""
     return p.successes + total, p.failures + (count - total)
 
 
-def beta_draw(p: BetaPosterior, count: Array, total: Array, exploration: float, noise: Array) -> Array:
+def beta_draw(p: BetaPosterior, centre: Array, width: Array, noise: Array) -> Array:
     """The draw itself: a Beta variable is no shifted and scaled one, so `noise` already is it."""
     return noise
 
@@ -77,7 +88,12 @@ class UniformDraw(NamedTuple):
     prior_scale: float
 
 
-def uniform_draw(p: UniformDraw, count: Array, total: Array, exploration: float, noise: Array) -> Array:
+def nothing(p: UniformDraw, count: Array, total: Array, exploration: float | Array) -> Parts:
+    """What was seen does not matter."""
+    return 0.0 * count, 0.0 * total
+
+
+def uniform_draw(p: UniformDraw, centre: Array, width: Array, noise: Array) -> Array:
     """A number from [0, 1) whatever was seen."""
     return noise
 
@@ -88,16 +104,16 @@ class KLUpperBound(NamedTuple):
     tolerance: float = 1e-14
 
 
-def kl_upper_bound(p: KLUpperBound, count: Array, total: Array, exploration: float, noise: Any) -> Array:
+def kl_bound(p: KLUpperBound, count: Array, total: Array, exploration: float) -> Parts:
     """The largest q with n kl(mean, q) <= log(1/delta); 1 where nothing was seen."""
     cells = zip(count.tolist(), total.tolist(), strict=True)
-    return np.array([_remembered_kl_bound(p, n, s, exploration) for n, s in cells])
+    return np.array([_remembered_kl_bound(p, n, s, exploration) for n, s in cells]), 0.0 * count
 
 
-def kl_upper_bound_of_cell(p: KLUpperBound, count: float, total: float, exploration: float, noise: Any) -> float:
+def kl_bound_of_cell(p: KLUpperBound, count: float, total: float, exploration: float) -> tuple[float, float]:
     """The same for one cell, by bisection."""
     if count == 0.0:
-        return 1.0
+        return 1.0, 0.0
     mean = min(max(total / count, 0.0), 1.0)
     level = exploration / count
     low, high = mean, min(1.0, mean + math.sqrt(level / 2.0))
@@ -107,12 +123,17 @@ def kl_upper_bound_of_cell(p: KLUpperBound, count: float, total: float, explorat
             high = middle
         else:
             low = middle
-    return high
+    return high, 0.0
+
+
+def kl_upper_bound(p: KLUpperBound, centre: Array, width: Array, noise: Any) -> Array:
+    """The bound itself."""
+    return centre
 
 
 @lru_cache(maxsize=2**16)
 def _remembered_kl_bound(p: KLUpperBound, count: float, total: float, exploration: float) -> float:
-    return kl_upper_bound_of_cell(p, count, total, exploration, None)
+    return kl_bound_of_cell(p, count, total, exploration)[0]
 
 
 def bernoulli_divergence(p: float, q: float) -> float:
@@ -133,21 +154,21 @@ def bernoulli_divergence(p: float, q: float) -> float:
 
 IndexParameters = UpperBound | GaussianPosterior | BetaPosterior | KLUpperBound | UniformDraw
 
-INDEX: dict[type, Callable[..., Array]] = {
-    UpperBound: upper_bound,
-    GaussianPosterior: gaussian_draw,
-    BetaPosterior: beta_draw,
-    KLUpperBound: kl_upper_bound,
-    UniformDraw: uniform_draw,
+INDEX: dict[type, tuple[Callable[..., Parts], Callable[..., Array]]] = {
+    UpperBound: (mean_and_bonus, upper_bound),
+    GaussianPosterior: (gaussian_posterior, gaussian_draw),
+    BetaPosterior: (beta_shapes, beta_draw),
+    KLUpperBound: (kl_bound, kl_upper_bound),
+    UniformDraw: (nothing, uniform_draw),
 }
 
 
-def draw_noise(p: IndexParameters, count: Array, total: Array, rng: np.random.Generator) -> Any:
+def draw_noise(p: IndexParameters, centre: Array, width: Array, rng: np.random.Generator) -> Any:
     """The random numbers that an index needs, cell by cell in order; nothing for an upper bound."""
     if isinstance(p, GaussianPosterior):
-        return rng.standard_normal(count.shape)
+        return rng.standard_normal(centre.shape)
     if isinstance(p, BetaPosterior):
-        return rng.beta(*beta_shapes(p, count, total))
+        return rng.beta(centre, width)
     if isinstance(p, UniformDraw):
-        return rng.random(count.shape)
+        return rng.random(centre.shape)
     return None

@@ -44,7 +44,7 @@ class CausalLinearThompsonSampling(LinearPolicy):
 
     def draw(self, statistic: Regression, rng: np.random.Generator) -> Array:
         """theta from its posterior."""
-        return draw_theta(statistic.factor, statistic.g, self.spread, rng.standard_normal(len(statistic.g)))
+        return draw_theta(statistic.R, statistic.u, self.spread, rng.standard_normal(len(statistic.u)))
 
     @property
     def spread(self) -> float:
@@ -59,6 +59,6 @@ class CausalLinearThompsonSampling(LinearPolicy):
 
     def interval(self, problem: CausalBandit, statistic: Regression, action: int, level: float) -> Interval:
         row = self.expected_features(problem, action)
-        sd = self.noise_scale * float(norms(row[None], statistic.factor)[0])
+        sd = self.noise_scale * float(norms(row[None], statistic.R)[0])
         centre, half = float(row @ statistic.theta()), NormalDist().inv_cdf((1 + level) / 2) * sd
         return Interval(centre - half, centre + half, "posterior")

@@ -48,11 +48,11 @@ class CausalLinearUCB(HorizonPolicy, LinearPolicy):
 
     def score(self, problem: CausalBandit, statistic: Regression, rng: np.random.Generator) -> Scores:
         rows = self.action_features(problem)
-        bonus = self.beta(rows.shape[1], statistic.rounds) * norms(rows, statistic.factor)
+        bonus = self.beta(rows.shape[1], statistic.rounds) * norms(rows, statistic.R)
         return self.scores(problem, in_order(rows, statistic.theta()) + bonus)
 
     def interval(self, problem: CausalBandit, statistic: Regression, action: int, level: float) -> Interval:
         row = self.expected_features(problem, action)
         radius = self_normalised_radius(statistic, self.ridge, self.noise_scale, self.prior_scale, level)
-        centre, half = float(row @ statistic.theta()), radius * float(norms(row[None], statistic.factor)[0])
+        centre, half = float(row @ statistic.theta()), radius * float(norms(row[None], statistic.R)[0])
         return Interval(centre - half, centre + half, "confidence")

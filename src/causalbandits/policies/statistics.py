@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from causalbandits.errors import StateError
-from causalbandits.policies.factor import add_outer, estimate
+from causalbandits.policies.factor import rotate_in, solve
 from causalbandits.variable import Array
 
 
@@ -78,10 +78,10 @@ class Cells(Statistic):
 
 @dataclass(eq=False)
 class Regression(Statistic):
-    """Ridge regression of the reward on x: the factor of V = ridge I + sum of x x', and g = sum of x Y."""
+    """Ridge regression of the reward on x: R'R = V = ridge I + sum of x x', and R'u = g = sum of x Y."""
 
-    factor: Array
-    g: Array
+    R: Array
+    u: Array
 
     @classmethod
     def empty(cls, dimension: int, ridge: float) -> Regression:
@@ -91,13 +91,12 @@ class Regression(Statistic):
     def add(self, x: Array, reward: float) -> None:
         """One reward at one x."""
         self.rounds += 1
-        add_outer(self.factor, x)
-        self.g += x * reward
+        rotate_in(self.R, self.u, x, reward)
 
     def theta(self) -> Array:
         """The estimate V^-1 g."""
-        return estimate(self.factor, self.g)
+        return solve(self.R, self.u)
 
     def log_determinant(self) -> float:
         """log det V."""
-        return 2.0 * math.fsum(np.log(np.diag(self.factor)).tolist())
+        return 2.0 * math.fsum(np.log(np.diag(self.R)).tolist())
