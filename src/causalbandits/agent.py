@@ -97,7 +97,8 @@ class Agent:
             raise CausalBanditsError(f"seed must be a whole number, 0 or more, or None; got {seed!r}.") from None
         self._pending: dict[int, int] = {}
         self._next_id = 0
-        self._warned = False
+        self._expected = chosen.largest_expected_reward(problem)
+        """Rewards beyond it bring one warning."""
 
     def __repr__(self) -> str:
         return f"Agent({self.policy}, {self.rounds} rewards, {len(self._pending)} pending)"
@@ -123,13 +124,13 @@ class Agent:
         the n; a deterministic one (UCB) gives the same action n times. `eligible` narrows this decision to some
         interventions: a list of them, or a function that says yes or no.
         """
-        count = 1 if n is None else n
-        if not isinstance(count, int | np.integer) or isinstance(count, bool) or not 1 <= count <= BATCH_LIMIT:
+        if n is not None and (type(n) is bool or not isinstance(n, int | np.integer) or not 1 <= n <= BATCH_LIMIT):
             raise CausalBanditsError(f"ask(n) needs a whole number from 1 to {BATCH_LIMIT}; got {n!r}.")
         among = None if eligible is None else self._eligible(eligible)
         problem = self.problem if among is None or self.policy.keeps_actions else self.problem.only(among)
-        decisions = [self._decide(problem, among) for _ in range(count)]
-        return decisions[0] if n is None else decisions
+        if n is None:
+            return self._decide(problem, among)
+        return [self._decide(problem, among) for _ in range(n)]
 
     def _decide(self, problem: CausalBandit, among: list[int] | None) -> Decision:
         if among is None:
@@ -183,7 +184,7 @@ class Agent:
     def _check_outcome(self, action: int, parents: Mapping[str, State], reward: float) -> tuple[tuple[int, ...], float]:
         if not isinstance(parents, Mapping):
             raise TellError(f"parents must map each of {list(self.problem.parents)} to its value; got {parents!r}.")
-        if not isinstance(reward, numbers.Real | np.bool_) or not math.isfinite(float(reward)):
+        if not isinstance(reward, float | numbers.Real | np.bool_) or not math.isfinite(float(reward)):
             raise TellError(f"A reward must be a finite number; got {reward!r}.")
         value = float(reward)
         try:
@@ -191,13 +192,14 @@ class Agent:
             self.policy.check_reward(value)
         except CausalBanditsError as error:
             raise TellError(f"{error} Nothing was changed.") from None
-        if self.impossible == "refuse" and self.problem.probability(action, z) == 0.0:
+        if self.impossible == "refuse" and not self.problem.possible(action, z):
             raise TellError(
                 f"{dict(parents)} is impossible under {self.problem.actions[action]}, says the model. If the model is "
                 'an estimate, make the agent with impossible="accept". Nothing was changed.'
             )
-        if not self._warned:
-            self._warned = self.policy.warn_of_scale("A reward is of size", abs(value), self.problem, stacklevel=3)
+        if abs(value) > self._expected:
+            self.policy.warn_of_scale("A reward is of size", abs(value), self.problem, stacklevel=3)
+            self._expected = math.inf
         return z, value
 
     def recommend(self, *, level: float = 0.95) -> Recommendation:

@@ -11,7 +11,7 @@ import itertools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -87,6 +87,24 @@ def _key(spec: FeatureSpec) -> object:
     return tuple(spec.items()) if isinstance(spec, Mapping) else spec
 
 
+class Stack(NamedTuple):
+    """Blocks with as many rows and as many features as each other, together."""
+
+    blocks: Codes
+    where: Codes
+    """Each block's coordinates."""
+    means: Array
+    """Axes: block, row, coordinate."""
+
+    def values(self, theta: Array) -> Array:
+        """<theta, m> for every row of every block, summed in order."""
+        own = theta[self.where]
+        total = self.means[:, :, 0] * own[:, :1]
+        for i in range(1, own.shape[1]):
+            total += self.means[:, :, i] * own[:, i : i + 1]
+        return np.asarray(total)
+
+
 class AdditiveFeatures(Features):
     """Each coordinate is a function of one parent: `tables[i]` has a row per state of parent i."""
 
@@ -114,6 +132,17 @@ class AdditiveFeatures(Features):
     def block_means(self, rows: Sequence[Array]) -> list[tuple[Codes, Array]]:
         """`block_mean` of every block."""
         return [self.block_mean(block, own) for block, own in zip(self.blocks, rows, strict=True)]
+
+    def stacks(self, rows: Sequence[Array]) -> list[Stack]:
+        """The same, with like blocks together, so that a thousand of them cost no more than a few."""
+        parts = self.block_means(rows)
+        alike: dict[tuple[int, ...], list[int]] = {}
+        for b, (_, means) in enumerate(parts):
+            alike.setdefault(means.shape, []).append(b)
+        return [
+            Stack(np.array(own), np.array([parts[b][0] for b in own]), np.array([parts[b][1] for b in own]))
+            for own in alike.values()
+        ]
 
     def block_mean(self, block: Block, rows: Array) -> tuple[Codes, Array]:
         """Given rows of a block's distribution: which coordinates it has, and their means in every row.

@@ -95,6 +95,17 @@ class Block:
         parts = [self._some(choices[i : i + step]) for i in range(0, len(choices), step)]
         return np.concatenate(parts)
 
+    def probability(self, choices: Sequence[int], z: Sequence[int]) -> float:
+        """P(z_b | do(a_b)), given all knobs' choices and all parents' codes."""
+        code = 0
+        for axis, size in zip(self.parents, self.shape, strict=True):
+            code = code * size + z[axis]
+        return float(self.row(tuple([choices[k] for k in self.knobs]))[code])
+
+    def may_be_zero(self) -> bool:
+        """Whether some configuration may be impossible under some choice; True if only a large table could tell."""
+        return self.choices * self.configurations > SMALL_TABLE or bool((self.table == 0.0).any())
+
     def _row(self, choices: tuple[int, ...]) -> Array:
         """The row for one choice of this block's knobs."""
         return np.asarray(self.rows(np.array([choices], dtype=np.intp).reshape(1, -1))[0])

@@ -15,14 +15,14 @@ import numpy as np
 from causalbandits import graph as graphs
 from causalbandits.actions import ActionSpace, Choices, shown
 from causalbandits.errors import PolicyError, ProblemError, SizeError, StateError, unknown
-from causalbandits.inference import ENTRY_LIMIT, find_blocks
+from causalbandits.inference import ENTRY_LIMIT, Block, find_blocks
 from causalbandits.intervention import Intervention, State
 from causalbandits.memory import Remembers
 from causalbandits.model import CausalModel, unique_names
 from causalbandits.projection import Projection
 from causalbandits.scores import Scores
 from causalbandits.search import Reduction, SearchSet, project_all, reduce_space
-from causalbandits.variable import Array
+from causalbandits.variable import Array, Variable
 
 
 class CausalBandit(Remembers):
@@ -127,9 +127,7 @@ class CausalBandit(Remembers):
     def projection_of(self, choices: Choices) -> Projection:
         """Sums over P(z | a) for a single action, equal to `projection`'s in every bit."""
         rows = [block.row(tuple(choices[k] for k in block.knobs))[None] for block in self.blocks]
-        return Projection(
-            rows, None, self.shape, [axis for block in self.blocks for axis in block.parents], all_pairs=True
-        )
+        return Projection(rows, None, self.shape, self.blocks, all_pairs=True)
 
     @cached_property
     def _reduced(self) -> tuple[SearchSet | None, Reduction]:
@@ -161,7 +159,7 @@ class CausalBandit(Remembers):
             raise PolicyError(
                 f"project() takes one number per configuration, {self.configurations} of them; got shape {index.shape}."
             )
-        scale = float(np.abs(index).max())
+        scale = float(np.maximum.reduce(np.abs(index)))
         if self.search is None:
             return Scores(self.projection(index), scale)
         return Scores(self.search.projection(index), scale, self.search.number)
@@ -217,13 +215,20 @@ class CausalBandit(Remembers):
     def probability(self, action: int, z: Sequence[int]) -> float:
         """P(z | do(a)) of one configuration, z given by the parents' codes."""
         choices = self.actions.choices(action)
-        probability = 1.0
-        for block in self.blocks:
-            code = 0
-            for axis, size in zip(block.parents, block.shape, strict=True):
-                code = code * size + z[axis]
-            probability *= float(block.row(tuple(choices[k] for k in block.knobs))[code])
-        return probability
+        return math.prod([block.probability(choices, z) for block in self.blocks])
+
+    def possible(self, action: int, z: Sequence[int]) -> bool:
+        """Whether P(z | do(a)) > 0; asks only the blocks in which something is impossible."""
+        choices = self.actions.choices(action)
+        return all(block.probability(choices, z) > 0.0 for block in self._blocks_with_zeros)
+
+    @cached_property
+    def _blocks_with_zeros(self) -> tuple[Block, ...]:
+        return tuple(block for block in self.blocks if block.may_be_zero())
+
+    @cached_property
+    def _parent_variables(self) -> tuple[Variable, ...]:
+        return tuple(self.model[name] for name in self.parents)
 
     def configuration(self, z: Sequence[int]) -> int:
         """The number of a configuration: the last parent moves fastest."""
@@ -234,13 +239,13 @@ class CausalBandit(Remembers):
 
     def encode_parents(self, values: Mapping[str, State]) -> tuple[int, ...]:
         """The parents' values as codes; all of them must be there, and nothing else."""
-        for name in values:
-            if name not in self.parents:
-                raise ProblemError(unknown("parent", name, self.parents))
         missing = [name for name in self.parents if name not in values]
-        if missing:
+        if missing or len(values) > len(self.parents):
+            for name in values:
+                if name not in self.parents:
+                    raise ProblemError(unknown("parent", name, self.parents))
             raise ProblemError(f"Every parent must be observed; missing: {', '.join(map(repr, missing))}.")
-        return tuple(self.model[name].code(values[name]) for name in self.parents)
+        return tuple([variable.code(values[variable.name]) for variable in self._parent_variables])
 
     def decode_parents(self, z: Sequence[int]) -> dict[str, State]:
         """The parents' values from their codes."""

@@ -8,22 +8,30 @@ each step sums one block's configurations out:
 So neither the |A| x |Z| matrix is built nor a common beginning computed twice, for products of choices and for
 lists of actions alike. Each output is a sum in the order of z: given P(z | a), the result for an action does not depend
 on which other actions are there (a matrix product's does, in the last bit, and that decides near-ties).
+
+In NumPy it is the number of steps that counts, not their size: where there are few configurations, small blocks are
+first joined into larger ones. Compiled code goes block by block; the two differ by rounding, which ties absorb.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
 from causalbandits.errors import SizeError
-from causalbandits.inference import ENTRY_LIMIT
+from causalbandits.inference import ENTRY_LIMIT, Block
 from causalbandits.variable import Array, Codes
 
 CELL_LIMIT = 2**24
 """Beyond this many configurations no table over them is kept."""
+
+FEW = 2**10
+"""Up to this many configurations blocks are joined, up to `TOGETHER` configurations and `CHOICES` choices each."""
+TOGETHER, CHOICES = 16, 2**10
 
 AT_ONCE = 2**16
 """Levels of at most this many products are formed at once, larger ones configuration by configuration."""
@@ -60,6 +68,10 @@ class Level(NamedTuple):
         return _weighted(left, self.columns)
 
 
+Tree = tuple[list[Level], Codes | None]
+"""The levels, and each action's node in the last one (None where nodes stand in the actions' order)."""
+
+
 def _weighted(slices: Array, weights: Array) -> Array:
     """The sum of slices times weights, in order."""
     total = slices[0] * weights[0]
@@ -73,15 +85,22 @@ class Projection:
 
     `rows[b]` holds rows P(z_b | .) of block b, and `which[b]` says which of them each action has; None where the
     actions are all combinations of rows, in order (the last block's moves fastest). `all_pairs` says that they are
-    all combinations, in whatever order. `axes` are the parents' positions, block after block.
+    all combinations, in whatever order. `shape` is the parents'.
     """
 
     def __init__(
-        self, rows: list[Array], which: list[Codes] | None, shape: tuple[int, ...], axes: list[int], *, all_pairs: bool
+        self,
+        rows: list[Array],
+        which: list[Codes] | None,
+        shape: tuple[int, ...],
+        blocks: tuple[Block, ...],
+        *,
+        all_pairs: bool,
     ) -> None:
         self.rows, self.which = rows, which
         self.size = math.prod(map(len, rows)) if which is None else len(which[0])
-        self._shape, self._axes, self._all_pairs = shape, axes, all_pairs or which is None
+        self._shape, self._blocks, self._all_pairs = shape, blocks, all_pairs or which is None
+        self._axes = [axis for block in blocks for axis in block.parents]
 
     def row_of_action(self, block: int) -> Codes:
         """Which of a block's rows each action has."""
@@ -91,8 +110,16 @@ class Projection:
         return np.arange(self.size) // after % len(self.rows[block])
 
     @cached_property
-    def tree(self) -> tuple[list[Level], Codes | None]:
-        """The levels, and each action's node in the last one (None where nodes stand in the actions' order)."""
+    def tree(self) -> Tree:
+        """Block by block."""
+        return self._tree([(b, b + 1) for b in range(len(self._blocks))])
+
+    @cached_property
+    def joined_tree(self) -> Tree:
+        """With small blocks joined."""
+        return self._tree(_groups(self._blocks))
+
+    def _tree(self, groups: list[tuple[int, int]]) -> Tree:
         rest = configurations = math.prod(self._shape)
         if configurations > CELL_LIMIT:
             raise SizeError(
@@ -101,11 +128,11 @@ class Projection:
             )
         levels, nodes = [], 1
         node = None if self.which is None else np.zeros(self.size, dtype=np.intp)
-        for b, rows in enumerate(self.rows):
+        for rows, which in (self._joined(first, last) for first, last in groups):
             before, parent, columns = nodes, None, rows.T
             nodes = before * len(rows)
-            if self.which is not None and node is not None:
-                node = node * len(rows) + self.which[b]
+            if which is not None and node is not None:
+                node = node * len(rows) + which
                 if not self._all_pairs:
                     pairs, node = np.unique(node, return_inverse=True)
                     parent, row = np.divmod(pairs, len(rows))
@@ -121,6 +148,17 @@ class Projection:
             return levels, None
         return levels, node
 
+    def _joined(self, first: int, last: int) -> tuple[Array, Codes | None]:
+        """The rows of some blocks together, and which of them each action has."""
+        rows, which = self.rows[first], None if self.which is None else self.which[first]
+        for b in range(first + 1, last):
+            own = self.rows[b]
+            size = len(rows) * len(own)
+            rows = (rows[:, None, :, None] * own[None, :, None, :]).reshape(size, -1)
+            if self.which is not None and which is not None:
+                which = which * len(own) + self.which[b]
+        return rows, which
+
     @cached_property
     def by_block(self) -> Codes | None:
         """The configurations with the parents sorted by block; None if they already are."""
@@ -129,9 +167,28 @@ class Projection:
         return np.arange(math.prod(self._shape)).reshape(self._shape).transpose(self._axes).reshape(-1)
 
     def __call__(self, x: Array) -> Array:
-        levels, node_of_action = self.tree
+        levels, node_of_action = self.joined_tree
         y = x if self.by_block is None else x[self.by_block]
         for level in levels:
             y = level.sum_out(y)
         scores = y.reshape(-1)
         return scores if node_of_action is None else scores[node_of_action]
+
+
+def _groups(blocks: Sequence[Block]) -> list[tuple[int, int]]:
+    """Which blocks are summed out together, from the first to before the last.
+
+    They depend on the problem alone: were it the actions, so would the last bits of their values.
+    """
+    if math.prod(block.configurations for block in blocks) > FEW:
+        return [(b, b + 1) for b in range(len(blocks))]
+    groups: list[tuple[int, int]] = []
+    configurations = choices = 1
+    for b, block in enumerate(blocks):
+        configurations, choices = configurations * block.configurations, choices * block.choices
+        if groups and configurations <= TOGETHER and choices <= CHOICES:
+            groups[-1] = (groups[-1][0], b + 1)
+        else:
+            groups.append((b, b + 1))
+            configurations, choices = block.configurations, block.choices
+    return groups

@@ -40,15 +40,28 @@ class Scores(NamedTuple):
         >>> Scores.of(np.array([.5, 1., 1. + 1e-15])).best_position()
         1
         """
-        best = float(self.values.max())
+        top = int(self.values.argmax())
+        best = float(self.values[top])
         if not (math.isfinite(best) and math.isfinite(self.scale)):
             raise PolicyError(
                 "Scores must be finite, and these are not. An infinite number for a configuration becomes NaN where "
                 "its probability is 0: for what has not been seen use a large finite number, such as an upper bound."
             )
-        return int((self.values >= best - TIE * max(1.0, self.scale)).argmax())
+        # One of these is the top itself.
+        return int((self.values[: top + 1] >= best - TIE * max(1.0, self.scale)).argmax())
 
     def first_best(self) -> int:
         """The number of the action at the best position."""
         position = self.best_position()
         return position if self.number is None else self.number(position)
+
+
+def best_positions(rows: npt.NDArray[np.float64]) -> npt.NDArray[np.intp]:
+    """`Scores.of(row).best_position()` for every row.
+
+    >>> best_positions(np.array([[.5, 1., 1. + 1e-15], [3., 2., 1.]])).tolist()
+    [1, 0]
+    """
+    scale = np.maximum(1.0, np.abs(rows).max(axis=1))
+    least = rows.max(axis=1) - TIE * scale
+    return np.asarray((rows >= least[:, None]).argmax(axis=1))

@@ -49,9 +49,8 @@ class SearchSet:
                 f"limit is {ENUMERATION_LIMIT}). Use cl-ts with features of single parents, which need not score them "
                 "all, or allow fewer actions."
             )
-        axes = [axis for block in self.blocks for axis in block.parents]
         which = None if self.which is None else list(self.which)
-        return Projection(list(self.rows), which, self.shape, axes, all_pairs=False)
+        return Projection(list(self.rows), which, self.shape, self.blocks, all_pairs=False)
 
     @cached_property
     def rows(self) -> tuple[Array, ...]:
@@ -78,19 +77,24 @@ class SearchSet:
 
     def number_of(self, rows: Sequence[int]) -> int:
         """The number of the action that takes these rows, one a block."""
-        return self.space.rank(self._joined(rows))
+        return self._number(tuple(rows))
 
     def number(self, position: int) -> int:
-        """The number of the action at a position; the first `REMEMBERED` that are asked for are found once."""
-        number = self._numbers.get(position)
+        """The number of the action at a position."""
+        return self._number(position)
+
+    def _number(self, place: int | tuple[int, ...]) -> int:
+        """An action's number by its position or its rows; the first `REMEMBERED` that are asked for are found once."""
+        number = self._numbers.get(place)
         if number is None:
-            number = self.space.rank(self.choices_at(position))
+            choices = self._joined(place) if isinstance(place, tuple) else self.choices_at(place)
+            number = self.space.rank(choices)
             if len(self._numbers) < REMEMBERED:
-                self._numbers[position] = number
+                self._numbers[place] = number
         return number
 
     @cached_property
-    def _numbers(self) -> dict[int, int]:
+    def _numbers(self) -> dict[int | tuple[int, ...], int]:
         return {}
 
 
@@ -160,8 +164,7 @@ def project_all(space: ActionSpace, blocks: tuple[Block, ...], shape: tuple[int,
         distinct, own = _distinct(every[:, block.knobs], block, space.is_product)
         rows.append(block.rows(distinct))
         which.append(own)
-    axes = [axis for block in blocks for axis in block.parents]
-    return Projection(rows, which, shape, axes, all_pairs=space.is_product)
+    return Projection(rows, which, shape, blocks, all_pairs=space.is_product)
 
 
 def _distinct(choices: Choices2D, block: Block, is_product: bool) -> tuple[Choices2D, Codes]:

@@ -175,8 +175,19 @@ def project(tree, x, one, two):
                 out[2 * r + 1] = y[r] * b + y[stride + r] * d
             length = stride * width
         else:
+            whole = width - width % 4
             for r in range(stride):
-                for c in range(width):
+                for c in range(0, whole, 4):  # four sums at once
+                    at, weight = start + c, y[r]
+                    s0, s1 = weight * columns[at], weight * columns[at + 1]
+                    s2, s3 = weight * columns[at + 2], weight * columns[at + 3]
+                    for z in range(1, size):
+                        at, weight = at + width, y[z * stride + r]
+                        s0, s1 = s0 + weight * columns[at], s1 + weight * columns[at + 1]
+                        s2, s3 = s2 + weight * columns[at + 2], s3 + weight * columns[at + 3]
+                    to = r * width + c
+                    out[to], out[to + 1], out[to + 2], out[to + 3] = s0, s1, s2, s3
+                for c in range(whole, width):
                     total = y[r] * columns[start + c]
                     for z in range(1, size):
                         total += y[z * stride + r] * columns[start + z * width + c]

@@ -143,18 +143,16 @@ class Policy(ABC):
         """What decides about its numbers on a problem, the same in every process."""
         return f"{self.id} {json.dumps(self.plain_parameters(), sort_keys=True)}"
 
-    def warn_of_scale(self, what: str, size: float, problem: CausalBandit, stacklevel: int) -> bool:
+    def warn_of_scale(self, what: str, size: float, problem: CausalBandit, stacklevel: int) -> None:
         """Say so if rewards of this size are far from what the policy was told to expect."""
         expected = self.largest_expected_reward(problem)
-        if size <= expected:
-            return False
-        warnings.warn(
-            f"{what} {size:g}, and {self} expects rewards within about {expected:g}: it may settle on the first action "
-            "that pays. Rescale the rewards, or raise prior_scale and noise_scale.",
-            ScaleWarning,
-            stacklevel=stacklevel + 1,
-        )
-        return True
+        if size > expected:
+            warnings.warn(
+                f"{what} {size:g}, and {self} expects rewards within about {expected:g}: it may settle on the first "
+                "action that pays. Rescale the rewards, or raise prior_scale and noise_scale.",
+                ScaleWarning,
+                stacklevel=stacklevel + 1,
+            )
 
     def __str__(self) -> str:
         shown = ", ".join(f"{name}={value!r}" for name, value in self.parameters().items())

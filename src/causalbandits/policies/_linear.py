@@ -22,7 +22,7 @@ from causalbandits.features import AdditiveFeatures, Features, FeatureSpec, in_o
 from causalbandits.policies._base import Favourite, Policy, Z, require_one_of, require_positive
 from causalbandits.policies.statistics import Regression
 from causalbandits.problem import CausalBandit
-from causalbandits.scores import Scores
+from causalbandits.scores import Scores, best_positions
 from causalbandits.variable import Array
 
 
@@ -74,9 +74,10 @@ class LinearPolicy(Policy):
         features, search = self.resolved(problem), problem.search
         if search is None or not isinstance(features, AdditiveFeatures) or not self.separates(problem):
             return self.scores(problem, in_order(self.action_features(problem), theta)).first_best()
-        parts = problem.remember(("blocks", features), lambda: features.block_means(search.rows))
-        best = [Scores.of(in_order(rows, theta[where])).best_position() for where, rows in parts]
-        return search.number_of(best)
+        rows = np.empty(len(problem.blocks), dtype=np.intp)
+        for stack in problem.remember(("stacks", features), lambda: features.stacks(search.rows)):
+            rows[stack.blocks] = best_positions(stack.values(theta))
+        return search.number_of(rows.tolist())
 
     def scores(self, problem: CausalBandit, values: Array) -> Scores:
         """Values of the searched actions as scores."""

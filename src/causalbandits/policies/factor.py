@@ -20,15 +20,17 @@ from causalbandits.variable import Array
 
 def rotate_in(R: Array, u: Array, x: Array, y: float) -> None:
     """Turn (R, u) into those of V + x x' and g + x y, in place."""
-    left = x.copy()
-    for k in range(len(u)):
-        radius = math.sqrt(R[k, k] * R[k, k] + left[k] * left[k])
-        c, s = R[k, k] / radius, left[k] / radius
-        R[k, k] = radius
-        row = R[k, k + 1 :].copy()
-        R[k, k + 1 :] = c * row + s * left[k + 1 :]
-        left[k + 1 :] = c * left[k + 1 :] - s * row
-        u[k], y = c * u[k] + s * y, c * y - s * u[k]
+    left = x
+    for k, old in enumerate(u.tolist()):
+        row = R[k, k:]
+        a, b = row.item(0), left.item(0)
+        radius = math.sqrt(a * a + b * b)
+        c, s = a / radius, b / radius
+        turned = c * row + s * left
+        left = (c * left - s * row)[1:]
+        row[:] = turned
+        row[0] = radius
+        u[k], y = c * old + s * y, c * y - s * old
 
 
 def solve(R: Array, b: Array) -> Array:

@@ -35,9 +35,11 @@ class UpperBound(NamedTuple):
 def mean_and_bonus(p: UpperBound, count: Array, total: Array, exploration: float | Array) -> Parts:
     """The mean, and scale sqrt(2 log(1/delta) / n); an unseen cell has mean 0, n = 1 and the prior's scale."""
     n = np.maximum(1.0, count)
-    unseen = np.maximum(0.0, 1.0 - count)
-    scale = p.noise_scale * (1.0 - unseen) + p.prior_scale * unseen
-    return total / n, scale * np.sqrt(2.0 * exploration / n)
+    bonus = p.noise_scale * np.sqrt(2.0 * exploration / n)
+    if p.prior_scale != p.noise_scale:
+        unseen = n - count
+        bonus = bonus * (1.0 + unseen * (p.prior_scale / p.noise_scale - 1.0))
+    return total / n, bonus
 
 
 def upper_bound(p: UpperBound, centre: Array, width: Array, noise: Any) -> Array:
@@ -53,10 +55,9 @@ class GaussianPosterior(NamedTuple):
 
 
 def gaussian_posterior(p: GaussianPosterior, count: Array, total: Array, exploration: float | Array) -> Parts:
-    """The posterior's mean and standard deviation."""
-    variance = p.noise_scale * p.noise_scale
-    precision = 1.0 / (p.prior_scale * p.prior_scale) + count / variance
-    return total / variance / precision, np.sqrt(1.0 / precision)
+    """The posterior's mean and standard deviation; the prior is worth (s/tau)^2 rewards of 0."""
+    n = p.noise_scale * p.noise_scale / (p.prior_scale * p.prior_scale) + count
+    return total / n, p.noise_scale / np.sqrt(n)
 
 
 def gaussian_draw(p: GaussianPosterior, centre: Array, width: Array, noise: Array) -> Array:
