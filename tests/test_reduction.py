@@ -11,7 +11,7 @@ import causalbandits as cb
 from causalbandits import reduction
 from oracles import cases, distribution
 
-thorough = settings(deadline=None, max_examples=250, suppress_health_check=[HealthCheck.too_slow])
+thorough = settings(deadline=None, max_examples=500, suppress_health_check=[HealthCheck.too_slow])
 
 
 @st.composite

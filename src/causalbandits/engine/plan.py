@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from causalbandits.engine.compiled import can_play, play_compiled
 from causalbandits.engine.driver import ENVIRONMENT, play, stream
+from causalbandits.engine.progress import Notice
 from causalbandits.environment import Environment
 from causalbandits.errors import CausalBanditsError, PolicyError, ProblemError
 from causalbandits.policies import Policy
@@ -64,6 +65,15 @@ class Plan:
         env = self.environment(0)
         problem = self._believed_in(env)
         return self.compiled and all(can_play(env, policy, problem) for policy in self.policies.values())
+
+    def compile(self) -> None:
+        """Have the compiled rounds ready before they are needed, and say so if that takes its time."""
+        env = self.environment(0)
+        problem = self._believed_in(env)
+        for policy in self.policies.values() if self.compiled else ():
+            if can_play(env, policy, problem):
+                with Notice(f"Compiling the simulator for {policy.id} (once; it is kept on disk) ..."):
+                    play_compiled(env, policy, np.ones(1, dtype=np.int64), self.seed, 0)
 
     def check(self) -> None:
         """Raise, before anything runs, if the first replication's parts do not fit; warn of odd scales."""

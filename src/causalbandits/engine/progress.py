@@ -1,4 +1,4 @@
-"""A progress bar that appears only when something takes longer than two seconds."""
+"""What is said while something takes longer than two seconds; nothing before."""
 
 from __future__ import annotations
 
@@ -7,6 +7,40 @@ from types import TracebackType
 from typing import Any, Self
 
 PATIENCE = 2.0
+
+
+class Notice:
+    """A line that is shown while something goes on, if it goes on for `PATIENCE` seconds."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._status: Any = None
+        self._over = False
+        self._lock = threading.Lock()
+        self._timer = threading.Timer(PATIENCE, self._show)
+
+    def __enter__(self) -> Self:
+        self._timer.daemon = True
+        self._timer.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._timer.cancel()
+        with self._lock:
+            self._over = True
+            if self._status is not None:
+                self._status.stop()
+
+    def _show(self) -> None:
+        from rich.console import Console
+
+        console = Console(stderr=True)
+        with self._lock:
+            if not self._over and (console.is_terminal or console.is_jupyter):
+                self._status = console.status(self._text)
+                self._status.start()
 
 
 class Progress:

@@ -11,12 +11,12 @@ import numpy.typing as npt
 from causalbandits.engine.checkpoint import Checkpoint
 from causalbandits.engine.plan import Plan, Source
 from causalbandits.engine.progress import Progress
+from causalbandits.engine.workers import Finished, run
 from causalbandits.environment import Environment
 from causalbandits.errors import CausalBanditsError, PolicyError, SizeError
 from causalbandits.policies import Policy, as_policy
 from causalbandits.problem import CausalBandit
 from causalbandits.results import Run
-from causalbandits.variable import Array
 
 ALL_ROUNDS = 1000
 """Up to this horizon regret is kept at every round; beyond, at `CHECKPOINTS` evenly spaced ones."""
@@ -38,7 +38,7 @@ def simulate(
     horizon: int,
     replications: int = 20,
     seed: int = 0,
-    workers: int = 1,
+    workers: int | None = None,
     problem: CausalBandit | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     progress: bool = True,
@@ -49,7 +49,9 @@ def simulate(
     that draws one from a random generator: then each replication has its own, the same for every policy (Bayesian
     regret). `problem` is what the policies believe, where that differs from the truth; its knobs and parents must be
     the environment's. `checkpoint` is a folder that remembers finished replications: the same call, after a
-    crash, goes on from there and ends with the same numbers.
+    crash, goes on from there and ends with the same numbers. `workers` is how many replications are played at the same
+    time, one if it is left alone; inside `joblib.parallel_config(backend="dask")`, or another of joblib's backends,
+    it is left to that.
 
     Randomness belongs to the replication: the same seed gives the same numbers for any number of `workers`,
     more replications extend fewer, and a policy's numbers do not depend on which others are there. Within a
@@ -63,7 +65,8 @@ def simulate(
     c-ts-beta               20.8             2.9  [12.7, 29.0]
     uniform                 48.9             1.0  [46.1, 51.7]
     """
-    _check_settings(env, problem, horizon=horizon, replications=replications, workers=workers, seed=seed)
+    whole = {"horizon": horizon, "replications": replications, "seed": seed}
+    _check_settings(env, problem, **whole, **({} if workers is None else {"workers": workers}))
     named = {name: p.for_horizon(int(horizon)) for name, p in _named(policies).items()}
     rounds = checkpoints(int(horizon))
     numbers = len(named) * replications * len(rounds)
@@ -75,8 +78,9 @@ def simulate(
     compiled = len(named) * replications * horizon >= COMPILED_FROM
     plan = Plan(env, named, problem, rounds, int(seed), compiled)
     plan.check()
+    plan.compile()
     regrets = {name: np.empty((replications, len(rounds))) for name in named}
-    for replication, found in _replications(plan, int(replications), int(workers), checkpoint, progress):
+    for replication, found in _replications(plan, int(replications), workers, checkpoint, progress):
         for name, regret in found.items():
             regrets[name][replication] = regret
     shown = (
@@ -129,8 +133,8 @@ def _named(policies: Policies) -> dict[str, Policy]:
 
 
 def _replications(
-    plan: Plan, replications: int, workers: int, folder: str | os.PathLike[str] | None, progress: bool
-) -> Iterator[tuple[int, dict[str, Array]]]:
+    plan: Plan, replications: int, workers: int | None, folder: str | os.PathLike[str] | None, progress: bool
+) -> Iterator[Finished]:
     """Every replication's regrets, in whatever order they finish; those of a checkpoint first."""
     checkpoint = None if folder is None else Checkpoint(folder, plan)
     finished = {} if checkpoint is None else checkpoint.finished(range(replications))
@@ -138,26 +142,7 @@ def _replications(
     missing = [replication for replication in range(replications) if replication not in finished]
     each = len(plan.policies) * int(plan.rounds[-1])
     with Progress(len(missing) * each, "Simulating", shown=progress) as bar:
-        for replication, found in _run(plan, missing, workers, each, bar):
+        for replication, found in run(plan, missing, workers, bar):
             if checkpoint is not None:
                 checkpoint.add(replication, found)
             yield replication, found
-
-
-def _run(
-    plan: Plan, replications: list[int], workers: int, each: int, bar: Progress
-) -> Iterator[tuple[int, dict[str, Array]]]:
-    if workers == 1 or len(replications) <= 1:
-        for replication in replications:
-            yield replication, plan.run(replication, bar.advance)
-        return
-    import joblib
-
-    def job(replication: int) -> tuple[int, dict[str, Array]]:
-        return replication, plan.run(replication)
-
-    prefer = "threads" if plan.all_compiled() else "processes"
-    parallel = joblib.Parallel(min(workers, len(replications)), prefer=prefer, return_as="generator_unordered")
-    for done in parallel(joblib.delayed(job)(replication) for replication in replications):
-        bar.advance(each)
-        yield done

@@ -1,0 +1,57 @@
+"""Who runs the replications: this thread, other threads or processes here, or a cluster; the numbers are the same."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+
+from causalbandits.engine.plan import Plan
+from causalbandits.engine.progress import Progress
+from causalbandits.variable import Array
+
+Finished = tuple[int, dict[str, Array]]
+"""The number of a replication, and each policy's regrets."""
+
+JOBS_PER_WORKER = 8
+"""Replications are handed out in so many parts per worker: few enough to cost little, enough to keep all busy."""
+
+
+def run(plan: Plan, replications: list[int], workers: int | None, bar: Progress) -> Iterator[Finished]:
+    """Every replication, in whatever order they finish.
+
+    `workers=None` is one, here, unless `joblib.parallel_config(...)` says otherwise: then its backend does the work,
+    and a backend that cannot hand over results one by one (Ray, multiprocessing) hands them over at the end.
+    """
+    jobs = _configured() if workers is None else workers
+    if jobs == 1 or len(replications) <= 1:
+        for replication in replications:
+            yield replication, plan.run(replication, bar.advance)
+        return
+    import joblib
+    from joblib.parallel import get_active_backend
+
+    prefer = "threads" if plan.all_compiled() else "processes"
+    backend, _ = get_active_backend(prefer=prefer)
+    return_as = "generator_unordered" if backend.supports_return_generator else "list"
+    parallel = joblib.Parallel(
+        jobs if workers is None else min(jobs, len(replications)), prefer=prefer, return_as=return_as
+    )
+    count = min(len(replications), JOBS_PER_WORKER * joblib.effective_n_jobs(jobs))
+    parts = [replications[i::count] for i in range(count)]
+    each = len(plan.policies) * int(plan.rounds[-1])
+    for finished in parallel(joblib.delayed(_run_part)(plan, part) for part in parts):
+        bar.advance(each * len(finished))
+        yield from finished
+
+
+def _run_part(plan: Plan, replications: list[int]) -> list[Finished]:
+    return [(replication, plan.run(replication)) for replication in replications]
+
+
+def _configured() -> int:
+    """What `joblib.parallel_config` asks for; where joblib has not been imported, nobody can have asked."""
+    if "joblib" not in sys.modules:
+        return 1
+    import joblib
+
+    return int(joblib.Parallel().n_jobs)
