@@ -1,0 +1,268 @@
+"""The tables of `causalbandits bench`, each measured side by side, in one process and one thread where it can be."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from causalbandits import zoo
+from causalbandits.agent import Agent
+from causalbandits.bench import loops
+from causalbandits.bench.measure import Task, megabytes_in_new_process, seconds_in_new_process, side_by_side
+from causalbandits.bench.peers import peers
+from causalbandits.engine import simulate
+from causalbandits.engine.compiled import play_compiled
+from causalbandits.environment import Environment
+from causalbandits.policies import policy
+
+GAUSSIAN = ("c-ucb", "c-ts-gaussian", "cl-ucb", "cl-ucb-observed", "cl-ts", "cl-ts-observed", "ucb", "ts-gaussian")
+BERNOULLI = ("c-ucb", "c-ts-beta", "ucb", "ts-beta")
+
+
+@dataclass(frozen=True)
+class Table:
+    """A title, a remark, column names, and rows of text and numbers."""
+
+    title: str
+    remark: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Any]]
+
+
+def engine(repeats: int) -> Table:
+    """Every policy's cost a round, against the NumPy loop."""
+    worlds: list[tuple[str, Environment, Sequence[str]]] = [
+        ("Figure 2", zoo.figure2(), GAUSSIAN),
+        ("Figure 4", zoo.random_parallel(3, 6, theta=[1, 0, 0, 0, 0, 0], rng=0), GAUSSIAN),
+        ("e-mail", zoo.email_campaign(), BERNOULLI),
+    ]
+    rows = []
+    for name, env, ids in worlds:
+        matrices = loops.matrices(env)
+        for id in ids:
+            best = side_by_side({"engine": _played(env, id), "loop": _looped(matrices, id)}, repeats)
+            ratio = best["loop"] / best["engine"]
+            rows.append([name, id, best["engine"] * 1e9, best["loop"] * 1e6, ratio])
+    return Table(
+        "The engine against a NumPy loop over all actions",
+        "One thread. The loop is vectorised over the actions, with P(z | a) as a matrix. Actions and configurations: "
+        "256 and 16 in Figure 2, 4096 and 64 in Figure 4 with n = 6, 80 and 12 in the e-mail campaign.",
+        ["world", "policy", "engine (ns)", "loop (us)", "ratio"],
+        rows,
+    )
+
+
+def agent(repeats: int) -> Table:
+    """`ask` and `tell`, against the whole round of the loop, and other libraries."""
+    env = zoo.figure2()
+    matrices, actions = loops.matrices(env), env.problem.actions.size
+    rows = []
+    for id in GAUSSIAN:
+        best = side_by_side({"agent": _asked(env, id), "loop": _looped(matrices, id)}, repeats)
+        rows.append([f"causalbandits {id}", best["agent"] * 1e6, best["loop"] * 1e6, best["agent"] / best["loop"]])
+    for name, (decide, learn) in peers(actions).items():
+        like = "ucb" if "UCB" in name else "ts-gaussian"
+        best = side_by_side({"peer": _peer(decide, learn), "loop": _looped(matrices, like)}, repeats)
+        rows.append([name, best["peer"] * 1e6, best["loop"] * 1e6, best["peer"] / best["loop"]])
+    return Table(
+        f"One decision and one reward, {actions} actions",
+        "The loop's time is of the same algorithm, and includes drawing the outcome. Other libraries are measured "
+        "where they are installed (pip install mabwiser river).",
+        ["", "us", "loop (us)", "ratio"],
+        rows,
+    )
+
+
+def growth(repeats: int) -> Table:
+    """How the cost of a round grows with actions, configurations and the horizon."""
+    rows = []
+    bounds = [(N, zoo.lower_bound(N, 0.1)) for N in (3, 6, 10, 14)]
+    best = side_by_side({str(N): _played(env, "c-ucb") for N, env in bounds}, repeats)
+    for N, env in bounds:
+        rows.append(["c-ucb, lower bound", f"3^{N} actions", env.problem.actions.size, best[str(N)] * 1e9])
+    tasks = {str(n): _played(_parallel(n), "ucb") for n in (2, 4, 6, 8)}
+    for n, seconds in side_by_side(tasks, repeats).items():
+        rows.append(["ucb", f"4^{n} actions", 4 ** int(n), seconds * 1e9])
+    tasks = {str(n): _played(_parallel(n), "c-ts-gaussian", 2000) for n in (2, 4, 6, 8, 10)}
+    for n, seconds in side_by_side(tasks, repeats).items():
+        rows.append(["c-ts-gaussian", f"2^{n} configurations", 2 ** int(n), seconds * 1e9])
+    tasks = {str(horizon): _played(zoo.figure2(), "c-ucb", horizon) for horizon in (10**3, 10**4, 10**5, 10**6)}
+    for horizon, seconds in side_by_side(tasks, repeats).items():
+        rows.append(["c-ucb, Figure 2", f"{int(horizon):,} rounds", int(horizon), seconds * 1e9])
+    return Table("Growth", "One thread.", ["", "", "size", "ns a round"], rows)
+
+
+def drawing(repeats: int) -> Table:
+    """Policies whose cost is that of their random numbers, against drawing these and nothing else."""
+    rng, rows = np.random.default_rng(0), []
+
+    def normals(count: int, times: int) -> Task:
+        return lambda: len([rng.standard_normal(count) for _ in range(times)])
+
+    for name, env in (("256 actions", zoo.figure2()), ("4096 actions", _parallel(6))):
+        tasks = {"ours": _played(env, "ts-gaussian", 1000), "drawing": normals(env.problem.actions.size, 200)}
+        best = side_by_side(tasks, repeats)
+        rows.append(_against("ts-gaussian in the engine", name, best))
+    env = _parallel(16)
+    tasks = {"ours": _played(env, "c-ts-gaussian", 40), "drawing": normals(2**16, 40)}
+    rows.append(
+        _against("c-ts-gaussian in the engine", "4^16 actions, 65,536 configurations", side_by_side(tasks, repeats))
+    )
+    tasks = {"ours": _asked(env, "c-ts-gaussian", 40), "drawing": normals(2**16, 40)}
+    rows.append(
+        _against("c-ts-gaussian's ask and tell", "4^16 actions, 65,536 configurations", side_by_side(tasks, repeats))
+    )
+    n = 1000
+    env, matrix, vector = _parallel(n), rng.standard_normal((n, n)), rng.standard_normal(n)
+
+    def product() -> int:
+        for _ in range(100):
+            matrix @ vector
+            rng.standard_normal(n)
+        return 100
+
+    for id in ("cl-ts", "cl-ts-observed"):
+        best = side_by_side({"ours": _played(env, id, 100), "drawing": product}, repeats)
+        rows.append(_against(f"{id} in the engine", "4^1000 actions; a 1000 x 1000 product and 1000 normals", best))
+    return Table(
+        "Against drawing the same number of normals",
+        "One thread. The last rows: against a matrix-vector product and the normals.",
+        ["", "", "us a round", "drawing (us)", "ratio"],
+        rows,
+    )
+
+
+def _against(what: str, size: str, best: dict[str, float]) -> list[Any]:
+    return [what, size, best["ours"] * 1e6, best["drawing"] * 1e6, best["ours"] / best["drawing"]]
+
+
+def threads(repeats: int) -> Table:
+    """Two threads against one."""
+    rows = []
+    for name, env, ids in (("Figure 2", zoo.figure2(), GAUSSIAN), ("e-mail", zoo.email_campaign(), BERNOULLI)):
+
+        def task(workers: int, env: Environment = env, ids: Sequence[str] = ids) -> Task:
+            def run() -> int:
+                simulate(env, ids, horizon=5000, replications=200, workers=workers, progress=False)
+                return len(ids) * 200 * 5000
+
+            return run
+
+        best = side_by_side({"1": task(1), "2": task(2)}, max(1, repeats // 2))
+        rows.append([f"{name}, {len(ids)} policies", best["1"] * 1e9, best["2"] * 1e9, best["1"] / best["2"]])
+    return Table(
+        "Two threads against one",
+        "`simulate`, 5000 rounds, 200 replications of every policy.",
+        ["", "one (ns a round)", "two (ns a round)", "gain"],
+        rows,
+    )
+
+
+SIMULATE = (
+    "import causalbandits as cb\n"
+    "cb.simulate(cb.zoo.figure2(), ['c-ucb', 'c-ts-gaussian', 'cl-ts'], horizon=10_000, replications=10)\n"
+)
+
+
+def start(repeats: int) -> Table:
+    """What a new process waits for."""
+    few = max(1, repeats // 2)
+    python = seconds_in_new_process("pass", few)
+    numpy = seconds_in_new_process("import numpy", few)
+    package = seconds_in_new_process("import causalbandits", few)
+    seconds_in_new_process(SIMULATE, 1)
+    first = seconds_in_new_process(SIMULATE, few)
+    rows = [
+        ["Python itself", python],
+        ["and import numpy", numpy],
+        ["and import causalbandits", package],
+        ["and a first simulation, compiled code on disk", first],
+    ]
+    return Table("Starting", "A new process, from its start to its end.", ["", "seconds"], rows)
+
+
+def memory(repeats: int) -> Table:
+    """The most memory that a process needs."""
+    play = (
+        "import numpy as np, causalbandits as cb\n"
+        "from causalbandits.engine.compiled import play_compiled\n"
+        "play_compiled({env}, cb.policy('{id}').for_horizon({rounds}), np.array([{rounds}]), 0, 0)\n"
+    )
+    cases = [
+        ("import causalbandits", "import causalbandits\n"),
+        ("c-ucb, lower bound, 3^3 actions", play.format(env="cb.zoo.lower_bound(3, .1)", id="c-ucb", rounds=10**5)),
+        ("c-ucb, lower bound, 3^14 actions", play.format(env="cb.zoo.lower_bound(14, .1)", id="c-ucb", rounds=10**5)),
+        (
+            "c-ts-gaussian, 4^16 actions",
+            play.format(
+                env="cb.zoo.random_parallel(3, 16, theta=np.ones(16) / 16, rng=0)", id="c-ts-gaussian", rounds=10
+            ),
+        ),
+        (
+            "cl-ts, 4^1000 actions",
+            play.format(env="cb.zoo.random_parallel(3, 1000, theta=np.ones(1000) / 99, rng=0)", id="cl-ts", rounds=10),
+        ),
+    ]
+    rows = [[name, megabytes_in_new_process(program)] for name, program in cases]
+    return Table("Peak memory", "Of a new process; compiled code included.", ["", "MB"], rows)
+
+
+TABLES: dict[str, Callable[[int], Table]] = {
+    "engine": engine,
+    "agent": agent,
+    "growth": growth,
+    "drawing": drawing,
+    "threads": threads,
+    "start": start,
+    "memory": memory,
+}
+
+
+def _parallel(n: int) -> Environment:
+    return zoo.random_parallel(3, n, theta=np.ones(n) / n, rng=0)
+
+
+def _played(env: Environment, id: str, horizon: int = 20_000) -> Task:
+    """One replication in the engine."""
+    own, rounds = policy(id).for_horizon(horizon), np.array([horizon])
+
+    def run() -> int:
+        play_compiled(env, own, rounds, 0, 0)
+        return horizon
+
+    return run
+
+
+def _looped(matrices: loops.Matrices, id: str, horizon: int = 400) -> Task:
+    def run() -> int:
+        loops.play(id, matrices, horizon, 0)
+        return horizon
+
+    return run
+
+
+def _asked(env: Environment, id: str, rounds: int = 400) -> Task:
+    """Decisions of an agent, rewards told with outcomes drawn beforehand."""
+    agent, rng = Agent(env.problem, id, seed=1), np.random.default_rng(0)
+    outcomes = itertools.cycle([env.pull({}, rng) for _ in range(64)])
+
+    def run() -> int:
+        for outcome in itertools.islice(outcomes, rounds):
+            decision = agent.ask()
+            agent.tell(decision.id, outcome.parents, outcome.reward)
+        return rounds
+
+    return run
+
+
+def _peer(decide: Callable[[], int], learn: Callable[[int, float], None], rounds: int = 40) -> Task:
+    def run() -> int:
+        for t in range(rounds):
+            learn(decide(), float(t % 2))
+        return rounds
+
+    return run

@@ -1,0 +1,85 @@
+"""The yardsticks are honest, and `causalbandits bench` prints and writes what it measured."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import causalbandits as cb
+from causalbandits.bench import TABLES, loops
+from causalbandits.bench.measure import megabytes_in_new_process, side_by_side
+
+
+@pytest.mark.parametrize("id", loops.LOOPS)
+def test_the_loops_play_the_algorithms(id):
+    """Mean regrets agree within four joint standard errors: a false alarm once in 16,000."""
+    env = cb.zoo.email_campaign() if "beta" in id else cb.zoo.figure2()
+    matrices, replications, horizon = loops.matrices(env), 16, 500
+    plain = np.array([loops.play(id, matrices, horizon, seed)[-1] for seed in range(replications)])
+    ours = cb.simulate(env, id, horizon=horizon, replications=40, seed=1).regret(id)[:, -1]
+    error = np.hypot(plain.std(ddof=1) / len(plain) ** 0.5, ours.std(ddof=1) / len(ours) ** 0.5)
+    assert abs(plain.mean() - ours.mean()) < 4 * error
+
+
+def test_every_policy_of_the_paper_has_its_loop():
+    missing = set(cb.policies.POLICIES) - set(loops.LOOPS)
+    assert missing == {"c-kl-ucb", "kl-ucb", "uniform"}
+
+
+def test_things_are_timed_in_turn():
+    order = []
+
+    def task(name):
+        def run():
+            order.append(name)
+            return 10
+
+        return run
+
+    best = side_by_side({"a": task("a"), "b": task("b")}, repeats=2)
+    assert order == ["a", "b"] * 3
+    assert all(0 < seconds < 1 for seconds in best.values())
+
+
+def test_peak_memory_is_the_new_processes_own():
+    """Not that of this one, which is larger."""
+    touched = "x = bytearray({})\nx[::4096] = b'1' * len(x[::4096])"
+    small, large = (megabytes_in_new_process(touched.format(size)) for size in (1, 10**8))
+    assert 95 < large - small < 105
+    assert small < 60
+
+
+def bench(*arguments):
+    command = [sys.executable, "-m", "causalbandits.cli", "bench", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, env={**os.environ, "COLUMNS": "120"})
+
+
+def test_the_command_prints_tables_and_writes_them(tmp_path):
+    done = bench("agent", "drawing", "--repeats", "1", "--out", str(tmp_path / "new"))
+    assert done.returncode == 0, done.stderr
+    assert "One decision and one reward, 256 actions" in done.stdout
+    content = json.loads((tmp_path / "new" / "bench.json").read_text(encoding="utf-8"))
+    assert set(content["tables"]) == {"agent", "drawing"}
+    assert content["machine"]["causalbandits"] == cb.__version__
+    assert all(row["ratio"] > 0 for rows in content["tables"].values() for row in rows)
+    page = (tmp_path / "new" / "bench.md").read_text(encoding="utf-8")
+    assert "## One decision and one reward, 256 actions" in page
+    assert "| causalbandits c-ucb |" in page
+
+
+def test_an_unknown_table_is_one_line_with_the_way_out():
+    done = bench("engin")
+    assert done.returncode == 1
+    assert (
+        done.stderr == f"Error: Unknown table 'engin'. Did you mean 'engine'? Known: {', '.join(map(repr, TABLES))}.\n"
+    )
+
+
+def test_help_names_every_table():
+    done = bench("--help")
+    assert all(name in done.stdout for name in TABLES)
