@@ -54,11 +54,10 @@ class Level(NamedTuple):
             left = y.reshape(size, -1, 1)
         else:
             left = y.reshape(size, -1, self.before)[:, :, self.parent]
-        outputs = left.shape[1] * width
-        if 1 < outputs <= AT_ONCE // size:
+        if 1 < left.shape[1] * width <= AT_ONCE // size:
             # A reduction over the first axis of a C array adds its slices in order, element by element;
             # test_projection compares it with the loop below bit for bit.
-            return np.asarray(np.add.reduce(left * self.columns, axis=0))
+            return np.add.reduce(left * self.columns, axis=0)  # type: ignore[no-any-return]
         if self.parent is None and width < left.shape[1]:
             # Few columns, long slices: one column at a time, so that the inner loop is the long one.
             total = np.empty((left.shape[1], width))

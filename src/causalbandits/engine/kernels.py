@@ -111,6 +111,9 @@ def first_reaching(scores, least):
 @register_jitable
 def first_best(values, length):
     """As `Scores.of(values).best_position()`."""
+    if length == 2:
+        scale = max(1.0, max(abs(values[0]), abs(values[1])))
+        return int(values[0] < values[1] - TIE * scale)
     return first_reaching(values, largest(values, length) - TIE * largest_size(values, length))
 
 
@@ -259,7 +262,9 @@ def configuration(world, starts, action, codes, rng):
         u = rng.random()
         start, last = starts[action, b], world.sizes[b] - 1
         code = 0
-        if last <= 8:
+        if last == 1:
+            code = int(cdf[start] <= u)
+        elif last <= 8:
             for c in range(last):  # no branch depends on chance
                 code += int(cdf[start + c] <= u)
         else:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 from causalbandits.policies._base import HorizonPolicy
 from causalbandits.policies._cells import CellPolicy
@@ -21,7 +22,7 @@ class KLPolicy(HorizonPolicy, CellPolicy):
     randomised = False
     unit_rewards = True
 
-    @property
+    @cached_property
     def index_parameters(self) -> KLUpperBound:
         return KLUpperBound()
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -35,7 +36,7 @@ class PosteriorPolicy(CellPolicy):
         if self.prior == "beta" and (self.noise_scale, self.prior_scale) != (1.0, 1.0):
             raise PolicyError("A Beta prior has no scales; noise_scale and prior_scale are for prior='gaussian'.")
 
-    @property
+    @cached_property
     def index_parameters(self) -> BetaPosterior | GaussianPosterior:
         return BetaPosterior() if self.prior == "beta" else GaussianPosterior(self.noise_scale, self.prior_scale)
 

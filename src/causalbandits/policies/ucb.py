@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 from causalbandits.policies._base import HorizonPolicy, require_positive
 from causalbandits.policies._cells import CellPolicy
@@ -28,7 +29,7 @@ class OptimisticPolicy(HorizonPolicy, CellPolicy):
         super().__post_init__()
         require_positive(noise_scale=self.noise_scale, prior_scale=self.prior_scale)
 
-    @property
+    @cached_property
     def index_parameters(self) -> UpperBound:
         return UpperBound(self.noise_scale, self.prior_scale)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from causalbandits.policies._base import require_positive
 from causalbandits.policies._cells import CellPolicy
@@ -21,6 +22,6 @@ class Uniform(CellPolicy):
     def __post_init__(self) -> None:
         require_positive(noise_scale=self.noise_scale, prior_scale=self.prior_scale)
 
-    @property
+    @cached_property
     def index_parameters(self) -> UniformDraw:
         return UniformDraw(self.noise_scale, self.prior_scale)
