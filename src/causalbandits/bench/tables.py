@@ -237,7 +237,7 @@ def _played(env: Environment, id: str, horizon: int = 20_000) -> Task:
     return run
 
 
-def _looped(matrices: loops.Matrices, id: str, horizon: int = 400) -> Task:
+def _looped(matrices: loops.Matrices, id: str, horizon: int = 1000) -> Task:
     def run() -> int:
         loops.play(id, matrices, horizon, 0)
         return horizon
@@ -245,7 +245,7 @@ def _looped(matrices: loops.Matrices, id: str, horizon: int = 400) -> Task:
     return run
 
 
-def _asked(env: Environment, id: str, rounds: int = 400) -> Task:
+def _asked(env: Environment, id: str, rounds: int = 1000) -> Task:
     """Decisions of an agent, rewards told with outcomes drawn beforehand."""
     agent, rng = Agent(env.problem, id, seed=1), np.random.default_rng(0)
     outcomes = itertools.cycle([env.pull({}, rng) for _ in range(64)])
