@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from matplotlib.figure import Figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from causalbandits.problem import CausalBandit
     from causalbandits.results import Path, Run
 
 # Okabe and Ito's colours without yellow, which vanishes on white; dashes tell them apart in grey.
@@ -49,13 +52,14 @@ def plot_regret(run: Run, path: Path | None = None, *, ax: Axes | None = None, t
 
 def _label_ends(ax: Axes, ends: list[tuple[float, str, str]]) -> None:
     """Names at the lines' ends, moved apart just enough not to overlap, and kept beside the axes."""
-    low, high = ax.get_ylim()
-    gap = (high - low) * 0.055
+    gap = 0.055
     ends = sorted(ends)
+    ax.get_ylim()  # settles the scale
+    heights = (ax.transData + ax.transAxes.inverted()).transform([(0.0, y) for y, _, _ in ends])[:, 1]
     places: list[float] = []
-    for y, _, _ in ends:
-        places.append(max(y, places[-1] + gap) if places else y)
-    ceiling = max(high, low + gap * (len(ends) - 1))
+    for height in heights.tolist():
+        places.append(max(height, places[-1] + gap) if places else height)
+    ceiling = max(1.0, gap * (len(ends) - 1))
     for i in reversed(range(len(places))):
         places[i] = min(places[i], ceiling)
         ceiling = places[i] - gap
@@ -63,7 +67,7 @@ def _label_ends(ax: Axes, ends: list[tuple[float, str, str]]) -> None:
         ax.annotate(
             policy,
             xy=(1, place),
-            xycoords=("axes fraction", "data"),
+            xycoords="axes fraction",
             xytext=(6, 0),
             textcoords="offset points",
             color=colour,
@@ -72,3 +76,115 @@ def _label_ends(ax: Axes, ends: list[tuple[float, str, str]]) -> None:
             annotation_clip=False,
             parse_math=False,
         )
+
+
+def panels(runs: Sequence[Run], titles: Sequence[str]) -> Figure:
+    """Regret plots side by side, each with its own scale."""
+    figure = Figure(figsize=(4.9 * len(runs) + 0.6 * (len(runs) == 1), 3.7), dpi=150, layout="constrained")
+    for ax, run, title in zip(figure.subplots(1, len(runs), squeeze=False)[0], runs, titles, strict=True):
+        plot_regret(run, ax=ax, title=title)
+    return figure
+
+
+MARKERS = "osD^vPX*"
+
+
+def plot_final(
+    runs: Mapping[int, Run], xlabel: str, *, reference: tuple[str, Callable[[int], float]] | None = None
+) -> Figure:
+    """Final regret of every policy against a number that changes from run to run, with 95% intervals of the mean.
+
+    `reference` is a function to compare the growth with; it is drawn through the first policy's first mean.
+    """
+    figure = Figure(figsize=(6.4, 4.4), dpi=150, layout="constrained")
+    ax = figure.add_subplot()
+    xs = list(runs)
+    ends = []
+    for i, policy in enumerate(runs[xs[0]].policies):
+        mean, lower, upper = np.array([[bound[-1] for bound in run.interval(policy)] for run in runs.values()]).T
+        colour, dashes = COLOURS[i % len(COLOURS)], DASHES[(i + i // len(COLOURS)) % len(DASHES)]
+        error = np.nan_to_num(np.stack([np.minimum(mean - lower, 0.9 * mean), upper - mean]))
+        ax.errorbar(
+            xs, mean, error, color=colour, linestyle=dashes, marker=MARKERS[i % len(MARKERS)],
+            markersize=5, linewidth=1.6, elinewidth=1, capsize=2.5,
+        )  # fmt: skip
+        ends.append((float(mean[-1]), policy, colour))
+    if reference is not None:
+        name, function = reference
+        first = next(iter(runs.values()))
+        scale = float(first.regret(first.policies[0])[:, -1].mean()) / function(xs[0])
+        values = [scale * function(x) for x in xs]
+        ax.plot(xs, values, color="0.6", linewidth=5, alpha=0.5, zorder=0, solid_capstyle="round")
+        middle = len(xs) // 2
+        ax.annotate(
+            name,
+            (xs[middle], values[middle]),
+            (-8, 16),
+            textcoords="offset points",
+            color="0.4",
+            ha="right",
+            fontsize=9,
+        )
+    ax.set_yscale("log")
+    ax.set_xticks(xs)
+    ax.set_xlabel(xlabel)
+    ax.set_ylabel("final regret (log scale)")
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.grid(axis="y", color="0.9", linewidth=0.8)
+    ax.set_axisbelow(True)
+    replications = next(iter(runs.values())).replications
+    ax.set_title(f"Mean of {replications} replications, 95% intervals", loc="left", fontsize=10)
+    _label_ends(ax, ends)
+    return figure
+
+
+BLUE, WHITE, GREEN = "#9ecae9", "#ffffff", "#b8e0c8"
+
+
+def plot_graph(problem: CausalBandit, path: Path | None = None, *, reward: str | None = None) -> Figure:
+    """The causal graph, causes above effects: blue variables can be set, the reward's parents have a bold rim."""
+    import networkx as nx
+
+    goal = reward or problem.reward or "Y"
+    graph = nx.DiGraph(problem.model.graph)
+    graph.add_edges_from((parent, goal) for parent in problem.parents)
+    height: dict[str, int] = {}
+    for name in reversed(list(nx.topological_sort(graph))):
+        height[name] = max((height[effect] + 1 for effect in graph.successors(name)), default=0)
+    rows: dict[int, list[str]] = {}
+    for name in graph:
+        rows.setdefault(max(height.values()) - height[name], []).append(name)
+    place: dict[str, tuple[float, float]] = {}
+    for level in sorted(rows):
+        # Below its causes, where it has any.
+        above = {n: [place[c][0] for c in graph.predecessors(n)] for n in rows[level]}
+        rows[level].sort(key=lambda n: sum(above[n]) / len(above[n]) if above[n] else math.inf)
+        for i, name in enumerate(rows[level]):
+            place[name] = (i - (len(rows[level]) - 1) / 2, -float(level))
+    widest, tall = max(map(len, rows.values())), len(rows)
+    size = 0.26 + 0.075 * max(len(name) for name in graph)
+    step = max(1.3, 2 * size + 0.35)
+    figure = Figure(figsize=(max(3.2, step * widest + 0.4), 1.15 * tall + 0.2), dpi=150, layout="constrained")
+    ax = figure.add_subplot()
+    boxes = {}
+    for name, (x, y) in place.items():
+        colour = GREEN if name == goal else BLUE if name in problem.manipulable else WHITE
+        rim = 2.4 if name in problem.parents else 1.0
+        text = ax.text(
+            x * step, y * 1.15, name, ha="center", va="center", fontsize=11, parse_math=False, zorder=3,
+            bbox={"boxstyle": "round,pad=0.45", "facecolor": colour, "edgecolor": "0.2", "linewidth": rim},
+        )  # fmt: skip
+        boxes[name] = text.get_bbox_patch()
+    for cause, effect in graph.edges:
+        (x0, y0), (x1, y1) = place[cause], place[effect]
+        between = {"patchA": boxes[cause], "patchB": boxes[effect], "shrinkA": 1, "shrinkB": 2}
+        ax.annotate(
+            "", (x1 * step, y1 * 1.15), (x0 * step, y0 * 1.15), annotation_clip=False,
+            arrowprops={"arrowstyle": "-|>", "color": "0.35", "linewidth": 1.2, **between},
+        )  # fmt: skip
+    ax.set_xlim(-step * widest / 2, step * widest / 2)
+    ax.set_ylim(-1.15 * (tall - 1) - 0.5, 0.5)
+    ax.axis("off")
+    if path is not None:
+        figure.savefig(path)
+    return figure

@@ -5,8 +5,8 @@ from __future__ import annotations
 import csv
 import math
 import os
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -93,6 +93,10 @@ class Run:
         if policy not in self.regrets:
             raise CausalBanditsError(unknown("policy of this run:", policy, self.regrets))
         return self.regrets[policy]
+
+    def only(self, policies: Iterable[str]) -> Run:
+        """The same run with some of the policies, in this order."""
+        return replace(self, regrets={policy: self.regret(policy) for policy in policies})
 
     def interval(self, policy: str) -> tuple[Array, Array, Array]:
         """At each checkpoint: the mean regret and its 95% interval (NaN bounds for a single replication)."""

@@ -1,0 +1,93 @@
+"""What an experiment is: settings, each of them one simulation, and figures drawn from their results."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from causalbandits.engine.plan import Source
+from causalbandits.environment import Environment
+from causalbandits.policies import Policy, policy
+from causalbandits.results import Run
+from causalbandits.rewards import AdditiveMean, BernoulliReward
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Runs = Mapping[str, Run]
+"""Results by the names of the settings."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One simulation: every policy on one environment, or on one drawn anew each replication."""
+
+    name: str
+    source: Source
+    policies: Mapping[str, Policy]
+    horizon: int
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One figure of the paper (or its Section 4): what is run, and what is drawn."""
+
+    name: str
+    title: str
+    about: str
+    settings: Callable[[], Sequence[Setting]]
+    figures: Callable[[Runs], Mapping[str, Figure]]
+    """Figures by name; the first is the paper's, others come beside it."""
+    captions: Mapping[str, str]
+    default_replications: int = 20
+
+
+UCB_FAMILY = ("ucb", "c-ucb", "cl-ucb")
+TS_FAMILY = ("ts-gaussian", "c-ts-gaussian", "cl-ts")
+PRINTED = UCB_FAMILY + TS_FAMILY
+"""The paper's six algorithms, as printed."""
+
+
+def printed(ids: Iterable[str]) -> dict[str, Policy]:
+    """Policies as the paper prints them, under their ids."""
+    return {id: policy(id) for id in ids}
+
+
+def improved(ids: Iterable[str], *, tabular: float, coarse: float) -> dict[str, Policy]:
+    """The same at the true noise scales, and the linear ones regressing on what was observed.
+
+    `tabular` is the scale of the reward given the parents, `coarse` given the action only.
+    """
+    found: dict[str, Policy] = {}
+    for id in ids:
+        name = f"{id}-observed" if id.startswith("cl-") else id
+        scale = tabular if id.startswith("c") else coarse
+        found[f"{name}, s = {scale:.2g}"] = policy(name, noise_scale=scale)
+    return found
+
+
+def scales(env: Environment) -> tuple[float, float]:
+    """Sub-Gaussian scales of the reward, given its parents and given the action.
+
+    Given the action, the mean of the parents' part adds to the noise: a quarter of the square of its range, block by block,
+    because blocks are independent.
+    """
+    if isinstance(env.reward, BernoulliReward):
+        return 0.5, 0.5
+    sd = float(getattr(env.reward, "sd", 0.0))
+    if isinstance(env.mean, AdditiveMean):
+        by_block = [[env.mean.by_parent[axis] for axis in block.parents] for block in env.problem.blocks]
+        ranges = [sum(max(part) - min(part) for part in parts) for parts in by_block]
+    else:
+        low, high = env.mean.range()
+        ranges = [high - low]
+    return sd, math.sqrt(sd**2 + sum(r**2 for r in ranges) / 4)
+
+
+def final(run: Run, name: str) -> np.ndarray:
+    """A policy's final regrets, one a replication."""
+    return run.regret(name)[:, -1]
