@@ -54,9 +54,7 @@ ONE_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_
 
 @app.command()
 def bench(
-    tables: Annotated[
-        list[str] | None, typer.Argument(help="Which tables: engine, agent, growth, drawing, threads, start, memory.")
-    ] = None,
+    tables: Annotated[list[str] | None, typer.Argument(help="Which tables; all of them if none is named.")] = None,
     repeats: Annotated[int, typer.Option(min=1, help="How often each thing is timed; the best time counts.")] = 9,
     out: Annotated[
         Path | None, typer.Option(help="A folder in which to write bench.json and bench.md.", file_okay=False)
@@ -64,7 +62,8 @@ def bench(
 ) -> None:
     """Measure how fast this library is on this machine, side by side with plain NumPy loops.
 
-    All of it takes about three minutes. Times depend on the machine, and on what else it does; ratios much less.
+    The tables are engine, agent, growth, drawing, threads, start and memory. All of them take about two minutes.
+    Times depend on the machine, and on what else it does; ratios much less.
 
     [bold]Examples[/bold]
 

@@ -1,0 +1,296 @@
+"""What the paper claims, how each claim is tested, and the verdict that the data give.
+
+A claim has parts, each with one test. Holm's correction runs over the parts of all claims at once. A part holds if its
+adjusted p-value is at most `LEVEL`, fails if that of its contrary is, and is open otherwise. Nothing here knows an outcome.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from causalbandits.errors import CausalBanditsError
+from causalbandits.paper import figure3, figure4, lower_bound
+from causalbandits.paper.experiment import Runs, final
+from causalbandits.paper.statistics import Test, equal, exponent, grows, holm, identical, smaller
+
+LEVEL = 0.05
+EARLY = 500
+"""The round meant by "within hundreds of iterations"."""
+
+HOLDS, FAILS, OPEN = "holds", "fails", "open"
+WHOLE = "holds"
+IN_PART = "holds in part"
+NOT = "does not hold as printed"
+INCONCLUSIVE = "inconclusive at these replications"
+
+AllRuns = Mapping[str, Runs]
+"""Results by experiment, then setting."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """One statement and its test."""
+
+    statement: str
+    test: Callable[[AllRuns], Test]
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A claim of the paper, in our words; `remedy` is a change with which it may hold where it does not."""
+
+    id: str
+    section: str
+    text: str
+    experiment: str
+    parts: Sequence[Part]
+    remedy: str = ""
+    remedy_parts: Sequence[Part] = ()
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A part with what came out."""
+
+    statement: str
+    test: Test
+    p_for: float
+    p_against: float
+
+    @property
+    def verdict(self) -> str:
+        """Whether it holds, fails, or stays open, at `LEVEL` after correction."""
+        return HOLDS if self.p_for <= LEVEL else FAILS if self.p_against <= LEVEL else OPEN
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A claim with its judged parts."""
+
+    claim: Claim
+    parts: Sequence[Judged]
+    remedy_parts: Sequence[Judged]
+
+    @property
+    def verdict(self) -> str:
+        """The claim as a whole."""
+        return overall([part.verdict for part in self.parts])
+
+    @property
+    def with_remedy(self) -> str:
+        """The claim as a whole, with the change; empty where there is none."""
+        return overall([part.verdict for part in self.remedy_parts]) if self.remedy_parts else ""
+
+
+def overall(parts: Sequence[str]) -> str:
+    """From the parts to the whole.
+
+    >>> overall([HOLDS, HOLDS]), overall([HOLDS, FAILS, OPEN]), overall([FAILS, OPEN]), overall([HOLDS, OPEN])
+    ('holds', 'holds in part', 'does not hold as printed', 'inconclusive at these replications')
+    """
+    if FAILS in parts:
+        return IN_PART if HOLDS in parts else NOT
+    return INCONCLUSIVE if OPEN in parts else WHOLE
+
+
+def judge(runs: AllRuns, claims: Iterable[Claim] | None = None) -> list[Verdict]:
+    """Every claim whose experiment has been run."""
+    chosen = [claim for claim in (CLAIMS if claims is None else claims) if claim.experiment in runs]
+    for experiment in {claim.experiment for claim in chosen}:
+        if any(run.replications < 2 for run in runs[experiment].values()):
+            raise CausalBanditsError("Claims are judged by tests, which need two replications at least.")
+    parts = [(claim.id, part) for claim in chosen for part in (*claim.parts, *claim.remedy_parts)]
+    tests = [part.test(runs) for _, part in parts]
+    adjusted = zip(holm([t.p_for for t in tests]), holm([t.p_against for t in tests]), strict=True)
+    judged = iter([Judged(part.statement, test, *p) for (_, part), test, p in zip(parts, tests, adjusted, strict=True)])
+    return [
+        Verdict(claim, [next(judged) for _ in claim.parts], [next(judged) for _ in claim.remedy_parts])
+        for claim in chosen
+    ]
+
+
+def _beats(experiment: str, setting: str, better: str, worse: str, factor: float = 1.0, at: int | None = None) -> Part:
+    def test(runs: AllRuns) -> Test:
+        run = runs[experiment][setting]
+        column = -1 if at is None else int(np.searchsorted(run.rounds, at))
+        return smaller(run.regret(better)[:, column], run.regret(worse)[:, column], factor)
+
+    when = "" if at is None else f" at round {at}"
+    than = f"{worse}'s" if factor == 1.0 else f"{factor:.2g} of {worse}'s"
+    return Part(f"{better}'s regret{when} is less than {than}", test)
+
+
+def _same(experiment: str, first: str, last: str, policy: str) -> Part:
+    def test(runs: AllRuns) -> Test:
+        return equal(final(runs[experiment][first], policy), final(runs[experiment][last], policy))
+
+    return Part(f"{policy}'s regret is the same at {first} and {last}", test)
+
+
+def _grows(experiment: str, settings: Mapping[int, str], policy: str) -> Part:
+    def test(runs: AllRuns) -> Test:
+        return grows(list(settings), [final(runs[experiment][name], policy) for name in settings.values()])
+
+    return Part(f"{policy}'s regret grows from {next(iter(settings.values()))} on", test)
+
+
+def _grows_like_root(policy: str) -> Part:
+    def test(runs: AllRuns) -> Test:
+        logs = [N * math.log(3) / 2 for N in lower_bound.NS]
+        return exponent(logs, [final(runs["lower-bound"][f"N = {N}"], policy) for N in lower_bound.NS])
+
+    return Part(f"{policy}'s regret grows like sqrt(3^N)", test)
+
+
+def _one_run(experiment: str, settings: Sequence[str], policy: str) -> Part:
+    def test(runs: AllRuns) -> Test:
+        return identical([runs[experiment][name].regret(policy) for name in settings])
+
+    return Part(f"{policy} plays the same run from {settings[0]} to {settings[-1]}", test)
+
+
+PAIRS = (("ucb", "c-ucb"), ("ucb", "cl-ucb"), ("ts-gaussian", "c-ts-gaussian"), ("ts-gaussian", "cl-ts"))
+CAUSAL = ("c-ucb", "cl-ucb", "c-ts-gaussian", "cl-ts")
+STANDARD = ("ucb", "ts-gaussian")
+M_FIRST, M_LAST = f"m = {figure3.MS[0]}", f"m = {figure3.MS[-1]}"
+N_FIRST, N_LAST = f"n = {figure4.NS[0]}", f"n = {figure4.NS[-1]}"
+SCALED = {
+    "ucb": "ucb, s = 0.27",
+    "c-ucb": "c-ucb, s = 0.1",
+    "cl-ucb": "cl-ucb-observed, s = 0.1",
+    "ts-gaussian": "ts-gaussian, s = 0.27",
+    "c-ts-gaussian": "c-ts-gaussian, s = 0.1",
+    "cl-ts": "cl-ts-observed, s = 0.1",
+}
+
+CLAIMS: tuple[Claim, ...] = (
+    Claim(
+        "a-third",
+        "1",
+        "Within hundreds of rounds the causal algorithms have at most a third of the standard ones' regret.",
+        "figure2",
+        [_beats("figure2", "fixed", causal, standard, 1 / 3, EARLY) for standard, causal in PAIRS],
+        "with each policy at its true noise scale, and the linear ones on what was observed",
+        [_beats("figure2", "fixed", SCALED[c], SCALED[s], 1 / 3, EARLY) for s, c in PAIRS],
+    ),
+    Claim(
+        "causal-beats-standard",
+        "5.1.4",
+        "On a fixed instance all causal algorithms beat the standard ones.",
+        "figure2",
+        [_beats("figure2", "fixed", causal, standard) for standard, causal in PAIRS],
+    ),
+    Claim(
+        "linear-beats-tabular",
+        "5.1.4",
+        "The causal linear algorithms beat the causal ones that do not use linearity.",
+        "figure2",
+        [
+            _beats("figure2", "fixed", "cl-ucb", "c-ucb"),
+            _beats("figure2", "fixed", "cl-ts", "c-ts-gaussian"),
+        ],
+        "regressing on the observed features, at the true noise scale, against the tabular ones at theirs",
+        [
+            _beats("figure2", "fixed", SCALED["cl-ucb"], SCALED["c-ucb"]),
+            _beats("figure2", "fixed", SCALED["cl-ts"], SCALED["c-ts-gaussian"]),
+        ],
+    ),
+    Claim(
+        "bayesian-order",
+        "5.1.4",
+        "Bayesian regret has the same order: linear causal below causal below standard.",
+        "figure2",
+        [
+            _beats("figure2", "bayesian", "cl-ts", "c-ts-gaussian"),
+            _beats("figure2", "bayesian", "c-ts-gaussian", "ts-gaussian"),
+            _beats("figure2", "bayesian", "cl-ts", "ts-gaussian"),
+        ],
+        "at the true noise scales, the linear one on what was observed",
+        [
+            _beats("figure2", "bayesian", "cl-ts-observed, s = 0.1", "c-ts-gaussian, s = 0.1"),
+            _beats("figure2", "bayesian", "c-ts-gaussian, s = 0.1", "ts-gaussian, s = 0.14"),
+        ],
+    ),
+    Claim(
+        "m-does-not-matter",
+        "5.1.4",
+        "The regret of the causal algorithms does not vary with m.",
+        "figure3",
+        [_same("figure3", M_FIRST, M_LAST, policy) for policy in CAUSAL],
+        "where the extreme P(W | X) stay the same as m grows, so that only the number of actions changes",
+        [_same("figure3", f"clean, {M_FIRST}", f"clean, {M_LAST}", policy) for policy in CAUSAL],
+    ),
+    Claim(
+        "m-matters-to-standard",
+        "5.1.4",
+        "The regret of UCB and TS keeps growing with m.",
+        "figure3",
+        [_grows("figure3", {m: f"m = {m}" for m in figure3.MS}, policy) for policy in STANDARD],
+    ),
+    Claim(
+        "n-matters-little",
+        "5.1.4",
+        "The regret of the causal algorithms does not vary a lot with n.",
+        "figure4",
+        [_same("figure4", N_FIRST, N_LAST, policy) for policy in CAUSAL],
+    ),
+    Claim(
+        "n-matters-to-standard",
+        "5.1.4",
+        "The regret of UCB and TS keeps growing with n.",
+        "figure4",
+        [_grows("figure4", {n: f"n = {n}" for n in figure4.NS}, policy) for policy in STANDARD],
+    ),
+    Claim(
+        "email-causal-beats-standard",
+        "5.2",
+        "On the e-mail campaign C-UCB and C-TS beat UCB and TS.",
+        "figure6",
+        [
+            _beats("figure6", "campaign", causal, standard)
+            for causal in ("c-ucb", "c-ts-beta")
+            for standard in ("ucb", "ts-beta")
+        ],
+    ),
+    Claim(
+        "email-ts-beats-ucb",
+        "5.2",
+        "On the e-mail campaign Thompson sampling beats UCB, causal or not.",
+        "figure6",
+        [
+            _beats("figure6", "campaign", "ts-beta", "ucb"),
+            _beats("figure6", "campaign", "c-ts-beta", "c-ucb"),
+        ],
+    ),
+    Claim(
+        "lower-bound-growth",
+        "4",
+        "In the lower bound's environment the regret of the standard algorithms grows like sqrt(3^N).",
+        "lower-bound",
+        [_grows_like_root(policy) for policy in STANDARD],
+    ),
+    Claim(
+        "lower-bound-causal",
+        "4",
+        "In the same environment the regret of C-UCB and C-TS does not depend on N.",
+        "lower-bound",
+        [
+            _one_run("lower-bound", [f"fixed gap, N = {N}" for N in lower_bound.NS], policy)
+            for policy in ("c-ucb", "c-ts-gaussian")
+        ],
+    ),
+    Claim(
+        "lower-bound-causal-beats-standard",
+        "1, 4",
+        "Where most variables are irrelevant, the causal algorithms beat the standard ones.",
+        "lower-bound",
+        [
+            _beats("lower-bound", f"N = {lower_bound.NS[-1]}", "c-ucb", "ucb"),
+            _beats("lower-bound", f"N = {lower_bound.NS[-1]}", "c-ts-gaussian", "ts-gaussian"),
+        ],
+    ),
+)
