@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
 
@@ -44,10 +45,13 @@ class Notice:
 
 
 class Progress:
-    """Counts rounds; after `PATIENCE` seconds it shows how far they are, on a terminal or in a notebook."""
+    """Counts rounds; after `PATIENCE` seconds it shows how far they are, on a terminal or in a notebook.
 
-    def __init__(self, total: int, what: str, *, shown: bool = True) -> None:
-        self._total, self._what, self._done = total, what, 0
+    `told` is called with the number of rounds done since the last time, for those who show it in their own way.
+    """
+
+    def __init__(self, total: int, what: str, *, shown: bool = True, told: Callable[[int], None] | None = None) -> None:
+        self._total, self._what, self._done, self._told = total, what, 0, told
         self._bar: Any = None
         self._lock = threading.Lock()
         self._timer = threading.Timer(PATIENCE, self._show) if shown else None
@@ -72,6 +76,8 @@ class Progress:
         """So many more rounds are done."""
         with self._lock:
             self._done += rounds
+            if self._told is not None:
+                self._told(rounds)
             if self._bar is not None:
                 self._bar.update(0, completed=self._done)
 

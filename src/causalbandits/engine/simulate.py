@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -22,8 +23,9 @@ ALL_ROUNDS = 1000
 """Up to this horizon regret is kept at every round; beyond, at `CHECKPOINTS` evenly spaced ones."""
 CHECKPOINTS = 500
 
-COMPILED_FROM = 200_000
-"""Runs of at least this many rounds in all are worth loading the compiled driver, which may have to be compiled."""
+COMPILED_FROM = 50_000
+"""Runs of at least this many rounds in all are worth loading the compiled driver, which may have to be compiled;
+once it is loaded, runs of a 25th of that are."""
 
 RESULT_LIMIT = 2**30
 """A run keeps no more numbers than this: 8 GiB."""
@@ -41,7 +43,7 @@ def simulate(
     workers: int | None = None,
     problem: CausalBandit | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
-    progress: bool = True,
+    progress: bool | Callable[[int], None] = True,
 ) -> Run:
     """Play every policy `replications` times for `horizon` rounds.
 
@@ -51,7 +53,8 @@ def simulate(
     the environment's. `checkpoint` is a folder that remembers finished replications: the same call, after a
     crash, goes on from there and ends with the same numbers. `workers` is how many replications are played at the same
     time, one if it is left alone; inside `joblib.parallel_config(backend="dask")`, or another of joblib's backends,
-    it is left to that.
+    it is left to that. `progress` is whether to show a bar when it takes more than two seconds, or a function to call
+    with the number of rounds done since the last call.
 
     Randomness belongs to the replication: the same seed gives the same numbers for any number of `workers`,
     more replications extend fewer, and a policy's numbers do not depend on which others are there. Within a
@@ -75,10 +78,10 @@ def simulate(
             f"{len(named)} policies x {replications} replications x {len(rounds)} checkpoints are {numbers} numbers; "
             f"the limit is {RESULT_LIMIT}. Run fewer replications."
         )
-    compiled = len(named) * replications * horizon >= COMPILED_FROM
+    least = COMPILED_FROM // 25 if "causalbandits.engine.kernels" in sys.modules else COMPILED_FROM
+    compiled = len(named) * replications * horizon >= least
     plan = Plan(env, named, problem, rounds, int(seed), compiled)
     plan.check()
-    plan.compile()
     regrets = {name: np.empty((replications, len(rounds))) for name in named}
     for replication, found in _replications(plan, int(replications), workers, checkpoint, progress):
         for name, regret in found.items():
@@ -133,15 +136,24 @@ def _named(policies: Policies) -> dict[str, Policy]:
 
 
 def _replications(
-    plan: Plan, replications: int, workers: int | None, folder: str | os.PathLike[str] | None, progress: bool
+    plan: Plan,
+    replications: int,
+    workers: int | None,
+    folder: str | os.PathLike[str] | None,
+    progress: bool | Callable[[int], None],
 ) -> Iterator[Finished]:
     """Every replication's regrets, in whatever order they finish; those of a checkpoint first."""
     checkpoint = None if folder is None else Checkpoint(folder, plan)
     finished = {} if checkpoint is None else checkpoint.finished(range(replications))
+    told = progress if callable(progress) else None
+    each = len(plan.policies) * int(plan.rounds[-1])
+    if told is not None and finished:
+        told(each * len(finished))
     yield from finished.items()
     missing = [replication for replication in range(replications) if replication not in finished]
-    each = len(plan.policies) * int(plan.rounds[-1])
-    with Progress(len(missing) * each, "Simulating", shown=progress) as bar:
+    if missing:
+        plan.compile()
+    with Progress(len(missing) * each, "Simulating", shown=progress is True, told=told) as bar:
         for replication, found in run(plan, missing, workers, bar):
             if checkpoint is not None:
                 checkpoint.add(replication, found)

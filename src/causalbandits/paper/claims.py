@@ -1,7 +1,8 @@
 """What the paper claims, how each claim is tested, and the verdict that the data give.
 
 A claim has parts, each with one test. Holm's correction runs over the parts of all claims at once. A part holds if its
-adjusted p-value is at most `LEVEL`, fails if that of its contrary is, and is open otherwise. Nothing here knows an outcome.
+adjusted p-value is at most `LEVEL`, fails if that of its contrary is, and is open otherwise. Nothing here knows an
+outcome.
 """
 
 from __future__ import annotations

@@ -73,8 +73,8 @@ def improved(ids: Iterable[str], *, tabular: float, coarse: float) -> dict[str, 
 def scales(env: Environment) -> tuple[float, float]:
     """Sub-Gaussian scales of the reward, given its parents and given the action.
 
-    Given the action, the mean of the parents' part adds to the noise: a quarter of the square of its range, block by block,
-    because blocks are independent.
+    Given the action, the mean of the parents' part adds to the noise: a quarter of the square of its range, block by
+    block, because blocks are independent.
     """
     if isinstance(env.reward, BernoulliReward):
         return 0.5, 0.5

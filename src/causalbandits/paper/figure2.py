@@ -68,8 +68,8 @@ EXPERIMENT = Experiment(
     name="figure2",
     title="Figure 2: six algorithms on one instance",
     about=(
-        "Four pairs X -> W, three values each: 256 actions, 16 configurations of the reward's parents, 5000 rounds. The "
-        "reward is linear in W, with noise of standard deviation 0.1."
+        "Four pairs X -> W, three values each: 256 actions, 16 configurations of the reward's parents, 5000 rounds. "
+        "The reward is linear in W, with noise of standard deviation 0.1."
     ),
     settings=settings,
     figures=figures,

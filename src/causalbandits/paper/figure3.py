@@ -71,9 +71,9 @@ EXPERIMENT = Experiment(
     name="figure3",
     title="Figure 3: regret against the number of values",
     about=(
-        "Four pairs, m = 2 to 6 values of each X, so 81 to 2401 actions and always 16 configurations; 5000 rounds. Each "
-        "replication draws its own probabilities. In the paper's draw the gaps change with m too: with more values the "
-        "extreme P(W | X) lie further out. The clean draw keeps the extremes."
+        "Four pairs, m = 2 to 6 values of each X, so 81 to 2401 actions and always 16 configurations; 5000 rounds. "
+        "Each replication draws its own probabilities. In the paper's draw the gaps change with m too: with more "
+        "values the extreme P(W | X) lie further out. The clean draw keeps the extremes."
     ),
     settings=settings,
     figures=figures,

@@ -49,9 +49,9 @@ EXPERIMENT = Experiment(
     name="lower-bound",
     title="Section 4: the lower bound's environment",
     about=(
-        f"N binary variables, of which only the first matters; 3^N actions, two configurations, {HORIZON:,} rounds. At the "
-        f"hard gap, {C:g} sqrt(3^N / T), the lower bound says that UCB's regret grows at least like sqrt(3^N); at the fixed "
-        f"gap of {FIXED_GAP} it can grow no further than linear regret."
+        f"N binary variables, of which only the first matters; 3^N actions, two configurations, {HORIZON:,} rounds. "
+        f"At the hard gap, {C:g} sqrt(3^N / T), the lower bound says that UCB's regret grows at least like sqrt(3^N); "
+        f"at the fixed gap of {FIXED_GAP} it can grow no further than linear regret."
     ),
     settings=settings,
     figures=figures,

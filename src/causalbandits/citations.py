@@ -1,0 +1,84 @@
+"""The references of what you ran."""
+
+from __future__ import annotations
+
+from causalbandits.policies import Policy, as_policy
+from causalbandits.results import Run
+
+BIBTEX = {
+    "lu2020": """@inproceedings{lu2020regret,
+  title     = {Regret Analysis of Bandit Problems with Causal Background Knowledge},
+  author    = {Lu, Yangyi and Meisami, Amirhossein and Tewari, Ambuj and Yan, William},
+  booktitle = {Conference on Uncertainty in Artificial Intelligence (UAI)},
+  year      = {2020}
+}""",
+    "auer2002": """@article{auer2002finite,
+  title   = {Finite-time Analysis of the Multiarmed Bandit Problem},
+  author  = {Auer, Peter and Cesa-Bianchi, Nicol{\\`o} and Fischer, Paul},
+  journal = {Machine Learning},
+  volume  = {47},
+  pages   = {235--256},
+  year    = {2002}
+}""",
+    "thompson1933": """@article{thompson1933likelihood,
+  title   = {On the Likelihood that One Unknown Probability Exceeds Another in View of the Evidence of Two Samples},
+  author  = {Thompson, William R.},
+  journal = {Biometrika},
+  volume  = {25},
+  pages   = {285--294},
+  year    = {1933}
+}""",
+    "agrawal2012": """@inproceedings{agrawal2012analysis,
+  title     = {Analysis of Thompson Sampling for the Multi-armed Bandit Problem},
+  author    = {Agrawal, Shipra and Goyal, Navin},
+  booktitle = {Conference on Learning Theory (COLT)},
+  year      = {2012}
+}""",
+    "garivier2011": """@inproceedings{garivier2011klucb,
+  title     = {The {KL-UCB} Algorithm for Bounded Stochastic Bandits and Beyond},
+  author    = {Garivier, Aur{\\'e}lien and Capp{\\'e}, Olivier},
+  booktitle = {Conference on Learning Theory (COLT)},
+  year      = {2011}
+}""",
+    "abbasi2011": """@inproceedings{abbasi2011improved,
+  title     = {Improved Algorithms for Linear Stochastic Bandits},
+  author    = {Abbasi-Yadkori, Yasin and P{\\'a}l, D{\\'a}vid and Szepesv{\\'a}ri, Csaba},
+  booktitle = {Advances in Neural Information Processing Systems (NIPS)},
+  year      = {2011}
+}""",
+}
+
+OF_POLICY: dict[str, tuple[str, ...]] = {
+    "c-ucb": ("lu2020",),
+    "c-kl-ucb": ("lu2020", "garivier2011"),
+    "c-ts-beta": ("lu2020",),
+    "c-ts-gaussian": ("lu2020",),
+    "cl-ucb": ("lu2020", "abbasi2011"),
+    "cl-ucb-observed": ("lu2020", "abbasi2011"),
+    "cl-ts": ("lu2020",),
+    "cl-ts-observed": ("lu2020",),
+    "ucb": ("auer2002",),
+    "kl-ucb": ("garivier2011",),
+    "ts-beta": ("thompson1933", "agrawal2012"),
+    "ts-gaussian": ("thompson1933", "agrawal2012"),
+    "uniform": (),
+}
+
+
+def citation(*what: Policy | str | Run) -> str:
+    """BibTeX for policies (objects or ids) or for all policies of a run.
+
+    >>> print(citation("ucb").splitlines()[0])
+    @article{auer2002finite,
+    """
+    keys: dict[str, None] = {}
+    for thing in what:
+        ids = [_id(name) for name in thing.policies] if isinstance(thing, Run) else [as_policy(thing).id]
+        for id in ids:
+            keys |= dict.fromkeys(OF_POLICY.get(id, ()))
+    return "\n\n".join(BIBTEX[key] for key in keys)
+
+
+def _id(name: str) -> str:
+    """The id in a run's name of a policy, such as "c-ucb(noise_scale=0.5)"."""
+    return name.split("(")[0].split(",")[0].strip()

@@ -1,0 +1,113 @@
+"""What the report of the reproduction says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from causalbandits.citations import citation
+from causalbandits.paper.claims import LEVEL, Judged, Verdict
+from causalbandits.paper.experiment import Experiment
+from causalbandits.paper.statistics import EQUIVALENT
+from causalbandits.report import Code, Grid, Heading, Part, Picture, Text, final_regrets, versions
+from causalbandits.results import Run
+
+Runs = Mapping[str, Mapping[str, Run]]
+
+TITLE = "Regret analysis of bandit problems with causal background knowledge: the experiments, run again"
+
+
+def parts(
+    experiments: Sequence[Experiment], runs: Runs, verdicts: Sequence[Verdict], about: Mapping[str, Any]
+) -> Iterable[Part]:
+    """The report, from title to reference."""
+    yield Heading(TITLE, 1)
+    yield Text(
+        "Every experiment of Lu, Meisami, Tewari and Yan (UAI 2020) with its own settings, and each of its claims "
+        f"judged by a test. {about['replications']} replications, seed {about['seed']}."
+    )
+    yield Code(f"{about['command']}\n{versions(about)}")
+    if verdicts:
+        yield Heading("The paper's claims")
+        yield Grid(
+            ("claim", "section", "verdict", "with a change"),
+            [(v.claim.text, v.claim.section, v.verdict, _change(v)) for v in verdicts],
+        )
+    if any(runs.values()):
+        yield Heading("What the paper does not say")
+        yield Text(
+            "The printed algorithms assume noise and unknown means of size 1; the experiments' noise is 0.1. CL-UCB "
+            "and CL-TS regress the reward on the expected features although the features themselves are seen. "
+            "Telling each policy the true scale, and letting the linear ones use what was observed, changes the "
+            "final regret so:"
+        )
+        yield Grid(("world", "policy", "as printed", "improved", "factor"), list(_gains(runs)))
+    for experiment in experiments:
+        yield from _experiment(experiment, runs[experiment.name])
+    if verdicts:
+        yield from _details(verdicts)
+    yield Heading("Reference")
+    yield Code(citation("c-ucb"))
+
+
+def _experiment(experiment: Experiment, runs: Mapping[str, Run]) -> Iterable[Part]:
+    yield Heading(experiment.title)
+    yield Text(experiment.about)
+    for name, caption in experiment.captions.items():
+        yield Picture(name, caption)
+    if runs:
+        yield final_regrets(runs)
+        yield Text(
+            f"All numbers: data/{experiment.name}.csv (curves), data/{experiment.name}-final.csv (replications)."
+        )
+
+
+def _gains(runs: Runs) -> Iterable[tuple[str, ...]]:
+    """Each policy's final regret as printed and improved, where both were run."""
+    for experiment, settings in runs.items():
+        for setting, run in settings.items():
+            mean = {row.policy: row.mean for row in run.summary()}
+            for name in mean:
+                if ", s = " not in name:
+                    continue
+                base = name.split(",")[0].removesuffix("-observed")
+                if base in mean and mean[name] > 0:
+                    factor = mean[base] / mean[name]
+                    yield (f"{experiment}, {setting}", name, f"{mean[base]:.1f}", f"{mean[name]:.1f}", f"{factor:.1f}")
+
+
+def _details(verdicts: Sequence[Verdict]) -> Iterable[Part]:
+    low, high = EQUIVALENT
+    yield Heading("How the claims were judged")
+    yield Text(
+        "Replications are the sample, and policies meet the same worlds in each. 'Less than' is a paired one-sided "
+        f"t-test. 'The same' is equivalence: the ratio of the means lies in [{low:g}, {high:g}], by two one-sided "
+        "tests. 'Grows' is a t-test of the replications' slopes. 'Grows like' is equivalence of the power of growth "
+        f"to 1, by the jackknife. Holm's correction runs over all statements together, level {LEVEL:g}. A claim holds "
+        "if all of its statements do, holds in part if some do and some fail, does not hold as printed if some fail "
+        "and none holds; otherwise it is inconclusive at this number of replications."
+    )
+    for v in verdicts:
+        yield Heading(v.claim.text, 3)
+        verdict = f"Verdict: {v.verdict}."
+        yield Text(verdict if not v.with_remedy else f"{verdict} {_sentence(v.claim.remedy)}: {v.with_remedy}.")
+        rows = [_judged(part, "") for part in v.parts] + [_judged(part, "changed: ") for part in v.remedy_parts]
+        yield Grid(("statement", "estimate", "interval", "p for", "p against", ""), rows)
+
+
+def _judged(part: Judged, note: str) -> tuple[str, ...]:
+    t = part.test
+    interval = f"{t.lower:.3g} to {t.upper:.3g} ({t.level:.0%})"
+    return (f"{note}{part.statement}", f"{t.estimate:.3g}", interval, _p(part.p_for), _p(part.p_against), part.verdict)
+
+
+def _p(value: float) -> str:
+    return "< 0.001" if value < 0.001 else f"{value:.3f}"
+
+
+def _change(v: Verdict) -> str:
+    return f"{v.with_remedy}: {v.claim.remedy}" if v.with_remedy else ""
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:]
