@@ -3,6 +3,7 @@
 from causalbandits import zoo
 from causalbandits.actions import ActionSpace
 from causalbandits.agent import Agent, Decision, Recommendation
+from causalbandits.citations import citation
 from causalbandits.engine import simulate
 from causalbandits.environment import Environment, Outcome
 from causalbandits.errors import CausalBanditsError, ScaleWarning
@@ -58,6 +59,7 @@ __all__ = [
     "ThompsonSampling",
     "Uniform",
     "Variable",
+    "citation",
     "policy",
     "simulate",
     "zoo",

@@ -48,6 +48,15 @@ BIBTEX = {
 }""",
 }
 
+TITLES = {
+    "lu2020": "Lu, Meisami, Tewari, Yan (UAI 2020)",
+    "auer2002": "Auer, Cesa-Bianchi, Fischer (2002)",
+    "thompson1933": "Thompson (1933)",
+    "agrawal2012": "Agrawal, Goyal (COLT 2012)",
+    "garivier2011": "Garivier, Cappe (COLT 2011)",
+    "abbasi2011": "Abbasi-Yadkori, Pal, Szepesvari (NIPS 2011)",
+}
+
 OF_POLICY: dict[str, tuple[str, ...]] = {
     "c-ucb": ("lu2020",),
     "c-kl-ucb": ("lu2020", "garivier2011"),

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import os
-import platform
 import subprocess
 import sys
-from importlib.metadata import version
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from causalbandits import __version__
-from causalbandits.errors import CausalBanditsError
-from causalbandits.files import write_atomically
+from causalbandits.errors import CausalBanditsError, unknown
 
 app = typer.Typer(
     name="causalbandits",
@@ -26,9 +23,13 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
+Workers = Annotated[
+    int | None, typer.Option(min=1, help="Replications played at once; as many as processors if left out.")
+]
+
 
 def main() -> None:
-    """Run the command line; errors of the user's are one line, with the trace only where it is asked for."""
+    """Run the command line; what the user did wrong is one line, with the trace only where it is asked for."""
     try:
         app()
     except CausalBanditsError as error:
@@ -38,15 +39,141 @@ def main() -> None:
         sys.exit(1)
 
 
+def _print_version(asked: bool) -> None:
+    if asked:
+        typer.echo(__version__)
+        raise typer.Exit
+
+
 @app.callback()
 def settings(
-    show_version: Annotated[bool, typer.Option("--version", is_eager=True, help="Print the version and stop.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and stop.")
+    ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show the full trace of an error.")] = False,
 ) -> None:
     """Find the best intervention with the fewest tries, because the causal graph is known."""
-    if show_version:
-        typer.echo(__version__)
-        raise typer.Exit
+
+
+@app.command()
+def reproduce(
+    experiments: Annotated[
+        list[str] | None, typer.Argument(help="Which experiments; all of them if none is named.")
+    ] = None,
+    replications: Annotated[
+        int | None, typer.Option(min=2, help="Of every setting; 20, the paper's, if left out.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same numbers.")] = 0,
+    workers: Workers = None,
+    out: Annotated[Path, typer.Option(help="The folder for the results.", file_okay=False)] = Path("results/paper"),
+    quick: Annotated[bool, typer.Option("--quick", help="Five replications, for a first look.")] = False,
+) -> None:
+    """Run the paper's experiments again, and judge its claims.
+
+    The experiments are figure1, figure2, figure3, figure4, figure5, figure6, lower-bound, or all. The folder then has
+    report.html, the figures, every number as CSV, and claims.json. Interrupt it as you like: the same command goes on.
+
+    [bold]Examples[/bold]
+
+      causalbandits reproduce --quick --out results/quick
+
+      causalbandits reproduce figure2 figure6
+
+      causalbandits reproduce all --replications 1000 --out results/1000
+    """
+    from rich.console import Console
+
+    from causalbandits.paper.reproduce import QUICK, REPLICATIONS
+    from causalbandits.paper.reproduce import reproduce as run
+
+    if quick and replications is not None:
+        raise CausalBanditsError("Give --quick or --replications, not both.")
+    console = Console()
+    with _Experiments(console) as progress:
+        done = run(
+            experiments or ["all"],
+            folder=out,
+            replications=replications or (QUICK if quick else REPLICATIONS),
+            seed=seed,
+            workers=workers or os.cpu_count(),
+            progress=progress.advance,
+        )
+    if done.verdicts:
+        rows = [(v.claim.text, v.claim.section, v.verdict, v.with_remedy) for v in done.verdicts]
+        _print_rows(console, "The paper's claims", ("claim", "section", "verdict", "with a change"), rows)
+    _print_report(console, out)
+
+
+class _Experiments:
+    """A progress bar per experiment; a line, where there is no terminal."""
+
+    def __init__(self, console: Any) -> None:
+        from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+
+        columns = (TextColumn("{task.description:<12}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
+        self._console, self._bar = console, Progress(*columns, console=console)
+        self._tasks: dict[str, Any] = {}
+
+    def __enter__(self) -> _Experiments:
+        if self._console.is_terminal:
+            self._bar.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._console.is_terminal:
+            self._bar.stop()
+
+    def advance(self, experiment: str, rounds: int, total: int) -> None:
+        """So many more rounds of an experiment are done."""
+        if experiment not in self._tasks:
+            self._tasks[experiment] = self._bar.add_task(experiment, total=total)
+            if not self._console.is_terminal:
+                self._console.print(f"Running {experiment} ...")
+        self._bar.advance(self._tasks[experiment], rounds)
+
+
+@app.command()
+def simulate(
+    spec: Annotated[Path, typer.Argument(help="A TOML file that says which world, which policies, how long.")],
+    workers: Workers = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="The folder for the results; results/NAME for NAME.toml if left out.", file_okay=False),
+    ] = None,
+) -> None:
+    """Compare policies on a world of yours, and write a report.
+
+    A file has three tables. \\[environment] has zoo = "email_campaign" or another world of the zoo with its parameters,
+    or model = "model.json" with manipulable and parents; a model of your own needs a table \\[reward]. \\[simulation]
+    has horizon, replications and seed. \\[policies] has a line for each policy: c-ts-beta = {} or quiet = { id =
+    "c-ucb", noise_scale = 0.1 }.
+
+    [bold]Example[/bold]
+
+      causalbandits simulate campaign.toml --out results/campaign
+    """
+    from rich.console import Console
+
+    from causalbandits.spec import read_spec, write_comparison
+
+    asked = read_spec(spec)
+    folder = out or Path("results") / asked.name
+    run = write_comparison(asked, folder, workers or os.cpu_count())
+    console = Console()
+    console.print(repr(run.summary()), highlight=False, markup=False, soft_wrap=True)
+    _print_report(console, folder)
+
+
+@app.command()
+def policies() -> None:
+    """List the policies with their ids and references."""
+    from rich.console import Console
+
+    from causalbandits.citations import OF_POLICY, TITLES
+    from causalbandits.policies import POLICIES
+
+    rows = [(id, kind.__name__, "; ".join(TITLES[key] for key in OF_POLICY[id])) for id, (kind, _) in POLICIES.items()]
+    _print_rows(Console(), "Policies", ("id", "class", "reference"), rows)
 
 
 ONE_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
@@ -80,8 +207,7 @@ def bench(
 
     from rich.console import Console
 
-    from causalbandits.bench import TABLES
-    from causalbandits.errors import unknown
+    from causalbandits.bench import TABLES, write_tables
 
     chosen = tables or list(TABLES)
     for name in chosen:
@@ -90,53 +216,28 @@ def bench(
     console, found = Console(), {}
     for name in chosen:
         with console.status(f"Measuring: {name} ..."):
-            found[name] = TABLES[name](repeats)
-        _print_table(console, found[name])
+            table = found[name] = TABLES[name](repeats)
+        _print_rows(console, table.title, table.columns, table.rows, table.remark)
     if out is not None:
-        _write_bench(out, found, repeats)
-        console.print(f"Written: {out / 'bench.json'}, {out / 'bench.md'}")
+        write_tables(out, found, repeats)
+        console.print(f"Written: {out / 'bench.json'}, {out / 'bench.md'}", highlight=False, soft_wrap=True)
 
 
-def _print_table(console: Any, table: Any) -> None:
+def _print_rows(console: Any, title: str, head: Sequence[str], rows: Sequence[Sequence[Any]], remark: str = "") -> None:
     from rich.table import Table
 
-    shown = Table(title=table.title, caption=table.remark, title_justify="left", caption_justify="left")
-    for name, cell in zip(table.columns, table.rows[0], strict=True):
+    from causalbandits.report import number
+
+    shown = Table(title=title, caption=remark, title_justify="left", caption_justify="left")
+    for name, cell in zip(head, rows[0], strict=True):
         shown.add_column(name, justify="left" if isinstance(cell, str) else "right", overflow="fold")
-    for row in table.rows:
-        shown.add_row(*map(_cell, row))
+    for row in rows:
+        shown.add_row(*map(number, row))
     console.print(shown)
 
 
-def _cell(value: object) -> str:
-    if isinstance(value, float):
-        return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
-    return f"{value:,}" if isinstance(value, int) else str(value)
-
-
-def _write_bench(folder: Path, tables: dict[str, Any], repeats: int) -> None:
-    machine = {
-        "causalbandits": __version__,
-        "python": platform.python_version(),
-        "system": platform.platform(),
-        "processors": os.cpu_count(),
-        **{name: version(name) for name in ("numpy", "numba", "scipy")},
-    }
-    rows = {name: [dict(zip(t.columns, row, strict=True)) for row in t.rows] for name, t in tables.items()}
-    content = {"machine": machine, "repeats": repeats, "tables": rows}
-    folder.mkdir(parents=True, exist_ok=True)
-    write_atomically(folder / "bench.json", (json.dumps(content, indent=1) + "\n").encode())
-    pages = [_markdown(table) for table in tables.values()]
-    about = ", ".join(f"{name} {value}" for name, value in machine.items())
-    text = "# What `causalbandits bench` printed\n\n" + "\n".join(pages) + f"\nMeasured with {about}.\n"
-    write_atomically(folder / "bench.md", text.encode())
-
-
-def _markdown(table: Any) -> str:
-    align = ["---" if isinstance(cell, str) else "---:" for cell in table.rows[0]]
-    lines = [f"## {table.title}", "", table.remark, ""]
-    lines += [f"| {' | '.join(row)} |" for row in (table.columns, align, *(map(_cell, r) for r in table.rows))]
-    return "\n".join(lines) + "\n"
+def _print_report(console: Any, folder: Path) -> None:
+    console.print(f"The report: {folder / 'report.html'}", highlight=False, soft_wrap=True)
 
 
 if __name__ == "__main__":

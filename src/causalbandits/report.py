@@ -7,6 +7,7 @@ import csv
 import html
 import io
 import platform
+import re
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -66,6 +67,17 @@ def write_page(folder: Path, parts: Sequence[Part]) -> None:
     """`report.html` and `report.md`; the first part is the title."""
     write_atomically(folder / "report.html", as_html(parts, folder).encode())
     write_atomically(folder / "report.md", as_markdown(parts).encode())
+
+
+def number(value: object) -> str:
+    """A cell's text: numbers with three digits, or whole from 100 on.
+
+    >>> number(0.12345), number(1234.5), number(1234), number("ucb")
+    ('0.123', '1,234', '1,234', 'ucb')
+    """
+    if isinstance(value, float):
+        return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def final_regrets(runs: Mapping[str, Run]) -> Grid:
@@ -166,7 +178,8 @@ def as_markdown(parts: Iterable[Part]) -> str:
             case Picture(name, caption):
                 lines += [f"![{caption}](figures/{name}.svg)", "", f"*{caption}*", ""]
             case Grid(head, rows):
-                table = [head, ["---"] * len(head), *rows]
+                align = ["---:" if _is_number(cell) else "---" for cell in (rows[0] if rows else head)]
+                table = [head, align, *rows]
                 lines += [f"| {' | '.join(cell.replace('|', '&#124;') for cell in row)} |" for row in table]
                 lines.append("")
     return "\n".join(lines)
@@ -202,9 +215,12 @@ def _element(part: Part, folder: Path) -> str:
 
 
 def _table_cell(cell: str) -> str:
-    first = cell.split(":")[0]
-    kind = KINDS.get(first, "number" if cell[:1].isdigit() or cell[:2] in ("< ", "-") else "")
+    kind = KINDS.get(cell.split(":")[0], "number" if _is_number(cell) else "")
     return f'<td class="{kind}">{html.escape(cell)}</td>' if kind else f"<td>{html.escape(cell)}</td>"
+
+
+def _is_number(cell: str) -> bool:
+    return re.fullmatch(r"(< )?-?[0-9][0-9,.e+-]*", cell) is not None
 
 
 KINDS = {
