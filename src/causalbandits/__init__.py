@@ -1,6 +1,6 @@
 """causalbandits: find the best intervention with the fewest tries, because the causal graph is known."""
 
-from causalbandits import zoo
+from causalbandits import theory, zoo
 from causalbandits.actions import ActionSpace
 from causalbandits.agent import Agent, Decision, Recommendation
 from causalbandits.engine import simulate
@@ -60,5 +60,6 @@ __all__ = [
     "Variable",
     "policy",
     "simulate",
+    "theory",
     "zoo",
 ]
