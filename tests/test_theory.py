@@ -261,8 +261,8 @@ def test_cl_ucb_stays_below_its_bound(regressor, noise):
     env = cb.Environment(noisy_pairs(1, grip=0.98), cb.LinearReward([-0.6, 0.7], unit, sd=0.1))
     policy = cb.CausalLinearUCB(regressor=regressor, features=unit, noise_scale=noise)
     bound = silent(policy, env)
-    assert not bound.vacuous(8000)
-    regret_stays_below(env, policy, bound, horizon=8000, replications=2, seed=3)
+    assert not bound.vacuous(4000)
+    regret_stays_below(env, policy, bound, horizon=4000, replications=2, seed=3)
 
 
 def test_c_ts_gaussian_stays_below_its_bound_on_average_over_its_prior():

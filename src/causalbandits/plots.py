@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from causalbandits.errors import CausalBanditsError
-from causalbandits.theory.bounds import Bound
+from causalbandits.theory._base import Bound
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from causalbandits.theory.bounds import Bound
+    from causalbandits.theory._base import Bound
 
 Path = str | os.PathLike[str]
 

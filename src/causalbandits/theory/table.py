@@ -10,7 +10,8 @@ from causalbandits.errors import PolicyError
 from causalbandits.policies import POLICIES, Policy, as_policy
 from causalbandits.problem import CausalBandit
 from causalbandits.results import data_frames, decimals, table
-from causalbandits.theory.bounds import Bound, derived
+from causalbandits.theory._base import Bound
+from causalbandits.theory.bounds import derived
 from causalbandits.theory.world import World
 
 if TYPE_CHECKING:
