@@ -1,6 +1,6 @@
 """causalbandits: find the best intervention with the fewest tries, because the causal graph is known."""
 
-from causalbandits import zoo
+from causalbandits import theory, zoo
 from causalbandits.actions import ActionSpace
 from causalbandits.agent import Agent, Decision, Recommendation
 from causalbandits.citations import citation
@@ -62,5 +62,6 @@ __all__ = [
     "citation",
     "policy",
     "simulate",
+    "theory",
     "zoo",
 ]

@@ -10,6 +10,7 @@ CausalBanditsError (a ValueError)
 ├── TellError             feedback that the agent cannot take; nothing was changed
 └── StateError            a saved agent that is corrupted, or belongs to something else
 ScaleWarning (a UserWarning)   rewards far from the scale that a policy was told to expect
+TheoryWarning (a UserWarning)  a regret bound whose assumptions the environment does not meet
 """
 
 from __future__ import annotations
@@ -56,6 +57,10 @@ class StateError(CausalBanditsError):
 
 class ScaleWarning(UserWarning):
     """Rewards are far from the scale that a policy was told to expect."""
+
+
+class TheoryWarning(UserWarning):
+    """A regret bound whose assumptions are known to be broken."""
 
 
 def unknown(kind: str, value: object, known: Iterable[object]) -> str:

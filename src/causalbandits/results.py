@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import math
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     import pandas
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+    from causalbandits.theory._base import Bound
 
 Path = str | os.PathLike[str]
 
@@ -40,7 +42,7 @@ class Summary(tuple[Row, ...]):
 
     def __repr__(self) -> str:
         head = ("policy", "mean final regret", "standard error", "95% interval")
-        digits = _decimals([value for r in self for value in (r.mean, r.standard_error)])
+        digits = decimals([value for r in self for value in (r.mean, r.standard_error)])
 
         def show(value: float) -> str:
             return "-" if math.isnan(value) else f"{value:.{digits}f}"
@@ -48,24 +50,28 @@ class Summary(tuple[Row, ...]):
         def interval(r: Row) -> str:
             return "-" if math.isnan(r.lower) else f"[{show(r.lower)}, {show(r.upper)}]"
 
-        body = [(r.policy, show(r.mean), show(r.standard_error), interval(r)) for r in self]
-        widths = [max(map(len, column)) for column in zip(head, *body, strict=True)]
-        lines = [
-            "  ".join(
-                cell.ljust(w) if i == 0 else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True))
-            )
-            for row in (head, *body)
-        ]
-        return "\n".join([lines[0], "-" * len(lines[0]), *lines[1:]])
+        return table(head, [(r.policy, show(r.mean), show(r.standard_error), interval(r)) for r in self])
 
     __str__ = __repr__
 
     def to_pandas(self) -> pandas.DataFrame:
         """The rows as a DataFrame."""
-        return _pandas().DataFrame(list(self), columns=list(Row._fields))
+        return data_frames().DataFrame(list(self), columns=list(Row._fields))
 
 
-def _decimals(values: list[float]) -> int:
+def table(head: tuple[str, ...], body: Sequence[tuple[str, ...]]) -> str:
+    """Columns of equal width under a line, the first to the left, the others to the right."""
+    widths = [max(map(len, column)) for column in zip(head, *body, strict=True)]
+    lines = [
+        "  ".join(
+            cell.ljust(w) if i == 0 else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in (head, *body)
+    ]
+    return "\n".join([lines[0], "-" * len(lines[0]), *lines[1:]])
+
+
+def decimals(values: list[float]) -> int:
     """As many decimals as show two digits of the smallest value; one at least."""
     sizes = [abs(value) for value in values if value and math.isfinite(value)]
     return min(9, max(1, 1 - math.floor(math.log10(min(sizes))))) if sizes else 1
@@ -113,11 +119,22 @@ class Run:
             rows.append(Row(policy, mean, error, lower, upper, self.replications))
         return Summary(rows)
 
-    def plot(self, path: Path | None = None, *, ax: Axes | None = None, title: str | None = None) -> Figure:
-        """Mean regret against rounds with 95% bands; saved where `path` says, in the format of its ending."""
+    def plot(
+        self,
+        path: Path | None = None,
+        *,
+        ax: Axes | None = None,
+        title: str | None = None,
+        bounds: Sequence[Bound] = (),
+    ) -> Figure:
+        """Mean regret against rounds with 95% bands; saved where `path` says, in the format of its ending.
+
+        `bounds` from `theory.bound` are drawn as thin dashed lines, as far as they fit.
+        """
         from causalbandits.plots import plot_regret
 
-        return plot_regret(self, None if path is None else checked_path(path, "regret.png"), ax=ax, title=title)
+        where = None if path is None else checked_path(path, "regret.png")
+        return plot_regret(self, where, ax=ax, title=title, bounds=bounds)
 
     def to_csv(self, path: Path) -> None:
         """One line per policy, replication and checkpoint."""
@@ -129,7 +146,7 @@ class Run:
 
     def to_pandas(self) -> pandas.DataFrame:
         """The same table as `to_csv`, in memory."""
-        return _pandas().DataFrame(self._columns())
+        return data_frames().DataFrame(self._columns())
 
     def to_parquet(self, path: Path) -> None:
         """The same table as `to_csv`, as Parquet; what made it is in the file's metadata."""
@@ -173,7 +190,8 @@ def _half_width(regret: Array) -> Array:
     return np.asarray(stdtrit(n - 1, 0.975) * _standard_error(regret)) if n > 1 else _standard_error(regret)
 
 
-def _pandas() -> Any:
+def data_frames() -> Any:
+    """pandas, or a word on how to get it."""
     try:
         import pandas
     except ImportError:

@@ -1,0 +1,23 @@
+"""Regret bounds that hold, with what they assume; docs/theory.md derives each of them.
+
+Frequentist bounds hold in every environment that meets their assumptions, Bayesian ones on average over environments
+drawn from the policy's prior. Neither can be ranked against the other. Logarithms are natural, and T is 2 at least.
+"""
+
+from causalbandits.errors import TheoryWarning
+from causalbandits.theory._base import Bound
+from causalbandits.theory.bounds import bound
+from causalbandits.theory.classical import paper_c_ucb_bound, ucb_lower_bound
+from causalbandits.theory.table import Comparison, compare
+from causalbandits.theory.world import reachable_configurations
+
+__all__ = [
+    "Bound",
+    "Comparison",
+    "TheoryWarning",
+    "bound",
+    "compare",
+    "paper_c_ucb_bound",
+    "reachable_configurations",
+    "ucb_lower_bound",
+]

@@ -1,0 +1,298 @@
+"""One finite-time regret bound per policy. Delta_max: the largest gap; J, K: reachable configurations, actions."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from typing import Any, Literal
+
+import numpy as np
+
+from causalbandits.actions import shown
+from causalbandits.environment import Environment
+from causalbandits.errors import CausalBanditsError, PolicyError, TheoryWarning
+from causalbandits.policies import (
+    KLUCB,
+    POLICIES,
+    UCB,
+    CausalKLUCB,
+    CausalLinearThompsonSampling,
+    CausalLinearUCB,
+    CausalThompsonSampling,
+    CausalUCB,
+    Policy,
+    ThompsonSampling,
+    Uniform,
+    as_policy,
+)
+from causalbandits.problem import CausalBandit
+from causalbandits.theory._base import Bound, Curve
+from causalbandits.theory.world import World
+from causalbandits.variable import Array
+
+Assumption = tuple[str, str]
+"""What is assumed, and what is found instead, where that is known to break it."""
+
+MANY = 10**100
+"""Counts beyond are taken for this: every bound with them is vacuous anyway."""
+
+
+def bound(policy: Policy | str, problem: CausalBandit | Environment, *, largest_gap: float | None = None) -> Bound:
+    """The bound on a policy's expected regret on a problem.
+
+    Given an environment, the assumptions that can be checked are; one that is broken is named in a `TheoryWarning`
+    and in `broken`. `largest_gap` is Delta_max where there is no environment to tell (of a Bayesian bound, its mean
+    under the prior, where that is known to be smaller than what the prior alone implies).
+
+    >>> from causalbandits import zoo
+    >>> bound("c-ucb", zoo.figure2().problem, largest_gap=0.4).formula
+    '8 s sqrt(J T log T) + 2 J Delta_max with s = 1, J = 16, Delta_max = 0.4'
+    """
+    found = derived(as_policy(policy), World.of(problem), largest_gap)
+    if found.broken:
+        warnings.warn(
+            f"The bound of {found.policy} does not cover this case. {' '.join(found.broken)}",
+            TheoryWarning,
+            stacklevel=2,
+        )
+    return found
+
+
+def derived(policy: Policy, world: World, largest_gap: float | None) -> Bound:
+    """The same, without the warning."""
+    if type(policy) not in DERIVATIONS:
+        why = NO_BOUND.get(type(policy), "none is derived for it")
+        raise PolicyError(_refusal(policy, why))
+    if largest_gap is not None and (
+        not isinstance(largest_gap, int | float | np.number) or not 0 <= largest_gap < math.inf
+    ):
+        raise CausalBanditsError(f"largest_gap must be a finite number, 0 or more; got {largest_gap!r}.")
+    return DERIVATIONS[type(policy)](policy, world, largest_gap)
+
+
+def _largest_gap(world: World, given: float | None) -> float | None:
+    """Delta_max, from the environment or as given."""
+    own = world.largest_gap()
+    if own is not None and given is not None and given < own * (1 - 1e-12):
+        raise CausalBanditsError(
+            f"largest_gap must be no smaller than the environment's, {own:g}; got {given:g}. Leave it out."
+        )
+    return own if given is None else float(given)
+
+
+def _refusal(policy: Policy, why: str) -> str:
+    with_one = [i for i, (kind, _) in POLICIES.items() if kind in DERIVATIONS and i != "cl-ts"]
+    return f"No regret bound for {policy.id!r}: {why}. Policies with one: {', '.join(with_one)}."
+
+
+def _made(
+    policy: Policy,
+    kind: Literal["frequentist", "Bayesian"],
+    formula: str,
+    checks: list[Assumption],
+    gap: float,
+    f: Curve,
+) -> Bound:
+    return Bound(
+        policy=policy.id,
+        kind=kind,
+        formula=formula,
+        assumptions=tuple(f"{text}." for text, _ in checks),
+        broken=tuple(f"It assumes that {text}; here {found}." for text, found in checks if found),
+        largest_gap=gap,
+        curve=f,
+    )
+
+
+def _optimistic(policy: UCB | CausalUCB, world: World, largest_gap: float | None) -> Bound:
+    gap = _largest_gap(world, largest_gap)
+    if gap is None:
+        raise PolicyError(
+            f"The bound of {policy.id} needs the largest gap between two actions' means: give largest_gap= (1 is "
+            "enough for rewards in [0, 1]), or an Environment."
+        )
+    count, cells, given = _cells(policy, world)
+    s, tau = policy.noise_scale, policy.prior_scale
+    unseen = max(0.0, tau - s)
+
+    def curve(t: Array, told: Array) -> Array:
+        h = t if policy.anytime else told if policy.horizon is None else np.full_like(t, policy.clock(0))
+        failures = 1 + np.log(t) if policy.anytime else (t / h) ** 2
+        return np.asarray(
+            8 * s * np.sqrt(count * t * np.log(h))
+            + 4 * count * unseen * np.sqrt(np.log(h))
+            + 2 * count * gap * failures
+        )
+
+    letter = "J" if policy.causal else "K"
+    first = f"4 {letter} (tau - s) sqrt(log T) + " if unseen else ""
+    last = " (1 + log T)" if policy.anytime else ""
+    numbers = f"s = {s:g}, {f'tau = {tau:g}, ' if unseen else ''}{letter} = {shown(cells)}, Delta_max = {gap:g}"
+    formula = f"8 s sqrt({letter} T log T) + {first}2 {letter} Delta_max{last} with {numbers}"
+    # An unseen cell's index is tau 2 sqrt(log T), and must be optimistic from the first T on.
+    limit = 2 * tau * math.sqrt(math.log(policy.clock(0)))
+    checks = [
+        _noise(world, given, s),
+        (
+            f"no mean given the {given} exceeds {limit:.3g} in size (prior_scale)",
+            _if_more("one has size", world.largest_mean(policy.causal), limit),
+        ),
+    ]
+    return _made(policy, "frequentist", formula, checks, gap, curve)
+
+
+def _thompson(policy: ThompsonSampling | CausalThompsonSampling, world: World, largest_gap: float | None) -> Bound:
+    count, cells, given = _cells(policy, world)
+    beta = policy.prior == "beta"
+    s, tau = policy.noise_scale, policy.prior_scale
+    first = max(0.0, tau - s)
+
+    def gaussian(t: Array, told: Array) -> Array:
+        c = np.sqrt(2 * np.log(t))
+        learning = c * (2 * s * np.sqrt(count * t) + count * first)
+        return np.asarray(learning + count * tau / (math.sqrt(2 * math.pi) * (1 + c**2)))
+
+    def bernoulli(t: Array, told: Array) -> Array:
+        return np.asarray(4 * np.sqrt(count * t * np.log(t)) + 4 * count)
+
+    letter = "J" if policy.causal else "K"
+    if beta:
+        formula = f"4 sqrt({letter} T log T) + 4 {letter} with {letter} = {shown(cells)}"
+        wide = (count - 1) / (count + 1)
+    else:
+        more = f" + {letter} (tau - s) sqrt(2 log T)" if first else ""
+        formula = (
+            f"2 s sqrt(2 {letter} T log T){more} + {letter} tau / (sqrt(2 pi) (1 + 2 log T)) "
+            f"with s = {s:g}, tau = {tau:g}, {letter} = {shown(cells)}"
+        )
+        wide = 2 * tau * math.sqrt(2 * math.log(count))
+    what = "uniform on [0, 1]" if beta else f"N(0, {tau:g}^2) (prior_scale)"
+    tied = "" if policy.causal or world.own_configurations() is not False else "actions lead to the same configurations"
+    checks = [(f"the means given the {given} are drawn independently, {what}", tied)]
+    checks.append(_unit_rewards(world) if beta else _gaussian(world, given, s))
+    return _made(
+        policy,
+        "Bayesian",
+        formula,
+        checks,
+        wide if largest_gap is None else min(wide, largest_gap),
+        bernoulli if beta else gaussian,
+    )
+
+
+def _linear_ucb(policy: CausalLinearUCB, world: World, largest_gap: float | None) -> Bound:
+    features, observed = policy.resolved(world.problem), policy.regressor == "observed"
+    d, s, S, L = features.dimension, policy.noise_scale, policy.prior_scale, policy.feature_bound
+
+    def growth(t: Array) -> Array:
+        return np.asarray(np.log1p(t * L * L / d))
+
+    def curve(t: Array, told: Array) -> Array:
+        h = t if policy.anytime else told if policy.horizon is None else np.full_like(t, policy.clock(0))
+        beta = S + s * np.sqrt(2 * np.log(h) + d * growth(h))
+        # Beyond the horizon V outgrows what beta allows for, and the ellipsoid fails more often than 1/h.
+        beyond = np.exp(np.minimum(700.0, d / 2 * np.maximum(0.0, growth(t) - growth(h))))
+        failures = 1 + np.log(t) if policy.anytime else t * np.minimum(1.0, beyond / h)
+        return np.asarray(2 * S * L * failures + 2 * beta * max(1.0, L) * np.sqrt(2 * d * t * growth(t)))
+
+    last = " (1 + log T)" if policy.anytime else ""
+    formula = (
+        f"2 S L{last} + 2 beta max(1, L) sqrt(2 d T log(1 + T L^2/d)), beta = S + s sqrt(2 log T + d log(1 + T L^2/d)) "
+        f"with d = {d}, s = {s:g}, S = {S:g}, L = {L:g}"
+    )
+    checks = [
+        _noise(world, "parents" if observed else "action", s),
+        *_linearity(world, policy, S),
+        (
+            f"the {'' if observed else 'expected '}features have norm at most {L:g} (feature_bound)",
+            _if_more("one has norm", world.feature_norm(features, observed), L),
+        ),
+    ]
+    gap = _largest_gap(world, largest_gap)
+    return _made(policy, "frequentist", formula, checks, 2 * S * L if gap is None else gap, curve)
+
+
+def _linear_thompson(policy: CausalLinearThompsonSampling, world: World, largest_gap: float | None) -> Bound:
+    if policy.regressor == "expected":
+        why = "it does not draw from the posterior given what it has seen, f(Z), on which the proof rests"
+        raise PolicyError(_refusal(policy, why))
+    features = policy.resolved(world.problem)
+    d, s, tau, L = features.dimension, policy.noise_scale, policy.prior_scale, features.largest_norm()
+    signal = tau * L / s
+
+    def curve(t: Array, told: Array) -> Array:
+        width = s * (math.sqrt(d) + np.sqrt(2 * np.log(t)))
+        return np.asarray(tau * L + width * max(1.0, signal) * np.sqrt(2 * d * t * np.log1p(t * signal**2 / d)))
+
+    formula = (
+        "tau L + s (sqrt(d) + sqrt(2 log T)) max(1, r) sqrt(2 d T log(1 + T r^2/d)), r = tau L / s "
+        f"with d = {d}, s = {s:g}, tau = {tau:g}, L = {L:g}"
+    )
+    checks = [
+        (f"theta is drawn from N(0, {tau:g}^2 I) (prior_scale)", ""),
+        _linearity(world, policy, math.inf)[0],
+        _gaussian(world, "parents", s),
+        ("v = 1", "" if policy.v == 1 else f"v is {policy.v:g}"),
+    ]
+    wide = 2 * tau * L * math.sqrt(d)
+    return _made(policy, "Bayesian", formula, checks, wide if largest_gap is None else min(wide, largest_gap), curve)
+
+
+def _uniform(policy: Uniform, world: World, largest_gap: float | None) -> Bound:
+    mean, gap = world.mean_gap(), _largest_gap(world, largest_gap)
+    if mean is None or gap is None:
+        raise PolicyError("The regret of uniform is T times the mean gap: give an Environment with few enough actions.")
+    return _made(
+        policy, "frequentist", f"T mean_gap, exactly, with mean_gap = {mean:g}", [], gap, lambda t, told: t * mean
+    )
+
+
+def _cells(policy: UCB | CausalUCB | ThompsonSampling | CausalThompsonSampling, world: World) -> tuple[float, int, str]:
+    cells = world.cells(policy.causal)
+    return float(min(cells, MANY)), cells, "parents" if policy.causal else "action"
+
+
+def _if_more(what: str, found: float | None, limit: float) -> str:
+    return f"{what} {found:.4g}" if found is not None and found > limit * (1 + 1e-9) else ""
+
+
+def _noise(world: World, given: str, s: float) -> Assumption:
+    found = _if_more("they are known to be so only at scale", world.noise(given == "parents"), s)
+    return f"given the {given}, rewards are independent and {s:g}-sub-Gaussian (noise_scale)", found
+
+
+def _gaussian(world: World, given: str, s: float) -> Assumption:
+    sd, kind, found = world.gaussian_sd(), world.reward_kind(), ""
+    if kind is not None and sd is None:
+        found = f"the reward is a {kind}"
+    elif sd is not None and not math.isclose(sd, s):
+        found = f"the standard deviation is {sd:g}"
+    return f"given the {given}, rewards are Gaussian with standard deviation {s:g} (noise_scale)", found
+
+
+def _unit_rewards(world: World) -> Assumption:
+    return "rewards lie in [0, 1]", "they may leave it" if world.unit_rewards() is False else ""
+
+
+def _linearity(world: World, policy: CausalLinearUCB | CausalLinearThompsonSampling, S: float) -> list[Assumption]:
+    observed = policy.regressor == "observed"
+    line = world.line(policy.resolved(world.problem), observed)
+    curved = "" if line is None or line.error < 1e-8 else f"the nearest line is off by {line.error:.3g}"
+    means = "E[Y | z] = <theta, f(z)>" if observed else "E[Y | a] = <theta, m_a>"
+    long = "" if line is None else _if_more("the shortest has norm", line.norm, S)
+    return [(means, curved), (f"theta has norm at most {S:g} (prior_scale)", long)]
+
+
+DERIVATIONS: dict[type[Policy], Callable[[Any, World, float | None], Bound]] = {
+    UCB: _optimistic,
+    CausalUCB: _optimistic,
+    ThompsonSampling: _thompson,
+    CausalThompsonSampling: _thompson,
+    CausalLinearUCB: _linear_ucb,
+    CausalLinearThompsonSampling: _linear_thompson,
+    Uniform: _uniform,
+}
+
+_FEW = "with exploration log T its confidence bounds fail too often for a union over the counts of visits"
+NO_BOUND: dict[type[Policy], str] = {KLUCB: _FEW, CausalKLUCB: _FEW}

@@ -1,0 +1,54 @@
+"""The paper's own bound for C-UCB, and its lower bound for UCB, with the constants that their proofs give."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from causalbandits.errors import CausalBanditsError
+from causalbandits.theory._base import whole_rounds
+
+
+def paper_c_ucb_bound(configurations: int, horizon: float) -> float:
+    """C-UCB by the paper's route (Azuma's inequality), T >= 4; 1-sub-Gaussian rewards and Delta_max <= 2 assumed.
+
+    >>> round(paper_c_ucb_bound(16, 5000))
+    56308
+    """
+    J, T = _count("configurations", configurations), float(whole_rounds("The horizon", horizon, least=4))
+    log = math.log(T)
+    return 8 * math.sqrt(J * T * log) * log + 4 * J + 2 * T * math.exp(-J * log**2 / 64)
+
+
+def ucb_lower_bound(N: int, horizon: float, delta: float) -> float:
+    """What UCB's expected regret is at least, in Section 4's environment (`zoo.lower_bound`) with N variables.
+
+    It counts the 3^(N-1) actions that set X_1 to 1. Asymptotic in character: 0 until T is past 4096 * 3^N log(T) /
+    delta^2.
+
+    >>> ucb_lower_bound(3, 10_000, 0.5), round(ucb_lower_bound(3, 10**9, 0.5))
+    (0.0, 21)
+    """
+    K, T = 3.0 ** _count("N", N), float(whole_rounds("The horizon", horizon))
+    if not isinstance(delta, int | float | np.number) or not 0 < delta < math.inf:
+        raise CausalBanditsError(f"delta must be a positive finite number; got {delta!r}.")
+    return 0.5 * K / 3 * max(0.0, math.log(T * delta / (8 * _uniform_bound(K, T, float(delta))))) / delta
+
+
+def _uniform_bound(K: float, T: float, delta: float) -> float:
+    """A bound on UCB's regret in the environment and wherever a single action's mean is raised from delta to 3 delta.
+
+    The actions that leave X_1 alone are mixtures, sub-Gaussian at scale sqrt(1 + delta^2/4) only: their confidence
+    bounds fail with probability T^(-2 / (1 + delta^2/4)), not T^-2.
+    """
+    if 3 * delta > 2 * math.sqrt(math.log(T)):
+        return 2 * delta * T
+    mixtures = math.pow(T, 2 * delta**2 / (4 + delta**2))
+    return min(2 * delta * T, 8 * math.sqrt(K * T * math.log(T)) + 4 / 3 * K * delta * (2 + mixtures))
+
+
+def _count(name: str, value: int) -> int:
+    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
+        raise CausalBanditsError(f"{name} must be a whole number, 1 or more; got {value!r}.")
+    return int(value)

@@ -1,0 +1,179 @@
+"""What bounds need to know: how many configurations can occur, and what an environment says of their assumptions."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from causalbandits.environment import LISTED, Environment
+from causalbandits.errors import ProblemError, SizeError
+from causalbandits.features import Features
+from causalbandits.inference import SMALL_TABLE, Block
+from causalbandits.problem import CausalBandit
+from causalbandits.rewards import AdditiveMean, BernoulliReward, GaussianReward, LinearReward
+from causalbandits.variable import Array
+
+
+def reachable_configurations(problem: CausalBandit) -> int:
+    """J: how many configurations have P(z | a) > 0 for some action.
+
+    Counted block by block and multiplied. Where constraints tie blocks together this may count too many, and so may
+    a block too large to tabulate, all of whose configurations count: an upper bound, with which bounds still hold.
+
+    >>> from causalbandits import zoo
+    >>> reachable_configurations(zoo.email_campaign().problem)
+    12
+    """
+    space = problem.actions
+    if space.is_product or space.size > LISTED:
+        return math.prod(_reachable(block) for block in problem.blocks)
+    return math.prod(int((rows > 0).any(axis=0).sum()) for rows in problem.projection.rows)
+
+
+def _reachable(block: Block) -> int:
+    if block.choices * block.configurations > SMALL_TABLE:
+        return block.configurations
+    try:
+        return int((block.table > 0).any(axis=0).sum())
+    except SizeError:
+        return block.configurations
+
+
+class Line(NamedTuple):
+    """The shortest theta with mean reward = <theta, features>, and how far that is from true."""
+
+    norm: float
+    error: float
+
+
+@dataclass(frozen=True)
+class World:
+    """A problem and, where it is known, its environment. What is not known, or too large to look at, is None."""
+
+    problem: CausalBandit
+    environment: Environment | None
+
+    @classmethod
+    def of(cls, given: object) -> World:
+        if isinstance(given, Environment):
+            return cls(given.problem, given)
+        if isinstance(given, CausalBandit):
+            return cls(given, None)
+        raise ProblemError(f"A bound needs a CausalBandit or an Environment; got {given!r}.")
+
+    def cells(self, causal: bool) -> int:
+        """J or K: how many means a policy learns."""
+        return reachable_configurations(self.problem) if causal else self.problem.actions.size
+
+    @property
+    def listed(self) -> bool:
+        """Whether the actions are few enough to look at each."""
+        return self.problem.actions.size <= LISTED
+
+    @cached_property
+    def support(self) -> npt.NDArray[np.bool_] | None:
+        """P(z | a) > 0: a row per action, a column per configuration."""
+        if self.problem.actions.size * self.problem.configurations > SMALL_TABLE:
+            return None
+        return np.asarray(self.problem.parent_distributions().reshape(self.problem.actions.size, -1) > 0)
+
+    def own_configurations(self) -> bool | None:
+        """Whether every action leads to one configuration, and no two actions to the same."""
+        if self.support is None:
+            return False if self.problem.actions.size > self.problem.configurations else None
+        return bool((self.support.sum(axis=1) == 1).all() and (self.support.sum(axis=0) <= 1).all())
+
+    def largest_gap(self) -> float | None:
+        """Delta_max; the range of E[Y | z], which is no smaller, where there are too many actions."""
+        if self.environment is None:
+            return None
+        if self.listed:
+            return float(self.environment.gaps().max())
+        low, high = self.environment.mean.range()
+        return high - low
+
+    def mean_gap(self) -> float | None:
+        """The regret of a round with an action drawn at random."""
+        return float(self.environment.gaps().mean()) if self.environment is not None and self.listed else None
+
+    def gaussian_sd(self) -> float | None:
+        """The standard deviation of a Gaussian reward given the parents."""
+        reward = None if self.environment is None else self.environment.reward
+        return reward.sd if isinstance(reward, GaussianReward | LinearReward) else None
+
+    def reward_kind(self) -> str | None:
+        """What the reward is, for a message."""
+        return None if self.environment is None else type(self.environment.reward).__name__
+
+    def unit_rewards(self) -> bool | None:
+        """Whether rewards lie in [0, 1]."""
+        return None if self.environment is None else self.environment.reward.bounded
+
+    def noise(self, given_parents: bool) -> float | None:
+        """A scale at which the reward is surely sub-Gaussian, given the parents or only the action.
+
+        Given the action, E[Y | z] varies as well: by Hoeffding's lemma half of its range is its scale, and where it is
+        a sum over independent blocks, their squared scales add up.
+        """
+        if self.environment is None:
+            return None
+        if isinstance(self.environment.reward, BernoulliReward) or self.environment.reward.bounded:
+            return 0.5
+        sd = self.gaussian_sd()
+        return sd if sd is None or given_parents else math.hypot(sd, self._spread_within_an_action())
+
+    def _spread_within_an_action(self) -> float:
+        assert self.environment is not None
+        mean = self.environment.mean
+        if self.support is None:
+            low, high = mean.range()
+            spread = (high - low) / 2
+        else:
+            means = self.environment.configuration_means
+            highest = np.where(self.support, means, -np.inf).max(axis=1)
+            spread = float((highest - np.where(self.support, means, np.inf).min(axis=1)).max()) / 2
+        if isinstance(mean, AdditiveMean):
+            ranges = [max(states) - min(states) for states in mean.by_parent]
+            by_block = [sum(ranges[axis] for axis in block.parents) / 2 for block in self.problem.blocks]
+            spread = min(spread, math.hypot(*by_block))
+        return spread
+
+    def largest_mean(self, causal: bool) -> float | None:
+        """The largest |E[Y | z]| over reachable configurations, or |E[Y | a]| over actions."""
+        if self.environment is None:
+            return None
+        if not causal and self.listed:
+            return float(np.abs(self.environment.means).max())
+        if self.support is None:
+            return max(map(abs, self.environment.mean.range()))
+        return float(np.abs(self.environment.configuration_means[self.support.any(axis=0)]).max())
+
+    def feature_norm(self, features: Features, observed: bool) -> float:
+        """A bound on the norm of what is regressed on: f(z), or its mean under each action."""
+        if observed or not self.listed:
+            return features.largest_norm()
+        return float(np.linalg.norm(features.means(self.problem.projection), axis=1).max())
+
+    def line(self, features: Features, observed: bool) -> Line | None:
+        """How well E[Y | z] (or E[Y | a]) is linear in f(z) (or its mean)."""
+        env = self.environment
+        if env is None:
+            return None
+        if observed and self.support is not None:
+            reached = self.support.any(axis=0)
+            every = [features.at(z) for z in np.ndindex(*self.problem.shape)]
+            return _fit(np.array(every)[reached], env.configuration_means[reached])
+        if not observed and self.listed:
+            return _fit(features.means(self.problem.projection), env.means)
+        mean: Any = env.mean
+        return Line(float(np.linalg.norm(mean.theta)), 0.0) if getattr(mean, "features", None) is features else None
+
+
+def _fit(rows: Array, targets: Array) -> Line:
+    theta = np.linalg.lstsq(rows, targets, rcond=None)[0]
+    return Line(float(np.linalg.norm(theta)), float(np.abs(rows @ theta - targets).max()))
