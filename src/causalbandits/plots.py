@@ -30,8 +30,12 @@ def plot_regret(
     ax: Axes | None = None,
     title: str | None = None,
     bounds: Sequence[Bound] = (),
+    log: bool = False,
 ) -> Figure:
-    """Mean regret of every policy against rounds, with 95% bands of the mean; bounds as thin dashed lines."""
+    """Mean regret of every policy against rounds, with 95% bands of the mean; bounds as thin dashed lines.
+
+    `log=True` makes the regret's scale logarithmic, where policies differ by orders of magnitude.
+    """
     if isinstance(bounds, Bound) or not all(isinstance(bound, Bound) for bound in bounds):
         raise CausalBanditsError(f"bounds must be a list of what theory.bound(...) gives; got {bounds!r}.")
     if ax is None:
@@ -46,9 +50,14 @@ def plot_regret(
             ax.fill_between(run.rounds, lower, upper, color=colour, alpha=0.2, linewidth=0)
         ends.append((float(mean[-1]), policy, colour))
     ax.set_xlim(0, run.horizon)
-    ax.set_ylim(bottom=0)
+    if log:
+        early = [float(run.interval(policy)[0][len(run.rounds) // 50]) for policy in run.policies]
+        ax.set_yscale("log")
+        ax.set_ylim(bottom=max(1e-3, 0.7 * min(early)))
+    else:
+        ax.set_ylim(bottom=0)
     ax.set_xlabel("round")
-    ax.set_ylabel("regret")
+    ax.set_ylabel("regret (log scale)" if log else "regret")
     ax.spines[["top", "right"]].set_visible(False)
     ax.grid(axis="y", color="0.9", linewidth=0.8)
     ax.set_axisbelow(True)
@@ -134,11 +143,11 @@ def _draw_bounds(ax: Axes, run: Run, bounds: Sequence[Bound], colours: dict[str,
     return ends
 
 
-def panels(runs: Sequence[Run], titles: Sequence[str]) -> Figure:
+def panels(runs: Sequence[Run], titles: Sequence[str], *, log: bool = False) -> Figure:
     """Regret plots side by side, each with its own scale."""
     figure = Figure(figsize=(4.9 * len(runs) + 0.6 * (len(runs) == 1), 3.7), dpi=150, layout="constrained")
     for ax, run, title in zip(figure.subplots(1, len(runs), squeeze=False)[0], runs, titles, strict=True):
-        plot_regret(run, ax=ax, title=title)
+        plot_regret(run, ax=ax, title=title, log=log)
     return figure
 
 

@@ -211,7 +211,8 @@ def _element(part: Part, folder: Path) -> str:
         case Grid(head, rows):
             top = "".join(f"<th>{html.escape(cell)}</th>" for cell in head)
             lines = "".join(f"<tr>{''.join(map(_table_cell, row))}</tr>" for row in rows)
-            return f'<div class="table"><table><thead><tr>{top}</tr></thead><tbody>{lines}</tbody></table></div>'
+            kind = "table long" if len(rows) > LONG else "table"
+            return f'<div class="{kind}"><table><thead><tr>{top}</tr></thead><tbody>{lines}</tbody></table></div>'
 
 
 def _table_cell(cell: str) -> str:
@@ -222,6 +223,9 @@ def _table_cell(cell: str) -> str:
 def _is_number(cell: str) -> bool:
     return re.fullmatch(r"(< )?-?[0-9][0-9,.e+-]*", cell) is not None
 
+
+LONG = 30
+"""Tables of more rows scroll in a window of their own."""
 
 KINDS = {
     "holds": "yes",
@@ -243,11 +247,11 @@ body { margin: 0 auto; max-width: 62rem; padding: 1.5rem 1rem 4rem; background: 
 h1 { font-size: 1.7rem; line-height: 1.25; } h2 { margin-top: 2.6rem; border-bottom: 1px solid var(--line); }
 h3 { margin-top: 1.8rem; font-size: 1.05rem; }
 pre { background: var(--shade); padding: .7rem .9rem; overflow-x: auto; border-radius: .4rem; font-size: .85rem; }
-figure { margin: 1.2rem 0; } figure img { width: 100%; max-width: 60rem; background: #fff; border-radius: .4rem;
+figure { margin: 1.2rem 0; } figure img { max-width: 100%; height: auto; background: #fff; border-radius: .4rem;
   padding: .5rem; }
 figcaption { color: var(--soft); font-size: .9rem; }
-.table { overflow-x: auto; margin: 1rem 0; max-height: 34rem; overflow-y: auto; border: 1px solid var(--line);
-  border-radius: .4rem; }
+.table { overflow-x: auto; margin: 1rem 0; border: 1px solid var(--line); border-radius: .4rem; }
+.long { max-height: 34rem; overflow-y: auto; }
 table { border-collapse: collapse; width: 100%; font-size: .9rem; }
 th { position: sticky; top: 0; background: var(--shade); text-align: left; }
 th, td { padding: .35rem .6rem; border-bottom: 1px solid var(--line); vertical-align: top; }
@@ -255,7 +259,7 @@ td.number { text-align: right; font-variant-numeric: tabular-nums; white-space: 
 td.yes { color: var(--yes); } td.no { color: var(--no); } td.part { color: var(--part); }
 td.open { color: var(--soft); }
 td.yes, td.no, td.part { font-weight: 600; }
-@media print { body { max-width: none; } .table { max-height: none; overflow: visible; }
+@media print { body { max-width: none; } .table, .long { max-height: none; overflow: visible; }
   figure, tr { break-inside: avoid; } figure img { max-width: 100%; } }
 """
 

@@ -126,15 +126,17 @@ class Run:
         ax: Axes | None = None,
         title: str | None = None,
         bounds: Sequence[Bound] = (),
+        log: bool = False,
     ) -> Figure:
         """Mean regret against rounds with 95% bands; saved where `path` says, in the format of its ending.
 
-        `bounds` from `theory.bound` are drawn as thin dashed lines, as far as they fit.
+        `bounds` from `theory.bound` are drawn as thin dashed lines, as far as they fit. `log=True` makes the regret's
+        scale logarithmic.
         """
         from causalbandits.plots import plot_regret
 
         where = None if path is None else checked_path(path, "regret.png")
-        return plot_regret(self, where, ax=ax, title=title, bounds=bounds)
+        return plot_regret(self, where, ax=ax, title=title, bounds=bounds, log=log)
 
     def to_csv(self, path: Path) -> None:
         """One line per policy, replication and checkpoint."""

@@ -60,7 +60,7 @@ def figures(runs: Runs) -> dict[str, Figure]:
     titles = ["UCB family", "TS family", "TS family, Bayesian regret"]
     return {
         "figure2": panels([fixed.only(UCB_FAMILY), fixed.only(TS_FAMILY), bayesian.only(TS_FAMILY)], titles),
-        "figure2-improved": panels([fixed.only(ucb), fixed.only(ts), bayesian.only(bayes)], titles),
+        "figure2-improved": panels([fixed.only(ucb), fixed.only(ts), bayesian.only(bayes)], titles, log=True),
     }
 
 
