@@ -1,0 +1,158 @@
+"""The command line teaches: help, one-line errors, exit codes; and `simulate` runs what a file says."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import causalbandits as cb
+from causalbandits.errors import CausalBanditsError
+from causalbandits.policies import POLICIES
+from causalbandits.spec import read_spec
+
+
+def run(*arguments, folder=None):
+    command = [sys.executable, "-m", "causalbandits.cli", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, cwd=folder)
+
+
+@pytest.fixture
+def spec(tmp_path):
+    (tmp_path / "mine.toml").write_text(
+        """
+        [environment]
+        zoo = "random_parallel"
+        m = 3
+        n = 2
+        theta = [1, 0]
+        rng = 4
+
+        [simulation]
+        horizon = 100
+        replications = 3
+
+        [policies]
+        c-ts-gaussian = {}
+        quiet = { id = "c-ucb", noise_scale = 0.1 }
+        """,
+        encoding="utf-8",
+    )
+    return tmp_path / "mine.toml"
+
+
+def test_the_version():
+    assert run("--version").stdout.strip() == cb.__version__
+
+
+def test_help_lists_the_commands():
+    text = run("--help").stdout
+    assert all(name in text for name in ("reproduce", "simulate", "policies", "bench", "--version", "--debug"))
+    for name in ("figure1", "figure6", "lower-bound", "--replications", "--quick", "--seed", "--workers", "--out"):
+        assert name in run("reproduce", "--help").stdout
+
+
+def test_policies_are_listed_with_their_references():
+    text = run("policies").stdout
+    assert all(id in text for id in POLICIES)
+    assert "UAI 2020" in text
+
+
+def test_a_comparison_leaves_a_report(spec):
+    done = run("simulate", spec.name, folder=spec.parent)
+    assert done.returncode == 0, done.stderr
+    assert "quiet" in done.stdout
+    folder = spec.parent / "results" / "mine"
+    assert "c-ts-gaussian" in (folder / "report.html").read_text(encoding="utf-8")
+    assert {"regret.csv", "regret-final.csv"} == {path.name for path in (folder / "data").iterdir()}
+    again = run("simulate", spec.name, folder=spec.parent)
+    assert again.stdout == done.stdout
+
+
+def test_it_is_the_simulation_that_one_would_write(spec):
+    asked = read_spec(spec)
+    env = cb.zoo.random_parallel(3, 2, theta=[1, 0], rng=4)
+    policies = {"c-ts-gaussian": "c-ts-gaussian", "quiet": cb.CausalUCB(noise_scale=0.1)}
+    expected = cb.simulate(env, policies, horizon=100, replications=3)
+    assert asked.run().summary() == expected.summary()
+
+
+def test_a_model_of_ones_own(tmp_path):
+    model = cb.CausalModel([
+        cb.Variable("purpose", ["Promo", "Nurture"], table=[0.6, 0.4]),
+        cb.Variable("subject", ["short", "long"], parents=["purpose"], table=[[0.7, 0.3], [0.3, 0.7]]),
+    ])  # fmt: skip
+    (tmp_path / "model.json").write_text(model.to_json(), encoding="utf-8")
+    (tmp_path / "own.toml").write_text(
+        """
+        environment = { model = "model.json", manipulable = ["purpose"], parents = ["subject"] }
+        reward = { kind = "bernoulli", mean = [0.3, 0.1] }
+        simulation = { horizon = 50, replications = 2, seed = 3 }
+        policies = { c-ts-beta = {}, uniform = {} }
+        """,
+        encoding="utf-8",
+    )
+    asked = read_spec(tmp_path / "own.toml")
+    assert asked.environment.best().mean == pytest.approx(0.7 * 0.3 + 0.3 * 0.1)
+    assert asked.run().policies == ("c-ts-beta", "uniform")
+
+
+GOOD = {
+    "environment": '{ zoo = "email_campaign" }',
+    "simulation": "{ horizon = 10, replications = 2 }",
+    "policies": "{ c-ucb = {} }",
+}
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"environment": None}, r"must have a table \[environment\]"),
+        ({"environment": '{ zoo = "email" }'}, "Unknown world of the zoo: 'email'. Did you mean 'email_campaign'"),
+        ({"environment": '{ zoo = "lower_bound", N = 2 }'}, "does not fit lower_bound: .*delta"),
+        ({"environment": '{ zoo = "lower_bound", n = 2 }'}, "Unknown parameter of lower_bound: 'n'"),
+        ({"environment": '{ model = "none.json" }'}, "Cannot read .*none.json: No such file"),
+        ({"environment": "{ m = 3 }"}, "must name a world"),
+        ({"reward": '{ kind = "bernoulli" }'}, "has its reward"),
+        ({"simulation": "{ replications = 3 }"}, "horizon = 5000"),
+        ({"simulation": "{ horizon = 10, rounds = 3 }"}, r"Unknown entry of \[simulation\]: 'rounds'"),
+        ({"policies": "{}"}, r"must have a table \[policies\]"),
+        ({"policies": "{ c-ucbb = {} }"}, "Unknown policy 'c-ucbb'. Did you mean 'c-ucb'"),
+        ({"policies": "{ c-ucb = 3 }"}, "parameters for 'c-ucb'"),
+        ({"policies": "{ c-ucb = { noise = 3 } }"}, "Unknown parameter of 'c-ucb': 'noise'"),
+        ({"policy": "{ c-ucb = {} }"}, "Unknown table 'policy'. Did you mean 'policies'"),
+        ({"simulation": "{ horizon = "}, "is no TOML file: .*line"),
+    ],
+)
+def test_a_wrong_file_is_refused_with_the_way_out(tmp_path, changed, message):
+    lines = [f"{name} = {value}" for name, value in (GOOD | changed).items() if value is not None]
+    (tmp_path / "x.toml").write_text("\n".join(lines), encoding="utf-8")
+    with pytest.raises(CausalBanditsError, match=message):
+        read_spec(tmp_path / "x.toml")
+
+
+def test_errors_are_one_line_with_the_trace_on_request(tmp_path):
+    short = run("simulate", "nothing.toml", folder=tmp_path)
+    assert (short.returncode, short.stderr) == (1, "Error: Cannot read nothing.toml: No such file or directory.\n")
+    long = run("--debug", "simulate", "nothing.toml", folder=tmp_path)
+    assert long.returncode == 1
+    assert "Traceback" in long.stderr
+    assert run("simulate").returncode == 2
+    assert run("nonsense").returncode == 2
+    both = run("reproduce", "--quick", "--replications", "3", folder=tmp_path)
+    assert (both.returncode, both.stderr) == (1, "Error: Give --quick or --replications, not both.\n")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_citations():
+    run = cb.simulate(cb.zoo.email_campaign(), ["ucb", "c-kl-ucb", "uniform"], horizon=10, replications=2)
+    text = cb.citation(run)
+    assert [line for line in text.splitlines() if line.startswith("@")] == [
+        "@article{auer2002finite,",
+        "@inproceedings{lu2020regret,",
+        "@inproceedings{garivier2011klucb,",
+    ]
+    assert cb.citation("c-ucb", cb.CausalUCB()) == cb.citation("c-ucb")
+    with pytest.raises(CausalBanditsError, match="Unknown policy"):
+        cb.citation("nonsense")
