@@ -16,12 +16,15 @@ unexport PIP_USER
 
 BIN = .venv/bin
 
-.PHONY: help demo test lowest check format clean environment
+.PHONY: help reproduce demo test lowest check format clean environment
 
 help: ## List the targets
 	@echo "make <target>, where <target> is one of:"
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/\1|\2/p' Makefile | \
-	    while IFS='|' read -r name text; do printf '  %-8s %s\n' "$$name" "$$text"; done
+	    while IFS='|' read -r name text; do printf '  %-9s %s\n' "$$name" "$$text"; done
+
+reproduce: environment ## Run the paper's experiments and write the report into results/paper
+	@$(BIN)/causalbandits reproduce --out results/paper
 
 demo: environment ## Run the example campaign
 	@$(BIN)/python examples/email_campaign.py
