@@ -15,7 +15,7 @@ REPLICATIONS = 40
 
 
 def synthetic(mean, spread=0.05, replications=REPLICATIONS, seed=0):
-    """Results of all experiments with regrets around `mean(experiment, setting, policy)`, a tenth of it at round 500."""
+    """Results of all experiments, regrets around `mean(experiment, setting, policy)`, a tenth of it at round 500."""
     rng = np.random.default_rng(seed)
     found = {}
     for name, experiment in EXPERIMENTS.items():
@@ -127,7 +127,7 @@ def pairs(rng, size=20):
 
 @pytest.mark.parametrize("test", ["smaller", "grows", "equal at its edge", "exponent at its edge"])
 def test_false_alarms_come_at_their_level(test):
-    """Where the statement is only just false, it is accepted 5% of the time: 2000 trials, within four standard errors."""
+    """Where a statement is only just false, it is accepted 5% of the time: 2000 trials, within four errors."""
     rng = np.random.default_rng(1)
     accepted = 0
     for _ in range(2000):

@@ -13,8 +13,8 @@ import pytest
 import causalbandits as cb
 from causalbandits.errors import CausalBanditsError, StateError
 from causalbandits.paper import EXPERIMENTS, figure3
-from causalbandits.paper.experiment import scales
 from causalbandits.paper.reproduce import reproduce
+from causalbandits.theory import noise_scales
 
 
 @pytest.fixture(scope="module")
@@ -71,11 +71,14 @@ def test_settings_are_the_papers():
 
 
 def test_the_true_scales():
-    assert scales(cb.zoo.figure2()) == pytest.approx((0.1, np.sqrt(0.01 + 0.0625)))
-    assert scales(cb.zoo.email_campaign()) == (0.5, 0.5)
+    assert noise_scales(cb.zoo.figure2()) == pytest.approx((0.1, np.sqrt(0.01 + 0.0625)))
+    assert noise_scales(cb.zoo.email_campaign()) == (0.5, 0.5)
     problem = cb.zoo.figure2().problem
     table = cb.Environment(problem, cb.GaussianReward(np.linspace(0, 1, 16).reshape(problem.shape), sd=0.3))
-    assert scales(table) == pytest.approx((0.3, np.sqrt(0.09 + 0.25)))
+    assert noise_scales(table) == pytest.approx((0.3, np.sqrt(0.09 + 0.25)))
+    own = cb.Environment(problem, cb.CustomReward(lambda *z: 0.0, lambda *z: 0.0))
+    with pytest.raises(CausalBanditsError, match="is not known"):
+        noise_scales(own)
 
 
 def test_in_the_clean_draw_only_the_number_of_actions_changes_with_m():
@@ -158,7 +161,7 @@ def test_results_of_another_run_are_not_overwritten(campaign, tmp_path):
 
 
 def test_bad_requests_say_the_way_out(tmp_path):
-    with pytest.raises(CausalBanditsError, match="Unknown experiment 'figure7'. Did you mean"):
+    with pytest.raises(CausalBanditsError, match=r"Unknown experiment .figure7.\. Did you mean"):
         reproduce(["figure7"], folder=tmp_path / "x")
     with pytest.raises(CausalBanditsError, match="Two replications at least"):
         reproduce(["figure6"], folder=tmp_path / "x", replications=1)

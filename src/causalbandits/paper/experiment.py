@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -10,10 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from causalbandits.engine.plan import Source
-from causalbandits.environment import Environment
 from causalbandits.policies import Policy, policy
 from causalbandits.results import Run
-from causalbandits.rewards import AdditiveMean, BernoulliReward
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -68,24 +65,6 @@ def improved(ids: Iterable[str], *, tabular: float, coarse: float) -> dict[str, 
         scale = tabular if id.startswith("c") else coarse
         found[f"{name}, s = {scale:.2g}"] = policy(name, noise_scale=scale)
     return found
-
-
-def scales(env: Environment) -> tuple[float, float]:
-    """Sub-Gaussian scales of the reward, given its parents and given the action.
-
-    Given the action, the mean of the parents' part adds to the noise: a quarter of the square of its range, block by
-    block, because blocks are independent.
-    """
-    if isinstance(env.reward, BernoulliReward):
-        return 0.5, 0.5
-    sd = float(getattr(env.reward, "sd", 0.0))
-    if isinstance(env.mean, AdditiveMean):
-        by_block = [[env.mean.by_parent[axis] for axis in block.parents] for block in env.problem.blocks]
-        ranges = [sum(max(part) - min(part) for part in parts) for parts in by_block]
-    else:
-        low, high = env.mean.range()
-        ranges = [high - low]
-    return sd, math.sqrt(sd**2 + sum(r**2 for r in ranges) / 4)
 
 
 def final(run: Run, name: str) -> np.ndarray:

@@ -16,9 +16,9 @@ from causalbandits.paper.experiment import (
     Setting,
     improved,
     printed,
-    scales,
 )
 from causalbandits.rewards import LinearReward
+from causalbandits.theory import noise_scales
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -38,7 +38,7 @@ def drawn(rng: np.random.Generator) -> Environment:
 def settings() -> list[Setting]:
     """The fixed instance, and theta drawn anew each time."""
     env = zoo.figure2()
-    tabular, coarse = scales(env)
+    tabular, coarse = noise_scales(env)
     ids = UCB_FAMILY + TS_FAMILY
     fixed = printed(ids) | improved(ids, tabular=tabular, coarse=coarse)
     bayesian = printed(TS_FAMILY) | improved(TS_FAMILY, tabular=NOISE_SD, coarse=BAYESIAN_SCALE)

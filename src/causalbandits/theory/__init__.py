@@ -9,7 +9,7 @@ from causalbandits.theory._base import Bound
 from causalbandits.theory.bounds import bound
 from causalbandits.theory.classical import paper_c_ucb_bound, ucb_lower_bound
 from causalbandits.theory.table import Comparison, compare
-from causalbandits.theory.world import reachable_configurations
+from causalbandits.theory.world import noise_scales, reachable_configurations
 
 __all__ = [
     "Bound",
@@ -17,6 +17,7 @@ __all__ = [
     "TheoryWarning",
     "bound",
     "compare",
+    "noise_scales",
     "paper_c_ucb_bound",
     "reachable_configurations",
     "ucb_lower_bound",

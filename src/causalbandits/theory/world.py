@@ -177,3 +177,20 @@ class World:
 def _fit(rows: Array, targets: Array) -> Line:
     theta = np.linalg.lstsq(rows, targets, rcond=None)[0]
     return Line(float(np.linalg.norm(theta)), float(np.abs(rows @ theta - targets).max()))
+
+
+def noise_scales(env: Environment) -> tuple[float, float]:
+    """Scales at which the reward is surely sub-Gaussian: given its parents, and given only the action.
+
+    The first is the `noise_scale` for policies that keep a number per configuration, and for linear ones that regress
+    on what was observed; the second is for the others.
+
+    >>> from causalbandits import zoo
+    >>> [round(scale, 3) for scale in noise_scales(zoo.figure2())]
+    [0.1, 0.269]
+    """
+    world = World.of(env)
+    tabular, coarse = world.noise(given_parents=True), world.noise(given_parents=False)
+    if tabular is None or coarse is None:
+        raise ProblemError(f"The scale of {env.reward!r} is not known: it is known for Bernoulli and Gaussian rewards.")
+    return tabular, coarse
