@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -156,3 +158,28 @@ def test_citations():
     assert cb.citation("c-ucb", cb.CausalUCB()) == cb.citation("c-ucb")
     with pytest.raises(CausalBanditsError, match="Unknown policy"):
         cb.citation("nonsense")
+
+
+def test_interrupted_it_says_that_nothing_is_lost_and_goes_on(tmp_path):
+    folder = tmp_path / "run"
+    command = [
+        sys.executable,
+        "-m",
+        "causalbandits.cli",
+        "reproduce",
+        "figure4",
+        "--replications",
+        "30",
+        "--out",
+        folder,
+    ]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 60
+    while not list(folder.rglob("replication-*.npy")) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "the same command goes on from there" in errors
+    kept = list(folder.rglob("replication-*.npy"))
+    assert 0 < len(kept) < 30 * 5

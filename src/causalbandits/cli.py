@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -37,6 +38,16 @@ def main() -> None:
             raise
         typer.echo(f"Error: {error}", err=True)
         sys.exit(1)
+
+
+@contextmanager
+def _resumable() -> Iterator[None]:
+    """Interrupted by the user, say that nothing is lost."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        typer.echo("\nInterrupted. What has been run is kept: the same command goes on from there.", err=True)
+        raise typer.Exit(130) from None
 
 
 def _print_version(asked: bool) -> None:
@@ -89,7 +100,7 @@ def reproduce(
     if quick and replications is not None:
         raise CausalBanditsError("Give --quick or --replications, not both.")
     console = Console()
-    with _Experiments(console) as progress:
+    with _resumable(), _Experiments(console) as progress:
         done = run(
             experiments or ["all"],
             folder=out,
@@ -158,7 +169,8 @@ def simulate(
 
     asked = read_spec(spec)
     folder = out or Path("results") / asked.name
-    run = write_comparison(asked, folder, workers or os.cpu_count())
+    with _resumable():
+        run = write_comparison(asked, folder, workers or os.cpu_count())
     console = Console()
     console.print(repr(run.summary()), highlight=False, markup=False, soft_wrap=True)
     _print_report(console, folder)

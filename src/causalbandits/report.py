@@ -111,10 +111,12 @@ def versions(about: Mapping[str, Any]) -> str:
 
 
 def _commit() -> str:
-    """The commit of the source's repository, marked if files differ from it; "unknown" outside of one."""
-    here = Path(__file__).parent
+    """The commit of this source's own repository, marked if files differ from it; "unknown" where it is not in one."""
+    root = Path(__file__).parents[2]
+    if not (root / ".git").exists():
+        return "unknown"
+    command = ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
     try:
-        command = ["git", "-C", str(here), "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
         done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return "unknown"
