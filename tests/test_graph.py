@@ -1,10 +1,11 @@
 """Questions of a DAG: cycles, ancestors, connected parts, d-separation with its open path."""
 
 import itertools
+import math
 
 import networkx as nx
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from causalbandits import graph as graphs
@@ -132,3 +133,47 @@ def test_components_are_the_undirected_parts_of_the_subgraph(graph, data):
     for a in names:
         for b in names:
             assert nx.has_path(within, a, b) == any({a, b} <= part for part in parts)
+
+
+@st.composite
+def separator_questions(draw):
+    """A DAG of up to six variables with sizes, some that can be set, some that can be observed, and a reward."""
+    graph = draw(dags(most=6))
+    goal, *others = draw(st.permutations(sorted(graph)))
+    manipulable = draw(st.lists(st.sampled_from(others), unique=True, min_size=1))
+    observable = draw(st.lists(st.sampled_from(others), unique=True))
+    sizes = {name: draw(st.integers(2, 4)) for name in others}
+    return graph, goal, manipulable, observable, sizes
+
+
+@settings(patient, max_examples=400)
+@given(separator_questions())
+def test_the_cheapest_separator_is_that_of_brute_force(question):
+    graph, goal, manipulable, observable, sizes = question
+    augmented, nodes = graphs.with_intervention_nodes(graph, manipulable)
+    costs = {name: graphs.product_cost(sizes[name]) for name in observable}
+    found = graphs.cheapest_separator(augmented, list(nodes.values()), goal, costs)
+    subsets = itertools.chain.from_iterable(itertools.combinations(observable, k) for k in range(len(observable) + 1))
+    starts = set(nodes.values())
+    separating = [set(s) for s in subsets if nx.is_d_separator(augmented, starts, {goal}, set(s))]
+    if found is None:
+        assert separating == []
+        return
+    assert found in separating
+    least = min(math.prod(sizes[name] for name in s) for s in separating)
+    assert math.prod(sizes[name] for name in found) == least
+    # Nearest to the goal: it stands between any other of the cheapest ones and the goal.
+    moral = nx.moral_graph(augmented.subgraph(graphs.ancestors(augmented, [*starts, goal])))
+    moral.remove_nodes_from(found)
+    for other in separating:
+        if math.prod(sizes[name] for name in other) == least and other <= set(moral) | found:
+            assert not any(nx.has_path(moral, name, goal) for name in other - found)
+
+
+@given(st.lists(st.integers(1, 50), min_size=1, max_size=6), st.lists(st.integers(1, 50), min_size=1, max_size=6))
+def test_costs_order_sets_by_the_product_of_their_sizes(one, other):
+    def cost(sizes):
+        return sum(graphs.product_cost(size) for size in sizes if size > 1)
+
+    assert (cost(one) < cost(other)) == (math.prod(one) < math.prod(other))
+    assert (cost(one) == cost(other)) == (math.prod(one) == math.prod(other))

@@ -321,3 +321,77 @@ def test_names_without_an_order_are_refused(wrong):
 def test_what_is_forbidden_is_said_by_a_function(wrong):
     with pytest.raises(ProblemError, match="forbid must be a function"):
         CausalBandit(confounded(), ["Z"], ["Z"], forbid=wrong)
+
+
+def chain_through(sizes, widths=10):
+    """x -> m (three states) -> ten binary parents -> y."""
+    rng = np.random.default_rng(0)
+    parents = [f"z{i}" for i in range(widths)]
+    return CausalModel([
+        Variable("x", [0, 1, 2, 3], table=[0.25] * 4),
+        Variable("m", ["low", "middle", "high"], parents=["x"], table=rng.dirichlet(np.ones(3), 4)),
+        *(Variable(z, [0, 1], parents=["m"], table=rng.dirichlet(np.ones(2), 3)) for z in parents),
+        Variable("y", [0, 1], parents=parents, table=rng.dirichlet(np.ones(2), (2,) * widths)),
+    ])  # fmt: skip
+
+
+def test_the_cheapest_separator_turns_1024_configurations_into_3():
+    model = chain_through(3)
+    parents = CausalBandit(model, ["x"], reward="y")
+    cheapest = CausalBandit(model, ["x"], reward="y", separator="cheapest")
+    assert (parents.configurations, cheapest.configurations, cheapest.parents) == (1024, 3, ("m",))
+    for action in range(cheapest.actions.size):
+        np.testing.assert_allclose(
+            cheapest.parent_distribution(action),
+            model["m"].table[action - 1] if action else model["m"].table.mean(axis=0),
+        )
+    hidden = CausalBandit(model, ["x"], reward="y", separator="cheapest", observable=[f"z{i}" for i in range(10)])
+    assert hidden.configurations == 1024
+
+
+def test_where_nothing_observable_separates_it_says_what_to_observe():
+    model = chain_through(3)
+    with pytest.raises(ProblemError, match=r"separates the interventions from the reward 'y'\. Start observing 'm'"):
+        CausalBandit(model, ["x"], reward="y", separator="cheapest", observable=["z0", "z1"])
+
+
+def test_what_is_always_set_loses_its_causes_before_a_separator_is_sought():
+    # A hidden cause of x and y makes x a poor stand-in, unless x is always set.
+    model = CausalModel([
+        Variable("u", [0, 1], table=[0.5, 0.5]),
+        Variable("x", [0, 1], parents=["u"], table=[[0.9, 0.1], [0.1, 0.9]]),
+        Variable("y", [0, 1], parents=["x", "u"], table=[[[0.9, 0.1]] * 2] * 2),
+    ])  # fmt: skip
+    sought = {"reward": "y", "separator": "cheapest", "observable": ["x"]}
+    with pytest.raises(ProblemError, match="Start observing 'u'"):
+        CausalBandit(model, ["x"], **sought)
+    assert CausalBandit(model, ["x"], always=["x"], **sought).parents == ("x",)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"separator": "smallest", "reward": "y"}, 'must be "cheapest" or left out'),
+        ({"separator": "cheapest"}, "name the reward"),
+        ({"separator": "cheapest", "reward": "y", "parents": ["m"]}, "name the reward"),
+        ({"separator": "cheapest", "reward": "x"}, "must not be manipulable"),
+        ({"separator": "cheapest", "reward": "y", "observable": ["m", "y"]}, "comes too late"),
+        ({"separator": "cheapest", "reward": "y", "observable": ["mm"]}, "Did you mean 'm'"),
+        ({"reward": "y", "observable": ["m"]}, 'give separator="cheapest" too'),
+    ],
+)
+def test_bad_questions_for_a_separator(given, message):
+    with pytest.raises(CausalBanditsError, match=message):
+        CausalBandit(chain_through(3), ["x"], **given)
+
+
+def test_a_reward_that_nothing_leads_to():
+    model = CausalModel([Variable("x", [0, 1], table=[0.5, 0.5]), Variable("y", [0, 1], table=[0.5, 0.5])])
+    with pytest.raises(ProblemError, match="No intervention can change the reward 'y'"):
+        CausalBandit(model, ["x"], reward="y", separator="cheapest")
+
+
+def test_a_problem_with_a_separator_is_saved_with_it():
+    problem = CausalBandit(chain_through(3), ["x"], reward="y", separator="cheapest")
+    again = CausalBandit.from_record(problem.to_record())
+    assert (again.parents, again.fingerprint) == (problem.parents, problem.fingerprint)

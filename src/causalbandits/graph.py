@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Hashable, Iterable
+import math
+from collections.abc import Collection, Hashable, Iterable, Mapping
 from typing import Any, TypeAlias
 
 import networkx as nx
@@ -85,6 +86,64 @@ def open_path(graph: Graph, start: Hashable, end: Hashable, given: Collection[Ha
                 came_from[reached] = state
                 queue.append(reached)
     return []
+
+
+def cheapest_separator(
+    graph: Graph, starts: Collection[Hashable], goal: Hashable, costs: Mapping[Hashable, int]
+) -> set[Hashable] | None:
+    """The cheapest set that d-separates the starts from the goal, the nearest to the goal if there are several.
+
+    Only what has a cost (1 at least) may be in it; None if no such set separates them. In the moral graph of the
+    ancestors d-separation is plain separation, so this is a minimum vertex cut: every node becomes an edge from its
+    entrance to its exit, with its cost as capacity.
+
+    >>> chain = nx.DiGraph([("x", "a"), ("a", "b"), ("b", "y")])
+    >>> cheapest_separator(chain, ["x"], "y", {"a": 1, "b": 1}), cheapest_separator(chain, ["x"], "y", {"a": 1, "b": 2})
+    ({'b'}, {'a'})
+    """
+    own = ancestors(graph, [*starts, goal])  # type: ignore[list-item]
+    network = nx.DiGraph()
+    for node in own:
+        network.add_edge((node, "in"), (node, "out"), **({"capacity": costs[node]} if node in costs else {}))
+    moral = nx.moral_graph(graph.subgraph(own))
+    for a, b in moral.edges:
+        network.add_edge((a, "out"), (b, "in"))
+        network.add_edge((b, "out"), (a, "in"))
+    network.add_edges_from(("start", (node, "in")) for node in starts)
+    try:
+        _, flow = nx.maximum_flow(network, "start", (goal, "in"))
+    except nx.NetworkXUnbounded:
+        return None
+    # From the goal backwards, over edges that could carry more or give back what they carry.
+    reached, queue = {(goal, "in")}, [(goal, "in")]
+    for place in queue:
+        free = [
+            before
+            for before in network.predecessors(place)
+            if flow[before][place] < network.edges[before, place].get("capacity", math.inf)
+        ]
+        for other in [*free, *(after for after in network.successors(place) if flow[place][after] > 0)]:
+            if other not in reached:
+                reached.add(other)
+                queue.append(other)
+    return {node for node in own if (node, "out") in reached and (node, "in") not in reached}
+
+
+def product_cost(size: int) -> int:
+    """A cost whose sums order sets by the product of their sizes: the logarithm, as a whole number.
+
+    It adds up over prime factors, so that equal products have exactly equal costs.
+
+    >>> product_cost(4) == 2 * product_cost(2), product_cost(6) < product_cost(7)
+    (True, True)
+    """
+    cost, prime = 0, 2
+    while size > 1:
+        while size % prime == 0:
+            size //= prime
+            cost += round(math.log(prime) * 2**40)
+        prime = prime + 1 if prime * prime <= size else max(size, prime + 1)
+    return max(1, cost)
 
 
 def describe_path(graph: Graph, path: list[Hashable]) -> str:

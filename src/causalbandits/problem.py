@@ -6,9 +6,9 @@ import copy
 import hashlib
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -39,9 +39,12 @@ class CausalBandit(Remembers):
     array([0.3, 0.7])
 
     `reward="Y"` names the reward's variable in the model: its parents are then found in the graph, or the given
-    `parents` are checked to separate every intervention from it. The action set may be narrowed: `at_most=k`
-    variables set at once, variables that are `always` set, an explicit list of `actions`, combinations to
-    `forbid` (a function of an intervention). Causal policies search only the actions that can be the best for some
+    `parents` are checked to separate every intervention from it. With `separator="cheapest"` the set with the fewest
+    configurations that does so is found, among the `observable` variables (all but the reward, if left out); of
+    equally small ones the one nearest to the reward, because rewards vary less given it.
+
+    The action set may be narrowed: `at_most=k` variables set at once, variables that are `always` set, an explicit list
+    of `actions`, combinations to `forbid` (a function of an intervention). Causal policies search only the actions that can be the best for some
     reward (see `reduction`); `reduce=False` makes them search all.
     """
 
@@ -52,6 +55,8 @@ class CausalBandit(Remembers):
         parents: Iterable[str] | None = None,
         *,
         reward: str | None = None,
+        separator: Literal["cheapest"] | None = None,
+        observable: Iterable[str] | None = None,
         at_most: int | None = None,
         always: Iterable[str] = (),
         actions: Iterable[Mapping[str, State]] | None = None,
@@ -76,7 +81,11 @@ class CausalBandit(Remembers):
                 )
             space = space.where(lambda action: not forbid(action))
         self.actions = space
-        self.parents = self._check_parents(parents)
+        self.parents = (
+            self._check_parents(parents) if separator is None else self._separator(parents, separator, observable)
+        )
+        if separator is None and observable is not None:
+            raise ProblemError('observable= says where to look for a separator: give separator="cheapest" too.')
         self.reduce = bool(reduce)
         self.shape = tuple(len(model[name].states) for name in self.parents)
         self.configurations = math.prod(self.shape)
@@ -98,12 +107,47 @@ class CausalBandit(Remembers):
             raise ProblemError("The reward needs at least one parent: without one no action can change it.")
         return names
 
+    def _separator(
+        self, parents: Iterable[str] | None, separator: str, observable: Iterable[str] | None
+    ) -> tuple[str, ...]:
+        """The cheapest set of observable variables that separates every intervention from the reward."""
+        if separator != "cheapest":
+            raise ProblemError(f'separator must be "cheapest" or left out; got {separator!r}.')
+        if parents is not None or self.reward is None:
+            raise ProblemError('separator="cheapest" finds the parents: name the reward (reward="Y") instead of them.')
+        if self.reward in self.manipulable:
+            raise ProblemError(f"The reward {self.reward!r} must not be manipulable: setting it is no experiment.")
+        others = [name for name in self.model.names if name != self.reward]
+        seen = others if observable is None else unique_names("observable variable", observable, self.model)
+        if self.reward in seen:
+            raise ProblemError(f"observable= must not have the reward {self.reward!r} in it: it comes too late.")
+        graph, nodes = self._with_interventions()
+        costs: dict[Hashable, int] = {name: graphs.product_cost(len(self.model[name].states)) for name in others}
+        found = graphs.cheapest_separator(
+            graph, list(nodes.values()), self.reward, {name: costs[name] for name in seen}
+        )
+        if found is None:
+            more = 1 + sum(costs.values())
+            dear = {name: cost if name in seen else cost + more for name, cost in costs.items()}
+            wanted = graphs.cheapest_separator(graph, list(nodes.values()), self.reward, dear) or set()
+            missing = [name for name in self.model.names if name in wanted and name not in seen]
+            raise ProblemError(
+                f"No set of the observable variables {_listed(tuple(seen))} separates the interventions from the "
+                f"reward {self.reward!r}. Start observing {', '.join(map(repr, missing))}: that would be enough."
+            )
+        if not found:
+            raise ProblemError(f"No intervention can change the reward {self.reward!r}: none leads to it in the graph.")
+        return tuple(name for name in self.model.names if name in found)
+
+    def _with_interventions(self) -> tuple[graphs.Graph, dict[str, Hashable]]:
+        """The graph with a node for every intervention; what is always set has no causes of its own left."""
+        graph = graphs.without_causes_of(self.model.graph, self.actions.surely_set())
+        return graphs.with_intervention_nodes(graph, self.manipulable)
+
     def _check_separation(self, names: tuple[str, ...]) -> None:
         if self.reward in names:
             raise ProblemError(f"The reward {self.reward!r} cannot be its own parent.")
-        # What is always set has no causes of its own left.
-        graph = graphs.without_causes_of(self.model.graph, self.actions.surely_set())
-        augmented, nodes = graphs.with_intervention_nodes(graph, self.manipulable)
+        augmented, nodes = self._with_interventions()
         for node in nodes.values():
             path = graphs.open_path(augmented, node, self.reward, names)
             if path:
