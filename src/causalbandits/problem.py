@@ -44,8 +44,8 @@ class CausalBandit(Remembers):
     equally small ones the one nearest to the reward, because rewards vary less given it.
 
     The action set may be narrowed: `at_most=k` variables set at once, variables that are `always` set, an explicit list
-    of `actions`, combinations to `forbid` (a function of an intervention). Causal policies search only the actions that can be the best for some
-    reward (see `reduction`); `reduce=False` makes them search all.
+    of `actions`, combinations to `forbid` (a function of an intervention). Causal policies search only the actions that
+    can be the best for some reward (see `reduction`); `reduce=False` makes them search all.
     """
 
     def __init__(
