@@ -79,24 +79,25 @@ def _command(path: str, command: Any, about: str) -> list[str]:
     shown = [parameter for parameter in command.params if not getattr(parameter, "hidden", False)]
     arguments = [parameter for parameter in shown if not hasattr(parameter, "is_flag")]
     options = [parameter for parameter in shown if hasattr(parameter, "is_flag")]
-    words = [path, *(["[OPTIONS]"] if options else []), *map(_placeholder, arguments)]
+    words = [path, *(["[OPTIONS]"] if options else []), *map(placeholder, arguments)]
     if hasattr(command, "commands"):
         words.append("COMMAND [ARGS]...")
     parts = [f"```text\n{' '.join(words)}\n```", about]
     if arguments:
-        parts.append(_table("argument", [(_placeholder(p), p) for p in arguments]))
+        parts.append(_table("argument", [(placeholder(p), p) for p in arguments]))
     if options:
         parts.append(_table("option", [(", ".join([*p.opts, *p.secondary_opts]), p) for p in options]))
     return parts
 
 
-def _placeholder(argument: Any) -> str:
+def placeholder(argument: Any) -> str:
+    """How an argument is shown where a command is typed."""
     name = str(argument.metavar or argument.name).upper() + ("..." if argument.nargs == -1 else "")
     return name if argument.required else f"[{name}]"
 
 
 def _table(kind: str, rows: list[tuple[str, Any]]) -> str:
-    cells = [(f"`{name}`", _escaped(p.help or ""), _default(p)) for name, p in rows]
+    cells = [(f"`{name}`", escaped(p.help), _default(p)) for name, p in rows]
     columns = 3 if any(default for *_, default in cells) else 2
     lines = [(kind, "what it does", "default"), ("---",) * 3, *cells]
     return "\n".join(f"| {' | '.join(line[:columns])} |" for line in lines)
@@ -112,11 +113,11 @@ def _default(parameter: Any) -> str:
 
 
 def _help(text: str | None) -> str:
-    """A command's help as Markdown: Rich's markup away, lines of examples as code."""
+    """A command's help as Markdown, lines of examples as code."""
     parts: list[str] = []
-    for part in re.sub(r"\[/?(bold|italic|dim|cyan|green|yellow|red)\]", "", text or "").split("\n\n"):
+    for part in (text or "").split("\n\n"):
         if not part.startswith(" "):
-            parts.append(_escaped(part.strip("\n")))
+            parts.append(escaped(part.strip("\n")))
         elif parts and parts[-1].startswith("```"):
             parts[-1] = parts[-1].removesuffix("```") + f"{part.strip()}\n```"
         else:
@@ -124,5 +125,7 @@ def _help(text: str | None) -> str:
     return "\n\n".join(parts)
 
 
-def _escaped(text: str) -> str:
-    return text.replace("<", "&lt;").replace("|", "\\|")
+def escaped(text: str | None) -> str:
+    """Without Rich's markup, and with signs that Markdown would take for its own."""
+    plain = re.sub(r"\[/?(bold|italic|dim|cyan|green|yellow|red)\]", "", text or "")
+    return plain.replace("<", "&lt;").replace("|", "\\|")

@@ -78,11 +78,14 @@ def test_every_command_and_option_is_on_the_generated_page():
     commands = {"causalbandits": program, **dict(HOOKS["commands"](program, "causalbandits"))}
     assert {f"causalbandits {name}" for name in program.commands} <= set(commands)
     for path, command in commands.items():
-        assert command.params
         for parameter in command.params:
-            shown = parameter.opts if hasattr(parameter, "is_flag") else [f"[{parameter.name.upper()}"]
-            assert all(name in section(page, path) for name in shown)
-            assert parameter.help in section(page, path)
+            if not parameter.hidden:
+                is_option = hasattr(parameter, "is_flag")
+                shown = [*parameter.opts, *parameter.secondary_opts] if is_option else [HOOKS["placeholder"](parameter)]
+                assert all(name in section(page, path) for name in shown)
+                # The oldest Typer loses the help of arguments with the newest Click.
+                assert HOOKS["escaped"](parameter.help) in section(page, path)
+                assert parameter.help or not is_option
 
 
 def test_the_command_page_knows_groups_choices_defaults_and_what_is_hidden():
