@@ -16,7 +16,7 @@ unexport PIP_USER
 
 BIN = .venv/bin
 
-.PHONY: help reproduce demo test lowest check format clean environment
+.PHONY: help reproduce demo test lowest check docs format clean environment
 
 help: ## List the targets
 	@echo "make <target>, where <target> is one of:"
@@ -44,6 +44,10 @@ check: environment ## Check format, style, types and the layering of imports
 	@$(BIN)/python -m mypy
 	@echo "== Layers (import-linter)"
 	@$(BIN)/lint-imports --no-logo
+
+# Not --quiet: that silences the very warnings on which --strict fails.
+docs: environment ## Build the documentation into site/
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 format: environment ## Format the code and fix what can be fixed
 	@$(BIN)/python -m ruff check --fix-only .
@@ -143,7 +147,7 @@ pip_install() {
         fail "The installation failed (see above)."
 }
 pip_install hatchling editables
-pip_install --no-build-isolation -e '.[dev]'
+pip_install --no-build-isolation -e '.[dev,docs]'
 # pgmpy only for the networks in its package, which the tests read as data.
 pip_install --no-deps pgmpy
 printf '%s\n' "$$interpreter" "$$requirements" >.venv/stamp

@@ -10,13 +10,23 @@ from pathlib import Path
 import pytest
 
 import causalbandits as cb
+from causalbandits.testing import CHECKS
 
 ROOT = Path(__file__).parent.parent
-PAGES = ["README.md", "docs/guide.md", "docs/policies.md", "docs/theory.md"]
+PAGES = ["README.md", *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md"))]
 
 
 def blocks(page):
-    return re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), flags=re.DOTALL)
+    """The code on a page, except for what is fenced as `python no-run`."""
+    return re.findall(
+        r"^```python\n(.*?)^```", (ROOT / page).read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE
+    )
+
+
+def test_every_fence_of_python_is_one_that_is_run_or_says_that_it_is_not():
+    for page in PAGES:
+        fences = re.findall(r"^.*```.*py.*$", (ROOT / page).read_text(encoding="utf-8"), flags=re.MULTILINE)
+        assert set(fences) <= {"```python", "```python no-run"}, page
 
 
 def test_all_is_the_public_surface_and_sorted_within_reason():
@@ -34,12 +44,20 @@ def test_importing_stays_light():
     assert done.stdout.strip() == "[]"
 
 
-@pytest.mark.parametrize(("page", "number"), [(page, i) for page in PAGES for i in range(len(blocks(page)))])
-def test_code_on_the_pages_runs_as_printed(page, number, tmp_path):
-    (tmp_path / "page.py").write_text(blocks(page)[number], encoding="utf-8")
-    done = subprocess.run([sys.executable, "page.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)])
+def test_code_on_the_pages_runs_as_printed_and_prints(page, tmp_path):
+    """Each block as a program of its own, but one process for a page: starting one takes longer than most blocks."""
+    names = [f"block_{i}.py" for i in range(len(blocks(page)))]
+    for name, code in zip(names, blocks(page), strict=True):
+        (tmp_path / name).write_text(code, encoding="utf-8")
+    run_all = (
+        f"import runpy\nfor name in {names}:\n  runpy.run_path(name, run_name='__main__')\n  print('-- end of', name)"
+    )
+    done = subprocess.run([sys.executable, "-c", run_all], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert done.stdout
+    printed = re.split(r"-- end of block_\d+\.py\n", done.stdout)
+    assert len(printed) == len(names) + 1
+    assert all(printed[:-1])
 
 
 def test_the_readme_opens_with_ten_lines_of_code_and_says_what_they_decide():
@@ -54,7 +72,7 @@ def test_the_readme_names_commands_and_files_that_exist():
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     targets = re.findall(r"^    make (\w+)", text, flags=re.MULTILINE)
-    assert targets == ["demo", "test"]
+    assert targets == ["reproduce", "test"]
     assert all(re.search(rf"^{target}:", makefile, flags=re.MULTILINE) for target in targets)
     links = re.findall(r"\]\(([^)#:]+)\)", text)
     assert len(links) >= 4
@@ -69,6 +87,7 @@ def test_the_readme_lists_every_policy():
 def test_ci_runs_the_readmes_test_command():
     script = (ROOT / ".ci/run").read_text(encoding="utf-8")
     assert "make check\n" in script
+    assert "make docs\n" in script
     assert "make test\n" in script
 
 
@@ -87,3 +106,18 @@ def test_the_demo_runs_and_says_where_its_files_are(tmp_path, monkeypatch, capsy
     for name in ("email_regret.png", "email_regret.csv", "email_agent.json"):
         assert f"results/{name}" in out
         assert (tmp_path / "results" / name).exists()
+
+
+def test_the_example_of_a_policy_is_on_its_page_has_twenty_lines_and_runs(tmp_path):
+    code = (ROOT / "examples/own_policy.py").read_text(encoding="utf-8")
+    policy = code[code.index("@dataclass") : code.index("\n\n\ndef drawn_world")]
+    assert len(policy.splitlines()) <= 20
+    assert policy in (ROOT / "docs/own-policy.md").read_text(encoding="utf-8")
+    shorter = code.replace("horizon=2000, replications=20", "horizon=50, replications=2")
+    assert shorter != code
+    (tmp_path / "own_policy.py").write_text(shorter, encoding="utf-8")
+    out = subprocess.run(
+        [sys.executable, tmp_path / "own_policy.py"], capture_output=True, text=True, check=True
+    ).stdout
+    assert out.count(": kept\n") == len(CHECKS)
+    assert all(name in out for name in ("c-greedy", "c-greedy(epsilon=0.02)", "c-ucb"))

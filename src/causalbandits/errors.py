@@ -3,7 +3,7 @@
 CausalBanditsError (a ValueError)
 ├── ModelError            a variable, a table, a graph
 ├── InterventionError     an assignment or an action that the action space does not hold
-    │   └── ActionIndexError  a number beyond the last action (an IndexError, too)
+│   └── ActionIndexError  a number beyond the last action (an IndexError, too)
 ├── ProblemError          manipulable variables, parents, constraints, rewards and their means
 ├── PolicyError           a policy's parameters, or a policy used where it cannot work
 ├── SizeError             something too large to enumerate or to hold, refused before it starts

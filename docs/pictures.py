@@ -1,0 +1,193 @@
+"""Draws the pictures of the pages: `python docs/pictures.py` writes them into docs/images.
+
+Nodes, arrows, sizes and numbers are read off the library, so that a picture says what the code does. Colours are the
+site's where a picture stands on a page, and follow the reader's system elsewhere.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+import causalbandits as cb
+
+IMAGES = Path(__file__).parent / "images"
+
+STYLE = """
+:root { --pic-ink: #1f2933; --pic-line: #7b8794; --pic-card: #ffffff; }
+@media (prefers-color-scheme: dark) { :root { --pic-ink: #e4e7eb; --pic-line: #9aa5b1; --pic-card: #1f2933; } }
+.pic { font-family: system-ui, "DejaVu Sans", sans-serif; font-size: 15px; }
+.pic text { fill: var(--md-default-fg-color, var(--pic-ink)); stroke: none; }
+.pic .small { font-size: 13px; }
+.pic .mid { text-anchor: middle; }
+.pic .end { text-anchor: end; }
+.pic .strong { font-weight: 600; }
+.pic .on { fill: #ffffff; }
+.pic .line { fill: none; stroke: var(--pic-line); stroke-width: 1.6; }
+.pic .tip { fill: var(--pic-line); }
+.pic .plain { fill: var(--md-default-bg-color, var(--pic-card)); stroke: var(--pic-line); stroke-width: 1.4; }
+.pic .knob { fill: #0072b2; stroke: none; }
+.pic .parent { stroke: #009e73; stroke-width: 4; }
+.pic .reward { fill: #b45309; stroke: none; }
+.pic .area { fill: #009e73; fill-opacity: 0.12; stroke: #009e73; stroke-opacity: 0.5; stroke-dasharray: 5 4; }
+.pic .soft { fill: #0072b2; fill-opacity: 0.35; }
+.pic .faint { fill: #7b8794; fill-opacity: 0.45; }
+"""
+
+Point = tuple[float, float]
+PLACES: dict[str, Point] = {
+    "product": (74, 45),
+    "purpose": (74, 125),
+    "send_time": (74, 225),
+    "template": (244, 45),
+    "subject": (244, 125),
+    "click": (412, 150),
+}
+WIDTH, HEIGHT = 108, 38
+
+
+def main() -> None:
+    for name, content in pictures().items():
+        (IMAGES / name).write_text(content, encoding="utf-8")
+        print(f"Written: docs/images/{name}")
+
+
+def pictures() -> dict[str, str]:
+    """Every picture, by its file's name."""
+    return {"email_graph.svg": email_graph(), "flow.svg": flow(), "blocks.svg": blocks()}
+
+
+def email_graph() -> str:
+    """The e-mail campaign: what may be set, what the reward depends on."""
+    problem = cb.zoo.email_campaign().problem
+    legend = [
+        box((31, 300), "knob", 22, 16) + text((48, 305), "may be set", "small"),
+        box((152, 300), "plain parent", 22, 16) + text((170, 305), "parent of the reward", "small"),
+        box((340, 300), "reward", 22, 16) + text((357, 305), "the reward", "small"),
+    ]
+    what = (
+        "The e-mail campaign as a graph. Product, purpose and send time may be set. Product and purpose lead to the "
+        "template, purpose to the subject line. Template, subject line and send time make people click."
+    )
+    return picture(475, 325, what, [*graph_of(problem), *legend])
+
+
+def blocks() -> str:
+    """The same graph, cut where its parts share nothing."""
+    problem = cb.zoo.email_campaign().problem
+    names = problem.model.names
+    areas, captions = [], []
+    for number, block in enumerate(problem.blocks):
+        knobs = [problem.manipulable[k] for k in block.knobs]
+        parents = [problem.parents[z] for z in block.parents]
+        inside = [PLACES[name] for name in names if name in {*knobs, *parents}]
+        left, top = min(x for x, _ in inside) - WIDTH / 2 - 14, min(y for _, y in inside) - HEIGHT / 2 - 12
+        right, bottom = max(x for x, _ in inside) + WIDTH / 2 + 14, max(y for _, y in inside) + HEIGHT / 2 + 12
+        areas.append(
+            f'<rect class="area" x="{left}" y="{top}" width="{right - left}" height="{bottom - top}" rx="12"/>'
+        )
+        choices = int(np.prod([len(problem.model[name].states) + 1 for name in knobs]))
+        size = f"Block {number + 1}: {choices} choices x {int(np.prod(block.shape))} configurations"
+        captions.append(text((12, 292 + 24 * number), size, "small strong"))
+    whole = f"Together: {problem.actions.size} actions x {problem.configurations} configurations, never written out"
+    captions.append(text((12, 292 + 24 * len(problem.blocks)), whole, "small"))
+    what = (
+        "The e-mail campaign in two blocks: product, purpose, template and subject line in one, send time in the "
+        f"other. {whole}"
+    )
+    return picture(475, 365, what, [*areas, *graph_of(problem), *captions])
+
+
+def graph_of(problem: cb.CausalBandit) -> list[str]:
+    """Arrows below, nodes above."""
+    edges = [*problem.model.graph.edges, *((parent, "click") for parent in problem.parents)]
+    shapes = [arrow(*between(PLACES[a], PLACES[b])) for a, b in sorted(edges)]
+    for name in (*problem.model.names, "click"):
+        kind = "reward" if name == "click" else "knob" if name in problem.manipulable else "plain"
+        ring = " parent" if name in problem.parents else ""
+        shapes.append(box(PLACES[name], kind + ring))
+        x, y = PLACES[name]
+        shapes.append(text((x, y + 5), name.replace("_", " "), "mid" if kind == "plain" else "mid on"))
+    return shapes
+
+
+def flow() -> str:
+    """One decision of C-UCB, in numbers: four configurations, three actions."""
+    count = np.array([9.0, 4.0, 2.0, 5.0])
+    mean = np.array([0.3, 0.55, 0.5, 0.2])
+    bonus = 0.3 * np.sqrt(2 * np.log(20) / count)
+    likely = np.array([[0.7, 0.1, 0.1, 0.1], [0.1, 0.5, 0.3, 0.1], [0.1, 0.2, 0.1, 0.6]])
+    scores = likely @ (mean + bonus)
+    floor, step = 190.0, 29.0
+    shapes = []
+    titles = ["statistic", "index", "project", "argmax"]
+    remarks = ["rewards seen, per z", "an upper bound, per z", "P(z | a), a row per a", "the best score"]
+    for i, (title, remark) in enumerate(zip(titles, remarks, strict=True)):
+        x = 75.0 + 190 * i
+        shapes += [text((x, 26), title, "mid strong"), text((x, 238), remark, "mid small")]
+        if i:
+            shapes.append(arrow((x - 118, 120), (x - 90, 120)))
+    for z in range(4):
+        x = 19 + step * z
+        for k in range(int(count[z])):
+            shapes.append(f'<circle class="knob" cx="{x + 11}" cy="{floor - 8 - 14 * k}" r="5"/>')
+        shapes.append(text((x + 11, 208), f"z{z + 1}", "mid small"))
+        x += 190
+        tall, more = 130 * mean[z], 130 * bonus[z]
+        shapes.append(f'<rect class="knob" x="{x}" y="{floor - tall:.1f}" width="22" height="{tall:.1f}"/>')
+        shapes.append(f'<rect class="soft" x="{x}" y="{floor - tall - more:.1f}" width="22" height="{more:.1f}"/>')
+        shapes.append(text((x + 11, 208), f"z{z + 1}", "mid small"))
+        x += 190
+        shapes.append(text((x + 11, 208), f"z{z + 1}", "mid small"))
+        for a in range(3):
+            shade = f'fill-opacity="{likely[a, z]:.2f}"'
+            shapes.append(f'<rect class="knob" {shade} x="{x - 2}" y="{70 + 40 * a}" width="26" height="32"/>')
+    for a in range(3):
+        best = "knob" if a == scores.argmax() else "faint"
+        shapes.append(text((388, 91 + 40 * a), f"a{a + 1}", "end small"))
+        shapes.append(text((588, 91 + 40 * a), f"a{a + 1}", "mid small"))
+        shapes.append(f'<rect class="{best}" x="602" y="{70 + 40 * a}" width="{95 * scores[a]:.1f}" height="32"/>')
+    shapes.append('<path class="line" d="M 645 250 V 272 H 75 V 254"/>')
+    shapes.append('<path class="tip" d="M 75 245 l -5 10 h 10 z"/>')
+    shapes.append(text((360, 291), "play it, see z and the reward", "mid small"))
+    what = (
+        "One decision: the rewards seen per configuration give an upper bound per configuration; P(z | a) turns these "
+        "into a score per action; the action with the best score is played, and what is seen goes back into the "
+        "statistic."
+    )
+    return picture(720, 300, what, shapes)
+
+
+def picture(width: int, height: int, what: str, shapes: list[str]) -> str:
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" class="pic" viewBox="0 0 {width} {height}" role="img">'
+    return "\n".join([head, f"<title>{what}</title>", f"<style>{STYLE}</style>", *shapes, "</svg>", ""])
+
+
+def box(centre: Point, kind: str, width: float = WIDTH, height: float = HEIGHT) -> str:
+    x, y = centre[0] - width / 2, centre[1] - height / 2
+    return f'<rect class="{kind}" x="{x}" y="{y}" width="{width}" height="{height}" rx="{min(9, height / 4)}"/>'
+
+
+def text(at: Point, words: str, kind: str = "") -> str:
+    return f'<text class="{kind}" x="{at[0]}" y="{at[1]}">{words}</text>'
+
+
+def between(start: Point, end: Point) -> tuple[Point, Point]:
+    """From the right side of one box to the left side of another."""
+    return (start[0] + WIDTH / 2, start[1]), (end[0] - WIDTH / 2 - 4, end[1])
+
+
+def arrow(start: Point, end: Point) -> str:
+    (x, y), (u, v) = start, end
+    length = float(np.hypot(u - x, v - y))
+    c, s = (u - x) / length, (v - y) / length
+    base = (u - 9 * c, v - 9 * s)
+    wings = [(base[0] - 5 * s, base[1] + 5 * c), (base[0] + 5 * s, base[1] - 5 * c)]
+    tip = " ".join(f"{px:.1f},{py:.1f}" for px, py in [(u, v), *wings])
+    line = f'<path class="line" d="M {x:.1f} {y:.1f} L {base[0]:.1f} {base[1]:.1f}"/>'
+    return f'{line}<polygon class="tip" points="{tip}"/>'
+
+
+if __name__ == "__main__":
+    main()

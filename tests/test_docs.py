@@ -1,0 +1,162 @@
+"""The documentation says what the code does: policies, commands, public names, pictures, measured numbers."""
+
+from __future__ import annotations
+
+import enum
+import re
+import runpy
+from dataclasses import fields
+from pathlib import Path
+from typing import Annotated
+
+import pytest
+import typer
+from typer.main import get_command
+
+import causalbandits as cb
+from causalbandits.cli import app
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+ALGORITHMS = sorted((DOCS / "algorithms").glob("*.md"))
+HOOKS = runpy.run_path(str(DOCS / "hooks.py"))
+
+
+class Colour(enum.StrEnum):
+    RED = "red"
+
+
+def text(path):
+    return (ROOT / path).read_text(encoding="utf-8")
+
+
+def opening(page):
+    """What a page says before its first section."""
+    return text(page).split("\n## ")[0]
+
+
+def section(page, heading):
+    return page.split(f"\n## {heading}\n")[1].split("\n## ")[0]
+
+
+@pytest.mark.parametrize("id", cb.policies.POLICIES)
+def test_every_policy_has_an_algorithm_page_that_names_it_and_its_class(id):
+    pages = [page for page in ALGORITHMS if f"`{id}`" in opening(page)]
+    assert len(pages) == 1
+    assert f"`cb.{cb.policies.POLICIES[id][0].__name__}" in opening(pages[0])
+    assert f"(algorithms/{pages[0].name})" in text("docs/policies.md")
+
+
+@pytest.mark.parametrize("page", ALGORITHMS, ids=lambda page: page.stem)
+def test_an_algorithm_page_has_the_listing_the_use_the_parameters_and_the_regret(page):
+    headings = re.findall(r"^## (.*)$", text(page), flags=re.MULTILINE)
+    assert headings == ["The algorithm", "When to use it", "Parameters", "Regret"]
+    assert "```text\n" in section(text(page), "The algorithm")
+
+
+@pytest.mark.parametrize("page", ALGORITHMS, ids=lambda page: page.stem)
+def test_an_algorithm_page_lists_every_parameter_or_refers_to_the_page_that_does(page):
+    kinds = {kind for id, (kind, _) in cb.policies.POLICIES.items() if f"`{id}`" in opening(page)}
+    listed = section(text(page), "Parameters")
+    for linked in re.findall(r"\]\((\S+\.md)#parameters\)", listed):
+        listed += section(text(page.parent / linked), "Parameters")
+    assert kinds
+    assert all(f"`{name}`" in listed for kind in kinds for name in [field.name for field in fields(kind)])
+
+
+@pytest.mark.parametrize("page", ALGORITHMS, ids=lambda page: page.stem)
+def test_measured_regrets_are_those_of_the_overview(page):
+    known = set(re.findall(r"\d+(?:\.\d+)?", section(text("docs/policies.md"), "Which one")))
+    measured = text(page).partition("**Measured**")[2]
+    numbers = re.findall(r"\| (\d+(?:\.\d+)?) (?=\|)", measured)
+    assert set(numbers) <= known
+    assert numbers or page.stem == "uniform"
+
+
+def test_every_command_and_option_is_on_the_generated_page():
+    page, program = HOOKS["command_line_page"](), get_command(app)
+    commands = {"causalbandits": program, **dict(HOOKS["commands"](program, "causalbandits"))}
+    assert {f"causalbandits {name}" for name in program.commands} <= set(commands)
+    for path, command in commands.items():
+        for parameter in command.params:
+            if not parameter.hidden:
+                is_option = hasattr(parameter, "is_flag")
+                shown = [*parameter.opts, *parameter.secondary_opts] if is_option else [HOOKS["placeholder"](parameter)]
+                assert all(name in section(page, path) for name in shown)
+                # The oldest Typer loses the help of arguments with the newest Click.
+                assert HOOKS["escaped"](parameter.help) in section(page, path)
+                assert parameter.help or not is_option
+
+
+def test_the_command_page_knows_groups_choices_defaults_and_what_is_hidden():
+    toy, group = typer.Typer(), typer.Typer()
+
+    @toy.command()
+    def paint(
+        what: Annotated[str, typer.Argument(help="A thing.")],
+        seed: Annotated[int, typer.Option(help="Any | number <n>.")],
+        colour: Annotated[Colour, typer.Option("--colour", "-c")] = Colour.RED,
+        dry: Annotated[bool, typer.Option("--dry/--wet")] = False,
+        secret: Annotated[int, typer.Option(hidden=True)] = 3,
+    ) -> None:
+        """Paint a thing.
+
+        [bold]Examples[/bold]
+
+          toy paint door
+
+          toy paint wall
+        """
+
+    @group.command()
+    def wash(times: int = 2) -> None:
+        """Wash."""
+
+    @toy.command(hidden=True)
+    def unseen() -> None: ...
+
+    toy.add_typer(group, name="brush")
+    page = HOOKS["page_of"]("toy", get_command(toy))
+    part = section(page, "toy paint")
+    assert "toy paint [OPTIONS] WHAT" in part
+    assert "| `--seed` | Any \\| number &lt;n>. | required |" in part
+    assert "| `--colour, -c` |  | `red` |" in part
+    assert "`--dry, --wet`" in part
+    assert "```shell\ntoy paint door\ntoy paint wall\n```" in part
+    assert "[bold]" not in page
+    assert "secret" not in page
+    assert "unseen" not in page
+    assert "| `--times` |  | `2` |" in section(page, "toy brush wash")
+
+
+def test_every_public_name_is_in_the_reference():
+    described = set(
+        re.findall(r"^::: causalbandits\.([\w.]+)$", "\n".join(map(text, DOCS.glob("api/*.md"))), re.MULTILINE)
+    )
+    errors = {name for name in cb.__all__ if hasattr(cb.errors, name)}
+    assert {"errors", "zoo", "testing"} <= described
+    parts_of = {name.split(".")[0] for name in described}
+    assert set(cb.__all__) - errors <= described | parts_of
+    assert {f"theory.{name}" for name in cb.theory.__all__} - {"theory.Comparison", "theory.TheoryWarning"} <= described
+
+
+def test_pictures_are_what_the_script_draws_and_every_page_has_its_place():
+    drawn = runpy.run_path(str(DOCS / "pictures.py"))["pictures"]()
+    assert all(text(DOCS / "images" / name) == content for name, content in drawn.items())
+    places = re.findall(r": ([\w/-]+\.md)", text("mkdocs.yml"))
+    pages = {path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")} | {*HOOKS["FILES"], "command-line.md"}
+    assert sorted(places) == sorted(pages)
+
+
+def test_the_site_fetches_nothing_when_it_is_read():
+    assert "font: false" in text("mkdocs.yml")
+    assert "http" not in text("mkdocs.yml")
+    assert "http" not in text(DOCS / "stylesheets/site.css")
+
+
+def test_docstrings_become_markdown_without_losing_signs():
+    pytest.importorskip("griffe", reason="the tools for the documentation are not installed")
+    convert = runpy.run_path(str(DOCS / "docstrings.py"))["as_markdown"]
+    assert convert("Y = <theta, W>.") == "Y = &lt;theta, W>."
+    assert convert("An example.\n\n>>> f(1)\n2\n\nMore.") == "An example.\n\n```pycon\n>>> f(1)\n2\n```\n\nMore."
+    assert convert("Tree\n├── a\n└── b") == "```text\nTree\n├── a\n└── b\n```"
