@@ -38,7 +38,7 @@ def assert_same(env, policy, horizon=600, seed=3):
     assert can_play(env, policy, env.problem)
     for replication in range(2):
         plain = play(env, policy, env.problem, rounds, seed, replication)
-        assert np.array_equal(play_compiled(env, policy, rounds, seed, replication), plain)
+        assert np.array_equal(play_compiled(env, policy, env.problem, rounds, seed, replication), plain)
 
 
 def narrowed(env, **narrowing):
@@ -189,6 +189,49 @@ def test_the_two_ways_of_writing_the_linear_algebra_agree_in_every_bit(d):
     assert np.array_equal(factor.norms(rows, plain[0]), np.sqrt(squares))
 
 
+def believed(env, seed=0):
+    """The same problem with other tables."""
+    rng = np.random.default_rng(seed)
+    model = env.problem.model
+    variables = [
+        cb.Variable(
+            v.name, v.states, parents=v.parents, table=rng.dirichlet(np.ones(len(v.states)), v.table.shape[:-1])
+        )
+        for v in (model[name] for name in model.names)
+    ]
+    return cb.CausalBandit(cb.CausalModel(variables), env.problem.manipulable, env.problem.parents)
+
+
+@pytest.mark.parametrize("id", ["c-ucb", "c-ts-beta", "ucb", "ts-gaussian", "cl-ucb", "cl-ts", "uniform"])
+def test_policies_that_believe_another_problem(id):
+    env = cb.zoo.email_campaign()
+    problem, policy, rounds = believed(env), cb.policy(id).for_horizon(300), checkpoints(300)
+    if not can_play(env, policy, problem):
+        assert id == "cl-ts"
+        return
+    for replication in range(2):
+        plain = play(env, policy, problem, rounds, 5, replication)
+        assert np.array_equal(play_compiled(env, policy, problem, rounds, 5, replication), plain)
+
+
+@pytest.mark.parametrize("id", [*CELL_IDS, "cl-ucb", "cl-ts-observed"])
+@pytest.mark.parametrize("anytime", [False, True])
+def test_watching_changes_nothing_and_sees_the_statistic(id, anytime):
+    policy = cb.policy(id)
+    if anytime and not hasattr(policy, "anytime"):
+        return
+    policy = cb.policy(id, anytime=True) if anytime else policy.for_horizon(200)
+    env, rounds, seen = cb.zoo.email_campaign(), np.array([10, 50, 200]), {"plain": [], "compiled": []}
+
+    def watch(kind):
+        return lambda slot, statistic: seen[kind].append((slot, statistic.to_record()))
+
+    plain = play(env, policy, env.problem, rounds, 1, 0, watch=watch("plain"))
+    compiled = play_compiled(env, policy, env.problem, rounds, 1, 0, watch=watch("compiled"))
+    np.testing.assert_allclose(plain, compiled, rtol=1e-12)
+    assert seen["plain"] == seen["compiled"]
+
+
 def test_what_it_cannot_play_goes_to_the_plain_driver():
     env = cb.zoo.email_campaign()
 
@@ -200,7 +243,7 @@ def test_what_it_cannot_play_goes_to_the_plain_driver():
     assert not can_play(own, cb.CausalUCB(), own.problem)
     large = cb.zoo.random_parallel(3, 9, np.ones(9), rng=0)
     assert not can_play(large, cb.UCB(), large.problem)
-    assert not can_play(large, cb.CausalUCB(), env.problem)
+    assert not can_play(env, cb.CausalUCB(), narrowed(env, at_most=1).problem)
 
 
 @pytest.mark.parametrize("workers", [1, 2, 5])
@@ -231,7 +274,8 @@ import causalbandits as cb
 from causalbandits.engine.compiled import play_compiled
 from causalbandits.engine.kernels import kernel
 from causalbandits.engine.simulate import checkpoints
-regret = play_compiled(cb.zoo.email_campaign(), cb.CausalUCB(horizon=200), checkpoints(200), 0, 0)
+env = cb.zoo.email_campaign()
+regret = play_compiled(env, cb.CausalUCB(horizon=200), env.problem, checkpoints(200), 0, 0)
 print(regret[-1], sum(kernel("settled").stats.cache_hits.values()))
 """
 

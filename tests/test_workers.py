@@ -79,7 +79,7 @@ def test_a_dask_cluster_of_two_processes(alone, tmp_path):
 
 def test_where_no_cache_can_be_written_it_compiles_for_this_process_only(monkeypatch):
     env, rounds = cb.zoo.email_campaign(), np.array([50])
-    expected = play_compiled(env, cb.CausalUCB(horizon=50), rounds, 0, 0)
+    expected = play_compiled(env, cb.CausalUCB(horizon=50), env.problem, rounds, 0, 0)
     njit = kernels.numba.njit
 
     def unwritable(cache=False, **options):
@@ -90,7 +90,7 @@ def test_where_no_cache_can_be_written_it_compiles_for_this_process_only(monkeyp
     monkeypatch.setattr(kernels.numba, "njit", unwritable)
     kernels.kernel.cache_clear()
     try:
-        assert np.array_equal(play_compiled(env, cb.CausalUCB(horizon=50), rounds, 0, 0), expected)
+        assert np.array_equal(play_compiled(env, cb.CausalUCB(horizon=50), env.problem, rounds, 0, 0), expected)
         assert kernels.kernel("settled").stats.cache_path is None
     finally:
         kernels.kernel.cache_clear()

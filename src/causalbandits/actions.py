@@ -159,6 +159,11 @@ class ActionSpace:
     def __repr__(self) -> str:
         return f"ActionSpace({shown(self.size)} actions on {', '.join(self.names)})"
 
+    def same_as(self, other: ActionSpace) -> bool:
+        """Whether the actions are the same, with the same numbers."""
+        mine, theirs = ((s.names, s.radices, s.at_most, frozenset(s.always), s.listed) for s in (self, other))
+        return mine == theirs
+
     def index(self, action: Mapping[str, State]) -> int:
         """The number of an action.
 

@@ -57,6 +57,13 @@ class SearchSet:
         """P(z_b | .) for the choices of each block."""
         return tuple(block.rows(choices) for block, choices in zip(self.blocks, self.choices, strict=True))
 
+    def array(self) -> Choices2D:
+        """The choices of every searched action, a row each, in order."""
+        joined = np.tile([int(name in self.space.always) for name in self.space.names], (self.size, 1))
+        for b, (block, choices) in enumerate(zip(self.blocks, self.choices, strict=True)):
+            joined[:, block.knobs] = choices[self.projection.row_of_action(b)]
+        return joined
+
     def choices_at(self, position: int) -> Choices:
         """The choices of the action at a position."""
         if self.which is not None:
@@ -158,13 +165,19 @@ def _combinations(touches: list[Codes], limit: int) -> list[Codes]:
 
 def project_all(space: ActionSpace, blocks: tuple[Block, ...], shape: tuple[int, ...]) -> Projection:
     """The projection onto every action, in the order of their numbers."""
-    every = space.array()
+    return project_some(space.array(), blocks, shape, every=space.is_product)
+
+
+def project_some(
+    actions: Choices2D, blocks: tuple[Block, ...], shape: tuple[int, ...], *, every: bool = False
+) -> Projection:
+    """The projection onto some actions, given by their choices; `every` says that they are all combinations."""
     rows, which = [], []
     for block in blocks:
-        distinct, own = _distinct(every[:, block.knobs], block, space.is_product)
+        distinct, own = _distinct(actions[:, block.knobs], block, every)
         rows.append(block.rows(distinct))
         which.append(own)
-    return Projection(rows, which, shape, blocks, all_pairs=space.is_product)
+    return Projection(rows, which, shape, blocks, all_pairs=every)
 
 
 def _distinct(choices: Choices2D, block: Block, is_product: bool) -> tuple[Choices2D, Codes]:

@@ -190,7 +190,8 @@ def memory(repeats: int) -> Table:
     play = (
         "import numpy as np, causalbandits as cb\n"
         "from causalbandits.engine.compiled import play_compiled\n"
-        "play_compiled({env}, cb.policy('{id}').for_horizon({rounds}), np.array([{rounds}]), 0, 0)\n"
+        "env = {env}\n"
+        "play_compiled(env, cb.policy('{id}').for_horizon({rounds}), env.problem, np.array([{rounds}]), 0, 0)\n"
     )
     cases = [
         ("import causalbandits", "import causalbandits\n"),
@@ -231,7 +232,7 @@ def _played(env: Environment, id: str, horizon: int = 20_000) -> Task:
     own, rounds = policy(id).for_horizon(horizon), np.array([horizon])
 
     def run() -> int:
-        play_compiled(env, own, rounds, 0, 0)
+        play_compiled(env, own, env.problem, rounds, 0, 0)
         return horizon
 
     return run

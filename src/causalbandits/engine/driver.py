@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -32,11 +33,13 @@ def play(
     seed: int,
     replication: int,
     tick: Callable[[int], None] = lambda rounds: None,
+    watch: Callable[[int, Any], None] | None = None,
 ) -> Array:
     """Play up to the last of `rounds`; the pseudo-regret up to each of them.
 
     The policy believes in `problem`, which may be another than the environment's: its actions are then the
-    interventions that count, not their numbers.
+    interventions that count, not their numbers. `watch` is called at each checkpoint with its position and the
+    policy's statistic.
     """
     world, rng = stream(seed, replication, WORLD), stream(seed, replication, POLICY)
     statistic = policy.begin(problem)
@@ -54,6 +57,8 @@ def play(
         regret += env.gap(number)
         if t == checkpoint:
             regrets[slot] = regret
+            if watch is not None:
+                watch(slot, statistic)
             slot, checkpoint = next(checkpoints, (0, 0))
         if t % TICK == 0:
             tick(TICK)

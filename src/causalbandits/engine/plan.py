@@ -54,7 +54,7 @@ class Plan:
         found = {}
         for name, policy in self.policies.items():
             if self.compiled and can_play(env, policy, problem):
-                found[name] = play_compiled(env, policy, self.rounds, self.seed, replication)
+                found[name] = play_compiled(env, policy, problem, self.rounds, self.seed, replication)
                 tick(int(self.rounds[-1]))
             else:
                 found[name] = play(env, policy, problem, self.rounds, self.seed, replication, tick)
@@ -73,7 +73,7 @@ class Plan:
         for policy in self.policies.values() if self.compiled else ():
             if can_play(env, policy, problem):
                 with Notice(f"Compiling the simulator for {policy.id} (once; it is kept on disk) ..."):
-                    play_compiled(env, policy, np.ones(1, dtype=np.int64), self.seed, 0)
+                    play_compiled(env, policy, problem, np.ones(1, dtype=np.int64), self.seed, 0)
 
     def check(self) -> None:
         """Raise, before anything runs, if the first replication's parts do not fit; warn of odd scales."""
