@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import json
 import re
 import runpy
 from dataclasses import fields
@@ -15,6 +16,7 @@ from typer.main import get_command
 
 import causalbandits as cb
 from causalbandits.cli import app
+from causalbandits.paper.claims import CLAIMS
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -160,3 +162,12 @@ def test_docstrings_become_markdown_without_losing_signs():
     assert convert("Y = <theta, W>.") == "Y = &lt;theta, W>."
     assert convert("An example.\n\n>>> f(1)\n2\n\nMore.") == "An example.\n\n```pycon\n>>> f(1)\n2\n```\n\nMore."
     assert convert("Tree\n├── a\n└── b") == "```text\nTree\n├── a\n└── b\n```"
+
+
+def test_the_page_of_the_reproduction_tells_the_verdicts_that_were_recorded():
+    page, recorded = text("docs/reproduction.md"), json.loads(text("docs/data/claims-300.json"))
+    assert recorded["about"]["replications"] == 300
+    assert len(recorded["claims"]) == len(CLAIMS)
+    for claim in recorded["claims"]:
+        assert f"| {claim['claim']} | {claim['section']} | {claim['verdict']} |" in page
+    assert {claim["claim"] for claim in recorded["claims"]} == {claim.text for claim in CLAIMS}
