@@ -227,11 +227,10 @@ def test_names_with_dollars_and_many_close_lines_are_labelled_beside_the_axes(en
     policies = {f"price ${i} vs $\\frac$ {i}": cb.CausalUCB(noise_scale=1 + i / 1000) for i in range(9)}
     run = cb.simulate(env, policies, horizon=30, replications=2)
     axes = run.plot(tmp_path / "p.png", title="cost $x vs $y").axes[0]
-    low, high = axes.get_ylim()
-    places = sorted(text.xy[1] for text in axes.texts)
-    assert low <= places[0]
-    assert places[-1] <= high
-    assert min(np.diff(places)) > 0.05 * (high - low)
+    places = sorted(text.xy[1] for text in axes.texts)  # in parts of the axes' height
+    assert places[0] >= 0
+    assert places[-1] <= 1
+    assert min(np.diff(places)) > 0.05
 
 
 @pytest.mark.parametrize("path", [3, "", None])

@@ -253,3 +253,30 @@ def plot_graph(problem: CausalBandit, path: Path | None = None, *, reward: str |
     if path is not None:
         figure.savefig(path)
     return figure
+
+
+def plot_forecast(forecast: Any, path: Path | None = None) -> Figure:
+    """Regret, and the probability of having found the best action, side by side (of a `forecast.Forecast`)."""
+    run = forecast.run
+    figure = Figure(figsize=(10.6, 3.9), dpi=150, layout="constrained")
+    left, right = figure.subplots(1, 2)
+    plot_regret(run, ax=left, title=f"Regret, mean of {run.replications} worlds")
+    ends = []
+    for i, policy in enumerate(run.policies):
+        p, lower, upper = forecast.probability(policy)
+        colour, dashes = COLOURS[i % len(COLOURS)], DASHES[(i + i // len(COLOURS)) % len(DASHES)]
+        right.plot(run.rounds, p, color=colour, linestyle=dashes, linewidth=1.8)
+        right.fill_between(run.rounds, lower, upper, color=colour, alpha=0.2, linewidth=0)
+        ends.append((float(p[-1]), policy, colour))
+    right.axhline(0.9, color="0.6", linewidth=0.8, linestyle=(0, (2, 3)))
+    right.set_xscale("log")
+    right.set_xlim(run.rounds[0], run.horizon)
+    right.set_ylim(0, 1)
+    right.set_xlabel("round (log scale)")
+    right.set_ylabel("probability")
+    right.set_title(f"Best action found, within {forecast.epsilon:g}", loc="left", fontsize=10)
+    right.spines[["top", "right"]].set_visible(False)
+    _label_ends(right, ends)
+    if path is not None:
+        figure.savefig(path)
+    return figure

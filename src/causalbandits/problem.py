@@ -217,6 +217,19 @@ class CausalBandit(Remembers):
             narrowed.__dict__.pop(derived, None)
         return narrowed
 
+    def with_model(self, model: CausalModel) -> CausalBandit:
+        """The same problem with other tables; variables and states must be the same."""
+        for name in self.model.names:
+            if model[name].states != self.model[name].states or model[name].parents != self.model[name].parents:
+                raise ProblemError(f"with_model() takes the same graph and states; {name!r} differs.")
+        other = copy.copy(self)
+        other.model = model
+        other.blocks = find_blocks(model, self.manipulable, self.parents)
+        other._memory = {}
+        for derived in ("projection", "_reduced", "fingerprint", "_blocks_with_zeros", "_parent_variables"):
+            other.__dict__.pop(derived, None)
+        return other
+
     def choices(self, action: Mapping[str, State] | int) -> Choices:
         """An action, given by its number or its intervention, as one choice per manipulable variable."""
         if isinstance(action, Mapping):

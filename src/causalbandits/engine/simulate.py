@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import numpy.typing as npt
@@ -14,8 +14,8 @@ from causalbandits.engine.plan import Plan, Source
 from causalbandits.engine.progress import Progress
 from causalbandits.engine.workers import Finished, run
 from causalbandits.environment import Environment
-from causalbandits.errors import CausalBanditsError, PolicyError, SizeError
-from causalbandits.policies import Policy, as_policy
+from causalbandits.errors import CausalBanditsError, SizeError
+from causalbandits.policies.registry import Policies, named
 from causalbandits.problem import CausalBandit
 from causalbandits.results import Run
 
@@ -29,8 +29,6 @@ once it is loaded, runs of a 25th of that are."""
 
 RESULT_LIMIT = 2**30
 """A run keeps no more numbers than this: 8 GiB."""
-
-Policies = Policy | str | Iterable[Policy | str] | Mapping[str, Policy | str]
 
 
 def simulate(
@@ -70,19 +68,19 @@ def simulate(
     """
     whole = {"horizon": horizon, "replications": replications, "seed": seed}
     _check_settings(env, problem, **whole, **({} if workers is None else {"workers": workers}))
-    named = {name: p.for_horizon(int(horizon)) for name, p in _named(policies).items()}
+    chosen = {name: p.for_horizon(int(horizon)) for name, p in named(policies).items()}
     rounds = checkpoints(int(horizon))
-    numbers = len(named) * replications * len(rounds)
+    numbers = len(chosen) * replications * len(rounds)
     if numbers > RESULT_LIMIT:
         raise SizeError(
-            f"{len(named)} policies x {replications} replications x {len(rounds)} checkpoints are {numbers} numbers; "
+            f"{len(chosen)} policies x {replications} replications x {len(rounds)} checkpoints are {numbers} numbers; "
             f"the limit is {RESULT_LIMIT}. Run fewer replications."
         )
     least = COMPILED_FROM // 25 if "causalbandits.engine.kernels" in sys.modules else COMPILED_FROM
-    compiled = len(named) * replications * horizon >= least
-    plan = Plan(env, named, problem, rounds, int(seed), compiled)
+    compiled = len(chosen) * replications * horizon >= least
+    plan = Plan(env, chosen, problem, rounds, int(seed), compiled)
     plan.check()
-    regrets = {name: np.empty((replications, len(rounds))) for name in named}
+    regrets = {name: np.empty((replications, len(rounds))) for name in chosen}
     for replication, found in _replications(plan, int(replications), workers, checkpoint, progress):
         for name, regret in found.items():
             regrets[name][replication] = regret
@@ -112,27 +110,6 @@ def checkpoints(horizon: int) -> npt.NDArray[np.int64]:
     if horizon <= ALL_ROUNDS:
         return np.arange(1, horizon + 1)
     return np.arange(1, CHECKPOINTS + 1) * horizon // CHECKPOINTS
-
-
-def _named(policies: Policies) -> dict[str, Policy]:
-    """Policies by the names under which their results are kept: ids, with parameters where ids repeat."""
-    if isinstance(policies, Mapping):
-        named = {str(name): as_policy(given) for name, given in policies.items()}
-    else:
-        listed = (
-            [policies] if isinstance(policies, Policy | str) or not isinstance(policies, Iterable) else list(policies)
-        )
-        found = [as_policy(given) for given in listed]
-        ids = [p.id for p in found]
-        named = {}
-        for p in found:
-            name = p.id if ids.count(p.id) == 1 else str(p)
-            if name in named:
-                raise PolicyError(f"Two policies are both {name}. Give them names: {{'name': policy, ...}}.")
-            named[name] = p
-    if not named:
-        raise PolicyError("simulate needs at least one policy.")
-    return named
 
 
 def _replications(

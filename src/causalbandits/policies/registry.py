@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from typing import Any
 
@@ -60,3 +61,26 @@ def policy(id: str, **parameters: Any) -> Policy:
         known = [field.name for field in fields(kind) if field.name not in fixed]
         wrong = [name for name in parameters if name not in known]
         raise PolicyError(unknown(f"parameter of {id!r}:", wrong[0] if wrong else parameters, known)) from None
+
+
+Policies = Policy | str | Iterable[Policy | str] | Mapping[str, Policy | str]
+"""One or more, as objects or ids, under names of your own if you like."""
+
+
+def named(policies: Policies) -> dict[str, Policy]:
+    """Policies by the names under which their results are kept: ids, with parameters where ids repeat."""
+    if isinstance(policies, Mapping):
+        found = {str(name): as_policy(given) for name, given in policies.items()}
+    else:
+        single = isinstance(policies, Policy | str) or not isinstance(policies, Iterable)
+        listed = [as_policy(given) for given in ([policies] if single else policies)]  # type: ignore[union-attr]
+        ids = [p.id for p in listed]
+        found = {}
+        for p in listed:
+            name = p.id if ids.count(p.id) == 1 else str(p)
+            if name in found:
+                raise PolicyError(f"Two policies are both {name}. Give them names: {{'name': policy, ...}}.")
+            found[name] = p
+    if not found:
+        raise PolicyError("There must be at least one policy.")
+    return found

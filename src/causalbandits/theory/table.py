@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from causalbandits.environment import Environment
 from causalbandits.errors import PolicyError
 from causalbandits.policies import POLICIES, Policy, as_policy
+from causalbandits.policies.registry import Policies, named
 from causalbandits.problem import CausalBandit
 from causalbandits.results import data_frames, decimals, table
 from causalbandits.theory._base import Bound
@@ -63,7 +63,7 @@ def compare(
     problem: CausalBandit | Environment,
     horizon: int,
     *,
-    policies: Sequence[Policy | str] | None = None,
+    policies: Policies | None = None,
     largest_gap: float | None = None,
 ) -> Comparison:
     """The bounds of these policies, or of all that have one, after `horizon` rounds.
@@ -80,9 +80,9 @@ def compare(
     """
     world = World.of(problem)
     gap = 1.0 if largest_gap is None and world.environment is None else largest_gap
-    named = {id: as_policy(id) for id in POLICIES} if policies is None else _named(policies)
+    chosen = {id: as_policy(id) for id in POLICIES} if policies is None else named(policies)
     rows = []
-    for name, policy in named.items():
+    for name, policy in chosen.items():
         try:
             bound = _derived(policy, world, gap)
         except PolicyError:
@@ -96,10 +96,3 @@ def compare(
 def _derived(policy: Policy, world: World, gap: float | None) -> Bound:
     bound = derived(policy, world, gap)
     return bound if bound.kind == "frequentist" else derived(policy, world, None)
-
-
-def _named(policies: Sequence[Policy | str]) -> dict[str, Policy]:
-    given = [policies] if isinstance(policies, Policy | str) else policies
-    found = [as_policy(p) for p in given]
-    ids = [p.id for p in found]
-    return {p.id if ids.count(p.id) == 1 else str(p): p for p in found}

@@ -1,0 +1,198 @@
+"""Before launch: what would each policy lose, and how soon would it know what to do?
+
+Worlds are drawn from a prior on the reward, and from the tables' posterior where the model was fitted to data; the
+policies know the problem as it is given. Each is played on the same worlds. What it would recommend at a checkpoint
+counts as found if its true mean is within `epsilon` of the best.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from causalbandits.engine.compiled import can_play, play_compiled
+from causalbandits.engine.driver import ENVIRONMENT, play, stream
+from causalbandits.engine.progress import Progress
+from causalbandits.environment import Environment
+from causalbandits.errors import CausalBanditsError, unknown
+from causalbandits.files import checked_path
+from causalbandits.policies import Policy
+from causalbandits.policies.registry import Policies, named
+from causalbandits.problem import CausalBandit
+from causalbandits.results import Path, Run, decimals, table
+from causalbandits.rewards import BernoulliReward, Reward
+from causalbandits.variable import Array
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+RewardPrior = tuple[float, float] | Callable[[CausalBandit, np.random.Generator], Reward]
+
+CHECKPOINTS = 40
+
+
+class Needed(NamedTuple):
+    """After how many rounds the best is found with some probability; None where the horizon is too short to tell.
+
+    The truth lies between `lower` and `upper` with 95% confidence, replications being what they are.
+    """
+
+    rounds: int | None
+    lower: int | None
+    upper: int | None
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """Regret, and whether the best action was found, at checkpoints; prints as a table."""
+
+    run: Run
+    found: Mapping[str, Array] = field(repr=False)
+    """By policy: replications x checkpoints, 1 where the recommended action is good enough."""
+    epsilon: float
+
+    def probability(self, policy: str) -> tuple[Array, Array, Array]:
+        """At each checkpoint: how often the best was found, and its 95% interval (Wilson's)."""
+        if policy not in self.found:
+            raise CausalBanditsError(unknown("policy of this forecast:", policy, self.found))
+        found = self.found[policy]
+        n, p, z = len(found), found.mean(axis=0), 1.96
+        centre, scale = p + z * z / (2 * n), 1 + z * z / n
+        half = z * np.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
+        return p, (centre - half) / scale, (centre + half) / scale
+
+    def needed(self, policy: str, probability: float = 0.9) -> Needed:
+        """After how many rounds the policy has found the best with this probability, with an interval."""
+        estimate, lower, upper = self.probability(policy)
+        return Needed(*(self._first(curve >= probability) for curve in (estimate, upper, lower)))
+
+    def _first(self, reached: Any) -> int | None:
+        return int(self.run.rounds[int(np.argmax(reached))]) if bool(reached.any()) else None
+
+    def __repr__(self) -> str:
+        horizon = self.run.horizon
+        rows, digits = [], decimals([row.mean for row in self.run.summary()])
+        for row in self.run.summary():
+            p, lower, upper = (float(values[-1]) for values in self.probability(row.policy))
+            regret = f"{row.mean:.{digits}f} ({row.lower:.{digits}f} to {row.upper:.{digits}f})"
+            share = f"{p:.0%} ({lower:.0%} to {upper:.0%})"
+            rows.append((row.policy, regret, share, _shown(self.needed(row.policy), horizon)))
+        head = ("policy", f"regret after {horizon}", "best found by then", "rounds to find it 9 times in 10")
+        note = f"{self.run.replications} worlds. Found: the recommended action is within {self.epsilon:g} of the best."
+        return f"{table(head, rows)}\n{note}"
+
+    __str__ = __repr__
+
+    def plot(self, path: Path | None = None) -> Figure:
+        """Regret, and the probability of having found the best, against rounds."""
+        from causalbandits.plots import plot_forecast
+
+        return plot_forecast(self, None if path is None else checked_path(path, "forecast.png"))
+
+
+def _shown(needed: Needed, horizon: int) -> str:
+    if needed.rounds is None:
+        return f"more than {horizon}"
+    return f"{needed.rounds} ({needed.lower} to {needed.upper or f'more than {horizon}'})"
+
+
+def forecast(
+    problem: CausalBandit,
+    policies: Policies | None = None,
+    *,
+    horizon: int,
+    reward_prior: RewardPrior = (1.0, 1.0),
+    epsilon: float = 0.02,
+    replications: int = 200,
+    seed: int = 0,
+    progress: bool = True,
+) -> Forecast:
+    """What each policy would lose, and how soon it would know the best action, on average over possible worlds.
+
+    `reward_prior` is what you think of the reward beforehand: a pair (a, b) makes it 0 or 1 with means drawn from
+    Beta(a, b) for every configuration of the parents, (2, 50) for click rates around 4%, say; a function of the problem
+    and a random generator draws any reward. The default policies are causal Thompson sampling, the same without the
+    graph, and a uniform test of all actions.
+
+    >>> from causalbandits import zoo
+    >>> forecast(zoo.email_campaign().problem, horizon=500, replications=20)
+    policy          regret after 500  best found by then  rounds to find it 9 times in 10
+    -------------------------------------------------------------------------------------
+    c-ts-beta    17.6 (15.0 to 20.2)    95% (76% to 99%)       183 (100 to more than 500)
+    ...
+    """
+    if not isinstance(problem, CausalBandit):
+        raise CausalBanditsError(f"forecast needs a CausalBandit (an environment has one); got {problem!r}.")
+    for name, value, least in (("horizon", horizon, 10), ("replications", replications, 2), ("seed", seed, 0)):
+        if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
+            raise CausalBanditsError(f"{name} must be a whole number, {least} or more; got {value!r}.")
+    if not isinstance(epsilon, int | float) or not 0 <= epsilon < math.inf:
+        raise CausalBanditsError(f"epsilon, how much worse is good enough, must be 0 or more; got {epsilon!r}.")
+    draw = _reward_drawer(reward_prior)
+    chosen = _chosen(policies, _world(problem, draw, seed, 0), int(horizon))
+    rounds = np.unique(np.geomspace(10, horizon, CHECKPOINTS).astype(np.int64))
+    regrets = {name: np.empty((replications, len(rounds))) for name in chosen}
+    found = {name: np.zeros((replications, len(rounds))) for name in chosen}
+    with Progress(replications * len(chosen), "Forecasting", shown=progress) as bar:
+        for replication in range(replications):
+            env = _world(problem, draw, seed, replication)
+            for name, policy in chosen.items():
+                watch = _Finder(env, policy, problem, epsilon, found[name][replication])
+                arguments = (env, policy, problem, rounds, int(seed), replication)
+                compiled = can_play(env, policy, problem)
+                regrets[name][replication] = (play_compiled if compiled else play)(*arguments, watch=watch)
+                bar.advance(1)
+    what = f"drawn from {reward_prior!r}" if isinstance(reward_prior, tuple) else "drawn by a function"
+    return Forecast(Run(rounds, regrets, int(horizon), int(replications), int(seed), what), found, float(epsilon))
+
+
+@dataclass(frozen=True)
+class _Finder:
+    """Notes at each checkpoint whether what the policy would recommend is good enough."""
+
+    env: Environment
+    policy: Policy
+    problem: CausalBandit
+    epsilon: float
+    found: Array
+
+    def __call__(self, slot: int, statistic: Any) -> None:
+        self.found[slot] = self.env.gap(self.policy.favourite(self.problem, statistic).action) <= self.epsilon
+
+
+def _reward_drawer(prior: RewardPrior) -> Callable[[CausalBandit, np.random.Generator], Reward]:
+    if callable(prior):
+        return prior
+    try:
+        a, b = (float(value) for value in prior)
+    except (TypeError, ValueError):
+        a = b = math.nan
+    if not (0 < a < math.inf and 0 < b < math.inf):
+        raise CausalBanditsError(
+            "reward_prior must be two positive numbers (a, b), the means being Beta(a, b), or a function of the "
+            f"problem and a random generator that gives a reward; got {prior!r}."
+        )
+    return lambda problem, rng: BernoulliReward(rng.beta(a, b, size=problem.shape))
+
+
+def _world(
+    problem: CausalBandit, draw: Callable[[CausalBandit, np.random.Generator], Reward], seed: int, replication: int
+) -> Environment:
+    """One world that may be: the reward drawn from its prior, the tables from their posterior if they have one."""
+    rng = stream(seed, replication, ENVIRONMENT)
+    drawn = getattr(problem.model, "draw", None)
+    truth = problem if drawn is None else problem.with_model(drawn(rng))
+    reward = draw(truth, rng)
+    if not isinstance(reward, Reward):
+        raise CausalBanditsError(f"reward_prior must give a reward, such as GaussianReward(...); it gave {reward!r}.")
+    return Environment(truth, reward)
+
+
+def _chosen(given: Policies | None, env: Environment, horizon: int) -> dict[str, Policy]:
+    prior = "beta" if env.reward.bounded else "gaussian"
+    default = [f"c-ts-{prior}", f"ts-{prior}", "uniform"]
+    return {name: policy.for_horizon(horizon) for name, policy in named(default if given is None else given).items()}
