@@ -4,9 +4,11 @@ from causalbandits import theory, zoo
 from causalbandits.actions import ActionSpace
 from causalbandits.agent import Agent, Decision, Recommendation
 from causalbandits.citations import citation
+from causalbandits.describe import describe
 from causalbandits.engine import simulate
 from causalbandits.environment import Environment, Outcome
 from causalbandits.errors import CausalBanditsError, ScaleWarning
+from causalbandits.forecast import forecast
 from causalbandits.intervention import Intervention
 from causalbandits.model import CausalModel
 from causalbandits.policies import (
@@ -60,6 +62,8 @@ __all__ = [
     "Uniform",
     "Variable",
     "citation",
+    "describe",
+    "forecast",
     "policy",
     "simulate",
     "theory",

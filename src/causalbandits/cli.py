@@ -14,6 +14,8 @@ import typer
 
 from causalbandits import __version__
 from causalbandits.errors import CausalBanditsError, unknown
+from causalbandits.model import CausalModel
+from causalbandits.problem import CausalBandit
 
 app = typer.Typer(
     name="causalbandits",
@@ -174,6 +176,148 @@ def simulate(
     console = Console()
     console.print(repr(run.summary()), highlight=False, markup=False, soft_wrap=True)
     _print_report(console, folder)
+
+
+ModelFile = Annotated[
+    str, typer.Argument(help="A model: a file (.bif, .xml, .json), or a world of the zoo such as email_campaign.")
+]
+Reward = Annotated[str | None, typer.Option(help="The reward's variable in the model.")]
+Manipulate = Annotated[str | None, typer.Option(help="Variables that can be set: A,B,C.")]
+Parents = Annotated[str | None, typer.Option(help="What the reward depends on, where it is not in the model: A,B.")]
+Observe = Annotated[
+    str | None, typer.Option(help="Variables that can be observed: the cheapest set of them stands in for the parents.")
+]
+AtMost = Annotated[int | None, typer.Option(min=1, help="So many variables may be set at once.")]
+Horizon = Annotated[int, typer.Option(min=10, help="How many rounds.")]
+
+
+@app.command()
+def inspect(
+    model: ModelFile,
+    reward: Reward = None,
+    manipulate: Manipulate = None,
+    parents: Parents = None,
+    observe: Observe = None,
+    at_most: AtMost = None,
+    horizon: Horizon = 5000,
+    out: Annotated[Path | None, typer.Option(help="A folder for the report and the graph.", file_okay=False)] = None,
+) -> None:
+    """Look at a problem before anything is tried.
+
+    Which knobs can matter, what the graph saves, what may stand in for the reward's parents, bounds, where to start.
+
+    [bold]Examples[/bold]
+
+      causalbandits inspect email_campaign
+
+      causalbandits inspect asia.bif --reward dysp --manipulate smoke,asia --out results/asia
+    """
+    from rich.console import Console
+
+    from causalbandits.describe import describe, write_description
+
+    found = describe(_problem(model, reward, manipulate, parents, observe, at_most), horizon=horizon)
+    console = Console()
+    console.print(repr(found), highlight=False, markup=False, soft_wrap=True)
+    if out is not None:
+        write_description(found, out)
+        _print_report(console, out)
+
+
+@app.command()
+def forecast(
+    model: ModelFile,
+    reward: Reward = None,
+    manipulate: Manipulate = None,
+    parents: Parents = None,
+    observe: Observe = None,
+    at_most: AtMost = None,
+    horizon: Horizon = 5000,
+    prior: Annotated[
+        str, typer.Option(help="Beta(a, b) for the mean of a reward that is 0 or 1: a,b. 2,50 for rates around 4%.")
+    ] = "1,1",
+    epsilon: Annotated[float, typer.Option(min=0, help="How much worse than the best is good enough.")] = 0.02,
+    replications: Annotated[int, typer.Option(min=2, help="How many possible worlds.")] = 200,
+    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same numbers.")] = 0,
+    policy: Annotated[
+        list[str] | None,
+        typer.Option(help="A policy's id, as often as you like; if left out: c-ts-beta, ts-beta, uniform."),
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="A picture to write: forecast.png.", dir_okay=False)] = None,
+) -> None:
+    """How many rounds would it take, and what would be lost on the way?
+
+    Policies are played on many worlds drawn from a prior on the reward, and compared with a uniform test of actions.
+
+    [bold]Examples[/bold]
+
+      causalbandits forecast email_campaign --prior 2,20 --out forecast.png
+
+      causalbandits forecast asia.bif --reward dysp --manipulate smoke,asia --horizon 2000
+    """
+    from rich.console import Console
+
+    from causalbandits.forecast import forecast as run
+
+    try:
+        a, b = (float(part) for part in prior.split(","))
+    except ValueError:
+        raise CausalBanditsError(f"--prior must be two numbers, such as 2,50; got {prior!r}.") from None
+    found = run(
+        _problem(model, reward, manipulate, parents, observe, at_most),
+        policy or None,
+        horizon=horizon,
+        reward_prior=(a, b),
+        epsilon=epsilon,
+        replications=replications,
+        seed=seed,
+    )
+    console = Console()
+    console.print(repr(found), highlight=False, markup=False, soft_wrap=True)
+    if out is not None:
+        found.plot(out)
+        console.print(f"The picture: {out}", highlight=False, soft_wrap=True)
+
+
+def _problem(
+    model: str,
+    reward: str | None,
+    manipulate: str | None,
+    parents: str | None,
+    observe: str | None,
+    at_most: int | None,
+) -> CausalBandit:
+    """The problem that the options of a command describe."""
+    from causalbandits import zoo
+
+    options = {"--reward": reward, "--manipulate": manipulate, "--parents": parents, "--observe": observe}
+    if model in ("email_campaign", "figure2"):
+        given = [name for name, value in options.items() if value is not None]
+        if given:
+            raise CausalBanditsError(f"A world of the zoo has its own; leave out {', '.join(given)}.")
+        world = getattr(zoo, model)().problem
+        return (
+            world if at_most is None else CausalBandit(world.model, world.manipulable, world.parents, at_most=at_most)
+        )
+    try:
+        found = CausalModel.from_json(Path(model).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise CausalBanditsError(f"Cannot read {model}: {error.strerror or error}.") from None
+    if manipulate is None:
+        raise CausalBanditsError(f"Say what can be set: --manipulate A,B. The variables are {', '.join(found.names)}.")
+    return CausalBandit(
+        found,
+        _split(manipulate),
+        None if parents is None else _split(parents),
+        reward=reward,
+        separator=None if observe is None else "cheapest",
+        observable=None if observe is None else _split(observe),
+        at_most=at_most,
+    )
+
+
+def _split(names: str) -> list[str]:
+    return [name.strip() for name in names.split(",") if name.strip()]
 
 
 @app.command()

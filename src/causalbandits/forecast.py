@@ -63,7 +63,7 @@ class Forecast:
         n, p, z = len(found), found.mean(axis=0), 1.96
         centre, scale = p + z * z / (2 * n), 1 + z * z / n
         half = z * np.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
-        return p, (centre - half) / scale, (centre + half) / scale
+        return p, np.maximum(0.0, (centre - half) / scale), np.minimum(1.0, (centre + half) / scale)
 
     def needed(self, policy: str, probability: float = 0.9) -> Needed:
         """After how many rounds the policy has found the best with this probability, with an interval."""

@@ -9,6 +9,7 @@ import io
 import platform
 import re
 import subprocess
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from causalbandits.files import write_atomically
-from causalbandits.results import Run
+from causalbandits.results import Run, table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -60,7 +61,15 @@ class Grid:
     rows: Sequence[Sequence[str]]
 
 
-Part = Heading | Text | Code | Picture | Grid
+@dataclass(frozen=True)
+class Drawing:
+    """A picture that is no file: SVG."""
+
+    svg: bytes
+    caption: str
+
+
+Part = Heading | Text | Code | Picture | Drawing | Grid
 
 
 def write_page(folder: Path, parts: Sequence[Part]) -> None:
@@ -179,6 +188,8 @@ def as_markdown(parts: Iterable[Part]) -> str:
                 lines += ["```", text, "```", ""]
             case Picture(name, caption):
                 lines += [f"![{caption}](figures/{name}.svg)", "", f"*{caption}*", ""]
+            case Drawing(_, caption):
+                lines += [f"*{caption}*", ""]
             case Grid(head, rows):
                 align = ["---:" if _is_number(cell) else "---" for cell in (rows[0] if rows else head)]
                 table = [head, align, *rows]
@@ -204,17 +215,43 @@ def _element(part: Part, folder: Path) -> str:
         case Code(text):
             return f"<pre>{html.escape(text)}</pre>"
         case Picture(name, caption):
-            picture = base64.b64encode((folder / "figures" / f"{name}.svg").read_bytes()).decode()
-            shown = html.escape(caption)
-            return (
-                f'<figure><img src="data:image/svg+xml;base64,{picture}" alt="{shown}">'
-                f"<figcaption>{shown}</figcaption></figure>"
-            )
+            return _figure((folder / "figures" / f"{name}.svg").read_bytes(), caption)
+        case Drawing(svg, caption):
+            return _figure(svg, caption)
         case Grid(head, rows):
             top = "".join(f"<th>{html.escape(cell)}</th>" for cell in head)
             lines = "".join(f"<tr>{''.join(map(_table_cell, row))}</tr>" for row in rows)
             kind = "table long" if len(rows) > LONG else "table"
             return f'<div class="{kind}"><table><thead><tr>{top}</tr></thead><tbody>{lines}</tbody></table></div>'
+
+
+def _figure(svg: bytes, caption: str) -> str:
+    picture, shown = base64.b64encode(svg).decode(), html.escape(caption)
+    return (
+        f'<figure><img src="data:image/svg+xml;base64,{picture}" alt="{shown}">'
+        f"<figcaption>{shown}</figcaption></figure>"
+    )
+
+
+def as_html_body(parts: Iterable[Part]) -> str:
+    """The parts as a piece of a page, for notebooks."""
+    return "\n".join(_element(part, Path()) for part in parts)
+
+
+def as_text(parts: Iterable[Part]) -> str:
+    """The parts as plain text; pictures are left out."""
+    lines: list[str] = []
+    for part in parts:
+        match part:
+            case Heading(text, _):
+                lines += [text, "-" * len(text)]
+            case Text(text):
+                lines += [*textwrap.wrap(text, 100), ""]
+            case Code(text):
+                lines += [text, ""]
+            case Grid(head, rows):
+                lines += [table(tuple(head), [tuple(row) for row in rows]), ""]
+    return "\n".join(lines).rstrip()
 
 
 def _table_cell(cell: str) -> str:

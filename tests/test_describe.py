@@ -1,0 +1,77 @@
+"""A description says what is so: knobs, separators, spreads, and where to start."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import causalbandits as cb
+from causalbandits.describe import write_description
+from causalbandits.errors import CausalBanditsError
+
+
+@pytest.fixture
+def model():
+    """x -> m -> ten binary parents -> y; w leads nowhere."""
+    rng = np.random.default_rng(0)
+    parents = [f"z{i}" for i in range(10)]
+    return cb.CausalModel([
+        cb.Variable("x", [0, 1, 2], table=[0.2, 0.3, 0.5]),
+        cb.Variable("w", [0, 1], table=[0.5, 0.5]),
+        cb.Variable("m", ["low", "middle", "high"], parents=["x"], table=rng.dirichlet(np.ones(3), 3)),
+        *(cb.Variable(z, [0, 1], parents=["m"], table=rng.dirichlet(np.ones(2), 3)) for z in parents),
+        cb.Variable("y", [0, 1], parents=parents, table=rng.dirichlet(np.ones(2), (2,) * 10)),
+    ])  # fmt: skip
+
+
+def test_knobs_that_matter_and_those_that_do_not(model):
+    found = cb.describe(cb.CausalBandit(model, ["x", "w"], reward="y"))
+    assert (found.matter, found.idle) == (("x",), ("w",))
+    assert "Without any effect on it: w." in repr(found)
+
+
+def test_candidates_for_the_separator_with_configurations_and_spread(model):
+    found = cb.describe(cb.CausalBandit(model, ["x"], reward="y"))
+    own, cheapest = found.separators
+    assert (own.name, own.configurations) == ("in use, the reward's own parents", 1024)
+    assert (cheapest.name, cheapest.variables, cheapest.configurations) == ("cheapest", ("m",), 3)
+    # By enumeration: the reward is a coin given its parents, and given m another one.
+    clicks = model["y"].table[..., 1].reshape(-1)
+    assert own.spread == pytest.approx(np.sqrt(clicks * (1 - clicks)).max())
+    weights = np.ones((3, 1))
+    for i in range(10):
+        weights = (weights[:, :, None] * model[f"z{i}"].table[:, None, :]).reshape(3, -1)
+    given_m = weights @ clicks
+    assert cheapest.spread == pytest.approx(np.sqrt(given_m * (1 - given_m)).max())
+
+
+def test_where_to_start(model):
+    assert cb.describe(cb.zoo.email_campaign()).policy == "c-ts-beta"
+    assert cb.describe(cb.zoo.figure2()).policy == "c-ts-gaussian"
+    assert cb.describe(cb.CausalBandit(model, ["x"], reward="y"), horizon=500).policy == "cl-ts-observed"
+    assert (
+        cb.describe(cb.CausalBandit(model, ["x"], reward="y", separator="cheapest"), horizon=500).policy == "c-ts-beta"
+    )
+
+
+def test_it_shows_in_notebooks_and_as_a_page(tmp_path):
+    found = cb.describe(cb.zoo.email_campaign().problem)
+    page = found._repr_html_()
+    assert "data:image/svg+xml;base64," in page
+    assert "Where to start" in page
+    write_description(found, tmp_path)
+    assert "Which knobs matter" in (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert (tmp_path / "figures" / "graph.svg").exists()
+
+
+def test_huge_problems_are_described_too():
+    found = cb.describe(cb.zoo.random_parallel(3, 40, theta=np.ones(40), rng=0).problem)
+    assert found.policy == "cl-ts-observed"
+    assert found.reachable == 2**40
+
+
+def test_bad_questions():
+    with pytest.raises(CausalBanditsError, match="takes a CausalBandit or an Environment"):
+        cb.describe("email")
+    with pytest.raises(CausalBanditsError, match="horizon must be a whole number"):
+        cb.describe(cb.zoo.figure2(), horizon=1)
