@@ -181,7 +181,7 @@ def _start(given: CausalBandit | Environment, problem: CausalBandit, reachable: 
     return (
         "cl-ts-observed",
         f"{shown(reachable)} configurations are too many for {horizon:,} rounds to see each; it learns a number per "
-        "feature of the parents. It needs a mean reward that is linear in them (with a constant feature for its level).",
+        "feature of the parents. It needs a mean reward that is linear in them (a constant feature for its level).",
     )
 
 
