@@ -7,6 +7,7 @@ from causalbandits.citations import citation
 from causalbandits.engine import simulate
 from causalbandits.environment import Environment, Outcome
 from causalbandits.errors import CausalBanditsError, ScaleWarning
+from causalbandits.fitting import FittedModel, check, fit
 from causalbandits.intervention import Intervention
 from causalbandits.model import CausalModel
 from causalbandits.policies import (
@@ -47,6 +48,7 @@ __all__ = [
     "CustomReward",
     "Decision",
     "Environment",
+    "FittedModel",
     "GaussianReward",
     "Intervention",
     "LinearReward",
@@ -59,7 +61,9 @@ __all__ = [
     "ThompsonSampling",
     "Uniform",
     "Variable",
+    "check",
     "citation",
+    "fit",
     "policy",
     "simulate",
     "theory",
