@@ -8,6 +8,7 @@ from causalbandits.describe import describe
 from causalbandits.engine import simulate
 from causalbandits.environment import Environment, Outcome
 from causalbandits.errors import CausalBanditsError, ScaleWarning
+from causalbandits.fitting import FittedModel, check, fit
 from causalbandits.forecast import forecast
 from causalbandits.intervention import Intervention
 from causalbandits.model import CausalModel
@@ -49,6 +50,7 @@ __all__ = [
     "CustomReward",
     "Decision",
     "Environment",
+    "FittedModel",
     "GaussianReward",
     "Intervention",
     "LinearReward",
@@ -61,8 +63,10 @@ __all__ = [
     "ThompsonSampling",
     "Uniform",
     "Variable",
+    "check",
     "citation",
     "describe",
+    "fit",
     "forecast",
     "policy",
     "simulate",

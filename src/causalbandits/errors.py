@@ -2,6 +2,7 @@
 
 CausalBanditsError (a ValueError)
 ├── ModelError            a variable, a table, a graph
+├── DataError             data that do not fit the graph: columns, values, what is missing
 ├── InterventionError     an assignment or an action that the action space does not hold
 │   └── ActionIndexError  a number beyond the last action (an IndexError, too)
 ├── ProblemError          manipulable variables, parents, constraints, rewards and their means
@@ -25,6 +26,10 @@ class CausalBanditsError(ValueError):
 
 class ModelError(CausalBanditsError):
     """A variable, a table or a graph is not a causal model."""
+
+
+class DataError(CausalBanditsError):
+    """Data that a model cannot be fitted to or checked against."""
 
 
 class InterventionError(CausalBanditsError):

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -93,6 +93,28 @@ class Block:
         # One axis runs over the asked choices, instead of one for each knob.
         step = max(1, ENTRY_LIMIT // 64 // self._largest_for_one_choice)
         parts = [self._some(choices[i : i + step]) for i in range(0, len(choices), step)]
+        return np.concatenate(parts)
+
+    def under(self, tables: Mapping[str, Array], choices: Sequence[int]) -> Array:
+        """P(z_b | do(a_b)) under many models at once, a row each: `tables` have the models on their first axis.
+
+        `choices` are those of this block's knobs.
+        """
+        chosen = dict(zip(self.knob_names, choices, strict=True))
+        models = len(next(iter(tables.values())))
+        step = max(1, ENTRY_LIMIT // 64 // self._largest_for_one_choice)
+        parts = []
+        for start in range(0, models, step):
+            operands: list[Any] = [np.ones(min(step, models - start)), ["model"]]
+            for name in self.names:
+                tensor, axes = self._factor(name)
+                if chosen.get(name):
+                    operands += [tensor[chosen[name]], axes]
+                else:
+                    drawn = tables[name][start : start + step]
+                    shape = [len(self.model[axis].states) for axis in axes]
+                    operands += [drawn.reshape(len(drawn), *shape), ["model", *axes]]
+            parts.append(self._contract(operands, ["model"], len(operands[0])))
         return np.concatenate(parts)
 
     def probability(self, choices: Sequence[int], z: Sequence[int]) -> float:

@@ -8,21 +8,30 @@ import json
 import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple, overload
 
 import numpy as np
 
 from causalbandits import graph as graphs
 from causalbandits.actions import ActionSpace, Choices, shown
 from causalbandits.errors import PolicyError, ProblemError, SizeError, StateError, unknown
+from causalbandits.fitting import FittedModel
 from causalbandits.inference import ENTRY_LIMIT, Block, find_blocks
 from causalbandits.intervention import Intervention, State
 from causalbandits.memory import Remembers
-from causalbandits.model import CausalModel, unique_names
+from causalbandits.model import CausalModel, Seed, unique_names
 from causalbandits.projection import Projection
 from causalbandits.scores import Scores
 from causalbandits.search import Reduction, SearchSet, project_all, reduce_space
 from causalbandits.variable import Array, Variable
+
+
+class Interval(NamedTuple):
+    """The mean of a distribution, entry by entry, and the limits of what the data leave likely."""
+
+    mean: Array
+    lower: Array
+    upper: Array
 
 
 class CausalBandit(Remembers):
@@ -238,21 +247,76 @@ class CausalBandit(Remembers):
             return choices
         return self.actions.choices(action)
 
-    def parent_distribution(self, action: Mapping[str, State] | int) -> Array:
-        """P(z | do(a)) with one axis per parent."""
+    @overload
+    def parent_distribution(
+        self,
+        action: Mapping[str, State] | int,
+        *,
+        interval: Literal[False] = False,
+        level: float = ...,
+        draws: int = ...,
+        rng: Seed = ...,
+    ) -> Array: ...
+
+    @overload
+    def parent_distribution(
+        self,
+        action: Mapping[str, State] | int,
+        *,
+        interval: Literal[True],
+        level: float = ...,
+        draws: int = ...,
+        rng: Seed = ...,
+    ) -> Interval: ...
+
+    def parent_distribution(
+        self,
+        action: Mapping[str, State] | int,
+        *,
+        interval: bool = False,
+        level: float = 0.95,
+        draws: int = 1000,
+        rng: Seed = 0,
+    ) -> Array | Interval:
+        """P(z | do(a)) with one axis per parent.
+
+        If the model was fitted, `interval=True` adds what the data leave uncertain: for each configuration, the
+        quantiles between which its probability lies with probability `level`, from `draws` of the posterior.
+        """
         choices = self.choices(action)
         if self.configurations > ENTRY_LIMIT:
             raise SizeError(
                 f"The joint distribution of {len(self.parents)} parents has {shown(self.configurations)} entries; the "
                 f"limit is {ENTRY_LIMIT}. Use features, whose means need the parents' marginals only."
             )
-        product = np.ones(())
-        axes: list[int] = []
-        for block in self.blocks:
-            row = block.row(tuple(choices[k] for k in block.knobs)).reshape(block.shape)
-            product = np.multiply.outer(product, row)
-            axes += block.parents
-        return np.ascontiguousarray(product.transpose(np.argsort(axes)))
+        own = [tuple(choices[k] for k in block.knobs) for block in self.blocks]
+        mean = self._joint([block.row(c)[None] for block, c in zip(self.blocks, own, strict=True)])[0]
+        if not interval:
+            return np.asarray(mean)
+        if not isinstance(self.model, FittedModel):
+            raise ProblemError(
+                "Only a model fitted to data has intervals (fit(graph, data)); this one is known exactly."
+            )
+        if not isinstance(level, float | int) or not 0 < level < 1:
+            raise ProblemError(f"level must lie between 0 and 1; got {level!r}.")
+        if not isinstance(draws, int | np.integer) or draws < 2 or draws * self.configurations > ENTRY_LIMIT:
+            raise ProblemError(
+                f"draws must be a whole number, 2 or more, and {ENTRY_LIMIT // self.configurations} at most for "
+                f"{self.configurations} configurations; got {draws!r}."
+            )
+        tables = self.model.draw_tables(int(draws), rng)
+        drawn = self._joint([block.under(tables, c) for block, c in zip(self.blocks, own, strict=True)])
+        lower, upper = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2], axis=0)
+        return Interval(mean, lower, upper)
+
+    def _joint(self, rows: Sequence[Array]) -> Array:
+        """The product of the blocks' distributions, given as rows of as many models: models, then the parents' axes."""
+        product = np.ones((len(rows[0]), 1))
+        for row in rows:
+            product = (product[:, :, None] * row[:, None, :]).reshape(len(row), -1)
+        axes = [axis for block in self.blocks for axis in block.parents]
+        by_block = product.reshape(-1, *(self.shape[axis] for axis in axes))
+        return np.ascontiguousarray(by_block.transpose(0, *(1 + np.argsort(axes))))
 
     def parent_distributions(self) -> Array:
         """P(z | do(a)) for all actions at once: a row per action, then one axis per parent."""

@@ -1,0 +1,292 @@
+"""Does the data contradict the graph? Every claim that a graph or a table makes is tested, the worst first.
+
+*The graph.* Two variables without an arrow between them are independent given the parents of one of them (of one that
+is no cause of the other). Rows in which that one was set are left out: they say nothing of its mechanism. *The tables*
+of a model: each row against the counts; of a fitted model: its own counts against the new ones.
+
+The statistic is Pearson's, summed over the configurations of what is given. Its mean and variance with all margins
+fixed are known exactly (Haldane 1940, Dawson 1954), and a chi-square variable with this mean and variance gives the
+p-value (Nass 1959). The usual chi-square and G approximations fail where counts are small, which with several parents
+they are.
+
+p-values are adjusted for the number of claims after Benjamini and Yekutieli (2001): of the contradictions reported in
+each part, a share of at most `level` is false on average, whatever the dependence between the tests, which share rows
+and variables. (Benjamini and Hochberg's adjustment is smaller, by about the logarithm of the number of claims, and
+needs a certain kind of dependence.) If the graph is right, the chance of any contradiction is then at most `level`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import networkx as nx
+import numpy as np
+
+from causalbandits.errors import DataError, unknown
+from causalbandits.fitting.counting import Interventions, Rows, Tallies, Tally
+from causalbandits.fitting.fitted import FittedModel
+from causalbandits.fitting.sources import source_of
+from causalbandits.fitting.structure import GraphLike, States, Structure, conditional, structure_of
+from causalbandits.model import CausalModel
+from causalbandits.variable import Array
+
+if TYPE_CHECKING:
+    import pandas
+
+ROWS_PER_DEGREE = 5
+"""A test with fewer rows for each degree of freedom is too thin to say anything."""
+
+SHOWN = 10
+
+
+class Claim(NamedTuple):
+    """Something that the graph or a table says, and what the data say to it."""
+
+    part: Literal["graph", "tables"]
+    claim: str
+    variables: tuple[str, ...]
+    given: tuple[str, ...]
+    rows: int
+    """Rows that bear on it."""
+    degrees: int
+    strength: float
+    """The size of the deviation: 0 is none; for two variables, 1 is full dependence."""
+    p: float
+    """NaN: the data are too thin to say."""
+    adjusted: float
+    contradicted: bool
+
+    def __str__(self) -> str:
+        if math.isnan(self.p):
+            return f"{self.claim}: too few rows to say ({self.rows})."
+        verdict = "the data contradict it" if self.contradicted else "no contradiction"
+        return f"{self.claim}: p = {self.p:.2g}, strength {self.strength:.2g}; {verdict}."
+
+
+@dataclass(frozen=True, repr=False)
+class Check:
+    """All claims, the worst first; prints in words."""
+
+    claims: tuple[Claim, ...]
+    rows: int
+    level: float
+
+    @property
+    def contradicted(self) -> tuple[Claim, ...]:
+        """The claims that the data contradict."""
+        return tuple(claim for claim in self.claims if claim.contradicted)
+
+    @property
+    def thin(self) -> tuple[Claim, ...]:
+        """The claims of which the data are too few to say anything."""
+        return tuple(claim for claim in self.claims if math.isnan(claim.p))
+
+    def __repr__(self) -> str:
+        lines = [f"{self.rows} rows."]
+        for part in ("graph", "tables"):
+            claims = [claim for claim in self.claims if claim.part == part]
+            if part == "graph" or claims:
+                lines += self._section(part, claims)
+        return "\n".join(lines)
+
+    __str__ = __repr__
+
+    def _section(self, part: str, claims: Sequence[Claim]) -> list[str]:
+        if not claims:
+            return ["The graph makes no claim that data could contradict: all its variables are joined by arrows."]
+        tested = [claim for claim in claims if not math.isnan(claim.p)]
+        wrong = sum(claim.contradicted for claim in claims)
+        head = (
+            f"The data contradict {wrong} of the {len(tested)} claims of the {part} tested "
+            f"(false discovery rate {self.level:g}):"
+            if wrong
+            else f"The data do not contradict the {part} ({len(tested)} claims tested). The nearest to it:"
+        )
+        lines = [head, *(f"  {claim}" for claim in tested[: min(wrong or 3, SHOWN)])]
+        if wrong > SHOWN:
+            lines.append(f"  ... and {wrong - SHOWN} more.")
+        if thin := len(claims) - len(tested):
+            lines.append(f"{thin} claim{'s' if thin > 1 else ''} of the {part} could not be tested: too few rows.")
+        return lines
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """A row per claim."""
+        try:
+            import pandas
+        except ImportError:
+            raise DataError("Data frames need pandas: pip install 'causalbandits[data]'.") from None
+        return pandas.DataFrame(list(self.claims), columns=list(Claim._fields))
+
+
+def check(
+    graph: GraphLike,
+    data: Any,
+    *,
+    states: States | None = None,
+    interventions: Interventions = None,
+    missing: Literal["refuse", "drop"] = "refuse",
+    level: float = 0.05,
+) -> Check:
+    """Test what a graph, or a model with its tables, says of the data; `data` and the rest are as for `fit`.
+
+    >>> from causalbandits import zoo
+    >>> model = zoo.email_campaign().problem.model
+    >>> check({"purpose": [], "product": [], "template": ["product"]}, model.sample(2000, rng=0))
+    2000 rows.
+    The data contradict 1 of the 2 claims of the graph tested (false discovery rate 0.05):
+      purpose and template should be independent: p = 4.9e-29, strength 0.26; the data contradict it.
+
+    A claim that was not contradicted is not thereby true: few rows contradict little. With very many rows the smallest
+    deviation is found; `strength` says whether it matters.
+    """
+    if missing not in ("refuse", "drop"):
+        raise DataError(unknown("way to treat missing values:", missing, ["refuse", "drop"]))
+    if not isinstance(level, float | int) or not 0 < level < 1:
+        raise DataError(f"level must lie between 0 and 1; got {level!r}.")
+    structure = structure_of(graph, states)
+    rows = Rows(structure, source_of(data), interventions)
+    pairs = [Tally((*given, other, name), name) for name, other, given in independencies(structure)]
+    families = [Tally(axes, axes[-1]) for axes in structure.families] if isinstance(graph, CausalModel) else []
+    counted = Tallies([*pairs, *families], rows.books)
+    for coded, complete in rows:
+        counted.add(coded if complete is None else coded.where(complete))
+    counted.finish()
+    if missing == "refuse":
+        rows.check_complete("Use missing='drop' to leave these rows out.")
+    found = [_independent(tally) for tally in pairs]
+    if isinstance(graph, CausalModel):
+        tables = [claim for tally in families for claim in _table_rows(graph, tally)]
+    else:
+        tables = []
+    used = rows.count - rows.incomplete
+    return Check((*_judged(found, level), *_judged(tables, level)), used, level)
+
+
+def independencies(structure: Structure) -> list[tuple[str, str, tuple[str, ...]]]:
+    """Every pair without an arrow, as (variable, other, the variable's parents): independent given these.
+
+    Either of a pair may be the variable if neither is a cause of the other: then it is the one with fewer parents.
+    """
+    graph = structure.graph()
+    causes = {name: nx.ancestors(graph, name) for name in structure.names}
+    found = []
+    for a, b in itertools.combinations(structure.names, 2):
+        if graph.has_edge(a, b) or graph.has_edge(b, a):
+            continue
+        able = [(x, y) for x, y in ((b, a), (a, b)) if x not in causes[y]]
+        name, other = min(able, key=lambda pair: len(structure.parents[pair[0]]))
+        found.append((name, other, structure.parents[name]))
+    return found
+
+
+def _independent(tally: Tally) -> Claim:
+    *given, other, name = tally.axes
+    counts = tally.counts.reshape(-1, *tally.counts.shape[-2:]) if not tally.too_large else np.zeros((0, 1, 1))
+    claim = f"{name} and {other} should be independent" + (f" given {' and '.join(given)}" if given else "")
+    return _claim("graph", claim, (name, other), given, _contingency(counts.astype(np.float64)))
+
+
+def _table_rows(model: CausalModel, tally: Tally) -> Iterable[Claim]:
+    *parents, name = tally.axes
+    v = model[name]
+    counts = tally.counts.reshape(-1, len(v.states)) if tally.counts.size else np.zeros((0, len(v.states)))
+    states = {p: model[p].states for p in parents}
+    shape = v.table.shape[:-1]
+    for row, seen in enumerate(counts.astype(np.float64)):
+        what = conditional(name, parents, states, [int(i) for i in np.unravel_index(row, shape)] if shape else [])
+        if isinstance(model, FittedModel):
+            before = model.counts[name].reshape(counts.shape)[row]
+            test = _contingency(np.stack([before, seen])[None])
+            yield _claim("tables", f"{what} should be as it was fitted", (name,), parents, test)
+        else:
+            expected = v.table.reshape(counts.shape)[row]
+            impossible = [v.states[i] for i in np.flatnonzero((seen > 0) & (expected == 0)).tolist()]
+            remark = f" (it says that {impossible[0]!r} is impossible)" if impossible else ""
+            yield _claim(
+                "tables", f"{what} should be as in its table{remark}", (name,), parents, _goodness(seen, expected)
+            )
+
+
+# --- tests --------------------------------------------------------------------------------------------
+
+
+class Evidence(NamedTuple):
+    """Rows, degrees of freedom, strength and p-value; the last is NaN if there is too little to say."""
+
+    rows: int
+    degrees: int
+    strength: float
+    p: float
+
+
+def _contingency(counts: Array) -> Evidence:
+    """Independence of rows and columns in every one of some tables of counts, by Pearson's statistic."""
+    counts = counts[counts.sum(axis=(1, 2)) > 3]
+    down, across = counts.sum(axis=2), counts.sum(axis=1)
+    r, c = (down > 0).sum(axis=1), (across > 0).sum(axis=1)
+    tells = (r > 1) & (c > 1)
+    counts, down, across, r, c = (array[tells] for array in (counts, down, across, r, c))
+    n = down.sum(axis=1)
+    over_down, over_across = (np.divide(1.0, m, out=np.zeros_like(m), where=m > 0) for m in (down, across))
+    pearson = n * (np.einsum("zij,zi,zj->z", counts**2, over_down, over_across) - 1)
+    mean = n / (n - 1) * (r - 1) * (c - 1)
+    v_r, v_c = ((k - 1) * (n - k) / (n - 1) for k in (r, c))
+    w_r, w_c = ((n * over.sum(axis=1) - k**2) / (n - 2) for over, k in ((over_down, r), (over_across, c)))
+    variance = 2 * n / (n - 3) * (v_r - w_r) * (v_c - w_c) + n**2 / (n - 1) * w_r * w_c
+    degrees, most = int(((r - 1) * (c - 1)).sum()), float((n * (np.minimum(r, c) - 1)).sum())
+    return _test(pearson.sum(), mean.sum(), variance.sum(), int(n.sum()), degrees, most)
+
+
+def _goodness(seen: Array, expected: Array) -> Evidence:
+    """Counts against probabilities, by Pearson's statistic."""
+    n, k = float(seen.sum()), int((expected > 0).sum())
+    if (seen[expected == 0] > 0).any():
+        return Evidence(int(n), k, math.inf, 0.0)
+    if n == 0 or k < 2:
+        return Evidence(int(n), k - 1, 0.0, math.nan)
+    p = expected[expected > 0]
+    pearson = float((seen[expected > 0] ** 2 / (n * p)).sum() - n)
+    variance = 2 * (k - 1) + ((1 / p).sum() - k**2 - 2 * k + 2) / n
+    return _test(pearson, k - 1, variance, int(n), k - 1, n)
+
+
+def _test(pearson: float, mean: float, variance: float, rows: int, degrees: int, most: float) -> Evidence:
+    if rows < ROWS_PER_DEGREE * degrees or degrees == 0 or variance <= 1e-9 * mean:
+        return Evidence(rows, degrees, 0.0, math.nan)
+    from scipy.special import chdtrc
+
+    matched = 2 * mean**2 / variance
+    p = float(chdtrc(matched, max(pearson, 0.0) * matched / mean))
+    return Evidence(rows, degrees, math.sqrt(max(pearson, 0.0) / most), p)
+
+
+def _claim(
+    part: Literal["graph", "tables"], claim: str, variables: tuple[str, ...], given: Sequence[str], test: Evidence
+) -> Claim:
+    return Claim(part, claim, variables, tuple(given), *test, math.nan, False)
+
+
+def _judged(claims: Sequence[Claim], level: float) -> list[Claim]:
+    """The claims with adjusted p-values, the worst first, those that could not be tested last."""
+    tested = sorted(
+        (claim for claim in claims if not math.isnan(claim.p)), key=lambda claim: (claim.p, -claim.strength)
+    )
+    adjusted = adjust([claim.p for claim in tested])
+    judged = [c._replace(adjusted=p, contradicted=p <= level) for c, p in zip(tested, adjusted, strict=True)]
+    return judged + [claim for claim in claims if math.isnan(claim.p)]
+
+
+def adjust(p: Sequence[float]) -> list[float]:
+    """p-values in rising order, after Benjamini and Yekutieli.
+
+    >>> [round(q, 3) for q in adjust([0.001, 0.02, 0.9])]
+    [0.005, 0.055, 1.0]
+    """
+    m = len(p)
+    harmonic = sum(1 / i for i in range(1, m + 1))
+    raised = np.array([min(1.0, value * m * harmonic / (i + 1)) for i, value in enumerate(p)])
+    return [float(value) for value in np.minimum.accumulate(raised[::-1])[::-1]]

@@ -1,0 +1,246 @@
+"""Values as codes: each distinct value is looked at once, the rest is table lookup."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from causalbandits.errors import DataError, unknown
+from causalbandits.intervention import State
+from causalbandits.variable import Codes
+
+MISSING, UNKNOWN, UNMET = -1, -2, -3
+
+STATE_LIMIT = 4096
+"""So many states of a variable may be found in data; states that are given may be more."""
+
+LOOKUP_LIMIT = 2**16
+"""Whole numbers that span no more than this are looked up by position."""
+
+MISSING_TEXTS = frozenset({"", "NA", "NaN", "nan", "null", "NULL"})
+"""Fields of a text file that stand for a missing value, unless a state is spelt so."""
+
+NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
+
+
+class Dictionary:
+    """A column of positions in a short list of values; -1 is a missing value."""
+
+    def __init__(self, indices: npt.NDArray[Any], values: Sequence[Any]) -> None:
+        self.indices, self.values = indices, values
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+
+Column = npt.NDArray[Any] | Sequence[Any] | Dictionary
+
+
+class Codebook:
+    """A variable's states and their codes. States that were not given are added as they are met.
+
+    >>> book = Codebook("x")
+    >>> book.encode(np.array([7, 3, 7, 7]), 0).tolist(), book.values
+    ([1, 0, 1, 1], [3, 7])
+    """
+
+    def __init__(self, name: str, states: Sequence[State] | None = None, *, text: bool = False) -> None:
+        self.name = name
+        self.given = states is not None
+        self.text = text
+        self.values: list[State] = list(states or ())
+        self.missing = 0
+        self._of_value = {value: code for code, value in enumerate(self.values)}
+        self._met: dict[Any, int] = {} if text else dict(self._of_value)
+        self._lookup: Codes = np.full(0, UNMET, dtype=np.intp)
+        self._low = 0
+
+    def encode(self, column: Column, first_row: int) -> Codes:
+        """The codes of a part of the column; -1 where a value is missing. `first_row` is for what is refused."""
+        codes = self._encode(column)
+        lowest = int(codes.min(initial=0))
+        if lowest == UNKNOWN:
+            at = int(np.argmax(codes == UNKNOWN))
+            value = column.values[column.indices[at]] if isinstance(column, Dictionary) else column[at]
+            value = value.item() if isinstance(value, np.generic) else value
+            message = unknown(f"value of {self.name!r} in row {first_row + at}:", value, self.values)
+            raise DataError(f"{message} Correct the data, or name all the states (states=...).")
+        if lowest == MISSING:
+            self.missing += int(np.count_nonzero(codes == MISSING))
+        return codes
+
+    def arrange(self) -> tuple[tuple[State, ...], Codes]:
+        """The states in their final order, and the place there of every code used so far."""
+        if self.given:
+            return tuple(self.values), np.arange(len(self.values))
+        if not self.values:
+            raise DataError(f"No value of {self.name!r} was ever observed: its states are not known. Use states=...")
+        values = _typed(self.values) if self.text else self.values
+        try:
+            states = tuple(sorted(set(values)))  # type: ignore[type-var]
+        except TypeError:
+            by_type = {type(value).__name__: value for value in values}
+            kinds = ", ".join(f"{kind} ({value!r})" for kind, value in by_type.items())
+            raise DataError(
+                f"The values of {self.name!r} have no common order: {kinds}. Make them of one kind, or give the "
+                "states in the order you want (states=...)."
+            ) from None
+        place = {state: i for i, state in enumerate(states)}
+        return states, np.array([place[value] for value in values], dtype=np.intp)
+
+    def _encode(self, column: Column) -> Codes:
+        if isinstance(column, Dictionary):
+            codes = [self._code(value) for value in column.values]
+            # The last entry is where -1 points to.
+            return np.array([*codes, self._code(None)], dtype=np.intp).take(column.indices)
+        if isinstance(column, np.ndarray) and not self.text:
+            if column.dtype.kind in "iub" and len(column):
+                return self._whole(column)
+            if column.dtype.kind == "f":
+                return self._real(column)
+            if column.dtype.kind not in "iubOUT":
+                raise DataError(
+                    f"The values of {self.name!r} must be text, numbers or booleans; its column holds {column.dtype}."
+                )
+        values = column.tolist() if isinstance(column, np.ndarray) else column
+        return self._any(values)
+
+    def _whole(self, values: npt.NDArray[Any]) -> Codes:
+        places = self._places(values)
+        # One look for both ends: what lies below is huge as an unsigned number.
+        if int(places.view(np.uintp).max()) >= len(self._lookup):
+            if not self._widen(int(values.min()), int(values.max())):
+                return self._distinct(values)
+            places = self._places(values)
+        codes = self._lookup.take(places)
+        if codes.min() == UNMET:
+            for place in np.unique(places[codes == UNMET]).tolist():
+                state = place + self._low
+                self._lookup[place] = self._code(bool(state) if values.dtype.kind == "b" else state)
+            codes = self._lookup.take(places)
+        return codes
+
+    def _places(self, values: npt.NDArray[Any]) -> Codes:
+        if values.dtype == np.intp and not self._low:
+            return np.ascontiguousarray(values)
+        return np.subtract(values, self._low, dtype=np.intp, casting="unsafe")
+
+    def _widen(self, low: int, high: int) -> bool:
+        """Make the lookup span these numbers as well; False if that would be too many."""
+        if len(self._lookup):
+            low, high = min(low, self._low), max(high, self._low + len(self._lookup) - 1)
+        if high - low >= LOOKUP_LIMIT or max(-low, high) >= 2**62:
+            return False
+        wider = np.full(high - low + 1, UNMET, dtype=np.intp)
+        wider[self._low - low : self._low - low + len(self._lookup)] = self._lookup
+        self._lookup, self._low = wider, low
+        return True
+
+    def _real(self, values: npt.NDArray[Any]) -> Codes:
+        there = ~np.isnan(values)
+        if not there.all():
+            codes = np.full(len(values), self._code(None))
+            codes[there] = self._real(values[there])
+            return codes
+        if len(values) and np.abs(values).max() < 2**53:
+            whole = values.astype(np.int64)
+            if (whole == values).all():
+                return self._whole(whole)
+        return self._distinct(values)
+
+    def _distinct(self, values: npt.NDArray[Any]) -> Codes:
+        found, inverse = np.unique(values, return_inverse=True)
+        return np.array([self._code(value) for value in found.tolist()], dtype=np.intp).take(inverse)
+
+    def _any(self, values: Sequence[Any]) -> Codes:
+        met = self._met.get
+        try:
+            codes = np.fromiter((met(value, UNMET) for value in values), dtype=np.intp, count=len(values))
+        except TypeError:  # something has no hash
+            codes = np.full(len(values), UNMET)
+        for at in np.flatnonzero(codes == UNMET).tolist():
+            codes[at] = self._code(values[at])
+        return codes
+
+    def _code(self, value: Any) -> int:
+        """The code of one value, remembered."""
+        try:
+            if value in self._met:
+                return self._met[value]
+        except TypeError:
+            if _is_missing(value):
+                return MISSING
+            raise DataError(f"A value of {self.name!r} must be a single one; got {value!r}.") from None
+        code = self._code_of_text(value) if self.text and isinstance(value, str) else self._code_of_value(value)
+        if code >= 0 or isinstance(value, str):  # not every NaN: each is a key of its own
+            self._met[value] = code
+        return code
+
+    def _code_of_value(self, value: Any) -> int:
+        value = value.item() if isinstance(value, np.generic) else value
+        if value in self._of_value:
+            return self._of_value[value]
+        if _is_missing(value):
+            return MISSING
+        if self.given:
+            return UNKNOWN
+        if isinstance(value, float):
+            if not math.isfinite(value):
+                raise DataError(f"The values of {self.name!r} must be finite; one is {value!r}.")
+            value = int(value) if value.is_integer() else value
+        return self._add(value)
+
+    def _code_of_text(self, text: str) -> int:
+        if not self.given:
+            return MISSING if text in MISSING_TEXTS else self._add(text)
+        for state, code in self._of_value.items():
+            if str(state) == text:
+                return code
+        if text in MISSING_TEXTS:
+            return MISSING
+        meant = _number(text) if NUMBER.fullmatch(text) else TRUTHS.get(text)
+        return UNKNOWN if meant is None else self._of_value.get(meant, UNKNOWN)
+
+    def _add(self, value: State) -> int:
+        if len(self.values) == STATE_LIMIT:
+            some = ", ".join(map(repr, self.values[:3]))
+            raise DataError(
+                f"{self.name!r} has more than {STATE_LIMIT} different values ({some}, ...): a table needs a few. Put "
+                "them into bins first (pandas.cut, say), or name all the states (states=...)."
+            )
+        self._of_value[value] = len(self.values)
+        self.values.append(value)
+        return len(self.values) - 1
+
+
+TRUTHS = {"True": True, "true": True, "False": False, "false": False}
+
+
+def _typed(texts: Sequence[Any]) -> list[Hashable]:
+    """Texts as numbers if all of them are (007 is none), as booleans if all are, else as they stand."""
+    if all(NUMBER.fullmatch(text) for text in texts):
+        return [_number(text) for text in texts]
+    if all(text in TRUTHS for text in texts):
+        return [TRUTHS[text] for text in texts]
+    return list(texts)
+
+
+def _number(text: str) -> int | float:
+    if NUMBER.fullmatch(text) and text.lstrip("-").isdigit():
+        return int(text)
+    number = float(text)
+    return int(number) if number.is_integer() else number
+
+
+def _is_missing(value: Any) -> bool:
+    if value is None:
+        return True
+    try:
+        return bool(value != value)
+    except (TypeError, ValueError):  # pandas.NA has no truth value
+        return type(value).__name__ == "NAType"

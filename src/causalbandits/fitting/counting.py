@@ -1,0 +1,303 @@
+"""Counts of families, in one pass: a mixed-radix code for every row and `bincount`, batch by batch.
+
+A table's rows are the configurations of the parents, its columns the variable's states. A row of data in which the
+variable was *set* says nothing of its mechanism: it counts for the children's tables and not for its own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from causalbandits.errors import DataError, unknown
+from causalbandits.fitting.coding import Codebook, Column
+from causalbandits.fitting.sources import Batch, Source
+from causalbandits.fitting.structure import Structure, check_columns
+from causalbandits.variable import Codes
+
+Mask = npt.NDArray[np.bool_]
+Counts = npt.NDArray[np.int64]
+
+CELL_LIMIT = 2**24
+"""The largest table that is counted."""
+
+JOINT_LIMIT = 2**14
+"""Tables are counted jointly as long as their joint table is no larger: it has to stay in the processor's cache."""
+
+Interventions = str | Mapping[str, Any] | None
+"""A column that names the variables that were set, or a mapping from variables to columns of truth values."""
+
+
+class Coded(NamedTuple):
+    """Some rows as codes (-1: missing), and where each variable was set, for those that were."""
+
+    codes: Mapping[str, Codes]
+    was_set: Mapping[str, Mask]
+
+    def where(self, keep: Mask) -> Coded:
+        """The same with only some of the rows."""
+        return Coded(
+            {name: codes[keep] for name, codes in self.codes.items()},
+            {name: mask[keep] for name, mask in self.was_set.items()},
+        )
+
+
+class Rows:
+    """All rows of the data as codes, read once; `books` and `count` are complete at the end."""
+
+    def __init__(self, structure: Structure, source: Source, interventions: Interventions = None) -> None:
+        check_columns(structure.names, source.columns)
+        self._source = source
+        self._names = structure.names
+        self.books = {name: Codebook(name, structure.states.get(name), text=source.text) for name in structure.names}
+        self._set = _which_were_set(interventions, structure.names, source)
+        self.count = 0
+        self.incomplete = 0
+
+    def __iter__(self) -> Iterator[tuple[Coded, Mask | None]]:
+        """Batches of rows; with each, which of its rows are complete (None: all)."""
+        asked = list(dict.fromkeys([*self._names, *self._set.columns]))
+        for batch in self._source.batches(asked):
+            missing = sum(book.missing for book in self.books.values())
+            codes = {name: book.encode(batch.columns[name], self.count) for name, book in self.books.items()}
+            coded = Coded(codes, self._set.masks(batch, self.count))
+            complete: Mask | None = None
+            if sum(book.missing for book in self.books.values()) > missing:
+                complete = np.logical_and.reduce([column >= 0 for column in codes.values()])
+                self.incomplete += batch.rows - int(np.count_nonzero(complete))
+            self.count += batch.rows
+            yield coded, complete
+        self._set.check_length(self.count)
+        if not self.count:
+            raise DataError("The data must have at least one row; they have none.")
+
+    def missing(self) -> str:
+        """Where values are missing, in words; empty if nowhere."""
+        return ", ".join(f"{name!r} {book.missing}" for name, book in self.books.items() if book.missing)
+
+    def check_complete(self, ways_out: str) -> None:
+        """Refuse missing values, column by column."""
+        if self.incomplete:
+            raise DataError(
+                f"Values are missing in {self.incomplete} of {self.count} rows; by column: {self.missing()}. {ways_out}"
+            )
+
+
+class Tally:
+    """Counts over some variables jointly. Rows in which `own` was set do not count."""
+
+    def __init__(self, axes: Sequence[str], own: str) -> None:
+        self.axes, self.own = tuple(axes), own
+        self.counts: Counts = np.zeros([0] * len(self.axes), dtype=np.int64)
+        self.too_large = False
+
+    def add(self, counts: Counts) -> None:
+        """Add counts with the same axes, which may have become longer."""
+        if counts.shape != self.counts.shape:
+            grown = np.zeros(counts.shape, dtype=np.int64)
+            grown[tuple(map(slice, self.counts.shape))] = self.counts
+            self.counts = grown
+        self.counts += counts
+
+    def arranged(self, orders: Mapping[str, Codes]) -> Counts:
+        """The counts with every state in its final place."""
+        return arrange(self.counts, [orders[name] for name in self.axes])
+
+
+class Tallies:
+    """Tallies filled together: those that are small jointly share one code a row, and one pass of `bincount`."""
+
+    def __init__(self, tallies: Sequence[Tally], books: Mapping[str, Codebook]) -> None:
+        self._tallies, self._books = tallies, books
+        self._sizes: dict[str, int] = {}
+        self._groups: list[_Group] = []
+
+    def add(self, coded: Coded) -> None:
+        """Count these rows, none of which may lack a value."""
+        sizes = {name: len(book.values) for name, book in self._books.items()}
+        if sizes != self._sizes:
+            self.finish()
+            self._sizes = sizes
+            self._groups = self._grouped(sizes)
+        for group in self._groups:
+            group.add(coded)
+
+    def finish(self) -> None:
+        """Hand over to the tallies what was counted."""
+        for group in self._groups:
+            group.finish()
+
+    def _grouped(self, sizes: Mapping[str, int]) -> list[_Group]:
+        groups: list[_Group] = []
+        for tally in self._tallies:
+            tally.too_large |= math.prod(sizes[name] for name in tally.axes) > CELL_LIMIT
+            if tally.too_large:
+                continue
+            for group in groups:
+                joint = dict.fromkeys((*group.axes, *tally.axes))
+                if math.prod(sizes[name] for name in joint) <= JOINT_LIMIT:
+                    group.axes = tuple(joint)
+                    group.tallies.append(tally)
+                    break
+            else:
+                groups.append(_Group(tally))
+        for group in groups:
+            group.start(sizes)
+        return groups
+
+
+class _Group:
+    """Some tallies, and counts over all their variables jointly."""
+
+    def __init__(self, tally: Tally) -> None:
+        self.axes, self.tallies = tally.axes, [tally]
+
+    def start(self, sizes: Mapping[str, int]) -> None:
+        self.shape = tuple(sizes[name] for name in self.axes)
+        self.flat = np.zeros(math.prod(self.shape), dtype=np.int64)
+
+    def add(self, coded: Coded) -> None:
+        code = coded.codes[self.axes[0]]
+        for name, size in zip(self.axes[1:], self.shape[1:], strict=True):
+            code = code * size
+            code += coded.codes[name]
+        if not any(tally.own in coded.was_set for tally in self.tallies):
+            self.flat += np.bincount(code, minlength=len(self.flat))
+            return
+        for tally in self.tallies:
+            mask = coded.was_set.get(tally.own)
+            counts = np.bincount(code if mask is None else code[~mask], minlength=len(self.flat))
+            tally.add(self._over(tally, counts))
+
+    def finish(self) -> None:
+        for tally in self.tallies:
+            tally.add(self._over(tally, self.flat))
+        self.flat = np.zeros_like(self.flat)
+
+    def _over(self, tally: Tally, flat: Counts) -> Counts:
+        joint = list(range(len(self.axes)))
+        kept = [self.axes.index(name) for name in tally.axes]
+        return np.asarray(np.einsum(flat.reshape(self.shape), joint, kept))
+
+
+def arrange(counts: Counts, orders: Sequence[Codes]) -> Counts:
+    """Counts with the codes of every axis replaced; codes that became the same are added up."""
+    for axis, order in enumerate(orders):
+        # A state met after the last row counted here has no place in this array yet.
+        shape = (int(order.max()) + 1, *np.delete(counts.shape, axis))
+        moved = np.zeros(shape, dtype=counts.dtype)
+        np.add.at(moved, order[: counts.shape[axis]], np.moveaxis(counts, axis, 0))
+        counts = np.moveaxis(moved, 0, axis)
+    return np.ascontiguousarray(counts)
+
+
+# --- which variables were set -------------------------------------------------------------------------
+
+
+class _Nothing:
+    """No variable was ever set."""
+
+    columns: Sequence[str] = ()
+
+    def masks(self, batch: Batch, first_row: int) -> dict[str, Mask]:
+        return {}
+
+    def check_length(self, rows: int) -> None:
+        pass
+
+
+class _NamedInColumn(_Nothing):
+    """A column holds the names of the variables that were set, with commas between them."""
+
+    def __init__(self, column: str, names: Sequence[str], source: Source) -> None:
+        check_columns([column], source.columns, "column of interventions")
+        self.columns = (column,)
+        self._names = names
+        self._book = Codebook(column, text=source.text)
+        self._sets: list[frozenset[str]] = []
+
+    def masks(self, batch: Batch, first_row: int) -> dict[str, Mask]:
+        codes = self._book.encode(batch.columns[self.columns[0]], first_row)
+        for value in self._book.values[len(self._sets) :]:
+            self._sets.append(self._parse(value))
+        ever = frozenset().union(*self._sets)
+        # The last entry is where -1, nothing was set, points to.
+        return {
+            name: np.array([*(name in names for names in self._sets), False])[codes]
+            for name in self._names
+            if name in ever
+        }
+
+    def _parse(self, value: Any) -> frozenset[str]:
+        parts = value.split(",") if isinstance(value, str) else value if isinstance(value, tuple | frozenset) else None
+        if parts is None:
+            raise DataError(
+                f"The column {self.columns[0]!r} must name the variables that were set, such as 'x' or 'x,y', and be "
+                f"empty where none was; it holds {value!r}."
+            )
+        names = frozenset(part.strip() for part in parts) - {""}
+        for name in sorted(names):
+            if name not in self._names:
+                raise DataError(f"The column {self.columns[0]!r}: {unknown('variable', name, self._names)}")
+        return names
+
+
+class _Flagged(_Nothing):
+    """For some variables, a column, by its name or itself, that is true where the variable was set."""
+
+    def __init__(self, flags: Mapping[str, Any], names: Sequence[str], source: Source) -> None:
+        for name in flags:
+            if name not in names:
+                raise DataError(f"interventions: {unknown('variable', name, names)}")
+        self._by_name = {name: flag for name, flag in flags.items() if isinstance(flag, str)}
+        self.columns = tuple(self._by_name.values())
+        check_columns(self.columns, source.columns, "column of interventions")
+        self._books = {column: Codebook(column, [False, True], text=source.text) for column in self.columns}
+        self._arrays = {name: np.asarray(flag) for name, flag in flags.items() if name not in self._by_name}
+        for name, array in self._arrays.items():
+            if array.ndim != 1 or array.dtype != np.bool_:
+                raise DataError(
+                    f"interventions: {name!r} needs the name of a column, or an array of True and False; "
+                    f"got {flags[name]!r}."
+                )
+
+    def masks(self, batch: Batch, first_row: int) -> dict[str, Mask]:
+        found = {name: array[first_row : first_row + batch.rows] for name, array in self._arrays.items()}
+        for name, mask in found.items():
+            if len(mask) < batch.rows:
+                self._wrong_length(name, f"at least {first_row + batch.rows}")
+        for name, column in self._by_name.items():
+            found[name] = self._truth(column, batch.columns[column], first_row)
+        return {name: mask for name, mask in found.items() if mask.any()}
+
+    def _truth(self, column: str, values: Column, first_row: int) -> Mask:
+        codes = self._books[column].encode(values, first_row)
+        if codes.min(initial=0) < 0:
+            row = first_row + int(np.argmax(codes < 0))
+            raise DataError(f"The column {column!r} must say whether a variable was set; in row {row} it says nothing.")
+        return np.asarray(codes == 1)
+
+    def check_length(self, rows: int) -> None:
+        for name, array in self._arrays.items():
+            if len(array) != rows:
+                self._wrong_length(name, str(rows))
+
+    def _wrong_length(self, name: str, rows: str) -> None:
+        raise DataError(f"interventions: {name!r} has {len(self._arrays[name])} entries; the data have {rows} rows.")
+
+
+def _which_were_set(interventions: Interventions, names: Sequence[str], source: Source) -> _Nothing:
+    if interventions is None:
+        return _Nothing()
+    if isinstance(interventions, str):
+        return _NamedInColumn(interventions, names, source)
+    if isinstance(interventions, Mapping):
+        return _Flagged(interventions, names, source)
+    raise DataError(
+        "interventions must be the name of a column that says which variables were set, or a mapping from variables to "
+        f"columns of True and False; got {interventions!r}."
+    )

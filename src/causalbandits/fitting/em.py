@@ -1,0 +1,188 @@
+"""Tables from rows with missing values: expectation and maximisation, exactly.
+
+The E-step completes each distinct incomplete row in every possible way, weighted by its probability under the tables;
+the M-step is the usual estimate from the expected counts. Each step raises
+
+    sum over rows of log P(what was observed)  +  sum over cells of pseudo-count * log(table),
+
+whose maximum it approaches (a local one, where there are several).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from causalbandits.errors import DataError, SizeError
+from causalbandits.fitting.counting import Coded
+from causalbandits.fitting.structure import Structure
+from causalbandits.variable import Array, Codes
+
+TOLERANCE = 1e-8
+"""The iteration ends when no probability changes by more."""
+
+ITERATIONS = 10_000
+
+COMPLETION_LIMIT = 2**22
+"""So many completions of distinct incomplete rows are held, counted over all of them."""
+
+
+class Row(NamedTuple):
+    """A distinct incomplete row: codes (-1: missing) and which variables were set, in the variables' order."""
+
+    codes: tuple[int, ...]
+    was_set: tuple[bool, ...]
+
+
+class Incomplete:
+    """The distinct rows with something missing, and how often each occurred."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._names = tuple(names)
+        self.rows: Counter[Row] = Counter()
+
+    def __bool__(self) -> bool:
+        return bool(self.rows)
+
+    def add(self, coded: Coded) -> None:
+        """Take up some incomplete rows."""
+        columns = [coded.codes[name] for name in self._names]
+        nothing = np.zeros(len(columns[0]), dtype=bool)
+        masks = [coded.was_set.get(name, nothing) for name in self._names]
+        for name, codes, mask in zip(self._names, columns, masks, strict=True):
+            if ((codes < 0) & mask).any():
+                raise DataError(
+                    f"Where a variable was set, its value must be known; rows that set {name!r} lack its value. "
+                    "Use missing='drop', or fill it in."
+                )
+        both = np.stack([*columns, *masks], axis=1)
+        width = len(self._names)
+        for row, times in zip(*np.unique(both, axis=0, return_counts=True), strict=True):
+            values = row.tolist()
+            self.rows[Row(tuple(values[:width]), tuple(map(bool, values[width:])))] += int(times)
+
+    def arranged(self, orders: Mapping[str, Codes]) -> dict[Row, int]:
+        """The rows with every state in its final place, sorted: sums must not depend on the order of the data."""
+        places = [(*orders[name].tolist(), -1) for name in self._names]
+        moved: Counter[Row] = Counter()
+        for row, times in self.rows.items():
+            codes = tuple(place[code] for place, code in zip(places, row.codes, strict=True))
+            moved[Row(codes, row.was_set)] += times
+        return dict(sorted(moved.items()))
+
+
+class Maximum(NamedTuple):
+    """Expected counts at the maximum, and the objective before every step."""
+
+    counts: dict[str, Array]
+    objective: list[float]
+
+
+class _Group(NamedTuple):
+    """Rows with the same gaps: for each family that counts, the cell of every completion of every row."""
+
+    times: Array
+    cells: dict[str, npt.NDArray[np.intp]]
+
+
+def maximise(
+    structure: Structure,
+    shapes: Mapping[str, tuple[int, ...]],
+    counts: Mapping[str, Array],
+    prior: Mapping[str, Array],
+    incomplete: Mapping[Row, int],
+) -> Maximum:
+    """Expected counts of all rows, complete (`counts`) and incomplete, at the tables that fit both best."""
+    groups = _groups(structure, shapes, incomplete)
+    # One more in every cell: a table that starts at 0 would stay there.
+    tables = _tables({name: counts[name] + prior[name] + 1.0 for name in counts})
+    objective: list[float] = []
+    change = math.inf
+    while change > TOLERANCE:
+        if len(objective) == ITERATIONS:
+            raise DataError(
+                f"The EM fit has not settled after {ITERATIONS} steps: probabilities still change by {change:.2g} a "
+                "step. Too much is missing for the graph; use missing='drop', or a larger prior."
+            )
+        expected, observed = _expect(tables, counts, groups)
+        objective.append(observed + _log_likelihood({name: counts[name] + prior[name] for name in counts}, tables))
+        better = _tables({name: expected[name] + prior[name] for name in counts})
+        change = max(float(np.abs(better[name] - tables[name]).max()) for name in tables)
+        tables = better
+    return Maximum(_expect(tables, counts, groups)[0], objective)
+
+
+def _expect(
+    tables: Mapping[str, Array], counts: Mapping[str, Array], groups: Sequence[_Group]
+) -> tuple[dict[str, Array], float]:
+    """Expected counts under the tables, and the log-likelihood of the incomplete rows."""
+    expected = {name: array.copy() for name, array in counts.items()}
+    observed = 0.0
+    for times, cells in groups:
+        weights = np.ones(next(iter(cells.values())).shape)
+        for name, places in cells.items():
+            weights *= tables[name].reshape(-1)[places]
+        totals = weights.sum(axis=1)
+        observed += float(times @ np.log(totals))
+        weights *= (times / totals)[:, None]
+        for name, places in cells.items():
+            size = tables[name].size
+            found = np.bincount(places.reshape(-1), weights=weights.reshape(-1), minlength=size)
+            expected[name] += found.reshape(tables[name].shape)
+    return expected, observed
+
+
+def _log_likelihood(counts: Mapping[str, Array], tables: Mapping[str, Array]) -> float:
+    total = 0.0
+    for name, array in counts.items():
+        there = array > 0
+        total += float(array[there] @ np.log(tables[name][there]))
+    return total
+
+
+def _tables(concentrations: Mapping[str, Array]) -> dict[str, Array]:
+    """Rows that sum to 1; a row of which nothing is known is uniform."""
+    tables = {}
+    for name, array in concentrations.items():
+        totals = array.sum(axis=-1, keepdims=True)
+        tables[name] = np.where(totals > 0, array / np.where(totals > 0, totals, 1.0), 1 / array.shape[-1])
+    return tables
+
+
+def _groups(structure: Structure, shapes: Mapping[str, tuple[int, ...]], incomplete: Mapping[Row, int]) -> list[_Group]:
+    names = structure.names
+    position = {name: i for i, name in enumerate(names)}
+    by_gaps: dict[tuple[tuple[bool, ...], tuple[bool, ...]], list[Row]] = {}
+    for row in incomplete:
+        by_gaps.setdefault((tuple(code < 0 for code in row.codes), row.was_set), []).append(row)
+    sizes = {name: shapes[name][-1] for name in names}
+    ways = {gaps: math.prod(sizes[n] for n, gap in zip(names, gaps, strict=True) if gap) for gaps, _ in by_gaps}
+    needed = sum(len(rows) * ways[gaps] for (gaps, _), rows in by_gaps.items())
+    if needed > COMPLETION_LIMIT:
+        raise SizeError(
+            f"The incomplete rows, {len(incomplete)} different ones, have {needed} completions; the limit is "
+            f"{COMPLETION_LIMIT}. Drop the rows in which most is missing, or use missing='drop'."
+        )
+    groups = []
+    for (gaps, was_set), rows in by_gaps.items():
+        codes = np.array([row.codes for row in rows], dtype=np.intp)
+        missing = [i for i, gap in enumerate(gaps) if gap]
+        fill = np.indices([sizes[names[i]] for i in missing], dtype=np.intp).reshape(len(missing), -1)
+        full = {i: fill[at][None, :] for at, i in enumerate(missing)}
+        cells = {}
+        for (*parents, name), fixed in zip(structure.families, was_set, strict=True):
+            if fixed:
+                continue
+            code = np.zeros((1, 1), dtype=np.intp)
+            for axis in (*parents, name):
+                i = position[axis]
+                code = code * sizes[axis] + full.get(i, codes[:, i, None])
+            cells[name] = np.ascontiguousarray(np.broadcast_to(code, (len(rows), fill.shape[1])))
+        if cells:
+            groups.append(_Group(np.array([incomplete[row] for row in rows], dtype=np.float64), cells))
+    return groups

@@ -1,0 +1,151 @@
+"""Tables from data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from causalbandits.errors import DataError, ModelError, SizeError, unknown
+from causalbandits.fitting.counting import CELL_LIMIT, Interventions, Rows, Tallies, Tally
+from causalbandits.fitting.em import Incomplete, maximise
+from causalbandits.fitting.fitted import FittedModel
+from causalbandits.fitting.sources import source_of
+from causalbandits.fitting.structure import GraphLike, States, Structure, conditional, structure_of
+from causalbandits.intervention import State
+from causalbandits.variable import Array
+
+Missing = Literal["refuse", "drop", "em"]
+Prior = float | Mapping[str, npt.ArrayLike] | FittedModel
+
+
+def fit(
+    graph: GraphLike,
+    data: Any,
+    *,
+    states: States | None = None,
+    prior: Prior = 1.0,
+    interventions: Interventions = None,
+    missing: Missing = "refuse",
+) -> FittedModel:
+    """Estimate every variable's table from data, given the graph.
+
+    `graph` maps each variable to its parents; a networkx.DiGraph or a CausalModel (whose tables are ignored) will do as
+    well. `data` is a pandas or polars DataFrame, an Arrow table, reader or dataset, a mapping from names to columns, or
+    the path of a .csv or .parquet file, which is read by batches and may be larger than memory. Columns that the graph
+    lacks are not read.
+
+    >>> data = {"purpose": ["Promo", "Promo", "Nurture", "Promo"], "subject": ["short", "short", "long", "long"]}
+    >>> model = fit({"purpose": [], "subject": ["purpose"]}, data)
+    >>> model["subject"].states, model["subject"].table.round(2).tolist()
+    (('long', 'short'), [[0.67, 0.33], [0.4, 0.6]])
+
+    `states` are the allowed values of some variables, in order; other variables have those found in the data,
+    sorted: numbers by size, text by its characters. `prior` is the pseudo-count of every cell (1: all distributions are
+    equally likely beforehand; 0: plain frequencies, if every row of every table was seen), a mapping from variables to
+    such numbers or arrays, or an earlier fit, whose posterior is then the prior.
+
+    `interventions` says in which rows variables were set: the name of a column with their names ("purpose" or
+    "purpose,send_time", empty if none), or a mapping from variables to columns of truth values. Such rows count for the
+    children of what was set, and not for its own table.
+
+    Missing values are refused, with their number in each column. `missing="drop"` leaves out the rows that have one,
+    `missing="em"` finds the tables that make the observed values most likely (with the pseudo-counts as further rows).
+
+    Fitting assumes that the graph is right and that no two variables have a common cause outside it.
+    """
+    if missing not in ("refuse", "drop", "em"):
+        raise DataError(unknown("way to treat missing values:", missing, ["refuse", "drop", "em"]))
+    structure = structure_of(graph, states)
+    if isinstance(prior, FittedModel):
+        structure = _of_earlier_fit(structure, prior)
+    rows = Rows(structure, source_of(data), interventions)
+    tallies = [Tally(axes, axes[-1]) for axes in structure.families]
+    counted = Tallies(tallies, rows.books)
+    gaps = Incomplete(structure.names)
+    for coded, complete in rows:
+        if complete is not None:
+            if missing == "em":
+                gaps.add(coded.where(~complete))
+            coded = coded.where(complete)
+        counted.add(coded)
+    counted.finish()
+    for tally in tallies:
+        if tally.too_large:
+            raise SizeError(
+                f"The table of {tally.own!r} given {', '.join(map(repr, tally.axes[:-1]))} has more than {CELL_LIMIT} "
+                "cells. Give it fewer parents, or these fewer states."
+            )
+    if missing == "refuse":
+        rows.check_complete("Use missing='drop' to leave these rows out, or missing='em' to fit what was observed.")
+    used = rows.count - (rows.incomplete if missing == "drop" else 0)
+    if not used:
+        raise DataError(f"Every one of the {rows.count} rows has a missing value; by column: {rows.missing()}.")
+    for name, book in rows.books.items():
+        if book.missing == rows.count:
+            raise DataError(f"No value of {name!r} was ever observed: nothing can be said of its table.")
+    arranged = {name: book.arrange() for name, book in rows.books.items()}
+    found = {name: values for name, (values, _) in arranged.items()}
+    orders = {name: order for name, (_, order) in arranged.items()}
+    shapes = {axes[-1]: tuple(len(found[name]) for name in axes) for axes in structure.families}
+    counts: dict[str, Array] = {tally.own: _padded(tally.arranged(orders), shapes[tally.own]) for tally in tallies}
+    pseudo = _pseudo_counts(prior, shapes)
+    if gaps:
+        counts = maximise(structure, shapes, counts, pseudo, gaps.arranged(orders)).counts
+    for name, parents in structure.parents.items():
+        _check_seen(name, parents, found, counts[name] + pseudo[name])
+    return FittedModel(found, structure.parents, counts, pseudo, used)
+
+
+def _padded(counts: npt.NDArray[Any], shape: tuple[int, ...]) -> Array:
+    """As floats, with zeros for the states that no counted row has."""
+    padded = np.zeros(shape)
+    padded[tuple(map(slice, counts.shape))] = counts
+    return padded
+
+
+def _of_earlier_fit(structure: Structure, prior: FittedModel) -> Structure:
+    earlier = {name: v.parents for name, v in prior.variables.items()}
+    states = {name: v.states for name, v in prior.variables.items()}
+    if earlier != dict(structure.parents) or any(states[name] != given for name, given in structure.states.items()):
+        raise ModelError("A fit that is to be the prior must have the same variables, parents (in order) and states.")
+    return Structure(structure.parents, states)
+
+
+def _pseudo_counts(prior: Prior, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Array]:
+    if isinstance(prior, FittedModel):
+        return prior.concentrations
+    if isinstance(prior, Mapping):
+        for name in prior:
+            if name not in shapes:
+                raise ModelError(f"prior: {unknown('variable', name, shapes)}")
+    pseudo = {}
+    for name, shape in shapes.items():
+        given = prior.get(name, 1.0) if isinstance(prior, Mapping) else prior
+        try:
+            array = np.array(np.broadcast_to(np.asarray(given, dtype=np.float64), shape))
+        except (TypeError, ValueError):
+            array = np.array(np.nan)
+        if not (np.isfinite(array).all() and (array >= 0).all()):
+            raise ModelError(
+                "prior must be a pseudo-count for every cell, 0 or more: a number, a mapping from variables to numbers "
+                f"or arrays of their tables' shapes, or an earlier fit; for {name!r} (shape {shape}) it is {given!r}."
+            )
+        pseudo[name] = array
+    return pseudo
+
+
+def _check_seen(
+    name: str, parents: tuple[str, ...], states: Mapping[str, tuple[State, ...]], concentrations: Array
+) -> None:
+    unseen = np.argwhere(concentrations.sum(axis=-1) <= 0)
+    if len(unseen):
+        rows = concentrations.size // concentrations.shape[-1]
+        shown = ", ".join(conditional(name, parents, states, row.tolist()) for row in unseen[:3])
+        more = ", ..." if len(unseen) > 3 else ""
+        raise DataError(
+            f"{len(unseen)} of the {rows} rows of the table of {name!r} were never seen, and with a prior of 0 have no "
+            f"estimate: {shown}{more}. Use a prior above 0, such as prior=1."
+        )
