@@ -30,7 +30,7 @@ def main(mails: int = 1000, worlds: int = 100) -> None:
     print(cb.check(GRAPH, data), "\n")
 
     print("2. Tables from data:")
-    model = cb.fit(GRAPH, data)
+    model = cb.fit(GRAPH, data, states={"template": ["1", "2"]})  # names, not numbers
     problem = cb.CausalBandit(
         model, manipulable=["product", "purpose", "send_time"], parents=["subject", "template", "send_time"]
     )

@@ -1,7 +1,7 @@
 """What a wrong table costs: P(z | a) estimated from few past mails, against the exact one and against no graph at all.
 
-The graph is right, its tables are fitted to 100, 1,000 and 10,000 past mails in which nothing was set. The policies believe
-the fitted tables; the world runs on the true ones.
+The graph is right, its tables are fitted to 100, 1,000 and 10,000 past mails in which nothing was set. The policies
+believe the fitted tables; the world runs on the true ones.
 """
 
 import sys
