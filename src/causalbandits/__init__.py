@@ -7,6 +7,7 @@ from causalbandits.citations import citation
 from causalbandits.engine import simulate
 from causalbandits.environment import Environment, Outcome
 from causalbandits.errors import CausalBanditsError, ScaleWarning
+from causalbandits.formats import read, write
 from causalbandits.intervention import Intervention
 from causalbandits.model import CausalModel
 from causalbandits.policies import (
@@ -61,7 +62,9 @@ __all__ = [
     "Variable",
     "citation",
     "policy",
+    "read",
     "simulate",
     "theory",
+    "write",
     "zoo",
 ]
