@@ -12,7 +12,7 @@ import pytest
 import causalbandits as cb
 
 ROOT = Path(__file__).parent.parent
-PAGES = ["README.md", "docs/guide.md", "docs/policies.md", "docs/theory.md"]
+PAGES = ["README.md", "docs/guide.md", "docs/policies.md", "docs/theory.md", "docs/files.md"]
 
 
 def blocks(page):

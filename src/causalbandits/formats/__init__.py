@@ -74,14 +74,12 @@ def write(model: CausalModel | graphs.Graph, path: str | os.PathLike[str]) -> No
     """
     file = checked_path(path, "model.bif")
     format = _format_of(file)
-    if format is _DOT and isinstance(model, CausalModel):
-        model = model.graph
-    if not isinstance(model, nx.DiGraph if format is _DOT else CausalModel):
-        raise ModelError(f"A CausalModel was expected (for DOT, or a networkx.DiGraph); got {model!r}.")
     if isinstance(model, CausalModel):
         _check_lengths(model)
+    elif format is not _DOT or not isinstance(model, nx.DiGraph):
+        raise ModelError(f"A file holds a CausalModel (DOT also a networkx.DiGraph); got {model!r}.")
     try:
-        content = format.dumps(model).encode()
+        content = format.dumps(model.graph if format is _DOT and isinstance(model, CausalModel) else model).encode()
     except UnicodeEncodeError as error:
         found = f"{error.object[error.start : error.end]!r} of {clip(error.object[error.start - 20 : error.end])}"
         raise ModelError(f"{file.name}: UTF-8 cannot hold {found}; JSON can.") from None
@@ -117,7 +115,7 @@ def _content(file: Path) -> bytes:
 def _check_lengths(model: CausalModel) -> None:
     """What is written can be read."""
     texts = [*model.names, *(text for texts in model.properties.values() for text in texts)]
-    texts += [state for v in model.variables.values() for state in v.states if isinstance(state, str)]
+    texts += [str(state) for v in model.variables.values() for state in v.states]
     for text in texts:
         if len(text) > LABEL_LIMIT:
             raise ModelError(f"A file holds names, states and properties of {LABEL_LIMIT:,} characters: {clip(text)}.")

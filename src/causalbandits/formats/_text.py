@@ -13,6 +13,7 @@ from causalbandits.formats._limits import LABEL_LIMIT
 # Possessive quantifiers (++, *+) never try a second way: reading takes time in proportion to the text.
 NUMBER = re.compile(r"[+-]?(?:[0-9]++\.?[0-9]*+|\.[0-9]++)(?:[eE][+-]?[0-9]++)?+")
 NUMBERS = re.compile(rf"[\s,]*+(?:{NUMBER.pattern}(?:[\s,]++|\Z))*+")
+_PLAIN = re.compile(rf"([\w\s,.<>=+-]{{0,{LABEL_LIMIT}}}+)\)")  # nothing in quotes, no comments
 
 
 class Token(NamedTuple):
@@ -63,7 +64,8 @@ class Scanner:
             if start == len(self.text):
                 self._next = Token("end", "", start)
             elif (found := self._token.match(self.text, start)) is None:
-                self.fail(start, "a closing quote" if self.text[start] == '"' else "a closing */ or a name")
+                closing = {'"': "a closing quote", "/": "a closing */"}
+                self.fail(start, closing.get(self.text[start], "a name or a sign"))
             else:
                 self._next = self._made(found)
         return self._next
@@ -75,10 +77,12 @@ class Scanner:
 
     def _made(self, found: re.Match[str]) -> Token:
         kind, text = str(found.lastgroup), found.group()
-        if len(text) > LABEL_LIMIT and kind != "mark":
+        if kind == "quoted":
+            text = self._unquote(text)
+        if len(text) > LABEL_LIMIT:
             self.fail(found.start(), f"at most {LABEL_LIMIT:,} characters", clip(text))
         self._end = found.end()
-        return Token(kind, self._unquote(text) if kind == "quoted" else text, found.start())
+        return Token(kind, text, found.start())
 
     def take(self) -> Token:
         """The next token, which is then behind."""
@@ -119,6 +123,16 @@ class Scanner:
                 self.fail(self.next.at, "a number or ';'")
             values.append(float(self.take().text))
         return values
+
+    def labels(self, what: str) -> list[str]:
+        """The names up to the next closing parenthesis, which is taken, too."""
+        plain = self.raw(_PLAIN)
+        if plain is not None:
+            return plain.replace(",", " ").split()
+        names = []
+        while not self.accept(")"):
+            names.append(self.label(f"{what} or ')'").text)
+        return names
 
     def raw(self, pattern: re.Pattern[str]) -> str | None:
         """The first group of a pattern that starts right here, whatever tokens it would make; None if it does not."""

@@ -91,10 +91,7 @@ def _probability(scanner: Scanner, draft: Draft) -> None:
         if start.text == "property":
             draft.remark(name.text, _property(scanner))
         elif start.text == "(":
-            states = []
-            while not scanner.accept(")"):
-                states.append(scanner.label("a parent's state or ')'"))
-            entries.rows.append((states, scanner.numbers(), start.at))
+            entries.rows.append((scanner.labels("a parent's state"), scanner.numbers(), start.at))
         elif getattr(entries, start.text) is not None:
             scanner.refuse(start.at, f"expected one {start.text!r} for {clip(name.text)}, found a second.")
         else:

@@ -34,6 +34,7 @@ _INSIDE = {
 }
 """Which elements an element may hold; all others hold text."""
 
+_WORD = re.compile(r"[^\s,]+")
 _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -63,10 +64,10 @@ class _Reader:
         self.path = [""]
         self.found: dict[str, list[tuple[str, _Place]]] = {}  # texts inside the open VARIABLE or DEFINITION
         self.text: list[str] = []
+        self.lines: list[_Place] = []  # where each text of a TABLE starts
         self.length, self.networks = 0, 0
         self.start, self.outer = (1, 1), (1, 1)
         self.preserve = False
-        parser.buffer_text = True
         parser.StartElementHandler = self.open
         parser.EndElementHandler = self.close
         parser.CharacterDataHandler = self.characters
@@ -99,6 +100,7 @@ class _Reader:
         self.preserve = attributes.get("xml:space") == "preserve"
         self.path.append(name)
         self.text, self.length, self.start = [], 0, self.place
+        self.lines = []
 
     def characters(self, text: str) -> None:
         element = self.path[-1]
@@ -110,6 +112,8 @@ class _Reader:
         if self.length > LABEL_LIMIT and element != "TABLE":
             self.refuse(self.start, f"expected at most {LABEL_LIMIT:,} characters in {element}, found more.")
         self.text.append(text)
+        if element == "TABLE":
+            self.lines.append(self.place)
 
     def close(self, _: str) -> None:
         element = self.path.pop()
@@ -124,6 +128,8 @@ class _Reader:
             self.remarks(name)
         elif element not in _INSIDE:
             text = "".join(self.text)
+            if element == "TABLE" and not NUMBERS.fullmatch(text):
+                self.refuse_number()
             text = text if self.preserve else text.strip()
             if self.path[-1] != "NETWORK":
                 self.found.setdefault(element, []).append((text, self.start))
@@ -142,12 +148,16 @@ class _Reader:
         for text, _ in self.found.get("PROPERTY", []):
             self.draft.remark(name, text)
 
+    def refuse_number(self) -> NoReturn:
+        for text, (line, column) in zip(self.text, self.lines, strict=True):
+            for word in _WORD.finditer(text):
+                if not NUMBER.fullmatch(word.group()):
+                    self.refuse((line, column + word.start()), f"expected a number, found {clip(word.group())}.")
+        self.refuse(self.start, "expected numbers in the TABLE, found something else.")
+
     def filled(self, name: str, table: tuple[str, _Place], axes: Sequence[Sequence[str]]) -> Table:
         text, place = table
         words = text.replace(",", " ").split()
-        if not NUMBERS.fullmatch(text):
-            wrong = next(word for word in words if not NUMBER.fullmatch(word))
-            self.refuse(place, f"expected numbers in the TABLE of {clip(name)}, found {clip(wrong)}.")
         shape = [len(states) for states in axes]
         if len(words) != prod(shape):
             found = f"{prod(shape):,} numbers in the TABLE of {clip(name)}, found {len(words):,}"
