@@ -183,3 +183,49 @@ def test_interrupted_it_says_that_nothing_is_lost_and_goes_on(tmp_path):
     assert "the same command goes on from there" in errors
     kept = list(folder.rglob("replication-*.npy"))
     assert 0 < len(kept) < 30 * 5
+
+
+def test_inspect_and_forecast_take_files_and_worlds_of_the_zoo(tmp_path):
+    model = cb.zoo.email_campaign().problem.model
+    cb.write(model, tmp_path / "campaign.bif")
+    options = ["--manipulate", "product,purpose,send_time", "--parents", "subject,template,send_time"]
+    done = run("inspect", "campaign.bif", *options, "--out", "out", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "80 actions -> 12 that can be the best for some reward." in done.stdout
+    assert (tmp_path / "out" / "report.html").exists()
+    shown = run(
+        "inspect", "campaign.bif", *options[:2], "--reward", "template", "--observe", "purpose,product", folder=tmp_path
+    )
+    assert "The reward is learnt through product, purpose: 12" in shown.stdout
+    few = ["--horizon", "50", "--replications", "3", "--out", "forecast.png"]
+    done = run("forecast", "campaign.bif", *options, *few, folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "rounds to find it 9 times in 10" in done.stdout
+    assert (tmp_path / "forecast.png").exists()
+    assert run("forecast", "email_campaign", *few, folder=tmp_path).stdout == done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["inspect", "nothing.bif", "--manipulate", "x"], "nothing.bif"),
+        (["inspect", "model.json"], "Say what can be set: --manipulate A,B. The variables are x, y."),
+        (["inspect", "model.json", "--manipulate", "x"], "Name the reward's parents"),
+        (["inspect", "model.json", "--manipulate", "x", "--parents", "yy"], "Did you mean 'y'"),
+        (["inspect", "email_campaign", "--reward", "y"], "A world of the zoo has its own; leave out --reward."),
+        (["forecast", "email_campaign", "--prior", "1"], "--prior must be two numbers"),
+        (["forecast", "graph.dot", "--manipulate", "x"], "no tables"),
+    ],
+)
+def test_wrong_options_are_one_line(tmp_path, arguments, message):
+    model = cb.CausalModel([
+        cb.Variable("x", [0, 1], table=[0.5, 0.5]),
+        cb.Variable("y", [0, 1], parents=["x"], table=[[0.9, 0.1], [0.2, 0.8]]),
+    ])  # fmt: skip
+    cb.write(model, tmp_path / "model.json")
+    cb.write(model, tmp_path / "graph.dot")
+    done = run(*arguments, folder=tmp_path)
+    assert done.returncode == 1
+    assert done.stderr.startswith("Error: ")
+    assert done.stderr.count("\n") == 1
+    assert message in done.stderr

@@ -10,6 +10,7 @@ from causalbandits.environment import Environment, Outcome
 from causalbandits.errors import CausalBanditsError, ScaleWarning
 from causalbandits.fitting import FittedModel, check, fit
 from causalbandits.forecast import forecast
+from causalbandits.formats import read, write
 from causalbandits.intervention import Intervention
 from causalbandits.model import CausalModel
 from causalbandits.policies import (
@@ -69,7 +70,9 @@ __all__ = [
     "fit",
     "forecast",
     "policy",
+    "read",
     "simulate",
     "theory",
+    "write",
     "zoo",
 ]

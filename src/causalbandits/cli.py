@@ -14,6 +14,7 @@ import typer
 
 from causalbandits import __version__
 from causalbandits.errors import CausalBanditsError, unknown
+from causalbandits.formats import read
 from causalbandits.model import CausalModel
 from causalbandits.problem import CausalBandit
 
@@ -299,10 +300,9 @@ def _problem(
         return (
             world if at_most is None else CausalBandit(world.model, world.manipulable, world.parents, at_most=at_most)
         )
-    try:
-        found = CausalModel.from_json(Path(model).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise CausalBanditsError(f"Cannot read {model}: {error.strerror or error}.") from None
+    found = read(model)
+    if not isinstance(found, CausalModel):
+        raise CausalBanditsError(f"{model} has a graph but no tables: fit it to data first (cb.fit).")
     if manipulate is None:
         raise CausalBanditsError(f"Say what can be set: --manipulate A,B. The variables are {', '.join(found.names)}.")
     return CausalBandit(

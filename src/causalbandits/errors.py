@@ -3,6 +3,7 @@
 CausalBanditsError (a ValueError)
 ├── ModelError            a variable, a table, a graph
 ├── DataError             data that do not fit the graph: columns, values, what is missing
+├── FormatError           a file that does not follow its format, with line and column
 ├── InterventionError     an assignment or an action that the action space does not hold
 │   └── ActionIndexError  a number beyond the last action (an IndexError, too)
 ├── ProblemError          manipulable variables, parents, constraints, rewards and their means
@@ -30,6 +31,19 @@ class ModelError(CausalBanditsError):
 
 class DataError(CausalBanditsError):
     """Data that a model cannot be fitted to or checked against."""
+
+
+class FormatError(CausalBanditsError):
+    """A file that does not follow its format; `line` and `column` count from 1, and are 0 where there is no place.
+
+    >>> print(FormatError("expected '{', found ';'.", file="asia.bif", line=3, column=7))
+    asia.bif, line 3, column 7: expected '{', found ';'.
+    """
+
+    def __init__(self, message: str, *, file: str = "", line: int = 0, column: int = 0) -> None:
+        self.file, self.line, self.column = file, line, column
+        place = f"{file}, line {line}, column {column}" if line else file
+        super().__init__(f"{place}: {message}" if place else message)
 
 
 class InterventionError(CausalBanditsError):
@@ -75,7 +89,9 @@ def unknown(kind: str, value: object, known: Iterable[object]) -> str:
     "Unknown policy 'c-ucbb'. Did you mean 'c-ucb'? Known: 'c-ucb', 'ucb'."
     """
     names = {str(k): k for k in known}
-    near = difflib.get_close_matches(str(value), names, n=1, cutoff=0.5)
+    # Comparing takes the product of the lengths: nobody mistypes a name of hundreds of characters.
+    short = [name for name in names if len(name) <= 100][:2000] if len(str(value)) <= 100 else []
+    near = difflib.get_close_matches(str(value), short, n=1, cutoff=0.5)
     hint = f" Did you mean {names[near[0]]!r}?" if near else ""
     shown = [repr(k) for k in names.values()]
     more = f", ... ({len(shown)} in all)" if len(shown) > 20 else ""

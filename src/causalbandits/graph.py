@@ -14,10 +14,12 @@ Graph: TypeAlias = Any  # nx.DiGraph, which carries no types
 
 def find_cycle(graph: Graph) -> list[str]:
     """One directed cycle as a list of names that ends where it began; empty if there is none."""
-    try:
-        edges = nx.find_cycle(graph)
-    except nx.NetworkXNoCycle:
+    # networkx's search alone takes quadratic time on a long chain that is given backwards.
+    if nx.is_directed_acyclic_graph(graph):
         return []
+    knots = (part for part in nx.strongly_connected_components(graph) if len(part) > 1)
+    loop = next(({node} for node in graph if graph.has_edge(node, node)), None)
+    edges = nx.find_cycle(graph.subgraph(loop or next(knots)))
     return [str(edge[0]) for edge in edges] + [str(edges[0][0])]
 
 

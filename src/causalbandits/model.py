@@ -39,6 +39,9 @@ def random_generator(rng: Seed) -> np.random.Generator:
 class CausalModel:
     """Variables that together form a directed acyclic graph; immutable.
 
+    `properties` are remarks that files carry along, by variable and under "" for the model as a whole. They mean
+    nothing here and do not count when models are compared.
+
     >>> model = CausalModel([
     ...     Variable("purpose", ["Promo", "Nurture"], table=[.6, .4]),
     ...     Variable("subject", ["short", "long"], parents=["purpose"], table=[[.7, .3], [.3, .7]])])
@@ -51,8 +54,9 @@ class CausalModel:
 
     _order: tuple[str, ...]
     _variables: Mapping[str, Variable]
+    _properties: Mapping[str, tuple[str, ...]]
 
-    def __init__(self, variables: Iterable[Variable]) -> None:
+    def __init__(self, variables: Iterable[Variable], *, properties: Mapping[str, Iterable[str]] | None = None) -> None:
         if not isinstance(variables, Iterable):
             raise ModelError(f"A CausalModel is a list of Variables; got {variables!r}.")
         by_name: dict[str, Variable] = {}
@@ -66,6 +70,7 @@ class CausalModel:
             raise ModelError("A CausalModel needs at least one variable.")
         self.__dict__["_order"] = _topological_order(by_name)
         self.__dict__["_variables"] = MappingProxyType({name: _checked(v, by_name) for name, v in by_name.items()})
+        self.__dict__["_properties"] = _checked_properties({} if properties is None else properties, by_name)
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"CausalModel is immutable; make a new one with another {name}.")
@@ -79,6 +84,11 @@ class CausalModel:
     def names(self) -> tuple[str, ...]:
         """The variables' names, in the order given."""
         return tuple(self._variables)
+
+    @property
+    def properties(self) -> Mapping[str, tuple[str, ...]]:
+        """Remarks from a file, by variable and under "" for the model as a whole; only those that have any."""
+        return self._properties
 
     @property
     def order(self) -> tuple[str, ...]:
@@ -104,7 +114,7 @@ class CausalModel:
         return f"CausalModel({len(self._variables)} variables, {edges} edges)"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (CausalModel, (tuple(self._variables.values()),))
+        return (_model, (tuple(self._variables.values()), dict(self._properties)))
 
     @cached_property
     def graph(self) -> graphs.Graph:
@@ -137,7 +147,8 @@ class CausalModel:
 
     def to_json(self) -> str:
         """The model as JSON; numbers keep every bit, states may be strings, numbers, booleans, None or tuples."""
-        return json.dumps({"format": "causalbandits-model", "version": 1, "variables": self.to_records()})
+        content = {"format": "causalbandits-model", "version": 1, "variables": self.to_records()}
+        return json.dumps(content | ({"properties": dict(self._properties)} if self._properties else {}))
 
     @classmethod
     def from_json(cls, text: str) -> CausalModel:
@@ -150,7 +161,7 @@ class CausalModel:
             raise ModelError("Not a causalbandits model: the key 'format' must be 'causalbandits-model'.")
         if data.get("version") != 1:
             raise ModelError(f"Model files of version 1 can be read; this one says {data.get('version')!r}.")
-        return cls.from_records(data.get("variables"))
+        return cls.from_records(data.get("variables"), properties=data.get("properties"))
 
     def to_records(self) -> list[dict[str, Any]]:
         """One JSON-ready record per variable."""
@@ -165,7 +176,7 @@ class CausalModel:
         ]
 
     @classmethod
-    def from_records(cls, records: Any) -> CausalModel:
+    def from_records(cls, records: Any, *, properties: Any = None) -> CausalModel:
         """The model that `to_records` describes."""
         if not isinstance(records, list):
             raise ModelError("The variables of a model must be a list of records.")
@@ -184,7 +195,7 @@ class CausalModel:
                     f"A variable's record needs name, states, table and parents; got {record!r}."
                 ) from None
             variables.append(Variable(name, states, parents=parents, table=table))
-        return cls(variables)
+        return cls(variables, properties=properties)
 
     def codes(self, assignment: Mapping[str, State]) -> dict[str, int]:
         """An assignment as positions of states; an unknown variable or value is an error."""
@@ -218,6 +229,10 @@ class CausalModel:
             draws = generator.random(n)
             columns[name] = _invert(cdf, rows, draws)
         return {name: _as_column(self._variables[name].states)[columns[name]] for name in self._variables}
+
+
+def _model(variables: tuple[Variable, ...], properties: Mapping[str, tuple[str, ...]]) -> CausalModel:
+    return CausalModel(variables, properties=properties)
 
 
 def _invert(cdf: Array, rows: Codes, draws: Array) -> Codes:
@@ -283,7 +298,7 @@ def _checked(v: Variable, variables: Mapping[str, Variable]) -> Variable:
         if not ok.all():
             row = int(np.argmin(ok))
             found = f"sums to {sums[row]:.12g}" if rule.startswith("sum") else f"is {flat[row].tolist()}"
-            raise ModelError(f"{_conditional(v)} must {rule}: {_row_name(v, variables, row)} {found}.")
+            raise ModelError(f"{conditional(v)} must {rule}: {row_name(v, variables, row)} {found}.")
     # Rows that are normalised up to rounding stay as they are, so that a model read back equals the one written.
     off = np.abs(sums - 1) > len(v.states) * math.ulp(1.0)
     if not off.any():
@@ -292,11 +307,32 @@ def _checked(v: Variable, variables: Mapping[str, Variable]) -> Variable:
     return Variable(v.name, v.states, parents=v.parents, table=table)
 
 
-def _conditional(v: Variable) -> str:
+def _checked_properties(given: Mapping[str, Iterable[str]], names: Iterable[str]) -> Mapping[str, tuple[str, ...]]:
+    """The properties as an immutable mapping, without the empty ones."""
+    rule = "Properties map a variable's name, or '' for the model, to a list of texts"
+    if not isinstance(given, Mapping):
+        raise ModelError(f"{rule}; got {given!r}.")
+    known, checked = dict.fromkeys(["", *names]), {}
+    for name, texts in given.items():
+        if name not in known:
+            raise ModelError(f"{rule}: {unknown('variable', name, known)}")
+        if isinstance(texts, str) or not isinstance(texts, Iterable):
+            raise ModelError(f"{rule}; {name!r} has {texts!r}.")
+        listed = tuple(texts)
+        if not all(isinstance(text, str) for text in listed):
+            raise ModelError(f"{rule}; {name!r} has {listed!r}.")
+        if listed:
+            checked[name] = listed
+    return MappingProxyType(checked)
+
+
+def conditional(v: Variable) -> str:
+    """The name of a variable's table: P(v | parents)."""
     return f"P({v.name} | {', '.join(v.parents)})" if v.parents else f"P({v.name})"
 
 
-def _row_name(v: Variable, variables: Mapping[str, Variable], row: int) -> str:
+def row_name(v: Variable, variables: Mapping[str, Variable], row: int) -> str:
+    """The parents' states that a row of a table is for."""
     if not v.parents:
         return "it"
     codes = np.unravel_index(row, v.table.shape[:-1])

@@ -105,19 +105,20 @@ def _states(name: str, given: Iterable[State]) -> tuple[State, ...]:
 def _parent_names(name: str, given: Iterable[str]) -> tuple[str, ...]:
     if isinstance(given, str | set | frozenset) or not isinstance(given, Iterable):
         raise ModelError(f"The parents of {name!r} must be a list of names, such as ['x']; got {given!r}.")
-    parents = tuple(given)
-    for parent in parents:
+    parents: dict[str, None] = {}
+    for parent in given:
         if not isinstance(parent, str):
             raise ModelError(f"The parents of {name!r} must be names; got {parent!r}.")
-        if parents.count(parent) > 1:
+        if parent in parents:
             raise ModelError(f"The parents of {name!r} must differ: {parent!r} appears twice.")
-    return parents
+        parents[parent] = None
+    return tuple(parents)
 
 
 def _numbers(name: str, given: npt.ArrayLike) -> Array:
     try:
         table = np.array(given, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ModelError(
             f"The table of {name!r} must be a rectangular array of numbers: one axis per parent, in order, "
             f"then one for {name!r} itself."

@@ -1,0 +1,121 @@
+"""Models in files and in other libraries' hands: BIF, XMLBIF, DOT and JSON; pgmpy and pyAgrum.
+
+A format is a module with `loads` and `dumps`; files are read whole, within the limits of `_limits`.
+"""
+
+from __future__ import annotations
+
+import gzip
+import itertools
+import os
+import zlib
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import networkx as nx
+
+from causalbandits import graph as graphs
+from causalbandits.errors import CausalBanditsError, FormatError, ModelError, unknown
+from causalbandits.files import checked_path, write_atomically
+from causalbandits.formats import bif, dot, json, xmlbif
+from causalbandits.formats._limits import FILE_LIMIT, LABEL_LIMIT
+from causalbandits.formats._text import clip, decoded
+from causalbandits.formats.adapters import from_pgmpy, from_pyagrum, to_pgmpy, to_pyagrum
+from causalbandits.model import CausalModel
+
+__all__ = ["from_pgmpy", "from_pyagrum", "read", "to_pgmpy", "to_pyagrum", "write"]
+
+
+_PIECE = 2**20
+
+
+class _Format(NamedTuple):
+    loads: Callable[[bytes, str], Any]
+    dumps: Callable[[Any], str]
+
+
+def _of_text(loads: Callable[[str, str], Any]) -> Callable[[bytes, str], Any]:
+    return lambda content, file: loads(decoded(content, file), file)
+
+
+_BIF = _Format(_of_text(bif.loads), bif.dumps)
+_XML = _Format(xmlbif.loads, xmlbif.dumps)
+_DOT = _Format(_of_text(dot.loads), dot.dumps)
+_JSON = _Format(_of_text(json.loads), json.dumps)
+FORMATS = {
+    ".bif": _BIF, ".xml": _XML, ".xmlbif": _XML, ".bifxml": _XML, ".dot": _DOT, ".gv": _DOT, ".json": _JSON,
+}  # fmt: skip
+"""A format for each extension; ".gz" may follow any of them."""
+
+
+def read(path: str | os.PathLike[str]) -> CausalModel | graphs.Graph:
+    """The model in a file, by its extension: .bif, .xml, .xmlbif, .bifxml or .json, and any of these with .gz.
+
+    DOT (.dot, .gv) holds no tables: it gives the graph, a networkx.DiGraph.
+    """
+    file = checked_path(path, "model.bif")
+    format = _format_of(file)
+    content = _content(file)
+    try:
+        return format.loads(content, file.name)
+    except FormatError:
+        raise
+    except CausalBanditsError as error:
+        raise type(error)(f"{file.name}: {error}") from None
+
+
+def write(model: CausalModel | graphs.Graph, path: str | os.PathLike[str]) -> None:
+    """The model into a file, by its extension as for `read`; the file is there whole or not at all.
+
+    Only JSON keeps the types of states: elsewhere they become text. DOT gets the graph alone, of a model or a
+    networkx.DiGraph.
+    """
+    file = checked_path(path, "model.bif")
+    format = _format_of(file)
+    if isinstance(model, CausalModel):
+        _check_lengths(model)
+    elif format is not _DOT or not isinstance(model, nx.DiGraph):
+        raise ModelError(f"A file holds a CausalModel (DOT also a networkx.DiGraph); got {model!r}.")
+    try:
+        content = format.dumps(model.graph if format is _DOT and isinstance(model, CausalModel) else model).encode()
+    except UnicodeEncodeError as error:
+        found = f"{error.object[error.start : error.end]!r} of {clip(error.object[error.start - 20 : error.end])}"
+        raise ModelError(f"{file.name}: UTF-8 cannot hold {found}; JSON can.") from None
+    if file.suffix == ".gz":
+        content = gzip.compress(content, mtime=0)  # the same model gives the same bytes, whatever the time
+    write_atomically(file, content)
+
+
+def _format_of(file: Path) -> _Format:
+    extension = Path(file.stem if file.suffix.lower() == ".gz" else file.name).suffix.lower()
+    if extension not in FORMATS:
+        raise FormatError(unknown("extension", extension, FORMATS), file=file.name)
+    return FORMATS[extension]
+
+
+def _content(file: Path) -> bytes:
+    """The bytes of a file, decompressed, up to the limit."""
+    if file.exists() and not file.is_file():
+        raise FormatError("expected a file, found something else.", file=file.name)
+    opener: Any = gzip.open if file.suffix.lower() == ".gz" else open
+    try:
+        with opener(file, "rb") as source:
+            content = b"".join(itertools.islice(iter(partial(source.read, _PIECE), b""), FILE_LIMIT // _PIECE + 1))
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise FormatError(f"expected a gzip file, found one that is broken: {error}.", file=file.name) from None
+    except OSError as error:
+        raise FormatError(f"cannot be read: {error.strerror or error}.", file=str(file)) from None
+    if len(content) > FILE_LIMIT:
+        raise FormatError(f"expected at most {FILE_LIMIT:,} bytes after decompression, found more.", file=file.name)
+    return content
+
+
+def _check_lengths(model: CausalModel) -> None:
+    """What is written can be read."""
+    texts = [*model.names, *(text for texts in model.properties.values() for text in texts)]
+    texts += [str(state) for v in model.variables.values() for state in v.states]
+    for text in texts:
+        if len(text) > LABEL_LIMIT:
+            raise ModelError(f"A file holds names, states and properties of {LABEL_LIMIT:,} characters: {clip(text)}.")

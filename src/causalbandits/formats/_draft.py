@@ -1,0 +1,165 @@
+"""What a file says of a network, checked and made into a model when all of it is known."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, NoReturn, TypeAlias
+
+import numpy as np
+
+from causalbandits.errors import ModelError, unknown
+from causalbandits.formats._limits import AXES_LIMIT, ENTRY_LIMIT, ROW_SUM_TOLERANCE
+from causalbandits.formats._text import clip
+from causalbandits.model import ROW_SUM_TOLERANCE as MODEL_TOLERANCE
+from causalbandits.model import CausalModel, conditional, row_name
+from causalbandits.variable import Array, Variable
+
+Place: TypeAlias = Any  # an offset in a text, or line and column
+Refuse: TypeAlias = Callable[[Place, str], NoReturn]
+
+
+UNNAMED = "unknown"
+"""What a network is called that has no name."""
+
+
+class Table(NamedTuple):
+    """Numbers with the variable's own axis last, and the places of rows that have their own."""
+
+    numbers: Array
+    places: Mapping[int, Place] = {}
+
+
+class _Definition(NamedTuple):
+    place: Place
+    parents: Sequence[tuple[str, Place]]
+    fill: Callable[[Sequence[Sequence[str]]], Table]
+
+
+class Draft:
+    """Declared variables and their definitions, in any order; `refuse` raises an error with a place."""
+
+    def __init__(self, refuse: Refuse) -> None:
+        self.refuse = refuse
+        self.properties: dict[str, list[str]] = {}
+        self._states: dict[str, Sequence[str]] = {}
+        self._places: dict[str, Place] = {}
+        self._definitions: dict[str, _Definition] = {}
+
+    def declare(self, name: str, states: Sequence[tuple[str, Place]], place: Place) -> None:
+        """A variable and its states."""
+        if not name:
+            self.refuse(place, "expected a name, found ''.")
+        if name in self._states:
+            self.refuse(place, f"expected a variable that is new, found {clip(name)} again.")
+        if not states:
+            self.refuse(place, f"expected at least one state of {clip(name)}, found none.")
+        seen: dict[str, None] = {}
+        for state, where in states:
+            if state in seen:
+                self.refuse(where, f"expected states that differ, found {clip(state)} twice.")
+            seen[state] = None
+        self._states[name], self._places[name] = tuple(seen), place
+
+    def define(
+        self,
+        name: str,
+        parents: Sequence[tuple[str, Place]],
+        place: Place,
+        fill: Callable[[Sequence[Sequence[str]]], Table],
+    ) -> None:
+        """A variable's parents and the function that fills its table, given the states of parents and variable."""
+        if name in self._definitions:
+            self.refuse(place, f"expected one definition of {clip(name)}, found a second.")
+        self._definitions[name] = _Definition(place, parents, fill)
+
+    def remark(self, name: str, text: str) -> None:
+        """A property of a variable, or of the network under ""."""
+        self.properties.setdefault(name, []).append(text)
+
+    def name_network(self, name: str) -> None:
+        """The network's name, the first of its properties."""
+        if name != UNNAMED:
+            self.remark("", f"name = {name}")
+
+    def model(self) -> CausalModel:
+        """The model; the sizes of all tables are checked before the first is made."""
+        for name, place in self._places.items():
+            if name not in self._definitions:
+                self.refuse(place, f"expected a definition of {clip(name)}, found none.")
+        self._check_sizes()
+        variables = {}
+        for name in self._states:
+            place, parents, fill = self._definitions[name]
+            names = [parent for parent, _ in parents]
+            table = fill([self._states[axis] for axis in (*names, name)])
+            variables[name] = Variable(name, self._states[name], parents=names, table=table.numbers), table.places
+        plain = {name: v for name, (v, _) in variables.items()}
+        checked = [self._checked_rows(v, plain, places) for v, places in variables.values()]
+        if not checked:
+            raise ModelError("A CausalModel needs at least one variable; this file has none.")
+        return CausalModel(checked, properties=self.properties)
+
+    def _check_sizes(self) -> None:
+        total = 0
+        for name, (place, parents, _) in self._definitions.items():
+            self._known(name, place)
+            if len(parents) >= AXES_LIMIT:
+                self.refuse(place, f"expected at most {AXES_LIMIT - 1} parents, found {len(parents):,}.")
+            seen = set()
+            for parent, where in parents:
+                self._known(parent, where)
+                if parent in seen:
+                    self.refuse(where, f"expected parents that differ, found {clip(parent)} twice.")
+                seen.add(parent)
+            total += math.prod(len(self._states[axis]) for axis in (name, *seen))
+            if total > ENTRY_LIMIT:
+                found = f"{total:,} with P({clip(name)} | {len(parents)} parents)"
+                self.refuse(place, f"expected tables of at most {ENTRY_LIMIT:,} numbers together, found {found}.")
+
+    def _known(self, name: str, place: Place) -> None:
+        if name not in self._states:
+            shown = name if len(name) <= 100 else name[:100] + "..."
+            known = [k for k in self._states if len(k) <= 100]
+            self.refuse(place, unknown("variable", shown, known))
+
+    def _checked_rows(self, v: Variable, variables: Mapping[str, Variable], places: Mapping[int, Place]) -> Variable:
+        """The variable with its rows renormalised where the file rounded them."""
+        rows = v.table.reshape(-1, len(v.states))
+        with np.errstate(over="ignore", invalid="ignore"):
+            sums = rows.sum(axis=1)
+            bad = ~((rows >= 0).all(axis=1) & (np.abs(sums - 1) <= ROW_SUM_TOLERANCE))
+        if bad.any():
+            row = int(np.argmax(bad))
+            rule = f"{conditional(v)} must not be negative and sum to 1 (to {ROW_SUM_TOLERANCE:g})"
+            found = f"{row_name(v, variables, row)} sums to {sums[row]:.12g}"
+            if not (rows[row] >= 0).all():
+                found = f"{row_name(v, variables, row)} has {rows[row].min():.12g}"
+            self.refuse(places.get(row, self._definitions[v.name].place), f"{rule}: {found}.")
+        rounded = np.abs(sums - 1) > MODEL_TOLERANCE  # smaller differences are the model's own business
+        if not rounded.any():
+            return v
+        table = np.where(rounded[:, None], rows / sums[:, None], rows).reshape(v.table.shape)
+        return Variable(v.name, v.states, parents=v.parents, table=table)
+
+
+def labels(v: Variable) -> list[str]:
+    """The states as text, for formats that know nothing else."""
+    texts: dict[str, Any] = {}
+    for state in v.states:
+        text = str(state)
+        if text in texts:
+            raise ModelError(
+                f"This format holds states as text: {texts[text]!r} and {state!r} of {v.name!r} would be the same. "
+                "JSON keeps them apart."
+            )
+        texts[text] = state
+    return list(texts)
+
+
+def network_name(model: CausalModel) -> tuple[str, tuple[str, ...]]:
+    """The network's name, and its other properties."""
+    remarks = model.properties.get("", ())
+    if remarks and remarks[0].startswith("name = ") and remarks[0] != f"name = {UNNAMED}":
+        return remarks[0].removeprefix("name = "), remarks[1:]
+    return UNNAMED, remarks

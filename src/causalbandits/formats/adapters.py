@@ -1,0 +1,96 @@
+"""Models of other libraries, which are imported only to make one of theirs."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from causalbandits.errors import CausalBanditsError, ModelError
+from causalbandits.formats._draft import labels
+from causalbandits.model import CausalModel
+from causalbandits.variable import Variable
+
+
+def from_pgmpy(network: Any) -> CausalModel:
+    """The model of a pgmpy DiscreteBayesianNetwork, whose every node must have its CPD."""
+    variables = []
+    for name in _asked(network, "pgmpy", lambda: list(network.nodes())):
+        cpd = _asked(network, "pgmpy", lambda name=name: network.get_cpds(name))
+        if cpd is None:
+            raise ModelError(f"The node {name!r} needs a CPD: add it with network.add_cpds(...).")
+        parents = list(cpd.variables[1:])
+        table = np.moveaxis(np.asarray(cpd.values, dtype=np.float64), 0, -1)
+        variables.append(Variable(name, cpd.state_names[name], parents=parents, table=table))
+        for parent in parents:
+            mine, theirs = list(cpd.state_names[parent]), list(network.get_cpds(parent).state_names[parent])
+            if mine != theirs:
+                raise ModelError(f"The CPD of {name!r} has states {mine} of {parent!r}, whose own are {theirs}.")
+    return CausalModel(variables)
+
+
+def to_pgmpy(model: CausalModel) -> Any:
+    """The model as a pgmpy DiscreteBayesianNetwork; states keep their types."""
+    models, factors = _library("pgmpy", "pgmpy.models"), _library("pgmpy", "pgmpy.factors.discrete")
+    network = getattr(models, "DiscreteBayesianNetwork", None) or models.BayesianNetwork  # its name before 1.0
+    made = network()
+    made.add_nodes_from(model.names)
+    made.add_edges_from((parent, v.name) for v in model.variables.values() for parent in v.parents)
+    for v in model.variables.values():
+        rows = v.table.reshape(-1, len(v.states))
+        made.add_cpds(
+            factors.TabularCPD(
+                v.name,
+                len(v.states),
+                rows.T,
+                evidence=list(v.parents) or None,
+                evidence_card=[len(model[parent].states) for parent in v.parents] or None,
+                state_names={name: list(model[name].states) for name in (v.name, *v.parents)},
+            )
+        )
+    return made
+
+
+def from_pyagrum(network: Any) -> CausalModel:
+    """The model of a pyAgrum BayesNet; states are its labels, variables stand in its own order."""
+    variables = []
+    for node in _asked(network, "pyAgrum", lambda: sorted(network.nodes())):
+        variable, cpt = network.variable(node), network.cpt(node)
+        parents = list(cpt.names)[1:]
+        # The axes of its arrays are its names backwards, so that its own comes last.
+        table = np.asarray(cpt.toarray(), dtype=np.float64).transpose([*range(len(parents))[::-1], len(parents)])
+        variables.append(Variable(variable.name(), variable.labels(), parents=parents, table=table))
+    return CausalModel(variables)
+
+
+def to_pyagrum(model: CausalModel) -> Any:
+    """The model as a pyAgrum BayesNet; states that are not text become text."""
+    library = _library("pyagrum", "pyagrum")
+    network = library.BayesNet()
+    for v in model.variables.values():
+        network.add(library.LabelizedVariable(v.name, v.name, labels(v)))
+    for v in model.variables.values():
+        for parent in v.parents:
+            network.addArc(parent, v.name)
+    for v in model.variables.values():
+        axes = [*v.parents, v.name]
+        backwards = [axes.index(name) for name in reversed(network.cpt(v.name).names)]
+        network.cpt(v.name)[:] = np.ascontiguousarray(v.table.transpose(backwards))
+    return network
+
+
+def _library(package: str, module: str) -> ModuleType:
+    import importlib
+
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise CausalBanditsError(f"This needs {package}: pip install {package}. ({error})") from None
+
+
+def _asked(network: Any, library: str, question: Any) -> Any:
+    try:
+        return question()
+    except (AttributeError, TypeError):
+        raise ModelError(f"A discrete Bayesian network of {library} was expected; got {network!r}.") from None

@@ -1,0 +1,161 @@
+"""BIF, the Interchange Format for Bayesian networks (Cozman 1996, version 0.15).
+
+    network asia { property author = me; }
+    variable tub { type discrete [ 2 ] { yes, no }; }
+    probability ( tub | asia ) { (yes) 0.05, 0.95; (no) 0.01, 0.99; }
+
+Instead of rows there may be one `table`, in which the variable itself moves slowest and its last parent fastest, and
+`default` stands for the rows that are not there. Commas are white space. Names with white space, commas, brackets
+and the like stand in double quotes, in which \\" is a quote and \\\\ a backslash.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator, Sequence
+
+from causalbandits.formats._draft import Draft, Table, labels, network_name
+from causalbandits.formats._entries import Entries, filled
+from causalbandits.formats._limits import LABEL_LIMIT
+from causalbandits.formats._text import Scanner, clip
+from causalbandits.model import CausalModel
+
+_SKIP = re.compile(r"(?:[\s,]++|//[^\n]*+|/\*(?s:.*?)\*/)*+")
+_WORD = re.compile(r'(?:[^\s,;|{}()\[\]"/]|/(?![/*]))++')
+_TOKEN = re.compile(rf'(?P<quoted>"(?:[^"\\]|\\.)*+")|(?P<mark>[{{}}()\[\];|])|(?P<word>{_WORD.pattern})', re.DOTALL)
+_BLANK = re.compile(r"(\s*+)")
+# Up to the next semicolon that is not in quotes; a quote that nothing on its line closes is a letter.
+_PROPERTY = re.compile(r'((?>"[^"\n]*+"|[^;\n])*+);')
+
+
+def loads(text: str, file: str = "BIF") -> CausalModel:
+    """The model that a text in BIF describes; `file` names it in errors.
+
+    >>> loads("network n {} variable x { type discrete [2] {a, b}; } probability (x) { table 0.25, 0.75; }")
+    CausalModel(1 variables, 0 edges)
+    """
+    scanner = Scanner(text, file, skip=_SKIP, token=_TOKEN, unquote=_unquote)
+    draft = Draft(scanner.refuse)
+    scanner.expect("network")
+    draft.name_network(scanner.label("the network's name").text)
+    scanner.expect("{")
+    while not scanner.accept("}"):
+        scanner.expect("property", "}")
+        draft.remark("", _property(scanner))
+    while scanner.next.kind != "end":
+        if scanner.expect("variable", "probability").text == "variable":
+            _variable(scanner, draft)
+        else:
+            _probability(scanner, draft)
+    return draft.model()
+
+
+def _variable(scanner: Scanner, draft: Draft) -> None:
+    name = scanner.label("the variable's name")
+    states: list[tuple[str, int]] = []
+    scanner.expect("{")
+    while not scanner.accept("}"):
+        if scanner.expect("type", "property", "}").text == "property":
+            draft.remark(name.text, _property(scanner))
+            continue
+        scanner.expect("discrete")
+        scanner.expect("[")
+        size = scanner.label("the number of states")
+        if not re.fullmatch("[0-9]{1,9}", size.text):
+            scanner.fail(size.at, "the number of states", clip(size.text))
+        scanner.expect("]")
+        scanner.expect("{")
+        while not scanner.sees("}"):
+            state = scanner.label("a state or '}'")
+            states.append((state.text, state.at))
+        if len(states) != int(size.text):
+            found = f"{len(states)}. A state with a space or a comma in it needs quotes"
+            scanner.fail(size.at, f"{int(size.text)} states of {clip(name.text)}", found)
+        scanner.expect("}")
+        scanner.expect(";")
+    draft.declare(name.text, states, name.at)
+
+
+def _probability(scanner: Scanner, draft: Draft) -> None:
+    scanner.expect("(")
+    name = scanner.label("a variable's name")
+    scanner.accept("|")
+    parents = []
+    while not scanner.accept(")"):
+        parents.append(scanner.label("a parent's name or ')'"))
+    entries = Entries()
+    scanner.expect("{")
+    while not scanner.accept("}"):
+        start = scanner.expect("(", "table", "default", "property", "}")
+        if start.text == "property":
+            draft.remark(name.text, _property(scanner))
+        elif start.text == "(":
+            entries.rows.append((scanner.labels("a parent's state"), scanner.numbers(), start.at))
+        elif getattr(entries, start.text) is not None:
+            scanner.refuse(start.at, f"expected one {start.text!r} for {clip(name.text)}, found a second.")
+        else:
+            setattr(entries, start.text, (scanner.numbers(), start.at))
+
+    def fill(axes: Sequence[Sequence[str]]) -> Table:
+        return filled(scanner, entries, axes, name)
+
+    draft.define(name.text, [(parent.text, parent.at) for parent in parents], name.at, fill)
+
+
+def _property(scanner: Scanner) -> str:
+    """What follows the word `property`: one string in quotes, or anything up to a semicolon on the same line."""
+    scanner.raw(_BLANK)
+    start = scanner.at
+    quoted = scanner.label("a property") if scanner.text.startswith('"', start) else None
+    rest = scanner.raw(_PROPERTY)
+    if rest is None:
+        scanner.fail(start, "a property that ends with ';'")
+    text = quoted.text if quoted and not rest.strip() else scanner.text[start : scanner.at - 1].strip()
+    if len(text) > LABEL_LIMIT:
+        scanner.fail(start, f"at most {LABEL_LIMIT:,} characters", clip(text))
+    return text
+
+
+def _unquote(text: str) -> str:
+    return re.sub(r'\\(["\\])', r"\1", text[1:-1])
+
+
+def _quote(text: str) -> str:
+    return '"' + re.sub(r'(["\\])', r"\\\1", text) + '"'
+
+
+def dumps(model: CausalModel) -> str:
+    """The model in BIF, every number with all its digits; states that are not text become text."""
+    return "".join(_lines(model))
+
+
+def _lines(model: CausalModel) -> Iterator[str]:
+    name, remarks = network_name(model)
+    states = {v.name: [_name(label) for label in labels(v)] for v in model.variables.values()}
+    yield f"network {_name(name)} {{\n{_properties(remarks)}}}\n"
+    for v in model.variables.values():
+        yield f"variable {_name(v.name)} {{\n  type discrete [ {len(v.states)} ] {{ {', '.join(states[v.name])} }};\n"
+        yield f"{_properties(model.properties.get(v.name, ()))}}}\n"
+    for v in model.variables.values():
+        given = f" | {', '.join(map(_name, v.parents))}" if v.parents else ""
+        yield f"probability ( {_name(v.name)}{given} ) {{\n"
+        rows = itertools.product(*(states[parent] for parent in v.parents))
+        for row, numbers in zip(rows, v.table.reshape(-1, len(v.states)).tolist(), strict=True):
+            yield f"  {'(' + ', '.join(row) + ')' if row else 'table'} {', '.join(map(repr, numbers))};\n"
+        yield "}\n"
+
+
+def _properties(texts: Sequence[str]) -> str:
+    return "".join(f"  property {_remark(text)};\n" for text in texts)
+
+
+def _remark(text: str) -> str:
+    """A property as it is where that reads back the same, else in quotes."""
+    found = _PROPERTY.fullmatch(text + ";")
+    plain = found is not None and text == text.strip() != "" and not text.startswith('"')
+    return text if plain else _quote(text)
+
+
+def _name(text: str) -> str:
+    return text if _WORD.fullmatch(text) else _quote(text)

@@ -1,0 +1,50 @@
+"""Our JSON: everything a model holds, with the types of its states, every bit of its numbers, and posteriors."""
+
+from __future__ import annotations
+
+import json
+import re
+
+from causalbandits.errors import CausalBanditsError, FormatError
+from causalbandits.fitting import FittedModel
+from causalbandits.formats._limits import LABEL_LIMIT
+from causalbandits.formats._text import clip
+from causalbandits.model import CausalModel
+
+_STRING = re.compile(r'"((?:[^"\\]|\\.)*+)"?', re.DOTALL)
+_ESCAPED = re.compile(r"\\(?:u[0-9a-fA-F]{4}|.)", re.DOTALL)
+
+
+def loads(text: str, file: str = "JSON") -> CausalModel:
+    """The model that a text in JSON describes; `file` names it in errors."""
+    for found in _STRING.finditer(text):
+        # Two for every \u: a letter beyond the first 65536 is written as a pair.
+        if len(found[1]) > LABEL_LIMIT and len(_ESCAPED.sub("x", found[1])) > 2 * LABEL_LIMIT:
+            message = f"expected at most {LABEL_LIMIT:,} characters, found {clip(found[1])}."
+            line, column = text.count("\n", 0, found.start()) + 1, found.start() - text.rfind("\n", 0, found.start())
+            raise FormatError(message, file=file, line=line, column=column)
+    try:
+        model = CausalModel.from_json(text)
+        return FittedModel.from_json(text) if "posterior" in json.loads(text) else model
+    except RecursionError:
+        raise FormatError("expected lists as deep as a table, found deeper ones.", file=file) from None
+    except ValueError as error:
+        _refuse_broken(text, file)
+        if isinstance(error, CausalBanditsError):
+            raise
+        raise FormatError(f"expected numbers of a table, found {error}.", file=file) from None
+
+
+def _refuse_broken(text: str, file: str) -> None:
+    try:
+        json.loads(text)
+    except json.JSONDecodeError as error:
+        message = f"expected JSON, found {error.msg!r}."
+        raise FormatError(message, file=file, line=error.lineno, column=error.colno) from None
+    except (ValueError, RecursionError):
+        return  # what the model said is all there is to say
+
+
+def dumps(model: CausalModel) -> str:
+    """The model as `CausalModel.to_json` writes it, with a line at the end."""
+    return model.to_json() + "\n"
