@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import causalbandits as cb
-from causalbandits.errors import CausalBanditsError, FormatError, ModelError
+from causalbandits.errors import CausalBanditsError, FormatError, ModelError, SizeError
 from causalbandits.formats import _limits, bif, dot, from_pgmpy, from_pyagrum, json, to_pgmpy, to_pyagrum, xmlbif
 from oracles import models, patient, random_table
 
@@ -210,7 +210,20 @@ def test_dot_gives_back_the_graph(model):
     assert set(graph.edges) == set(model.graph.edges)
 
 
-@pytest.mark.parametrize("extension", [".bif", ".xml", ".json", ".bif.gz", ".json.gz"])
+def test_what_could_not_be_read_is_not_written(tmp_path, monkeypatch):
+    many = [cb.Variable(f"p{i}", ["a"], table=[1]) for i in range(32)]
+    if np.__version__ >= "2":  # older ones hold 32 axes
+        table = np.ones([1] * 32 + [1])
+        model = cb.CausalModel([*many, cb.Variable("z", ["a"], parents=[v.name for v in many], table=table)])
+        with pytest.raises(SizeError, match=r"at most 31 parents; this model has 33 and 32\."):
+            cb.write(model, tmp_path / "z.bif")
+    monkeypatch.setattr("causalbandits.formats.FILE_LIMIT", 100)
+    with pytest.raises(SizeError, match=r"^x.bif: a file holds 100 bytes; this model takes "):
+        cb.write(small(), tmp_path / "x.bif")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("extension", [".bif", ".xml", ".json", ".bif.gz", ".json.gz", ".BIF.GZ"])
 def test_writing_twice_gives_the_same_bytes(extension, tmp_path):
     paths = [tmp_path / f"{i}{extension}" for i in range(2)]
     for path in paths:

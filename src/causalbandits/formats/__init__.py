@@ -17,16 +17,15 @@ from typing import Any, NamedTuple
 import networkx as nx
 
 from causalbandits import graph as graphs
-from causalbandits.errors import CausalBanditsError, FormatError, ModelError, unknown
+from causalbandits.errors import CausalBanditsError, FormatError, ModelError, SizeError, unknown
 from causalbandits.files import checked_path, write_atomically
 from causalbandits.formats import bif, dot, json, xmlbif
-from causalbandits.formats._limits import FILE_LIMIT, LABEL_LIMIT
+from causalbandits.formats._limits import AXES_LIMIT, ENTRY_LIMIT, FILE_LIMIT, LABEL_LIMIT
 from causalbandits.formats._text import clip, decoded
 from causalbandits.formats.adapters import from_pgmpy, from_pyagrum, to_pgmpy, to_pyagrum
 from causalbandits.model import CausalModel
 
 __all__ = ["from_pgmpy", "from_pyagrum", "read", "to_pgmpy", "to_pyagrum", "write"]
-
 
 _PIECE = 2**20
 
@@ -75,15 +74,17 @@ def write(model: CausalModel | graphs.Graph, path: str | os.PathLike[str]) -> No
     file = checked_path(path, "model.bif")
     format = _format_of(file)
     if isinstance(model, CausalModel):
-        _check_lengths(model)
+        _check_limits(model)
     elif format is not _DOT or not isinstance(model, nx.DiGraph):
         raise ModelError(f"A file holds a CausalModel (DOT also a networkx.DiGraph); got {model!r}.")
     try:
         content = format.dumps(model.graph if format is _DOT and isinstance(model, CausalModel) else model).encode()
     except UnicodeEncodeError as error:
-        found = f"{error.object[error.start : error.end]!r} of {clip(error.object[error.start - 20 : error.end])}"
+        found = f"{error.object[error.start : error.end]!r} after {error.object[: error.start][-20:]!r}"
         raise ModelError(f"{file.name}: UTF-8 cannot hold {found}; JSON can.") from None
-    if file.suffix == ".gz":
+    if len(content) > FILE_LIMIT:
+        raise SizeError(f"{file.name}: a file holds {FILE_LIMIT:,} bytes; this model takes {len(content):,}.")
+    if file.suffix.lower() == ".gz":
         content = gzip.compress(content, mtime=0)  # the same model gives the same bytes, whatever the time
     write_atomically(file, content)
 
@@ -112,8 +113,15 @@ def _content(file: Path) -> bytes:
     return content
 
 
-def _check_lengths(model: CausalModel) -> None:
+def _check_limits(model: CausalModel) -> None:
     """What is written can be read."""
+    entries = sum(v.table.size for v in model.variables.values())
+    axes = max(v.table.ndim for v in model.variables.values())
+    if entries > ENTRY_LIMIT or axes > AXES_LIMIT:
+        raise SizeError(
+            f"A file holds {ENTRY_LIMIT:,} numbers in all, in tables of at most {AXES_LIMIT - 1} parents; "
+            f"this model has {entries:,} and {axes - 1}."
+        )
     texts = [*model.names, *(text for texts in model.properties.values() for text in texts)]
     texts += [str(state) for v in model.variables.values() for state in v.states]
     for text in texts:
