@@ -97,7 +97,8 @@ class Description:
                 f"A policy without the graph learns {shown(size)} means; with it, {shown(self.reachable)}, and "
                 f"searches {shown(kept)} actions."
             ),
-            Code(repr(problem.reduction())),
+            # What each removed choice is a mixture of is for problem.reduction() itself to say.
+            Code("\n".join(line for line in repr(problem.reduction()).splitlines() if not line.startswith("  "))),
         ]
         if self.separators:
             rows = [

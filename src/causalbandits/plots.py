@@ -207,12 +207,17 @@ BLUE, WHITE, GREEN = "#9ecae9", "#ffffff", "#b8e0c8"
 
 
 def plot_graph(problem: CausalBandit, path: Path | None = None, *, reward: str | None = None) -> Figure:
-    """The causal graph, causes above effects: blue variables can be set, the reward's parents have a bold rim."""
+    """The causal graph, causes above effects: blue variables can be set, the reward's parents have a bold rim.
+
+    Variables that neither lead to the reward nor can be set are left out.
+    """
     import networkx as nx
 
     goal = reward or problem.reward or "Y"
-    graph = nx.DiGraph(problem.model.graph)
-    graph.add_edges_from((parent, goal) for parent in problem.parents)
+    whole = nx.DiGraph(problem.model.graph)
+    if goal not in whole:
+        whole.add_edges_from((parent, goal) for parent in problem.parents)
+    graph = whole.subgraph(nx.ancestors(whole, goal) | {goal, *problem.manipulable})
     height: dict[str, int] = {}
     for name in reversed(list(nx.topological_sort(graph))):
         height[name] = max((height[effect] + 1 for effect in graph.successors(name)), default=0)
@@ -242,10 +247,12 @@ def plot_graph(problem: CausalBandit, path: Path | None = None, *, reward: str |
         boxes[name] = text.get_bbox_patch()
     for cause, effect in graph.edges:
         (x0, y0), (x1, y1) = place[cause], place[effect]
-        between = {"patchA": boxes[cause], "patchB": boxes[effect], "shrinkA": 1, "shrinkB": 2}
+        between: dict[str, Any] = {"patchA": boxes[cause], "patchB": boxes[effect], "shrinkA": 1, "shrinkB": 2}
+        if y0 - y1 > 1:  # past what stands in between
+            between["connectionstyle"] = "arc3,rad=0.22"
         ax.annotate(
             "", (x1 * step, y1 * 1.15), (x0 * step, y0 * 1.15), annotation_clip=False,
-            arrowprops={"arrowstyle": "-|>", "color": "0.35", "linewidth": 1.2, **between},
+            arrowprops={"arrowstyle": "-|>", "color": "0.35", "linewidth": 1.2, **between}, zorder=1,
         )  # fmt: skip
     ax.set_xlim(-step * widest / 2, step * widest / 2)
     ax.set_ylim(-1.15 * (tall - 1) - 0.5, 0.5)

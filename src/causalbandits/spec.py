@@ -2,7 +2,7 @@
 
 [environment]
 zoo = "email_campaign"            # or a model of your own:
-# model = "model.json"            # as CausalModel.to_json writes it, relative to this file
+# model = "model.json"            # JSON, BIF or XMLBIF, relative to this file
 # manipulable = ["purpose"]
 # parents = ["subject"]
 
@@ -34,6 +34,7 @@ from causalbandits.citations import citation
 from causalbandits.engine import simulate
 from causalbandits.environment import Environment
 from causalbandits.errors import CausalBanditsError, StateError, unknown
+from causalbandits.formats import read
 from causalbandits.model import CausalModel
 from causalbandits.plots import panels, plot_graph
 from causalbandits.policies import Policy, policy
@@ -120,10 +121,9 @@ def _environment(given: dict[str, Any], reward: Any, folder: Path) -> Environmen
     if "model" not in given:
         raise CausalBanditsError('[environment] must name a world: zoo = "email_campaign", or model = "model.json".')
     path = folder / str(given.pop("model"))
-    try:
-        model = CausalModel.from_json(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise CausalBanditsError(f"Cannot read {path}: {error.strerror or error}.") from None
+    model = read(path)
+    if not isinstance(model, CausalModel):
+        raise CausalBanditsError(f"{path} has a graph but no tables: fit it to data first (cb.fit).")
     _known(given, ("manipulable", "parents", "reward", "at_most", "always", "actions"), "entry of [environment]:")
     if not isinstance(reward, dict) or reward.get("kind") not in REWARDS:
         kinds = ", ".join(map(repr, REWARDS))
