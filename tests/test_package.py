@@ -12,7 +12,7 @@ import pytest
 import causalbandits as cb
 
 ROOT = Path(__file__).parent.parent
-PAGES = ["README.md", "docs/guide.md", "docs/policies.md", "docs/theory.md"]
+PAGES = ["README.md", "docs/guide.md", "docs/data.md", "docs/policies.md", "docs/theory.md"]
 
 
 def blocks(page):
@@ -28,7 +28,7 @@ def test_all_is_the_public_surface_and_sorted_within_reason():
 
 
 def test_importing_stays_light():
-    heavy = ["numba", "matplotlib", "pandas", "scipy.optimize", "typer", "joblib", "rich", "pyarrow"]
+    heavy = ["numba", "matplotlib", "pandas", "scipy.optimize", "typer", "joblib", "rich", "pyarrow", "polars"]
     code = f"import sys, causalbandits; print([m for m in {heavy} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import importlib
 import itertools
 import os
 import sys
@@ -16,7 +17,7 @@ import numpy as np
 from causalbandits.errors import DataError
 from causalbandits.fitting.coding import Column, Dictionary
 
-BATCH = 2**15
+BATCH = 2**14
 """Rows at a time: the codes of a batch stay in the processor's cache."""
 
 BLOCK = 2**22
@@ -64,7 +65,7 @@ def source_of(data: Any) -> Source:
     if hasattr(data, "to_batches") and hasattr(data, "schema"):  # a pyarrow.dataset.Dataset
         return Source(tuple(data.schema.names), lambda names: _of_arrow(data.to_batches(columns=list(names))))
     if hasattr(data, "__arrow_c_stream__"):
-        reader = _arrow("These data").RecordBatchReader.from_stream(data)
+        reader = _arrow("Arrow data").RecordBatchReader.from_stream(data)
         return Source(
             tuple(reader.schema.names), lambda names: _of_arrow(batch.select(list(names)) for batch in reader)
         )
@@ -95,7 +96,9 @@ def _sequence(name: str, values: Any) -> Any:
     if isinstance(values, list | tuple):
         return values
     if isinstance(values, np.ma.MaskedArray):
-        return np.ma.filled(values.astype(object), None)
+        filled = values.data.astype(object)
+        filled[np.ma.getmaskarray(values)] = None
+        return filled
     array = np.asarray(values)
     if array.ndim != 1:
         raise DataError(f"The column {name!r} must be a list or an array of one dimension; got {values!r}.")
@@ -161,7 +164,7 @@ def _of_arrow(batches: Any) -> Iterator[Batch]:
 
 
 def _arrow_column(name: str, array: Any) -> Column:
-    arrow = _arrow("These data")
+    arrow = _arrow("Arrow data")
     kind = array.type
     if arrow.types.is_floating(kind) or (
         not array.null_count and (arrow.types.is_integer(kind) or arrow.types.is_boolean(kind))
@@ -173,7 +176,9 @@ def _arrow_column(name: str, array: Any) -> Column:
         coded = array if arrow.types.is_dictionary(kind) else array.dictionary_encode()
     except (arrow.ArrowNotImplementedError, AttributeError):
         raise DataError(f"The column {name!r} must hold single values; its type is {kind}.") from None
-    return Dictionary(coded.indices.fill_null(-1).to_numpy(zero_copy_only=False), coded.dictionary.to_pylist())
+    # Indices may be unsigned, and then have no -1.
+    indices = coded.indices.cast(arrow.int64()).fill_null(-1)
+    return Dictionary(indices.to_numpy(zero_copy_only=False), coded.dictionary.to_pylist())
 
 
 def _of_path(path: Path) -> Source:
@@ -242,6 +247,6 @@ def _csv_lines(path: Path, header: Sequence[str], names: Sequence[str]) -> Itera
 
 def _arrow(what: str, module: str = "pyarrow") -> Any:
     try:
-        return __import__(module, fromlist=["*"])
+        return importlib.import_module(module)
     except ImportError:
-        raise DataError(f"{what} need pyarrow: pip install 'causalbandits[data]', or use CSV.") from None
+        raise DataError(f"Reading {what} needs pyarrow: pip install 'causalbandits[data]', or use CSV.") from None
