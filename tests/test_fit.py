@@ -180,7 +180,7 @@ def test_csv_without_pyarrow_gives_the_same_model(tmp_path, monkeypatch):
     rows = mixed_rows()
     pandas.DataFrame(rows).to_csv(tmp_path / "rows.csv", index=False)
     expected = cb.fit(MIXED, tmp_path / "rows.csv")
-    for module in ("pyarrow", "pyarrow.csv", "pyarrow.dataset"):
+    for module in ("pyarrow", "pyarrow.csv", "pyarrow.parquet"):
         monkeypatch.setitem(sys.modules, module, None)
     assert cb.fit(MIXED, tmp_path / "rows.csv") == expected
     parquet_file = tmp_path / "x.parquet"

@@ -234,11 +234,12 @@ class _NamedInColumn(_Nothing):
             self._sets.append(self._parse(value))
         ever = frozenset().union(*self._sets)
         # The last entry is where -1, nothing was set, points to.
-        return {
+        masks = {
             name: np.array([*(name in names for names in self._sets), False])[codes]
             for name in self._names
             if name in ever
         }
+        return {name: mask for name, mask in masks.items() if mask.any()}
 
     def _parse(self, value: Any) -> frozenset[str]:
         parts = value.split(",") if isinstance(value, str) else value if isinstance(value, tuple | frozenset) else None

@@ -20,8 +20,12 @@ from causalbandits.fitting.coding import Column, Dictionary
 BATCH = 2**14
 """Rows at a time: the codes of a batch stay in the processor's cache."""
 
-BLOCK = 2**22
+BLOCK = 2**20
 """Bytes of a CSV file at a time."""
+
+
+LITTLE = {"batch_size": 2**16, "batch_readahead": 1, "fragment_readahead": 1}
+"""How far a dataset may be read ahead of what is needed; by itself, to hundreds of megabytes."""
 
 
 class Batch(NamedTuple):
@@ -63,7 +67,7 @@ def source_of(data: Any) -> Source:
     if arrow and isinstance(data, arrow.Table):
         return Source(tuple(data.schema.names), lambda names: _of_arrow(data.select(list(names)).to_batches()))
     if hasattr(data, "to_batches") and hasattr(data, "schema"):  # a pyarrow.dataset.Dataset
-        return Source(tuple(data.schema.names), lambda names: _of_arrow(data.to_batches(columns=list(names))))
+        return Source(tuple(data.schema.names), lambda names: _of_arrow(data.to_batches(columns=list(names), **LITTLE)))
     if hasattr(data, "__arrow_c_stream__"):
         reader = _arrow("Arrow data").RecordBatchReader.from_stream(data)
         return Source(
@@ -188,12 +192,23 @@ def _of_path(path: Path) -> Source:
     if ending == ".csv":
         return _of_csv(path)
     if ending == ".parquet" or path.is_dir():
-        dataset = _arrow("Parquet", "pyarrow.dataset")
         try:
-            return source_of(dataset.dataset(path, format="parquet"))
+            return _of_parquet(path)
         except (OSError, ValueError) as error:
+            if isinstance(error, DataError):
+                raise
             raise DataError(f"Cannot read {str(path)!r} as Parquet: {error}") from None
     raise DataError(f"A file of data must end in .csv or .parquet; got {str(path)!r}.")
+
+
+def _of_parquet(path: Path) -> Source:
+    if path.is_dir():
+        return source_of(_arrow("Parquet", "pyarrow.dataset").dataset(path, format="parquet"))
+    file = _arrow("Parquet", "pyarrow.parquet").ParquetFile(path)
+    return Source(
+        tuple(file.schema_arrow.names),
+        lambda names: _of_arrow(file.iter_batches(batch_size=LITTLE["batch_size"], columns=list(names))),
+    )
 
 
 def _of_csv(path: Path) -> Source:
