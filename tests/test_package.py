@@ -38,7 +38,7 @@ def test_all_is_the_public_surface_and_sorted_within_reason():
 
 
 def test_importing_stays_light():
-    heavy = ["numba", "matplotlib", "pandas", "scipy.optimize", "typer", "joblib", "rich", "pyarrow"]
+    heavy = ["numba", "matplotlib", "pandas", "scipy.optimize", "typer", "joblib", "rich", "pyarrow", "polars"]
     code = f"import sys, causalbandits; print([m for m in {heavy} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -155,6 +155,8 @@ def check(
     for coded, complete in rows:
         counted.add(coded if complete is None else coded.where(complete))
     counted.finish()
+    for tally in families:
+        tally.check_size()
     if missing == "refuse":
         rows.check_complete("Use missing='drop' to leave these rows out.")
     found = [_independent(tally) for tally in pairs]

@@ -128,7 +128,8 @@ class Codebook:
     def _places(self, values: npt.NDArray[Any]) -> Codes:
         if values.dtype == np.intp and not self._low:
             return np.ascontiguousarray(values)
-        return np.asarray(np.subtract(values, self._low, dtype=np.intp, casting="unsafe"))
+        places: Codes = np.subtract(values, self._low, dtype=np.intp, casting="unsafe")
+        return places
 
     def _widen(self, low: int, high: int) -> bool:
         """Make the lookup span these numbers as well; False if that would be too many."""

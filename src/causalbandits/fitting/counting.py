@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from causalbandits.errors import DataError, unknown
+from causalbandits.errors import DataError, SizeError, unknown
 from causalbandits.fitting.coding import Codebook, Column
 from causalbandits.fitting.sources import Batch, Source
 from causalbandits.fitting.structure import Structure, check_columns
@@ -102,6 +102,14 @@ class Tally:
             grown[tuple(map(slice, self.counts.shape))] = self.counts
             self.counts = grown
         self.counts += counts
+
+    def check_size(self) -> None:
+        """Refuse a table that was not counted because it is too large."""
+        if self.too_large:
+            raise SizeError(
+                f"The table of {self.own!r} given {', '.join(map(repr, self.axes[:-1]))} has more than {CELL_LIMIT} "
+                "cells. Give it fewer parents, or these fewer states."
+            )
 
     def arranged(self, orders: Mapping[str, Codes]) -> Counts:
         """The counts with every state in its final place."""
@@ -226,11 +234,12 @@ class _NamedInColumn(_Nothing):
             self._sets.append(self._parse(value))
         ever = frozenset().union(*self._sets)
         # The last entry is where -1, nothing was set, points to.
-        return {
+        masks = {
             name: np.array([*(name in names for names in self._sets), False])[codes]
             for name in self._names
             if name in ever
         }
+        return {name: mask for name, mask in masks.items() if mask.any()}
 
     def _parse(self, value: Any) -> frozenset[str]:
         parts = value.split(",") if isinstance(value, str) else value if isinstance(value, tuple | frozenset) else None

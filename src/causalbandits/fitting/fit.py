@@ -8,8 +8,8 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from causalbandits.errors import DataError, ModelError, SizeError, unknown
-from causalbandits.fitting.counting import CELL_LIMIT, Interventions, Rows, Tallies, Tally
+from causalbandits.errors import DataError, ModelError, unknown
+from causalbandits.fitting.counting import Interventions, Rows, Tallies, Tally
 from causalbandits.fitting.em import Incomplete, maximise
 from causalbandits.fitting.fitted import FittedModel
 from causalbandits.fitting.sources import source_of
@@ -73,11 +73,7 @@ def fit(
         counted.add(coded)
     counted.finish()
     for tally in tallies:
-        if tally.too_large:
-            raise SizeError(
-                f"The table of {tally.own!r} given {', '.join(map(repr, tally.axes[:-1]))} has more than {CELL_LIMIT} "
-                "cells. Give it fewer parents, or these fewer states."
-            )
+        tally.check_size()
     if missing == "refuse":
         rows.check_complete("Use missing='drop' to leave these rows out, or missing='em' to fit what was observed.")
     used = rows.count - (rows.incomplete if missing == "drop" else 0)

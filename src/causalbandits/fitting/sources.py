@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import importlib
 import itertools
 import os
 import sys
@@ -16,11 +17,15 @@ import numpy as np
 from causalbandits.errors import DataError
 from causalbandits.fitting.coding import Column, Dictionary
 
-BATCH = 2**15
+BATCH = 2**14
 """Rows at a time: the codes of a batch stay in the processor's cache."""
 
-BLOCK = 2**22
+BLOCK = 2**20
 """Bytes of a CSV file at a time."""
+
+
+LITTLE = {"batch_size": 2**16, "batch_readahead": 1, "fragment_readahead": 1}
+"""How far a dataset may be read ahead of what is needed; by itself, to hundreds of megabytes."""
 
 
 class Batch(NamedTuple):
@@ -62,9 +67,9 @@ def source_of(data: Any) -> Source:
     if arrow and isinstance(data, arrow.Table):
         return Source(tuple(data.schema.names), lambda names: _of_arrow(data.select(list(names)).to_batches()))
     if hasattr(data, "to_batches") and hasattr(data, "schema"):  # a pyarrow.dataset.Dataset
-        return Source(tuple(data.schema.names), lambda names: _of_arrow(data.to_batches(columns=list(names))))
+        return Source(tuple(data.schema.names), lambda names: _of_arrow(data.to_batches(columns=list(names), **LITTLE)))
     if hasattr(data, "__arrow_c_stream__"):
-        reader = _arrow("These data").RecordBatchReader.from_stream(data)
+        reader = _arrow("Arrow data").RecordBatchReader.from_stream(data)
         return Source(
             tuple(reader.schema.names), lambda names: _of_arrow(batch.select(list(names)) for batch in reader)
         )
@@ -95,7 +100,9 @@ def _sequence(name: str, values: Any) -> Any:
     if isinstance(values, list | tuple):
         return values
     if isinstance(values, np.ma.MaskedArray):
-        return np.ma.filled(values.astype(object), None)
+        filled = values.data.astype(object)
+        filled[np.ma.getmaskarray(values)] = None
+        return filled
     array = np.asarray(values)
     if array.ndim != 1:
         raise DataError(f"The column {name!r} must be a list or an array of one dimension; got {values!r}.")
@@ -161,7 +168,7 @@ def _of_arrow(batches: Any) -> Iterator[Batch]:
 
 
 def _arrow_column(name: str, array: Any) -> Column:
-    arrow = _arrow("These data")
+    arrow = _arrow("Arrow data")
     kind = array.type
     if arrow.types.is_floating(kind) or (
         not array.null_count and (arrow.types.is_integer(kind) or arrow.types.is_boolean(kind))
@@ -173,7 +180,9 @@ def _arrow_column(name: str, array: Any) -> Column:
         coded = array if arrow.types.is_dictionary(kind) else array.dictionary_encode()
     except (arrow.ArrowNotImplementedError, AttributeError):
         raise DataError(f"The column {name!r} must hold single values; its type is {kind}.") from None
-    return Dictionary(coded.indices.fill_null(-1).to_numpy(zero_copy_only=False), coded.dictionary.to_pylist())
+    # Indices may be unsigned, and then have no -1.
+    indices = coded.indices.cast(arrow.int64()).fill_null(-1)
+    return Dictionary(indices.to_numpy(zero_copy_only=False), coded.dictionary.to_pylist())
 
 
 def _of_path(path: Path) -> Source:
@@ -183,12 +192,23 @@ def _of_path(path: Path) -> Source:
     if ending == ".csv":
         return _of_csv(path)
     if ending == ".parquet" or path.is_dir():
-        dataset = _arrow("Parquet", "pyarrow.dataset")
         try:
-            return source_of(dataset.dataset(path, format="parquet"))
+            return _of_parquet(path)
         except (OSError, ValueError) as error:
+            if isinstance(error, DataError):
+                raise
             raise DataError(f"Cannot read {str(path)!r} as Parquet: {error}") from None
     raise DataError(f"A file of data must end in .csv or .parquet; got {str(path)!r}.")
+
+
+def _of_parquet(path: Path) -> Source:
+    if path.is_dir():
+        return source_of(_arrow("Parquet", "pyarrow.dataset").dataset(path, format="parquet"))
+    file = _arrow("Parquet", "pyarrow.parquet").ParquetFile(path)
+    return Source(
+        tuple(file.schema_arrow.names),
+        lambda names: _of_arrow(file.iter_batches(batch_size=LITTLE["batch_size"], columns=list(names))),
+    )
 
 
 def _of_csv(path: Path) -> Source:
@@ -242,6 +262,6 @@ def _csv_lines(path: Path, header: Sequence[str], names: Sequence[str]) -> Itera
 
 def _arrow(what: str, module: str = "pyarrow") -> Any:
     try:
-        return __import__(module, fromlist=["*"])
+        return importlib.import_module(module)
     except ImportError:
-        raise DataError(f"{what} need pyarrow: pip install 'causalbandits[data]', or use CSV.") from None
+        raise DataError(f"Reading {what} needs pyarrow: pip install 'causalbandits[data]', or use CSV.") from None
