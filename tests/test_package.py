@@ -121,3 +121,24 @@ def test_the_example_of_a_policy_is_on_its_page_has_twenty_lines_and_runs(tmp_pa
     ).stdout
     assert out.count(": kept\n") == len(CHECKS)
     assert all(name in out for name in ("c-greedy", "c-greedy(epsilon=0.02)", "c-ucb"))
+
+
+def test_the_way_from_past_data_to_decisions_runs(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    runpy.run_path(str(ROOT / "examples/from_past_data.py"))["main"](mails=300, worlds=5)
+    printed = capsys.readouterr().out
+    assert "The data do not contradict the graph (7 claims tested)." in printed
+    assert "Its advice: do(" in printed
+    assert (tmp_path / "results" / "forecast.png").exists()
+
+
+def test_the_example_of_wrong_tables_runs(capsys):
+    example = runpy.run_path(str(ROOT / "examples/wrong_tables.py"))
+    example["main"](datasets=2, replications=2)
+    printed = capsys.readouterr().out
+    assert [line.split("  ")[0] for line in printed.splitlines()[3:7]] == [
+        "100 mails",
+        "1,000 mails",
+        "10,000 mails",
+        "the exact table",
+    ]
