@@ -3,6 +3,8 @@
 from pathlib import Path
 
 import causalbandits as cb
+from causalbandits.plots import plot_graph
+from causalbandits.report import Code, Heading, Picture, Text, write_figures, write_page
 
 OUT = Path("results")
 GRAPH = {
@@ -56,6 +58,22 @@ def main(mails: int = 1000, worlds: int = 100) -> None:
     print(f"Its advice: {best.intervention}, {best.lower:.0%} to {best.upper:.0%} clicks.")
     truth = world.mean_reward(best.intervention), world.best().mean
     print(f"In truth that has {truth[0]:.1%}; the best action has {truth[1]:.1%}.")
+
+    folder = OUT / "campaign"
+    write_figures(folder / "figures", {"graph": plot_graph(problem, reward="click"), "forecast": forecast.plot()})
+    write_page(
+        folder,
+        [
+            Heading("The campaign", 1),
+            Text(f"{mails} mails. Advice: {best.intervention}, {best.lower:.0%} to {best.upper:.0%} clicks."),
+            Picture("graph", "What is known: blue can be chosen, bold is what clicks depend on."),
+            Heading("What was expected beforehand"),
+            Picture("forecast", f"{worlds} possible worlds."),
+            Heading("What the data said of the graph"),
+            Code(repr(cb.check(GRAPH, data))),
+        ],
+    )
+    print(f"The report: {folder / 'report.html'}")
 
 
 if __name__ == "__main__":

@@ -72,8 +72,10 @@ class Drawing:
 Part = Heading | Text | Code | Picture | Drawing | Grid
 
 
-def write_page(folder: Path, parts: Sequence[Part]) -> None:
+def write_page(folder: str | Path, parts: Sequence[Part]) -> None:
     """`report.html` and `report.md`; the first part is the title."""
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
     write_atomically(folder / "report.html", as_html(parts, folder).encode())
     write_atomically(folder / "report.md", as_markdown(parts).encode())
 
@@ -158,10 +160,11 @@ def write_csv(path: Path, about: Mapping[str, Any], head: tuple[str, ...], rows:
     write_atomically(path, text.getvalue().encode())
 
 
-def write_figures(folder: Path, figures: Mapping[str, Figure]) -> None:
+def write_figures(folder: str | Path, figures: Mapping[str, Figure]) -> None:
     """Each figure as SVG, PDF and PNG, by name."""
     import matplotlib
 
+    folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     # The same picture is the same file: no dates, no random ids.
     fixed: Any = {"svg.hashsalt": "causalbandits", "pdf.fonttype": 42}
