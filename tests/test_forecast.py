@@ -56,6 +56,15 @@ def test_the_graph_finds_the_best_sooner(forecast):
     assert causal.lower <= causal.rounds <= (causal.upper or 1000)
 
 
+def test_what_is_lost_again_was_not_found(forecast):
+    found = {"x": np.array([[1.0, 0.0, 1.0, 1.0]] * 40)}
+    run = forecast.run.only(["uniform"])
+    short = type(run)(np.array([10, 20, 30, 40]), {"x": run.regret("uniform")[:, :4]}, 40, 40, 0, "made up")
+    assert type(forecast)(short, found, 0.1).needed("x") == (30, 30, 30)
+    lost = {"x": np.array([[1.0, 1.0, 1.0, 0.0]] * 40)}
+    assert type(forecast)(short, lost, 0.1).needed("x") == (None, None, None)
+
+
 def test_intervals_of_the_probability_are_wilsons(forecast):
     p, lower, upper = forecast.probability("uniform")
     n, z = 30, 1.96

@@ -66,12 +66,14 @@ class Forecast:
         return p, np.maximum(0.0, (centre - half) / scale), np.minimum(1.0, (centre + half) / scale)
 
     def needed(self, policy: str, probability: float = 0.9) -> Needed:
-        """After how many rounds the policy has found the best with this probability, with an interval."""
+        """After how many rounds the policy has found the best for good with this probability, with an interval."""
         estimate, lower, upper = self.probability(policy)
         return Needed(*(self._first(curve >= probability) for curve in (estimate, upper, lower)))
 
     def _first(self, reached: Any) -> int | None:
-        return int(self.run.rounds[int(np.argmax(reached))]) if bool(reached.any()) else None
+        """The round from which on it stays so."""
+        lasting = np.logical_and.accumulate(reached[::-1])[::-1]
+        return int(self.run.rounds[int(np.argmax(lasting))]) if bool(lasting[-1]) else None
 
     def __repr__(self) -> str:
         horizon = self.run.horizon
