@@ -35,7 +35,7 @@ from causalbandits.theory.table import Comparison
 FEW_PER_CONFIGURATION = 5
 """A policy that learns a mean per configuration should see each of them about so often, or more."""
 
-CAPTION = "Blue variables can be set; those with a bold rim stand in for the reward's parents."
+CAPTION = "Blue can be set, yellow can be observed, green is the reward; a bold rim: stands in for its parents."
 
 JOINT_LIMIT = 2**20
 """The reward's spread given a separator is computed up to this many joint values."""

@@ -203,13 +203,14 @@ def plot_final(
     return figure
 
 
-BLUE, WHITE, GREEN = "#9ecae9", "#ffffff", "#b8e0c8"
+BLUE, WHITE, GREEN, YELLOW = "#9ecae9", "#ffffff", "#b8e0c8", "#fff0b8"
 
 
 def plot_graph(problem: CausalBandit, path: Path | None = None, *, reward: str | None = None) -> Figure:
     """The causal graph, causes above effects: blue variables can be set, the reward's parents have a bold rim.
 
-    Variables that neither lead to the reward nor can be set are left out.
+    The reward is green, and yellow is what a separator was looked for among. Variables that neither lead to the reward
+    nor can be set are left out.
     """
     import networkx as nx
 
@@ -238,7 +239,8 @@ def plot_graph(problem: CausalBandit, path: Path | None = None, *, reward: str |
     ax = figure.add_subplot()
     boxes = {}
     for name, (x, y) in place.items():
-        colour = GREEN if name == goal else BLUE if name in problem.manipulable else WHITE
+        colour = YELLOW if name in problem.observable else WHITE
+        colour = GREEN if name == goal else BLUE if name in problem.manipulable else colour
         rim = 2.4 if name in problem.parents else 1.0
         text = ax.text(
             x * step, y * 1.15, name, ha="center", va="center", fontsize=11, parse_math=False, zorder=3,

@@ -90,6 +90,8 @@ class CausalBandit(Remembers):
                 )
             space = space.where(lambda action: not forbid(action))
         self.actions = space
+        self.observable: tuple[str, ...] = ()
+        """Where the separator was looked for; empty where the parents were given."""
         self.parents = (
             self._check_parents(parents) if separator is None else self._separator(parents, separator, observable)
         )
@@ -130,6 +132,7 @@ class CausalBandit(Remembers):
         seen = others if observable is None else unique_names("observable variable", observable, self.model)
         if self.reward in seen:
             raise ProblemError(f"observable= must not have the reward {self.reward!r} in it: it comes too late.")
+        self.observable = tuple(seen)
         graph, nodes = self._with_interventions()
         costs: dict[Hashable, int] = {name: graphs.product_cost(len(self.model[name].states)) for name in others}
         found = graphs.cheapest_separator(
