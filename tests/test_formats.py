@@ -540,7 +540,10 @@ def test_a_model_comes_back_from_pyagrum_bit_for_bit(model):
 
 def test_pyagrum_reads_what_is_written_in_bif_and_xmlbif(tmp_path):
     gum = pyagrum()
-    model = cb.read(network_file("asia"))
+    plain = cb.read(network_file("asia"))
+    # Its older readers want a property for every variable.
+    properties = dict.fromkeys(plain.names, ("position = (0, 0)",))
+    model = cb.CausalModel(plain.variables.values(), properties=properties)
     for extension in (".bif", ".bifxml"):
         cb.write(model, tmp_path / f"asia{extension}")
         other = gum.loadBN(str(tmp_path / f"asia{extension}"))
