@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -229,3 +230,11 @@ def test_wrong_options_are_one_line(tmp_path, arguments, message):
     assert done.stderr.startswith("Error: ")
     assert done.stderr.count("\n") == 1
     assert message in done.stderr
+
+
+def test_the_file_that_the_guide_shows_runs(tmp_path):
+    guide = (Path(__file__).parent.parent / "docs" / "guide.md").read_text(encoding="utf-8")
+    shown = guide.split("```toml\n")[1].split("```")[0].replace("horizon = 5000", "horizon = 20")
+    (tmp_path / "campaign.toml").write_text(shown, encoding="utf-8")
+    cb.write(cb.zoo.email_campaign().problem.model, tmp_path / "campaign.bif")
+    assert read_spec(tmp_path / "campaign.toml").run().policies == ("c-ts-gaussian", "quiet")

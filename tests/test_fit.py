@@ -862,3 +862,11 @@ def test_a_codebook_remembers_no_nan():
     book.encode([float("nan") for _ in range(50)], 0)
     assert book.missing == 50
     assert len(book._met) == 0
+
+
+def test_categories_that_do_not_occur_are_no_states():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"x": pandas.Categorical(["a", "b", "c"] * 10)})
+    filtered = frame[frame.x != "c"]
+    assert cb.fit({"x": []}, filtered) == cb.fit({"x": []}, {"x": filtered.x.tolist()})
+    assert cb.fit({"x": []}, filtered)["x"].states == ("a", "b")

@@ -67,6 +67,8 @@ class Forecast:
 
     def needed(self, policy: str, probability: float = 0.9) -> Needed:
         """After how many rounds the policy has found the best for good with this probability, with an interval."""
+        if not isinstance(probability, float) or not 0 < probability < 1:
+            raise CausalBanditsError(f"probability must lie between 0 and 1, such as 0.9; got {probability!r}.")
         estimate, lower, upper = self.probability(policy)
         return Needed(*(self._first(curve >= probability) for curve in (estimate, upper, lower)))
 

@@ -96,11 +96,18 @@ class Plan:
             ("manipulable variables", self.believed.manipulable, env.problem.manipulable),
             ("parents", self.believed.parents, env.problem.parents),
         ):
-            if [_shape(self.believed, name) for name in ours] != [_shape(env.problem, name) for name in theirs]:
+            if ours != theirs:
                 raise ProblemError(
-                    f"The believed problem must have the environment's {what}, {list(theirs)}, with the same values in "
-                    f"the same order; it has {list(ours)}."
+                    f"The believed problem must have the environment's {what}, {list(theirs)}, in the same order; it "
+                    f"has {list(ours)}."
                 )
+            for name in ours:
+                mine, true = self.believed.model[name].states, env.problem.model[name].states
+                if mine != true:
+                    raise ProblemError(
+                        f"The believed problem must have the environment's states, in the same order: {name!r} has "
+                        f"{list(true)} there and {list(mine)} here. Give fit() the states, or the model as its graph."
+                    )
         return self.believed
 
     @cached_property
@@ -117,7 +124,3 @@ class Plan:
             "seed": self.seed,
         }
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
-
-
-def _shape(problem: CausalBandit, name: str) -> tuple[object, ...]:
-    return (name, problem.model[name].states)

@@ -95,8 +95,10 @@ class Codebook:
 
     def _encode(self, column: Column) -> Codes:
         if isinstance(column, Dictionary):
-            codes = [self._code(value) for value in column.values]
-            # The last entry is where -1 points to.
+            # The last entry is where -1 points to. Categories that do not occur are no states.
+            occurs = np.zeros(len(column.values) + 1, dtype=bool)
+            occurs[column.indices] = True
+            codes = [self._code(value) if met else 0 for value, met in zip(column.values, occurs[:-1], strict=True)]
             return np.array([*codes, self._code(None)], dtype=np.intp).take(column.indices)
         if isinstance(column, np.ndarray) and not self.text:
             if column.dtype.kind in "iub" and len(column):
