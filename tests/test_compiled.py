@@ -6,6 +6,7 @@ import importlib
 import os
 import platform
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -24,6 +25,7 @@ from causalbandits.policies import POLICIES, factor
 from causalbandits.policies._cells import CellPolicy
 from oracles import cases, patient
 
+compiled_module = importlib.import_module("causalbandits.engine.compiled")
 simulate_module = importlib.import_module("causalbandits.engine.simulate")  # its name in the package is the function
 
 pytestmark = pytest.mark.skipif(
@@ -140,6 +142,30 @@ def test_scores_that_are_added_to_choose_as_fresh_ones_do(id):
         assert_same(cb.zoo.email_campaign(), cb.policy(id), horizon=2500, seed=seed)
 
 
+@pytest.mark.parametrize("id", ["c-ucb", "ucb", "c-ts-beta", "cl-ucb", "cl-ts-observed"])
+@pytest.mark.parametrize("anytime", [False, True])
+def test_playing_in_parts_changes_no_bit(monkeypatch, id, anytime):
+    policy = cb.policy(id)
+    if anytime and not hasattr(policy, "anytime"):
+        return
+    policy = cb.policy(id, anytime=True) if anytime else policy.for_horizon(3000)
+    env, rounds = cb.zoo.email_campaign(), np.array([5, 1024, 1500, 3000])
+    assert compiled_module.PART % kernels.FRESH == 0
+    whole = play_compiled(env, policy, env.problem, rounds, 0, 0)
+    monkeypatch.setattr(compiled_module, "PART", 1024)
+    assert np.array_equal(play_compiled(env, policy, env.problem, rounds, 0, 0), whole)
+
+
+def test_a_run_without_end_can_be_interrupted():
+    program = "import causalbandits as cb; cb.simulate(cb.zoo.figure2(), 'c-ucb', horizon=10**12, replications=1)"
+    process = subprocess.Popen([sys.executable, "-c", program], stderr=subprocess.PIPE, text=True)
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.wait(timeout=15)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=30)
+    assert "KeyboardInterrupt" in errors
+
+
 def test_a_matrix_too_large_to_remember_is_made_column_by_column():
     env = cb.zoo.random_parallel(3, 9, theta=np.linspace(-0.5, 0.5, 9), rng=2)
     assert env.problem.search.size * env.problem.configurations > kernels.REMEMBERED
@@ -228,7 +254,7 @@ def test_watching_changes_nothing_and_sees_the_statistic(id, anytime):
 
     plain = play(env, policy, env.problem, rounds, 1, 0, watch=watch("plain"))
     compiled = play_compiled(env, policy, env.problem, rounds, 1, 0, watch=watch("compiled"))
-    np.testing.assert_allclose(plain, compiled, rtol=1e-12)
+    assert np.array_equal(plain, compiled)
     assert seen["plain"] == seen["compiled"]
 
 

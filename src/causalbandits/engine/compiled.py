@@ -27,6 +27,9 @@ CELL_POLICIES = {kind for kind, _ in POLICIES.values() if issubclass(kind, CellP
 LINEAR_POLICIES = {CausalLinearUCB, CausalLinearThompsonSampling}
 """Subclasses may define anything, so only the library's own policies are taken."""
 
+PART = 2**16
+"""So many rounds are played at a time; a multiple of `kernels.FRESH`, so that parts change no bit."""
+
 Call = tuple[str, tuple[Any, ...]]
 """Which rounds, and their arguments before the random streams."""
 
@@ -61,17 +64,20 @@ def play_compiled(
     replication: int,
     watch: Watch | None = None,
 ) -> Array:
-    """As `driver.play`, compiled."""
+    """As `driver.play`, compiled; in parts, between which the user can interrupt and `watch` can look."""
     streams = stream(seed, replication, POLICY), stream(seed, replication, WORLD)
     statistic = policy.begin(problem)
-    if watch is None:
-        return _play(env, policy, problem, statistic, 0, rounds, streams)
-    regrets, start = np.empty(len(rounds)), 0
-    for slot, end in enumerate(rounds.tolist()):
-        more = _play(env, policy, problem, statistic, start, np.array([end - start]), streams)
-        regrets[slot] = more[0] + (regrets[slot - 1] if slot else 0.0)
-        statistic.rounds = start = end
-        watch(slot, statistic)
+    regrets, start, regret = np.empty(len(rounds)), 0, 0.0
+    while start < rounds[-1]:
+        slot = int(np.searchsorted(rounds, start, side="right"))
+        end = int(rounds[slot]) if watch is not None else min(start + PART, int(rounds[-1]))
+        within = slice(slot, int(np.searchsorted(rounds, end, side="right")))
+        asked = np.append(rounds[within] - start, end - start)
+        found = _play(env, policy, problem, statistic, start, asked, regret, streams)
+        regrets[within] = found[:-1]
+        statistic.rounds, start, regret = end, end, float(found[-1])
+        if watch is not None:
+            watch(slot, statistic)
     return regrets
 
 
@@ -82,9 +88,10 @@ def _play(
     statistic: Any,
     start: int,
     rounds: npt.NDArray[np.int64],
+    regret: float,
     streams: tuple[np.random.Generator, np.random.Generator],
 ) -> Array:
-    """The rounds after `start`; the statistic and the streams go on from where they are."""
+    """The rounds after `start`, and the regret so far; the statistic and the streams go on from where they are."""
     from causalbandits.engine.kernels import kernel
 
     told = range(start, start + int(rounds[-1]))
@@ -95,7 +102,7 @@ def _play(
     else:
         raise TypeError(f"{policy!r} cannot be played compiled.")
     regrets = np.empty(len(rounds))
-    kernel(name)(*arguments, *(streams[1:] if name == "settled" else streams), rounds, regrets)
+    kernel(name)(*arguments, *(streams[1:] if name == "settled" else streams), regret, rounds, regrets)
     return regrets
 
 

@@ -291,7 +291,7 @@ def reward_around(world, mean, rng):
 def _settled_rounds(version):
     """An index that neither is drawn nor moves with the round changes only where a reward came in."""
 
-    def play(p, causal, exploration, tree, world, count, total, world_rng, rounds, regrets):
+    def play(p, causal, exploration, tree, world, count, total, world_rng, regret, rounds, regrets):
         key = version  # noqa: F841 (part of the cache's key)
         cells, actions = len(count), len(world.gap)
         values, codes = np.empty(cells), np.empty(len(world.sizes), dtype=np.int64)
@@ -308,7 +308,7 @@ def _settled_rounds(version):
             enter(sizes, c, abs(values[c]))
             if not causal:
                 enter(tournament, c, values[c])
-        best, regret, slot = 0.0, 0.0, 0
+        best, slot = 0.0, 0
         for t in range(1, rounds[-1] + 1):
             if causal:
                 if t % FRESH == 1:
@@ -320,7 +320,7 @@ def _settled_rounds(version):
             z = configuration(world, world.starts, action, codes, world_rng)
             reward = reward_around(world, world.mean[z], world_rng)
             regret += world.gap[action]
-            if t == rounds[slot]:
+            while slot < len(rounds) and t == rounds[slot]:
                 regrets[slot] = regret
                 slot += 1
             changed = z if causal else action
@@ -345,7 +345,7 @@ def _settled_rounds(version):
 def _drawn_rounds(version):
     """Every index is drawn anew, or moves with the round."""
 
-    def play(p, causal, moving, explorations, tree, world, count, total, rng, world_rng, rounds, regrets):
+    def play(p, causal, moving, explorations, tree, world, count, total, rng, world_rng, regret, rounds, regrets):
         key = version  # noqa: F841 (part of the cache's key)
         cells, actions = len(count), len(world.gap)
         values, codes = np.empty(cells), np.empty(len(world.sizes), dtype=np.int64)
@@ -353,7 +353,7 @@ def _drawn_rounds(version):
         one, two = np.empty(tree.buffer), np.empty(tree.buffer)
         gather = causal and len(tree.node_of_action) > 0
         in_order = np.empty(actions if gather else 0)
-        regret, slot, changed = 0.0, 0, -1
+        slot, changed = 0, -1
         for t in range(1, rounds[-1] + 1):
             exploration = explorations[min(t, len(explorations)) - 1]
             if moving or t == 1:
@@ -374,7 +374,7 @@ def _drawn_rounds(version):
             z = configuration(world, world.starts, action, codes, world_rng)
             reward = reward_around(world, world.mean[z], world_rng)
             regret += world.gap[action]
-            if t == rounds[slot]:
+            while slot < len(rounds) and t == rounds[slot]:
                 regrets[slot] = regret
                 slot += 1
             changed = z if causal else action
@@ -387,12 +387,14 @@ def _drawn_rounds(version):
 def _linear_rounds(version):
     """Every searched action is scored."""
 
-    def play(thompson, observed, spread, betas, means, columns, table, world, R, u, rng, world_rng, rounds, regrets):
+    def play(
+        thompson, observed, spread, betas, means, columns, table, world, R, u, rng, world_rng, regret, rounds, regrets
+    ):
         key = version  # noqa: F841 (part of the cache's key)
         actions, d = means.shape
         codes, theta, x = np.empty(len(world.sizes), dtype=np.int64), np.empty(d), np.empty(d)
         left, norms, scores = np.empty((d, actions)), np.empty(actions), np.empty(actions)
-        regret, slot = 0.0, 0
+        slot = 0
         for t in range(1, rounds[-1] + 1):
             for i in range(d):
                 theta[i] = u[i] + spread * rng.standard_normal() if thompson else u[i]
@@ -414,7 +416,7 @@ def _linear_rounds(version):
                 x[i] = table[z, i] if observed else means[action, i]
             rotate_in(R, u, x, reward)
             regret += world.gap[action]
-            if t == rounds[slot]:
+            while slot < len(rounds) and t == rounds[slot]:
                 regrets[slot] = regret
                 slot += 1
 
@@ -424,14 +426,14 @@ def _linear_rounds(version):
 def _by_block_rounds(version):
     """Each block's best choice is found alone, as in `LinearPolicy.best_if_true`."""
 
-    def play(observed, spread, by_block, world, R, u, rng, world_rng, rounds, regrets):
+    def play(observed, spread, by_block, world, R, u, rng, world_rng, regret, rounds, regrets):
         key = version  # noqa: F841 (part of the cache's key)
         blocks, d = len(world.sizes), len(u)
         rows, codes = np.empty(blocks, dtype=np.int64), np.empty(blocks, dtype=np.int64)
         starts, states = np.empty((1, blocks), dtype=np.int64), np.empty(len(by_block.parents.values), dtype=np.int64)
         scores = np.empty(by_block.rows.max())
         theta, x = np.empty(d), np.empty(d)
-        regret, slot = 0.0, 0
+        slot = 0
         for t in range(1, rounds[-1] + 1):
             for i in range(d):
                 theta[i] = u[i] + spread * rng.standard_normal()
@@ -464,7 +466,7 @@ def _by_block_rounds(version):
                     x[by_block.where.values[first + i]] = source.values[at + i]
             rotate_in(R, u, x, reward)
             regret += gap
-            if t == rounds[slot]:
+            while slot < len(rounds) and t == rounds[slot]:
                 regrets[slot] = regret
                 slot += 1
 
