@@ -18,6 +18,7 @@ from causalbandits.policies.indices import (
     mean_and_bonus,
     upper_bound,
 )
+from causalbandits.scores import best_positions
 
 
 def test_an_unseen_cell_has_mean_zero_counts_as_one_and_takes_the_priors_scale():
@@ -175,3 +176,8 @@ def test_the_anytime_forms_do_as_well():
     )
     fixed, anytime = (row.mean for row in run.summary())
     assert 0.6 < anytime / fixed < 1.1
+
+
+def test_scores_by_block_must_be_finite_too():
+    with pytest.raises(PolicyError, match="Scores must be finite"):
+        best_positions(np.array([[1.0, 2.0], [np.nan, 0.0]]))

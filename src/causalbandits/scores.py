@@ -42,11 +42,7 @@ class Scores(NamedTuple):
         """
         top = int(self.values.argmax())
         best = float(self.values[top])
-        if not (math.isfinite(best) and math.isfinite(self.scale)):
-            raise PolicyError(
-                "Scores must be finite, and these are not. An infinite number for a configuration becomes NaN where "
-                "its probability is 0: for what has not been seen use a large finite number, such as an upper bound."
-            )
+        _refuse_unless(math.isfinite(best) and math.isfinite(self.scale))
         # One of these is the top itself.
         return int((self.values[: top + 1] >= best - TIE * max(1.0, self.scale)).argmax())
 
@@ -63,5 +59,14 @@ def best_positions(rows: npt.NDArray[np.float64]) -> npt.NDArray[np.intp]:
     [1, 0]
     """
     scale = np.maximum(1.0, np.abs(rows).max(axis=1))
+    _refuse_unless(bool(np.isfinite(scale).all()))
     least = rows.max(axis=1) - TIE * scale
     return np.asarray((rows >= least[:, None]).argmax(axis=1))
+
+
+def _refuse_unless(finite: bool) -> None:
+    if not finite:
+        raise PolicyError(
+            "Scores must be finite, and these are not. An infinite number for a configuration becomes NaN where "
+            "its probability is 0: for what has not been seen use a large finite number, such as an upper bound."
+        )

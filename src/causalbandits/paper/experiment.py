@@ -40,7 +40,6 @@ class Experiment:
     figures: Callable[[Runs], Mapping[str, Figure]]
     """Figures by name; the first is the paper's, others come beside it."""
     captions: Mapping[str, str]
-    default_replications: int = 20
 
 
 UCB_FAMILY = ("ucb", "c-ucb", "cl-ucb")
