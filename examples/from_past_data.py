@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import causalbandits as cb
-from causalbandits.plots import plot_graph
-from causalbandits.report import Code, Heading, Picture, Text, write_figures, write_page
+from causalbandits.results.plots import plot_graph
+from causalbandits.results.report import Code, Heading, Picture, Text, write_figures, write_page
 
 OUT = Path("results")
 GRAPH = {

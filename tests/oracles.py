@@ -11,7 +11,7 @@ import numpy.typing as npt
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-from causalbandits.model import CausalModel, Variable
+from causalbandits.model.model import CausalModel, Variable
 
 patient = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 """For tests by hypothesis: machines may be slow, and a suite runs for seconds, not minutes."""

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from causalbandits.actions import ENUMERATION_LIMIT, PREDICATE_LIMIT, ActionSpace
 from causalbandits.errors import InterventionError, ProblemError, SizeError
-from causalbandits.model import Intervention, Variable
+from causalbandits.model.model import Intervention, Variable
+from causalbandits.problem.actions import ENUMERATION_LIMIT, PREDICATE_LIMIT, ActionSpace
 from oracles import patient
 
 

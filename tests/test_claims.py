@@ -9,7 +9,7 @@ import causalbandits as cb
 from causalbandits.paper import EXPERIMENTS
 from causalbandits.paper.claims import CLAIMS, IN_PART, INCONCLUSIVE, NOT, WHOLE, judge
 from causalbandits.paper.statistics import equal, exponent, grows, holm, identical, smaller
-from causalbandits.results import Run
+from causalbandits.results.run import Run
 
 REPLICATIONS = 40
 

@@ -12,8 +12,8 @@ import pytest
 
 import causalbandits as cb
 from causalbandits.errors import CausalBanditsError
+from causalbandits.planning.spec import read_spec
 from causalbandits.policies import POLICIES
-from causalbandits.spec import read_spec
 
 
 def run(*arguments, folder=None):

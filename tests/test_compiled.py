@@ -20,9 +20,9 @@ from causalbandits.engine import algebra, kernels
 from causalbandits.engine.compiled import can_play, play_compiled
 from causalbandits.engine.driver import play
 from causalbandits.engine.simulate import checkpoints
-from causalbandits.features import resolve
 from causalbandits.policies import POLICIES, factor
-from causalbandits.policies._cells import CellPolicy
+from causalbandits.policies.cells import CellPolicy
+from causalbandits.problem.features import resolve
 from oracles import cases, patient
 
 compiled_module = importlib.import_module("causalbandits.engine.compiled")

@@ -11,7 +11,7 @@ import causalbandits as cb
 from causalbandits.errors import PolicyError
 from causalbandits.policies import POLICIES
 from causalbandits.policies.statistics import Cells
-from causalbandits.scores import Scores
+from causalbandits.problem.scores import Scores
 from causalbandits.testing import CHECKS, check_identity, check_policy
 
 

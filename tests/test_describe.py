@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import causalbandits as cb
-from causalbandits.describe import write_description
 from causalbandits.errors import CausalBanditsError
+from causalbandits.planning.describe import write_description
 
 
 @pytest.fixture

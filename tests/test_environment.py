@@ -7,12 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from causalbandits import features, rewards, zoo
-from causalbandits.environment import Environment
 from causalbandits.errors import InterventionError, ProblemError, SizeError
-from causalbandits.model import CausalModel, Variable
-from causalbandits.problem import CausalBandit
-from causalbandits.rewards import BernoulliReward, CustomReward, GaussianReward, LinearReward
+from causalbandits.model.model import CausalModel, Variable
+from causalbandits.problem import features
+from causalbandits.problem.problem import CausalBandit
+from causalbandits.world import rewards, zoo
+from causalbandits.world.environment import Environment
+from causalbandits.world.rewards import BernoulliReward, CustomReward, GaussianReward, LinearReward
 from oracles import LARGEST, SMALLEST, Same, cases, distribution, pairs, patient, random_table
 
 MEAN = np.array([[0.1, 0.9, 0.4], [0.7, 0.2, 1.0]])

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from causalbandits import features
 from causalbandits.errors import ProblemError, SizeError
-from causalbandits.features import AdditiveFeatures, TabulatedFeatures, resolve
-from causalbandits.model import CausalModel, Variable
-from causalbandits.problem import CausalBandit
+from causalbandits.model.model import CausalModel, Variable
+from causalbandits.problem import features
+from causalbandits.problem.features import AdditiveFeatures, TabulatedFeatures, resolve
+from causalbandits.problem.problem import CausalBandit
 from oracles import cases, distribution, pairs, patient
 
 

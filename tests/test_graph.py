@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from causalbandits import graph as graphs
+from causalbandits.model import graph as graphs
 from oracles import patient
 
 

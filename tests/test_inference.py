@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from causalbandits import inference
 from causalbandits.errors import SizeError
-from causalbandits.inference import find_blocks
-from causalbandits.model import CausalModel, Variable
-from causalbandits.problem import CausalBandit
+from causalbandits.model.model import CausalModel, Variable
+from causalbandits.problem import inference
+from causalbandits.problem.inference import find_blocks
+from causalbandits.problem.problem import CausalBandit
 from oracles import all_interventions, cases, chain, distribution, pairs, patient, random_table
 
 

@@ -16,7 +16,7 @@ import pytest
 from scipy.special import rel_entr
 
 import causalbandits as cb
-from causalbandits.scores import Scores
+from causalbandits.problem.scores import Scores
 
 WORLD, POLICY = 1, 2
 

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from causalbandits.errors import CausalBanditsError, InterventionError, ModelError
-from causalbandits.model import CausalModel, Intervention, Variable
+from causalbandits.model.model import CausalModel, Intervention, Variable
 from oracles import LARGEST, SMALLEST, Same, distribution, models, patient
 
 HALF = [0.5, 0.5]
@@ -288,7 +288,7 @@ def test_a_graph_without_the_order_of_its_parents_is_refused():
 def test_an_intervention_pickled_in_another_process_is_still_found_in_a_dict():
     # Strings hash differently in every process: a hash that travels with the object finds nothing.
     code = (
-        "import pickle, sys; from causalbandits.model import Intervention; "
+        "import pickle, sys; from causalbandits.model.model import Intervention; "
         "sys.stdout.buffer.write(pickle.dumps(Intervention(purpose='Promo')))"
     )
     environment = dict(os.environ, PYTHONHASHSEED="12345", PYTHONPATH=os.pathsep.join(sys.path))

@@ -18,7 +18,7 @@ from causalbandits.policies.indices import (
     mean_and_bonus,
     upper_bound,
 )
-from causalbandits.scores import best_positions
+from causalbandits.problem.scores import best_positions
 
 
 def test_an_unseen_cell_has_mean_zero_counts_as_one_and_takes_the_priors_scale():

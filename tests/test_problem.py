@@ -10,8 +10,6 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from causalbandits import features
-from causalbandits import problem as problems
 from causalbandits.errors import (
     CausalBanditsError,
     InterventionError,
@@ -20,8 +18,10 @@ from causalbandits.errors import (
     SizeError,
     StateError,
 )
-from causalbandits.model import CausalModel, Variable
-from causalbandits.problem import CausalBandit
+from causalbandits.model.model import CausalModel, Variable
+from causalbandits.problem import features
+from causalbandits.problem import problem as problems
+from causalbandits.problem.problem import CausalBandit
 from oracles import all_interventions, cases, distribution, joint, models, pairs, patient, random_table
 
 

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from causalbandits import projection
 from causalbandits.errors import SizeError
-from causalbandits.model import CausalModel, Variable
-from causalbandits.problem import CausalBandit
-from causalbandits.projection import Level
+from causalbandits.model.model import CausalModel, Variable
+from causalbandits.problem import projection
+from causalbandits.problem.problem import CausalBandit
+from causalbandits.problem.projection import Level
 from oracles import all_interventions, cases, distribution, pairs, patient, random_table
 
 

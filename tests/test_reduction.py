@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import causalbandits as cb
-from causalbandits import reduction
+from causalbandits.problem import reduction
 from oracles import cases, distribution
 
 thorough = settings(deadline=None, max_examples=500, suppress_health_check=[HealthCheck.too_slow])

@@ -66,7 +66,7 @@ def test_regret_is_what_the_environments_gaps_say(env):
         def score(self, problem, statistic, rng):
             values = np.zeros(problem.actions.size)
             values[42] = 1.0
-            return cb.scores.Scores.of(values)
+            return cb.Scores.of(values)
 
     run = cb.simulate(env, [Stubborn()], horizon=50, replications=2)
     assert run.regret("stubborn") == pytest.approx(np.outer([1, 1], np.arange(1, 51)) * env.gaps()[42])

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import causalbandits as cb
-from causalbandits import theory, zoo
+from causalbandits import theory
 from causalbandits.errors import CausalBanditsError, PolicyError, ProblemError, TheoryWarning
+from causalbandits.world import zoo
 from oracles import all_interventions, cases, distribution, patient
 
 BOUNDED = [

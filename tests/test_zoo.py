@@ -6,9 +6,9 @@ import math
 import numpy as np
 import pytest
 
-from causalbandits import zoo
 from causalbandits.errors import ModelError, ProblemError
-from causalbandits.model import Intervention
+from causalbandits.model.model import Intervention
+from causalbandits.world import zoo
 from oracles import distribution
 
 

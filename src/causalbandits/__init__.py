@@ -1,18 +1,13 @@
 """causalbandits: find the best intervention with the fewest tries, because the causal graph is known."""
 
-from causalbandits import theory, zoo
-from causalbandits.actions import ActionSpace
+from causalbandits import theory
 from causalbandits.agent import Agent, Decision, Recommendation
-from causalbandits.citations import citation
-from causalbandits.describe import describe
 from causalbandits.engine import simulate
-from causalbandits.environment import Environment, Outcome
 from causalbandits.errors import CausalBanditsError, ScaleWarning
-from causalbandits.fitting import FittedModel, check, fit
-from causalbandits.forecast import forecast
+from causalbandits.fitting import check, fit
 from causalbandits.formats import read, write
-from causalbandits.intervention import Intervention
-from causalbandits.model import CausalModel
+from causalbandits.model import CausalModel, FittedModel, Intervention, Variable
+from causalbandits.planning import describe, forecast
 from causalbandits.policies import (
     KLUCB,
     UCB,
@@ -26,11 +21,14 @@ from causalbandits.policies import (
     Uniform,
     policy,
 )
-from causalbandits.problem import CausalBandit
-from causalbandits.results import Run
-from causalbandits.rewards import BernoulliReward, CustomReward, GaussianReward, LinearReward
-from causalbandits.scores import Scores
-from causalbandits.variable import Variable
+from causalbandits.problem.actions import ActionSpace
+from causalbandits.problem.problem import CausalBandit
+from causalbandits.problem.scores import Scores
+from causalbandits.results.citations import citation
+from causalbandits.results.run import Run
+from causalbandits.world import zoo
+from causalbandits.world.environment import Environment, Outcome
+from causalbandits.world.rewards import BernoulliReward, CustomReward, GaussianReward, LinearReward
 
 __version__ = "0.1.0"
 

@@ -13,19 +13,19 @@ from typing import Any, Literal, NamedTuple, overload
 
 import numpy as np
 
-from causalbandits.actions import PREDICATE_LIMIT
+from causalbandits._files import checked_path, write_atomically
 from causalbandits.errors import (
     CausalBanditsError,
     InterventionError,
     StateError,
     TellError,
 )
-from causalbandits.files import checked_path, write_atomically
-from causalbandits.intervention import Intervention, State
+from causalbandits.model.intervention import Intervention, State
 from causalbandits.policies import POLICIES, Policy, as_policy
 from causalbandits.policies import policy as policy_by_id
-from causalbandits.problem import CausalBandit
-from causalbandits.scores import Scores
+from causalbandits.problem.actions import PREDICATE_LIMIT
+from causalbandits.problem.problem import CausalBandit
+from causalbandits.problem.scores import Scores
 
 FORMAT, VERSION = "causalbandits-agent", 2
 

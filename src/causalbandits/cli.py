@@ -15,8 +15,8 @@ import typer
 from causalbandits import __version__
 from causalbandits.errors import CausalBanditsError, unknown
 from causalbandits.formats import read
-from causalbandits.model import CausalModel
-from causalbandits.problem import CausalBandit
+from causalbandits.model.model import CausalModel
+from causalbandits.problem.problem import CausalBandit
 
 app = typer.Typer(
     name="causalbandits",
@@ -168,7 +168,7 @@ def simulate(
     """
     from rich.console import Console
 
-    from causalbandits.spec import read_spec, write_comparison
+    from causalbandits.planning.spec import read_spec, write_comparison
 
     asked = read_spec(spec)
     folder = out or Path("results") / asked.name
@@ -215,7 +215,7 @@ def inspect(
     """
     from rich.console import Console
 
-    from causalbandits.describe import describe, write_description
+    from causalbandits.planning.describe import describe, write_description
 
     found = describe(_problem(model, reward, manipulate, parents, observe, at_most), horizon=horizon)
     console = Console()
@@ -258,7 +258,7 @@ def forecast(
     """
     from rich.console import Console
 
-    from causalbandits.forecast import forecast as run
+    from causalbandits.planning.forecast import forecast as run
 
     try:
         a, b = (float(part) for part in prior.split(","))
@@ -289,7 +289,7 @@ def _problem(
     at_most: int | None,
 ) -> CausalBandit:
     """The problem that the options of a command describe."""
-    from causalbandits import zoo
+    from causalbandits.world import zoo
 
     options = {"--reward": reward, "--manipulate": manipulate, "--parents": parents, "--observe": observe}
     if model in ("email_campaign", "figure2"):
@@ -325,8 +325,8 @@ def policies() -> None:
     """List the policies with their ids and references."""
     from rich.console import Console
 
-    from causalbandits.citations import OF_POLICY, TITLES
     from causalbandits.policies import POLICIES
+    from causalbandits.results.citations import OF_POLICY, TITLES
 
     rows = [(id, kind.__name__, "; ".join(TITLES[key] for key in OF_POLICY[id])) for id, (kind, _) in POLICIES.items()]
     _print_rows(Console(), "Policies", ("id", "class", "reference"), rows)
@@ -383,7 +383,7 @@ def bench(
 def _print_rows(console: Any, title: str, head: Sequence[str], rows: Sequence[Sequence[Any]], remark: str = "") -> None:
     from rich.table import Table
 
-    from causalbandits.report import number
+    from causalbandits.results.report import number
 
     shown = Table(title=title, caption=remark, title_justify="left", caption_justify="left")
     for name, cell in zip(head, rows[0], strict=True):

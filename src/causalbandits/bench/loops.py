@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from causalbandits.environment import Environment
-from causalbandits.features import resolve
-from causalbandits.rewards import BernoulliReward
-from causalbandits.variable import Array
+from causalbandits._types import Array
+from causalbandits.problem.features import resolve
+from causalbandits.world.environment import Environment
+from causalbandits.world.rewards import BernoulliReward
 
 Decide = Callable[[], int]
 Learn = Callable[[int, int, float], None]

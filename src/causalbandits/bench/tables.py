@@ -11,17 +11,17 @@ from typing import Any
 
 import numpy as np
 
-from causalbandits import zoo
 from causalbandits.agent import Agent
 from causalbandits.bench import loops
 from causalbandits.bench.measure import Task, megabytes_in_new_process, seconds_in_new_process, side_by_side
 from causalbandits.bench.peers import peers
 from causalbandits.engine import simulate
 from causalbandits.engine.compiled import play_compiled
-from causalbandits.environment import Environment
 from causalbandits.fitting import fit
 from causalbandits.policies import policy
-from causalbandits.results import data_frames
+from causalbandits.results.run import data_frames
+from causalbandits.world import zoo
+from causalbandits.world.environment import Environment
 
 GAUSSIAN = ("c-ucb", "c-ts-gaussian", "cl-ucb", "cl-ucb-observed", "cl-ts", "cl-ts-observed", "ucb", "ts-gaussian")
 BERNOULLI = ("c-ucb", "c-ts-beta", "ucb", "ts-beta")

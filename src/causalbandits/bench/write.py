@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 
+from causalbandits._files import write_atomically
 from causalbandits.bench.tables import Table
-from causalbandits.files import write_atomically
-from causalbandits.report import Grid, Heading, Text, as_markdown, number
+from causalbandits.results.report import Grid, Heading, Text, as_markdown, number
 
 
 def write_tables(folder: Path, tables: Mapping[str, Table], repeats: int) -> None:

@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
+from causalbandits._files import checked_path, write_atomically
+from causalbandits._types import Array
 from causalbandits.engine.plan import Plan
 from causalbandits.errors import StateError
-from causalbandits.files import checked_path, write_atomically
-from causalbandits.variable import Array
 
 FORMAT, VERSION = "causalbandits-checkpoint", 1
 

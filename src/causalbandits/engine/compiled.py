@@ -8,20 +8,20 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from causalbandits._types import Array
 from causalbandits.engine import tables
 from causalbandits.engine.driver import POLICY, WORLD, stream
-from causalbandits.environment import LISTED, Environment
-from causalbandits.features import AdditiveFeatures
 from causalbandits.policies import POLICIES, CausalLinearThompsonSampling, CausalLinearUCB, Policy
-from causalbandits.policies._base import HorizonPolicy
-from causalbandits.policies._cells import CellPolicy
-from causalbandits.policies._linear import LinearPolicy
+from causalbandits.policies.base import HorizonPolicy
+from causalbandits.policies.cells import CellPolicy
+from causalbandits.policies.linear import LinearPolicy
 from causalbandits.policies.statistics import Cells, Regression
-from causalbandits.problem import CausalBandit
-from causalbandits.projection import Projection
-from causalbandits.rewards import AdditiveMean, BernoulliReward, GaussianReward, LinearReward
-from causalbandits.search import project_some
-from causalbandits.variable import Array
+from causalbandits.problem.features import AdditiveFeatures
+from causalbandits.problem.problem import CausalBandit
+from causalbandits.problem.projection import Projection
+from causalbandits.problem.search import project_some
+from causalbandits.world.environment import LISTED, Environment
+from causalbandits.world.rewards import AdditiveMean, BernoulliReward, GaussianReward, LinearReward
 
 CELL_POLICIES = {kind for kind, _ in POLICIES.values() if issubclass(kind, CellPolicy)}
 LINEAR_POLICIES = {CausalLinearUCB, CausalLinearThompsonSampling}

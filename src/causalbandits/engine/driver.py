@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from causalbandits.environment import Environment
+from causalbandits._types import Array
 from causalbandits.policies import Policy
-from causalbandits.problem import CausalBandit
-from causalbandits.variable import Array
+from causalbandits.problem.problem import CausalBandit
+from causalbandits.world.environment import Environment
 
 TICK = 256
 """Rounds between two reports of progress."""

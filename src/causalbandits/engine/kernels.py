@@ -20,7 +20,7 @@ from numba.extending import overload, register_jitable
 from causalbandits.engine.algebra import rotate_in, solve, squared_norms
 from causalbandits.policies import indices
 from causalbandits.policies.indices import BetaPosterior, GaussianPosterior, KLUpperBound, UniformDraw
-from causalbandits.scores import TIE
+from causalbandits.problem.scores import TIE
 
 FRESH = 1024
 """Scores that are kept by adding to them are computed afresh every so many rounds: rounding stays far below `TIE`."""
@@ -493,7 +493,7 @@ def additive(by_block, rows, codes, states):
 def kernel(name: str) -> Any:
     """One of the four kinds of rounds; compiled, or fetched from disk, when called with parameters of a new type."""
     package = Path(__file__).parent.parent
-    sources = ("policies/indices.py", "scores.py", "engine/algebra.py", "engine/kernels.py", "engine/tables.py")
+    sources = ("policies/indices.py", "problem/scores.py", "engine/algebra.py", "engine/kernels.py", "engine/tables.py")
     version = hashlib.sha256(b"".join((package / source).read_bytes() for source in sources)).hexdigest()
     play = KERNELS[name](version)
     try:

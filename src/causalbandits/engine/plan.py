@@ -11,14 +11,14 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from causalbandits._types import Array
 from causalbandits.engine.compiled import can_play, play_compiled
 from causalbandits.engine.driver import ENVIRONMENT, play, stream
 from causalbandits.engine.progress import Notice
-from causalbandits.environment import Environment
 from causalbandits.errors import CausalBanditsError, PolicyError, ProblemError
 from causalbandits.policies import Policy
-from causalbandits.problem import CausalBandit
-from causalbandits.variable import Array
+from causalbandits.problem.problem import CausalBandit
+from causalbandits.world.environment import Environment
 
 Source = Environment | Callable[[np.random.Generator], Environment]
 

@@ -13,11 +13,11 @@ from causalbandits.engine.checkpoint import Checkpoint
 from causalbandits.engine.plan import Plan, Source
 from causalbandits.engine.progress import Progress
 from causalbandits.engine.workers import Finished, run
-from causalbandits.environment import Environment
 from causalbandits.errors import CausalBanditsError, SizeError
 from causalbandits.policies.registry import Policies, named
-from causalbandits.problem import CausalBandit
-from causalbandits.results import Run
+from causalbandits.problem.problem import CausalBandit
+from causalbandits.results.run import Run
+from causalbandits.world.environment import Environment
 
 ALL_ROUNDS = 1000
 """Up to this horizon regret is kept at every round; beyond, at `CHECKPOINTS` evenly spaced ones."""

@@ -9,14 +9,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from causalbandits.environment import Environment
-from causalbandits.features import AdditiveFeatures
-from causalbandits.inference import Block
-from causalbandits.model import cumulative
-from causalbandits.problem import CausalBandit
-from causalbandits.projection import Projection
-from causalbandits.rewards import AdditiveMean, BernoulliReward
-from causalbandits.variable import Array
+from causalbandits._types import Array
+from causalbandits.model.model import cumulative
+from causalbandits.problem.features import AdditiveFeatures
+from causalbandits.problem.inference import Block
+from causalbandits.problem.problem import CausalBandit
+from causalbandits.problem.projection import Projection
+from causalbandits.world.environment import Environment
+from causalbandits.world.rewards import AdditiveMean, BernoulliReward
 
 Ints = npt.NDArray[np.int64]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 
+from causalbandits._types import Array
 from causalbandits.engine.plan import Plan
 from causalbandits.engine.progress import Progress
-from causalbandits.variable import Array
 
 Finished = tuple[int, dict[str, Array]]
 """The number of a replication, and each policy's regrets."""

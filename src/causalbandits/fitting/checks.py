@@ -26,13 +26,13 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import networkx as nx
 import numpy as np
 
+from causalbandits._types import Array
 from causalbandits.errors import DataError, unknown
 from causalbandits.fitting.counting import Interventions, Rows, Tallies, Tally
-from causalbandits.fitting.fitted import FittedModel
 from causalbandits.fitting.sources import source_of
 from causalbandits.fitting.structure import GraphLike, States, Structure, conditional, structure_of
-from causalbandits.model import CausalModel
-from causalbandits.variable import Array
+from causalbandits.model.fitted import FittedModel
+from causalbandits.model.model import CausalModel
 
 if TYPE_CHECKING:
     import pandas

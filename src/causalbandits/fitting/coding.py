@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from causalbandits._types import Codes
 from causalbandits.errors import DataError, unknown
-from causalbandits.intervention import State
-from causalbandits.variable import Codes
+from causalbandits.model.intervention import State
 
 MISSING, UNKNOWN, UNMET = -1, -2, -3
 

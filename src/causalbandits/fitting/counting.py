@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from causalbandits._types import Codes
 from causalbandits.errors import DataError, SizeError, unknown
 from causalbandits.fitting.coding import Codebook, Column
 from causalbandits.fitting.sources import Batch, Source
 from causalbandits.fitting.structure import Structure, check_columns
-from causalbandits.variable import Codes
 
 Mask = npt.NDArray[np.bool_]
 Counts = npt.NDArray[np.int64]

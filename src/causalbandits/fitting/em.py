@@ -18,10 +18,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from causalbandits._types import Array, Codes
 from causalbandits.errors import DataError, SizeError
 from causalbandits.fitting.counting import Coded
 from causalbandits.fitting.structure import Structure
-from causalbandits.variable import Array, Codes
 
 TOLERANCE = 1e-8
 """The iteration ends when no probability changes by more."""

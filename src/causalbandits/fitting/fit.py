@@ -8,14 +8,14 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from causalbandits._types import Array
 from causalbandits.errors import DataError, ModelError, unknown
 from causalbandits.fitting.counting import Interventions, Rows, Tallies, Tally
 from causalbandits.fitting.em import Incomplete, maximise
-from causalbandits.fitting.fitted import FittedModel
 from causalbandits.fitting.sources import source_of
 from causalbandits.fitting.structure import GraphLike, States, Structure, conditional, structure_of
-from causalbandits.intervention import State
-from causalbandits.variable import Array
+from causalbandits.model.fitted import FittedModel
+from causalbandits.model.intervention import State
 
 Missing = Literal["refuse", "drop", "em"]
 Prior = float | Mapping[str, npt.ArrayLike] | FittedModel

@@ -8,11 +8,11 @@ from typing import Any
 
 import networkx as nx
 
-from causalbandits import graph as graphs
 from causalbandits.errors import DataError, ModelError, unknown
-from causalbandits.intervention import State
-from causalbandits.model import CausalModel
-from causalbandits.variable import Variable
+from causalbandits.model import graph as graphs
+from causalbandits.model.intervention import State
+from causalbandits.model.model import CausalModel
+from causalbandits.model.variable import Variable
 
 States = Mapping[str, Sequence[State]]
 GraphLike = Any

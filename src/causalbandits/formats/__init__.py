@@ -16,14 +16,14 @@ from typing import Any, NamedTuple
 
 import networkx as nx
 
-from causalbandits import graph as graphs
+from causalbandits._files import checked_path, write_atomically
 from causalbandits.errors import CausalBanditsError, FormatError, ModelError, SizeError, unknown
-from causalbandits.files import checked_path, write_atomically
 from causalbandits.formats import bif, dot, json, xmlbif
 from causalbandits.formats._limits import AXES_LIMIT, ENTRY_LIMIT, FILE_LIMIT, LABEL_LIMIT
 from causalbandits.formats._text import clip, decoded
 from causalbandits.formats.adapters import from_pgmpy, from_pyagrum, to_pgmpy, to_pyagrum
-from causalbandits.model import CausalModel
+from causalbandits.model import graph as graphs
+from causalbandits.model.model import CausalModel
 
 __all__ = ["from_pgmpy", "from_pyagrum", "read", "to_pgmpy", "to_pyagrum", "write"]
 

@@ -8,12 +8,13 @@ from typing import Any, NamedTuple, NoReturn, TypeAlias
 
 import numpy as np
 
+from causalbandits._types import Array
 from causalbandits.errors import ModelError, unknown
 from causalbandits.formats._limits import AXES_LIMIT, ENTRY_LIMIT, ROW_SUM_TOLERANCE
 from causalbandits.formats._text import clip
-from causalbandits.model import ROW_SUM_TOLERANCE as MODEL_TOLERANCE
-from causalbandits.model import CausalModel, conditional, row_name
-from causalbandits.variable import Array, Variable
+from causalbandits.model.model import ROW_SUM_TOLERANCE as MODEL_TOLERANCE
+from causalbandits.model.model import CausalModel, conditional, row_name
+from causalbandits.model.variable import Variable
 
 Place: TypeAlias = Any  # an offset in a text, or line and column
 Refuse: TypeAlias = Callable[[Place, str], NoReturn]

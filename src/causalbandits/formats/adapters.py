@@ -9,8 +9,8 @@ import numpy as np
 
 from causalbandits.errors import CausalBanditsError, ModelError
 from causalbandits.formats._draft import labels
-from causalbandits.model import CausalModel
-from causalbandits.variable import Variable
+from causalbandits.model.model import CausalModel
+from causalbandits.model.variable import Variable
 
 
 def from_pgmpy(network: Any) -> CausalModel:

@@ -19,7 +19,7 @@ from causalbandits.formats._draft import Draft, Table, labels, network_name
 from causalbandits.formats._entries import Entries, filled
 from causalbandits.formats._limits import LABEL_LIMIT
 from causalbandits.formats._text import Scanner, clip
-from causalbandits.model import CausalModel
+from causalbandits.model.model import CausalModel
 
 _SKIP = re.compile(r"(?:[\s,]++|//[^\n]*+|/\*(?s:.*?)\*/)*+")
 _WORD = re.compile(r'(?:[^\s,;|{}()\[\]"/]|/(?![/*]))++')

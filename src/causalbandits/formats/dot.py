@@ -11,10 +11,10 @@ from collections.abc import Iterator
 
 import networkx as nx
 
-from causalbandits import graph as graphs
 from causalbandits.errors import ModelError
 from causalbandits.formats._limits import DEPTH_LIMIT, EDGE_LIMIT
 from causalbandits.formats._text import Scanner, clip
+from causalbandits.model import graph as graphs
 
 _SKIP = re.compile(r"(?:\s++|//[^\n]*+|^#[^\n]*+|/\*(?s:.*?)\*/)*+", re.MULTILINE)
 _TOKEN = re.compile(

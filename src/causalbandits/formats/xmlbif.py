@@ -18,7 +18,7 @@ from causalbandits.errors import CausalBanditsError, FormatError, ModelError
 from causalbandits.formats._draft import Draft, Table, labels, network_name
 from causalbandits.formats._limits import LABEL_LIMIT
 from causalbandits.formats._text import NUMBER, NUMBERS, clip, one_of
-from causalbandits.model import CausalModel
+from causalbandits.model.model import CausalModel
 
 if TYPE_CHECKING:
     from xml.parsers.expat import XMLParserType

@@ -10,7 +10,7 @@ import numpy as np
 
 from causalbandits.engine.plan import Source
 from causalbandits.policies import Policy, policy
-from causalbandits.results import Run
+from causalbandits.results.run import Run
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

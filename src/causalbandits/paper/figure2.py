@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from causalbandits import zoo
-from causalbandits.environment import Environment
 from causalbandits.paper.experiment import (
     TS_FAMILY,
     UCB_FAMILY,
@@ -17,8 +15,10 @@ from causalbandits.paper.experiment import (
     improved,
     printed,
 )
-from causalbandits.rewards import LinearReward
 from causalbandits.theory import noise_scales
+from causalbandits.world import zoo
+from causalbandits.world.environment import Environment
+from causalbandits.world.rewards import LinearReward
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -51,7 +51,7 @@ BAYESIAN_SCALE = float(np.sqrt(NOISE_SD**2 + 4 * PRIOR_SD**2 / 4))
 
 def figures(runs: Runs) -> dict[str, Figure]:
     """Three panels, as printed and improved."""
-    from causalbandits.plots import panels
+    from causalbandits.results.plots import panels
 
     fixed, bayesian = runs["fixed"], runs["bayesian"]
     own = [name for name in fixed.policies if "s =" in name]

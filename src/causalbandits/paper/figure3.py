@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from causalbandits import zoo
-from causalbandits.environment import Environment
 from causalbandits.paper.experiment import PRINTED, Experiment, Runs, Setting, improved, printed
+from causalbandits.world import zoo
+from causalbandits.world.environment import Environment
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -55,7 +55,7 @@ def settings() -> list[Setting]:
 
 def figures(runs: Runs) -> dict[str, Figure]:
     """Final regret against m: as printed, improved, and in the clean experiment."""
-    from causalbandits.plots import plot_final
+    from causalbandits.results.plots import plot_final
 
     paper = {m: runs[f"m = {m}"] for m in MS}
     own = [name for name in paper[MS[0]].policies if "s =" in name]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from causalbandits import zoo
 from causalbandits.paper.experiment import Experiment, Runs, Setting, printed
 from causalbandits.policies import policy
+from causalbandits.world import zoo
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -25,7 +25,7 @@ def settings() -> list[Setting]:
 
 def figures(runs: Runs) -> dict[str, Figure]:
     """Regret, as printed and with indices made for coins."""
-    from causalbandits.plots import panels
+    from causalbandits.results.plots import panels
 
     run = runs["campaign"]
     scaled = [name for name in run.policies if "s =" in name]

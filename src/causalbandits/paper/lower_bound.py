@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from causalbandits import zoo
 from causalbandits.paper.experiment import Experiment, Runs, Setting, printed
+from causalbandits.world import zoo
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -34,7 +34,7 @@ def settings() -> list[Setting]:
 
 def figures(runs: Runs) -> dict[str, Figure]:
     """Final regret against N."""
-    from causalbandits.plots import plot_final
+    from causalbandits.results.plots import plot_final
 
     hard = {N: runs[f"N = {N}"] for N in NS}
     slope = ("growth like sqrt(3^N)", lambda N: math.sqrt(3**N))

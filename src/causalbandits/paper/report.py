@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from causalbandits.citations import citation
 from causalbandits.paper.claims import LEVEL, Judged, Verdict
 from causalbandits.paper.experiment import Experiment
 from causalbandits.paper.statistics import EQUIVALENT
-from causalbandits.report import Code, Grid, Heading, Part, Picture, Text, final_regrets, versions
-from causalbandits.results import Run
+from causalbandits.results.citations import citation
+from causalbandits.results.report import Code, Grid, Heading, Part, Picture, Text, final_regrets, versions
+from causalbandits.results.run import Run
 
 Runs = Mapping[str, Mapping[str, Run]]
 

@@ -17,15 +17,15 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from causalbandits._files import write_atomically
 from causalbandits.engine import simulate
 from causalbandits.errors import CausalBanditsError, StateError, unknown
-from causalbandits.files import write_atomically
 from causalbandits.paper import EXPERIMENTS
 from causalbandits.paper.claims import Judged, Verdict, judge
 from causalbandits.paper.experiment import Experiment, Setting
 from causalbandits.paper.report import parts
-from causalbandits.report import provenance, write_data, write_figures, write_page
-from causalbandits.results import Run
+from causalbandits.results.report import provenance, write_data, write_figures, write_page
+from causalbandits.results.run import Run
 
 FORMAT, VERSION = "causalbandits-reproduction", 1
 QUICK = 5

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from causalbandits.variable import Array
+from causalbandits._types import Array
 
 EQUIVALENT = (0.8, 1.25)
 """A ratio of means inside this range counts as no change."""

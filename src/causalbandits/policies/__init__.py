@@ -1,6 +1,6 @@
 """The algorithms: one file each, found by id in the registry."""
 
-from causalbandits.policies._base import Policy
+from causalbandits.policies.base import Policy
 from causalbandits.policies.kl_ucb import KLUCB, CausalKLUCB
 from causalbandits.policies.linear_thompson import CausalLinearThompsonSampling
 from causalbandits.policies.linear_ucb import CausalLinearUCB

@@ -15,7 +15,7 @@ import math
 
 import numpy as np
 
-from causalbandits.variable import Array
+from causalbandits._types import Array
 
 
 def rotate_in(R: Array, u: Array, x: Array, y: float) -> None:

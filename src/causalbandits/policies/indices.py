@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from causalbandits.variable import Array
+from causalbandits._types import Array
 
 Parts = tuple[Array, Array]
 

@@ -10,8 +10,8 @@ import math
 from dataclasses import dataclass
 from functools import cached_property
 
-from causalbandits.policies._base import HorizonPolicy
-from causalbandits.policies._cells import CellPolicy
+from causalbandits.policies.base import HorizonPolicy
+from causalbandits.policies.cells import CellPolicy
 from causalbandits.policies.indices import KLUpperBound
 
 

@@ -11,14 +11,14 @@ from statistics import NormalDist
 
 import numpy as np
 
-from causalbandits.features import in_order
-from causalbandits.policies._base import Interval, require_positive
-from causalbandits.policies._linear import LinearPolicy
+from causalbandits._types import Array
+from causalbandits.policies.base import Interval, require_positive
 from causalbandits.policies.factor import draw_theta, norms
+from causalbandits.policies.linear import LinearPolicy
 from causalbandits.policies.statistics import Regression
-from causalbandits.problem import CausalBandit
-from causalbandits.scores import Scores
-from causalbandits.variable import Array
+from causalbandits.problem.features import in_order
+from causalbandits.problem.problem import CausalBandit
+from causalbandits.problem.scores import Scores
 
 
 @dataclass(frozen=True, kw_only=True)

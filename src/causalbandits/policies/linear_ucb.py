@@ -11,13 +11,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from causalbandits.features import in_order
-from causalbandits.policies._base import HorizonPolicy, Interval, require_positive
-from causalbandits.policies._linear import LinearPolicy, self_normalised_radius
+from causalbandits.policies.base import HorizonPolicy, Interval, require_positive
 from causalbandits.policies.factor import norms
+from causalbandits.policies.linear import LinearPolicy, self_normalised_radius
 from causalbandits.policies.statistics import Regression
-from causalbandits.problem import CausalBandit
-from causalbandits.scores import Scores
+from causalbandits.problem.features import in_order
+from causalbandits.problem.problem import CausalBandit
+from causalbandits.problem.scores import Scores
 
 
 @dataclass(frozen=True, kw_only=True)

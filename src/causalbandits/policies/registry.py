@@ -7,7 +7,7 @@ from dataclasses import fields
 from typing import Any
 
 from causalbandits.errors import PolicyError, unknown
-from causalbandits.policies._base import Policy
+from causalbandits.policies.base import Policy
 from causalbandits.policies.kl_ucb import KLUCB, CausalKLUCB
 from causalbandits.policies.linear_thompson import CausalLinearThompsonSampling
 from causalbandits.policies.linear_ucb import CausalLinearUCB

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from causalbandits._types import Array
 from causalbandits.errors import StateError
 from causalbandits.policies.factor import rotate_in, solve
-from causalbandits.variable import Array
 
 
 @dataclass(eq=False)

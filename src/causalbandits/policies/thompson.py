@@ -15,11 +15,11 @@ from typing import Literal
 import numpy as np
 
 from causalbandits.errors import PolicyError
-from causalbandits.policies._base import Z, require_one_of, require_positive
-from causalbandits.policies._cells import CellPolicy
+from causalbandits.policies.base import Z, require_one_of, require_positive
+from causalbandits.policies.cells import CellPolicy
 from causalbandits.policies.indices import BetaPosterior, GaussianPosterior
 from causalbandits.policies.statistics import Cells
-from causalbandits.problem import CausalBandit
+from causalbandits.problem.problem import CausalBandit
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,10 +10,10 @@ import math
 from dataclasses import dataclass
 from functools import cached_property
 
-from causalbandits.policies._base import HorizonPolicy, require_positive
-from causalbandits.policies._cells import CellPolicy
+from causalbandits.policies.base import HorizonPolicy, require_positive
+from causalbandits.policies.cells import CellPolicy
 from causalbandits.policies.indices import UpperBound
-from causalbandits.problem import CausalBandit
+from causalbandits.problem.problem import CausalBandit
 
 
 @dataclass(frozen=True, kw_only=True)

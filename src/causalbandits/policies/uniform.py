@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from causalbandits.policies._base import require_positive
-from causalbandits.policies._cells import CellPolicy
+from causalbandits.policies.base import require_positive
+from causalbandits.policies.cells import CellPolicy
 from causalbandits.policies.indices import UniformDraw
 
 

@@ -11,17 +11,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from causalbandits import zoo
 from causalbandits.agent import Agent
 from causalbandits.engine import simulate
-from causalbandits.environment import Environment
 from causalbandits.errors import PolicyError
-from causalbandits.intervention import Intervention, State
-from causalbandits.model import CausalModel
+from causalbandits.model.intervention import Intervention, State
+from causalbandits.model.model import CausalModel
+from causalbandits.model.variable import Variable
 from causalbandits.policies import Policy
-from causalbandits.problem import CausalBandit
-from causalbandits.rewards import BernoulliReward
-from causalbandits.variable import Variable
+from causalbandits.problem.problem import CausalBandit
+from causalbandits.world import zoo
+from causalbandits.world.environment import Environment
+from causalbandits.world.rewards import BernoulliReward
 
 DRAWS = 400
 STANDARD_ERRORS = 6.0

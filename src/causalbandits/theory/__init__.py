@@ -5,7 +5,7 @@ drawn from the policy's prior. Neither can be ranked against the other. Logarith
 """
 
 from causalbandits.errors import TheoryWarning
-from causalbandits.theory._base import Bound
+from causalbandits.theory.base import Bound
 from causalbandits.theory.bounds import bound
 from causalbandits.theory.classical import paper_c_ucb_bound, ucb_lower_bound
 from causalbandits.theory.table import Comparison, compare

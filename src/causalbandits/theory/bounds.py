@@ -9,8 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from causalbandits.actions import shown
-from causalbandits.environment import Environment
+from causalbandits._types import Array
 from causalbandits.errors import CausalBanditsError, PolicyError, TheoryWarning
 from causalbandits.policies import (
     KLUCB,
@@ -26,10 +25,11 @@ from causalbandits.policies import (
     Uniform,
     as_policy,
 )
-from causalbandits.problem import CausalBandit
-from causalbandits.theory._base import Bound, Curve
+from causalbandits.problem.actions import shown
+from causalbandits.problem.problem import CausalBandit
+from causalbandits.theory.base import Bound, Curve
 from causalbandits.theory.world import World
-from causalbandits.variable import Array
+from causalbandits.world.environment import Environment
 
 Assumption = tuple[str, str]
 """What is assumed, and what is found instead, where that is known to break it."""

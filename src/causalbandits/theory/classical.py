@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from causalbandits.errors import CausalBanditsError
-from causalbandits.theory._base import whole_rounds
+from causalbandits.theory.base import whole_rounds
 
 
 def paper_c_ucb_bound(configurations: int, horizon: float) -> float:

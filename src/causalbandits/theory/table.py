@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from causalbandits.environment import Environment
 from causalbandits.errors import PolicyError
 from causalbandits.policies import POLICIES, Policy, as_policy
 from causalbandits.policies.registry import Policies, named
-from causalbandits.problem import CausalBandit
-from causalbandits.results import data_frames, decimals, table
-from causalbandits.theory._base import Bound
+from causalbandits.problem.problem import CausalBandit
+from causalbandits.results.run import data_frames, decimals, table
+from causalbandits.theory.base import Bound
 from causalbandits.theory.bounds import derived
 from causalbandits.theory.world import World
+from causalbandits.world.environment import Environment
 
 if TYPE_CHECKING:
     import pandas

@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from causalbandits.environment import LISTED, Environment
+from causalbandits._types import Array
 from causalbandits.errors import ProblemError, SizeError
-from causalbandits.features import Features
-from causalbandits.inference import SMALL_TABLE, Block
-from causalbandits.problem import CausalBandit
-from causalbandits.rewards import AdditiveMean, BernoulliReward, GaussianReward, LinearReward
-from causalbandits.variable import Array
+from causalbandits.problem.features import Features
+from causalbandits.problem.inference import SMALL_TABLE, Block
+from causalbandits.problem.problem import CausalBandit
+from causalbandits.world.environment import LISTED, Environment
+from causalbandits.world.rewards import AdditiveMean, BernoulliReward, GaussianReward, LinearReward
 
 
 def reachable_configurations(problem: CausalBandit) -> int:

@@ -19,10 +19,10 @@ import numpy as np
 import numpy.typing as npt
 import opt_einsum
 
-from causalbandits import graph as graphs
+from causalbandits._types import Array
 from causalbandits.errors import SizeError
-from causalbandits.model import CausalModel
-from causalbandits.variable import Array
+from causalbandits.model import graph as graphs
+from causalbandits.model.model import CausalModel
 
 ENTRY_LIMIT = 2**27
 """The largest array a contraction may make, in numbers of 8 bytes: 1 GiB."""

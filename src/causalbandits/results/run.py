@@ -13,15 +13,15 @@ import numpy as np
 import numpy.typing as npt
 
 from causalbandits.errors import CausalBanditsError, unknown
-from causalbandits.files import checked_path
-from causalbandits.variable import Array
+from causalbandits._files import checked_path
+from causalbandits._types import Array
 
 if TYPE_CHECKING:
     import pandas
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from causalbandits.theory._base import Bound
+    from causalbandits.theory.base import Bound
 
 Path = str | os.PathLike[str]
 
@@ -133,7 +133,7 @@ class Run:
         `bounds` from `theory.bound` are drawn as thin dashed lines, as far as they fit. `log=True` makes the regret's
         scale logarithmic.
         """
-        from causalbandits.plots import plot_regret
+        from causalbandits.results.plots import plot_regret
 
         where = None if path is None else checked_path(path, "regret.png")
         return plot_regret(self, where, ax=ax, title=title, bounds=bounds, log=log)

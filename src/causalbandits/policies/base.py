@@ -13,8 +13,8 @@ import numpy as np
 
 from causalbandits.errors import PolicyError, ScaleWarning
 from causalbandits.policies.statistics import Statistic
-from causalbandits.problem import CausalBandit
-from causalbandits.scores import Scores
+from causalbandits.problem.problem import CausalBandit
+from causalbandits.problem.scores import Scores
 
 Z = tuple[int, ...]
 

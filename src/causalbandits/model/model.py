@@ -13,12 +13,12 @@ import networkx as nx
 import numpy as np
 import numpy.typing as npt
 
-from causalbandits import graph as graphs
+from causalbandits._random import Seed, random_generator
+from causalbandits._types import Array, Codes
 from causalbandits.errors import InterventionError, ModelError, SizeError, unknown
-from causalbandits.intervention import Intervention, State
-from causalbandits.variable import Array, Codes, Variable, decode_state, encode_state
-
-Seed = int | np.random.SeedSequence | np.random.Generator | None
+from causalbandits.model import graph as graphs
+from causalbandits.model.intervention import Intervention, State
+from causalbandits.model.variable import Variable, decode_state, encode_state
 
 ROW_SUM_TOLERANCE = 1e-6
 """A row of a table may miss 1 by this much (rounded input); it is then renormalised."""
@@ -26,14 +26,6 @@ ROW_SUM_TOLERANCE = 1e-6
 
 SAMPLE_LIMIT = 2**30
 """So many values are drawn at once."""
-
-
-def random_generator(rng: Seed) -> np.random.Generator:
-    """A generator from a seed, or the one given."""
-    try:
-        return np.random.default_rng(rng)
-    except (TypeError, ValueError):
-        raise ModelError(f"rng must be a numpy Generator, a whole number 0 or more, or None; got {rng!r}.") from None
 
 
 class CausalModel:

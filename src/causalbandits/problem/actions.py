@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from causalbandits.errors import ActionIndexError, InterventionError, ProblemError, SizeError, unknown
-from causalbandits.intervention import Intervention, State
-from causalbandits.variable import Variable
+from causalbandits.model.intervention import Intervention, State
+from causalbandits.model.variable import Variable
 
 Choices = tuple[int, ...]
 

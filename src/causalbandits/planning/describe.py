@@ -12,11 +12,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from causalbandits.actions import shown
-from causalbandits.environment import Environment
 from causalbandits.errors import CausalBanditsError, ProblemError
-from causalbandits.problem import CausalBandit
-from causalbandits.report import (
+from causalbandits.problem.actions import shown
+from causalbandits.problem.problem import CausalBandit
+from causalbandits.results.report import (
     Code,
     Drawing,
     Grid,
@@ -31,6 +30,7 @@ from causalbandits.report import (
 )
 from causalbandits.theory import compare, reachable_configurations
 from causalbandits.theory.table import Comparison
+from causalbandits.world.environment import Environment
 
 FEW_PER_CONFIGURATION = 5
 """A policy that learns a mean per configuration should see each of them about so often, or more."""
@@ -74,7 +74,7 @@ class Description:
     __str__ = __repr__
 
     def _repr_html_(self) -> str:
-        from causalbandits.plots import plot_graph
+        from causalbandits.results.plots import plot_graph
 
         picture = io.BytesIO()
         plot_graph(self.problem).savefig(picture, format="svg")
@@ -120,7 +120,7 @@ class Description:
 
 def write_description(description: Description, folder: Path) -> None:
     """The same as a page, `report.html` and `report.md`, with the graph in three formats."""
-    from causalbandits.plots import plot_graph
+    from causalbandits.results.plots import plot_graph
 
     write_figures(folder / "figures", {"graph": plot_graph(description.problem)})
     title = Heading(repr(description.problem), 1)

@@ -16,8 +16,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from causalbandits.files import write_atomically
-from causalbandits.results import Run, table
+from causalbandits._files import write_atomically
+from causalbandits.results.run import Run, table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

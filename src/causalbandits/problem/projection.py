@@ -22,9 +22,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from causalbandits._types import Array, Codes
 from causalbandits.errors import SizeError
-from causalbandits.inference import ENTRY_LIMIT, Block
-from causalbandits.variable import Array, Codes
+from causalbandits.problem.inference import ENTRY_LIMIT, Block
 
 CELL_LIMIT = 2**24
 """Beyond this many configurations no table over them is kept."""

@@ -16,13 +16,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from causalbandits.actions import Choices
+from causalbandits._types import Array, Codes
 from causalbandits.errors import ProblemError, SizeError, unknown
-from causalbandits.inference import Block
-from causalbandits.intervention import State
-from causalbandits.problem import CausalBandit
-from causalbandits.projection import Projection
-from causalbandits.variable import Array, Codes
+from causalbandits.model.intervention import State
+from causalbandits.problem.actions import Choices
+from causalbandits.problem.inference import Block
+from causalbandits.problem.problem import CausalBandit
+from causalbandits.problem.projection import Projection
 
 FeatureSpec = Callable[..., npt.ArrayLike] | Mapping[str, Callable[[Any], npt.ArrayLike]] | None
 

@@ -29,17 +29,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from causalbandits import zoo
-from causalbandits.citations import citation
 from causalbandits.engine import simulate
-from causalbandits.environment import Environment
 from causalbandits.errors import CausalBanditsError, StateError, unknown
 from causalbandits.formats import read
-from causalbandits.model import CausalModel
-from causalbandits.plots import panels, plot_graph
+from causalbandits.model.model import CausalModel
 from causalbandits.policies import Policy, policy
-from causalbandits.problem import CausalBandit
-from causalbandits.report import (
+from causalbandits.problem.problem import CausalBandit
+from causalbandits.results.citations import citation
+from causalbandits.results.plots import panels, plot_graph
+from causalbandits.results.report import (
     Code,
     Heading,
     Picture,
@@ -51,8 +49,10 @@ from causalbandits.report import (
     write_figures,
     write_page,
 )
-from causalbandits.results import Run
-from causalbandits.rewards import BernoulliReward, GaussianReward, LinearReward, Reward
+from causalbandits.results.run import Run
+from causalbandits.world import zoo
+from causalbandits.world.environment import Environment
+from causalbandits.world.rewards import BernoulliReward, GaussianReward, LinearReward, Reward
 
 REWARDS: dict[str, Callable[..., Reward]] = {
     "bernoulli": BernoulliReward,

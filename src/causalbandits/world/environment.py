@@ -10,16 +10,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from causalbandits.actions import Choices
+from causalbandits._memory import Remembers
+from causalbandits._random import Seed, random_generator
+from causalbandits._types import Array
 from causalbandits.errors import ProblemError
-from causalbandits.intervention import Intervention, State
-from causalbandits.memory import Remembers
-from causalbandits.model import Seed, cumulative, random_generator
-from causalbandits.problem import CausalBandit
-from causalbandits.projection import Projection
-from causalbandits.rewards import AdditiveMean, Reward, Z
-from causalbandits.scores import Scores
-from causalbandits.variable import Array
+from causalbandits.model.intervention import Intervention, State
+from causalbandits.model.model import cumulative
+from causalbandits.problem.actions import Choices
+from causalbandits.problem.problem import CausalBandit
+from causalbandits.problem.projection import Projection
+from causalbandits.problem.scores import Scores
+from causalbandits.world.rewards import AdditiveMean, Reward, Z
 
 LISTED = 2**16
 """Up to this many actions the best is found among all of them."""

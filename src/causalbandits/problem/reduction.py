@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from causalbandits.inference import Block
-from causalbandits.intervention import Intervention
-from causalbandits.variable import Array, Codes
+from causalbandits._types import Array, Codes
+from causalbandits.model.intervention import Intervention
+from causalbandits.problem.inference import Block
 
 RESIDUAL = 1e-10
 """A certificate's mixture may miss the removed row by this much in any entry."""

@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from causalbandits._files import checked_path
+from causalbandits._types import Array
 from causalbandits.engine.compiled import can_play, play_compiled
 from causalbandits.engine.driver import ENVIRONMENT, play, stream
 from causalbandits.engine.progress import Progress
-from causalbandits.environment import Environment
 from causalbandits.errors import CausalBanditsError, unknown
-from causalbandits.files import checked_path
 from causalbandits.policies import Policy
 from causalbandits.policies.registry import Policies, named
-from causalbandits.problem import CausalBandit
-from causalbandits.results import Path, Run, decimals, table
-from causalbandits.rewards import BernoulliReward, Reward
-from causalbandits.variable import Array
+from causalbandits.problem.problem import CausalBandit
+from causalbandits.results.run import Path, Run, decimals, table
+from causalbandits.world.environment import Environment
+from causalbandits.world.rewards import BernoulliReward, Reward
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -93,7 +93,7 @@ class Forecast:
 
     def plot(self, path: Path | None = None) -> Figure:
         """Regret, and the probability of having found the best, against rounds."""
-        from causalbandits.plots import plot_forecast
+        from causalbandits.results.plots import plot_forecast
 
         return plot_forecast(self, None if path is None else checked_path(path, "forecast.png"))
 

@@ -15,10 +15,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from causalbandits._random import Seed, random_generator
+from causalbandits._types import Array
 from causalbandits.errors import ModelError
-from causalbandits.intervention import State
-from causalbandits.model import CausalModel, Seed, random_generator
-from causalbandits.variable import Array, Variable
+from causalbandits.model.intervention import State
+from causalbandits.model.model import CausalModel
+from causalbandits.model.variable import Variable
 
 
 class FittedModel(CausalModel):

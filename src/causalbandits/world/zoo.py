@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from causalbandits.environment import Environment
+from causalbandits._random import Seed, random_generator
 from causalbandits.errors import ProblemError
-from causalbandits.model import CausalModel, Seed, random_generator
-from causalbandits.problem import CausalBandit
-from causalbandits.rewards import BernoulliReward, LinearReward
-from causalbandits.variable import Variable
+from causalbandits.model.model import CausalModel
+from causalbandits.model.variable import Variable
+from causalbandits.problem.problem import CausalBandit
+from causalbandits.world.environment import Environment
+from causalbandits.world.rewards import BernoulliReward, LinearReward
 
 __all__ = ["email_campaign", "figure2", "lower_bound", "parallel", "random_parallel"]
 

@@ -9,8 +9,8 @@ from typing import Any, Literal, overload
 import numpy as np
 import numpy.typing as npt
 
+from causalbandits._types import Array
 from causalbandits.errors import CausalBanditsError
-from causalbandits.variable import Array
 
 Curve = Callable[[Array, Array], Array]
 """From rounds and the horizon that the policy was told to a bound on the regret up to each of these rounds."""

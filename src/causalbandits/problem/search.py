@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from causalbandits.actions import ENUMERATION_LIMIT, REMEMBERED, ActionSpace, Choices, shown
+from causalbandits._types import Array, Codes
 from causalbandits.errors import SizeError
-from causalbandits.inference import Block
-from causalbandits.projection import Projection
-from causalbandits.reduction import BlockReduction, reduce_block
-from causalbandits.variable import Array, Codes
+from causalbandits.problem.actions import ENUMERATION_LIMIT, REMEMBERED, ActionSpace, Choices, shown
+from causalbandits.problem.inference import Block
+from causalbandits.problem.projection import Projection
+from causalbandits.problem.reduction import BlockReduction, reduce_block
 
 Choices2D = npt.NDArray[np.integer[Any]]
 

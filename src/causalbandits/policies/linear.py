@@ -18,12 +18,12 @@ from typing import Literal
 
 import numpy as np
 
-from causalbandits.features import AdditiveFeatures, Features, FeatureSpec, in_order, resolve
-from causalbandits.policies._base import Favourite, Policy, Z, require_one_of, require_positive
+from causalbandits._types import Array
+from causalbandits.policies.base import Favourite, Policy, Z, require_one_of, require_positive
 from causalbandits.policies.statistics import Regression
-from causalbandits.problem import CausalBandit
-from causalbandits.scores import Scores, best_positions
-from causalbandits.variable import Array
+from causalbandits.problem.features import AdditiveFeatures, Features, FeatureSpec, in_order, resolve
+from causalbandits.problem.problem import CausalBandit
+from causalbandits.problem.scores import Scores, best_positions
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,13 +10,13 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from causalbandits.errors import CausalBanditsError
-from causalbandits.theory._base import Bound
+from causalbandits.theory.base import Bound
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from causalbandits.problem import CausalBandit
-    from causalbandits.results import Path, Run
+    from causalbandits.problem.problem import CausalBandit
+    from causalbandits.results.run import Path, Run
 
 # Okabe and Ito's colours without yellow, which vanishes on white; dashes tell them apart in grey.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from causalbandits.actions import Choices
+from causalbandits._types import Array
 from causalbandits.errors import ProblemError
-from causalbandits.features import AdditiveFeatures, Features, FeatureSpec, in_order, resolve, tabulate
-from causalbandits.intervention import State
-from causalbandits.problem import CausalBandit
-from causalbandits.projection import Projection
-from causalbandits.variable import Array
+from causalbandits.model.intervention import State
+from causalbandits.problem.actions import Choices
+from causalbandits.problem.features import AdditiveFeatures, Features, FeatureSpec, in_order, resolve, tabulate
+from causalbandits.problem.problem import CausalBandit
+from causalbandits.problem.projection import Projection
 
 Means = npt.ArrayLike | Callable[..., float]
 Z = tuple[int, ...]

@@ -12,8 +12,9 @@ from typing import ClassVar
 
 import numpy as np
 
+from causalbandits._types import Array
 from causalbandits.errors import SizeError
-from causalbandits.policies._base import Favourite, Interval, Policy, Z
+from causalbandits.policies.base import Favourite, Interval, Policy, Z
 from causalbandits.policies.indices import (
     INDEX,
     BetaPosterior,
@@ -27,10 +28,9 @@ from causalbandits.policies.indices import (
     mean_and_bonus,
 )
 from causalbandits.policies.statistics import Cells
-from causalbandits.problem import CausalBandit
-from causalbandits.projection import CELL_LIMIT
-from causalbandits.scores import Scores
-from causalbandits.variable import Array
+from causalbandits.problem.problem import CausalBandit
+from causalbandits.problem.projection import CELL_LIMIT
+from causalbandits.problem.scores import Scores
 
 ENOUGH_SEEN = 0.5
 """An action is a favourite only if it leads where rewards have been seen this often, as soon as any does."""

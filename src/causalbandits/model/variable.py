@@ -9,11 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from causalbandits._types import Array
 from causalbandits.errors import InterventionError, ModelError, unknown
-from causalbandits.intervention import State
-
-Array = npt.NDArray[np.float64]
-Codes = npt.NDArray[np.intp]
+from causalbandits.model.intervention import State
 
 
 class Variable:

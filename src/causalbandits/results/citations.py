@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from causalbandits.policies import Policy, as_policy
-from causalbandits.results import Run
+from causalbandits.results.run import Run
 
 BIBTEX = {
     "lu2020": """@inproceedings{lu2020regret,

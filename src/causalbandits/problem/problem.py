@@ -12,18 +12,20 @@ from typing import Any, Literal, NamedTuple, overload
 
 import numpy as np
 
-from causalbandits import graph as graphs
-from causalbandits.actions import ActionSpace, Choices, shown
+from causalbandits._memory import Remembers
+from causalbandits._random import Seed
+from causalbandits._types import Array
 from causalbandits.errors import PolicyError, ProblemError, SizeError, StateError, unknown
-from causalbandits.fitting import FittedModel
-from causalbandits.inference import ENTRY_LIMIT, Block, find_blocks
-from causalbandits.intervention import Intervention, State
-from causalbandits.memory import Remembers
-from causalbandits.model import CausalModel, Seed, unique_names
-from causalbandits.projection import Projection
-from causalbandits.scores import Scores
-from causalbandits.search import Reduction, SearchSet, project_all, reduce_space
-from causalbandits.variable import Array, Variable
+from causalbandits.model import graph as graphs
+from causalbandits.model.fitted import FittedModel
+from causalbandits.model.intervention import Intervention, State
+from causalbandits.model.model import CausalModel, unique_names
+from causalbandits.model.variable import Variable
+from causalbandits.problem.actions import ActionSpace, Choices, shown
+from causalbandits.problem.inference import ENTRY_LIMIT, Block, find_blocks
+from causalbandits.problem.projection import Projection
+from causalbandits.problem.scores import Scores
+from causalbandits.problem.search import Reduction, SearchSet, project_all, reduce_space
 
 
 class Interval(NamedTuple):

@@ -1,0 +1,17 @@
+"""Seeds from outside, and the random numbers that belong to a single decision."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from causalbandits.errors import ModelError
+
+Seed = int | np.random.SeedSequence | np.random.Generator | None
+
+
+def random_generator(rng: Seed) -> np.random.Generator:
+    """A generator from a seed, or the one given."""
+    try:
+        return np.random.default_rng(rng)
+    except (TypeError, ValueError):
+        raise ModelError(f"rng must be a numpy Generator, a whole number 0 or more, or None; got {rng!r}.") from None

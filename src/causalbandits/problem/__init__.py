@@ -1,0 +1,7 @@
+"""What a learner may know: the actions, P(z | do(a)), and what can be read off them before a decision."""
+
+from causalbandits.problem.actions import ActionSpace
+from causalbandits.problem.problem import CausalBandit
+from causalbandits.problem.scores import Scores
+
+__all__ = ["ActionSpace", "CausalBandit", "Scores"]

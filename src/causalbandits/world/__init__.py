@@ -1,0 +1,6 @@
+"""What only a simulator knows: how the reward comes about."""
+
+from causalbandits.world.environment import Environment
+from causalbandits.world.rewards import BernoulliReward, CustomReward, GaussianReward, LinearReward, Reward
+
+__all__ = ["BernoulliReward", "CustomReward", "Environment", "GaussianReward", "LinearReward", "Reward"]
