@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from causalbandits._types import Array
-from causalbandits.policies import Policy
+from causalbandits.policies import AnyPolicy, Outcome
+from causalbandits.policies.outcome import flip
+from causalbandits.problem.actions import Action
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.world.environment import Environment
 
@@ -19,62 +21,97 @@ TICK = 256
 ENVIRONMENT, WORLD, POLICY = 0, 1, 2
 """Roles of random streams: drawing the environment, what happens in it, what the policy draws."""
 
+Rounds = npt.NDArray[np.int64]
+
+Watch = Callable[[int, Any, "Counts"], None]
+"""Called at each checkpoint with its position, the policy's statistic, and how often each action was played."""
+
+Counts = Callable[[], npt.NDArray[np.int64]]
+
+
+class Played(NamedTuple):
+    """Regret and reward up to each checkpoint."""
+
+    regret: Array
+    reward: Array
+
+
+def seed_of(seed: int, replication: int, role: int) -> np.random.SeedSequence:
+    """Where the random numbers of one role in one replication come from."""
+    return np.random.SeedSequence(seed, spawn_key=(replication, role))
+
 
 def stream(seed: int, replication: int, role: int) -> np.random.Generator:
     """The random numbers of one role in one replication, the same whoever runs it and whatever else is run."""
-    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(replication, role)))
+    return np.random.default_rng(seed_of(seed, replication, role))
 
 
 def play(
     env: Environment,
-    policy: Policy,
+    policy: AnyPolicy,
     problem: CausalBandit,
-    rounds: npt.NDArray[np.int64],
+    rounds: Rounds,
     seed: int,
     replication: int,
     tick: Callable[[int], None] = lambda rounds: None,
-    watch: Callable[[int, Any], None] | None = None,
-) -> Array:
-    """Play up to the last of `rounds`; the pseudo-regret up to each of them.
+    watch: Watch | None = None,
+) -> Played:
+    """Play up to the last of `rounds`; pseudo-regret and rewards up to each of them.
 
     The policy believes in `problem`, which may be another than the environment's: its actions are then the
-    interventions that count, not their numbers. `watch` is called at each checkpoint with its position and the
-    policy's statistic.
+    interventions that count, not their numbers. `watch` is called at each checkpoint.
     """
-    world, rng = stream(seed, replication, WORLD), stream(seed, replication, POLICY)
-    statistic = policy.begin(problem)
-    true_number = {} if problem is env.problem else _Numbers(problem, env.problem)
+    world, own = stream(seed, replication, WORLD), seed_of(seed, replication, POLICY)
+    rng = np.random.default_rng(own)
+    situation, statistic = problem.situation(every=policy.searches_all), policy.begin(problem)
+    true_actions = None if problem is env.problem else _TrueActions(env.problem)
     must_check = policy.unit_rewards and env.reward.bounded is not True
-    regret, regrets, checkpoints = 0.0, np.empty(len(rounds)), iter(enumerate(rounds.tolist()))
+    flips, plays = policy.counts_successes, _Plays(env.problem)
+    regret = collected = 0.0
+    played, checkpoints = Played(np.empty(len(rounds)), np.empty(len(rounds))), iter(enumerate(rounds.tolist()))
     slot, checkpoint = next(checkpoints)
     for t in range(1, int(rounds[-1]) + 1):
-        action = policy.decide(problem, statistic, rng)
-        number = true_number[action] if true_number else action
-        z, reward = env.draw(env.problem.actions.choices(number), world)
+        chosen, propensity, support = policy.decide(situation, statistic, rng)
+        action = chosen if true_actions is None else true_actions[chosen]
+        z, reward = env.draw(action.choices, world)
         if must_check:
             policy.check_reward(reward)
-        policy.update(problem, statistic, action, z, reward, rng)
-        regret += env.gap(number)
+        successes = flip(reward, own, t - 1) if flips else reward
+        policy.update(situation, statistic, Outcome(chosen, z, reward, successes, t - 1, propensity, support))
+        regret += env.gap(action.number)
+        collected += reward
+        plays[action] = plays.get(action, 0) + 1
         if t == checkpoint:
-            regrets[slot] = regret
+            played.regret[slot], played.reward[slot] = regret, collected
             if watch is not None:
-                watch(slot, statistic)
+                watch(slot, statistic, plays.by_number)
             slot, checkpoint = next(checkpoints, (0, 0))
         if t % TICK == 0:
             tick(TICK)
     tick(int(rounds[-1]) % TICK)
-    return regrets
+    return played
 
 
-class _Numbers(dict[int, int]):
-    """From an action's number in the believed problem to its number in the true one, found once each."""
+class _Plays(dict[Action, int]):
+    """How often each action was played."""
 
-    def __init__(self, believed: CausalBandit, true: CausalBandit) -> None:
-        self._believed, self._true = believed, true
+    def __init__(self, problem: CausalBandit) -> None:
+        self._size = problem.actions.size
 
-    def __missing__(self, action: int) -> int:
-        self[action] = self._true.actions.rank(self._believed.actions.choices(action))
-        return self[action]
+    def by_number(self) -> npt.NDArray[np.int64]:
+        """The same for all actions, in the order of their numbers."""
+        counts = np.zeros(self._size, dtype=np.int64)
+        for action, count in self.items():
+            counts[action.number] = count
+        return counts
 
-    def __bool__(self) -> bool:
-        return True
+
+class _TrueActions(dict[Action, Action]):
+    """From an action of the believed problem to the one of the true problem that makes the same intervention."""
+
+    def __init__(self, true: CausalBandit) -> None:
+        self._true = true.actions
+
+    def __missing__(self, believed: Action) -> Action:
+        self[believed] = self._true.action(self._true.rank(believed.choices))
+        return self[believed]

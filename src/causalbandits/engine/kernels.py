@@ -1,8 +1,13 @@
 """The compiled rounds: the plain driver's, in the same order, on the same random numbers.
 
-An algorithm's definition is not repeated here. `prepare` and `combine` are compiled from the very functions of
-`policies.indices`, found by the type of their parameters. The rounds close over a hash of all sources, which is part of
-numba's key, so that its disk cache never serves what has been edited since.
+No algorithm is defined here. `prepare`, `combine` and `noise` are compiled from the very functions of
+`policies.indices`, found by the type of their parameters; what a reward adds, when scores tie and how linear policies
+score come from `policies.statistics`, `problem.scores` and `policies.indices` as well. What stands here is how to get
+the same numbers with less work: only what a reward changed is computed again.
+
+Every kind of rounds is `play(rule, table, world, kept, streams, record)`, on the tuples of `engine.tables`. The rounds
+close over a hash of all sources, which is part of numba's key, so that its disk cache never serves what has been edited
+since.
 """
 
 from __future__ import annotations
@@ -18,15 +23,28 @@ import numpy as np
 from numba.extending import overload, register_jitable
 
 from causalbandits.engine.algebra import rotate_in, solve, squared_norms
-from causalbandits.policies import indices
-from causalbandits.policies.indices import BetaPosterior, GaussianPosterior, KLUpperBound, UniformDraw
-from causalbandits.problem.scores import TIE
+from causalbandits.policies import indices, statistics
+from causalbandits.problem import scores as ties
 
 FRESH = 1024
 """Scores that are kept by adding to them are computed afresh every so many rounds: rounding stays far below `TIE`."""
 
-REMEMBERED = 2**17
+COLUMNS_KEPT = 2**17
 """Columns of P are kept if all of them have at most so many entries."""
+
+SOURCES = (
+    "policies/indices.py",
+    "policies/statistics.py",
+    "problem/scores.py",
+    "engine/algebra.py",
+    "engine/kernels.py",
+    "engine/tables.py",
+)
+"""What the compiled code is made of."""
+
+perturbed, optimistic = register_jitable(indices.perturbed), register_jitable(indices.optimistic)
+take_in, least_tied = register_jitable(statistics.take_in), register_jitable(ties.least_tied)
+register_jitable(indices.bernoulli_divergence)
 
 
 def prepare(p, count, total, exploration):
@@ -44,29 +62,20 @@ def noise(p, centre, width, rng):
     raise NotImplementedError
 
 
-register_jitable(indices.bernoulli_divergence)
-
-
 @overload(prepare, strict=False)  # the annotations differ, the names must not
 def _prepare(p: Any, count: Any, total: Any, exploration: Any) -> Any:
-    kind = p.instance_class
-    return indices.kl_bound_of_cell if kind is KLUpperBound else indices.INDEX[kind][0]
+    index = indices.INDEX[p.instance_class]
+    return index.of_cell or index.prepare
 
 
 @overload(combine, strict=False)
 def _combine(p: Any, centre: Any, width: Any, noise: Any) -> Any:
-    return indices.INDEX[p.instance_class][1]
+    return indices.INDEX[p.instance_class].combine
 
 
 @overload(noise, strict=False)
 def _noise(p: Any, centre: Any, width: Any, rng: Any) -> Any:
-    if p.instance_class is GaussianPosterior:
-        return lambda p, centre, width, rng: rng.standard_normal()
-    if p.instance_class is BetaPosterior:
-        return lambda p, centre, width, rng: rng.beta(centre, width)
-    if p.instance_class is UniformDraw:
-        return lambda p, centre, width, rng: rng.random()
-    return lambda p, centre, width, rng: 0.0
+    return indices.SAMPLERS[indices.INDEX[p.instance_class].noise].of_cell
 
 
 @register_jitable
@@ -109,12 +118,24 @@ def first_reaching(scores, least):
 
 
 @register_jitable
+def first_tied(scores, length, scale):
+    """As `Scores.best_position`."""
+    return first_reaching(scores, least_tied(largest(scores, length), scale))
+
+
+@register_jitable
 def first_best(values, length):
     """As `Scores.of(values).best_position()`."""
     if length == 2:
         scale = max(1.0, max(abs(values[0]), abs(values[1])))
-        return int(values[0] < values[1] - TIE * scale)
-    return first_reaching(values, largest(values, length) - TIE * largest_size(values, length))
+        return int(values[0] < least_tied(values[1], scale))
+    return first_tied(values, length, largest_size(values, length))
+
+
+@register_jitable
+def one_of(best, draws, rng):
+    """As `policies.outcome.pick`."""
+    return best[0] if draws == 1 else best[int(rng.random() * draws)]
 
 
 @register_jitable
@@ -281,57 +302,91 @@ def configuration(world, starts, action, codes, rng):
 
 
 @register_jitable
-def reward_around(world, mean, rng):
-    """A reward with this mean."""
+def happens(world, starts, action, rows, codes, rng):
+    """One step of the world: the configuration, the reward and the gap of an action, as `Environment` has them.
+
+    Where actions are not listed, `rows` says what each block does, and `starts` has one line.
+    """
+    z = configuration(world, starts, action, codes, rng)
+    if len(world.mean):
+        mean, gap = world.mean[z], world.gap[action]
+    else:
+        mean, gap = summed(world.additive, rows, codes)
     if world.bernoulli:
-        return 1.0 if rng.random() < mean else 0.0
-    return mean + world.sd * rng.standard_normal()
+        return z, 1.0 if rng.random() < mean else 0.0, gap
+    return z, mean + world.sd * rng.standard_normal(), gap
+
+
+@register_jitable
+def summed(additive, rows, codes):
+    """The mean reward of what happened and the gap of what was done, as `world.rewards.AdditiveMean` sums them."""
+    states = np.empty(len(additive.parents.values), dtype=np.int64)
+    under = 0.0
+    for b in range(len(rows)):
+        under += additive.gains.values[additive.gains.starts[b] + rows[b]]
+        first, last = additive.parents.starts[b], additive.parents.starts[b + 1]
+        at = additive.codes.starts[b] + codes[b] * (last - first)
+        for i in range(last - first):
+            states[additive.parents.values[first + i]] = additive.codes.values[at + i]
+    mean = 0.0
+    for parent in range(len(states)):
+        mean += additive.by_parent.values[additive.by_parent.starts[parent] + states[parent]]
+    return mean, max(0.0, additive.best - under)
+
+
+@register_jitable
+def write_down(record, slot, t, action, gap, reward):
+    """Take one round into the record; the next slot to be filled."""
+    record.sums[0] += gap
+    record.sums[1] += reward
+    if len(record.plays):
+        record.plays[action] += 1
+    while slot < len(record.rounds) and t == record.rounds[slot]:
+        record.regret[slot], record.reward[slot] = record.sums[0], record.sums[1]
+        slot += 1
+    return slot
 
 
 def _settled_rounds(version):
     """An index that neither is drawn nor moves with the round changes only where a reward came in."""
 
-    def play(p, causal, exploration, tree, world, count, total, world_rng, regret, rounds, regrets):
+    def play(rule, tree, world, kept, streams, record):
         key = version  # noqa: F841 (part of the cache's key)
-        cells, actions = len(count), len(world.gap)
+        p, causal, exploration = rule.p, rule.causal, rule.explorations[0]
+        cells, actions = len(kept.counts), len(world.gap)
         values, codes = np.empty(cells), np.empty(len(world.sizes), dtype=np.int64)
         sizes = new_tournament(cells, 1.0)
         tournament = new_tournament(1 if causal else cells, -math.inf)
         one, two = np.empty(tree.buffer), np.empty(tree.buffer)
         scores = np.empty(actions if causal else 1)
-        remembered = causal and cells * actions <= REMEMBERED
-        columns = np.empty((cells if remembered else 1, actions if causal else 1))
+        keeps = causal and cells * actions <= COLUMNS_KEPT
+        columns = np.empty((cells if keeps else 1, actions if causal else 1))
         known = np.zeros(cells, dtype=np.bool_)
         for c in range(cells):
-            centre, width = prepare(p, count[c], total[c], exploration)
+            centre, width = prepare(p, kept.counts[c], kept.totals[c], exploration)
             values[c] = combine(p, centre, width, 0.0)
             enter(sizes, c, abs(values[c]))
             if not causal:
                 enter(tournament, c, values[c])
         best, slot = 0.0, 0
-        for t in range(1, rounds[-1] + 1):
+        for t in range(1, record.rounds[-1] + 1):
             if causal:
                 if t % FRESH == 1:
                     listed(tree, project(tree, values, one, two), actions, scores)
                     best = largest(scores, actions)
-                action = first_reaching(scores, best - TIE * sizes[1])
+                action = first_reaching(scores, least_tied(best, sizes[1]))
             else:
-                action = first_in(tournament, tournament[1] - TIE * sizes[1])
-            z = configuration(world, world.starts, action, codes, world_rng)
-            reward = reward_around(world, world.mean[z], world_rng)
-            regret += world.gap[action]
-            while slot < len(rounds) and t == rounds[slot]:
-                regrets[slot] = regret
-                slot += 1
+                action = first_in(tournament, least_tied(tournament[1], sizes[1]))
+            z, reward, gap = happens(world, world.starts, action, codes, codes, streams.world)
+            slot = write_down(record, slot, t, action, gap, reward)
             changed = z if causal else action
-            count[changed] += 1.0
-            total[changed] += reward
-            centre, width = prepare(p, count[changed], total[changed], exploration)
+            take_in(kept.counts, kept.totals, changed, reward)
+            centre, width = prepare(p, kept.counts[changed], kept.totals[changed], exploration)
             value = combine(p, centre, width, 0.0)
             enter(sizes, changed, abs(value))
             if causal:
-                row = z if remembered else 0
-                if not (remembered and known[z]):
+                row = z if keeps else 0
+                if not (keeps and known[z]):
                     listed(tree, column(tree, z, cells, one, two), actions, columns[row])
                     known[z] = True
                 best = add_column(scores, value - values[z], columns[row])
@@ -345,41 +400,40 @@ def _settled_rounds(version):
 def _drawn_rounds(version):
     """Every index is drawn anew, or moves with the round."""
 
-    def play(p, causal, moving, explorations, tree, world, count, total, rng, world_rng, regret, rounds, regrets):
+    def play(rule, tree, world, kept, streams, record):
         key = version  # noqa: F841 (part of the cache's key)
-        cells, actions = len(count), len(world.gap)
+        p, causal, rng = rule.p, rule.causal, streams.policy
+        cells, actions = len(kept.counts), len(world.gap)
         values, codes = np.empty(cells), np.empty(len(world.sizes), dtype=np.int64)
         centre, width = np.empty(cells), np.empty(cells)
         one, two = np.empty(tree.buffer), np.empty(tree.buffer)
         gather = causal and len(tree.node_of_action) > 0
         in_order = np.empty(actions if gather else 0)
+        best = np.empty(rule.draws, dtype=np.int64)
         slot, changed = 0, -1
-        for t in range(1, rounds[-1] + 1):
-            exploration = explorations[min(t, len(explorations)) - 1]
-            if moving or t == 1:
+        for t in range(1, record.rounds[-1] + 1):
+            exploration = rule.explorations[min(t, len(rule.explorations)) - 1]
+            if rule.moving or t == 1:
                 for c in range(cells):
-                    centre[c], width[c] = prepare(p, count[c], total[c], exploration)
+                    centre[c], width[c] = prepare(p, kept.counts[c], kept.totals[c], exploration)
             else:
-                centre[changed], width[changed] = prepare(p, count[changed], total[changed], exploration)
-            for c in range(cells):
-                values[c] = noise(p, centre[c], width[c], rng)
-            for c in range(cells):
-                values[c] = combine(p, centre[c], width[c], values[c])
-            scale = largest_size(values, cells)
-            scores = project(tree, values, one, two) if causal else values
-            if gather:
-                listed(tree, scores, actions, in_order)
-                scores = in_order
-            action = first_reaching(scores, largest(scores, actions) - TIE * scale)
-            z = configuration(world, world.starts, action, codes, world_rng)
-            reward = reward_around(world, world.mean[z], world_rng)
-            regret += world.gap[action]
-            while slot < len(rounds) and t == rounds[slot]:
-                regrets[slot] = regret
-                slot += 1
+                centre[changed], width[changed] = prepare(p, kept.counts[changed], kept.totals[changed], exploration)
+            for draw in range(rule.draws):
+                for c in range(cells):
+                    values[c] = noise(p, centre[c], width[c], rng)
+                for c in range(cells):
+                    values[c] = combine(p, centre[c], width[c], values[c])
+                scale = largest_size(values, cells)
+                scores = project(tree, values, one, two) if causal else values
+                if gather:
+                    listed(tree, scores, actions, in_order)
+                    scores = in_order
+                best[draw] = first_tied(scores, actions, scale)
+            action = one_of(best, rule.draws, rng)
+            z, reward, gap = happens(world, world.starts, action, codes, codes, streams.world)
+            slot = write_down(record, slot, t, action, gap, reward)
             changed = z if causal else action
-            count[changed] += 1.0
-            total[changed] += reward
+            take_in(kept.counts, kept.totals, changed, reward)
 
     return play
 
@@ -387,38 +441,37 @@ def _drawn_rounds(version):
 def _linear_rounds(version):
     """Every searched action is scored."""
 
-    def play(
-        thompson, observed, spread, betas, means, columns, table, world, R, u, rng, world_rng, regret, rounds, regrets
-    ):
+    def play(rule, regressors, world, kept, streams, record):
         key = version  # noqa: F841 (part of the cache's key)
+        R, u, rng = kept.R, kept.u, streams.policy
+        means, columns = regressors.means, regressors.columns
         actions, d = means.shape
         codes, theta, x = np.empty(len(world.sizes), dtype=np.int64), np.empty(d), np.empty(d)
         left, norms, scores = np.empty((d, actions)), np.empty(actions), np.empty(actions)
+        best = np.empty(rule.draws, dtype=np.int64)
         slot = 0
-        for t in range(1, rounds[-1] + 1):
-            for i in range(d):
-                theta[i] = u[i] + spread * rng.standard_normal() if thompson else u[i]
-            solve(R, theta)
-            for a in range(actions):
-                scores[a] = columns[0, a] * theta[0]
-            for i in range(1, d):
+        for t in range(1, record.rounds[-1] + 1):
+            for draw in range(rule.draws):
+                for i in range(d):
+                    theta[i] = perturbed(u[i], rule.spread, rng.standard_normal()) if rule.thompson else u[i]
+                solve(R, theta)
                 for a in range(actions):
-                    scores[a] += columns[i, a] * theta[i]
-            if not thompson:
-                beta = betas[min(t, len(betas)) - 1]
-                squared_norms(columns, R, left, norms)
-                for a in range(actions):
-                    scores[a] += beta * math.sqrt(norms[a])
-            action = first_best(scores, actions)
-            z = configuration(world, world.starts, action, codes, world_rng)
-            reward = reward_around(world, world.mean[z], world_rng)
+                    scores[a] = columns[0, a] * theta[0]
+                for i in range(1, d):
+                    for a in range(actions):
+                        scores[a] += columns[i, a] * theta[i]
+                if not rule.thompson:
+                    beta = rule.betas[min(t, len(rule.betas)) - 1]
+                    squared_norms(columns, R, left, norms)
+                    for a in range(actions):
+                        scores[a] = optimistic(scores[a], beta, norms[a])
+                best[draw] = first_best(scores, actions)
+            action = one_of(best, rule.draws, rng)
+            z, reward, gap = happens(world, world.starts, action, codes, codes, streams.world)
+            slot = write_down(record, slot, t, action, gap, reward)
             for i in range(d):
-                x[i] = table[z, i] if observed else means[action, i]
+                x[i] = regressors.table[z, i] if rule.observed else means[action, i]
             rotate_in(R, u, x, reward)
-            regret += world.gap[action]
-            while slot < len(rounds) and t == rounds[slot]:
-                regrets[slot] = regret
-                slot += 1
 
     return play
 
@@ -426,75 +479,58 @@ def _linear_rounds(version):
 def _by_block_rounds(version):
     """Each block's best choice is found alone, as in `LinearPolicy.best_if_true`."""
 
-    def play(observed, spread, by_block, world, R, u, rng, world_rng, regret, rounds, regrets):
+    def play(rule, by_block, world, kept, streams, record):
         key = version  # noqa: F841 (part of the cache's key)
+        R, u, rng = kept.R, kept.u, streams.policy
         blocks, d = len(world.sizes), len(u)
-        rows, codes = np.empty(blocks, dtype=np.int64), np.empty(blocks, dtype=np.int64)
-        starts, states = np.empty((1, blocks), dtype=np.int64), np.empty(len(by_block.parents.values), dtype=np.int64)
-        scores = np.empty(by_block.rows.max())
+        codes = np.empty(blocks, dtype=np.int64)
+        own_starts, scores = np.empty((1, blocks), dtype=np.int64), np.empty(by_block.rows.max())
         theta, x = np.empty(d), np.empty(d)
+        best = np.empty((rule.draws, blocks), dtype=np.int64)
         slot = 0
-        for t in range(1, rounds[-1] + 1):
-            for i in range(d):
-                theta[i] = u[i] + spread * rng.standard_normal()
-            solve(R, theta)
-            position = 0
-            for b in range(blocks):
-                first, width = by_block.where.starts[b], by_block.where.starts[b + 1] - by_block.where.starts[b]
-                at = by_block.means.starts[b]
-                for row in range(by_block.rows[b]):
-                    score = by_block.means.values[at] * theta[by_block.where.values[first]]
-                    for i in range(1, width):
-                        score += by_block.means.values[at + i] * theta[by_block.where.values[first + i]]
-                    scores[row] = score
-                    at += width
-                rows[b] = first_best(scores, by_block.rows[b])
-                starts[0, b] = world.cdf.starts[b] + rows[b] * world.sizes[b]
-                if len(world.gap):
-                    position = position * by_block.rows[b] + rows[b]
-            z = configuration(world, starts, 0, codes, world_rng)
-            if len(world.mean):
-                mean, gap = world.mean[z], world.gap[position]
+        for t in range(1, record.rounds[-1] + 1):
+            for draw in range(rule.draws):
+                for i in range(d):
+                    theta[i] = perturbed(u[i], rule.spread, rng.standard_normal())
+                solve(R, theta)
+                for b in range(blocks):
+                    first, width = by_block.where.starts[b], by_block.where.starts[b + 1] - by_block.where.starts[b]
+                    at = by_block.means.starts[b]
+                    for row in range(by_block.rows[b]):
+                        score = by_block.means.values[at] * theta[by_block.where.values[first]]
+                        for i in range(1, width):
+                            score += by_block.means.values[at + i] * theta[by_block.where.values[first + i]]
+                        scores[row] = score
+                        at += width
+                    best[draw, b] = first_best(scores, by_block.rows[b])
+            rows = one_of(best, rule.draws, rng)
+            action = 0
+            if len(world.gap) or len(record.plays):
+                for b in range(blocks):
+                    action = action * by_block.rows[b] + rows[b]
+            if len(world.gap):
+                z, reward, gap = happens(world, world.starts, action, rows, codes, streams.world)
             else:
-                mean, gap = additive(by_block, rows, codes, states)
-            reward = reward_around(world, mean, world_rng)
-            source, which = (by_block.features, codes) if observed else (by_block.means, rows)
+                for b in range(blocks):
+                    own_starts[0, b] = world.cdf.starts[b] + rows[b] * world.sizes[b]
+                z, reward, gap = happens(world, own_starts, 0, rows, codes, streams.world)
+            slot = write_down(record, slot, t, action, gap, reward)
+            source, which = (by_block.features, codes) if rule.observed else (by_block.means, rows)
             for b in range(blocks):
                 first, width = by_block.where.starts[b], by_block.where.starts[b + 1] - by_block.where.starts[b]
                 at = source.starts[b] + which[b] * width
                 for i in range(width):
                     x[by_block.where.values[first + i]] = source.values[at + i]
             rotate_in(R, u, x, reward)
-            regret += gap
-            while slot < len(rounds) and t == rounds[slot]:
-                regrets[slot] = regret
-                slot += 1
 
     return play
-
-
-@register_jitable
-def additive(by_block, rows, codes, states):
-    """The mean reward of what happened and the gap of what was done, as `rewards.AdditiveMean` sums them."""
-    under = 0.0
-    for b in range(len(rows)):
-        under += by_block.gains.values[by_block.gains.starts[b] + rows[b]]
-        first, last = by_block.parents.starts[b], by_block.parents.starts[b + 1]
-        at = by_block.codes.starts[b] + codes[b] * (last - first)
-        for i in range(last - first):
-            states[by_block.parents.values[first + i]] = by_block.codes.values[at + i]
-    mean = 0.0
-    for parent in range(len(states)):
-        mean += by_block.by_parent.values[by_block.by_parent.starts[parent] + states[parent]]
-    return mean, max(0.0, by_block.best - under)
 
 
 @cache
 def kernel(name: str) -> Any:
     """One of the four kinds of rounds; compiled, or fetched from disk, when called with parameters of a new type."""
     package = Path(__file__).parent.parent
-    sources = ("policies/indices.py", "problem/scores.py", "engine/algebra.py", "engine/kernels.py", "engine/tables.py")
-    version = hashlib.sha256(b"".join((package / source).read_bytes() for source in sources)).hexdigest()
+    version = hashlib.sha256(b"".join((package / source).read_bytes() for source in SOURCES)).hexdigest()
     play = KERNELS[name](version)
     try:
         return numba.njit(cache=True, nogil=True, error_model="numpy")(play)

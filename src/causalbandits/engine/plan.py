@@ -16,7 +16,8 @@ from causalbandits.engine.compiled import can_play, play_compiled
 from causalbandits.engine.driver import ENVIRONMENT, play, stream
 from causalbandits.engine.progress import Notice
 from causalbandits.errors import CausalBanditsError, PolicyError, ProblemError
-from causalbandits.policies import Policy
+from causalbandits.policies import AnyPolicy
+from causalbandits.policies.identity import identity_with_code
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.world.environment import Environment
 
@@ -28,7 +29,7 @@ class Plan:
     """Every policy on the same environment, or on a new one each replication."""
 
     source: Source
-    policies: Mapping[str, Policy]
+    policies: Mapping[str, AnyPolicy]
     believed: CausalBandit | None
     rounds: npt.NDArray[np.int64]
     seed: int
@@ -54,10 +55,10 @@ class Plan:
         found = {}
         for name, policy in self.policies.items():
             if self.compiled and can_play(env, policy, problem):
-                found[name] = play_compiled(env, policy, problem, self.rounds, self.seed, replication)
+                found[name] = play_compiled(env, policy, problem, self.rounds, self.seed, replication).regret
                 tick(int(self.rounds[-1]))
             else:
-                found[name] = play(env, policy, problem, self.rounds, self.seed, replication, tick)
+                found[name] = play(env, policy, problem, self.rounds, self.seed, replication, tick).regret
         return found
 
     def all_compiled(self) -> bool:
@@ -119,7 +120,7 @@ class Plan:
             "environment": env.fingerprint,
             "drawn": not isinstance(self.source, Environment),
             "believed": None if self.believed is None else self.believed.fingerprint,
-            "policies": {name: policy.content(problem) for name, policy in self.policies.items()},
+            "policies": {name: identity_with_code(policy, problem) for name, policy in self.policies.items()},
             "horizon": int(self.rounds[-1]),
             "seed": self.seed,
         }

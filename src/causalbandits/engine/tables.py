@@ -1,4 +1,18 @@
-"""An environment as flat arrays, the way the compiled rounds read it."""
+"""Problems, environments and statistics as flat arrays, the way the compiled rounds read them.
+
+Compiled code knows no lists of arrays of different lengths, so these are laid end to end (`Ragged`). Two blocks, one
+with three choices of two configurations and one with two choices of three, say:
+
+    cdf.values   .2 1. | .5 1. | .9 1. || .1 .6 1. | .3 .3 1.
+    cdf.starts    0                       6                     12
+    starts       [[0, 6],      action 0 takes row 0 of both blocks,
+                  [0, 9],      action 1 row 0 of the first and row 1 of the second,
+                  [2, 6], ...]
+    steps        0 3 || 0 1 2  a code of the first block is worth 3 configurations, one of the second 1
+
+A round draws one uniform a block, finds its code in the action's own piece of `cdf`, and adds the codes' `steps` up to
+the number of the configuration, by which `mean` is known.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +25,7 @@ import numpy.typing as npt
 
 from causalbandits._types import Array
 from causalbandits.model.model import cumulative
-from causalbandits.problem.features import AdditiveFeatures
+from causalbandits.problem.features import AdditiveFeatures, Features
 from causalbandits.problem.inference import Block
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.problem.projection import Projection
@@ -28,7 +42,7 @@ class Ragged(NamedTuple):
     starts: Ints
 
 
-class Tree(NamedTuple):
+class FlatTree(NamedTuple):
     """A projection, level after level: see `projection.Level`."""
 
     by_block: Ints
@@ -47,7 +61,21 @@ class Tree(NamedTuple):
     """The largest level's size."""
 
 
-class World(NamedTuple):
+class Additive(NamedTuple):
+    """A mean reward that is a sum over parents, where neither actions nor configurations are listed."""
+
+    gains: Ragged
+    """What a block's row adds to the mean reward."""
+    codes: Ragged
+    """Which state each of a block's parents has, by code."""
+    parents: Ragged
+    """A block's parents."""
+    by_parent: Ragged
+    """What a parent's state adds to the mean reward."""
+    best: float
+
+
+class FlatWorld(NamedTuple):
     """What happens: each block's cumulative distribution by row, mean rewards, gaps."""
 
     sizes: Ints
@@ -61,12 +89,14 @@ class World(NamedTuple):
     """By configuration; empty where the mean is a sum over parents."""
     gap: Array
     """By searched action; empty where the gap is found by block."""
+    additive: Additive
+    """Where the two above are empty."""
     bernoulli: bool
     sd: float
 
 
 class ByBlock(NamedTuple):
-    """Additive features, and the mean reward's parts where it is additive too; nothing by action or configuration."""
+    """Additive features, block by block; nothing by action or configuration."""
 
     rows: Ints
     """How many choices each block has."""
@@ -76,18 +106,74 @@ class ByBlock(NamedTuple):
     """A block's features in the mean, by row."""
     features: Ragged
     """A block's features, by code."""
-    gains: Ragged
-    """What a block's row adds to the mean reward."""
-    codes: Ragged
-    """Which state each of a block's parents has, by code."""
-    parents: Ragged
-    """A block's parents."""
-    by_parent: Ragged
-    """What a parent's state adds to the mean reward."""
-    best: float
 
 
-def tree_of(projection: Projection) -> Tree:
+class Regressors(NamedTuple):
+    """Features of listed actions and configurations."""
+
+    means: Array
+    """m_a, a row per action."""
+    columns: Array
+    """The same, a column per action."""
+    table: Array
+    """f(z), a row per configuration."""
+
+
+class CellRule(NamedTuple):
+    """A policy on cells: its index, and what log(1/delta) is in each round (one number where it does not change)."""
+
+    p: Any
+    causal: bool
+    moving: bool
+    """Whether log(1/delta) moves with the round, and with it every cell's index."""
+    explorations: Array
+    draws: int
+
+
+class LinearRule(NamedTuple):
+    """A linear policy; `betas` are the ellipsoid's radii by round (one number where they do not change)."""
+
+    thompson: bool
+    observed: bool
+    spread: float
+    betas: Array
+    draws: int
+
+
+class CellSums(NamedTuple):
+    """`policies.statistics.Cells`."""
+
+    counts: Array
+    totals: Array
+
+
+class Rotated(NamedTuple):
+    """`policies.statistics.Regression`."""
+
+    R: Array
+    u: Array
+
+
+class Streams(NamedTuple):
+    """Random numbers: the policy's, and the world's."""
+
+    policy: np.random.Generator
+    world: np.random.Generator
+
+
+class Record(NamedTuple):
+    """What is written down of the rounds: sums so far, at some rounds, and how often each position was played."""
+
+    rounds: Ints
+    regret: Array
+    reward: Array
+    sums: Array
+    """Regret and reward so far."""
+    plays: Ints
+    """By position; empty if nobody asks, or actions are not listed."""
+
+
+def tree_of(projection: Projection) -> FlatTree:
     """The projection, for the compiled rounds."""
     levels, node_of_action = projection.tree
     sizes = [level.columns.shape[0] for level in levels]
@@ -99,7 +185,7 @@ def tree_of(projection: Projection) -> Tree:
     by_block = _ints([] if projection.by_block is None else projection.by_block)
     parents = _ragged([[] if level.parent is None else level.parent for level in levels], np.int64)
     all_pairs = [level.parent is None for level in levels]
-    return Tree(
+    return FlatTree(
         by_block=by_block,
         place=_ints(np.argsort(by_block)),
         sizes=_ints(sizes),
@@ -112,54 +198,59 @@ def tree_of(projection: Projection) -> Tree:
     )
 
 
-def world_of(env: Environment, projection: Projection) -> World:
+def world_of(env: Environment, projection: Projection) -> FlatWorld:
     """The environment with a listed set of actions."""
     cdf = _ragged([cumulative(rows) for rows in projection.rows])
     sizes = _ints([block.configurations for block in env.problem.blocks])
     rows = np.array([projection.row_of_action(b) for b in range(len(sizes))]).T
     starts = _ints(cdf.starts[None, :-1] + rows * sizes[None])
-    return _world(env, sizes, cdf, starts, env.configuration_means, env.gaps_in(projection))
+    return _world(env, sizes, cdf, starts, env.configuration_means, env.gaps_in(projection), NO_SUM)
 
 
-def world_by_block(env: Environment, rows: tuple[Array, ...]) -> World:
+def world_by_block(env: Environment, mean: AdditiveMean, rows: tuple[Array, ...]) -> FlatWorld:
     """The environment with neither actions nor configurations listed."""
     cdf = _ragged([cumulative(own) for own in rows])
-    sizes = _ints([block.configurations for block in env.problem.blocks])
-    return _world(env, sizes, cdf, np.zeros((0, len(sizes)), dtype=np.int64), np.zeros(0), np.zeros(0))
+    blocks = env.problem.blocks
+    sizes = _ints([block.configurations for block in blocks])
+    additive = Additive(
+        gains=_ragged(mean.by_row(rows)),
+        codes=_ragged([[[c for _, c in code] for code in _codes(block)] for block in blocks], np.int64),
+        parents=_ragged([block.parents for block in blocks], np.int64),
+        by_parent=_ragged(mean.by_parent),
+        best=env.best().mean,
+    )
+    unlisted = np.zeros((0, len(sizes)), dtype=np.int64)
+    return _world(env, sizes, cdf, unlisted, np.zeros(0), np.zeros(0), additive)
 
 
-def _world(env: Environment, sizes: Ints, cdf: Ragged, starts: Ints, mean: Array, gap: Array) -> World:
+def _world(
+    env: Environment, sizes: Ints, cdf: Ragged, starts: Ints, mean: Array, gap: Array, additive: Additive
+) -> FlatWorld:
     strides = [math.prod(env.problem.shape[axis + 1 :]) if len(mean) else 0 for axis in range(len(env.problem.shape))]
     steps = [[sum(c * strides[axis] for axis, c in code) for code in _codes(block)] for block in env.problem.blocks]
     bernoulli, sd = isinstance(env.reward, BernoulliReward), float(getattr(env.reward, "sd", 0.0))
-    return World(sizes, cdf, starts, _ragged(steps, np.int64), mean, gap, bernoulli, sd)
+    return FlatWorld(sizes, cdf, starts, _ragged(steps, np.int64), mean, gap, additive, bernoulli, sd)
 
 
-def by_block_of(env: Environment, features: AdditiveFeatures, rows: tuple[Array, ...]) -> ByBlock:
-    """Features and, where it can be, the mean reward, by block."""
-    blocks = env.problem.blocks
+def by_block_of(problem: CausalBandit, features: AdditiveFeatures, rows: tuple[Array, ...]) -> ByBlock:
+    """Features by block."""
     parts = features.block_means(rows)
     tables = [
-        [np.concatenate([features.tables[axis][c] for axis, c in code]) for code in _codes(block)] for block in blocks
+        [np.concatenate([features.tables[axis][c] for axis, c in code]) for code in _codes(block)]
+        for block in problem.blocks
     ]
-    codes = [[[c for _, c in code] for code in _codes(block)] for block in blocks]
-    additive = env.mean if isinstance(env.mean, AdditiveMean) else None
     return ByBlock(
         rows=_ints([len(own) for own in rows]),
         where=_ragged([where for where, _ in parts], np.int64),
         means=_ragged([means for _, means in parts]),
         features=_ragged(tables),
-        gains=_ragged([] if additive is None else additive.by_row(rows)),
-        codes=_ragged(codes, np.int64),
-        parents=_ragged([block.parents for block in blocks], np.int64),
-        by_parent=_ragged([] if additive is None else additive.by_parent),
-        best=env.best().mean,
     )
 
 
-def feature_table(problem: CausalBandit, features: Any) -> Array:
-    """f(z) of every configuration, a row each."""
-    return np.array([features.at(z) for z in np.ndindex(*problem.shape)])
+def regressors_of(problem: CausalBandit, features: Features, means: Array) -> Regressors:
+    """Features of listed actions, given their means, and of all configurations."""
+    table = np.array([features.at(z) for z in np.ndindex(*problem.shape)])
+    return Regressors(means, np.ascontiguousarray(means.T), table)
 
 
 def _codes(block: Block) -> list[list[tuple[int, int]]]:
@@ -175,3 +266,7 @@ def _ragged(parts: Any, dtype: Any = np.float64) -> Ragged:
 
 def _ints(values: Any) -> Ints:
     return np.ascontiguousarray(values, dtype=np.int64)
+
+
+NO_SUM = Additive(_ragged([]), _ragged([], np.int64), _ragged([], np.int64), _ragged([]), best=0.0)
+"""Of a world whose actions and configurations are listed."""

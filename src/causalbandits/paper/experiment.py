@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from causalbandits.engine.plan import Source
-from causalbandits.policies import Policy, policy
+from causalbandits.policies import AnyPolicy, policy
 from causalbandits.results.run import Run
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ class Setting:
 
     name: str
     source: Source
-    policies: Mapping[str, Policy]
+    policies: Mapping[str, AnyPolicy]
     horizon: int
 
 
@@ -48,17 +48,17 @@ PRINTED = UCB_FAMILY + TS_FAMILY
 """The paper's six algorithms, as printed."""
 
 
-def printed(ids: Iterable[str]) -> dict[str, Policy]:
+def printed(ids: Iterable[str]) -> dict[str, AnyPolicy]:
     """Policies as the paper prints them, under their ids."""
     return {id: policy(id) for id in ids}
 
 
-def improved(ids: Iterable[str], *, tabular: float, coarse: float) -> dict[str, Policy]:
+def improved(ids: Iterable[str], *, tabular: float, coarse: float) -> dict[str, AnyPolicy]:
     """The same at the true noise scales, and the linear ones regressing on what was observed.
 
     `tabular` is the scale of the reward given the parents, `coarse` given the action only.
     """
-    found: dict[str, Policy] = {}
+    found: dict[str, AnyPolicy] = {}
     for id in ids:
         name = f"{id}-observed" if id.startswith("cl-") else id
         scale = tabular if id.startswith("c") else coarse

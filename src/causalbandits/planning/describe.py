@@ -83,7 +83,7 @@ class Description:
     @cached_property
     def _parts(self) -> list[Part]:
         problem = self.problem
-        size, kept = problem.actions.size, problem.actions.size if problem.search is None else problem.search.size
+        size, kept = problem.actions.size, problem.search.size
         parts: list[Part] = [
             Heading("The problem"),
             Text(

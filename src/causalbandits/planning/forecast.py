@@ -20,7 +20,7 @@ from causalbandits.engine.compiled import can_play, play_compiled
 from causalbandits.engine.driver import ENVIRONMENT, play, stream
 from causalbandits.engine.progress import Progress
 from causalbandits.errors import CausalBanditsError, unknown
-from causalbandits.policies import Policy
+from causalbandits.policies import AnyPolicy
 from causalbandits.policies.registry import Policies, named
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.results.run import Path, Run, decimals, table
@@ -148,7 +148,7 @@ def forecast(
                 watch = _Finder(env, policy, problem, epsilon, found[name][replication])
                 arguments = (env, policy, problem, rounds, int(seed), replication)
                 compiled = can_play(env, policy, problem)
-                regrets[name][replication] = (play_compiled if compiled else play)(*arguments, watch=watch)
+                regrets[name][replication] = (play_compiled if compiled else play)(*arguments, watch=watch).regret
                 bar.advance(1)
     what = f"drawn from {reward_prior!r}" if isinstance(reward_prior, tuple) else "drawn by a function"
     return Forecast(Run(rounds, regrets, int(horizon), int(replications), int(seed), what), found, float(epsilon))
@@ -159,13 +159,14 @@ class _Finder:
     """Notes at each checkpoint whether what the policy would recommend is good enough."""
 
     env: Environment
-    policy: Policy
+    policy: AnyPolicy
     problem: CausalBandit
     epsilon: float
     found: Array
 
-    def __call__(self, slot: int, statistic: Any) -> None:
-        self.found[slot] = self.env.gap(self.policy.favourite(self.problem, statistic).action) <= self.epsilon
+    def __call__(self, slot: int, statistic: Any, counts: Any) -> None:
+        situation = self.problem.situation(every=self.policy.searches_all)
+        self.found[slot] = self.env.gap(self.policy.favourite(situation, statistic).action.number) <= self.epsilon
 
 
 def _reward_drawer(prior: RewardPrior) -> Callable[[CausalBandit, np.random.Generator], Reward]:
@@ -196,7 +197,7 @@ def _world(
     return Environment(truth, reward)
 
 
-def _chosen(given: Policies | None, env: Environment, horizon: int) -> dict[str, Policy]:
+def _chosen(given: Policies | None, env: Environment, horizon: int) -> dict[str, AnyPolicy]:
     prior = "beta" if env.reward.bounded else "gaussian"
     default = [f"c-ts-{prior}", f"ts-{prior}", "uniform"]
     return {name: policy.for_horizon(horizon) for name, policy in named(default if given is None else given).items()}

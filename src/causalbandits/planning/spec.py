@@ -33,7 +33,7 @@ from causalbandits.engine import simulate
 from causalbandits.errors import CausalBanditsError, StateError, unknown
 from causalbandits.formats import read
 from causalbandits.model.model import CausalModel
-from causalbandits.policies import Policy, policy
+from causalbandits.policies import AnyPolicy, policy
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.results.citations import citation
 from causalbandits.results.plots import panels, plot_graph
@@ -68,7 +68,7 @@ class Spec:
 
     name: str
     environment: Environment
-    policies: dict[str, Policy]
+    policies: dict[str, AnyPolicy]
     horizon: int
     replications: int = 20
     seed: int = 0
@@ -136,7 +136,7 @@ def _environment(given: dict[str, Any], reward: Any, folder: Path) -> Environmen
     return Environment(problem, mechanism)
 
 
-def _policy(name: str, given: Any) -> Policy:
+def _policy(name: str, given: Any) -> AnyPolicy:
     if not isinstance(given, dict):
         raise CausalBanditsError(f"[policies] must give parameters for {name!r}, {{}} for none; got {given!r}.")
     return policy(given.get("id", name), **{key: value for key, value in given.items() if key != "id"})

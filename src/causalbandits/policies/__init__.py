@@ -1,9 +1,10 @@
 """The algorithms: one file each, found by id in the registry."""
 
-from causalbandits.policies.base import Policy
+from causalbandits.policies.base import AnyPolicy, Policy
 from causalbandits.policies.kl_ucb import KLUCB, CausalKLUCB
 from causalbandits.policies.linear_thompson import CausalLinearThompsonSampling
 from causalbandits.policies.linear_ucb import CausalLinearUCB
+from causalbandits.policies.outcome import Choice, Outcome
 from causalbandits.policies.registry import POLICIES, as_policy, policy
 from causalbandits.policies.thompson import CausalThompsonSampling, ThompsonSampling
 from causalbandits.policies.ucb import UCB, CausalUCB
@@ -13,11 +14,14 @@ __all__ = [
     "KLUCB",
     "POLICIES",
     "UCB",
+    "AnyPolicy",
     "CausalKLUCB",
     "CausalLinearThompsonSampling",
     "CausalLinearUCB",
     "CausalThompsonSampling",
     "CausalUCB",
+    "Choice",
+    "Outcome",
     "Policy",
     "ThompsonSampling",
     "Uniform",

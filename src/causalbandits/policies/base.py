@@ -1,25 +1,33 @@
-"""What every policy is: statistic -> index -> project -> argmax, on the arrays of a problem."""
+"""What every policy is: statistic -> index -> project -> argmax, on the arrays of a situation.
+
+situation --score--> one score per searched action --decide--> Choice ==> the world ==> Outcome --update--> statistic
+"""
 
 from __future__ import annotations
 
-import json
 import math
 import warnings
 from abc import ABC, abstractmethod
 from dataclasses import MISSING, dataclass, fields, replace
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 
 import numpy as np
 
+from causalbandits._code import code_hash
 from causalbandits.errors import PolicyError, ScaleWarning
+from causalbandits.policies.identity import is_plain
+from causalbandits.policies.outcome import Choice, Outcome
 from causalbandits.policies.statistics import Statistic
+from causalbandits.policies.tally import Tally
+from causalbandits.problem.actions import Action
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.problem.scores import Scores
+from causalbandits.problem.situation import Situation
 
-Z = tuple[int, ...]
+S = TypeVar("S", bound=Statistic)
 
 
-class Interval(NamedTuple):
+class Bounds(NamedTuple):
     """Bounds on an action's mean reward, and where they come from."""
 
     lower: float
@@ -33,14 +41,14 @@ class Favourite(NamedTuple):
     `seen` is the probability that it leads where rewards have been seen; None where that has no meaning.
     """
 
-    action: int
+    action: Action
     mean: float
     seen: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
-class Policy(ABC):
-    """The frozen parameters of an algorithm. It sees a problem's arrays, never the reward's mechanism.
+class Policy(ABC, Generic[S]):
+    """The frozen parameters of an algorithm. It sees a situation's arrays, never the reward's mechanism.
 
     A policy of your own defines `id`, `start`, `score` and `update`; the agent and the simulator do the rest.
     """
@@ -49,8 +57,10 @@ class Policy(ABC):
     """Whether scores are drawn; if not, asking again without telling gives the same action."""
     unit_rewards: ClassVar[bool] = False
     """Whether rewards must lie in [0, 1]."""
-    keeps_actions: ClassVar[bool] = False
-    """Whether the statistic is kept by actions' numbers, so that all actions must be there when it is scored."""
+    searches_all: ClassVar[bool] = False
+    """Whether all actions are searched, not only those that can be the best for some reward."""
+    counts_successes: ClassVar[bool] = False
+    """Whether it counts successes: a reward between 0 and 1 then comes with a coin's flip, `outcome.successes`."""
 
     @property
     @abstractmethod
@@ -58,29 +68,21 @@ class Policy(ABC):
         """The short name by which the registry and the results know the policy."""
 
     @abstractmethod
-    def start(self, problem: CausalBandit) -> Statistic:
+    def start(self, problem: CausalBandit) -> S:
         """What is kept, before the first reward."""
 
     @abstractmethod
-    def score(self, problem: CausalBandit, statistic: Any, rng: np.random.Generator) -> Scores:
-        """One score per searched action, as `problem.project` gives them; the first of the best is played.
+    def score(self, situation: Situation, statistic: S, rng: np.random.Generator) -> Scores:
+        """One score per searched action, as `situation.project` gives them; the first of the best is played.
 
         The statistic is left as it is.
         """
 
     @abstractmethod
-    def update(
-        self,
-        problem: CausalBandit,
-        statistic: Any,
-        action: int,
-        z: Z,
-        reward: float,
-        rng: np.random.Generator,
-    ) -> None:
-        """Take in one reward: the action's number, the parents' codes, the reward."""
+    def update(self, situation: Situation, statistic: S, outcome: Outcome) -> None:
+        """Take in one outcome. Nothing here is random: the statistic is a fold of the outcomes."""
 
-    def begin(self, problem: CausalBandit) -> Any:
+    def begin(self, problem: CausalBandit) -> S:
         """`start`, and a clear word if it gives something that cannot be saved."""
         statistic = self.start(problem)
         if not isinstance(statistic, Statistic):
@@ -90,25 +92,33 @@ class Policy(ABC):
             )
         return statistic
 
-    def scored(self, problem: CausalBandit, statistic: Any, rng: np.random.Generator) -> Scores:
+    def scored(self, situation: Situation, statistic: S, rng: np.random.Generator) -> Scores:
         """`score`, and a clear word if it gives something else than Scores."""
-        scores = self.score(problem, statistic, rng)
+        scores = self.score(situation, statistic, rng)
         if not isinstance(scores, Scores):
             raise PolicyError(
-                f"{self.id}: score() must return Scores, from problem.project(a number per configuration) or "
-                f"Scores.of(a number per action); it returned a {type(scores).__name__}."
+                f"{self.id}: score() must return Scores, from situation.project(a number per configuration) or "
+                f"situation.gather(a number per action); it returned a {type(scores).__name__}."
             )
         return scores
 
-    def decide(self, problem: CausalBandit, statistic: Any, rng: np.random.Generator) -> int:
-        """The number of the action to play."""
-        return self.scored(problem, statistic, rng).first_best()
+    def decide(self, situation: Situation, statistic: S, rng: np.random.Generator) -> Choice:
+        """The action to play."""
+        best = self.scored(situation, statistic, rng).best_position()
+        return Choice(situation.action(best), None if self.randomised else 1.0)
 
-    def favourite(self, problem: CausalBandit, statistic: Any) -> Favourite:
+    def from_tally(self, problem: CausalBandit, tally: Tally) -> S:
+        """The statistic after these outcomes, made from their sums."""
+        raise PolicyError(
+            f"The policy {self.id!r} does not say how its statistic is made from sums (from_tally), so the order of "
+            "the outcomes may count: fold them one by one."
+        )
+
+    def favourite(self, situation: Situation, statistic: S) -> Favourite:
         """The action with the largest estimated mean reward."""
         raise PolicyError(f"The policy {self.id!r} gives no estimates: it does not define favourite() and interval().")
 
-    def interval(self, problem: CausalBandit, statistic: Any, action: int, level: float) -> Interval:
+    def interval(self, situation: Situation, statistic: S, action: Action, level: float) -> Bounds:
         """Bounds on one action's mean reward that hold with probability `level`, however actions were chosen."""
         raise PolicyError(f"The policy {self.id!r} gives no estimates: it does not define favourite() and interval().")
 
@@ -133,15 +143,10 @@ class Policy(ABC):
         given = {f.name: (getattr(self, f.name), f.default) for f in fields(self)}
         return {name: value for name, (value, default) in given.items() if default is MISSING or value != default}
 
-    def plain_parameters(self) -> dict[str, Any]:
-        """The same as JSON; what is neither text nor number (a function) is kept by its mere presence."""
-        values = {name: v.item() if isinstance(v, np.generic) else v for name, v in self.parameters().items()}
-        plain = (str, int, float, bool, type(None))
-        return {name: value if isinstance(value, plain) else {"not saved": True} for name, value in values.items()}
-
-    def content(self, problem: CausalBandit) -> str:
-        """What decides about its numbers on a problem, the same in every process."""
-        return f"{self.id} {json.dumps(self.plain_parameters(), sort_keys=True)}"
+    def effects(self, problem: CausalBandit) -> str:
+        """What those parameters that are neither text nor numbers do on a problem, hashed: by default, their code."""
+        others = {name: value for name, value in self.parameters().items() if not is_plain(value)}
+        return code_hash(others) if others else ""
 
     def warn_of_scale(self, what: str, size: float, problem: CausalBandit, stacklevel: int) -> None:
         """Say so if rewards of this size are far from what the policy was told to expect."""
@@ -159,8 +164,12 @@ class Policy(ABC):
         return f"{self.id}({shown})" if shown else self.id
 
 
+AnyPolicy = Policy[Any]
+"""A policy, whatever it keeps."""
+
+
 @dataclass(frozen=True, kw_only=True)
-class HorizonPolicy(Policy):
+class HorizonPolicy(Policy[S]):
     """A policy whose exploration depends on the number of rounds.
 
     `horizon` is that number, where it is fixed beforehand. Without one, `simulate` puts its own in, and an agent
@@ -185,6 +194,17 @@ class HorizonPolicy(Policy):
     def clock(self, rounds: int) -> int:
         """T, or, if that is open, the round that comes after `rounds` rewards; 2 at least."""
         return max(2, rounds + 1 if self.horizon is None else self.horizon)
+
+
+DRAWS_LIMIT = 2**12
+"""A decision is made from no more posterior draws than this."""
+
+
+def require_draws(value: object) -> None:
+    """Refuse anything but a number of posterior draws."""
+    require_whole("draws", value)
+    if isinstance(value, int | np.integer) and value > DRAWS_LIMIT:
+        raise PolicyError(f"draws must be {DRAWS_LIMIT} at most; got {value}.")
 
 
 def require_whole(name: str, value: object) -> None:

@@ -14,30 +14,34 @@ import numpy as np
 
 from causalbandits._types import Array
 from causalbandits.errors import SizeError
-from causalbandits.policies.base import Favourite, Interval, Policy, Z
+from causalbandits.policies.base import Bounds, Favourite, Policy
 from causalbandits.policies.indices import (
     INDEX,
+    SAMPLERS,
     BetaPosterior,
     GaussianPosterior,
     IndexParameters,
     UniformDraw,
     UpperBound,
     beta_shapes,
-    draw_noise,
     gaussian_posterior,
     mean_and_bonus,
 )
+from causalbandits.policies.outcome import Outcome, Z
 from causalbandits.policies.statistics import Cells
+from causalbandits.policies.tally import Tally
+from causalbandits.problem.actions import Action
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.problem.projection import CELL_LIMIT
 from causalbandits.problem.scores import Scores
+from causalbandits.problem.situation import Situation
 
 ENOUGH_SEEN = 0.5
 """An action is a favourite only if it leads where rewards have been seen this often, as soon as any does."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class CellPolicy(Policy):
+class CellPolicy(Policy[Cells]):
     """Statistic, index, projection; a subclass names its index and which cells it keeps."""
 
     causal: ClassVar[bool]
@@ -64,51 +68,56 @@ class CellPolicy(Policy):
             )
         return Cells.empty(problem.configurations)
 
-    def index(self, cells: Cells, rng: np.random.Generator) -> Array:
-        """One number per cell."""
+    def index(self, cells: Cells, rng: np.random.Generator, draws: int | None = None) -> Array:
+        """One number per cell; of several draws, a row each."""
         p = self.index_parameters
-        prepare, combine = INDEX[type(p)]
-        parts = prepare(p, cells.count, cells.total, self.exploration(cells.rounds))
-        return combine(p, *parts, draw_noise(p, *parts, rng))
+        index = INDEX[type(p)]
+        parts = index.prepare(p, cells.count, cells.total, self.exploration(cells.rounds))
+        shape = cells.count.shape if draws is None else (draws, *cells.count.shape)
+        return index.combine(p, *parts, SAMPLERS[index.noise].of_cells(rng, *parts, shape))
 
-    def score(self, problem: CausalBandit, statistic: Cells, rng: np.random.Generator) -> Scores:
-        return self._spread(problem, self.index(statistic, rng))
+    def score(self, situation: Situation, statistic: Cells, rng: np.random.Generator) -> Scores:
+        return self.spread(situation, self.index(statistic, rng))
 
-    def update(
-        self,
-        problem: CausalBandit,
-        statistic: Cells,
-        action: int,
-        z: Z,
-        reward: float,
-        rng: np.random.Generator,
-    ) -> None:
-        statistic.add(problem.configuration(z) if self.causal else action, reward)
+    def spread(self, situation: Situation, index: Array) -> Scores:
+        """From one number per cell to scores of the searched actions."""
+        return situation.project(index) if self.causal else situation.gather(index)
 
-    def favourite(self, problem: CausalBandit, statistic: Cells) -> Favourite:
+    def cell(self, problem: CausalBandit, action: Action, z: Z) -> int:
+        """Where an outcome counts."""
+        return problem.configuration(z) if self.causal else action.number
+
+    def update(self, situation: Situation, statistic: Cells, outcome: Outcome) -> None:
+        reward = outcome.successes if self.counts_successes else outcome.reward
+        statistic.add(self.cell(situation.problem, outcome.action, outcome.z), reward)
+
+    def from_tally(self, problem: CausalBandit, tally: Tally) -> Cells:
+        cells = self.start(problem)
+        for action, z, sums in tally.lines():
+            total = sums.successes if self.counts_successes else sums.total
+            cells.add_sums(self.cell(problem, action, z), sums.rounds, total)
+        return cells
+
+    def favourite(self, situation: Situation, statistic: Cells) -> Favourite:
         """The largest estimated mean among the actions that lead often enough where rewards have been seen."""
-        means = self._spread(problem, posterior_means(self.index_parameters, statistic))
-        seen = self._spread(problem, np.minimum(1.0, statistic.count)).values
+        means = self.spread(situation, posterior_means(self.index_parameters, statistic))
+        seen = self.spread(situation, np.minimum(1.0, statistic.count)).values
         enough = seen >= min(ENOUGH_SEEN, float(seen.max()))
         candidates = np.where(enough, means.values, means.values.min() - 1.0)
-        best = Scores(candidates, means.scale, means.number)
-        position = best.best_position()
-        return Favourite(best.first_best(), float(means.values[position]), float(seen[position]))
-
-    def _spread(self, problem: CausalBandit, cells: Array) -> Scores:
-        return problem.project(cells) if self.causal else Scores.of(cells)
+        position = Scores(candidates, means.scale).best_position()
+        return Favourite(situation.action(position), float(means.values[position]), float(seen[position]))
 
     @property
-    def keeps_actions(self) -> bool:  # type: ignore[override]
+    def searches_all(self) -> bool:  # type: ignore[override]
         return not self.causal
 
-    def interval(self, problem: CausalBandit, statistic: Cells, action: int, level: float) -> Interval:
+    def interval(self, situation: Situation, statistic: Cells, action: Action, level: float) -> Bounds:
         if self.causal:
-            weights = problem.parent_distribution(action).reshape(-1)
+            weights = situation.problem.parent_distribution(action).reshape(-1)
         else:
             weights = np.zeros(len(statistic.count))
-            weights[action] = 1.0
-        return weighted_interval(self.index_parameters, statistic, weights, level)
+            weights[action.number] = 1.0
+        return weighted_bounds(self.index_parameters, statistic, weights, level)
 
 
 def posterior_means(p: IndexParameters, cells: Cells) -> Array:
@@ -121,19 +130,19 @@ def posterior_means(p: IndexParameters, cells: Cells) -> Array:
     return cells.means()
 
 
-def weighted_interval(p: IndexParameters, cells: Cells, weights: Array, level: float) -> Interval:
-    """An interval for sum_z w_z mean_z, w a probability vector, that holds under adaptive sampling."""
+def weighted_bounds(p: IndexParameters, cells: Cells, weights: Array, level: float) -> Bounds:
+    """Bounds for sum_z w_z mean_z, w a probability vector, that holds under adaptive sampling."""
     if isinstance(p, GaussianPosterior):
         means, sds = gaussian_posterior(p, cells.count, cells.total, 0.0)
         centre, sd = float(weights @ means), math.sqrt(float(weights**2 @ sds**2))
         half = NormalDist().inv_cdf((1 + level) / 2) * sd
-        return Interval(centre - half, centre + half, "posterior")
+        return Bounds(centre - half, centre + half, "posterior")
     if isinstance(p, BetaPosterior):
-        return _beta_interval(p, cells, weights, level)
-    return _confidence_interval(p, cells, weights, level)
+        return _beta_bounds(p, cells, weights, level)
+    return _confidence_bounds(p, cells, weights, level)
 
 
-def _beta_interval(p: BetaPosterior, cells: Cells, weights: Array, level: float) -> Interval:
+def _beta_bounds(p: BetaPosterior, cells: Cells, weights: Array, level: float) -> Bounds:
     """Quantiles of the Beta distribution with the weighted sum's mean and variance; exact for a single cell."""
     from scipy.special import betaincinv
 
@@ -144,10 +153,10 @@ def _beta_interval(p: BetaPosterior, cells: Cells, weights: Array, level: float)
     size = mean * (1 - mean) / variance - 1
     tail = (1 - level) / 2
     lower, upper = (float(betaincinv(mean * size, (1 - mean) * size, q)) for q in (tail, 1 - tail))
-    return Interval(lower, upper, "posterior")
+    return Bounds(lower, upper, "posterior")
 
 
-def _confidence_interval(p: IndexParameters, cells: Cells, weights: Array, level: float) -> Interval:
+def _confidence_bounds(p: IndexParameters, cells: Cells, weights: Array, level: float) -> Bounds:
     """The cells' own upper and lower bounds, at a delta for which all of them hold at all times together.
 
     Cell z with n rewards gets (1 - level) / (J (n+1)(n+2)), J cells; these sum to 1 - level over z and n, so no way
@@ -163,4 +172,4 @@ def _confidence_interval(p: IndexParameters, cells: Cells, weights: Array, level
     up, down = mean + bonus, mean - bonus
     if unit:
         up, down = np.minimum(1.0, up), np.maximum(0.0, down)
-    return Interval(float(weights @ down), float(weights @ up), "confidence")
+    return Bounds(float(weights @ down), float(weights @ up), "confidence")

@@ -42,17 +42,12 @@ def solve(R: Array, b: Array) -> Array:
     return x
 
 
-def draw_theta(R: Array, u: Array, spread: float, noise: Array) -> Array:
-    """A draw from N(V^-1 g, spread^2 V^-1), given standard normal noise."""
-    return solve(R, u + spread * noise)
-
-
-def norms(rows: Array, R: Array) -> Array:
-    """sqrt(x' V^-1 x) = |w|, where R'w = x, for every row x."""
+def squared_norms(rows: Array, R: Array) -> Array:
+    """x' V^-1 x = |w|^2, where R'w = x, for every row x."""
     left = rows.T.copy()
     total = np.zeros(len(rows))
     for k in range(len(left)):
         left[k] *= 1.0 / R[k, k]
         left[k + 1 :] -= R[k, k + 1 :, None] * left[k]
         total += left[k] * left[k]
-    return np.sqrt(total)
+    return total

@@ -4,7 +4,8 @@ An index turns a cell's statistic (how often it was seen, the sum of its rewards
 confidence bound, or a draw from a posterior. It has two steps. The first looks at the statistic and gives two numbers,
 `(p, count, total, exploration) -> (centre, width)`, where `exploration` is log(1/delta); the second brings in chance,
 `(p, centre, width, noise) -> index`, with `noise` drawn beforehand. So a cell whose statistic has not changed needs
-the second step only. Parameters are NamedTuples; `INDEX` finds the two functions by their type.
+the second step only. Parameters are NamedTuples; `INDEX` finds the two functions, and which noise they need, by
+their type.
 
 Both steps are elementwise: on arrays for the agent, on scalars once compiled. For both to agree in every bit, only
 + - * / sqrt, minimum and maximum are used on arrays, and logarithms are taken one by one by `math.log` (NumPy's
@@ -16,7 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -155,21 +156,60 @@ def bernoulli_divergence(p: float, q: float) -> float:
 
 IndexParameters = UpperBound | GaussianPosterior | BetaPosterior | KLUpperBound | UniformDraw
 
-INDEX: dict[type, tuple[Callable[..., Parts], Callable[..., Array]]] = {
-    UpperBound: (mean_and_bonus, upper_bound),
-    GaussianPosterior: (gaussian_posterior, gaussian_draw),
-    BetaPosterior: (beta_shapes, beta_draw),
-    KLUpperBound: (kl_bound, kl_upper_bound),
-    UniformDraw: (nothing, uniform_draw),
+Noise = Literal["none", "normal", "beta", "uniform"]
+
+
+class Index(NamedTuple):
+    """An index: its two steps and the noise that the second needs. `of_cell` is the first step where it must go
+    cell by cell, as compiled code does; elsewhere `prepare` itself serves for a single cell."""
+
+    prepare: Callable[..., Parts]
+    combine: Callable[..., Array]
+    noise: Noise = "none"
+    of_cell: Callable[..., tuple[float, float]] | None = None
+
+
+INDEX: dict[type, Index] = {
+    UpperBound: Index(mean_and_bonus, upper_bound),
+    GaussianPosterior: Index(gaussian_posterior, gaussian_draw, "normal"),
+    BetaPosterior: Index(beta_shapes, beta_draw, "beta"),
+    KLUpperBound: Index(kl_bound, kl_upper_bound, of_cell=kl_bound_of_cell),
+    UniformDraw: Index(nothing, uniform_draw, "uniform"),
 }
 
 
-def draw_noise(p: IndexParameters, centre: Array, width: Array, rng: np.random.Generator) -> Any:
-    """The random numbers that an index needs, cell by cell in order; nothing for an upper bound."""
-    if isinstance(p, GaussianPosterior):
-        return rng.standard_normal(centre.shape)
-    if isinstance(p, BetaPosterior):
-        return rng.beta(centre, width)
-    if isinstance(p, UniformDraw):
-        return rng.random(centre.shape)
-    return None
+class Sampler(NamedTuple):
+    """How noise is drawn: for cells together, in their order, and compiled, cell by cell: the same numbers."""
+
+    of_cells: Callable[[np.random.Generator, Array, Array, tuple[int, ...]], Any]
+    of_cell: Callable[..., float]
+
+
+SAMPLERS: dict[Noise, Sampler] = {
+    "none": Sampler(
+        lambda rng, centre, width, shape: None,
+        lambda p, centre, width, rng: 0.0,
+    ),
+    "normal": Sampler(
+        lambda rng, centre, width, shape: rng.standard_normal(shape),
+        lambda p, centre, width, rng: rng.standard_normal(),
+    ),
+    "beta": Sampler(
+        lambda rng, centre, width, shape: rng.beta(centre, width, shape),
+        lambda p, centre, width, rng: rng.beta(centre, width),
+    ),
+    "uniform": Sampler(
+        lambda rng, centre, width, shape: rng.random(shape),
+        lambda p, centre, width, rng: rng.random(),
+    ),
+}
+
+
+def perturbed(centre: Any, spread: float, noise: Any) -> Any:
+    """CL-TS: the regression's rotated sums with noise; `factor.solve` turns them into a draw of theta."""
+    return centre + spread * noise
+
+
+def optimistic(mean: Any, radius: float, squared_norm: Any) -> Any:
+    """CL-UCB: the mean of an action under the most favourable theta of the ellipsoid."""
+    return mean + radius * np.sqrt(squared_norm)

@@ -13,10 +13,11 @@ from functools import cached_property
 from causalbandits.policies.base import HorizonPolicy
 from causalbandits.policies.cells import CellPolicy
 from causalbandits.policies.indices import KLUpperBound
+from causalbandits.policies.statistics import Cells
 
 
 @dataclass(frozen=True, kw_only=True)
-class KLPolicy(HorizonPolicy, CellPolicy):
+class KLPolicy(HorizonPolicy[Cells], CellPolicy):
     """What the two share: the index."""
 
     randomised = False

@@ -19,15 +19,20 @@ from typing import Literal
 import numpy as np
 
 from causalbandits._types import Array
-from causalbandits.policies.base import Favourite, Policy, Z, require_one_of, require_positive
+from causalbandits.policies.base import Favourite, Policy, require_one_of, require_positive
+from causalbandits.policies.outcome import Outcome, Z
 from causalbandits.policies.statistics import Regression
+from causalbandits.policies.tally import Tally
+from causalbandits.problem.actions import Action
 from causalbandits.problem.features import AdditiveFeatures, Features, FeatureSpec, in_order, resolve
 from causalbandits.problem.problem import CausalBandit
-from causalbandits.problem.scores import Scores, best_positions
+from causalbandits.problem.scores import Scores
+from causalbandits.problem.search import Combinations
+from causalbandits.problem.situation import Situation
 
 
 @dataclass(frozen=True, kw_only=True)
-class LinearPolicy(Policy):
+class LinearPolicy(Policy[Regression]):
     """E[Y | z] = <theta, f(z)>; features default to the parents' values, one-hot where these are not numbers.
 
     There is no intercept: for one, give a constant feature, `features=lambda *values: [1, *values]`.
@@ -51,60 +56,57 @@ class LinearPolicy(Policy):
         """f on this problem."""
         return resolve(problem, self.features)
 
-    def action_features(self, problem: CausalBandit) -> Array:
+    def action_features(self, situation: Situation) -> Array:
         """m_a for every searched action, a row each."""
-        features, search = self.resolved(problem), problem.search
-        projection = problem.projection if search is None else search.projection
-        return problem.remember(("means", features), lambda: features.means(projection))
+        features = self.resolved(situation.problem)
+        return situation.remember(("means", features), lambda: features.means(situation.search.projection))
 
-    def expected_features(self, problem: CausalBandit, action: int) -> Array:
+    def expected_features(self, problem: CausalBandit, action: Action) -> Array:
         """m_a for one action."""
-        return self.resolved(problem).mean(problem.actions.choices(action))
+        return self.resolved(problem).mean(action.choices)
 
-    def separates(self, problem: CausalBandit) -> bool:
+    def regressors(self, problem: CausalBandit, action: Action, z: Z) -> Array:
+        """x of a round in which this action led to this configuration."""
+        return self.resolved(problem).at(z) if self.regressor == "observed" else self.expected_features(problem, action)
+
+    def separates(self, situation: Situation) -> bool:
         """Whether <theta, m_a> is a sum over blocks that can be maximised one by one."""
-        additive = isinstance(self.resolved(problem), AdditiveFeatures)
-        return additive and problem.search is not None and problem.search.which is None
+        search = situation.search
+        additive = isinstance(self.resolved(situation.problem), AdditiveFeatures)
+        return additive and isinstance(search, Combinations) and search.which is None
 
-    def best_if_true(self, problem: CausalBandit, theta: Array) -> int:
+    def best_if_true(self, situation: Situation, theta: Array) -> Action:
         """The best action if theta were the truth.
 
         Where it separates, each block is maximised alone, and the actions (there may be 4^1000) are never listed.
         """
-        features, search = self.resolved(problem), problem.search
-        if search is None or not isinstance(features, AdditiveFeatures) or not self.separates(problem):
-            return self.scores(problem, in_order(self.action_features(problem), theta)).first_best()
-        rows = np.empty(len(problem.blocks), dtype=np.intp)
-        for stack in problem.remember(("stacks", features), lambda: features.stacks(search.rows)):
-            rows[stack.blocks] = best_positions(stack.values(theta))
-        return search.number_of(rows.tolist())
-
-    def scores(self, problem: CausalBandit, values: Array) -> Scores:
-        """Values of the searched actions as scores."""
-        return Scores.of(values, None if problem.search is None else problem.search.number)
+        features, search = self.resolved(situation.problem), situation.search
+        if not (isinstance(features, AdditiveFeatures) and isinstance(search, Combinations) and search.which is None):
+            return situation.action(Scores.of(in_order(self.action_features(situation), theta)).best_position())
+        rows = np.empty(len(search.blocks), dtype=np.intp)
+        for stack in situation.remember(("stacks", features), lambda: features.stacks(search.rows)):
+            rows[stack.blocks] = Scores.of(stack.values(theta)).best_positions()
+        return search.action_of(rows.tolist())
 
     def start(self, problem: CausalBandit) -> Regression:
         return Regression.empty(self.resolved(problem).dimension, self.ridge)
 
-    def update(
-        self,
-        problem: CausalBandit,
-        statistic: Regression,
-        action: int,
-        z: Z,
-        reward: float,
-        rng: np.random.Generator,
-    ) -> None:
-        observed = self.regressor == "observed"
-        statistic.add(self.resolved(problem).at(z) if observed else self.expected_features(problem, action), reward)
+    def update(self, situation: Situation, statistic: Regression, outcome: Outcome) -> None:
+        statistic.add(self.regressors(situation.problem, outcome.action, outcome.z), outcome.reward)
 
-    def favourite(self, problem: CausalBandit, statistic: Regression) -> Favourite:
+    def from_tally(self, problem: CausalBandit, tally: Tally) -> Regression:
+        regression = self.start(problem)
+        for action, z, sums in tally.lines():
+            regression.add_sums(self.regressors(problem, action, z), sums.rounds, sums.total)
+        return regression
+
+    def favourite(self, situation: Situation, statistic: Regression) -> Favourite:
         theta = statistic.theta()
-        action = self.best_if_true(problem, theta)
-        return Favourite(action, float(self.expected_features(problem, action) @ theta))
+        action = self.best_if_true(situation, theta)
+        return Favourite(action, float(self.expected_features(situation.problem, action) @ theta))
 
-    def content(self, problem: CausalBandit) -> str:
-        return f"{super().content(problem)} {hashlib.sha256(self.resolved(problem).content()).hexdigest()}"
+    def effects(self, problem: CausalBandit) -> str:
+        return hashlib.sha256(self.resolved(problem).content()).hexdigest()[:16]
 
     def largest_expected_reward(self, problem: CausalBandit) -> float:
         return 3 * (self.noise_scale + self.prior_scale * max(1.0, self.resolved(problem).largest_norm()))

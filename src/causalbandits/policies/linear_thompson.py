@@ -12,13 +12,16 @@ from statistics import NormalDist
 import numpy as np
 
 from causalbandits._types import Array
-from causalbandits.policies.base import Interval, require_positive
-from causalbandits.policies.factor import draw_theta, norms
+from causalbandits.policies.base import Bounds, require_draws, require_positive
+from causalbandits.policies.factor import solve, squared_norms
+from causalbandits.policies.indices import perturbed
 from causalbandits.policies.linear import LinearPolicy
+from causalbandits.policies.outcome import Choice, pick
 from causalbandits.policies.statistics import Regression
+from causalbandits.problem.actions import Action
 from causalbandits.problem.features import in_order
-from causalbandits.problem.problem import CausalBandit
 from causalbandits.problem.scores import Scores
+from causalbandits.problem.situation import Situation
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,13 +29,16 @@ class CausalLinearThompsonSampling(LinearPolicy):
     """Draw theta, play the action that is best if it were true.
 
     `noise_scale` is s, `prior_scale` is tau: theta ~ N(0, tau^2 I) beforehand; `v` widens (or narrows) the draws.
+    With `draws=M`, one of the best actions of M draws is played, and the decision knows its propensity.
     """
 
     v: float = 1.0
+    draws: int = 1
 
     def __post_init__(self) -> None:
         super().__post_init__()
         require_positive(v=self.v)
+        require_draws(self.draws)
 
     @property
     def id(self) -> str:
@@ -44,21 +50,23 @@ class CausalLinearThompsonSampling(LinearPolicy):
 
     def draw(self, statistic: Regression, rng: np.random.Generator) -> Array:
         """theta from its posterior."""
-        return draw_theta(statistic.R, statistic.u, self.spread, rng.standard_normal(len(statistic.u)))
+        noise = rng.standard_normal(len(statistic.u))
+        return solve(statistic.R, perturbed(statistic.u, self.spread, noise))
 
     @property
     def spread(self) -> float:
         """The posterior's scale: v s."""
         return self.v * self.noise_scale
 
-    def score(self, problem: CausalBandit, statistic: Regression, rng: np.random.Generator) -> Scores:
-        return self.scores(problem, in_order(self.action_features(problem), self.draw(statistic, rng)))
+    def score(self, situation: Situation, statistic: Regression, rng: np.random.Generator) -> Scores:
+        return Scores.of(in_order(self.action_features(situation), self.draw(statistic, rng)))
 
-    def decide(self, problem: CausalBandit, statistic: Regression, rng: np.random.Generator) -> int:
-        return self.best_if_true(problem, self.draw(statistic, rng))
+    def decide(self, situation: Situation, statistic: Regression, rng: np.random.Generator) -> Choice:
+        best = [self.best_if_true(situation, self.draw(statistic, rng)) for _ in range(self.draws)]
+        return Choice(best[0]) if self.draws == 1 else pick(best, rng)
 
-    def interval(self, problem: CausalBandit, statistic: Regression, action: int, level: float) -> Interval:
-        row = self.expected_features(problem, action)
-        sd = self.noise_scale * float(norms(row[None], statistic.R)[0])
+    def interval(self, situation: Situation, statistic: Regression, action: Action, level: float) -> Bounds:
+        row = self.expected_features(situation.problem, action)
+        sd = self.noise_scale * float(np.sqrt(squared_norms(row[None], statistic.R)[0]))
         centre, half = float(row @ statistic.theta()), NormalDist().inv_cdf((1 + level) / 2) * sd
-        return Interval(centre - half, centre + half, "posterior")
+        return Bounds(centre - half, centre + half, "posterior")

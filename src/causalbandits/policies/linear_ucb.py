@@ -11,17 +11,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from causalbandits.policies.base import HorizonPolicy, Interval, require_positive
-from causalbandits.policies.factor import norms
+from causalbandits.policies.base import Bounds, HorizonPolicy, require_positive
+from causalbandits.policies.factor import squared_norms
+from causalbandits.policies.indices import optimistic
 from causalbandits.policies.linear import LinearPolicy, self_normalised_radius
 from causalbandits.policies.statistics import Regression
+from causalbandits.problem.actions import Action
 from causalbandits.problem.features import in_order
-from causalbandits.problem.problem import CausalBandit
 from causalbandits.problem.scores import Scores
+from causalbandits.problem.situation import Situation
 
 
 @dataclass(frozen=True, kw_only=True)
-class CausalLinearUCB(HorizonPolicy, LinearPolicy):
+class CausalLinearUCB(HorizonPolicy[Regression], LinearPolicy):
     """Play the action whose mean is largest under the most favourable plausible theta.
 
     `noise_scale` is s, `prior_scale` is S, a bound on the norm of theta, `feature_bound` is L, one on f(z)'s.
@@ -46,13 +48,14 @@ class CausalLinearUCB(HorizonPolicy, LinearPolicy):
         growth = dimension * math.log(1.0 + t * self.feature_bound**2 / dimension)
         return self.prior_scale + self.noise_scale * math.sqrt(2.0 * math.log(t) + growth)
 
-    def score(self, problem: CausalBandit, statistic: Regression, rng: np.random.Generator) -> Scores:
-        rows = self.action_features(problem)
-        bonus = self.beta(rows.shape[1], statistic.rounds) * norms(rows, statistic.R)
-        return self.scores(problem, in_order(rows, statistic.theta()) + bonus)
+    def score(self, situation: Situation, statistic: Regression, rng: np.random.Generator) -> Scores:
+        rows = self.action_features(situation)
+        beta = self.beta(rows.shape[1], statistic.rounds)
+        return Scores.of(optimistic(in_order(rows, statistic.theta()), beta, squared_norms(rows, statistic.R)))
 
-    def interval(self, problem: CausalBandit, statistic: Regression, action: int, level: float) -> Interval:
-        row = self.expected_features(problem, action)
+    def interval(self, situation: Situation, statistic: Regression, action: Action, level: float) -> Bounds:
+        row = self.expected_features(situation.problem, action)
         radius = self_normalised_radius(statistic, self.ridge, self.noise_scale, self.prior_scale, level)
-        centre, half = float(row @ statistic.theta()), radius * float(norms(row[None], statistic.R)[0])
-        return Interval(centre - half, centre + half, "confidence")
+        half = radius * math.sqrt(float(squared_norms(row[None], statistic.R)[0]))
+        centre = float(row @ statistic.theta())
+        return Bounds(centre - half, centre + half, "confidence")

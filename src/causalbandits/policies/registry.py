@@ -7,7 +7,7 @@ from dataclasses import fields
 from typing import Any
 
 from causalbandits.errors import PolicyError, unknown
-from causalbandits.policies.base import Policy
+from causalbandits.policies.base import AnyPolicy, Policy
 from causalbandits.policies.kl_ucb import KLUCB, CausalKLUCB
 from causalbandits.policies.linear_thompson import CausalLinearThompsonSampling
 from causalbandits.policies.linear_ucb import CausalLinearUCB
@@ -15,7 +15,7 @@ from causalbandits.policies.thompson import CausalThompsonSampling, ThompsonSamp
 from causalbandits.policies.ucb import UCB, CausalUCB
 from causalbandits.policies.uniform import Uniform
 
-POLICIES: dict[str, tuple[type[Policy], dict[str, Any]]] = {
+POLICIES: dict[str, tuple[type[AnyPolicy], dict[str, Any]]] = {
     "c-kl-ucb": (CausalKLUCB, {}),
     "c-ts-beta": (CausalThompsonSampling, {"prior": "beta"}),
     "c-ts-gaussian": (CausalThompsonSampling, {"prior": "gaussian"}),
@@ -32,7 +32,7 @@ POLICIES: dict[str, tuple[type[Policy], dict[str, Any]]] = {
 }
 
 
-def as_policy(given: object) -> Policy:
+def as_policy(given: object) -> AnyPolicy:
     """A policy, given as itself or by its id."""
     if isinstance(given, str):
         return policy(given)
@@ -41,11 +41,11 @@ def as_policy(given: object) -> Policy:
     raise PolicyError(f"A policy is an object such as CausalUCB() or an id such as 'c-ucb'; got {given!r}.")
 
 
-def policy(id: str, **parameters: Any) -> Policy:
+def policy(id: str, **parameters: Any) -> AnyPolicy:
     """The policy with this id, with parameters of your own.
 
     >>> policy("c-ts-beta")
-    CausalThompsonSampling(prior='beta', noise_scale=1.0, prior_scale=1.0)
+    CausalThompsonSampling(prior='beta', noise_scale=1.0, prior_scale=1.0, draws=1)
     >>> policy("c-ucb", noise_scale=0.1).noise_scale
     0.1
     """
@@ -63,11 +63,11 @@ def policy(id: str, **parameters: Any) -> Policy:
         raise PolicyError(unknown(f"parameter of {id!r}:", wrong[0] if wrong else parameters, known)) from None
 
 
-Policies = Policy | str | Iterable[Policy | str] | Mapping[str, Policy | str]
+Policies = AnyPolicy | str | Iterable[AnyPolicy | str] | Mapping[str, AnyPolicy | str]
 """One or more, as objects or ids, under names of your own if you like."""
 
 
-def named(policies: Policies) -> dict[str, Policy]:
+def named(policies: Policies) -> dict[str, AnyPolicy]:
     """Policies by the names under which their results are kept: ids, with parameters where ids repeat."""
     if isinstance(policies, Mapping):
         found = {str(name): as_policy(given) for name, given in policies.items()}

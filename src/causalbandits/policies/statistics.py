@@ -53,6 +53,12 @@ def _like(model: Any, value: Any, name: str) -> Any:
     return array
 
 
+def take_in(count: Array, total: Array, cell: int, reward: float) -> None:
+    """One reward in one cell; compiled, too."""
+    count[cell] += 1.0
+    total[cell] += reward
+
+
 @dataclass(eq=False)
 class Cells(Statistic):
     """Count and sum of rewards per cell: per configuration of the parents, or per action."""
@@ -68,8 +74,13 @@ class Cells(Statistic):
     def add(self, cell: int, reward: float) -> None:
         """One reward in one cell."""
         self.rounds += 1
-        self.count[cell] += 1.0
-        self.total[cell] += reward
+        take_in(self.count, self.total, cell, reward)
+
+    def add_sums(self, cell: int, count: int, total: float) -> None:
+        """Several rewards in one cell, by their number and their sum."""
+        self.rounds += count
+        self.count[cell] += count
+        self.total[cell] += total
 
     def means(self) -> Array:
         """The mean reward of each cell, 0 where there is none."""
@@ -92,6 +103,11 @@ class Regression(Statistic):
         """One reward at one x."""
         self.rounds += 1
         rotate_in(self.R, self.u, x, reward)
+
+    def add_sums(self, x: Array, count: int, total: float) -> None:
+        """Several rewards at one x: V grows by n x x', g by x times their sum."""
+        self.rounds += count
+        rotate_in(self.R, self.u, math.sqrt(count) * x, total / math.sqrt(count))
 
     def theta(self) -> Array:
         """The estimate V^-1 g."""

@@ -15,24 +15,32 @@ from typing import Literal
 import numpy as np
 
 from causalbandits.errors import PolicyError
-from causalbandits.policies.base import Z, require_one_of, require_positive
+from causalbandits.policies.base import require_draws, require_one_of, require_positive
 from causalbandits.policies.cells import CellPolicy
 from causalbandits.policies.indices import BetaPosterior, GaussianPosterior
+from causalbandits.policies.outcome import Choice, pick
 from causalbandits.policies.statistics import Cells
 from causalbandits.problem.problem import CausalBandit
+from causalbandits.problem.situation import Situation
 
 
 @dataclass(frozen=True, kw_only=True)
 class PosteriorPolicy(CellPolicy):
-    """What the two share: the draw. `noise_scale` s and `prior_scale` tau belong to the Gaussian prior."""
+    """What the two share: the draw. `noise_scale` s and `prior_scale` tau belong to the Gaussian prior.
+
+    With `draws=M`, M posteriors are drawn and one of their M best actions is played, each draw being as likely: still
+    Thompson sampling, and the decision knows its propensity. It costs M draws.
+    """
 
     prior: Literal["beta", "gaussian"] = "gaussian"
     noise_scale: float = 1.0
     prior_scale: float = 1.0
+    draws: int = 1
 
     def __post_init__(self) -> None:
         require_one_of("prior", self.prior, ("beta", "gaussian"))
         require_positive(noise_scale=self.noise_scale, prior_scale=self.prior_scale)
+        require_draws(self.draws)
         if self.prior == "beta" and (self.noise_scale, self.prior_scale) != (1.0, 1.0):
             raise PolicyError("A Beta prior has no scales; noise_scale and prior_scale are for prior='gaussian'.")
 
@@ -44,18 +52,15 @@ class PosteriorPolicy(CellPolicy):
     def unit_rewards(self) -> bool:  # type: ignore[override]
         return self.prior == "beta"
 
-    def update(
-        self,
-        problem: CausalBandit,
-        statistic: Cells,
-        action: int,
-        z: Z,
-        reward: float,
-        rng: np.random.Generator,
-    ) -> None:
-        if self.prior == "beta" and 0.0 < reward < 1.0:
-            reward = 1.0 if rng.random() < reward else 0.0
-        super().update(problem, statistic, action, z, reward, rng)
+    @property
+    def counts_successes(self) -> bool:  # type: ignore[override]
+        return self.prior == "beta"
+
+    def decide(self, situation: Situation, statistic: Cells, rng: np.random.Generator) -> Choice:
+        if self.draws == 1:
+            return super().decide(situation, statistic, rng)
+        best = self.spread(situation, self.index(statistic, rng, self.draws)).best_positions()
+        return pick([situation.action(position) for position in best.tolist()], rng)
 
     def largest_expected_reward(self, problem: CausalBandit) -> float:
         return math.inf if self.prior == "beta" else 3 * (self.noise_scale + self.prior_scale)

@@ -13,11 +13,12 @@ from functools import cached_property
 from causalbandits.policies.base import HorizonPolicy, require_positive
 from causalbandits.policies.cells import CellPolicy
 from causalbandits.policies.indices import UpperBound
+from causalbandits.policies.statistics import Cells
 from causalbandits.problem.problem import CausalBandit
 
 
 @dataclass(frozen=True, kw_only=True)
-class OptimisticPolicy(HorizonPolicy, CellPolicy):
+class OptimisticPolicy(HorizonPolicy[Cells], CellPolicy):
     """What the two share: the index. `noise_scale`: sub-Gaussian scale of the reward given the cell;
     `prior_scale`: size of the unknown means, the bonus of an unseen cell."""
 

@@ -5,9 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
+
 from causalbandits.policies.base import require_positive
 from causalbandits.policies.cells import CellPolicy
 from causalbandits.policies.indices import UniformDraw
+from causalbandits.policies.outcome import Choice
+from causalbandits.policies.statistics import Cells
+from causalbandits.problem.situation import Situation
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,6 +26,9 @@ class Uniform(CellPolicy):
 
     def __post_init__(self) -> None:
         require_positive(noise_scale=self.noise_scale, prior_scale=self.prior_scale)
+
+    def decide(self, situation: Situation, statistic: Cells, rng: np.random.Generator) -> Choice:
+        return super().decide(situation, statistic, rng)._replace(propensity=1.0 / situation.size)
 
     @cached_property
     def index_parameters(self) -> UniformDraw:

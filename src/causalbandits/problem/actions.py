@@ -2,7 +2,8 @@
 
 An action is a row of *choices*, one per variable: 0 leaves it alone, j sets its j-th value. Actions are
 numbered in lexicographic order of their choices, so do() comes first and the last variable moves fastest.
-Nothing is enumerated unasked: sizes, indices and interventions are found by counting completions.
+Nothing is enumerated unasked: sizes, indices and interventions are found by counting completions. An `Action` has
+its choices, and finds its number and its intervention when it is asked for them.
 """
 
 from __future__ import annotations
@@ -29,6 +30,46 @@ REMEMBERED = 2**14
 
 PREDICATE_LIMIT = 2**20
 """A function given by the user is asked about no more actions than this: a few seconds."""
+
+
+class Action:
+    """One action of a space, in whatever form it is needed: choices, number, intervention; prints as the last.
+
+    >>> space = ActionSpace([Variable("a", [1, 2], table=[.5, .5]), Variable("b", ["x", "y"], table=[.5, .5])])
+    >>> action = space.action(5)
+    >>> action, action.choices, action.number
+    (do(a=1, b=y), (1, 2), 5)
+    """
+
+    __slots__ = ("_intervention", "_number", "_space", "choices")
+
+    def __init__(self, space: ActionSpace, choices: Choices, number: int | None = None) -> None:
+        self._space, self.choices = space, choices
+        self._number = number
+        self._intervention: Intervention | None = None
+
+    @property
+    def number(self) -> int:
+        """Its place in the order of all actions."""
+        if self._number is None:
+            self._number = self._space.rank(self.choices)
+        return self._number
+
+    @property
+    def intervention(self) -> Intervention:
+        """The assignment that it makes."""
+        if self._intervention is None:
+            self._intervention = self._space.decode(self.choices)
+        return self._intervention
+
+    def __eq__(self, other: object) -> bool:
+        return self.choices == other.choices if isinstance(other, Action) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.choices)
+
+    def __repr__(self) -> str:
+        return repr(self.intervention)
 
 
 class ActionSpace:
@@ -63,7 +104,8 @@ class ActionSpace:
         self._ways = self._count_completions()
         self._listed: dict[Choices, int] | None = None
         self._order: tuple[Choices, ...] = ()
-        self._found: dict[int, tuple[Choices, Intervention]] = {}
+        self._found: dict[int, Action] = {}
+        self._found_by_items: dict[frozenset[tuple[str, State]], Action] = {}
 
     def _count_completions(self) -> list[list[int]]:
         """`ways[i][r]`: how many fillings of the variables from i on set at most r of them (r = 0 if unlimited)."""
@@ -132,16 +174,28 @@ class ActionSpace:
         return space
 
     def __getitem__(self, index: int) -> Intervention:
-        return self._known(index)[1]
+        return self.action(index).intervention
 
-    def _known(self, index: int) -> tuple[Choices, Intervention]:
-        """An action by its number; the first `REMEMBERED` that are asked for are found once."""
-        found = self._found.get(index) if type(index) is int else None
+    def action(self, number: int) -> Action:
+        """The action with this number; the first `REMEMBERED` that are asked for are found once."""
+        found = self._found.get(number) if type(number) is int else None
         if found is None:
-            choices = self._unrank(index)
-            found = choices, self.decode(choices)
-            if type(index) is int and len(self._found) < REMEMBERED:
-                self._found[index] = found
+            found = Action(self, self._unrank(number), operator.index(number) % self.size)
+            if type(number) is int and len(self._found) < REMEMBERED:
+                self._found[number] = found
+        return found
+
+    def find(self, intervention: Mapping[str, State]) -> Action:
+        """The action that makes this intervention; refused if there is none."""
+        try:
+            key = frozenset(intervention.items())
+            found = self._found_by_items.get(key)
+        except (AttributeError, TypeError):
+            return self.action(self.index(intervention))  # which says what is wrong with it
+        if found is None:
+            found = self.action(self.index(intervention))
+            if len(self._found_by_items) < REMEMBERED:
+                self._found_by_items[key] = found
         return found
 
     def __iter__(self) -> Iterator[Intervention]:
@@ -174,7 +228,7 @@ class ActionSpace:
 
     def choices(self, index: int) -> Choices:
         """The choices of the action with this number."""
-        return self._known(index)[0]
+        return self.action(index).choices
 
     def _unrank(self, index: int) -> Choices:
         try:

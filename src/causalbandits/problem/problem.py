@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import hashlib
 import json
 import math
@@ -15,17 +14,20 @@ import numpy as np
 from causalbandits._memory import Remembers
 from causalbandits._random import Seed
 from causalbandits._types import Array
-from causalbandits.errors import PolicyError, ProblemError, SizeError, StateError, unknown
+from causalbandits.errors import InterventionError, ProblemError, SizeError, StateError, unknown
 from causalbandits.model import graph as graphs
 from causalbandits.model.fitted import FittedModel
 from causalbandits.model.intervention import Intervention, State
 from causalbandits.model.model import CausalModel, unique_names
 from causalbandits.model.variable import Variable
-from causalbandits.problem.actions import ActionSpace, Choices, shown
+from causalbandits.problem.actions import Action, ActionSpace, Choices, shown
 from causalbandits.problem.inference import ENTRY_LIMIT, Block, find_blocks
 from causalbandits.problem.projection import Projection
-from causalbandits.problem.scores import Scores
-from causalbandits.problem.search import Reduction, SearchSet, project_all, reduce_space
+from causalbandits.problem.search import EveryAction, Reduction, SearchSet, SomeActions, reduce_space
+from causalbandits.problem.situation import Situation
+
+GIVEN = ("model", "manipulable", "reward", "reduce", "actions", "observable", "parents")
+"""The attributes of a problem from which all others follow."""
 
 
 class Interval(NamedTuple):
@@ -76,11 +78,10 @@ class CausalBandit(Remembers):
     ) -> None:
         if not isinstance(model, CausalModel):
             raise ProblemError(f"A CausalBandit needs a CausalModel; got {model!r}.")
-        self.model = model
         self.manipulable = unique_names("manipulable", manipulable, model)
         if not self.manipulable:
             raise ProblemError("At least one variable must be manipulable.")
-        self.reward = reward
+        self.model, self.reward, self.reduce = model, reward, bool(reduce)
         space = ActionSpace([model[name] for name in self.manipulable], at_most=at_most, always=always)
         if actions is not None:
             space = space.only(actions)
@@ -99,10 +100,13 @@ class CausalBandit(Remembers):
         )
         if separator is None and observable is not None:
             raise ProblemError('observable= says where to look for a separator: give separator="cheapest" too.')
-        self.reduce = bool(reduce)
-        self.shape = tuple(len(model[name].states) for name in self.parents)
+        self._derive()
+
+    def _derive(self) -> None:
+        """What follows from what was given."""
+        self.shape = tuple(len(self.model[name].states) for name in self.parents)
         self.configurations = math.prod(self.shape)
-        self.blocks = find_blocks(model, self.manipulable, self.parents)
+        self.blocks = find_blocks(self.model, self.manipulable, self.parents)
         self._memory = {}
 
     def _check_parents(self, parents: Iterable[str] | None) -> tuple[str, ...]:
@@ -178,9 +182,14 @@ class CausalBandit(Remembers):
         )
 
     @cached_property
+    def every(self) -> EveryAction:
+        """All actions, in the order of their numbers."""
+        return EveryAction(self.actions, self.blocks, self.shape)
+
+    @property
     def projection(self) -> Projection:
         """Sums over P(z | a) for every action, in the order of their numbers."""
-        return project_all(self.actions, self.blocks, self.shape)
+        return self.every.projection
 
     def projection_of(self, choices: Choices) -> Projection:
         """Sums over P(z | a) for a single action, equal to `projection`'s in every bit."""
@@ -188,16 +197,37 @@ class CausalBandit(Remembers):
         return Projection(rows, None, self.shape, self.blocks, all_pairs=True)
 
     @cached_property
-    def _reduced(self) -> tuple[SearchSet | None, Reduction]:
+    def _reduced(self) -> tuple[SearchSet, Reduction]:
         why = "the action set is a list" if self.actions.listed is not None else "" if self.reduce else "reduce=False"
         if why:
-            return None, Reduction(self.actions, (), (), self.actions.size, aside=why)
+            return self.every, Reduction(self.actions, (), (), self.actions.size, aside=why)
         return reduce_space(self.actions, self.blocks, self.shape)
 
     @property
-    def search(self) -> SearchSet | None:
-        """The actions that can be the best for some reward, which causal policies search; None if that is all."""
+    def search(self) -> SearchSet:
+        """The actions that can be the best for some reward, which causal policies search."""
         return self._reduced[0]
+
+    def situation(self, *, every: bool = False, eligible: Iterable[Mapping[str, State]] | None = None) -> Situation:
+        """What is known before one decision, in which all actions may be chosen, or only the `eligible` ones.
+
+        The actions that can be the best for some reward are searched, or `every` one that may be chosen. Situations are
+        remembered: asking again for the same one costs next to nothing.
+        """
+        if eligible is None:
+            return self._in_all if every else self._in_searched
+        numbers = tuple(sorted({self.actions.find(action).number for action in eligible}))
+        if not numbers:
+            raise InterventionError("No action is eligible: the list is empty, or the function says no to all.")
+        return self.remember(("situation", numbers), lambda: Situation(self, SomeActions(self.every, numbers)))
+
+    @cached_property
+    def _in_searched(self) -> Situation:
+        return Situation(self, self.search)
+
+    @cached_property
+    def _in_all(self) -> Situation:
+        return Situation(self, self.every)
 
     def reduction(self) -> Reduction:
         """Which actions need not be searched, and why.
@@ -211,41 +241,22 @@ class CausalBandit(Remembers):
         """
         return self._reduced[1]
 
-    def project(self, index: Array) -> Scores:
-        """Score the searched actions: the mean of a number per configuration, under P(z | a)."""
-        if index.shape != (self.configurations,):
-            raise PolicyError(
-                f"project() takes one number per configuration, {self.configurations} of them; got shape {index.shape}."
-            )
-        scale = float(np.maximum.reduce(np.abs(index)))
-        if self.search is None:
-            return Scores(self.projection(index), scale)
-        return Scores(self.search.projection(index), scale, self.search.number)
-
-    def only(self, actions: Sequence[int]) -> CausalBandit:
-        """The same problem with only these actions, given by their numbers."""
-        narrowed = copy.copy(self)
-        narrowed.actions = self.actions.only([self.actions[i] for i in actions])
-        narrowed._memory = {}
-        for derived in ("projection", "_reduced", "fingerprint"):
-            narrowed.__dict__.pop(derived, None)
-        return narrowed
-
     def with_model(self, model: CausalModel) -> CausalBandit:
         """The same problem with other tables; variables and states must be the same."""
         for name in self.model.names:
             if model[name].states != self.model[name].states or model[name].parents != self.model[name].parents:
                 raise ProblemError(f"with_model() takes the same graph and states; {name!r} differs.")
-        other = copy.copy(self)
+        other = CausalBandit.__new__(CausalBandit)
+        for given in GIVEN:
+            setattr(other, given, getattr(self, given))
         other.model = model
-        other.blocks = find_blocks(model, self.manipulable, self.parents)
-        other._memory = {}
-        for derived in ("projection", "_reduced", "fingerprint", "_blocks_with_zeros", "_parent_variables"):
-            other.__dict__.pop(derived, None)
+        other._derive()
         return other
 
-    def choices(self, action: Mapping[str, State] | int) -> Choices:
-        """An action, given by its number or its intervention, as one choice per manipulable variable."""
+    def choices(self, action: Action | Mapping[str, State] | int) -> Choices:
+        """An action, given as such, by its number or its intervention, as one choice per manipulable variable."""
+        if isinstance(action, Action):
+            return action.choices
         if isinstance(action, Mapping):
             choices = self.actions.encode(action)
             self.actions.rank(choices)
@@ -255,7 +266,7 @@ class CausalBandit(Remembers):
     @overload
     def parent_distribution(
         self,
-        action: Mapping[str, State] | int,
+        action: Action | Mapping[str, State] | int,
         *,
         interval: Literal[False] = False,
         level: float = ...,
@@ -266,7 +277,7 @@ class CausalBandit(Remembers):
     @overload
     def parent_distribution(
         self,
-        action: Mapping[str, State] | int,
+        action: Action | Mapping[str, State] | int,
         *,
         interval: Literal[True],
         level: float = ...,
@@ -276,7 +287,7 @@ class CausalBandit(Remembers):
 
     def parent_distribution(
         self,
-        action: Mapping[str, State] | int,
+        action: Action | Mapping[str, State] | int,
         *,
         interval: bool = False,
         level: float = 0.95,
@@ -343,9 +354,9 @@ class CausalBandit(Remembers):
         choices = self.actions.choices(action)
         return math.prod([block.probability(choices, z) for block in self.blocks])
 
-    def possible(self, action: int, z: Sequence[int]) -> bool:
+    def possible(self, action: Action, z: Sequence[int]) -> bool:
         """Whether P(z | do(a)) > 0; asks only the blocks in which something is impossible."""
-        choices = self.actions.choices(action)
+        choices = action.choices
         return all(block.probability(choices, z) > 0.0 for block in self._blocks_with_zeros)
 
     @cached_property

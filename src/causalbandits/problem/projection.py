@@ -166,12 +166,14 @@ class Projection:
         return np.arange(math.prod(self._shape)).reshape(self._shape).transpose(self._axes).reshape(-1)
 
     def __call__(self, x: Array) -> Array:
+        """A number per action; of an x with several columns, a row for each of them, equal to its own in every bit."""
         levels, node_of_action = self.joined_tree
         y = x if self.by_block is None else x[self.by_block]
         for level in levels:
             y = level.sum_out(y)
-        scores = y.reshape(-1)
-        return scores if node_of_action is None else scores[node_of_action]
+        # Columns are one more axis that is never summed out: it ends up before the nodes.
+        scores = y.reshape(-1) if x.ndim == 1 else y.reshape(x.shape[1], -1)
+        return scores if node_of_action is None else scores[..., node_of_action]
 
 
 def _groups(blocks: Sequence[Block]) -> list[tuple[int, int]]:

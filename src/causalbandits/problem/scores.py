@@ -8,31 +8,38 @@ and the first of them, in the order in which they are searched, is chosen.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from causalbandits._types import Array, Codes
 from causalbandits.errors import PolicyError
 
 TIE = 1e-12
 
 
+def least_tied(best: Any, scale: Any) -> Any:
+    """The least score that counts as equal to the best; `scale` is the size of the numbers it was made of, 1 at least.
+
+    Compiled, too.
+    """
+    return best - TIE * scale
+
+
 class Scores(NamedTuple):
     """`values` of the searched actions; `scale` is the size of the numbers that were averaged into them.
 
-    `number` turns a position into the action's number; None where they are the same, all actions being searched.
+    Of several draws, `values` has a row each and `scale` a number each.
     """
 
-    values: npt.NDArray[np.float64]
-    scale: float
-    number: Callable[[int], int] | None = None
+    values: Array
+    scale: float | Array
 
     @classmethod
-    def of(cls, values: npt.NDArray[np.float64], number: Callable[[int], int] | None = None) -> Scores:
+    def of(cls, values: Array) -> Scores:
         """Scores that are themselves the numbers they were made from."""
-        return cls(values, float(np.abs(values).max()), number)
+        size = np.abs(values).max(axis=-1)
+        return cls(values, float(size) if values.ndim == 1 else size)
 
     def best_position(self) -> int:
         """The first position whose score is the largest, to within rounding.
@@ -41,27 +48,20 @@ class Scores(NamedTuple):
         1
         """
         top = int(self.values.argmax())
-        best = float(self.values[top])
-        _refuse_unless(math.isfinite(best) and math.isfinite(self.scale))
+        best, scale = float(self.values[top]), float(self.scale)
+        _refuse_unless(math.isfinite(best) and math.isfinite(scale))
         # One of these is the top itself.
-        return int((self.values[: top + 1] >= best - TIE * max(1.0, self.scale)).argmax())
+        return int((self.values[: top + 1] >= least_tied(best, max(1.0, scale))).argmax())
 
-    def first_best(self) -> int:
-        """The number of the action at the best position."""
-        position = self.best_position()
-        return position if self.number is None else self.number(position)
+    def best_positions(self) -> Codes:
+        """The same for every draw.
 
-
-def best_positions(rows: npt.NDArray[np.float64]) -> npt.NDArray[np.intp]:
-    """`Scores.of(row).best_position()` for every row.
-
-    >>> best_positions(np.array([[.5, 1., 1. + 1e-15], [3., 2., 1.]])).tolist()
-    [1, 0]
-    """
-    scale = np.maximum(1.0, np.abs(rows).max(axis=1))
-    _refuse_unless(bool(np.isfinite(scale).all()))
-    least = rows.max(axis=1) - TIE * scale
-    return np.asarray((rows >= least[:, None]).argmax(axis=1))
+        >>> Scores.of(np.array([[.5, 1., 1. + 1e-15], [3., 2., 1.]])).best_positions().tolist()
+        [1, 0]
+        """
+        best, scale = self.values.max(axis=1), np.maximum(1.0, self.scale)
+        _refuse_unless(bool(np.isfinite(best).all() and np.isfinite(scale).all()))
+        return np.asarray((self.values >= least_tied(best, scale)[:, None]).argmax(axis=1))
 
 
 def _refuse_unless(finite: bool) -> None:

@@ -1,8 +1,9 @@
-"""The set of actions that a policy searches: all of them, or only those that can be the best."""
+"""Which actions a policy searches, in which order: all of them, some of them, or only those that can be the best."""
 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,16 +14,83 @@ import numpy.typing as npt
 
 from causalbandits._types import Array, Codes
 from causalbandits.errors import SizeError
-from causalbandits.problem.actions import ENUMERATION_LIMIT, REMEMBERED, ActionSpace, Choices, shown
+from causalbandits.problem.actions import ENUMERATION_LIMIT, REMEMBERED, Action, ActionSpace, shown
 from causalbandits.problem.inference import Block
 from causalbandits.problem.projection import Projection
 from causalbandits.problem.reduction import BlockReduction, reduce_block
 
 Choices2D = npt.NDArray[np.integer[Any]]
 
+WHOLE_LIMIT = 2**12
+"""Of so many actions all are scored where some are asked for: that is cheaper than to arrange some of them first."""
+
+
+class SearchSet(ABC):
+    """Actions in the order in which they are searched: positions, not numbers, tell them apart here."""
+
+    space: ActionSpace
+    size: int
+    """How many actions are searched."""
+    projection: Projection
+    """Sums over P(z | a) for every searched action."""
+
+    @abstractmethod
+    def action(self, position: int) -> Action:
+        """The action at a position."""
+
+    @abstractmethod
+    def array(self) -> Choices2D:
+        """The choices of every searched action, a row each, in order."""
+
+    def project(self, x: Array) -> Array:
+        """The sum of P(z | a) x[z] for every searched action; for every column of x, a row each, if it has some."""
+        return self.projection(x)
+
+
+class EveryAction(SearchSet):
+    """All actions, in the order of their numbers."""
+
+    def __init__(self, space: ActionSpace, blocks: tuple[Block, ...], shape: tuple[int, ...]) -> None:
+        self.space, self.size = space, space.size
+        self._blocks, self._shape = blocks, shape
+
+    @cached_property
+    def projection(self) -> Projection:  # type: ignore[override]
+        return project_some(self.array(), self._blocks, self._shape, every=self.space.is_product)
+
+    def action(self, position: int) -> Action:
+        return self.space.action(position)
+
+    def array(self) -> Choices2D:
+        return self.space.array()
+
+
+class SomeActions(SearchSet):
+    """A few actions, given by their numbers."""
+
+    def __init__(self, every: EveryAction, numbers: Sequence[int]) -> None:
+        self.space, self.size = every.space, len(numbers)
+        self.numbers = np.array(numbers, dtype=np.intp if every.size <= ENUMERATION_LIMIT else object)
+        self._every, self._actions = every, tuple(every.space.action(number) for number in numbers)
+
+    @cached_property
+    def projection(self) -> Projection:  # type: ignore[override]
+        return project_some(self.array(), self._every._blocks, self._every._shape)
+
+    def action(self, position: int) -> Action:
+        return self._actions[position]
+
+    def array(self) -> Choices2D:
+        return np.array([action.choices for action in self._actions])
+
+    def project(self, x: Array) -> Array:
+        if self._every.size <= WHOLE_LIMIT:
+            return np.asarray(self._every.projection(x)[..., self.numbers])
+        return self.projection(x)
+
 
 @dataclass(frozen=True)
-class SearchSet:
+class Combinations(SearchSet):
     """For each block some choices of its knobs; actions are combinations of these, the last block's moving fastest.
 
     `which[b]` says which choice each action makes, where not all combinations are there. Knobs that lead nowhere are
@@ -35,14 +103,12 @@ class SearchSet:
     which: tuple[Codes, ...] | None
     shape: tuple[int, ...]
 
-    @property
-    def size(self) -> int:
-        """How many actions are searched."""
+    @cached_property
+    def size(self) -> int:  # type: ignore[override]
         return math.prod(map(len, self.choices)) if self.which is None else len(self.which[0])
 
     @cached_property
-    def projection(self) -> Projection:
-        """Sums over P(z | a) for every searched action."""
+    def projection(self) -> Projection:  # type: ignore[override]
         if self.size > ENUMERATION_LIMIT:
             raise SizeError(
                 f"{shown(self.size)} actions can each be the best for some reward, too many to score one by one (the "
@@ -58,51 +124,47 @@ class SearchSet:
         return tuple(block.rows(choices) for block, choices in zip(self.blocks, self.choices, strict=True))
 
     def array(self) -> Choices2D:
-        """The choices of every searched action, a row each, in order."""
         joined = np.tile([int(name in self.space.always) for name in self.space.names], (self.size, 1))
         for b, (block, choices) in enumerate(zip(self.blocks, self.choices, strict=True)):
             joined[:, block.knobs] = choices[self.projection.row_of_action(b)]
         return joined
 
-    def choices_at(self, position: int) -> Choices:
-        """The choices of the action at a position."""
+    def action(self, position: int) -> Action:
+        return self._remembered(position)
+
+    def action_of(self, rows: Sequence[int]) -> Action:
+        """The action that takes these rows, one a block."""
+        return self._remembered(tuple(rows))
+
+    def _remembered(self, place: int | tuple[int, ...]) -> Action:
+        """An action by its position or its rows; the first `REMEMBERED` that are asked for are made once."""
+        action = self._actions.get(place)
+        if action is None:
+            action = self._made(place if isinstance(place, tuple) else self._rows_at(place))
+            if len(self._actions) < REMEMBERED:
+                self._actions[place] = action
+        return action
+
+    @cached_property
+    def _actions(self) -> dict[int | tuple[int, ...], Action]:
+        return {}
+
+    def _rows_at(self, position: int) -> list[int]:
+        """Which of its choices each block takes in the action at a position."""
         if self.which is not None:
-            return self._joined([int(own[position]) for own in self.which])
+            return [int(own[position]) for own in self.which]
         rows = []
         for choices in reversed(self.choices):
             position, row = divmod(position, len(choices))
             rows.append(row)
-        return self._joined(rows[::-1])
+        return rows[::-1]
 
-    def _joined(self, rows: Sequence[int]) -> Choices:
-        """The choices of the action that takes these rows, one a block."""
-        joined = [1 if name in self.space.always else 0 for name in self.space.names]
+    def _made(self, rows: Sequence[int]) -> Action:
+        joined = [int(name in self.space.always) for name in self.space.names]
         for block, choices, row in zip(self.blocks, self.choices, rows, strict=True):
             for knob, choice in zip(block.knobs, choices[row].tolist(), strict=True):
                 joined[knob] = choice
-        return tuple(joined)
-
-    def number_of(self, rows: Sequence[int]) -> int:
-        """The number of the action that takes these rows, one a block."""
-        return self._number(tuple(rows))
-
-    def number(self, position: int) -> int:
-        """The number of the action at a position."""
-        return self._number(position)
-
-    def _number(self, place: int | tuple[int, ...]) -> int:
-        """An action's number by its position or its rows; the first `REMEMBERED` that are asked for are found once."""
-        number = self._numbers.get(place)
-        if number is None:
-            choices = self._joined(place) if isinstance(place, tuple) else self.choices_at(place)
-            number = self.space.rank(choices)
-            if len(self._numbers) < REMEMBERED:
-                self._numbers[place] = number
-        return number
-
-    @cached_property
-    def _numbers(self) -> dict[int | tuple[int, ...], int]:
-        return {}
+        return Action(self.space, tuple(joined))
 
 
 @dataclass(frozen=True)
@@ -127,7 +189,9 @@ class Reduction:
         return "\n".join(lines)
 
 
-def reduce_space(space: ActionSpace, blocks: tuple[Block, ...], shape: tuple[int, ...]) -> tuple[SearchSet, Reduction]:
+def reduce_space(
+    space: ActionSpace, blocks: tuple[Block, ...], shape: tuple[int, ...]
+) -> tuple[Combinations, Reduction]:
     """The actions that can be the best, and the report of what was removed."""
     limit = space.at_most
     reductions = []
@@ -145,7 +209,7 @@ def reduce_space(space: ActionSpace, blocks: tuple[Block, ...], shape: tuple[int
     if limit is not None:
         forced = sum(name in space.always for name in idle)
         which = tuple(_combinations([(choices > 0).sum(axis=1) for choices in kept], limit - forced))
-    found = SearchSet(space, blocks, kept, which, shape)
+    found = Combinations(space, blocks, kept, which, shape)
     return found, Reduction(space, tuple(reductions), idle, found.size)
 
 
@@ -161,11 +225,6 @@ def _combinations(touches: list[Codes], limit: int) -> list[Codes]:
         which = [w[before] for w in which] + [row]
         spent = total[before, row]
     return which
-
-
-def project_all(space: ActionSpace, blocks: tuple[Block, ...], shape: tuple[int, ...]) -> Projection:
-    """The projection onto every action, in the order of their numbers."""
-    return project_some(space.array(), blocks, shape, every=space.is_product)
 
 
 def project_some(

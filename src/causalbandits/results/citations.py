@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from causalbandits.policies import Policy, as_policy
+from causalbandits.policies import AnyPolicy, as_policy
 from causalbandits.results.run import Run
 
 BIBTEX = {
@@ -74,7 +74,7 @@ OF_POLICY: dict[str, tuple[str, ...]] = {
 }
 
 
-def citation(*what: Policy | str | Run) -> str:
+def citation(*what: AnyPolicy | str | Run) -> str:
     """BibTeX for policies (objects or ids) or for all policies of a run.
 
     >>> print(citation("ucb").splitlines()[0])

@@ -12,20 +12,24 @@ A check that fails raises an AssertionError that says which rule was broken and 
 
 from causalbandits.testing.conformance import (
     CHECKS,
+    check_decisions_follow_scores,
     check_identity,
     check_policy,
     check_scores_permute,
     check_scoring_is_pure,
     check_seeded_runs_repeat,
+    check_state_is_a_fold,
     check_state_round_trips,
 )
 
 __all__ = [
     "CHECKS",
+    "check_decisions_follow_scores",
     "check_identity",
     "check_policy",
     "check_scores_permute",
     "check_scoring_is_pure",
     "check_seeded_runs_repeat",
+    "check_state_is_a_fold",
     "check_state_round_trips",
 ]

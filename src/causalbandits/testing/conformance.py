@@ -5,23 +5,23 @@ from __future__ import annotations
 import json
 import pickle
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from causalbandits._types import Array
 from causalbandits.agent import Agent
 from causalbandits.engine import simulate
 from causalbandits.errors import PolicyError
-from causalbandits.model.intervention import Intervention, State
-from causalbandits.model.model import CausalModel
-from causalbandits.model.variable import Variable
-from causalbandits.policies import Policy
-from causalbandits.problem.problem import CausalBandit
-from causalbandits.world import zoo
-from causalbandits.world.environment import Environment
-from causalbandits.world.rewards import BernoulliReward
+from causalbandits.model import CausalModel, Intervention, State, Variable
+from causalbandits.policies import AnyPolicy, Choice, Outcome, Policy
+from causalbandits.policies.outcome import flip
+from causalbandits.policies.tally import Tally
+from causalbandits.problem import CausalBandit, Scores, Situation
+from causalbandits.world import BernoulliReward, Environment, zoo
 
 DRAWS = 400
 STANDARD_ERRORS = 6.0
@@ -36,7 +36,13 @@ class Event(NamedTuple):
     reward: float
 
 
-def check_policy(policy: Policy) -> None:
+def require(kept: bool, rule: str) -> None:
+    """Say which rule was broken; unlike an assert statement, also under `python -O`."""
+    if not kept:
+        raise AssertionError(rule)
+
+
+def check_policy(policy: AnyPolicy) -> None:
     """Run every check.
 
     >>> from causalbandits import CausalUCB
@@ -46,25 +52,77 @@ def check_policy(policy: Policy) -> None:
         check(policy)
 
 
-def check_scoring_is_pure(policy: Policy) -> None:
-    """Scoring changes nothing and depends on nothing but problem, statistic and random numbers."""
+def check_scoring_is_pure(policy: AnyPolicy) -> None:
+    """Scoring and deciding change nothing, and depend on nothing but situation, statistic and random numbers."""
     if not isinstance(policy, Policy):
         raise PolicyError(f"The checks take a policy, such as CausalUCB(); got {policy!r}.")
     env = zoo.email_campaign()
-    fresh = policy.scored(env.problem, policy.begin(env.problem), np.random.default_rng(3))
-    assert np.isfinite(fresh.values).all(), f"{policy}: scores must be finite, also before the first reward."
+    situation = _situation(policy, env.problem)
+    fresh = policy.scored(situation, policy.begin(env.problem), np.random.default_rng(3))
+    require(bool(np.isfinite(fresh.values).all()), f"{policy}: scores must be finite, also before the first reward.")
+    require(
+        fresh.values.shape == (situation.size,),
+        f"{policy}: {situation.size} searched actions need as many scores; got shape {fresh.values.shape}.",
+    )
     statistic = _taught(policy, env.problem, _history(env, 60))
     before = json.dumps(statistic.to_record())
-    first, second = (policy.score(env.problem, statistic, np.random.default_rng(3)) for _ in range(2))
-    assert json.dumps(statistic.to_record()) == before, f"{policy}: score() changed the statistic."
-    assert np.array_equal(first.values, second.values), f"{policy}: two scorings with the same random numbers differ."
-    searched = env.problem.actions.size if first.number is None else len(env.problem.project(np.zeros(12)).values)
-    assert first.values.shape == (searched,), (
-        f"{policy}: {searched} searched actions need as many scores; got shape {first.values.shape}."
-    )
+
+    def twice(what: Callable[[np.random.Generator], Any], name: str) -> tuple[Any, Any]:
+        found = what(np.random.default_rng(3)), what(np.random.default_rng(3))
+        require(json.dumps(statistic.to_record()) == before, f"{policy}: {name}() changed the statistic.")
+        return found
+
+    first, second = twice(lambda rng: policy.score(situation, statistic, rng).values, "score")
+    require(np.array_equal(first, second), f"{policy}: two scorings with the same random numbers differ.")
+    one, other = twice(lambda rng: policy.decide(situation, statistic, rng), "decide")
+    require(one == other, f"{policy}: two decisions with the same random numbers differ.")
 
 
-def check_scores_permute(policy: Policy) -> None:
+def check_decisions_follow_scores(policy: AnyPolicy) -> None:
+    """What is decided is the first of the best scores; a policy that draws may draw anew, with the same chances."""
+    env = zoo.email_campaign()
+    situation, statistic = _situation(policy, env.problem), _taught(policy, env.problem, _history(env, 60))
+
+    def scored(seed: int) -> Any:
+        scores: Scores = policy.score(situation, statistic, np.random.default_rng(seed))
+        return situation.action(scores.best_position())
+
+    def decided(seed: int) -> Any:
+        choice = policy.decide(situation, statistic, np.random.default_rng(seed))
+        _check_choice(policy, situation, choice)
+        return choice.action
+
+    if all(scored(seed) == decided(seed) for seed in range(20)):
+        return
+    require(policy.randomised, f"{policy}: decide() does not play the first of the best scores.")
+    ours, theirs = Counter(map(scored, range(DRAWS))), Counter(decided(seed + DRAWS) for seed in range(DRAWS))
+    for action in {*ours, *theirs}:
+        p = (ours[action] + theirs[action]) / (2 * DRAWS)
+        error = np.sqrt(2 * p * (1 - p) / DRAWS)
+        require(
+            abs(ours[action] - theirs[action]) / DRAWS <= STANDARD_ERRORS * error,
+            f"{policy}: decide() plays {action} in {theirs[action]} of {DRAWS} draws, and by score() it is the best in "
+            f"{ours[action]} of {DRAWS}.",
+        )
+
+
+def _check_choice(policy: AnyPolicy, situation: Situation, choice: object) -> None:
+    if not isinstance(choice, Choice):
+        raise AssertionError(f"{policy}: decide() must return a Choice; it returned a {type(choice).__name__}.")
+    searched = {situation.action(position) for position in range(situation.size)}
+    require(choice.action in searched, f"{policy}: {choice.action} is none of the searched actions.")
+    if not policy.randomised:
+        require(choice.propensity == 1.0, f"{policy}: a decision without chance has probability 1.")
+    if choice.support is not None:
+        shares = dict(choice.support)
+        require(abs(sum(shares.values()) - 1) < 1e-9, f"{policy}: the probabilities of the support must sum to 1.")
+        require(
+            choice.propensity is not None and abs(shares.get(choice.action, 0.0) - choice.propensity) < 1e-9,
+            f"{policy}: the propensity must be the action's probability in the support.",
+        )
+
+
+def check_scores_permute(policy: AnyPolicy) -> None:
     """Numbering the actions otherwise gives the same scores, renumbered, and the same choice where it is unique.
 
     A policy that draws a number per action meets this in the mean over draws only, and is checked so.
@@ -74,64 +132,78 @@ def check_scores_permute(policy: Policy) -> None:
     env = Environment(CausalBandit(p.model, p.manipulable, p.parents, reduce=False), env.reward)
     actions = list(env.problem.actions)
     order = np.random.default_rng(11).permutation(len(actions))
-    shuffled = CausalBandit(
-        env.problem.model,
-        env.problem.manipulable,
-        env.problem.parents,
-        actions=[actions[i] for i in order],
-    )
+    shuffled = CausalBandit(p.model, p.manipulable, p.parents, actions=[actions[i] for i in order])
     history = _history(env, 200)
     ours = _taught(policy, env.problem, history)
     theirs = _taught(policy, shuffled, history)
 
-    def scores(problem: CausalBandit, statistic: Any, seed: int) -> Any:
-        return policy.score(problem, statistic, np.random.default_rng(seed)).values
+    def scores(problem: CausalBandit, statistic: Any, seed: int) -> Array:
+        return policy.score(_situation(policy, problem), statistic, np.random.default_rng(seed)).values
 
     straight, turned = scores(env.problem, ours, 0)[order], scores(shuffled, theirs, 0)
     if np.allclose(straight, turned, rtol=1e-9, atol=1e-9):
         runner_up, best = np.sort(turned)[-2:]
         if best - runner_up > 1e-6:
-            assert np.argmax(straight) == np.argmax(turned), f"{policy}: the choice depends on the numbering."
+            same = np.argmax(straight) == np.argmax(turned)
+            require(bool(same), f"{policy}: the choice depends on the numbering.")
         return
-    assert policy.randomised, f"{policy}: scores depend on how the actions are numbered."
+    require(policy.randomised, f"{policy}: scores depend on how the actions are numbered.")
     a = np.array([scores(env.problem, ours, seed)[order] for seed in range(DRAWS)])
     b = np.array([scores(shuffled, theirs, seed + DRAWS) for seed in range(DRAWS)])
     error = np.sqrt((a.var(axis=0, ddof=1) + b.var(axis=0, ddof=1)) / DRAWS)
     worst = int(np.argmax(np.abs(a.mean(axis=0) - b.mean(axis=0)) - STANDARD_ERRORS * error))
-    assert abs(a[:, worst].mean() - b[:, worst].mean()) <= STANDARD_ERRORS * error[worst] + 1e-9, (
-        f"{policy}: the mean score of {shuffled.actions[worst]} depends on how the actions are numbered."
+    require(
+        abs(a[:, worst].mean() - b[:, worst].mean()) <= STANDARD_ERRORS * error[worst] + 1e-9,
+        f"{policy}: the mean score of {shuffled.actions[worst]} depends on how the actions are numbered.",
     )
 
 
-def check_state_round_trips(policy: Policy) -> None:
+def check_state_is_a_fold(policy: AnyPolicy) -> None:
+    """The same outcomes give the same statistic; made from their sums, where the policy can, it is the same again."""
+    env = zoo.email_campaign()
+    history = _history(env, 200)
+    first, second = (_taught(policy, env.problem, history) for _ in range(2))
+    require(_numbers(first) == _numbers(second), f"{policy}: the same outcomes gave two different statistics.")
+    if type(policy).from_tally is Policy.from_tally:
+        return
+    summed = policy.from_tally(env.problem, Tally.of(_outcomes(env.problem, history)))
+    for name, value in first.to_record().items():
+        require(
+            np.allclose(value, summed.to_record()[name], rtol=1e-9, atol=1e-9),
+            f"{policy}: the statistic from sums has another {name} than the one from outcomes.",
+        )
+
+
+def check_state_round_trips(policy: AnyPolicy) -> None:
     """A statistic through JSON, and an agent through a file, go on as if nothing had happened."""
     env = zoo.email_campaign()
-    statistic = _taught(policy, env.problem, _history(env, 60))
+    situation, statistic = _situation(policy, env.problem), _taught(policy, env.problem, _history(env, 60))
     restored = policy.start(env.problem)
     restored.restore(json.loads(json.dumps(statistic.to_record())))
-    scores = [policy.score(env.problem, s, np.random.default_rng(5)).values for s in (statistic, restored)]
-    assert np.array_equal(scores[0], scores[1]), f"{policy}: a statistic that went through JSON scores differently."
+    scores = [policy.score(situation, s, np.random.default_rng(5)).values for s in (statistic, restored)]
+    require(np.array_equal(scores[0], scores[1]), f"{policy}: a statistic that went through JSON scores differently.")
     agent = Agent(env.problem, policy, seed=1)
     _converse(agent, env, 40)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "agent.json"
         agent.save(path)
         resumed = Agent.load(path, policy=policy)
-    assert _converse(agent, env, 40) == _converse(resumed, env, 40), (
-        f"{policy}: an agent that was saved and loaded decides differently."
+    require(
+        _converse(agent, env, 40) == _converse(resumed, env, 40),
+        f"{policy}: an agent that was saved and loaded decides differently.",
     )
 
 
-def check_seeded_runs_repeat(policy: Policy) -> None:
+def check_seeded_runs_repeat(policy: AnyPolicy) -> None:
     """The same seed gives the same regret, also for a copy of the policy that was pickled."""
     env = zoo.email_campaign()
     copy = pickle.loads(pickle.dumps(policy))
     runs = [simulate(env, {"it": p}, horizon=80, replications=2, seed=4) for p in (policy, policy, copy)]
     for run in runs[1:]:
-        assert np.array_equal(runs[0].regret("it"), run.regret("it")), f"{policy}: a seeded run does not repeat."
+        require(np.array_equal(runs[0].regret("it"), run.regret("it")), f"{policy}: a seeded run does not repeat.")
 
 
-def check_identity(causal: Policy, plain: Policy, *, horizon: int = 400) -> None:
+def check_identity(causal: AnyPolicy, plain: AnyPolicy, *, horizon: int = 400) -> None:
     """Where every action leads to a configuration of its own (P = identity), two policies are the same, bit for bit.
 
     >>> from causalbandits import UCB, CausalUCB
@@ -143,24 +215,31 @@ def check_identity(causal: Policy, plain: Policy, *, horizon: int = 400) -> None
     env = Environment(problem, BernoulliReward(np.linspace(0.2, 0.8, k)))
     rngs = [np.random.default_rng(9) for _ in range(2)]
     world = np.random.default_rng(10)
-    pair = [(p.for_horizon(horizon), p.start(problem)) for p in (causal, plain)]
+    pair = [(p.for_horizon(horizon), _situation(p, problem), p.start(problem)) for p in (causal, plain)]
     for t in range(horizon):
-        scores = [p.score(problem, s, rng) for (p, s), rng in zip(pair, rngs, strict=True)]
-        assert np.array_equal(scores[0].values, scores[1].values), (
-            f"{causal} and {plain} must score alike where P is the identity; they differ in round {t + 1}."
+        scores = [p.score(situation, s, rng) for (p, situation, s), rng in zip(pair, rngs, strict=True)]
+        require(
+            np.array_equal(scores[0].values, scores[1].values),
+            f"{causal} and {plain} must score alike where P is the identity; they differ in round {t + 1}.",
         )
-        action = scores[0].first_best()
-        z, reward = env.draw(problem.actions.choices(action), world)
-        for (p, s), rng in zip(pair, rngs, strict=True):
-            p.update(problem, s, action, z, reward, rng)
+        action = pair[0][1].action(scores[0].best_position())
+        z, reward = env.draw(action.choices, world)
+        for p, situation, s in pair:
+            p.update(situation, s, Outcome(action, z, reward, reward, t))
 
 
-CHECKS: tuple[Callable[[Policy], None], ...] = (
+CHECKS: tuple[Callable[[AnyPolicy], None], ...] = (
     check_scoring_is_pure,
+    check_decisions_follow_scores,
     check_scores_permute,
+    check_state_is_a_fold,
     check_state_round_trips,
     check_seeded_runs_repeat,
 )
+
+
+def _situation(policy: AnyPolicy, problem: CausalBandit) -> Situation:
+    return problem.situation(every=policy.searches_all)
 
 
 def _history(env: Environment, rounds: int) -> list[Event]:
@@ -169,11 +248,23 @@ def _history(env: Environment, rounds: int) -> list[Event]:
     return [Event(env.problem.actions[a], *env.draw(env.problem.actions.choices(a), rng)) for a in actions]
 
 
-def _taught(policy: Policy, problem: CausalBandit, history: list[Event]) -> Any:
-    statistic, rng = policy.start(problem), np.random.default_rng(1)
-    for event in history:
-        policy.update(problem, statistic, problem.actions.index(event.intervention), event.z, event.reward, rng)
+def _outcomes(problem: CausalBandit, history: list[Event]) -> list[Outcome]:
+    seed = np.random.SeedSequence(1)
+    return [
+        Outcome(problem.actions.find(event.intervention), event.z, event.reward, flip(event.reward, seed, t), t)
+        for t, event in enumerate(history)
+    ]
+
+
+def _taught(policy: AnyPolicy, problem: CausalBandit, history: list[Event]) -> Any:
+    statistic = policy.begin(problem)
+    for outcome in _outcomes(problem, history):
+        policy.update(_situation(policy, problem), statistic, outcome)
     return statistic
+
+
+def _numbers(statistic: Any) -> str:
+    return json.dumps(statistic.to_record())
 
 
 def _converse(agent: Agent, env: Environment, rounds: int) -> list[Intervention]:

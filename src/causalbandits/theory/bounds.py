@@ -15,12 +15,12 @@ from causalbandits.policies import (
     KLUCB,
     POLICIES,
     UCB,
+    AnyPolicy,
     CausalKLUCB,
     CausalLinearThompsonSampling,
     CausalLinearUCB,
     CausalThompsonSampling,
     CausalUCB,
-    Policy,
     ThompsonSampling,
     Uniform,
     as_policy,
@@ -38,7 +38,7 @@ MANY = 10**100
 """Counts beyond are taken for this: every bound with them is vacuous anyway."""
 
 
-def bound(policy: Policy | str, problem: CausalBandit | Environment, *, largest_gap: float | None = None) -> Bound:
+def bound(policy: AnyPolicy | str, problem: CausalBandit | Environment, *, largest_gap: float | None = None) -> Bound:
     """The bound on a policy's expected regret on a problem.
 
     Given an environment, the assumptions that can be checked are; one that is broken is named in a `TheoryWarning`
@@ -59,7 +59,7 @@ def bound(policy: Policy | str, problem: CausalBandit | Environment, *, largest_
     return found
 
 
-def derived(policy: Policy, world: World, largest_gap: float | None) -> Bound:
+def derived(policy: AnyPolicy, world: World, largest_gap: float | None) -> Bound:
     """The same, without the warning."""
     if type(policy) not in DERIVATIONS:
         why = NO_BOUND.get(type(policy), "none is derived for it")
@@ -81,13 +81,13 @@ def _largest_gap(world: World, given: float | None) -> float | None:
     return own if given is None else float(given)
 
 
-def _refusal(policy: Policy, why: str) -> str:
+def _refusal(policy: AnyPolicy, why: str) -> str:
     with_one = [i for i, (kind, _) in POLICIES.items() if kind in DERIVATIONS and i != "cl-ts"]
     return f"No regret bound for {policy.id!r}: {why}. Policies with one: {', '.join(with_one)}."
 
 
 def _made(
-    policy: Policy,
+    policy: AnyPolicy,
     kind: Literal["frequentist", "Bayesian"],
     formula: str,
     checks: list[Assumption],
@@ -284,7 +284,7 @@ def _linearity(world: World, policy: CausalLinearUCB | CausalLinearThompsonSampl
     return [(means, curved), (f"theta has norm at most {S:g} (prior_scale)", long)]
 
 
-DERIVATIONS: dict[type[Policy], Callable[[Any, World, float | None], Bound]] = {
+DERIVATIONS: dict[type[AnyPolicy], Callable[[Any, World, float | None], Bound]] = {
     UCB: _optimistic,
     CausalUCB: _optimistic,
     ThompsonSampling: _thompson,
@@ -295,4 +295,4 @@ DERIVATIONS: dict[type[Policy], Callable[[Any, World, float | None], Bound]] = {
 }
 
 _FEW = "with exploration log T its confidence bounds fail too often for a union over the counts of visits"
-NO_BOUND: dict[type[Policy], str] = {KLUCB: _FEW, CausalKLUCB: _FEW}
+NO_BOUND: dict[type[AnyPolicy], str] = {KLUCB: _FEW, CausalKLUCB: _FEW}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from causalbandits.errors import PolicyError
-from causalbandits.policies import POLICIES, Policy, as_policy
+from causalbandits.policies import POLICIES, AnyPolicy, as_policy
 from causalbandits.policies.registry import Policies, named
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.results.run import data_frames, decimals, table
@@ -93,6 +93,6 @@ def compare(
     return Comparison(sorted(rows, key=lambda row: list(MEANING).index(row.kind)))
 
 
-def _derived(policy: Policy, world: World, gap: float | None) -> Bound:
+def _derived(policy: AnyPolicy, world: World, gap: float | None) -> Bound:
     bound = derived(policy, world, gap)
     return bound if bound.kind == "frequentist" else derived(policy, world, None)

@@ -87,13 +87,13 @@ class Environment(Remembers):
         if space.is_product and isinstance(self.mean, AdditiveMean):
             choices = self._best_by_block(self.mean)
             return Best(space.decode(choices), self.mean.under(choices))
-        search = self.problem.search if space.size > LISTED else None
-        if search is None:
-            action = Scores.of(self.means).first_best()
+        if space.size <= LISTED:
+            action = Scores.of(self.means).best_position()
             return Best(space[action], float(self.means[action]))
+        search = self.problem.search
         means = self.mean.of_actions(search.projection)
         position = Scores.of(means).best_position()
-        return Best(space.decode(search.choices_at(position)), float(means[position]))
+        return Best(search.action(position).intervention, float(means[position]))
 
     def _best_by_block(self, mean: AdditiveMean) -> Choices:
         """An additive mean is a sum over blocks, each of which can be maximised alone."""
@@ -133,8 +133,8 @@ class Environment(Remembers):
 
     @cached_property
     def fingerprint(self) -> str:
-        """A short name for this very environment; of a sampler given as a function, only its means count."""
-        content = f"{self.problem.fingerprint} {self.reward!r}".encode() + self.mean.content()
+        """A short name for this very environment: its problem, its means, and the code of a sampler of your own."""
+        content = f"{self.problem.fingerprint} {self.reward!r} {self.reward.code()}".encode() + self.mean.content()
         return hashlib.sha256(content).hexdigest()[:16]
 
     @cached_property

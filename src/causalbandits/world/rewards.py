@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from causalbandits._code import code_hash, is_ours
 from causalbandits._types import Array
 from causalbandits.errors import ProblemError
 from causalbandits.model.intervention import State
@@ -153,6 +154,10 @@ class Reward(ABC):
     def draw(self, mean: float, values: Callable[[], Sequence[State]], rng: np.random.Generator) -> float:
         """One reward, given E[Y | z] and (on call) the parents' values."""
 
+    def code(self) -> str:
+        """A hash of the code that draws rewards, where it is not this library's."""
+        return "" if is_ours(type(self)) else code_hash(self)
+
 
 class BernoulliReward(Reward):
     """Y is 1 with probability `mean` (an array over the parents' axes, or a function of their values), else 0.
@@ -236,6 +241,9 @@ class CustomReward(Reward):
 
     def __repr__(self) -> str:
         return f"CustomReward(mean={_shown(self.mean)})"
+
+    def code(self) -> str:
+        return code_hash(self.sample)
 
     def mean_on(self, problem: CausalBandit) -> MeanReward:
         return TabulatedMean(problem, self.mean)

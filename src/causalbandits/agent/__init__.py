@@ -1,0 +1,5 @@
+"""A policy at work, in one process."""
+
+from causalbandits.agent.agent import Agent, Decision, Recommendation
+
+__all__ = ["Agent", "Decision", "Recommendation"]

@@ -1,0 +1,373 @@
+"""Agent: a policy at work on a problem. Ask it what to do, tell it what happened, save it, go on tomorrow."""
+
+from __future__ import annotations
+
+import math
+import numbers
+import os
+import secrets
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, overload
+
+import numpy as np
+
+from causalbandits._files import checked_path
+from causalbandits.agent import saving
+from causalbandits.agent.ledger import Ledger, action_at, support_of, support_record
+from causalbandits.errors import (
+    CausalBanditsError,
+    InterventionError,
+    StateError,
+    TellError,
+)
+from causalbandits.model.intervention import Intervention, State
+from causalbandits.policies import AnyPolicy, Choice, Outcome, as_policy
+from causalbandits.policies.outcome import flip
+from causalbandits.problem.actions import PREDICATE_LIMIT
+from causalbandits.problem.problem import CausalBandit
+from causalbandits.problem.situation import Situation
+
+Eligible = Iterable[Mapping[str, State]] | Callable[[Intervention], bool]
+
+BATCH_LIMIT = 2**20
+"""So many decisions may be asked for at once."""
+
+
+class Decision(NamedTuple):
+    """What to do now; `id` is for telling the reward, whenever it comes.
+
+    `propensity` is the probability with which it was chosen, where the policy can tell: 1 for UCB, a share of the
+    draws for Thompson sampling with `draws=` above 1.
+    """
+
+    id: int
+    intervention: Intervention
+    propensity: float | None = None
+
+
+class Recommendation(NamedTuple):
+    """The best action so far. `kind` says what the interval is: "confidence" or "posterior".
+
+    `seen` is the probability that the action leads to a configuration whose rewards have been seen; None where
+    that has no meaning (linear policies).
+    """
+
+    intervention: Intervention
+    mean: float
+    lower: float
+    upper: float
+    level: float
+    kind: str
+    seen: float | None
+
+
+class Agent:
+    """A policy at work: `ask` for decisions, `tell` rewards in any order, `save` and `load` without losing a bit.
+
+    >>> import causalbandits as cb
+    >>> agent = cb.Agent(cb.zoo.email_campaign().problem, cb.CausalThompsonSampling(prior="beta"), seed=7)
+    >>> decision = agent.ask()
+    >>> decision
+    Decision(id=0, intervention=do(product=Photoshop, purpose=Awareness, send_time=morning), propensity=None)
+    >>> agent.tell(decision.id, parents={"subject": "short", "template": "1", "send_time": "morning"}, reward=1)
+    >>> agent.rounds, agent.pending
+    (1, {})
+
+    `impossible="accept"` takes in configurations that the model gives probability 0 under the action; the default
+    refuses them, because they mean that the model is wrong or the data mixed up.
+    """
+
+    def __init__(
+        self,
+        problem: CausalBandit,
+        policy: AnyPolicy | str,
+        *,
+        seed: int | np.random.SeedSequence | None = None,
+        impossible: Literal["refuse", "accept"] = "refuse",
+    ) -> None:
+        if not isinstance(problem, CausalBandit):
+            raise CausalBanditsError(f"An Agent works on a CausalBandit; got {problem!r}.")
+        chosen = as_policy(policy)
+        if impossible not in ("refuse", "accept"):
+            raise CausalBanditsError(f"impossible must be 'refuse' or 'accept'; got {impossible!r}.")
+        self.problem = problem
+        self.policy = chosen
+        self.impossible = impossible
+        self._statistic = chosen.begin(problem)
+        self._whole = problem.situation(every=chosen.searches_all)
+        self._seed = _seed_sequence(seed)
+        self._rng = np.random.Generator(np.random.PCG64(self._seed))
+        self._pending: dict[int, Choice] = {}
+        self._told = Ledger()
+        self._must_fold = False
+        """Whether outcomes were corrected since the statistic was made."""
+        self._next_id = 0
+        self._expected = chosen.largest_expected_reward(problem)
+        """Rewards beyond it bring one warning."""
+        self._name = secrets.token_hex(8)
+        self._editions: dict[Path, saving.Edition] = {}
+        """What this agent last read from or wrote to each file."""
+
+    def __repr__(self) -> str:
+        return f"Agent({self.policy}, {self.rounds} rewards, {len(self._pending)} pending)"
+
+    @property
+    def rounds(self) -> int:
+        """How many rewards have been told."""
+        return len(self._told)
+
+    @property
+    def pending(self) -> dict[int, Intervention]:
+        """Decisions whose reward has not come (yet), by id."""
+        return {id: choice.action.intervention for id, choice in self._pending.items()}
+
+    @overload
+    def ask(self, n: None = None, *, eligible: Eligible | None = None) -> Decision: ...
+    @overload
+    def ask(self, n: int, *, eligible: Eligible | None = None) -> list[Decision]: ...
+    def ask(self, n: int | None = None, *, eligible: Eligible | None = None) -> Decision | list[Decision]:
+        """The next decision, or `n` of them at once.
+
+        A batch is chosen from what is known now: a randomised policy (Thompson sampling) draws anew for each of
+        the n; a deterministic one (UCB) gives the same action n times. `eligible` narrows this decision to some
+        interventions: a list of them, or a function that says yes or no.
+        """
+        if n is not None and (type(n) is bool or not isinstance(n, int | np.integer) or not 1 <= n <= BATCH_LIMIT):
+            raise CausalBanditsError(f"ask(n) needs a whole number from 1 to {BATCH_LIMIT}; got {n!r}.")
+        situation = self._whole if eligible is None else self._narrowed(eligible)
+        if n is None:
+            return self._decide(situation)
+        return [self._decide(situation) for _ in range(n)]
+
+    def _decide(self, situation: Situation) -> Decision:
+        choice = self.policy.decide(situation, self._state(), self._rng)
+        id = self._next_id
+        self._pending[id] = choice
+        self._next_id += 1
+        return Decision(id, choice.action.intervention, choice.propensity)
+
+    def _narrowed(self, given: Eligible) -> Situation:
+        if callable(given):
+            space = self.problem.actions
+            space.refuse_enumeration("eligible as a function is asked about every action", PREDICATE_LIMIT)
+            given = [action for action in space if given(action)]
+        elif not isinstance(given, Iterable) or isinstance(given, str | Mapping):
+            raise InterventionError(
+                f"eligible must be a list of interventions, or a function that says yes or no to one; got {given!r}."
+            )
+        return self.problem.situation(eligible=given)
+
+    def _state(self) -> Any:
+        """The policy's statistic: what the outcomes told so far add up to."""
+        if self._must_fold:
+            self._statistic = self.policy.begin(self.problem)
+            for outcome in self._told:
+                self.policy.update(self._whole, self._statistic, outcome)
+            self._must_fold = False
+        return self._statistic
+
+    def tell(
+        self, id: int, parents: Mapping[str, State], reward: float, *, observed: Mapping[str, State] | None = None
+    ) -> None:
+        """The outcome of a decision: the values of the reward's parents, and the reward. Once per id, in any order.
+
+        `observed` are further variables of the model that were seen, for policies that learn from them.
+        """
+        outcome = self._outcome(id, self._choice_of(id), parents, reward, observed)
+        statistic = self._state()
+        self.policy.update(self._whole, statistic, outcome)
+        self._told.add(outcome)
+        del self._pending[id]
+
+    def correct(
+        self, id: int, parents: Mapping[str, State], reward: float, *, observed: Mapping[str, State] | None = None
+    ) -> None:
+        """Another outcome of a decision that was told already: everything is then as if it had been told at first.
+
+        All outcomes are taken in anew before the next decision, once for however many corrections.
+        """
+        was = self._told_of(id)
+        choice = Choice(was.action, was.propensity, was.support)
+        self._told.replace(self._outcome(int(id), choice, parents, reward, observed))
+        self._must_fold = True
+
+    def retract(self, id: int) -> None:
+        """Take back what was told of a decision: it waits for its reward again, as if nothing had been told."""
+        was = self._told_of(id)
+        self._told.remove(was.number)
+        self._pending[was.number] = Choice(was.action, was.propensity, was.support)
+        self._must_fold = True
+
+    def forget(self, id: int) -> None:
+        """Stop waiting for the reward of a decision: it was not carried out, or its reward will never be known."""
+        self._choice_of(id)
+        del self._pending[id]
+
+    def _check_id(self, id: int) -> None:
+        if isinstance(id, bool) or not isinstance(id, int | np.integer) or not 0 <= id < self._next_id:
+            raise TellError(
+                f"Unknown decision {id!r}: {self._next_id} have been made, with ids from 0. Use decision.id."
+            )
+
+    def _choice_of(self, id: int) -> Choice:
+        self._check_id(id)
+        if id not in self._pending:
+            raise TellError(
+                f"The reward of decision {id} has been told already (or forgotten); each counts once. To change what "
+                "was told, use correct()."
+            )
+        return self._pending[id]
+
+    def _told_of(self, id: int) -> Outcome:
+        self._check_id(id)
+        try:
+            return self._told[int(id)]
+        except KeyError:
+            raise TellError(
+                f"Nothing has been told of decision {id} (or it was forgotten), so there is nothing to change. "
+                "Nothing was changed."
+            ) from None
+
+    def _outcome(
+        self,
+        id: int,
+        choice: Choice,
+        parents: Mapping[str, State],
+        reward: float,
+        observed: Mapping[str, State] | None,
+    ) -> Outcome:
+        """What was told, if it can be."""
+        if not isinstance(parents, Mapping):
+            raise TellError(f"parents must map each of {list(self.problem.parents)} to its value; got {parents!r}.")
+        if not isinstance(reward, float | numbers.Real | np.bool_) or not math.isfinite(float(reward)):
+            raise TellError(f"A reward must be a finite number; got {reward!r}.")
+        value = float(reward)
+        try:
+            z = self.problem.encode_parents(parents)
+            self.policy.check_reward(value)
+        except CausalBanditsError as error:
+            raise TellError(f"{error} Nothing was changed.") from None
+        if self.impossible == "refuse" and not self.problem.possible(choice.action, z):
+            raise TellError(
+                f"{dict(parents)} is impossible under {choice.action}, says the model. If the model is "
+                'an estimate, make the agent with impossible="accept". Nothing was changed.'
+            )
+        if abs(value) > self._expected:
+            self.policy.warn_of_scale("A reward is of size", abs(value), self.problem, stacklevel=3)
+            self._expected = math.inf
+        successes = flip(value, self._seed, id) if self.policy.counts_successes else value
+        outcome = Outcome(choice.action, z, value, successes, id, choice.propensity, choice.support)
+        return outcome if not observed else outcome._replace(observed=self._seen(choice, parents, observed))
+
+    def _seen(self, choice: Choice, parents: Mapping[str, State], observed: Mapping[str, State]) -> dict[str, int]:
+        """The codes of what else was observed; it must not contradict what was done or told."""
+        if not isinstance(observed, Mapping):
+            raise TellError(f"observed must map variables to their values; got {observed!r}.")
+        try:
+            codes = self.problem.model.codes(observed)
+        except CausalBanditsError as error:
+            raise TellError(f"{error} Nothing was changed.") from None
+        for known, what in ((choice.action.intervention, "was set to"), (parents, "was told as")):
+            for name in observed:
+                if name in known and known[name] != observed[name]:
+                    raise TellError(
+                        f"observed says {name}={observed[name]!r}, but it {what} {known[name]!r}. Nothing was changed."
+                    )
+        return codes
+
+    def recommend(self, *, level: float = 0.95) -> Recommendation:
+        """The action with the largest estimated mean so far, and an interval for that mean.
+
+        Thompson sampling gives its posterior's credible interval. UCB, KL-UCB and uniform give confidence bounds
+        that hold for all configurations (actions, for the baselines) at all times together, CL-UCB its ellipsoid:
+        both stay valid however the actions were chosen and whenever you look. Configurations without rewards widen
+        the interval by the prior's scale. Only actions that mostly lead to configurations seen before are candidates.
+        """
+        if not isinstance(level, float) or not 0 < level < 1:
+            raise CausalBanditsError(f"level must be a number between 0 and 1, such as 0.95; got {level!r}.")
+        statistic = self._state()
+        best = self.policy.favourite(self._whole, statistic)
+        bounds = self.policy.interval(self._whole, statistic, best.action, level)
+        return Recommendation(
+            best.action.intervention, best.mean, bounds.lower, bounds.upper, level, bounds.kind, best.seen
+        )
+
+    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+        """Write everything, random state included, to a JSON file; never leaves half a file behind.
+
+        A file that another process has saved since, or that holds another agent, is not overwritten unless you say so.
+        """
+        where = checked_path(path, "agent.json")
+        content = {
+            "problem": self.problem.to_record(),
+            "policy": saving.policy_record(self.policy, self.problem),
+            "impossible": self.impossible,
+            "statistic": self._state().to_record(),
+            "outcomes": self._told.to_record(),
+            "seed": {"entropy": self._seed.entropy, "spawn_key": list(self._seed.spawn_key)},
+            "random_state": self._rng.bit_generator.state,
+            "pending": {str(id): _pending_record(choice) for id, choice in self._pending.items()},
+            "next_id": self._next_id,
+        }
+        before = self._editions.get(where)
+        after = saving.Edition(self._name, 1 if before is None else before.generation + 1)
+        saving.write(where, content, before, after, overwrite=overwrite)
+        self._editions[where] = after
+
+    @classmethod
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        problem: CausalBandit | None = None,
+        policy: AnyPolicy | str | None = None,
+    ) -> Agent:
+        """The agent that `save` wrote, as if it had never stopped.
+
+        With `problem`, a file that belongs to another one is refused. A policy that a file cannot hold (your own
+        class, features given as functions) must be handed in as `policy`.
+        """
+        where = checked_path(path, "agent.json")
+        content = saving.read(where)
+        saved = CausalBandit.from_record(content["problem"])
+        if problem is not None and not isinstance(problem, CausalBandit):
+            raise CausalBanditsError(f"problem must be a CausalBandit (an environment has one); got {problem!r}.")
+        if problem is not None and problem.fingerprint != saved.fingerprint:
+            raise StateError(f"{path} belongs to another problem: it was made for {saved!r}, not for {problem!r}.")
+        known = problem or saved
+        try:
+            seed = np.random.SeedSequence(content["seed"]["entropy"], spawn_key=content["seed"]["spawn_key"])
+            chosen = saving.policy_of(content["policy"], policy, known)
+            agent = cls(known, chosen, seed=seed, impossible=content["impossible"])
+            agent._statistic.restore(content["statistic"])
+            agent._told = Ledger.from_record(content["outcomes"], known)
+            agent._rng.bit_generator.state = content["random_state"]
+            agent._pending = {int(id): _pending_of(known, record) for id, record in content["pending"].items()}
+            agent._next_id = int(content["next_id"])
+            edition = saving.edition_of(content)
+        except (TypeError, ValueError, KeyError, AttributeError) as error:
+            if isinstance(error, CausalBanditsError):
+                raise
+            raise StateError(f"{path} is corrupted: {error!r}.") from None
+        agent._name, agent._editions = edition.agent, {where: edition}
+        return agent
+
+
+def _seed_sequence(seed: int | np.random.SeedSequence | None) -> np.random.SeedSequence:
+    if isinstance(seed, np.random.SeedSequence):
+        return seed
+    try:
+        return np.random.SeedSequence(seed)
+    except (TypeError, ValueError):
+        raise CausalBanditsError(f"seed must be a whole number, 0 or more, or None; got {seed!r}.") from None
+
+
+def _pending_record(choice: Choice) -> dict[str, Any]:
+    support = None if choice.support is None else support_record(choice.support)
+    return {"action": list(choice.action.choices), "propensity": choice.propensity, "support": support}
+
+
+def _pending_of(problem: CausalBandit, record: Any) -> Choice:
+    support = None if record["support"] is None else support_of(problem, record["support"])
+    return Choice(action_at(problem, record["action"]), record["propensity"], support)

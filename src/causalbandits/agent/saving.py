@@ -1,0 +1,121 @@
+"""An agent's file: JSON with a checksum, and a generation, so that nobody's outcomes are overwritten unnoticed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from causalbandits._files import write_atomically
+from causalbandits.errors import StateError
+from causalbandits.policies import POLICIES, AnyPolicy, as_policy
+from causalbandits.policies import policy as policy_by_id
+from causalbandits.policies.identity import class_name, identity, plain_parameters
+from causalbandits.problem.problem import CausalBandit
+
+FORMAT, VERSION = "causalbandits-agent", 3
+
+
+class Edition(NamedTuple):
+    """Which agent's state a file holds, and how often that has been saved."""
+
+    agent: str
+    generation: int
+
+
+def write(path: Path, content: dict[str, Any], based_on: Edition | None, new: Edition, *, overwrite: bool) -> None:
+    """Write an agent's state, if the file is as this agent last left it; else refuse, unless told to `overwrite`."""
+    if not overwrite and path.exists():
+        _check_edition(path, based_on)
+    whole = {"format": FORMAT, "version": VERSION, "edition": list(new), **content}
+    whole["checksum"] = _checksum(whole)
+    write_atomically(path, json.dumps(whole).encode())
+
+
+def _check_edition(path: Path, based_on: Edition | None) -> None:
+    found = edition_of(read(path))
+    if found == based_on:
+        return
+    if based_on is not None and found.agent == based_on.agent:
+        raise StateError(
+            f"{path} has been saved by another process since this agent read or wrote it (save {found.generation}, "
+            f"not {based_on.generation}): saving now would lose what that one was told. Load the file and tell it the "
+            "rest, save elsewhere, or overwrite it with save(path, overwrite=True). Nothing was changed."
+        )
+    raise StateError(
+        f"{path} holds another agent. Load it to go on with it, save elsewhere, or overwrite it with "
+        "save(path, overwrite=True). Nothing was changed."
+    )
+
+
+def read(path: Path) -> dict[str, Any]:
+    """The content of an agent's file, whole and of this version."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise StateError(f"Cannot read {path}: {error.strerror}.") from error
+    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise StateError(f"{path} is corrupted or no saved agent: {error}.") from None
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise StateError(f"{path} is no saved agent: its 'format' must be {FORMAT!r}.")
+    if content.get("version") != VERSION:
+        raise StateError(
+            f"{path} was written by another version of this library: its format is {content.get('version')!r}, and this "
+            f"version reads {VERSION}. Go on with the version that wrote it, or start a new agent."
+        )
+    checksum = content.pop("checksum", None)
+    if checksum != _checksum(content):
+        raise StateError(f"{path} is corrupted: its checksum does not match its content.")
+    return content
+
+
+def edition_of(content: dict[str, Any]) -> Edition:
+    """Which agent's state this is, and how old."""
+    agent, generation = content["edition"]
+    return Edition(str(agent), int(generation))
+
+
+def _checksum(content: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def policy_record(policy: AnyPolicy, problem: CausalBandit) -> dict[str, Any]:
+    """What a file keeps of a policy."""
+    return {
+        "class": class_name(type(policy)),
+        "id": policy.id,
+        "parameters": plain_parameters(policy),
+        "identity": identity(policy, problem),
+    }
+
+
+def policy_of(record: Any, given: AnyPolicy | str | None, problem: CausalBandit) -> AnyPolicy:
+    """The policy that a file belongs to: made again, or the one handed in, if it is the same."""
+    if given is not None:
+        chosen = as_policy(given)
+        _check_same(record, policy_record(chosen, problem), chosen)
+        return chosen
+    kind, fixed = POLICIES.get(record["id"], (None, {}))
+    if kind is None or class_name(kind) != record["class"]:
+        raise StateError(
+            f"The policy {record['id']!r} is of the class {record['class']}, which is not one of this library's: hand "
+            "it in, Agent.load(path, policy=...)."
+        )
+    if any(isinstance(value, dict) for value in record["parameters"].values()):
+        raise StateError("The policy's features are functions, which a file cannot hold: Agent.load(path, policy=...).")
+    return policy_by_id(record["id"], **{k: v for k, v in record["parameters"].items() if k not in fixed})
+
+
+def _check_same(saved: dict[str, Any], given: dict[str, Any], policy: AnyPolicy) -> None:
+    if saved["class"] != given["class"]:
+        raise StateError(f"The file was written by a policy of the class {saved['class']}; given is {given['class']}.")
+    if saved["parameters"] != given["parameters"]:
+        raise StateError(
+            f"The file was written by the policy {saved['id']} with {saved['parameters']}; given is {policy}."
+        )
+    if saved["identity"] != given["identity"]:
+        raise StateError(
+            f"The file was written by the policy {saved['id']} with other functions than those given: on this problem "
+            "they give other numbers, so what was learnt does not fit them."
+        )

@@ -1,0 +1,47 @@
+"""What a policy is: its class, its parameters, and what they do on a problem. An id is only a name for people."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from causalbandits._code import code_hash, is_ours
+
+if TYPE_CHECKING:
+    from causalbandits.policies.base import AnyPolicy
+    from causalbandits.problem.problem import CausalBandit
+
+
+def class_name(kind: type) -> str:
+    """The class, by a name that no class of somebody else's can have if it is ours."""
+    return f"causalbandits.{kind.__qualname__}" if is_ours(kind) else kind.__qualname__
+
+
+def is_plain(value: object) -> bool:
+    """Whether a parameter can be written to a file as it is."""
+    return isinstance(value, str | int | float | bool | np.generic | None)
+
+
+def plain_parameters(policy: AnyPolicy) -> dict[str, Any]:
+    """The parameters that differ from their defaults as JSON; of functions, only that there was one."""
+    values = {name: v.item() if isinstance(v, np.generic) else v for name, v in policy.parameters().items()}
+    return {name: value if is_plain(value) else {"not saved": True} for name, value in values.items()}
+
+
+def identity(policy: AnyPolicy, problem: CausalBandit) -> str:
+    """A hash of what the policy is on this problem; functions count by what they do there (see `Policy.effects`)."""
+    parts = {
+        "class": class_name(type(policy)),
+        "parameters": plain_parameters(policy),
+        "effects": policy.effects(problem),
+    }
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def identity_with_code(policy: AnyPolicy, problem: CausalBandit) -> str:
+    """The same, and the code of a class that is not ours: for results that are only as good as the code was."""
+    own = "" if is_ours(type(policy)) else code_hash(type(policy), list(policy.parameters().values()))
+    return f"{identity(policy, problem)} {own}"

@@ -1,0 +1,70 @@
+"""What a policy answers, and what comes back to it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import NamedTuple
+
+import numpy as np
+
+from causalbandits.problem.actions import Action
+
+Z = tuple[int, ...]
+"""The codes of the reward's parents."""
+
+Support = tuple[tuple[Action, float], ...]
+"""The actions that a decision was drawn from, each with its probability."""
+
+NOTHING: Mapping[str, int] = MappingProxyType({})
+
+
+class Choice(NamedTuple):
+    """The action to play. `propensity` is the probability with which it was chosen, given the draws of `support`.
+
+    Both are None where a policy cannot tell. A deterministic choice has probability 1 and needs no support.
+    """
+
+    action: Action
+    propensity: float | None = None
+    support: Support | None = None
+
+
+class Outcome(NamedTuple):
+    """What came of a decision: the parents' codes, the reward, and whatever else was observed, by variable.
+
+    `successes` is the reward where that is 0 or 1, and a coin's flip with the reward's probability where it lies
+    between: for policies that count successes and failures. The coin belongs to the decision, so that taking in
+    an outcome has nothing random about it.
+    """
+
+    action: Action
+    z: Z
+    reward: float
+    successes: float
+    number: int = 0
+    """Of the decision."""
+    propensity: float | None = None
+    support: Support | None = None
+    observed: Mapping[str, int] = NOTHING
+
+
+def pick(actions: Sequence[Action], rng: np.random.Generator) -> Choice:
+    """One of the best actions of several posterior draws, each draw being as likely.
+
+    Over the draws this is Thompson sampling; given them, an action's probability is its share of them, exactly.
+    """
+    shares: dict[Action, float] = dict.fromkeys(actions, 0.0)
+    for action in actions:
+        shares[action] += 1.0
+    support = tuple((action, count / len(actions)) for action, count in shares.items())
+    chosen = actions[int(rng.random() * len(actions))]
+    return Choice(chosen, shares[chosen] / len(actions), support)
+
+
+def flip(reward: float, seed: np.random.SeedSequence, number: int) -> float:
+    """A reward between 0 and 1 as a success or a failure, by the coin of the decision with this number."""
+    if not 0.0 < reward < 1.0:
+        return reward
+    own = np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, number))
+    return 1.0 if np.random.default_rng(own).random() < reward else 0.0

@@ -1,0 +1,49 @@
+"""What outcomes add up to: for each action and configuration how many, the sum of rewards, of their squares, successes.
+
+Policies that keep sums can make their statistic from it, whatever the order of the outcomes was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from causalbandits.policies.outcome import Outcome, Z
+from causalbandits.problem.actions import Action
+
+
+class Sums(NamedTuple):
+    """Of the outcomes of one action that led to one configuration."""
+
+    rounds: int = 0
+    total: float = 0.0
+    squares: float = 0.0
+    successes: float = 0.0
+
+
+class Tally(dict[tuple[Action, Z], Sums]):
+    """(action, z) -> sums; only what occurred.
+
+    >>> from causalbandits import zoo
+    >>> do = zoo.email_campaign().problem.actions.action(0)
+    >>> Tally.of(Outcome(do, (0, 0, 0), reward, reward) for reward in (1.0, 0.0, 1.0))
+    {(do(), (0, 0, 0)): Sums(rounds=3, total=2.0, squares=2.0, successes=2.0)}
+    """
+
+    @classmethod
+    def of(cls, outcomes: Iterable[Outcome]) -> Tally:
+        """The sums of these outcomes."""
+        tally = cls()
+        for outcome in outcomes:
+            tally.add(outcome)
+        return tally
+
+    def add(self, outcome: Outcome) -> None:
+        """Take in one more."""
+        n, total, squares, successes = self.get((outcome.action, outcome.z), Sums())
+        y = outcome.reward
+        self[outcome.action, outcome.z] = Sums(n + 1, total + y, squares + y * y, successes + outcome.successes)
+
+    def lines(self) -> Iterator[tuple[Action, Z, Sums]]:
+        """Action, configuration, sums."""
+        return ((action, z, sums) for (action, z), sums in self.items())

@@ -1,0 +1,71 @@
+"""Situation: what is known before one decision.
+
+Which actions may be chosen, which of them are worth searching, and what each of them leads to. A policy sees the arrays
+of a situation, in the agent and in the simulator alike; it never looks at the graph.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from causalbandits._memory import Remembers
+from causalbandits._types import Array
+from causalbandits.errors import PolicyError
+from causalbandits.problem.scores import Scores
+from causalbandits.problem.search import EveryAction, SearchSet, SomeActions
+
+if TYPE_CHECKING:
+    from causalbandits.problem.problem import CausalBandit
+
+
+class Situation(Remembers):
+    """A problem at the moment of a decision; made, and remembered, by `CausalBandit.situation`.
+
+    >>> from causalbandits import zoo
+    >>> problem = zoo.email_campaign().problem
+    >>> situation = problem.situation()
+    >>> situation.size, situation.action(0)
+    (12, do(product=Photoshop, purpose=Awareness, send_time=morning))
+    >>> problem.situation(eligible=[{"send_time": "morning"}, {"send_time": "evening"}]).size
+    2
+    """
+
+    def __init__(self, problem: CausalBandit, search: SearchSet) -> None:
+        self.problem, self.search = problem, search
+        self.size = search.size
+        """How many actions are searched."""
+        self.action = search.action
+        self._memory = {}
+
+    def __repr__(self) -> str:
+        return f"Situation({self.size} of {self.problem.actions.size} actions are searched)"
+
+    def project(self, index: Array) -> Scores:
+        """Score the searched actions: the mean of a number per configuration, under P(z | a).
+
+        Of several draws, a row each, the scores are a row each as well.
+        """
+        self._check(index, "project", "configuration", self.problem.configurations)
+        return Scores(self.search.project(index if index.ndim == 1 else np.ascontiguousarray(index.T)), _size(index))
+
+    def gather(self, index: Array) -> Scores:
+        """Score the searched actions by a number for each action of the problem, of one draw or of several."""
+        self._check(index, "gather", "action", self.problem.actions.size)
+        if isinstance(self.search, SomeActions):
+            return Scores(index[..., self.search.numbers], _size(index))
+        if not isinstance(self.search, EveryAction):
+            raise PolicyError("A policy that keeps a number per action searches them all: set searches_all = True.")
+        return Scores(index, _size(index))
+
+    def _check(self, index: Array, method: str, what: str, size: int) -> None:
+        if index.shape[-1:] != (size,) or index.ndim > 2:
+            raise PolicyError(f"{method}() takes one number per {what}, {size} of them; got shape {index.shape}.")
+
+
+def _size(index: Array) -> float | Array:
+    """The largest absolute number, of each draw."""
+    if index.ndim == 1:
+        return float(np.maximum.reduce(np.abs(index)))
+    return np.asarray(np.abs(index).max(axis=1))
