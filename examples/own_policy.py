@@ -21,12 +21,12 @@ class CausalGreedy(cb.Policy):
     def start(self, problem):
         return Cells.empty(problem.configurations)
 
-    def score(self, problem, cells, rng):
+    def score(self, situation, cells, rng):
         explore = rng.random() < self.epsilon
-        return problem.project(rng.random(len(cells.count)) if explore else cells.means())
+        return situation.project(rng.random(len(cells.count)) if explore else cells.means())
 
-    def update(self, problem, cells, action, z, reward, rng):
-        cells.add(problem.configuration(z), reward)
+    def update(self, situation, cells, outcome):
+        cells.add(situation.problem.configuration(outcome.z), outcome.reward)
 
 
 def drawn_world(rng):

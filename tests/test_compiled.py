@@ -168,7 +168,7 @@ def test_a_run_without_end_can_be_interrupted():
 
 def test_a_matrix_too_large_to_remember_is_made_column_by_column():
     env = cb.zoo.random_parallel(3, 9, theta=np.linspace(-0.5, 0.5, 9), rng=2)
-    assert env.problem.search.size * env.problem.configurations > kernels.REMEMBERED
+    assert env.problem.search.size * env.problem.configurations > kernels.COLUMNS_KEPT
     assert_same(env, cb.CausalUCB(), horizon=40)
     swapped = cb.CausalBandit(env.problem.model, env.problem.manipulable, env.problem.parents[::-1], at_most=3)
     assert_same(cb.Environment(swapped, cb.LinearReward(np.linspace(-0.5, 0.5, 9), sd=0.1)), cb.CausalUCB(), horizon=40)
@@ -212,7 +212,7 @@ def test_the_two_ways_of_writing_the_linear_algebra_agree_in_every_bit(d):
     rows = rng.normal(size=(9, d))
     squares = np.empty(9)
     algebra.squared_norms(np.ascontiguousarray(rows.T), plain[0], np.empty((d, 9)), squares)
-    assert np.array_equal(factor.norms(rows, plain[0]), np.sqrt(squares))
+    assert np.array_equal(factor.squared_norms(rows, plain[0]), squares)
 
 
 def believed(env, seed=0):
@@ -250,7 +250,7 @@ def test_watching_changes_nothing_and_sees_the_statistic(id, anytime):
     env, rounds, seen = cb.zoo.email_campaign(), np.array([10, 50, 200]), {"plain": [], "compiled": []}
 
     def watch(kind):
-        return lambda slot, statistic: seen[kind].append((slot, statistic.to_record()))
+        return lambda slot, statistic, plays: seen[kind].append((slot, statistic.to_record(), plays().tolist()))
 
     plain = play(env, policy, env.problem, rounds, 1, 0, watch=watch("plain"))
     compiled = play_compiled(env, policy, env.problem, rounds, 1, 0, watch=watch("compiled"))
@@ -301,8 +301,8 @@ from causalbandits.engine.compiled import play_compiled
 from causalbandits.engine.kernels import kernel
 from causalbandits.engine.simulate import checkpoints
 env = cb.zoo.email_campaign()
-regret = play_compiled(env, cb.CausalUCB(horizon=200), env.problem, checkpoints(200), 0, 0)
-print(regret[-1], sum(kernel("settled").stats.cache_hits.values()))
+played = play_compiled(env, cb.CausalUCB(horizon=200), env.problem, checkpoints(200), 0, 0)
+print(played.regret[-1], sum(kernel("settled").stats.cache_hits.values()))
 """
 
 

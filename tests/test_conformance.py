@@ -61,8 +61,8 @@ class Broken(cb.Uniform):
     def id(self):
         return "broken"
 
-    def score(self, problem, statistic, rng):
-        size = problem.actions.size
+    def score(self, situation, statistic, rng):
+        size = situation.size
         if self.fault == "impure":
             statistic.total[0] += 1.0
         if self.fault == "unseeded":
@@ -73,8 +73,8 @@ class Broken(cb.Uniform):
             return Scores(rng.random(size) + getattr(statistic, "hidden", 0), 1.0)
         return Scores(rng.random(size), 1.0)
 
-    def update(self, problem, statistic, action, z, reward, rng):
-        super().update(problem, statistic, action, z, reward, rng)
+    def update(self, situation, statistic, outcome):
+        super().update(situation, statistic, outcome)
         if self.fault == "forgetful":
             statistic.hidden = getattr(statistic, "hidden", 0) + 1
 
@@ -104,22 +104,22 @@ class Own(cb.Policy):
     def start(self, problem):
         return {} if self.gives == "dict" else Cells.empty(problem.configurations)
 
-    def score(self, problem, cells, rng):
+    def score(self, situation, cells, rng):
         optimistic = np.where(cells.count > 0, cells.means(), np.inf)
         if self.gives == "array":
             return cells.means()
         with np.errstate(invalid="ignore"):
-            return problem.project(optimistic if self.gives == "infinity" else cells.means()[:3])
+            return situation.project(optimistic if self.gives == "infinity" else cells.means()[:3])
 
-    def update(self, problem, cells, action, z, reward, rng):
-        cells.add(problem.configuration(z), reward)
+    def update(self, situation, cells, outcome):
+        cells.add(situation.problem.configuration(outcome.z), outcome.reward)
 
 
 @pytest.mark.parametrize(
     ("gives", "complaint"),
     [
         ("infinity", "Scores must be finite"),
-        ("array", r"score\(\) must return Scores, from problem.project.* it returned a ndarray"),
+        ("array", r"score\(\) must return Scores, from situation.project.* it returned a ndarray"),
         ("dict", r"start\(\) must return a Statistic.* it returned a dict"),
         ("few", "one number per configuration, 12 of them; got shape"),
     ],

@@ -123,9 +123,9 @@ def test_finished_replications_are_not_run_again(tmp_path):
         id = "counted"
         played: ClassVar[list[int]] = []
 
-        def score(self, problem, statistic, rng):
+        def score(self, situation, statistic, rng):
             self.played.append(1)
-            return super().score(problem, statistic, rng)
+            return super().score(situation, statistic, rng)
 
     env = cb.zoo.email_campaign()
     for replications, total in ((2, 2), (2, 2), (3, 3)):

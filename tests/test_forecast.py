@@ -33,6 +33,7 @@ def test_found_is_what_an_agent_would_recommend(problem):
     epsilon, policy = 0.05, cb.CausalThompsonSampling(prior="beta")
     forecast = cb.forecast(problem, [policy], horizon=60, replications=3, epsilon=epsilon, seed=9)
     from causalbandits.engine.driver import ENVIRONMENT, POLICY, WORLD, stream
+    from causalbandits.policies import Outcome
 
     for replication in range(3):
         rng = stream(9, replication, ENVIRONMENT)
@@ -40,12 +41,12 @@ def test_found_is_what_an_agent_would_recommend(problem):
         own, world, statistic = stream(9, replication, POLICY), stream(9, replication, WORLD), policy.start(problem)
         found = []
         for t in range(1, 61):
-            action = policy.decide(problem, statistic, own)
-            z, reward = env.draw(problem.actions.choices(action), world)
-            policy.update(problem, statistic, action, z, reward, own)
+            action = policy.decide(problem.situation(), statistic, own).action
+            z, reward = env.draw(action.choices, world)
+            policy.update(problem.situation(), statistic, Outcome(action, z, reward, reward, t - 1))
             if t in forecast.run.rounds:
-                best = policy.favourite(problem, statistic).action
-                found.append(env.best().mean - env.mean_reward(best) <= epsilon + 1e-12)
+                best = policy.favourite(problem.situation(), statistic).action
+                found.append(env.best().mean - env.mean_reward(best.intervention) <= epsilon + 1e-12)
         assert forecast.found["c-ts-beta"][replication].tolist() == found
 
 

@@ -16,6 +16,8 @@ import pytest
 from scipy.special import rel_entr
 
 import causalbandits as cb
+from causalbandits.engine.driver import seed_of
+from causalbandits.policies.outcome import Outcome, flip
 from causalbandits.problem.scores import Scores
 
 WORLD, POLICY = 1, 2
@@ -52,11 +54,11 @@ class World:
 
 
 def best_cell(index: np.ndarray) -> int:
-    return Scores(index, np.abs(index).max()).first_best()
+    return Scores(index, np.abs(index).max()).best_position()
 
 
 def best_average(P: np.ndarray, index: np.ndarray) -> int:
-    return Scores(P @ index, np.abs(index).max()).first_best()
+    return Scores(P @ index, np.abs(index).max()).best_position()
 
 
 # The listings. Every one of them plays T rounds; `anytime` puts the round in the place of the horizon.
@@ -121,18 +123,20 @@ def c_kl_ucb(world, rng, T, *, anytime=False):
         total[z] += y
 
 
-def trial(y: float, rng: np.random.Generator) -> bool:
-    """A coin that shows heads with probability y; what is certain needs no coin."""
-    return y == 1 if y in (0, 1) else rng.random() < y
+def trial(y: float, rng: np.random.Generator, t: int) -> bool:
+    """A coin that shows heads with probability y, the decision's own; what is certain needs no coin."""
+    seed = rng.bit_generator.seed_seq
+    coin = np.random.default_rng(np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, t)))
+    return y == 1 if y in (0, 1) else coin.random() < y
 
 
 def ts_beta(world, rng, T):
     S, F = np.ones(world.A), np.ones(world.A)
-    for _ in range(T):
+    for t in range(T):
         theta = rng.beta(S, F)
         a = best_cell(theta)
         _, y = world.pull(a)
-        if trial(y, rng):
+        if trial(y, rng, t):
             S[a] += 1
         else:
             F[a] += 1
@@ -141,11 +145,11 @@ def ts_beta(world, rng, T):
 def c_ts_beta(world, rng, T):
     """Algorithm 2."""
     P, S, F = world.P, np.ones(world.J), np.ones(world.J)
-    for _ in range(T):
+    for t in range(T):
         theta = rng.beta(S, F)
         a = best_average(P, theta)
         z, y = world.pull(a)
-        if trial(y, rng):
+        if trial(y, rng, t):
             S[z] += 1
         else:
             F[z] += 1
@@ -277,11 +281,12 @@ class Case(NamedTuple):
         """The actions that the library's policy plays."""
         world, rng = World(self.env, seed), stream(seed, 0, POLICY)
         policy, problem = self.policy(T), self.env.problem
-        statistic = policy.start(problem)
-        for _ in range(T):
-            action = policy.score(problem, statistic, rng).first_best()
-            codes, reward = world.draw(action)
-            policy.update(problem, statistic, action, codes, reward, rng)
+        situation, statistic = problem.situation(every=policy.searches_all), policy.start(problem)
+        for t in range(T):
+            action = situation.action(policy.score(situation, statistic, rng).best_position())
+            codes, reward = world.draw(action.number)
+            successes = flip(reward, seed_of(seed, 0, POLICY), t)
+            policy.update(situation, statistic, Outcome(action, codes, reward, successes, t))
         return world.actions
 
 

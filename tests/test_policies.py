@@ -9,7 +9,7 @@ import pytest
 
 import causalbandits as cb
 from causalbandits.errors import PolicyError, SizeError
-from causalbandits.policies import POLICIES
+from causalbandits.policies import POLICIES, Outcome
 from causalbandits.policies.indices import (
     KLUpperBound,
     UpperBound,
@@ -18,7 +18,7 @@ from causalbandits.policies.indices import (
     mean_and_bonus,
     upper_bound,
 )
-from causalbandits.problem.scores import best_positions
+from causalbandits.problem.scores import Scores
 
 
 def test_an_unseen_cell_has_mean_zero_counts_as_one_and_takes_the_priors_scale():
@@ -122,12 +122,14 @@ def test_the_linear_draw_is_the_bayesian_posterior():
     X = rng.integers(1, 3, size=(12, 4))
     Y = rng.standard_normal(12)
     for x, y in zip(X, Y, strict=True):
-        policy.update(problem, statistic, 0, tuple((x - 1).tolist()), float(y), rng)
+        outcome = Outcome(problem.actions.action(0), tuple((x - 1).tolist()), float(y), float(y))
+        policy.update(problem.situation(), statistic, outcome)
     covariance = np.linalg.inv(np.eye(4) / tau**2 + X.T @ X / s**2)
     mean = covariance @ X.T @ Y / s**2
     assert statistic.theta() == pytest.approx(mean)
-    rows = policy.action_features(problem)
-    scores = np.array([policy.score(problem, statistic, rng).values for _ in range(4000)])
+    situation = problem.situation()
+    rows = policy.action_features(situation)
+    scores = np.array([policy.score(situation, statistic, rng).values for _ in range(4000)])
     sd = np.sqrt(np.einsum("ai,ij,aj->a", rows, covariance, rows))
     assert np.abs((scores.mean(axis=0) - rows @ mean) / sd).max() < 5 / math.sqrt(4000)
     assert scores.std(axis=0) == pytest.approx(sd, rel=0.08)
@@ -180,4 +182,4 @@ def test_the_anytime_forms_do_as_well():
 
 def test_scores_by_block_must_be_finite_too():
     with pytest.raises(PolicyError, match="Scores must be finite"):
-        best_positions(np.array([[1.0, 2.0], [np.nan, 0.0]]))
+        Scores.of(np.array([[1.0, 2.0], [np.nan, 0.0]])).best_positions()

@@ -55,8 +55,9 @@ def test_the_projection_is_the_matrix_product_that_it_avoids(problem):
     x = np.random.default_rng(2).uniform(-1, 1, problem.configurations)
     matrix = problem.parent_distributions().reshape(problem.actions.size, -1)
     np.testing.assert_allclose(problem.projection(x), matrix @ x, rtol=0, atol=1e-13)
-    assert problem.project(x).values.max() == pytest.approx(problem.projection(x).max(), abs=1e-9)
-    assert problem.project(x).scale == np.abs(x).max()
+    scores = problem.situation().project(x)
+    assert scores.values.max() == pytest.approx(problem.projection(x).max(), abs=1e-9)
+    assert scores.scale == np.abs(x).max()
 
 
 @patient

@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import causalbandits as cb
+from causalbandits.policies import Outcome
 from causalbandits.problem import reduction
 from oracles import cases, distribution
 
@@ -25,7 +26,7 @@ def constrained(draw):
 
 
 def best_mean(problem, mean):
-    return problem.project(mean.reshape(-1)).values.max()
+    return problem.situation().project(mean.reshape(-1)).values.max()
 
 
 @thorough
@@ -61,8 +62,8 @@ def test_every_removed_choice_is_a_mixture_of_kept_ones_that_touch_no_more_where
 def test_searched_positions_are_allowed_actions_with_the_distribution_they_are_scored_by(twins):
     problem = twins[0]
     identity = np.eye(problem.configurations)
-    scored = np.array([problem.project(cell).values for cell in identity]).T
-    numbers = [problem.search.number(i) for i in range(problem.search.size)]
+    scored = np.array([problem.situation().project(cell).values for cell in identity]).T
+    numbers = [problem.search.action(i).number for i in range(problem.search.size)]
     assert len(set(numbers)) == len(numbers)
     assert len(scored) == len(numbers)
     for row, number in list(zip(scored, numbers, strict=True))[:10]:
@@ -97,7 +98,7 @@ def test_among_equal_choices_the_one_that_touches_the_fewest_stays():
     a = cb.Variable("a", [0, 1], table=[0.5, 0.5])
     b = cb.Variable("b", [0, 1], parents=["a"], table=[[1, 0], [0, 1]])
     problem = cb.CausalBandit(cb.CausalModel([a, b]), ["a", "b"], ["b"])
-    searched = [problem.actions[problem.search.number(i)] for i in range(problem.search.size)]
+    searched = [problem.search.action(i).intervention for i in range(problem.search.size)]
     assert all(len(do) == 1 for do in searched)
     assert len(searched) == 2
 
@@ -122,7 +123,7 @@ def test_leaving_alone_stays_where_it_can_be_the_only_best():
 def test_a_list_of_actions_and_reduce_false_step_aside():
     p = cb.zoo.figure2().problem
     listed = cb.CausalBandit(p.model, p.manipulable, p.parents, actions=[{}, {"X1": 2}])
-    assert listed.search is None
+    assert listed.search.size == 2
     assert repr(listed.reduction()) == "All 2 actions are searched: the action set is a list."
     assert "reduce=False" in repr(cb.CausalBandit(p.model, p.manipulable, p.parents, reduce=False).reduction())
     forbidden = cb.CausalBandit(p.model, p.manipulable, p.parents, forbid=lambda do: len(do) == 4)
@@ -162,7 +163,7 @@ def test_a_knob_without_effect_that_must_be_set_is_set():
     a = cb.Variable("a", [0, 1], table=[0.5, 0.5])
     idle = cb.Variable("idle", ["x", "y"], table=[0.5, 0.5])
     problem = cb.CausalBandit(cb.CausalModel([a, idle]), ["a", "idle"], ["a"], always=["idle"], at_most=2)
-    searched = [problem.actions[problem.search.number(i)] for i in range(problem.search.size)]
+    searched = [problem.search.action(i).intervention for i in range(problem.search.size)]
     assert all(do["idle"] == "x" for do in searched)
     assert {do.get("a") for do in searched} >= {0, 1}
 
@@ -193,13 +194,15 @@ def test_four_to_the_thousandth_actions_are_decided_block_by_block():
 def test_deciding_block_by_block_is_the_first_best_of_all_scores(id):
     env = cb.zoo.email_campaign()
     policy = cb.policy(id)
-    statistic = policy.start(env.problem)
+    situation, statistic = env.problem.situation(), policy.start(env.problem)
     rng = np.random.default_rng(0)
     for _ in range(300):
         seed = int(rng.integers(2**32))
-        action = policy.decide(env.problem, statistic, np.random.default_rng(seed))
-        assert action == policy.score(env.problem, statistic, np.random.default_rng(seed)).first_best()
-        policy.update(env.problem, statistic, action, *env.draw(env.problem.actions.choices(action), rng), rng)
+        action = policy.decide(situation, statistic, np.random.default_rng(seed)).action
+        scores = policy.score(situation, statistic, np.random.default_rng(seed))
+        assert action == situation.action(scores.best_position())
+        z, reward = env.draw(action.choices, rng)
+        policy.update(situation, statistic, Outcome(action, z, reward, reward))
 
 
 def test_all_policies_reach_the_same_means_with_and_without_the_reduction():

@@ -63,8 +63,8 @@ def test_regret_is_what_the_environments_gaps_say(env):
     class Stubborn(cb.Uniform):
         id = "stubborn"
 
-        def score(self, problem, statistic, rng):
-            values = np.zeros(problem.actions.size)
+        def score(self, situation, statistic, rng):
+            values = np.zeros(situation.size)
             values[42] = 1.0
             return cb.Scores.of(values)
 

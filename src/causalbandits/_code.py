@@ -20,6 +20,10 @@ PACKAGE = __name__.partition(".")[0]
 PLAIN = (bool, int, float, complex, str, bytes, type(None), np.generic)
 
 
+CONSTANT = (*PLAIN, tuple, frozenset, np.ndarray)
+"""Other values of a module or a class, such as lists, may change while a program runs, and do not count."""
+
+
 def code_hash(*things: object) -> str:
     """The same for things that do the same by the same code."""
     digest = hashlib.sha256()
@@ -31,6 +35,10 @@ def code_hash(*things: object) -> str:
 def is_ours(thing: Any) -> bool:
     """Whether a class or a function is this library's own."""
     return str(getattr(thing, "__module__", "")).partition(".")[0] == PACKAGE
+
+
+CODE = (types.FunctionType, staticmethod, classmethod, property, cached_property, partial)
+LABELS = ("__module__", "__doc__", "__firstlineno__", "__qualname__", "__static_attributes__")
 
 
 def _described(things: Iterable[object], seen: set[int]) -> Iterator[str]:
@@ -103,10 +111,10 @@ def _names(code: types.CodeType) -> list[str]:
 
 
 def _named(function: types.FunctionType, name: str) -> object:
-    """A global that the function may mean: followed if it is a plain value or code of the same module."""
+    """A global that the function may mean: followed if it is a constant, or code of the same module."""
     value = function.__globals__.get(name)
     own = isinstance(value, (types.FunctionType, type)) and value.__module__ == function.__module__
-    return value if own or isinstance(value, (*PLAIN, np.ndarray, tuple, list, dict)) else None
+    return value if own or isinstance(value, CONSTANT) else None
 
 
 def _class(kind: type, seen: set[int]) -> Iterator[str]:
@@ -116,6 +124,6 @@ def _class(kind: type, seen: set[int]) -> Iterator[str]:
             yield base.__qualname__
             continue
         for name, value in sorted(vars(base).items()):
-            if name not in ("__dict__", "__weakref__", "__module__", "__doc__", "__firstlineno__", "_abc_impl"):
+            if name not in LABELS and isinstance(value, (*CONSTANT, *CODE)):
                 yield name
                 yield from _one(value, seen)

@@ -109,7 +109,10 @@ def policy_of(record: Any, given: AnyPolicy | str | None, problem: CausalBandit)
 
 def _check_same(saved: dict[str, Any], given: dict[str, Any], policy: AnyPolicy) -> None:
     if saved["class"] != given["class"]:
-        raise StateError(f"The file was written by a policy of the class {saved['class']}; given is {given['class']}.")
+        raise StateError(
+            f"The file was written by the policy {saved['id']} of the class {saved['class']}; given is {policy} of the "
+            f"class {given['class']}."
+        )
     if saved["parameters"] != given["parameters"]:
         raise StateError(
             f"The file was written by the policy {saved['id']} with {saved['parameters']}; given is {policy}."

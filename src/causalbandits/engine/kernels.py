@@ -509,11 +509,11 @@ def _by_block_rounds(version):
                 for b in range(blocks):
                     action = action * by_block.rows[b] + rows[b]
             if len(world.gap):
-                z, reward, gap = happens(world, world.starts, action, rows, codes, streams.world)
+                _, reward, gap = happens(world, world.starts, action, rows, codes, streams.world)
             else:
                 for b in range(blocks):
                     own_starts[0, b] = world.cdf.starts[b] + rows[b] * world.sizes[b]
-                z, reward, gap = happens(world, own_starts, 0, rows, codes, streams.world)
+                _, reward, gap = happens(world, own_starts, 0, rows, codes, streams.world)
             slot = write_down(record, slot, t, action, gap, reward)
             source, which = (by_block.features, codes) if rule.observed else (by_block.means, rows)
             for b in range(blocks):

@@ -28,7 +28,9 @@ class Uniform(CellPolicy):
         require_positive(noise_scale=self.noise_scale, prior_scale=self.prior_scale)
 
     def decide(self, situation: Situation, statistic: Cells, rng: np.random.Generator) -> Choice:
-        return super().decide(situation, statistic, rng)._replace(propensity=1.0 / situation.size)
+        choice = super().decide(situation, statistic, rng)
+        # A subclass may score in its own way, and then has chances of its own.
+        return choice._replace(propensity=1.0 / situation.size) if type(self) is Uniform else choice
 
     @cached_property
     def index_parameters(self) -> UniformDraw:

@@ -27,7 +27,7 @@ class Situation(Remembers):
     >>> problem = zoo.email_campaign().problem
     >>> situation = problem.situation()
     >>> situation.size, situation.action(0)
-    (12, do(product=Photoshop, purpose=Awareness, send_time=morning))
+    (12, do(product=Photoshop, purpose=Promo, send_time=morning))
     >>> problem.situation(eligible=[{"send_time": "morning"}, {"send_time": "evening"}]).size
     2
     """
