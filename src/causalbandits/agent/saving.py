@@ -61,8 +61,8 @@ def read(path: Path) -> dict[str, Any]:
         raise StateError(f"{path} is no saved agent: its 'format' must be {FORMAT!r}.")
     if content.get("version") != VERSION:
         raise StateError(
-            f"{path} was written by another version of this library: its format is {content.get('version')!r}, and this "
-            f"version reads {VERSION}. Go on with the version that wrote it, or start a new agent."
+            f"{path} was written by another version of this library: its format is {content.get('version')!r}, and "
+            f"this one reads {VERSION}. Go on with the version that wrote it, or start a new agent."
         )
     checksum = content.pop("checksum", None)
     if checksum != _checksum(content):
