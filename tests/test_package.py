@@ -38,6 +38,14 @@ def test_all_is_the_public_surface_and_sorted_within_reason():
     assert public | {"describe", "forecast", "theory", "zoo"} == set(cb.__all__)
 
 
+@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="not a repository")
+def test_no_source_is_ignored():
+    """What git ignores is missing from clones, and from what the build packs."""
+    sources = [path.relative_to(ROOT) for path in (ROOT / "src").rglob("*.py")]
+    done = subprocess.run(["git", "-C", ROOT, "check-ignore", "--no-index", *sources], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (1, "")
+
+
 def test_importing_stays_light():
     heavy = ["numba", "matplotlib", "pandas", "scipy.optimize", "typer", "joblib", "rich", "pyarrow", "polars"]
     code = f"import sys, causalbandits; print([m for m in {heavy} if m in sys.modules])"
