@@ -182,7 +182,7 @@ def simulate(
 ModelFile = Annotated[
     str, typer.Argument(help="A model: a file (.bif, .xml, .json), or a world of the zoo such as email_campaign.")
 ]
-Reward = Annotated[str | None, typer.Option(help="The reward's variable in the model.")]
+RewardVariable = Annotated[str | None, typer.Option(help="The reward's variable in the model.")]
 Manipulate = Annotated[str | None, typer.Option(help="Variables that can be set: A,B,C.")]
 Parents = Annotated[str | None, typer.Option(help="What the reward depends on, where it is not in the model: A,B.")]
 Observe = Annotated[
@@ -195,7 +195,7 @@ Horizon = Annotated[int, typer.Option(min=10, help="How many rounds.")]
 @app.command()
 def inspect(
     model: ModelFile,
-    reward: Reward = None,
+    reward: RewardVariable = None,
     manipulate: Manipulate = None,
     parents: Parents = None,
     observe: Observe = None,
@@ -228,7 +228,7 @@ def inspect(
 @app.command()
 def forecast(
     model: ModelFile,
-    reward: Reward = None,
+    reward: RewardVariable = None,
     manipulate: Manipulate = None,
     parents: Parents = None,
     observe: Observe = None,

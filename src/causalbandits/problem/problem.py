@@ -28,7 +28,7 @@ from causalbandits.problem.scores import Scores
 from causalbandits.problem.search import Reduction, SearchSet, project_all, reduce_space
 
 
-class Interval(NamedTuple):
+class CredibleInterval(NamedTuple):
     """The mean of a distribution, entry by entry, and the limits of what the data leave likely."""
 
     mean: Array
@@ -272,7 +272,7 @@ class CausalBandit(Remembers):
         level: float = ...,
         draws: int = ...,
         rng: Seed = ...,
-    ) -> Interval: ...
+    ) -> CredibleInterval: ...
 
     def parent_distribution(
         self,
@@ -282,7 +282,7 @@ class CausalBandit(Remembers):
         level: float = 0.95,
         draws: int = 1000,
         rng: Seed = 0,
-    ) -> Array | Interval:
+    ) -> Array | CredibleInterval:
         """P(z | do(a)) with one axis per parent.
 
         If the model was fitted, `interval=True` adds what the data leave uncertain: for each configuration, the
@@ -312,7 +312,7 @@ class CausalBandit(Remembers):
         tables = self.model.draw_tables(int(draws), rng)
         drawn = self._joint([block.under(tables, c) for block, c in zip(self.blocks, own, strict=True)])
         lower, upper = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2], axis=0)
-        return Interval(mean, lower, upper)
+        return CredibleInterval(mean, lower, upper)
 
     def _joint(self, rows: Sequence[Array]) -> Array:
         """The product of the blocks' distributions, given as rows of as many models: models, then the parents' axes."""
