@@ -54,6 +54,7 @@ docs: environment ## Build the documentation into site/
 format: environment ## Format the code and fix what can be fixed
 	@$(BIN)/python -m ruff check --fix-only .
 	@$(BIN)/python -m ruff format .
+	@$(BIN)/python docs/layers.py
 
 clean: ## Remove .venv, caches and builds
 	@rm -rf .venv .venv-lowest build dist site .coverage htmlcov
