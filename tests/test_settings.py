@@ -276,6 +276,7 @@ def test_wrong_worlds_of_the_zoo_are_refused_with_the_way_out(settings, message)
         ("email_campain", [], "Unknown world of the zoo, and no file with an extension: 'email_campain'. Did you mean"),
         ("lower_bound", ["N=3"], "The world lower_bound needs more: --parameter delta=..."),
         ("lower_bound", ["N"], "--parameter: expected a name and a value, such as A=x; got 'N'"),
+        ("lower_bound", ["N=3", "N=4"], "--parameter: expected every name once; 'N' is there twice."),
         ("lower_bound", ["N=three"], "--parameter N: expected a value as in TOML"),
         ("lower_bound", ["N=3\nx=4"], "--parameter N: expected a value as in TOML"),
         ("lower_bound", ["N=3", "k=3"], "Unknown parameter of lower_bound: 'k'"),

@@ -39,14 +39,20 @@ def _names(typed: str) -> list[str]:
 
 
 def _actions(typed: Sequence[str]) -> list[dict[str, str]]:
-    return [dict(_assignment(part, "--action") for part in _names(action)) for action in typed]
+    return [_assignments(_names(action), "--action") for action in typed]
 
 
-def _assignment(typed: str, flag: str) -> tuple[str, str]:
-    name, equals, value = (part.strip() for part in typed.partition("="))
-    if not name or not equals:
-        raise CausalBanditsError(f"{flag}: expected a name and a value, such as A=x; got {typed!r}.")
-    return name, value
+def _assignments(typed: Sequence[str], flag: str) -> dict[str, str]:
+    """Values by name, each name once."""
+    found: dict[str, str] = {}
+    for each in typed:
+        name, equals, value = (part.strip() for part in each.partition("="))
+        if not name or not equals:
+            raise CausalBanditsError(f"{flag}: expected a name and a value, such as A=x; got {each!r}.")
+        if name in found:
+            raise CausalBanditsError(f"{flag}: expected every name once; {name!r} is there twice.")
+        found[name] = value
+    return found
 
 
 OPTIONS: dict[str, Option] = {
@@ -114,7 +120,7 @@ class OnCommandLine(InFile):
 def asked(model: str, parameters: Sequence[str], given: Mapping[str, Any]) -> Asked:
     """The problem or world that the arguments of a command describe."""
     entries = {entry: OPTIONS[entry].value(typed) for entry, typed in given.items() if typed is not None}
-    entries |= dict(map(_parameter, parameters))
+    entries |= {n: _parameter(n, value) for n, value in _assignments(parameters, "--parameter").items()}
     if model.lower().endswith(".toml"):
         file = read_file(Path(model))
         return Asked(file.world(entries, OnCommandLine(entries, has_file=True)), file)
@@ -127,15 +133,14 @@ def asked(model: str, parameters: Sequence[str], given: Mapping[str, Any]) -> As
     return Asked(world_of({**entries, kind: model}, spelling=OnCommandLine(entries, has_file=False)))
 
 
-def _parameter(typed: str) -> tuple[str, Any]:
-    name, value = _assignment(typed, "--parameter")
+def _parameter(name: str, typed: str) -> Any:
     try:
-        (content,) = tomllib.loads(f"value = {value}").values()
+        (value,) = tomllib.loads(f"value = {typed}").values()
     except (tomllib.TOMLDecodeError, ValueError):
         raise CausalBanditsError(
-            f"--parameter {name}: expected a value as in TOML, such as 3, 0.5 or [1, 0]; got {value!r}."
+            f"--parameter {name}: expected a value as in TOML, such as 3, 0.5 or [1, 0]; got {typed!r}."
         ) from None
-    return name, content
+    return value
 
 
 def about_a_problem(command: Callable[..., None]) -> Callable[..., None]:
