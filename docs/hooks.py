@@ -86,7 +86,7 @@ def _command(path: str, command: Any, about: str) -> list[str]:
     if arguments:
         parts.append(_table("argument", [(placeholder(p), p) for p in arguments]))
     if options:
-        parts.append(_table("option", [(", ".join([*p.opts, *p.secondary_opts]), p) for p in options]))
+        parts.append(_table("option", [(_written(p), p) for p in options]))
     return parts
 
 
@@ -94,6 +94,11 @@ def placeholder(argument: Any) -> str:
     """How an argument is shown where a command is typed."""
     name = str(argument.metavar or argument.name).upper() + ("..." if argument.nargs == -1 else "")
     return name if argument.required else f"[{name}]"
+
+
+def _written(option: Any) -> str:
+    """How an option is typed, with an example of its value where it has one."""
+    return " ".join([", ".join([*option.opts, *option.secondary_opts]), *filter(None, [option.metavar])])
 
 
 def _table(kind: str, rows: list[tuple[str, Any]]) -> str:

@@ -113,17 +113,26 @@ GOOD = {
     [
         ({"environment": None}, r"must have a table \[environment\]"),
         ({"environment": '{ zoo = "email" }'}, "Unknown world of the zoo: 'email'. Did you mean 'email_campaign'"),
-        ({"environment": '{ zoo = "lower_bound", N = 2 }'}, "does not fit lower_bound: .*delta"),
+        (
+            {"environment": '{ zoo = "lower_bound", N = 2 }'},
+            r"The world lower_bound needs more: \[environment\] delta = ",
+        ),
         ({"environment": '{ zoo = "lower_bound", n = 2 }'}, "Unknown parameter of lower_bound: 'n'"),
         ({"environment": '{ model = "none.json" }'}, "none.json: cannot be read: No such file"),
-        ({"environment": "{ m = 3 }"}, "must name a world"),
+        ({"environment": "{ m = 3 }"}, "must name one world"),
         ({"reward": '{ kind = "bernoulli" }'}, "has its reward"),
         ({"simulation": "{ replications = 3 }"}, "horizon = 5000"),
+        (
+            {"simulation": '{ horizon = "long" }'},
+            r"\[simulation\] horizon: expected a whole number, 1 or more; got 'long'",
+        ),
+        ({"simulation": "3"}, r"\[simulation\] must be a table; got 3"),
         ({"simulation": "{ horizon = 10, rounds = 3 }"}, r"Unknown entry of \[simulation\]: 'rounds'"),
         ({"policies": "{}"}, r"must have a table \[policies\]"),
         ({"policies": "{ c-ucbb = {} }"}, "Unknown policy 'c-ucbb'. Did you mean 'c-ucb'"),
-        ({"policies": "{ c-ucb = 3 }"}, "parameters for 'c-ucb'"),
-        ({"policies": "{ c-ucb = { noise = 3 } }"}, "Unknown parameter of 'c-ucb': 'noise'"),
+        ({"policies": "{ c-ucb = 3 }"}, r"\[policies\] c-ucb: expected parameters, {} for none"),
+        ({"policies": "{ own = { id = [3] } }"}, r"\[policies\] own: expected parameters"),
+        ({"policies": "{ c-ucb = { noise = 3 } }"}, r"\[policies\] c-ucb: Unknown parameter of 'c-ucb': 'noise'"),
         ({"policy": "{ c-ucb = {} }"}, "Unknown table 'policy'. Did you mean 'policies'"),
         ({"simulation": "{ horizon = "}, "is no TOML file: .*line"),
     ],
@@ -206,14 +215,44 @@ def test_inspect_and_forecast_take_files_and_worlds_of_the_zoo(tmp_path):
     assert run("forecast", "email_campaign", *few, folder=tmp_path).stdout == done.stdout
 
 
+def test_inspect_and_forecast_take_the_file_that_simulate_takes(spec):
+    shown = run("inspect", spec.name, folder=spec.parent)
+    assert shown.returncode == 0, shown.stderr
+    assert "Regret bounds after 100 rounds" in shown.stdout
+    parameters = [text for name in ("m=3", "n=2", "theta=[1, 0]", "rng=4") for text in ("--parameter", name)]
+    assert run("inspect", "random_parallel", *parameters, "--horizon", 100).stdout == shown.stdout
+    narrowed = run("inspect", spec.name, "--at-most", 1, "--horizon", 200, folder=spec.parent).stdout
+    assert "7 actions on X1, X2." in narrowed
+    assert "Regret bounds after 200 rounds" in narrowed
+    few = ["--replications", 3]
+    played = run("forecast", spec.name, *few, folder=spec.parent).stdout
+    assert [line.split()[0] for line in played.splitlines()[2:4]] == ["c-ts-gaussian", "quiet"]
+    assert "regret after 100" in played
+    other = run("forecast", spec.name, *few, "--policy", "uniform", "--seed", 0, folder=spec.parent).stdout
+    assert other.splitlines()[2].startswith("uniform")
+    only_a_problem = spec.with_name("problem.toml")
+    only_a_problem.write_text(
+        'environment = { zoo = "lower_bound", N = 2, delta = 0.5, always = ["X2"] }', encoding="utf-8"
+    )
+    assert "6 actions on X1, X2" in run("inspect", only_a_problem).stdout
+    assert (
+        run("simulate", only_a_problem).stderr
+        == "Error: [simulation] must say for how many rounds: horizon = 5000, say.\n"
+    )
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["inspect", "nothing.bif", "--manipulate", "x"], "nothing.bif"),
         (["inspect", "model.json"], "Say what can be set: --manipulate A,B. The variables are x, y."),
-        (["inspect", "model.json", "--manipulate", "x"], "Name the reward's parents"),
-        (["inspect", "model.json", "--manipulate", "x", "--parents", "yy"], "Did you mean 'y'"),
-        (["inspect", "email_campaign", "--reward", "y"], "A world of the zoo has its own; leave out --reward."),
+        (["inspect", "model.json", "--manipulate", "x"], "Say what the reward depends on: --parents A,B; or"),
+        (
+            ["inspect", "model.json", "--manipulate", "x", "--parents", "yy"],
+            "--parents: Unknown variable 'yy'. Did you",
+        ),
+        (["inspect", "lower_bound", "--parameter", "N=3"], "needs more: --parameter delta=..."),
+        (["inspect", "email_campaign", "--reward", "y"], "A world of the zoo has its reward: leave out --reward."),
         (["forecast", "email_campaign", "--prior", "1"], "--prior must be two numbers"),
         (["forecast", "graph.dot", "--manipulate", "x"], "no tables"),
     ],

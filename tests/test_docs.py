@@ -171,3 +171,23 @@ def test_the_page_of_the_reproduction_tells_the_verdicts_that_were_recorded():
     for claim in recorded["claims"]:
         assert f"| {claim['claim']} | {claim['section']} | {claim['verdict']} |" in page
     assert {claim["claim"] for claim in recorded["claims"]} == {claim.text for claim in CLAIMS}
+
+
+def test_the_layers_on_the_page_are_those_of_the_contracts():
+    layers = runpy.run_path(str(DOCS / "layers.py"))
+    assert text("docs/architecture.md") == layers["page"](), "python docs/layers.py"
+    for layer in ("paper | bench", "results : theory", "model"):
+        assert {sign for _, sign in layers["modules"](layer)} == {{"paper | bench": "|", "model": " "}.get(layer, ":")}
+    drawn = layers["diagrams"]()
+    rooms = {
+        path.stem
+        for path in (ROOT / "src/causalbandits").glob("*")
+        if path.stem not in ("__init__", "__pycache__", "py")
+    }
+    assert all(re.search(rf"^{room} +[|:]? +\w", drawn, re.MULTILINE) for room in rooms)
+
+
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", *(f"docs/{path.name}" for path in DOCS.glob("*.md"))])
+def test_the_files_that_a_page_names_are_there(page):
+    for name in re.findall(r"(?<![\w/.-])[\w/]+\.py\b", text(page)):
+        assert (ROOT / name).exists() or (ROOT / "src/causalbandits" / name).exists(), name

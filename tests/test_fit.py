@@ -653,7 +653,7 @@ def test_odd_columns_are_refused_or_ignored():
 
 
 def test_a_table_that_is_too_large_is_refused_before_it_is_made(monkeypatch):
-    monkeypatch.setattr(counting, "CELL_LIMIT", 3)
+    monkeypatch.setattr(counting, "TALLY_LIMIT", 3)
     with pytest.raises(SizeError, match="table of 'subject' given 'purpose' has more than 3 cells"):
         cb.fit(GRAPH, DATA)
 
@@ -840,7 +840,7 @@ def test_rows_that_set_a_variable_do_not_speak_against_its_independencies():
     assert {claim.variables for claim in cb.check(graph, data).contradicted} >= {("x", "y")}
     told = cb.check(graph, data, interventions="set")
     assert ("x", "y") not in {claim.variables for claim in told.contradicted}
-    assert [claim.rows for claim in told.claims if claim.variables == ("x", "y")] == [int((~chosen).sum())]
+    assert [found.rows for found in told.findings if found.variables == ("x", "y")] == [int((~chosen).sum())]
 
 
 @pytest.mark.parametrize(

@@ -643,6 +643,6 @@ def test_a_library_that_is_missing_is_named(monkeypatch):
 
 def test_the_page_states_the_limits():
     page = (pathlib.Path(__file__).parent.parent / "docs" / "files.md").read_text(encoding="utf-8")
-    for number in (f"{_limits.FILE_LIMIT // 2**20} MiB", f"{_limits.LABEL_LIMIT:,}", f"{_limits.ENTRY_LIMIT:,}"):
+    for number in (f"{_limits.FILE_LIMIT // 2**20} MiB", f"{_limits.LABEL_LIMIT:,}", f"{_limits.NUMBER_LIMIT:,}"):
         assert number in page
-    assert f"{_limits.ROW_SUM_TOLERANCE}" in page
+    assert f"{_limits.ROUNDING_TOLERANCE}" in page

@@ -120,8 +120,8 @@ def test_claims_are_machine_readable(campaign):
             "does not hold as printed",
             "inconclusive at these replications",
         )
-        for part in claim["parts"]:
-            assert {"statement", "statistic", "estimate", "lower", "upper", "p_for", "adjusted p_for"} <= set(part)
+        for judged in claim["statements"]:
+            assert {"statement", "statistic", "estimate", "lower", "upper", "p_for", "adjusted p_for"} <= set(judged)
 
 
 def files(folder):

@@ -7,6 +7,9 @@ from pathlib import Path
 
 from causalbandits.errors import StateError
 
+FilePath = str | os.PathLike[str]
+"""Where a file is, as a caller may say it."""
+
 
 def checked_path(path: object, example: str) -> Path:
     """A path, with links followed; anything else is refused."""

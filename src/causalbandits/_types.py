@@ -1,4 +1,4 @@
-"""Names for the arrays that pass between modules."""
+"""Names for what passes between modules: arrays and configurations."""
 
 from __future__ import annotations
 
@@ -7,3 +7,6 @@ import numpy.typing as npt
 
 Array = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.intp]
+
+Z = tuple[int, ...]
+"""A configuration: the codes of the reward's parents."""

@@ -7,8 +7,9 @@ from array import array
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from causalbandits._types import Z
 from causalbandits.errors import StateError
-from causalbandits.policies.outcome import NOTHING, Outcome, Support, Z
+from causalbandits.policies.outcome import NOTHING, Outcome, Support
 from causalbandits.problem.actions import Action
 from causalbandits.problem.problem import CausalBandit
 

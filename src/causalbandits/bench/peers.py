@@ -7,13 +7,14 @@ import importlib.util
 from collections.abc import Callable
 from typing import Any
 
-Decide = Callable[[], int]
-Learn = Callable[[int, float], None]
+from causalbandits.bench.loops import Decide
+
+LearnReward = Callable[[int, float], None]
 
 
-def peers(actions: int) -> dict[str, tuple[Decide, Learn]]:
+def peers(actions: int) -> dict[str, tuple[Decide, LearnReward]]:
     """Each one's name, with how it decides and how it learns (from rewards that are 0 or 1)."""
-    found: dict[str, tuple[Decide, Learn]] = {}
+    found: dict[str, tuple[Decide, LearnReward]] = {}
     if importlib.util.find_spec("mabwiser"):
         found |= {"MABWiser UCB1": _mabwiser(actions, "UCB1"), "MABWiser TS": _mabwiser(actions, "ThompsonSampling")}
     if importlib.util.find_spec("river"):
@@ -21,7 +22,7 @@ def peers(actions: int) -> dict[str, tuple[Decide, Learn]]:
     return found
 
 
-def _mabwiser(actions: int, name: str) -> tuple[Decide, Learn]:
+def _mabwiser(actions: int, name: str) -> tuple[Decide, LearnReward]:
     library: Any = importlib.import_module("mabwiser.mab")
     parameters = {"alpha": 1.0} if name == "UCB1" else {}
     mab = library.MAB(list(range(actions)), getattr(library.LearningPolicy, name)(**parameters))
@@ -29,7 +30,7 @@ def _mabwiser(actions: int, name: str) -> tuple[Decide, Learn]:
     return mab.predict, lambda action, reward: mab.partial_fit([action], [reward])
 
 
-def _river(actions: int, name: str) -> tuple[Decide, Learn]:
+def _river(actions: int, name: str) -> tuple[Decide, LearnReward]:
     bandit: Any = importlib.import_module("river.bandit")
     proba: Any = importlib.import_module("river.proba")
     arms = list(range(actions))

@@ -28,7 +28,7 @@ BERNOULLI = ("c-ucb", "c-ts-beta", "ucb", "ts-beta")
 
 
 @dataclass(frozen=True)
-class Table:
+class Measurements:
     """A title, a remark, column names, and rows of text and numbers."""
 
     title: str
@@ -37,7 +37,7 @@ class Table:
     rows: Sequence[Sequence[Any]]
 
 
-def engine(repeats: int) -> Table:
+def engine(repeats: int) -> Measurements:
     """Every policy's cost a round, against the NumPy loop."""
     worlds: list[tuple[str, Environment, Sequence[str]]] = [
         ("Figure 2", zoo.figure2(), GAUSSIAN),
@@ -51,7 +51,7 @@ def engine(repeats: int) -> Table:
             best = side_by_side({"engine": _played(env, id), "loop": _looped(matrices, id)}, repeats)
             ratio = best["loop"] / best["engine"]
             rows.append([name, id, best["engine"] * 1e9, best["loop"] * 1e6, ratio])
-    return Table(
+    return Measurements(
         "The engine against a NumPy loop over all actions",
         "One thread. The loop is vectorised over the actions, with P(z | a) as a matrix. Actions and configurations: "
         "256 and 16 in Figure 2, 4096 and 64 in Figure 4 with n = 6, 80 and 12 in the e-mail campaign.",
@@ -60,7 +60,7 @@ def engine(repeats: int) -> Table:
     )
 
 
-def agent(repeats: int) -> Table:
+def agent(repeats: int) -> Measurements:
     """`ask` and `tell`, against the whole round of the loop, and other libraries."""
     env = zoo.figure2()
     matrices, actions = loops.matrices(env), env.problem.actions.size
@@ -72,7 +72,7 @@ def agent(repeats: int) -> Table:
         like = "ucb" if "UCB" in name else "ts-gaussian"
         best = side_by_side({"peer": _peer(decide, learn), "loop": _looped(matrices, like)}, repeats)
         rows.append([name, best["peer"] * 1e6, best["loop"] * 1e6, best["peer"] / best["loop"]])
-    return Table(
+    return Measurements(
         f"One decision and one reward, {actions} actions",
         "The loop's time is of the same algorithm, and includes drawing the outcome. Other libraries are measured "
         "where they are installed (pip install mabwiser river).",
@@ -81,7 +81,7 @@ def agent(repeats: int) -> Table:
     )
 
 
-def growth(repeats: int) -> Table:
+def growth(repeats: int) -> Measurements:
     """How the cost of a round grows with actions, configurations and the horizon."""
     rows = []
     bounds = [(N, zoo.lower_bound(N, 0.1)) for N in (3, 6, 10, 14)]
@@ -97,10 +97,10 @@ def growth(repeats: int) -> Table:
     tasks = {str(horizon): _played(zoo.figure2(), "c-ucb", horizon) for horizon in (10**3, 10**4, 10**5, 10**6)}
     for horizon, seconds in side_by_side(tasks, repeats).items():
         rows.append(["c-ucb, Figure 2", f"{int(horizon):,} rounds", int(horizon), seconds * 1e9])
-    return Table("Growth", "One thread.", ["", "", "size", "ns a round"], rows)
+    return Measurements("Growth", "One thread.", ["", "", "size", "ns a round"], rows)
 
 
-def drawing(repeats: int) -> Table:
+def drawing(repeats: int) -> Measurements:
     """Policies whose cost is that of their random numbers, against drawing these and nothing else."""
     rng, rows = np.random.default_rng(0), []
 
@@ -132,7 +132,7 @@ def drawing(repeats: int) -> Table:
     for id in ("cl-ts", "cl-ts-observed"):
         best = side_by_side({"ours": _played(env, id, 100), "drawing": product}, repeats)
         rows.append(_against(f"{id} in the engine", "4^1000 actions; a 1000 x 1000 product and 1000 normals", best))
-    return Table(
+    return Measurements(
         "Against drawing the same number of normals",
         "One thread. The last rows: against a matrix-vector product and the normals.",
         ["", "", "us a round", "drawing (us)", "ratio"],
@@ -144,7 +144,7 @@ def _against(what: str, size: str, best: dict[str, float]) -> list[Any]:
     return [what, size, best["ours"] * 1e6, best["drawing"] * 1e6, best["ours"] / best["drawing"]]
 
 
-def threads(repeats: int) -> Table:
+def threads(repeats: int) -> Measurements:
     """Two threads against one."""
     rows = []
     for name, env, ids in (("Figure 2", zoo.figure2(), GAUSSIAN), ("e-mail", zoo.email_campaign(), BERNOULLI)):
@@ -158,7 +158,7 @@ def threads(repeats: int) -> Table:
 
         best = side_by_side({"1": task(1), "2": task(2)}, max(1, repeats // 2))
         rows.append([f"{name}, {len(ids)} policies", best["1"] * 1e9, best["2"] * 1e9, best["1"] / best["2"]])
-    return Table(
+    return Measurements(
         "Two threads against one",
         "`simulate`, 5000 rounds, 200 replications of every policy.",
         ["", "one (ns a round)", "two (ns a round)", "gain"],
@@ -166,7 +166,7 @@ def threads(repeats: int) -> Table:
     )
 
 
-def counting(repeats: int) -> Table:
+def counting(repeats: int) -> Measurements:
     """All tables of a model from ten million rows, against a groupby for each of them."""
     rows, graph = 10**7, {f"v{i}": [f"v{j}" for j in range(max(0, i - 2), i)] for i in range(8)}
     rng, sizes = np.random.default_rng(0), [2, 3, 4, 5, 2, 3, 4, 5]
@@ -187,7 +187,7 @@ def counting(repeats: int) -> Table:
         tasks |= {"fit, a DataFrame": lambda: fit(graph, frame).rows, "pandas groupby, 8 times": grouped}
     best = side_by_side(tasks, max(1, repeats // 4))
     groupby = best.get("pandas groupby, 8 times", math.nan)
-    return Table(
+    return Measurements(
         "Counting: the tables of 8 variables from 10,000,000 rows of whole numbers",
         "One thread. 60 cells in the largest table. `fit` counts, and makes the model; pandas counts.",
         ["", "seconds", "groupby's time / this"],
@@ -201,7 +201,7 @@ SIMULATE = (
 )
 
 
-def start(repeats: int) -> Table:
+def start(repeats: int) -> Measurements:
     """What a new process waits for."""
     few = max(1, repeats // 2)
     python = seconds_in_new_process("pass", few)
@@ -215,10 +215,10 @@ def start(repeats: int) -> Table:
         ["and import causalbandits", package],
         ["and a first simulation, compiled code on disk", first],
     ]
-    return Table("Starting", "A new process, from its start to its end.", ["", "seconds"], rows)
+    return Measurements("Starting", "A new process, from its start to its end.", ["", "seconds"], rows)
 
 
-def memory(repeats: int) -> Table:
+def memory(repeats: int) -> Measurements:
     """The most memory that a process needs."""
     play = (
         "import numpy as np, causalbandits as cb\n"
@@ -242,10 +242,10 @@ def memory(repeats: int) -> Table:
         ),
     ]
     rows = [[name, megabytes_in_new_process(program)] for name, program in cases]
-    return Table("Peak memory", "Of a new process; compiled code included.", ["", "MB"], rows)
+    return Measurements("Peak memory", "Of a new process; compiled code included.", ["", "MB"], rows)
 
 
-TABLES: dict[str, Callable[[int], Table]] = {
+TABLES: dict[str, Callable[[int], Measurements]] = {
     "engine": engine,
     "agent": agent,
     "growth": growth,

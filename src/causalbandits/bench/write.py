@@ -10,11 +10,11 @@ from importlib.metadata import version
 from pathlib import Path
 
 from causalbandits._files import write_atomically
-from causalbandits.bench.tables import Table
+from causalbandits.bench.tables import Measurements
 from causalbandits.results.report import Grid, Heading, Text, as_markdown, number
 
 
-def write_tables(folder: Path, tables: Mapping[str, Table], repeats: int) -> None:
+def write_tables(folder: Path, tables: Mapping[str, Measurements], repeats: int) -> None:
     """`bench.json` and `bench.md`."""
     machine = {
         "python": platform.python_version(),

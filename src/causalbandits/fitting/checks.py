@@ -40,11 +40,11 @@ if TYPE_CHECKING:
 ROWS_PER_DEGREE = 5
 """A test with fewer rows for each degree of freedom is too thin to say anything."""
 
-SHOWN = 10
+FINDINGS_SHOWN = 10
 
 
-class Claim(NamedTuple):
-    """Something that the graph or a table says, and what the data say to it."""
+class Finding(NamedTuple):
+    """What the data say to one claim of the graph or of a table."""
 
     part: Literal["graph", "tables"]
     claim: str
@@ -69,47 +69,47 @@ class Claim(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class Check:
-    """All claims, the worst first; prints in words."""
+    """What the data say to every claim, the worst first; prints in words."""
 
-    claims: tuple[Claim, ...]
+    findings: tuple[Finding, ...]
     rows: int
     level: float
 
     @property
-    def contradicted(self) -> tuple[Claim, ...]:
+    def contradicted(self) -> tuple[Finding, ...]:
         """The claims that the data contradict."""
-        return tuple(claim for claim in self.claims if claim.contradicted)
+        return tuple(found for found in self.findings if found.contradicted)
 
     @property
-    def thin(self) -> tuple[Claim, ...]:
+    def thin(self) -> tuple[Finding, ...]:
         """The claims of which the data are too few to say anything."""
-        return tuple(claim for claim in self.claims if math.isnan(claim.p))
+        return tuple(found for found in self.findings if math.isnan(found.p))
 
     def __repr__(self) -> str:
         lines = [f"{self.rows} rows."]
         for part in ("graph", "tables"):
-            claims = [claim for claim in self.claims if claim.part == part]
-            if part == "graph" or claims:
-                lines += self._section(part, claims)
+            findings = [found for found in self.findings if found.part == part]
+            if part == "graph" or findings:
+                lines += self._section(part, findings)
         return "\n".join(lines)
 
     __str__ = __repr__
 
-    def _section(self, part: str, claims: Sequence[Claim]) -> list[str]:
-        if not claims:
+    def _section(self, part: str, findings: Sequence[Finding]) -> list[str]:
+        if not findings:
             return ["The graph makes no claim that data could contradict: all its variables are joined by arrows."]
-        tested = [claim for claim in claims if not math.isnan(claim.p)]
-        wrong = sum(claim.contradicted for claim in claims)
+        tested = [found for found in findings if not math.isnan(found.p)]
+        wrong = sum(found.contradicted for found in findings)
         head = (
             f"The data contradict {wrong} of the {len(tested)} claims of the {part} tested "
             f"(false discovery rate {self.level:g}):"
             if wrong
             else f"The data do not contradict the {part} ({len(tested)} claims tested). The nearest to it:"
         )
-        lines = [head, *(f"  {claim}" for claim in tested[: min(wrong or 3, SHOWN)])]
-        if wrong > SHOWN:
-            lines.append(f"  ... and {wrong - SHOWN} more.")
-        if thin := len(claims) - len(tested):
+        lines = [head, *(f"  {found}" for found in tested[: min(wrong or 3, FINDINGS_SHOWN)])]
+        if wrong > FINDINGS_SHOWN:
+            lines.append(f"  ... and {wrong - FINDINGS_SHOWN} more.")
+        if thin := len(findings) - len(tested):
             lines.append(f"{thin} claim{'s' if thin > 1 else ''} of the {part} could not be tested: too few rows.")
         return lines
 
@@ -119,7 +119,7 @@ class Check:
             import pandas
         except ImportError:
             raise DataError("Data frames need pandas: pip install 'causalbandits[data]'.") from None
-        return pandas.DataFrame(list(self.claims), columns=list(Claim._fields))
+        return pandas.DataFrame(list(self.findings), columns=list(Finding._fields))
 
 
 def check(
@@ -159,13 +159,13 @@ def check(
         tally.check_size()
     if missing == "refuse":
         rows.check_complete("Use missing='drop' to leave these rows out.")
-    found = [_independent(tally) for tally in pairs]
+    pairwise = [_independent(tally) for tally in pairs]
     if isinstance(graph, CausalModel):
-        tables = [claim for tally in families for claim in _table_rows(graph, tally)]
+        tables = [found for tally in families for found in _table_rows(graph, tally)]
     else:
         tables = []
     used = rows.count - rows.incomplete
-    return Check((*_judged(found, level), *_judged(tables, level)), used, level)
+    return Check((*_judged(pairwise, level), *_judged(tables, level)), used, level)
 
 
 def independencies(structure: Structure) -> list[tuple[str, str, tuple[str, ...]]]:
@@ -185,14 +185,14 @@ def independencies(structure: Structure) -> list[tuple[str, str, tuple[str, ...]
     return found
 
 
-def _independent(tally: Tally) -> Claim:
+def _independent(tally: Tally) -> Finding:
     *given, other, name = tally.axes
     counts = tally.counts.reshape(-1, *tally.counts.shape[-2:]) if not tally.too_large else np.zeros((0, 1, 1))
     claim = f"{name} and {other} should be independent" + (f" given {' and '.join(given)}" if given else "")
-    return _claim("graph", claim, (name, other), given, _contingency(counts.astype(np.float64)))
+    return _finding("graph", claim, (name, other), given, _contingency(counts.astype(np.float64)))
 
 
-def _table_rows(model: CausalModel, tally: Tally) -> Iterable[Claim]:
+def _table_rows(model: CausalModel, tally: Tally) -> Iterable[Finding]:
     *parents, name = tally.axes
     v = model[name]
     counts = tally.counts.reshape(-1, len(v.states)) if tally.counts.size else np.zeros((0, len(v.states)))
@@ -203,12 +203,12 @@ def _table_rows(model: CausalModel, tally: Tally) -> Iterable[Claim]:
         if isinstance(model, FittedModel):
             before = model.counts[name].reshape(counts.shape)[row]
             test = _contingency(np.stack([before, seen])[None])
-            yield _claim("tables", f"{what} should be as it was fitted", (name,), parents, test)
+            yield _finding("tables", f"{what} should be as it was fitted", (name,), parents, test)
         else:
             expected = v.table.reshape(counts.shape)[row]
             impossible = [v.states[i] for i in np.flatnonzero((seen > 0) & (expected == 0)).tolist()]
             remark = f" (it says that {impossible[0]!r} is impossible)" if impossible else ""
-            yield _claim(
+            yield _finding(
                 "tables", f"{what} should be as in its table{remark}", (name,), parents, _goodness(seen, expected)
             )
 
@@ -266,20 +266,18 @@ def _test(pearson: float, mean: float, variance: float, rows: int, degrees: int,
     return Evidence(rows, degrees, math.sqrt(max(pearson, 0.0) / most), p)
 
 
-def _claim(
+def _finding(
     part: Literal["graph", "tables"], claim: str, variables: tuple[str, ...], given: Sequence[str], test: Evidence
-) -> Claim:
-    return Claim(part, claim, variables, tuple(given), *test, math.nan, False)
+) -> Finding:
+    return Finding(part, claim, variables, tuple(given), *test, math.nan, False)
 
 
-def _judged(claims: Sequence[Claim], level: float) -> list[Claim]:
-    """The claims with adjusted p-values, the worst first, those that could not be tested last."""
-    tested = sorted(
-        (claim for claim in claims if not math.isnan(claim.p)), key=lambda claim: (claim.p, -claim.strength)
-    )
-    adjusted = adjust([claim.p for claim in tested])
-    judged = [c._replace(adjusted=p, contradicted=p <= level) for c, p in zip(tested, adjusted, strict=True)]
-    return judged + [claim for claim in claims if math.isnan(claim.p)]
+def _judged(findings: Sequence[Finding], level: float) -> list[Finding]:
+    """The findings with adjusted p-values, the worst first, those of claims that could not be tested last."""
+    tested = sorted((f for f in findings if not math.isnan(f.p)), key=lambda found: (found.p, -found.strength))
+    adjusted = adjust([found.p for found in tested])
+    judged = [f._replace(adjusted=p, contradicted=p <= level) for f, p in zip(tested, adjusted, strict=True)]
+    return judged + [found for found in findings if math.isnan(found.p)]
 
 
 def adjust(p: Sequence[float]) -> list[float]:

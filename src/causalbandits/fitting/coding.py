@@ -25,7 +25,7 @@ LOOKUP_LIMIT = 2**16
 MISSING_TEXTS = frozenset({"", "NA", "NaN", "nan", "null", "NULL"})
 """Fields of a text file that stand for a missing value, unless a state is spelt so."""
 
-NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
+NUMERAL = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 
 
 class Dictionary:
@@ -206,7 +206,7 @@ class Codebook:
                 return code
         if text in MISSING_TEXTS:
             return MISSING
-        meant = _number(text) if NUMBER.fullmatch(text) else TRUTHS.get(text)
+        meant = _number(text) if NUMERAL.fullmatch(text) else TRUTHS.get(text)
         return UNKNOWN if meant is None else self._of_value.get(meant, UNKNOWN)
 
     def _add(self, value: State) -> int:
@@ -226,7 +226,7 @@ TRUTHS = {"True": True, "true": True, "False": False, "false": False}
 
 def _typed(texts: Sequence[Any]) -> list[Hashable]:
     """Texts as numbers if all of them are (007 is none), as booleans if all are, else as they stand."""
-    if all(NUMBER.fullmatch(text) for text in texts):
+    if all(NUMERAL.fullmatch(text) for text in texts):
         return [_number(text) for text in texts]
     if all(text in TRUTHS for text in texts):
         return [TRUTHS[text] for text in texts]
@@ -234,7 +234,7 @@ def _typed(texts: Sequence[Any]) -> list[Hashable]:
 
 
 def _number(text: str) -> int | float:
-    if NUMBER.fullmatch(text) and text.lstrip("-").isdigit():
+    if NUMERAL.fullmatch(text) and text.lstrip("-").isdigit():
         return int(text)
     number = float(text)
     return int(number) if number.is_integer() else number

@@ -16,13 +16,13 @@ import numpy.typing as npt
 from causalbandits._types import Codes
 from causalbandits.errors import DataError, SizeError, unknown
 from causalbandits.fitting.coding import Codebook, Column
-from causalbandits.fitting.sources import Batch, Source
+from causalbandits.fitting.sources import Batch, DataSource
 from causalbandits.fitting.structure import Structure, check_columns
 
 Mask = npt.NDArray[np.bool_]
 Counts = npt.NDArray[np.int64]
 
-CELL_LIMIT = 2**24
+TALLY_LIMIT = 2**24
 """The largest table that is counted."""
 
 JOINT_LIMIT = 2**14
@@ -49,7 +49,7 @@ class Coded(NamedTuple):
 class Rows:
     """All rows of the data as codes, read once; `books` and `count` are complete at the end."""
 
-    def __init__(self, structure: Structure, source: Source, interventions: Interventions = None) -> None:
+    def __init__(self, structure: Structure, source: DataSource, interventions: Interventions = None) -> None:
         check_columns(structure.names, source.columns)
         self._source = source
         self._names = structure.names
@@ -107,7 +107,7 @@ class Tally:
         """Refuse a table that was not counted because it is too large."""
         if self.too_large:
             raise SizeError(
-                f"The table of {self.own!r} given {', '.join(map(repr, self.axes[:-1]))} has more than {CELL_LIMIT} "
+                f"The table of {self.own!r} given {', '.join(map(repr, self.axes[:-1]))} has more than {TALLY_LIMIT} "
                 "cells. Give it fewer parents, or these fewer states."
             )
 
@@ -122,7 +122,7 @@ class Tallies:
     def __init__(self, tallies: Sequence[Tally], books: Mapping[str, Codebook]) -> None:
         self._tallies, self._books = tallies, books
         self._sizes: dict[str, int] = {}
-        self._groups: list[_Group] = []
+        self._groups: list[_Joint] = []
 
     def add(self, coded: Coded) -> None:
         """Count these rows, none of which may lack a value."""
@@ -139,10 +139,10 @@ class Tallies:
         for group in self._groups:
             group.finish()
 
-    def _grouped(self, sizes: Mapping[str, int]) -> list[_Group]:
-        groups: list[_Group] = []
+    def _grouped(self, sizes: Mapping[str, int]) -> list[_Joint]:
+        groups: list[_Joint] = []
         for tally in self._tallies:
-            tally.too_large |= math.prod(sizes[name] for name in tally.axes) > CELL_LIMIT
+            tally.too_large |= math.prod(sizes[name] for name in tally.axes) > TALLY_LIMIT
             if tally.too_large:
                 continue
             for group in groups:
@@ -152,14 +152,14 @@ class Tallies:
                     group.tallies.append(tally)
                     break
             else:
-                groups.append(_Group(tally))
+                groups.append(_Joint(tally))
         for group in groups:
             group.start(sizes)
         return groups
 
 
-class _Group:
-    """Some tallies, and counts over all their variables jointly."""
+class _Joint:
+    """Some tallies, counted together over all their variables."""
 
     def __init__(self, tally: Tally) -> None:
         self.axes, self.tallies = tally.axes, [tally]
@@ -221,7 +221,7 @@ class _Nothing:
 class _NamedInColumn(_Nothing):
     """A column holds the names of the variables that were set, with commas between them."""
 
-    def __init__(self, column: str, names: Sequence[str], source: Source) -> None:
+    def __init__(self, column: str, names: Sequence[str], source: DataSource) -> None:
         check_columns([column], source.columns, "column of interventions")
         self.columns = (column,)
         self._names = names
@@ -258,7 +258,7 @@ class _NamedInColumn(_Nothing):
 class _Flagged(_Nothing):
     """For some variables, a column, by its name or itself, that is true where the variable was set."""
 
-    def __init__(self, flags: Mapping[str, Any], names: Sequence[str], source: Source) -> None:
+    def __init__(self, flags: Mapping[str, Any], names: Sequence[str], source: DataSource) -> None:
         for name in flags:
             if name not in names:
                 raise DataError(f"interventions: {unknown('variable', name, names)}")
@@ -299,7 +299,7 @@ class _Flagged(_Nothing):
         raise DataError(f"interventions: {name!r} has {len(self._arrays[name])} entries; the data have {rows} rows.")
 
 
-def _which_were_set(interventions: Interventions, names: Sequence[str], source: Source) -> _Nothing:
+def _which_were_set(interventions: Interventions, names: Sequence[str], source: DataSource) -> _Nothing:
     if interventions is None:
         return _Nothing()
     if isinstance(interventions, str):

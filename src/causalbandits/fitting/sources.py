@@ -36,7 +36,7 @@ class Batch(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Source:
+class DataSource:
     """The columns' names, and a function that reads some of them, batch by batch.
 
     In a file of `text` nothing says what is a number: the values found in a whole column decide.
@@ -47,9 +47,9 @@ class Source:
     text: bool = False
 
 
-def source_of(data: Any) -> Source:
-    """Whatever holds data, as a Source."""
-    if isinstance(data, Source):
+def source_of(data: Any) -> DataSource:
+    """Whatever holds data, as a DataSource."""
+    if isinstance(data, DataSource):
         return data
     if isinstance(data, str | os.PathLike):
         return _of_path(Path(data))
@@ -63,14 +63,16 @@ def source_of(data: Any) -> Source:
     if polars and isinstance(data, polars.DataFrame):
         return _of_polars(data)
     if arrow and isinstance(data, arrow.RecordBatch):
-        return Source(tuple(data.schema.names), lambda names: _of_arrow([data.select(list(names))]))
+        return DataSource(tuple(data.schema.names), lambda names: _of_arrow([data.select(list(names))]))
     if arrow and isinstance(data, arrow.Table):
-        return Source(tuple(data.schema.names), lambda names: _of_arrow(data.select(list(names)).to_batches()))
+        return DataSource(tuple(data.schema.names), lambda names: _of_arrow(data.select(list(names)).to_batches()))
     if hasattr(data, "to_batches") and hasattr(data, "schema"):  # a pyarrow.dataset.Dataset
-        return Source(tuple(data.schema.names), lambda names: _of_arrow(data.to_batches(columns=list(names), **LITTLE)))
+        return DataSource(
+            tuple(data.schema.names), lambda names: _of_arrow(data.to_batches(columns=list(names), **LITTLE))
+        )
     if hasattr(data, "__arrow_c_stream__"):
         reader = _arrow("Arrow data").RecordBatchReader.from_stream(data)
-        return Source(
+        return DataSource(
             tuple(reader.schema.names), lambda names: _of_arrow(batch.select(list(names)) for batch in reader)
         )
     raise DataError(
@@ -82,7 +84,7 @@ def source_of(data: Any) -> Source:
 # --- in memory ----------------------------------------------------------------------------------------
 
 
-def _of_mapping(data: Mapping[str, Any]) -> Source:
+def _of_mapping(data: Mapping[str, Any]) -> DataSource:
     columns = {name: _sequence(name, values) for name, values in data.items()}
     lengths = {name: len(values) for name, values in columns.items()}
     if len(set(lengths.values())) > 1:
@@ -93,7 +95,7 @@ def _of_mapping(data: Mapping[str, Any]) -> Source:
         for start, stop in _parts(max(lengths.values(), default=0)):
             yield Batch(stop - start, {name: columns[name][start:stop] for name in names})
 
-    return Source(tuple(columns), batches)
+    return DataSource(tuple(columns), batches)
 
 
 def _sequence(name: str, values: Any) -> Any:
@@ -109,7 +111,7 @@ def _sequence(name: str, values: Any) -> Any:
     return array
 
 
-def _of_pandas(data: Any, pandas: Any) -> Source:
+def _of_pandas(data: Any, pandas: Any) -> DataSource:
     def slicer(name: str) -> Callable[[int, int], Column]:
         series = data[name]
         if isinstance(series.dtype, np.dtype) and series.dtype.kind in "iubf":
@@ -133,10 +135,10 @@ def _of_pandas(data: Any, pandas: Any) -> Source:
         for start, stop in _parts(len(data)):
             yield Batch(stop - start, {name: part(start, stop) for name, part in slicers.items()})
 
-    return Source(tuple(data.columns), batches)
+    return DataSource(tuple(data.columns), batches)
 
 
-def _of_polars(data: Any) -> Source:
+def _of_polars(data: Any) -> DataSource:
     def batches(names: Sequence[str]) -> Iterator[Batch]:
         for start, stop in _parts(data.height):
             part = data.select(names).slice(start, stop - start)
@@ -147,7 +149,7 @@ def _of_polars(data: Any) -> Source:
             else:
                 yield from _of_arrow(table.to_batches())
 
-    return Source(tuple(data.columns), batches)
+    return DataSource(tuple(data.columns), batches)
 
 
 def _parts(rows: int) -> Iterator[tuple[int, int]]:
@@ -185,7 +187,7 @@ def _arrow_column(name: str, array: Any) -> Column:
     return Dictionary(indices.to_numpy(zero_copy_only=False), coded.dictionary.to_pylist())
 
 
-def _of_path(path: Path) -> Source:
+def _of_path(path: Path) -> DataSource:
     if not path.exists():
         raise DataError(f"There is no file {str(path)!r}.")
     ending = path.suffix.lower()
@@ -201,17 +203,17 @@ def _of_path(path: Path) -> Source:
     raise DataError(f"A file of data must end in .csv or .parquet; got {str(path)!r}.")
 
 
-def _of_parquet(path: Path) -> Source:
+def _of_parquet(path: Path) -> DataSource:
     if path.is_dir():
         return source_of(_arrow("Parquet", "pyarrow.dataset").dataset(path, format="parquet"))
     file = _arrow("Parquet", "pyarrow.parquet").ParquetFile(path)
-    return Source(
+    return DataSource(
         tuple(file.schema_arrow.names),
         lambda names: _of_arrow(file.iter_batches(batch_size=LITTLE["batch_size"], columns=list(names))),
     )
 
 
-def _of_csv(path: Path) -> Source:
+def _of_csv(path: Path) -> DataSource:
     try:
         with open(path, newline="", encoding="utf-8-sig") as file:
             header = next(csv.reader(file), None)
@@ -222,8 +224,8 @@ def _of_csv(path: Path) -> Source:
     try:
         import pyarrow.csv
     except ImportError:
-        return Source(tuple(header), lambda names: _csv_lines(path, header, names), text=True)
-    return Source(tuple(header), lambda names: _csv_blocks(pyarrow, path, names), text=True)
+        return DataSource(tuple(header), lambda names: _csv_lines(path, header, names), text=True)
+    return DataSource(tuple(header), lambda names: _csv_blocks(pyarrow, path, names), text=True)
 
 
 def _csv_blocks(arrow: Any, path: Path, names: Sequence[str]) -> Iterator[Batch]:

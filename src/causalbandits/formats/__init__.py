@@ -19,7 +19,7 @@ import networkx as nx
 from causalbandits._files import checked_path, write_atomically
 from causalbandits.errors import CausalBanditsError, FormatError, ModelError, SizeError, unknown
 from causalbandits.formats import bif, dot, json, xmlbif
-from causalbandits.formats._limits import AXES_LIMIT, ENTRY_LIMIT, FILE_LIMIT, LABEL_LIMIT
+from causalbandits.formats._limits import AXES_LIMIT, FILE_LIMIT, LABEL_LIMIT, NUMBER_LIMIT
 from causalbandits.formats._text import clip, decoded
 from causalbandits.formats.adapters import from_pgmpy, from_pyagrum, to_pgmpy, to_pyagrum
 from causalbandits.model import graph as graphs
@@ -117,9 +117,9 @@ def _check_limits(model: CausalModel) -> None:
     """What is written can be read."""
     entries = sum(v.table.size for v in model.variables.values())
     axes = max(v.table.ndim for v in model.variables.values())
-    if entries > ENTRY_LIMIT or axes > AXES_LIMIT:
+    if entries > NUMBER_LIMIT or axes > AXES_LIMIT:
         raise SizeError(
-            f"A file holds {ENTRY_LIMIT:,} numbers in all, in tables of at most {AXES_LIMIT - 1} parents; "
+            f"A file holds {NUMBER_LIMIT:,} numbers in all, in tables of at most {AXES_LIMIT - 1} parents; "
             f"this model has {entries:,} and {axes - 1}."
         )
     texts = [*model.names, *(text for texts in model.properties.values() for text in texts)]

@@ -10,10 +10,9 @@ import numpy as np
 
 from causalbandits._types import Array
 from causalbandits.errors import ModelError, unknown
-from causalbandits.formats._limits import AXES_LIMIT, ENTRY_LIMIT, ROW_SUM_TOLERANCE
+from causalbandits.formats._limits import AXES_LIMIT, NUMBER_LIMIT, ROUNDING_TOLERANCE
 from causalbandits.formats._text import clip
-from causalbandits.model.model import ROW_SUM_TOLERANCE as MODEL_TOLERANCE
-from causalbandits.model.model import CausalModel, conditional, row_name
+from causalbandits.model.model import ROW_SUM_TOLERANCE, CausalModel, conditional, row_name
 from causalbandits.model.variable import Variable
 
 Place: TypeAlias = Any  # an offset in a text, or line and column
@@ -24,7 +23,7 @@ UNNAMED = "unknown"
 """What a network is called that has no name."""
 
 
-class Table(NamedTuple):
+class PlacedTable(NamedTuple):
     """Numbers with the variable's own axis last, and the places of rows that have their own."""
 
     numbers: Array
@@ -34,7 +33,7 @@ class Table(NamedTuple):
 class _Definition(NamedTuple):
     place: Place
     parents: Sequence[tuple[str, Place]]
-    fill: Callable[[Sequence[Sequence[str]]], Table]
+    fill: Callable[[Sequence[Sequence[str]]], PlacedTable]
 
 
 class Draft:
@@ -67,7 +66,7 @@ class Draft:
         name: str,
         parents: Sequence[tuple[str, Place]],
         place: Place,
-        fill: Callable[[Sequence[Sequence[str]]], Table],
+        fill: Callable[[Sequence[Sequence[str]]], PlacedTable],
     ) -> None:
         """A variable's parents and the function that fills its table, given the states of parents and variable."""
         if name in self._definitions:
@@ -114,9 +113,9 @@ class Draft:
                     self.refuse(where, f"expected parents that differ, found {clip(parent)} twice.")
                 seen.add(parent)
             total += math.prod(len(self._states[axis]) for axis in (name, *seen))
-            if total > ENTRY_LIMIT:
+            if total > NUMBER_LIMIT:
                 found = f"{total:,} with P({clip(name)} | {len(parents)} parents)"
-                self.refuse(place, f"expected tables of at most {ENTRY_LIMIT:,} numbers together, found {found}.")
+                self.refuse(place, f"expected tables of at most {NUMBER_LIMIT:,} numbers together, found {found}.")
 
     def _known(self, name: str, place: Place) -> None:
         if name not in self._states:
@@ -129,15 +128,15 @@ class Draft:
         rows = v.table.reshape(-1, len(v.states))
         with np.errstate(over="ignore", invalid="ignore"):
             sums = rows.sum(axis=1)
-            bad = ~((rows >= 0).all(axis=1) & (np.abs(sums - 1) <= ROW_SUM_TOLERANCE))
+            bad = ~((rows >= 0).all(axis=1) & (np.abs(sums - 1) <= ROUNDING_TOLERANCE))
         if bad.any():
             row = int(np.argmax(bad))
-            rule = f"{conditional(v)} must not be negative and sum to 1 (to {ROW_SUM_TOLERANCE:g})"
+            rule = f"{conditional(v)} must not be negative and sum to 1 (to {ROUNDING_TOLERANCE:g})"
             found = f"{row_name(v, variables, row)} sums to {sums[row]:.12g}"
             if not (rows[row] >= 0).all():
                 found = f"{row_name(v, variables, row)} has {rows[row].min():.12g}"
             self.refuse(places.get(row, self._definitions[v.name].place), f"{rule}: {found}.")
-        rounded = np.abs(sums - 1) > MODEL_TOLERANCE  # smaller differences are the model's own business
+        rounded = np.abs(sums - 1) > ROW_SUM_TOLERANCE  # smaller differences are the model's own business
         if not rounded.any():
             return v
         table = np.where(rounded[:, None], rows / sums[:, None], rows).reshape(v.table.shape)

@@ -10,7 +10,7 @@ from math import prod
 
 import numpy as np
 
-from causalbandits.formats._draft import Table
+from causalbandits.formats._draft import PlacedTable
 from causalbandits.formats._text import Scanner, Token, clip
 
 
@@ -23,7 +23,7 @@ class Entries:
     rows: list[tuple[list[str], array[float], int]] = field(default_factory=list)
 
 
-def filled(scanner: Scanner, entries: Entries, axes: Sequence[Sequence[str]], name: Token) -> Table:
+def filled(scanner: Scanner, entries: Entries, axes: Sequence[Sequence[str]], name: Token) -> PlacedTable:
     """The table with one axis for each parent, then the variable's own."""
     *above, own = (len(states) for states in axes)
 
@@ -36,7 +36,7 @@ def filled(scanner: Scanner, entries: Entries, axes: Sequence[Sequence[str]], na
         if entries.rows or entries.default:
             scanner.refuse(entries.table[1], f"expected a table or rows for {clip(name.text)}, found both.")
         numbers = np.array(checked(*entries.table, prod(above) * own))
-        return Table(np.moveaxis(numbers.reshape(own, *above), 0, -1))
+        return PlacedTable(np.moveaxis(numbers.reshape(own, *above), 0, -1))
     rows = _rows(scanner, entries, axes[:-1], name)
     if entries.default is None and len(rows) < prod(above):
         missing = next(row for row in range(prod(above)) if row not in rows)
@@ -48,7 +48,7 @@ def filled(scanner: Scanner, entries: Entries, axes: Sequence[Sequence[str]], na
         table[:] = checked(*entries.default, own)
     for row, (values, at) in rows.items():
         table[row] = checked(values, at, own)
-    return Table(table.reshape(*above, own), {row: at for row, (_, at) in rows.items()})
+    return PlacedTable(table.reshape(*above, own), {row: at for row, (_, at) in rows.items()})
 
 
 def _rows(

@@ -5,7 +5,7 @@ from __future__ import annotations
 FILE_LIMIT = 2**27
 """Bytes of a file, after decompression: 128 MiB. The largest of the published networks has 5.5 MB."""
 
-ENTRY_LIMIT = 2**26
+NUMBER_LIMIT = 2**26
 """Numbers in all tables of a file together: half a GiB in memory."""
 
 LABEL_LIMIT = 10_000
@@ -20,7 +20,7 @@ EDGE_LIMIT = 10**6
 DEPTH_LIMIT = 100
 """Brackets within brackets."""
 
-ROW_SUM_TOLERANCE = 5e-3
+ROUNDING_TOLERANCE = 5e-3
 """A row in a file may miss 1 by this much and is then renormalised.
 
 Rows rounded to three digits pass, a slip of a percent does not. The published networks need 3e-7.

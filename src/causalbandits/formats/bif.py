@@ -15,7 +15,7 @@ import itertools
 import re
 from collections.abc import Iterator, Sequence
 
-from causalbandits.formats._draft import Draft, Table, labels, network_name
+from causalbandits.formats._draft import Draft, PlacedTable, labels, network_name
 from causalbandits.formats._entries import Entries, filled
 from causalbandits.formats._limits import LABEL_LIMIT
 from causalbandits.formats._text import Scanner, clip
@@ -97,7 +97,7 @@ def _probability(scanner: Scanner, draft: Draft) -> None:
         else:
             setattr(entries, start.text, (scanner.numbers(), start.at))
 
-    def fill(axes: Sequence[Sequence[str]]) -> Table:
+    def fill(axes: Sequence[Sequence[str]]) -> PlacedTable:
         return filled(scanner, entries, axes, name)
 
     draft.define(name.text, [(parent.text, parent.at) for parent in parents], name.at, fill)

@@ -31,7 +31,7 @@ def loads(text: str, file: str = "DOT") -> graphs.Graph:
     >>> sorted(loads("digraph { season -> {visits price} -> sales }").edges)
     [('price', 'sales'), ('season', 'price'), ('season', 'visits'), ('visits', 'sales')]
     """
-    reader = _Reader(Scanner(text, file, skip=_SKIP, token=_TOKEN, unquote=_unquote))
+    reader = _DotReader(Scanner(text, file, skip=_SKIP, token=_TOKEN, unquote=_unquote))
     reader.read()
     cycle = graphs.find_cycle(reader.graph)
     if cycle:
@@ -39,7 +39,7 @@ def loads(text: str, file: str = "DOT") -> graphs.Graph:
     return reader.graph
 
 
-class _Reader:
+class _DotReader:
     def __init__(self, scanner: Scanner) -> None:
         self.scanner, self.graph, self.arrows = scanner, nx.DiGraph(), 0
 

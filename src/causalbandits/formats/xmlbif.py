@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NoReturn
 import numpy as np
 
 from causalbandits.errors import CausalBanditsError, FormatError, ModelError
-from causalbandits.formats._draft import Draft, Table, labels, network_name
+from causalbandits.formats._draft import Draft, PlacedTable, labels, network_name
 from causalbandits.formats._limits import LABEL_LIMIT
 from causalbandits.formats._text import NUMBER, NUMBERS, clip, one_of
 from causalbandits.model.model import CausalModel
@@ -23,7 +23,7 @@ from causalbandits.model.model import CausalModel
 if TYPE_CHECKING:
     from xml.parsers.expat import XMLParserType
 
-_Place = tuple[int, int]
+_LineAndColumn = tuple[int, int]
 
 _INSIDE = {
     "": ("BIF",),
@@ -34,7 +34,7 @@ _INSIDE = {
 }
 """Which elements an element may hold; all others hold text."""
 
-_WORD = re.compile(r"[^\s,]+")
+_ENTRY = re.compile(r"[^\s,]+")
 _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -43,7 +43,7 @@ def loads(content: bytes, file: str = "XMLBIF") -> CausalModel:
     from xml.parsers import expat
 
     parser = expat.ParserCreate()
-    reader = _Reader(parser, file)
+    reader = _XmlReader(parser, file)
     try:
         parser.Parse(content, True)
     except CausalBanditsError:
@@ -55,16 +55,16 @@ def loads(content: bytes, file: str = "XMLBIF") -> CausalModel:
     return reader.draft.model()
 
 
-class _Reader:
+class _XmlReader:
     """What the parser calls, element by element."""
 
     def __init__(self, parser: XMLParserType, file: str) -> None:
         self.parser, self.file = parser, file
         self.draft = Draft(self.refuse)
         self.path = [""]
-        self.found: dict[str, list[tuple[str, _Place]]] = {}  # texts inside the open VARIABLE or DEFINITION
+        self.found: dict[str, list[tuple[str, _LineAndColumn]]] = {}  # texts inside the open VARIABLE or DEFINITION
         self.text: list[str] = []
-        self.lines: list[_Place] = []  # where each text of a TABLE starts
+        self.lines: list[_LineAndColumn] = []  # where each text of a TABLE starts
         self.length, self.networks = 0, 0
         self.start, self.outer = (1, 1), (1, 1)
         self.preserve = False
@@ -75,10 +75,10 @@ class _Reader:
         parser.SkippedEntityHandler = self.entity
 
     @property
-    def place(self) -> _Place:
+    def place(self) -> _LineAndColumn:
         return self.parser.CurrentLineNumber, self.parser.CurrentColumnNumber + 1
 
-    def refuse(self, place: _Place, message: str) -> NoReturn:
+    def refuse(self, place: _LineAndColumn, message: str) -> NoReturn:
         raise FormatError(message, file=self.file, line=place[0], column=place[1])
 
     def entity(self, name: str, *_: object) -> None:
@@ -138,7 +138,7 @@ class _Reader:
             else:
                 self.draft.remark("", text)
 
-    def one(self, element: str) -> tuple[str, _Place]:
+    def one(self, element: str) -> tuple[str, _LineAndColumn]:
         found = self.found.get(element, [])
         if len(found) != 1:
             self.refuse(self.outer, f"expected one {element}, found {len(found)}.")
@@ -150,19 +150,19 @@ class _Reader:
 
     def refuse_number(self) -> NoReturn:
         for text, (line, column) in zip(self.text, self.lines, strict=True):
-            for word in _WORD.finditer(text):
+            for word in _ENTRY.finditer(text):
                 if not NUMBER.fullmatch(word.group()):
                     self.refuse((line, column + word.start()), f"expected a number, found {clip(word.group())}.")
         self.refuse(self.start, "expected numbers in the TABLE, found something else.")
 
-    def filled(self, name: str, table: tuple[str, _Place], axes: Sequence[Sequence[str]]) -> Table:
+    def filled(self, name: str, table: tuple[str, _LineAndColumn], axes: Sequence[Sequence[str]]) -> PlacedTable:
         text, place = table
         words = text.replace(",", " ").split()
         shape = [len(states) for states in axes]
         if len(words) != prod(shape):
             found = f"{prod(shape):,} numbers in the TABLE of {clip(name)}, found {len(words):,}"
             self.refuse(place, f"expected {found}.")
-        return Table(np.array([float(word) for word in words]).reshape(shape))
+        return PlacedTable(np.array([float(word) for word in words]).reshape(shape))
 
 
 def dumps(model: CausalModel) -> str:

@@ -1,8 +1,8 @@
 """What the paper claims, how each claim is tested, and the verdict that the data give.
 
-A claim has parts, each with one test. Holm's correction runs over the parts of all claims at once. A part holds if its
-adjusted p-value is at most `LEVEL`, fails if that of its contrary is, and is open otherwise. Nothing here knows an
-outcome.
+A claim makes statements, each with one test. Holm's correction runs over the statements of all claims at once. A
+statement holds if its adjusted p-value is at most `LEVEL`, fails if that of its contrary is, and is open otherwise.
+Nothing here knows an outcome.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 
 from causalbandits.errors import CausalBanditsError
 from causalbandits.paper import figure3, figure4, lower_bound
-from causalbandits.paper.experiment import Runs, final
+from causalbandits.paper.experiment import AllRuns, final
 from causalbandits.paper.statistics import Test, equal, exponent, grows, holm, identical, smaller
 
 LEVEL = 0.05
@@ -28,15 +28,12 @@ IN_PART = "holds in part"
 NOT = "does not hold as printed"
 INCONCLUSIVE = "inconclusive at these replications"
 
-AllRuns = Mapping[str, Runs]
-"""Results by experiment, then setting."""
-
 
 @dataclass(frozen=True)
-class Part:
-    """One statement and its test."""
+class Statement:
+    """One thing that a claim says, and its test."""
 
-    statement: str
+    text: str
     test: Callable[[AllRuns], Test]
 
 
@@ -48,14 +45,14 @@ class Claim:
     section: str
     text: str
     experiment: str
-    parts: Sequence[Part]
+    statements: Sequence[Statement]
     remedy: str = ""
-    remedy_parts: Sequence[Part] = ()
+    remedy_statements: Sequence[Statement] = ()
 
 
 @dataclass(frozen=True)
 class Judged:
-    """A part with what came out."""
+    """A statement with what came out."""
 
     statement: str
     test: Test
@@ -70,32 +67,32 @@ class Judged:
 
 @dataclass(frozen=True)
 class Verdict:
-    """A claim with its judged parts."""
+    """A claim with its judged statements."""
 
     claim: Claim
-    parts: Sequence[Judged]
-    remedy_parts: Sequence[Judged]
+    statements: Sequence[Judged]
+    remedy_statements: Sequence[Judged]
 
     @property
     def verdict(self) -> str:
         """The claim as a whole."""
-        return overall([part.verdict for part in self.parts])
+        return overall([judged.verdict for judged in self.statements])
 
     @property
     def with_remedy(self) -> str:
         """The claim as a whole, with the change; empty where there is none."""
-        return overall([part.verdict for part in self.remedy_parts]) if self.remedy_parts else ""
+        return overall([judged.verdict for judged in self.remedy_statements]) if self.remedy_statements else ""
 
 
-def overall(parts: Sequence[str]) -> str:
-    """From the parts to the whole.
+def overall(verdicts: Sequence[str]) -> str:
+    """From the verdicts on its statements to that on the claim.
 
     >>> overall([HOLDS, HOLDS]), overall([HOLDS, FAILS, OPEN]), overall([FAILS, OPEN]), overall([HOLDS, OPEN])
     ('holds', 'holds in part', 'does not hold as printed', 'inconclusive at these replications')
     """
-    if FAILS in parts:
-        return IN_PART if HOLDS in parts else NOT
-    return INCONCLUSIVE if OPEN in parts else WHOLE
+    if FAILS in verdicts:
+        return IN_PART if HOLDS in verdicts else NOT
+    return INCONCLUSIVE if OPEN in verdicts else WHOLE
 
 
 def judge(runs: AllRuns, claims: Iterable[Claim] | None = None) -> list[Verdict]:
@@ -104,17 +101,19 @@ def judge(runs: AllRuns, claims: Iterable[Claim] | None = None) -> list[Verdict]
     for experiment in {claim.experiment for claim in chosen}:
         if any(run.replications < 2 for run in runs[experiment].values()):
             raise CausalBanditsError("Claims are judged by tests, which need two replications at least.")
-    parts = [(claim.id, part) for claim in chosen for part in (*claim.parts, *claim.remedy_parts)]
-    tests = [part.test(runs) for _, part in parts]
+    statements = [statement for claim in chosen for statement in (*claim.statements, *claim.remedy_statements)]
+    tests = [statement.test(runs) for statement in statements]
     adjusted = zip(holm([t.p_for for t in tests]), holm([t.p_against for t in tests]), strict=True)
-    judged = iter([Judged(part.statement, test, *p) for (_, part), test, p in zip(parts, tests, adjusted, strict=True)])
+    judged = iter([Judged(s.text, test, *p) for s, test, p in zip(statements, tests, adjusted, strict=True)])
     return [
-        Verdict(claim, [next(judged) for _ in claim.parts], [next(judged) for _ in claim.remedy_parts])
+        Verdict(claim, [next(judged) for _ in claim.statements], [next(judged) for _ in claim.remedy_statements])
         for claim in chosen
     ]
 
 
-def _beats(experiment: str, setting: str, better: str, worse: str, factor: float = 1.0, at: int | None = None) -> Part:
+def _beats(
+    experiment: str, setting: str, better: str, worse: str, factor: float = 1.0, at: int | None = None
+) -> Statement:
     def test(runs: AllRuns) -> Test:
         run = runs[experiment][setting]
         column = -1 if at is None else int(np.searchsorted(run.rounds, at))
@@ -122,36 +121,36 @@ def _beats(experiment: str, setting: str, better: str, worse: str, factor: float
 
     when = "" if at is None else f" at round {at}"
     than = f"{worse}'s" if factor == 1.0 else f"{factor:.2g} of {worse}'s"
-    return Part(f"{better}'s regret{when} is less than {than}", test)
+    return Statement(f"{better}'s regret{when} is less than {than}", test)
 
 
-def _same(experiment: str, first: str, last: str, policy: str) -> Part:
+def _same(experiment: str, first: str, last: str, policy: str) -> Statement:
     def test(runs: AllRuns) -> Test:
         return equal(final(runs[experiment][first], policy), final(runs[experiment][last], policy))
 
-    return Part(f"{policy}'s regret is the same at {first} and {last}", test)
+    return Statement(f"{policy}'s regret is the same at {first} and {last}", test)
 
 
-def _grows(experiment: str, settings: Mapping[int, str], policy: str) -> Part:
+def _grows(experiment: str, settings: Mapping[int, str], policy: str) -> Statement:
     def test(runs: AllRuns) -> Test:
         return grows(list(settings), [final(runs[experiment][name], policy) for name in settings.values()])
 
-    return Part(f"{policy}'s regret grows from {next(iter(settings.values()))} on", test)
+    return Statement(f"{policy}'s regret grows from {next(iter(settings.values()))} on", test)
 
 
-def _grows_like_root(policy: str) -> Part:
+def _grows_like_root(policy: str) -> Statement:
     def test(runs: AllRuns) -> Test:
-        logs = [N * math.log(3) / 2 for N in lower_bound.NS]
-        return exponent(logs, [final(runs["lower-bound"][f"N = {N}"], policy) for N in lower_bound.NS])
+        logs = [N * math.log(3) / 2 for N in lower_bound.SIZES]
+        return exponent(logs, [final(runs["lower-bound"][f"N = {N}"], policy) for N in lower_bound.SIZES])
 
-    return Part(f"{policy}'s regret grows like sqrt(3^N)", test)
+    return Statement(f"{policy}'s regret grows like sqrt(3^N)", test)
 
 
-def _one_run(experiment: str, settings: Sequence[str], policy: str) -> Part:
+def _one_run(experiment: str, settings: Sequence[str], policy: str) -> Statement:
     def test(runs: AllRuns) -> Test:
         return identical([runs[experiment][name].regret(policy) for name in settings])
 
-    return Part(f"{policy} plays the same run from {settings[0]} to {settings[-1]}", test)
+    return Statement(f"{policy} plays the same run from {settings[0]} to {settings[-1]}", test)
 
 
 PAIRS = (("ucb", "c-ucb"), ("ucb", "cl-ucb"), ("ts-gaussian", "c-ts-gaussian"), ("ts-gaussian", "cl-ts"))
@@ -280,7 +279,7 @@ CLAIMS: tuple[Claim, ...] = (
         "In the same environment the regret of C-UCB and C-TS does not depend on N.",
         "lower-bound",
         [
-            _one_run("lower-bound", [f"fixed gap, N = {N}" for N in lower_bound.NS], policy)
+            _one_run("lower-bound", [f"fixed gap, N = {N}" for N in lower_bound.SIZES], policy)
             for policy in ("c-ucb", "c-ts-gaussian")
         ],
     ),
@@ -290,8 +289,8 @@ CLAIMS: tuple[Claim, ...] = (
         "Where most variables are irrelevant, the causal algorithms beat the standard ones.",
         "lower-bound",
         [
-            _beats("lower-bound", f"N = {lower_bound.NS[-1]}", "c-ucb", "ucb"),
-            _beats("lower-bound", f"N = {lower_bound.NS[-1]}", "c-ts-gaussian", "ts-gaussian"),
+            _beats("lower-bound", f"N = {lower_bound.SIZES[-1]}", "c-ucb", "ucb"),
+            _beats("lower-bound", f"N = {lower_bound.SIZES[-1]}", "c-ts-gaussian", "ts-gaussian"),
         ],
     ),
 )

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 Runs = Mapping[str, Run]
 """Results by the names of the settings."""
 
+AllRuns = Mapping[str, Runs]
+"""Results by experiment, then setting."""
+
 
 @dataclass(frozen=True)
 class Setting:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 HORIZON = 5000
-POLICIES = ("ucb", "c-ucb", "ts-beta", "c-ts-beta")
+CAMPAIGN_POLICIES = ("ucb", "c-ucb", "ts-beta", "c-ts-beta")
 CLICK_SCALE = 0.5
 """A coin's flip is 1/2-sub-Gaussian."""
 
@@ -20,7 +20,9 @@ CLICK_SCALE = 0.5
 def settings() -> list[Setting]:
     """The campaign."""
     scaled = {f"{id}, s = {CLICK_SCALE}": policy(id, noise_scale=CLICK_SCALE) for id in ("ucb", "c-ucb")}
-    return [Setting("campaign", zoo.email_campaign(), printed((*POLICIES, "kl-ucb", "c-kl-ucb")) | scaled, HORIZON)]
+    return [
+        Setting("campaign", zoo.email_campaign(), printed((*CAMPAIGN_POLICIES, "kl-ucb", "c-kl-ucb")) | scaled, HORIZON)
+    ]
 
 
 def figures(runs: Runs) -> dict[str, Figure]:
@@ -30,7 +32,7 @@ def figures(runs: Runs) -> dict[str, Figure]:
     run = runs["campaign"]
     scaled = [name for name in run.policies if "s =" in name]
     return {
-        "figure6": panels([run.only(POLICIES)], ["E-mail campaign"]),
+        "figure6": panels([run.only(CAMPAIGN_POLICIES)], ["E-mail campaign"]),
         "figure6-improved": panels(
             [run.only([*scaled, "kl-ucb", "c-kl-ucb", "ts-beta", "c-ts-beta"])], ["E-mail campaign, improved"]
         ),

@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 HORIZON = 10_000
-NS = (1, 2, 3, 4, 5, 6, 7)
+SIZES = (1, 2, 3, 4, 5, 6, 7)
 P1 = 0.5
 C = 1.0
 """The hard gap is C sqrt(3^N / T)."""
 FIXED_GAP = 0.3
-POLICIES = ("ucb", "ts-gaussian", "c-ucb", "c-ts-gaussian")
+COMPARED = ("ucb", "ts-gaussian", "c-ucb", "c-ts-gaussian")
 
 
 def hard_gap(N: int) -> float:
@@ -27,8 +27,10 @@ def hard_gap(N: int) -> float:
 
 def settings() -> list[Setting]:
     """Each N at its hard gap, and at a fixed one."""
-    hard = [Setting(f"N = {N}", zoo.lower_bound(N, hard_gap(N), P1), printed(POLICIES), HORIZON) for N in NS]
-    fixed = [Setting(f"fixed gap, N = {N}", zoo.lower_bound(N, FIXED_GAP, P1), printed(POLICIES), HORIZON) for N in NS]
+    hard = [Setting(f"N = {N}", zoo.lower_bound(N, hard_gap(N), P1), printed(COMPARED), HORIZON) for N in SIZES]
+    fixed = [
+        Setting(f"fixed gap, N = {N}", zoo.lower_bound(N, FIXED_GAP, P1), printed(COMPARED), HORIZON) for N in SIZES
+    ]
     return hard + fixed
 
 
@@ -36,12 +38,12 @@ def figures(runs: Runs) -> dict[str, Figure]:
     """Final regret against N."""
     from causalbandits.results.plots import plot_final
 
-    hard = {N: runs[f"N = {N}"] for N in NS}
+    hard = {N: runs[f"N = {N}"] for N in SIZES}
     slope = ("growth like sqrt(3^N)", lambda N: math.sqrt(3**N))
     axis = "variables (N), 3^N actions"
     return {
         "lower-bound": plot_final(hard, axis, reference=slope),
-        "lower-bound-fixed": plot_final({N: runs[f"fixed gap, N = {N}"] for N in NS}, axis),
+        "lower-bound-fixed": plot_final({N: runs[f"fixed gap, N = {N}"] for N in SIZES}, axis),
     }
 
 

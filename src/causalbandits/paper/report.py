@@ -6,19 +6,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from causalbandits.paper.claims import LEVEL, Judged, Verdict
-from causalbandits.paper.experiment import Experiment
+from causalbandits.paper.experiment import AllRuns, Experiment, Runs
 from causalbandits.paper.statistics import EQUIVALENT
 from causalbandits.results.citations import citation
 from causalbandits.results.report import Code, Grid, Heading, Part, Picture, Text, final_regrets, versions
-from causalbandits.results.run import Run
-
-Runs = Mapping[str, Mapping[str, Run]]
 
 TITLE = "Regret analysis of bandit problems with causal background knowledge: the experiments, run again"
 
 
 def parts(
-    experiments: Sequence[Experiment], runs: Runs, verdicts: Sequence[Verdict], about: Mapping[str, Any]
+    experiments: Sequence[Experiment], runs: AllRuns, verdicts: Sequence[Verdict], about: Mapping[str, Any]
 ) -> Iterable[Part]:
     """The report, from title to reference."""
     yield Heading(TITLE, 1)
@@ -50,7 +47,7 @@ def parts(
     yield Code(citation("c-ucb"))
 
 
-def _experiment(experiment: Experiment, runs: Mapping[str, Run]) -> Iterable[Part]:
+def _experiment(experiment: Experiment, runs: Runs) -> Iterable[Part]:
     yield Heading(experiment.title)
     yield Text(experiment.about)
     for name, caption in experiment.captions.items():
@@ -62,7 +59,7 @@ def _experiment(experiment: Experiment, runs: Mapping[str, Run]) -> Iterable[Par
         )
 
 
-def _gains(runs: Runs) -> Iterable[tuple[str, ...]]:
+def _gains(runs: AllRuns) -> Iterable[tuple[str, ...]]:
     """Each policy's final regret as printed and improved, where both were run."""
     for experiment, settings in runs.items():
         for setting, run in settings.items():
@@ -91,14 +88,16 @@ def _details(verdicts: Sequence[Verdict]) -> Iterable[Part]:
         yield Heading(v.claim.text, 3)
         verdict = f"Verdict: {v.verdict}."
         yield Text(verdict if not v.with_remedy else f"{verdict} {_sentence(v.claim.remedy)}: {v.with_remedy}.")
-        rows = [_judged(part, "") for part in v.parts] + [_judged(part, "changed: ") for part in v.remedy_parts]
+        rows = [_judged(judged, "") for judged in v.statements]
+        rows += [_judged(judged, "changed: ") for judged in v.remedy_statements]
         yield Grid(("statement", "estimate", "interval", "p for", "p against", ""), rows)
 
 
-def _judged(part: Judged, note: str) -> tuple[str, ...]:
-    t = part.test
+def _judged(judged: Judged, note: str) -> tuple[str, ...]:
+    t = judged.test
     interval = f"{t.lower:.3g} to {t.upper:.3g} ({t.level:.0%})"
-    return (f"{note}{part.statement}", f"{t.estimate:.3g}", interval, _p(part.p_for), _p(part.p_against), part.verdict)
+    p_for, p_against = _p(judged.p_for), _p(judged.p_against)
+    return f"{note}{judged.statement}", f"{t.estimate:.3g}", interval, p_for, p_against, judged.verdict
 
 
 def _p(value: float) -> str:

@@ -22,18 +22,18 @@ from causalbandits.engine import simulate
 from causalbandits.errors import CausalBanditsError, StateError, unknown
 from causalbandits.paper import EXPERIMENTS
 from causalbandits.paper.claims import Judged, Verdict, judge
-from causalbandits.paper.experiment import Experiment, Setting
+from causalbandits.paper.experiment import AllRuns, Experiment, Setting
 from causalbandits.paper.report import parts
 from causalbandits.results.report import provenance, write_data, write_figures, write_page
 from causalbandits.results.run import Run
 
-FORMAT, VERSION = "causalbandits-reproduction", 1
+FOLDER_FORMAT, FOLDER_VERSION = "causalbandits-reproduction", 1
 QUICK = 5
 """Replications of a quick look."""
 REPLICATIONS = 20
 """The paper's."""
 
-Progress = Callable[[str, int, int], None]
+OnProgress = Callable[[str, int, int], None]
 """Called with the experiment, the rounds done since the last call, and all of its rounds."""
 
 
@@ -42,7 +42,7 @@ class Reproduction:
     """What was run, drawn and judged."""
 
     folder: Path
-    runs: Mapping[str, Mapping[str, Run]]
+    runs: AllRuns
     verdicts: list[Verdict]
     about: Mapping[str, Any]
 
@@ -54,7 +54,7 @@ def reproduce(
     replications: int = REPLICATIONS,
     seed: int = 0,
     workers: int | None = None,
-    progress: Progress = lambda experiment, rounds, total: None,
+    progress: OnProgress = lambda experiment, rounds, total: None,
 ) -> Reproduction:
     """Run some of the experiments, or all, into a folder; what is there already of the same run is kept and used."""
     if replications < 2:
@@ -94,7 +94,7 @@ def _open(folder: Path, names: list[str], replications: int, seed: int) -> list[
             before = list(found["experiments"])
         except (ValueError, KeyError, TypeError):
             raise StateError(f"{path} is no description of a reproduction. Choose another folder.") from None
-        if theirs != (FORMAT, VERSION, seed, replications):
+        if theirs != (FOLDER_FORMAT, FOLDER_VERSION, seed, replications):
             raise StateError(
                 f"{folder} holds another run (seed {found['seed']}, {found['replications']} replications), which is "
                 "not overwritten. Choose another folder with --out, or delete it."
@@ -102,14 +102,14 @@ def _open(folder: Path, names: list[str], replications: int, seed: int) -> list[
     elif folder.exists() and any((folder / name).exists() for name in ("report.html", "claims.json", "data")):
         raise StateError(f"{folder} holds results of something else. Choose another folder with --out.")
     together = [name for name in EXPERIMENTS if name in names or name in before]
-    about = {"format": FORMAT, "version": VERSION, "seed": seed, "replications": replications}
+    about = {"format": FOLDER_FORMAT, "version": FOLDER_VERSION, "seed": seed, "replications": replications}
     folder.mkdir(parents=True, exist_ok=True)
     write_atomically(path, (json.dumps({**about, "experiments": together}, indent=1) + "\n").encode())
     return [EXPERIMENTS[name] for name in together]
 
 
 def _run(
-    experiment: Experiment, folder: Path, replications: int, seed: int, workers: int | None, progress: Progress
+    experiment: Experiment, folder: Path, replications: int, seed: int, workers: int | None, progress: OnProgress
 ) -> dict[str, Run]:
     settings = experiment.settings()
     total = sum(replications * len(setting.policies) * setting.horizon for setting in settings)
@@ -143,20 +143,20 @@ def _record(verdict: Verdict) -> dict[str, Any]:
         "claim": claim.text,
         "experiment": claim.experiment,
         "verdict": verdict.verdict,
-        "parts": [_judged(part) for part in verdict.parts],
+        "statements": [_judged(judged) for judged in verdict.statements],
         "change": claim.remedy,
         "verdict with the change": verdict.with_remedy,
-        "parts with the change": [_judged(part) for part in verdict.remedy_parts],
+        "statements with the change": [_judged(judged) for judged in verdict.remedy_statements],
     }
 
 
-def _judged(part: Judged) -> dict[str, Any]:
+def _judged(judged: Judged) -> dict[str, Any]:
     return {
-        "statement": part.statement,
-        "verdict": part.verdict,
-        **asdict(part.test),
-        "adjusted p_for": part.p_for,
-        "adjusted p_against": part.p_against,
+        "statement": judged.statement,
+        "verdict": judged.verdict,
+        **asdict(judged.test),
+        "adjusted p_for": judged.p_for,
+        "adjusted p_against": judged.p_against,
     }
 
 

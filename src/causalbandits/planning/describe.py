@@ -37,7 +37,7 @@ FEW_PER_CONFIGURATION = 5
 
 CAPTION = "Blue can be set, yellow can be observed, green is the reward; a bold rim: stands in for its parents."
 
-JOINT_LIMIT = 2**20
+SPREAD_LIMIT = 2**20
 """The reward's spread given a separator is computed up to this many joint values."""
 
 
@@ -217,7 +217,7 @@ def _spread(problem: CausalBandit, given: tuple[str, ...]) -> float | None:
     if not all(isinstance(s, int | float) for s in states):
         return None
     joint = CausalBandit(model, problem.manipulable, [*given, reward], reduce=False)
-    if joint.configurations > JOINT_LIMIT:
+    if joint.configurations > SPREAD_LIMIT:
         return None
     table = joint.parent_distribution({}).reshape(-1, len(states))
     weights = table[table.sum(axis=1) > 0]

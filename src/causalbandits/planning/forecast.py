@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from causalbandits._files import checked_path
+from causalbandits._files import FilePath, checked_path
 from causalbandits._types import Array
 from causalbandits.engine.compiled import can_play, play_compiled
 from causalbandits.engine.driver import ENVIRONMENT, play, stream
@@ -23,7 +23,7 @@ from causalbandits.errors import CausalBanditsError, unknown
 from causalbandits.policies import AnyPolicy
 from causalbandits.policies.registry import Policies, named
 from causalbandits.problem.problem import CausalBandit
-from causalbandits.results.run import Path, Run, decimals, table
+from causalbandits.results.run import Run, decimals, table
 from causalbandits.world.environment import Environment
 from causalbandits.world.rewards import BernoulliReward, Reward
 
@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 
 RewardPrior = tuple[float, float] | Callable[[CausalBandit, np.random.Generator], Reward]
 
-CHECKPOINTS = 40
+LOOKS = 40
+"""How often a forecast looks at what a policy would recommend."""
 
 
 class Needed(NamedTuple):
@@ -91,7 +92,7 @@ class Forecast:
 
     __str__ = __repr__
 
-    def plot(self, path: Path | None = None) -> Figure:
+    def plot(self, path: FilePath | None = None) -> Figure:
         """Regret, and the probability of having found the best, against rounds."""
         from causalbandits.results.plots import plot_forecast
 
@@ -138,7 +139,7 @@ def forecast(
         raise CausalBanditsError(f"epsilon, how much worse is good enough, must be 0 or more; got {epsilon!r}.")
     draw = _reward_drawer(reward_prior)
     chosen = _chosen(policies, _world(problem, draw, seed, 0), int(horizon))
-    rounds = np.unique(np.geomspace(10, horizon, CHECKPOINTS).astype(np.int64))
+    rounds = np.unique(np.geomspace(10, horizon, LOOKS).astype(np.int64))
     regrets = {name: np.empty((replications, len(rounds))) for name in chosen}
     found = {name: np.zeros((replications, len(rounds))) for name in chosen}
     with Progress(replications * len(chosen), "Forecasting", shown=progress) as bar:

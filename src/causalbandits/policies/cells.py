@@ -12,7 +12,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from causalbandits._types import Array
+from causalbandits._types import Array, Z
 from causalbandits.errors import SizeError
 from causalbandits.policies.base import Bounds, Favourite, Policy
 from causalbandits.policies.indices import (
@@ -27,7 +27,7 @@ from causalbandits.policies.indices import (
     gaussian_posterior,
     mean_and_bonus,
 )
-from causalbandits.policies.outcome import Outcome, Z
+from causalbandits.policies.outcome import Outcome
 from causalbandits.policies.statistics import Cells
 from causalbandits.policies.tally import Tally
 from causalbandits.problem.actions import Action

@@ -18,9 +18,9 @@ from typing import Literal
 
 import numpy as np
 
-from causalbandits._types import Array
+from causalbandits._types import Array, Z
 from causalbandits.policies.base import Favourite, Policy, require_one_of, require_positive
-from causalbandits.policies.outcome import Outcome, Z
+from causalbandits.policies.outcome import Outcome
 from causalbandits.policies.statistics import Regression
 from causalbandits.policies.tally import Tally
 from causalbandits.problem.actions import Action

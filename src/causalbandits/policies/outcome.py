@@ -8,10 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from causalbandits._types import Z
 from causalbandits.problem.actions import Action
-
-Z = tuple[int, ...]
-"""The codes of the reward's parents."""
 
 Support = tuple[tuple[Action, float], ...]
 """The actions that a decision was drawn from, each with its probability."""

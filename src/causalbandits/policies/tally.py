@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from causalbandits.policies.outcome import Outcome, Z
+from causalbandits._types import Z
+from causalbandits.policies.outcome import Outcome
 from causalbandits.problem.actions import Action
 
 

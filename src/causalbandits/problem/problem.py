@@ -30,7 +30,7 @@ GIVEN = ("model", "manipulable", "reward", "reduce", "actions", "observable", "p
 """The attributes of a problem from which all others follow."""
 
 
-class Interval(NamedTuple):
+class CredibleInterval(NamedTuple):
     """The mean of a distribution, entry by entry, and the limits of what the data leave likely."""
 
     mean: Array
@@ -283,7 +283,7 @@ class CausalBandit(Remembers):
         level: float = ...,
         draws: int = ...,
         rng: Seed = ...,
-    ) -> Interval: ...
+    ) -> CredibleInterval: ...
 
     def parent_distribution(
         self,
@@ -293,7 +293,7 @@ class CausalBandit(Remembers):
         level: float = 0.95,
         draws: int = 1000,
         rng: Seed = 0,
-    ) -> Array | Interval:
+    ) -> Array | CredibleInterval:
         """P(z | do(a)) with one axis per parent.
 
         If the model was fitted, `interval=True` adds what the data leave uncertain: for each configuration, the
@@ -323,7 +323,7 @@ class CausalBandit(Remembers):
         tables = self.model.draw_tables(int(draws), rng)
         drawn = self._joint([block.under(tables, c) for block, c in zip(self.blocks, own, strict=True)])
         lower, upper = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2], axis=0)
-        return Interval(mean, lower, upper)
+        return CredibleInterval(mean, lower, upper)
 
     def _joint(self, rows: Sequence[Array]) -> Array:
         """The product of the blocks' distributions, given as rows of as many models: models, then the parents' axes."""

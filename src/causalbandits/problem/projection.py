@@ -5,6 +5,27 @@ each step sums one block's configurations out:
 
     y_b[rest, node] = sum_{z_b} y_{b-1}[z_b, rest, parent of node] P(z_b | choice of node).
 
+Two knobs, of which one may be set: s leads to u, which is 1 with probability 0.2 or 0.8, t to v, with 0.4 or 0.6; left
+alone, either knob is a fair coin. The five actions have three beginnings, over which y_1 is still a table of v:
+
+    x_z   v=0  v=1               y_1   v=0  v=1               y_2
+    u=0    0    1   --+-- s alone      1.0  2.0  --+-- t alone  1.5  do()
+    u=1    2    3     |                            +-- t = 0    1.4  do(t=0)
+                      |                            +-- t = 1    1.6  do(t=1)
+                      +-- s = 0        0.4  1.4  ----- t alone  0.9  do(s=0)
+                      +-- s = 1        1.6  2.6  ----- t alone  2.1  do(s=1)
+
+>>> from causalbandits import CausalBandit, CausalModel, Variable
+>>> model = CausalModel([
+...     Variable("s", [0, 1], table=[.5, .5]), Variable("u", [0, 1], parents=["s"], table=[[.8, .2], [.2, .8]]),
+...     Variable("t", [0, 1], table=[.5, .5]), Variable("v", [0, 1], parents=["t"], table=[[.6, .4], [.4, .6]])])
+>>> projection = CausalBandit(model, ["s", "t"], ["u", "v"], at_most=1).projection
+>>> projection(np.array([0., 1., 2., 3.])).round(12)
+array([1.5, 1.4, 1.6, 0.9, 2.1])
+>>> levels, _ = projection.tree
+>>> [level.parent.tolist() for level in levels]  # each node's node in the level before
+[[0, 0, 0], [0, 0, 0, 1, 2]]
+
 So neither the |A| x |Z| matrix is built nor a common beginning computed twice, for products of choices and for
 lists of actions alike. Each output is a sum in the order of z: given P(z | a), the result for an action does not depend
 on which other actions are there (a matrix product's does, in the last bit, and that decides near-ties).

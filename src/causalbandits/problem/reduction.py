@@ -4,9 +4,28 @@ An action's mean reward is linear in P(. | a). So an action whose distribution i
 the only best one, whatever the reward, and need not be searched; the same holds for any convex score. The objective
 is multilinear in the blocks, so blocks reduce one by one: a block keeps the vertices of the convex hull of its rows.
 
+One knob x with four values, one parent z with three: every row P(z | a) is a point, and two lie in the others' hull.
+
+    row       P(z | a)                            c
+    do()      0.345  0.345  0.31   removed       . .
+    do(x=a)   0.8    0.1    0.1    kept         .   .
+    do(x=b)   0.1    0.8    0.1    kept        .  d  .
+    do(x=c)   0.1    0.1    0.8    kept       .  do() .
+    do(x=d)   0.275  0.275  0.45   removed   a . . . . b
+
 Every removal has a certificate: weights on rows that are *kept*, whose mixture, computed again, misses the removed
 row by at most `RESIDUAL`. What cannot be certified is kept, which is always exact. Where at most k variables may be
 set at once, a row may only be replaced by rows that set a subset of its variables: those are allowed wherever it was.
+
+>>> from causalbandits import CausalBandit, CausalModel, Variable
+>>> model = CausalModel([
+...     Variable("x", ["a", "b", "c", "d"], table=[.3, .3, .2, .2]),
+...     Variable("z", [1, 2, 3], parents=["x"], table=[[.8, .1, .1], [.1, .8, .1], [.1, .1, .8], [.275, .275, .45]])])
+>>> CausalBandit(model, ["x"], ["z"]).reduction()
+5 actions -> 3 that can be the best for some reward.
+x -> z: 5 choices, 3 kept.
+  do() = 0.35 do(x=a) + 0.35 do(x=b) + 0.3 do(x=c)
+  do(x=d) = 0.5 do(x=c) + 0.25 do(x=a) + 0.25 do(x=b)
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from matplotlib.figure import Figure
 
+from causalbandits._files import FilePath
 from causalbandits.errors import CausalBanditsError
 from causalbandits.theory.base import Bound
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from causalbandits.problem.problem import CausalBandit
-    from causalbandits.results.run import Path, Run
+    from causalbandits.results.run import Run
 
 # Okabe and Ito's colours without yellow, which vanishes on white; dashes tell them apart in grey.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
@@ -25,7 +26,7 @@ DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1, 1)), (0, (4, 1, 1, 1)))
 
 def plot_regret(
     run: Run,
-    path: Path | None = None,
+    path: FilePath | None = None,
     *,
     ax: Axes | None = None,
     title: str | None = None,
@@ -206,7 +207,7 @@ def plot_final(
 BLUE, WHITE, GREEN, YELLOW = "#9ecae9", "#ffffff", "#b8e0c8", "#fff0b8"
 
 
-def plot_graph(problem: CausalBandit, path: Path | None = None, *, reward: str | None = None) -> Figure:
+def plot_graph(problem: CausalBandit, path: FilePath | None = None, *, reward: str | None = None) -> Figure:
     """The causal graph, causes above effects: blue variables can be set, the reward's parents have a bold rim.
 
     The reward is green, and yellow is what a separator was looked for among. Variables that neither lead to the reward
@@ -264,7 +265,7 @@ def plot_graph(problem: CausalBandit, path: Path | None = None, *, reward: str |
     return figure
 
 
-def plot_forecast(forecast: Any, path: Path | None = None) -> Figure:
+def plot_forecast(forecast: Any, path: FilePath | None = None) -> Figure:
     """Regret, and the probability of having found the best action, side by side (of a `forecast.Forecast`)."""
     run = forecast.run
     figure = Figure(figsize=(10.6, 3.9), dpi=150, layout="constrained")

@@ -8,8 +8,8 @@ from causalbandits.errors import TheoryWarning
 from causalbandits.theory.base import Bound
 from causalbandits.theory.bounds import bound
 from causalbandits.theory.classical import paper_c_ucb_bound, ucb_lower_bound
+from causalbandits.theory.facts import noise_scales, reachable_configurations
 from causalbandits.theory.table import Comparison, compare
-from causalbandits.theory.world import noise_scales, reachable_configurations
 
 __all__ = [
     "Bound",

@@ -28,7 +28,7 @@ from causalbandits.policies import (
 from causalbandits.problem.actions import shown
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.theory.base import Bound, Curve
-from causalbandits.theory.world import World
+from causalbandits.theory.facts import Facts
 from causalbandits.world.environment import Environment
 
 Assumption = tuple[str, str]
@@ -49,7 +49,7 @@ def bound(policy: AnyPolicy | str, problem: CausalBandit | Environment, *, large
     >>> bound("c-ucb", zoo.figure2().problem, largest_gap=0.4).formula
     '8 s sqrt(J T log T) + 2 J Delta_max with s = 1, J = 16, Delta_max = 0.4'
     """
-    found = derived(as_policy(policy), World.of(problem), largest_gap)
+    found = derived(as_policy(policy), Facts.of(problem), largest_gap)
     if found.broken:
         warnings.warn(
             f"The bound of {found.policy} does not cover this case. {' '.join(found.broken)}",
@@ -59,7 +59,7 @@ def bound(policy: AnyPolicy | str, problem: CausalBandit | Environment, *, large
     return found
 
 
-def derived(policy: AnyPolicy, world: World, largest_gap: float | None) -> Bound:
+def derived(policy: AnyPolicy, facts: Facts, largest_gap: float | None) -> Bound:
     """The same, without the warning."""
     if type(policy) not in DERIVATIONS:
         why = NO_BOUND.get(type(policy), "none is derived for it")
@@ -68,12 +68,12 @@ def derived(policy: AnyPolicy, world: World, largest_gap: float | None) -> Bound
         not isinstance(largest_gap, int | float | np.number) or not 0 <= largest_gap < math.inf
     ):
         raise CausalBanditsError(f"largest_gap must be a finite number, 0 or more; got {largest_gap!r}.")
-    return DERIVATIONS[type(policy)](policy, world, largest_gap)
+    return DERIVATIONS[type(policy)](policy, facts, largest_gap)
 
 
-def _largest_gap(world: World, given: float | None) -> float | None:
+def _largest_gap(facts: Facts, given: float | None) -> float | None:
     """Delta_max, from the environment or as given."""
-    own = world.largest_gap()
+    own = facts.largest_gap()
     if own is not None and given is not None and given < own * (1 - 1e-12):
         raise CausalBanditsError(
             f"largest_gap must be no smaller than the environment's, {own:g}; got {given:g}. Leave it out."
@@ -105,14 +105,14 @@ def _made(
     )
 
 
-def _optimistic(policy: UCB | CausalUCB, world: World, largest_gap: float | None) -> Bound:
-    gap = _largest_gap(world, largest_gap)
+def _optimistic(policy: UCB | CausalUCB, facts: Facts, largest_gap: float | None) -> Bound:
+    gap = _largest_gap(facts, largest_gap)
     if gap is None:
         raise PolicyError(
             f"The bound of {policy.id} needs the largest gap between two actions' means: give largest_gap= (1 is "
             "enough for rewards in [0, 1]), or an Environment."
         )
-    count, cells, given = _cells(policy, world)
+    count, cells, given = _cells(policy, facts)
     s, tau = policy.noise_scale, policy.prior_scale
     unseen = max(0.0, tau - s)
 
@@ -133,17 +133,17 @@ def _optimistic(policy: UCB | CausalUCB, world: World, largest_gap: float | None
     # An unseen cell's index is tau 2 sqrt(log T), and must be optimistic from the first T on.
     limit = 2 * tau * math.sqrt(math.log(policy.clock(0)))
     checks = [
-        _noise(world, given, s),
+        _noise(facts, given, s),
         (
             f"no mean given the {given} exceeds {limit:.3g} in size (prior_scale)",
-            _if_more("one has size", world.largest_mean(policy.causal), limit),
+            _if_more("one has size", facts.largest_mean(policy.causal), limit),
         ),
     ]
     return _made(policy, "frequentist", formula, checks, gap, curve)
 
 
-def _thompson(policy: ThompsonSampling | CausalThompsonSampling, world: World, largest_gap: float | None) -> Bound:
-    count, cells, given = _cells(policy, world)
+def _thompson(policy: ThompsonSampling | CausalThompsonSampling, facts: Facts, largest_gap: float | None) -> Bound:
+    count, cells, given = _cells(policy, facts)
     beta = policy.prior == "beta"
     s, tau = policy.noise_scale, policy.prior_scale
     first = max(0.0, tau - s)
@@ -168,9 +168,9 @@ def _thompson(policy: ThompsonSampling | CausalThompsonSampling, world: World, l
         )
         wide = 2 * tau * math.sqrt(2 * math.log(count))
     what = "uniform on [0, 1]" if beta else f"N(0, {tau:g}^2) (prior_scale)"
-    tied = "" if policy.causal or world.own_configurations() is not False else "actions lead to the same configurations"
+    tied = "" if policy.causal or facts.own_configurations() is not False else "actions lead to the same configurations"
     checks = [(f"the means given the {given} are drawn independently, {what}", tied)]
-    checks.append(_unit_rewards(world) if beta else _gaussian(world, given, s))
+    checks.append(_unit_rewards(facts) if beta else _gaussian(facts, given, s))
     return _made(
         policy,
         "Bayesian",
@@ -181,8 +181,8 @@ def _thompson(policy: ThompsonSampling | CausalThompsonSampling, world: World, l
     )
 
 
-def _linear_ucb(policy: CausalLinearUCB, world: World, largest_gap: float | None) -> Bound:
-    features, observed = policy.resolved(world.problem), policy.regressor == "observed"
+def _linear_ucb(policy: CausalLinearUCB, facts: Facts, largest_gap: float | None) -> Bound:
+    features, observed = policy.resolved(facts.problem), policy.regressor == "observed"
     d, s, S, L = features.dimension, policy.noise_scale, policy.prior_scale, policy.feature_bound
 
     def growth(t: Array) -> Array:
@@ -202,22 +202,22 @@ def _linear_ucb(policy: CausalLinearUCB, world: World, largest_gap: float | None
         f"with d = {d}, s = {s:g}, S = {S:g}, L = {L:g}"
     )
     checks = [
-        _noise(world, "parents" if observed else "action", s),
-        *_linearity(world, policy, S),
+        _noise(facts, "parents" if observed else "action", s),
+        *_linearity(facts, policy, S),
         (
             f"the {'' if observed else 'expected '}features have norm at most {L:g} (feature_bound)",
-            _if_more("one has norm", world.feature_norm(features, observed), L),
+            _if_more("one has norm", facts.feature_norm(features, observed), L),
         ),
     ]
-    gap = _largest_gap(world, largest_gap)
+    gap = _largest_gap(facts, largest_gap)
     return _made(policy, "frequentist", formula, checks, 2 * S * L if gap is None else gap, curve)
 
 
-def _linear_thompson(policy: CausalLinearThompsonSampling, world: World, largest_gap: float | None) -> Bound:
+def _linear_thompson(policy: CausalLinearThompsonSampling, facts: Facts, largest_gap: float | None) -> Bound:
     if policy.regressor == "expected":
         why = "it does not draw from the posterior given what it has seen, f(Z), on which the proof rests"
         raise PolicyError(_refusal(policy, why))
-    features = policy.resolved(world.problem)
+    features = policy.resolved(facts.problem)
     d, s, tau, L = features.dimension, policy.noise_scale, policy.prior_scale, features.largest_norm()
     signal = tau * L / s
 
@@ -231,16 +231,16 @@ def _linear_thompson(policy: CausalLinearThompsonSampling, world: World, largest
     )
     checks = [
         (f"theta is drawn from N(0, {tau:g}^2 I) (prior_scale)", ""),
-        _linearity(world, policy, math.inf)[0],
-        _gaussian(world, "parents", s),
+        _linearity(facts, policy, math.inf)[0],
+        _gaussian(facts, "parents", s),
         ("v = 1", "" if policy.v == 1 else f"v is {policy.v:g}"),
     ]
     wide = 2 * tau * L * math.sqrt(d)
     return _made(policy, "Bayesian", formula, checks, wide if largest_gap is None else min(wide, largest_gap), curve)
 
 
-def _uniform(policy: Uniform, world: World, largest_gap: float | None) -> Bound:
-    mean, gap = world.mean_gap(), _largest_gap(world, largest_gap)
+def _uniform(policy: Uniform, facts: Facts, largest_gap: float | None) -> Bound:
+    mean, gap = facts.mean_gap(), _largest_gap(facts, largest_gap)
     if mean is None or gap is None:
         raise PolicyError("The regret of uniform is T times the mean gap: give an Environment with few enough actions.")
     return _made(
@@ -248,8 +248,8 @@ def _uniform(policy: Uniform, world: World, largest_gap: float | None) -> Bound:
     )
 
 
-def _cells(policy: UCB | CausalUCB | ThompsonSampling | CausalThompsonSampling, world: World) -> tuple[float, int, str]:
-    cells = world.cells(policy.causal)
+def _cells(policy: UCB | CausalUCB | ThompsonSampling | CausalThompsonSampling, facts: Facts) -> tuple[float, int, str]:
+    cells = facts.cells(policy.causal)
     return float(min(cells, MANY)), cells, "parents" if policy.causal else "action"
 
 
@@ -257,13 +257,13 @@ def _if_more(what: str, found: float | None, limit: float) -> str:
     return f"{what} {found:.4g}" if found is not None and found > limit * (1 + 1e-9) else ""
 
 
-def _noise(world: World, given: str, s: float) -> Assumption:
-    found = _if_more("they are known to be so only at scale", world.noise(given == "parents"), s)
+def _noise(facts: Facts, given: str, s: float) -> Assumption:
+    found = _if_more("they are known to be so only at scale", facts.noise(given == "parents"), s)
     return f"given the {given}, rewards are independent and {s:g}-sub-Gaussian (noise_scale)", found
 
 
-def _gaussian(world: World, given: str, s: float) -> Assumption:
-    sd, kind, found = world.gaussian_sd(), world.reward_kind(), ""
+def _gaussian(facts: Facts, given: str, s: float) -> Assumption:
+    sd, kind, found = facts.gaussian_sd(), facts.reward_kind(), ""
     if kind is not None and sd is None:
         found = f"the reward is a {kind}"
     elif sd is not None and not math.isclose(sd, s):
@@ -271,20 +271,20 @@ def _gaussian(world: World, given: str, s: float) -> Assumption:
     return f"given the {given}, rewards are Gaussian with standard deviation {s:g} (noise_scale)", found
 
 
-def _unit_rewards(world: World) -> Assumption:
-    return "rewards lie in [0, 1]", "they may leave it" if world.unit_rewards() is False else ""
+def _unit_rewards(facts: Facts) -> Assumption:
+    return "rewards lie in [0, 1]", "they may leave it" if facts.unit_rewards() is False else ""
 
 
-def _linearity(world: World, policy: CausalLinearUCB | CausalLinearThompsonSampling, S: float) -> list[Assumption]:
+def _linearity(facts: Facts, policy: CausalLinearUCB | CausalLinearThompsonSampling, S: float) -> list[Assumption]:
     observed = policy.regressor == "observed"
-    line = world.line(policy.resolved(world.problem), observed)
+    line = facts.line(policy.resolved(facts.problem), observed)
     curved = "" if line is None or line.error < 1e-8 else f"the nearest line is off by {line.error:.3g}"
     means = "E[Y | z] = <theta, f(z)>" if observed else "E[Y | a] = <theta, m_a>"
     long = "" if line is None else _if_more("the shortest has norm", line.norm, S)
     return [(means, curved), (f"theta has norm at most {S:g} (prior_scale)", long)]
 
 
-DERIVATIONS: dict[type[AnyPolicy], Callable[[Any, World, float | None], Bound]] = {
+DERIVATIONS: dict[type[AnyPolicy], Callable[[Any, Facts, float | None], Bound]] = {
     UCB: _optimistic,
     CausalUCB: _optimistic,
     ThompsonSampling: _thompson,
@@ -294,5 +294,5 @@ DERIVATIONS: dict[type[AnyPolicy], Callable[[Any, World, float | None], Bound]] 
     Uniform: _uniform,
 }
 
-_FEW = "with exploration log T its confidence bounds fail too often for a union over the counts of visits"
-NO_BOUND: dict[type[AnyPolicy], str] = {KLUCB: _FEW, CausalKLUCB: _FEW}
+_NO_UNION = "with exploration log T its confidence bounds fail too often for a union over the counts of visits"
+NO_BOUND: dict[type[AnyPolicy], str] = {KLUCB: _NO_UNION, CausalKLUCB: _NO_UNION}

@@ -11,7 +11,7 @@ from causalbandits.problem.problem import CausalBandit
 from causalbandits.results.run import data_frames, decimals, table
 from causalbandits.theory.base import Bound
 from causalbandits.theory.bounds import derived
-from causalbandits.theory.world import World
+from causalbandits.theory.facts import Facts
 from causalbandits.world.environment import Environment
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ MEANING = {
 }
 
 
-class Row(NamedTuple):
+class PolicyBound(NamedTuple):
     """One policy's bound."""
 
     kind: str
@@ -34,7 +34,7 @@ class Row(NamedTuple):
     horizon: int
 
 
-class Comparison(tuple[Row, ...]):
+class Comparison(tuple[PolicyBound, ...]):
     """Rows, the frequentist ones first; prints as a table for each kind."""
 
     def __repr__(self) -> str:
@@ -52,10 +52,10 @@ class Comparison(tuple[Row, ...]):
 
     def to_pandas(self) -> pandas.DataFrame:
         """The rows as a DataFrame."""
-        return data_frames().DataFrame(list(self), columns=list(Row._fields))
+        return data_frames().DataFrame(list(self), columns=list(PolicyBound._fields))
 
 
-def _remark(row: Row) -> str:
+def _remark(row: PolicyBound) -> str:
     return "vacuous: no better than T Delta_max" if row.vacuous else ""
 
 
@@ -78,21 +78,23 @@ def compare(
     policy  bound at T = 100000
     ...
     """
-    world = World.of(problem)
-    gap = 1.0 if largest_gap is None and world.environment is None else largest_gap
+    facts = Facts.of(problem)
+    gap = 1.0 if largest_gap is None and facts.environment is None else largest_gap
     chosen = {id: as_policy(id) for id in POLICIES} if policies is None else named(policies)
     rows = []
     for name, policy in chosen.items():
         try:
-            bound = _derived(policy, world, gap)
+            bound = _derived(policy, facts, gap)
         except PolicyError:
             if policies is not None:
                 raise
             continue
-        rows.append(Row(bound.kind, name, bound.at(horizon), bound.vacuous(horizon), bound.broken, int(horizon)))
+        rows.append(
+            PolicyBound(bound.kind, name, bound.at(horizon), bound.vacuous(horizon), bound.broken, int(horizon))
+        )
     return Comparison(sorted(rows, key=lambda row: list(MEANING).index(row.kind)))
 
 
-def _derived(policy: AnyPolicy, world: World, gap: float | None) -> Bound:
-    bound = derived(policy, world, gap)
-    return bound if bound.kind == "frequentist" else derived(policy, world, None)
+def _derived(policy: AnyPolicy, facts: Facts, gap: float | None) -> Bound:
+    bound = derived(policy, facts, gap)
+    return bound if bound.kind == "frequentist" else derived(policy, facts, None)

@@ -12,7 +12,7 @@ import numpy as np
 
 from causalbandits._memory import Remembers
 from causalbandits._random import Seed, random_generator
-from causalbandits._types import Array
+from causalbandits._types import Array, Z
 from causalbandits.errors import ProblemError
 from causalbandits.model.intervention import Intervention, State
 from causalbandits.model.model import cumulative
@@ -20,7 +20,7 @@ from causalbandits.problem.actions import Choices
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.problem.projection import Projection
 from causalbandits.problem.scores import Scores
-from causalbandits.world.rewards import AdditiveMean, Reward, Z
+from causalbandits.world.rewards import AdditiveMean, Reward
 
 LISTED = 2**16
 """Up to this many actions the best is found among all of them."""

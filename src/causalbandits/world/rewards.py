@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from causalbandits._code import code_hash, is_ours
-from causalbandits._types import Array
+from causalbandits._types import Array, Z
 from causalbandits.errors import ProblemError
 from causalbandits.model.intervention import State
 from causalbandits.problem.actions import Choices
@@ -20,7 +20,6 @@ from causalbandits.problem.problem import CausalBandit
 from causalbandits.problem.projection import Projection
 
 Means = npt.ArrayLike | Callable[..., float]
-Z = tuple[int, ...]
 
 
 class MeanReward(ABC):

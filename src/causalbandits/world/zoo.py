@@ -60,6 +60,8 @@ def parallel(
 
     `px[i]` is the distribution of X_i over 1..m, `pw[i][j]` the probability of W_i = 1 when X_i is its j-th value.
     """
+    if not all(isinstance(given, Sequence | np.ndarray) and not isinstance(given, str) for given in (px, pw)):
+        raise ProblemError(f"px and pw must be lists with an entry per pair; got px={px!r}, pw={pw!r}.")
     if len(px) != len(pw) or len(px) == 0:
         raise ProblemError(f"px and pw need one entry per pair, and at least one; they have {len(px)} and {len(pw)}.")
     variables = []

@@ -52,14 +52,14 @@ class Line(NamedTuple):
 
 
 @dataclass(frozen=True)
-class World:
+class Facts:
     """A problem and, where it is known, its environment. What is not known, or too large to look at, is None."""
 
     problem: CausalBandit
     environment: Environment | None
 
     @classmethod
-    def of(cls, given: object) -> World:
+    def of(cls, given: object) -> Facts:
         if isinstance(given, Environment):
             return cls(given.problem, given)
         if isinstance(given, CausalBandit):
@@ -189,8 +189,8 @@ def noise_scales(env: Environment) -> tuple[float, float]:
     >>> [round(scale, 3) for scale in noise_scales(zoo.figure2())]
     [0.1, 0.269]
     """
-    world = World.of(env)
-    tabular, coarse = world.noise(given_parents=True), world.noise(given_parents=False)
+    facts = Facts.of(env)
+    tabular, coarse = facts.noise(given_parents=True), facts.noise(given_parents=False)
     if tabular is None or coarse is None:
         raise ProblemError(f"The scale of {env.reward!r} is not known: it is known for Bernoulli and Gaussian rewards.")
     return tabular, coarse

@@ -1,0 +1,54 @@
+"""The command line: `causalbandits`."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from causalbandits import __version__
+from causalbandits.cli.library import bench, policies
+from causalbandits.cli.looking import forecast, inspect
+from causalbandits.cli.running import reproduce, simulate
+from causalbandits.errors import CausalBanditsError
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    name="causalbandits",
+    help="Find the best intervention with the fewest tries, because the causal graph is known.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+)
+for command in (reproduce, simulate, inspect, forecast, policies, bench):
+    app.command()(command)
+
+
+def main() -> None:
+    """Run the command line; what the user did wrong is one line, with the trace only where it is asked for."""
+    try:
+        app()
+    except CausalBanditsError as error:
+        if "--debug" in sys.argv:
+            raise
+        typer.echo(f"Error: {error}", err=True)
+        sys.exit(1)
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def settings(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and stop.")
+    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the full trace of an error.")] = False,
+) -> None:
+    """Find the best intervention with the fewest tries, because the causal graph is known."""

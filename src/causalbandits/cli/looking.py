@@ -1,0 +1,100 @@
+"""Commands that look at a problem before anything is tried."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from causalbandits.cli.options import Asked, about_a_problem
+from causalbandits.cli.show import print_plain, print_report
+from causalbandits.errors import CausalBanditsError
+
+Horizon = Annotated[int | None, typer.Option(min=10, help="How many rounds; if left out, the file's, else 5000.")]
+DEFAULT_HORIZON = 5000
+
+
+@about_a_problem
+def inspect(
+    asked: Asked,
+    horizon: Horizon = None,
+    out: Annotated[Path | None, typer.Option(help="A folder for the report and the graph.", file_okay=False)] = None,
+) -> None:
+    """Look at a problem before anything is tried.
+
+    Which knobs can matter, what the graph saves, what may stand in for the reward's parents, bounds, where to start.
+    Of a specification, as simulate takes it, \\[environment] and \\[reward] are used; options replace entries.
+
+    [bold]Examples[/bold]
+
+      causalbandits inspect email_campaign
+
+      causalbandits inspect lower_bound --parameter N=5 --parameter delta=0.1
+
+      causalbandits inspect asia.bif --reward dysp --manipulate smoke,asia --out results/asia
+    """
+    from rich.console import Console
+
+    from causalbandits.planning.describe import describe, write_description
+
+    found = describe(asked.world, horizon=asked.whole("horizon", horizon, DEFAULT_HORIZON))
+    console = Console()
+    print_plain(console, repr(found))
+    if out is not None:
+        write_description(found, out)
+        print_report(console, out)
+
+
+@about_a_problem
+def forecast(
+    asked: Asked,
+    horizon: Horizon = None,
+    prior: Annotated[
+        str, typer.Option(help="Beta(a, b) for the mean of a reward that is 0 or 1: a,b. 2,50 for rates around 4%.")
+    ] = "1,1",
+    epsilon: Annotated[float, typer.Option(min=0, help="How much worse than the best is good enough.")] = 0.02,
+    replications: Annotated[int, typer.Option(min=2, help="How many possible worlds.")] = 200,
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="The same seed gives the same numbers; if left out, the file's, else 0.")
+    ] = None,
+    policy: Annotated[
+        list[str] | None,
+        typer.Option(help="A policy's id, as often as you like; else the file's, or c-ts-beta, ts-beta, uniform."),
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="A picture to write: forecast.png.", dir_okay=False)] = None,
+) -> None:
+    """How many rounds would it take, and what would be lost on the way?
+
+    Policies are played on many worlds drawn from a prior on the reward, and compared with a uniform test of actions.
+    Of a specification, as simulate takes it, \\[environment], \\[policies], horizon and seed are used;
+    options replace them.
+
+    [bold]Examples[/bold]
+
+      causalbandits forecast email_campaign --prior 2,20 --out forecast.png
+
+      causalbandits forecast asia.bif --reward dysp --manipulate smoke,asia --horizon 2000
+    """
+    from rich.console import Console
+
+    from causalbandits.planning.forecast import forecast as run
+
+    try:
+        a, b = (float(part) for part in prior.split(","))
+    except ValueError:
+        raise CausalBanditsError(f"--prior must be two numbers, such as 2,50; got {prior!r}.") from None
+    found = run(
+        asked.problem,
+        policy or (asked.file and asked.file.policies) or None,
+        horizon=asked.whole("horizon", horizon, DEFAULT_HORIZON),
+        reward_prior=(a, b),
+        epsilon=epsilon,
+        replications=replications,
+        seed=asked.whole("seed", seed, 0),
+    )
+    console = Console()
+    print_plain(console, repr(found))
+    if out is not None:
+        found.plot(out)
+        print_plain(console, f"The picture: {out}")

@@ -1,0 +1,166 @@
+"""The keywords of CausalBandit as they are written in files and on the command line, and how they are refused."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from causalbandits.errors import CausalBanditsError, unknown
+from causalbandits.model.intervention import State
+from causalbandits.model.model import CausalModel
+from causalbandits.model.variable import Variable
+from causalbandits.problem.problem import CausalBandit
+
+WRITABLE = tuple(
+    name
+    for name, parameter in inspect.signature(CausalBandit).parameters.items()
+    if name != "model" and "Callable" not in str(parameter.annotation)
+)
+"""The keywords that can be written down: all but functions."""
+
+EXAMPLES = {
+    "manipulable": '["A", "B"]',
+    "parents": '["A", "B"]',
+    "reward": '"Y"',
+    "separator": '"cheapest"',
+    "observable": '["A", "B"]',
+    "at_most": "2",
+    "always": '["A"]',
+    "actions": '[{ A = "x" }, { A = "x", B = "y" }]',
+    "reduce": "false",
+}
+
+
+class Spelling(Protocol):
+    """How whoever gives settings writes an entry."""
+
+    def name(self, entry: str) -> str:
+        """What it is called."""
+
+    def example(self, entry: str) -> str:
+        """How it might look."""
+
+
+class InFile:
+    """Entries of a file's table [environment]."""
+
+    def name(self, entry: str) -> str:
+        return f"[environment] {entry}"
+
+    def example(self, entry: str) -> str:
+        return f"{self.name(entry)} = {EXAMPLES.get(entry, '...')}"
+
+
+def keywords(given: Mapping[str, Any], model: CausalModel, spelling: Spelling) -> dict[str, Any]:
+    """The keywords for CausalBandit; what it may refuse after this, it says in words that need no spelling."""
+    checked: dict[str, Any] = {}
+    for entry, value in given.items():
+        try:
+            checked[entry] = RULES[entry](value, model)
+        except CausalBanditsError as error:
+            raise CausalBanditsError(f"{spelling.name(entry)}: {error}") from None
+    _check_actions(checked, model, spelling)
+    _check_reward(checked, spelling)
+    if "observable" in checked:
+        checked.setdefault("separator", "cheapest")
+    return checked
+
+
+def _check_actions(checked: Mapping[str, Any], model: CausalModel, spelling: Spelling) -> None:
+    """What can be set, and how many at once."""
+    knobs, always = checked.get("manipulable"), set(checked.get("always", ()))
+    if not knobs:
+        variables = ", ".join(model.names)
+        raise CausalBanditsError(
+            f"Say what can be set: {spelling.example('manipulable')}. The variables are {variables}."
+        )
+    for name in sorted(always.difference(knobs)):
+        raise CausalBanditsError(f"{spelling.name('always')}: {unknown('variable that can be set:', name, knobs)}")
+    if checked.get("at_most", len(always)) < len(always):
+        raise CausalBanditsError(
+            f"{spelling.name('at_most')}: expected no less than the {len(always)} variables that are always set; "
+            f"got {checked['at_most']}."
+        )
+
+
+def _check_reward(checked: Mapping[str, Any], spelling: Spelling) -> None:
+    """What the reward depends on, or where to look for it."""
+    name, example = spelling.name, spelling.example
+    searching = [entry for entry in ("separator", "observable") if entry in checked]
+    if not searching and "parents" not in checked and "reward" not in checked:
+        raise CausalBanditsError(
+            f"Say what the reward depends on: {example('parents')}; or, where the model has it, which it is: "
+            f"{example('reward')}."
+        )
+    if searching and "parents" in checked:
+        raise CausalBanditsError(
+            f"{name(searching[0])} is to find what stands in for the reward's parents: leave out {name('parents')}."
+        )
+    if searching and "reward" not in checked:
+        raise CausalBanditsError(
+            f"{name(searching[0])} needs to know which variable is the reward: {example('reward')}."
+        )
+    if checked.get("reward") in checked.get("observable", ()):
+        raise CausalBanditsError(
+            f"{name('observable')} must not have the reward {checked['reward']!r} in it: it comes too late."
+        )
+
+
+def _names(value: object, model: CausalModel) -> list[str]:
+    if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
+        raise CausalBanditsError(f"expected a list of names; got {value!r}.")
+    return [_name(name, model) for name in value]
+
+
+def _name(value: object, model: CausalModel) -> str:
+    if not isinstance(value, str):
+        raise CausalBanditsError(f"expected the name of a variable; got {value!r}.")
+    if value not in model.names:
+        raise CausalBanditsError(unknown("variable", value, model.names))
+    return value
+
+
+def _cheapest(value: object, model: CausalModel) -> str:
+    if value != "cheapest":
+        raise CausalBanditsError(f'expected "cheapest"; got {value!r}.')
+    return "cheapest"
+
+
+def _whole(value: object, model: CausalModel) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise CausalBanditsError(f"expected a whole number, 1 or more; got {value!r}.")
+    return value
+
+
+def _truth(value: object, model: CausalModel) -> bool:
+    if not isinstance(value, bool):
+        raise CausalBanditsError(f"expected true or false; got {value!r}.")
+    return value
+
+
+def _actions(value: object, model: CausalModel) -> list[dict[str, State]]:
+    if not isinstance(value, list) or not all(isinstance(action, dict) for action in value):
+        raise CausalBanditsError(f"expected a list of assignments, such as {EXAMPLES['actions']}; got {value!r}.")
+    return [{_name(name, model): _state(model[name], state) for name, state in action.items()} for action in value]
+
+
+def _state(variable: Variable, value: Any) -> State:
+    """The state that is meant: itself, or else the one that is written so (the number 1 and the text "1")."""
+    if value in variable.states:
+        return variable.states[variable.states.index(value)]
+    written = [state for state in variable.states if str(state) == str(value)]
+    return written[0] if len(written) == 1 else variable.states[variable.code(value)]
+
+
+RULES: dict[str, Callable[[object, CausalModel], Any]] = {
+    "manipulable": _names,
+    "parents": _names,
+    "reward": _name,
+    "separator": _cheapest,
+    "observable": _names,
+    "at_most": _whole,
+    "always": _names,
+    "actions": _actions,
+    "reduce": _truth,
+}
