@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from causalbandits.errors import CausalBanditsError, unknown
 from causalbandits._files import checked_path
 from causalbandits._types import Array
+from causalbandits.errors import CausalBanditsError, unknown
 
 if TYPE_CHECKING:
     import pandas
