@@ -36,6 +36,27 @@ def write_atomically(path: Path, content: bytes) -> None:
     _sync_folder(path.parent)
 
 
+def write_first(path: Path, content: bytes) -> None:
+    """Write the file unless it is there: of all who try at once, one does, and whoever looks sees it whole."""
+    try:
+        with _beside(path, content) as temporary:
+            _link(temporary, path)
+    except OSError as error:
+        raise StateError(f"Cannot save to {path}: {error.strerror or error}. Nothing was changed.") from error
+    _sync_folder(path.parent)
+
+
+def _link(temporary: Path, path: Path) -> None:
+    """Give a file its name, if that is free."""
+    try:
+        os.link(temporary, path)
+    except FileExistsError:
+        return
+    except OSError:  # a file system without links: nothing there both takes a free name and refuses a taken one
+        if not path.exists():
+            os.replace(temporary, path)
+
+
 def _replaced(path: Path) -> int | None:
     """The permissions of the file that is there, if any; what a file would destroy, such as /dev/null, is refused."""
     try:
