@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
 import os
+import re
 import secrets
 import stat
-from collections.abc import Iterator
+import zlib
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -14,12 +17,46 @@ from causalbandits.errors import StateError
 PART = ".part"
 """What the names of unfinished files end in."""
 
+HEAD = 2**16
+"""A file is known by so many of its bytes."""
+
+_FORMAT = re.compile(rb'"format"\s*:\s*"([^"]{0,100})"')
+
 
 def checked_path(path: object, example: str) -> Path:
     """A path, with links followed; anything else is refused."""
     if not isinstance(path, str | os.PathLike) or not str(path):
         raise StateError(f"A path must be text or a Path, such as {example!r}; got {path!r}.")
     return Path(os.path.realpath(path))
+
+
+def refuse_other_kind(path: Path, kind: str, recognises: Callable[[bytes], object]) -> None:
+    """Raise if a file is there that is not of the kind that is about to replace it; an empty one is of any kind.
+
+    `kind` names it in the error ("a saved agent"); `recognises` is asked of the file's beginning, decompressed.
+    """
+    head = _head(path) if path.is_file() else b""
+    if head and not recognises(head):
+        found = _FORMAT.search(head)
+        what = f"a file of the format {found[1].decode(errors='replace')!r}" if found else "something else"
+        raise StateError(
+            f"Writing {kind} over {path} would destroy what is there: {what}. Choose another path, or delete it first."
+        )
+
+
+def our_json(format: str) -> Callable[[bytes], object]:
+    """Recognises our JSON files of one format, by the first "format" in them."""
+    return lambda head: (found := _FORMAT.search(head)) and found[1] == format.encode()
+
+
+def _head(path: Path) -> bytes:
+    try:
+        with (gzip.open if path.suffix.lower() == ".gz" else open)(path, "rb") as file:
+            return file.read(HEAD)
+    except (EOFError, zlib.error, gzip.BadGzipFile):
+        return b"\0"  # whatever it is, it is not one of ours
+    except OSError as error:
+        raise StateError(f"Cannot see what {path} is: {error.strerror or error}. Choose another path.") from error
 
 
 def write_atomically(path: Path, content: bytes) -> None:

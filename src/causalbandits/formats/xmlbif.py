@@ -34,6 +34,7 @@ _INSIDE = {
 }
 """Which elements an element may hold; all others hold text."""
 
+BEGINNING = re.compile(rb"(?:\xef\xbb\xbf)?+(?s:\s++|<\?.*?\?>|<!--.*?-->|<!DOCTYPE[^\[>]*+(?:\[.*?\]\s*+)?+>)*+<BIF\b")
 _WORD = re.compile(r"[^\s,]+")
 _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
