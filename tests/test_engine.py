@@ -152,16 +152,6 @@ def test_a_folder_with_something_else_in_it_is_refused(tmp_path):
         cb.simulate(cb.zoo.email_campaign(), ["c-ucb"], checkpoint=tmp_path / "thesis.tex", **SETTINGS)
 
 
-def test_what_a_kill_leaves_half_written_is_swept_away(tmp_path):
-    """Killed before run.json was in its place, and while a replication was being written."""
-    folder = tmp_path / "run"
-    folder.mkdir()
-    (folder / "run.json.77.part").write_text("{")
-    (folder / "replication-0000000.npy.77.part").write_bytes(b"half")
-    cb.simulate(cb.zoo.email_campaign(), ["c-ucb"], replications=2, checkpoint=folder, **SETTINGS)
-    assert sorted(p.suffix for p in folder.iterdir()) == [".json", ".npy", ".npy"]
-
-
 def test_a_damaged_replication_is_named(tmp_path):
     env = cb.zoo.email_campaign()
     cb.simulate(env, ["c-ucb"], replications=2, checkpoint=tmp_path / "run", **SETTINGS)

@@ -123,7 +123,7 @@ def test_where_the_model_was_fitted_worlds_have_other_tables_too(problem):
     data = problem.model.sample(40, rng=3)
     fitted = cb.CausalBandit(cb.fit(problem.model, data), problem.manipulable, problem.parents)
     settings = {"horizon": 200, "replications": 6, "seed": 4}
-    plain = cb.CausalBandit(cb.CausalModel.from_json(fitted.model.to_json()), problem.manipulable, problem.parents)
+    plain = cb.CausalBandit(cb.CausalModel(fitted.model.variables.values()), problem.manipulable, problem.parents)
     uncertain, certain = cb.forecast(fitted, ["c-ts-beta"], **settings), cb.forecast(plain, ["c-ts-beta"], **settings)
     assert not np.array_equal(uncertain.run.regret("c-ts-beta"), certain.run.regret("c-ts-beta"))
     # The policy believes the mean tables: where these are the truth, it loses less on average.

@@ -18,7 +18,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import causalbandits as cb
-from causalbandits.errors import CausalBanditsError, FormatError, ModelError, SizeError
+from causalbandits._files import our_json, refuse_other_kind
+from causalbandits.errors import CausalBanditsError, FormatError, ModelError, SizeError, StateError
 from causalbandits.formats import _limits, bif, dot, from_pgmpy, from_pyagrum, json, to_pgmpy, to_pyagrum, xmlbif
 from oracles import models, patient, random_table
 
@@ -646,3 +647,99 @@ def test_the_page_states_the_limits():
     for number in (f"{_limits.FILE_LIMIT // 2**20} MiB", f"{_limits.LABEL_LIMIT:,}", f"{_limits.NUMBER_LIMIT:,}"):
         assert number in page
     assert f"{_limits.ROUNDING_TOLERANCE}" in page
+
+
+# --- what is there already ----------------------------------------------------------------------------
+
+EXTENSIONS = (".json", ".bif", ".xml", ".dot", ".json.gz", ".bif.gz", ".xml.gz", ".gv.gz")
+
+
+def compressed(path, content):
+    path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
+
+
+@pytest.mark.parametrize("extension", EXTENSIONS)
+def test_a_model_is_not_written_over_a_saved_agent(extension, tmp_path):
+    path = tmp_path / f"campaign{extension}"
+    cb.Agent(cb.zoo.email_campaign().problem, "c-ucb").save(tmp_path / "agent.json")
+    compressed(path, (tmp_path / "agent.json").read_bytes())
+    before = path.read_bytes()
+    with pytest.raises(StateError, match=r"campaign.* would destroy .*'causalbandits-agent'.*another path, or delete"):
+        cb.write(small(), path)
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("extension", EXTENSIONS)
+@pytest.mark.parametrize(
+    "content", [b"{}", b"years of work", b"\x00\xff", b'{"format": "something"}', b"graph network"]
+)
+def test_a_model_is_not_written_over_what_is_no_model_of_its_format(extension, content, tmp_path):
+    path = tmp_path / f"thesis{extension}"
+    compressed(path, content)
+    before = path.read_bytes()
+    with pytest.raises(StateError, match="would destroy what is there"):
+        cb.write(small(), path)
+    assert path.read_bytes() == before
+
+
+def test_a_model_of_one_format_is_not_written_over_one_of_another(tmp_path):
+    for mine in EXTENSIONS[:4]:
+        for other in EXTENSIONS[:4]:
+            cb.write(small(), tmp_path / f"model{other}")
+            (tmp_path / f"model{other}").replace(tmp_path / f"x{mine}")
+            if mine == other:
+                cb.write(small(), tmp_path / f"x{mine}")
+                continue
+            with pytest.raises(StateError, match="would destroy what is there"):
+                cb.write(small(), tmp_path / f"x{mine}")
+
+
+@pytest.mark.parametrize("extension", EXTENSIONS)
+def test_a_model_is_written_over_a_model_or_over_an_empty_file(extension, tmp_path):
+    path = tmp_path / f"model{extension}"
+    path.touch()
+    for model in (small(), cb.zoo.email_campaign().problem.model):
+        cb.write(model, path)
+        names = cb.read(path).names if ".dot" not in extension and ".gv" not in extension else tuple(cb.read(path))
+        assert names == model.names
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("x.json", b'\n {"version": 1, "variables": [], "format" : "causalbandits-model"}'),
+        ("x.bif", b"\xef\xbb\xbf// by hand\n/* of\nmany */ network x { } half of it"),
+        ("x.xml", b'<?xml version="1.0"?>\n<!-- by hand -->\n<!DOCTYPE BIF [\n<!ELEMENT BIF ( NETWORK )*>\n]>\n<BIF>'),
+        ("x.dot", b"# by hand\nStrict Digraph{"),
+    ],
+)
+def test_files_made_by_hand_are_recognised_by_how_they_begin(name, content, tmp_path):
+    (tmp_path / name).write_bytes(content)
+    cb.write(small(), tmp_path / name)
+    cb.read(tmp_path / name)
+
+
+def test_a_broken_gzip_file_is_something_else(tmp_path):
+    cb.write(small(), tmp_path / "x.bif.gz")
+    (tmp_path / "x.bif.gz").write_bytes((tmp_path / "x.bif.gz").read_bytes()[:40])
+    with pytest.raises(StateError, match="would destroy what is there"):
+        cb.write(small(), tmp_path / "x.bif.gz")
+    (tmp_path / "x.bif.gz").write_bytes(b"network n {}")
+    with pytest.raises(StateError, match="would destroy what is there"):
+        cb.write(small(), tmp_path / "x.bif.gz")
+
+
+def test_an_agent_has_the_same_check_to_call(tmp_path):
+    """The kind is known by the first "format" in a file, whatever the keys' order."""
+    cb.write(small(), tmp_path / "model.json")
+    with pytest.raises(
+        StateError, match=r"Writing a saved agent over .*model\.json would destroy .*causalbandits-model"
+    ):
+        refuse_other_kind(tmp_path / "model.json", "a saved agent", our_json("causalbandits-agent"))
+    refuse_other_kind(tmp_path / "none.json", "a saved agent", our_json("causalbandits-agent"))
+    cb.Agent(cb.zoo.email_campaign().problem, "c-ucb").save(tmp_path / "agent.json")
+    refuse_other_kind(tmp_path / "agent.json", "a saved agent", our_json("causalbandits-agent"))
+    both = '{"checksum": "0", "format": "causalbandits-agent", "inner": {"format": "causalbandits-model"}}'
+    (tmp_path / "both.json").write_text(both)
+    with pytest.raises(StateError, match="causalbandits-agent"):
+        cb.write(small(), tmp_path / "both.json")

@@ -221,6 +221,7 @@ def damaged(draw, content):
 def test_a_damaged_file_gives_a_model_or_an_error_of_this_library(extension, data, tmp_path_factory):
     path = tmp_path_factory.getbasetemp() / f"damaged{extension}"
     model = cb.CausalModel(small().variables.values(), properties={"": ["name = n", "a; b"], "y": ["p = (1, 2)"]})
+    path.unlink(missing_ok=True)  # nothing is written over what is damaged
     cb.write(model, path)
     path.write_bytes(data.draw(damaged(path.read_bytes())))
     started = time.perf_counter()

@@ -262,7 +262,7 @@ def test_fingerprints_are_equal_for_equal_problems_only():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"variables": None}, "list of records"),
+        ({"model": {"variables": None}}, "list of records"),
         ({"manipulable": ["X", "Q"]}, "Unknown variable 'Q'"),
         ({"actions": [[9, 0]]}, "action"),
         ({"actions": [[0]]}, "action"),
@@ -277,7 +277,7 @@ def test_a_damaged_record_is_refused_by_this_library(change, message):
 
 
 def test_a_record_that_lacks_something_says_what():
-    for key in ("variables", "manipulable", "parents", "reward", "at_most", "always", "actions"):
+    for key in ("model", "manipulable", "parents", "reward", "at_most", "always", "actions"):
         record = variants()[0].to_record()
         del record[key]
         with pytest.raises(StateError, match=f"Not the description of a problem: .*{key}"):

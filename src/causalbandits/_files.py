@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+import gzip
 import os
+import re
+import secrets
+import stat
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from causalbandits.errors import StateError
 
 FilePath = str | os.PathLike[str]
 """Where a file is, as a caller may say it."""
+
+PART = ".part"
+"""What the names of unfinished files end in."""
+
+HEAD = 2**16
+"""A file is known by so many of its bytes."""
+
+_FORMAT = re.compile(rb'"format"\s*:\s*"([^"]{0,100})"')
 
 
 def checked_path(path: object, example: str) -> Path:
@@ -18,15 +33,107 @@ def checked_path(path: object, example: str) -> Path:
     return Path(os.path.realpath(path))
 
 
-def write_atomically(path: Path, content: bytes) -> None:
-    """Write beside the file, then put it in its place: whoever looks sees the old one or the new one, whole."""
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.part")
+def refuse_other_kind(path: Path, kind: str, recognises: Callable[[bytes], object]) -> None:
+    """Raise if a file is there that is not of the kind that is about to replace it; an empty one is of any kind.
+
+    `kind` names it in the error ("a saved agent"); `recognises` is asked of the file's beginning, decompressed.
+    """
+    head = _head(path) if path.is_file() else b""
+    if head and not recognises(head):
+        found = _FORMAT.search(head)
+        what = f"a file of the format {found[1].decode(errors='replace')!r}" if found else "something else"
+        raise StateError(
+            f"Writing {kind} over {path} would destroy what is there: {what}. Choose another path, or delete it first."
+        )
+
+
+def our_json(format: str) -> Callable[[bytes], object]:
+    """Recognises our JSON files of one format, by the first "format" in them."""
+    return lambda head: (found := _FORMAT.search(head)) and found[1] == format.encode()
+
+
+def _head(path: Path) -> bytes:
     try:
-        with open(temporary, "wb") as file:
+        with (gzip.open if path.suffix.lower() == ".gz" else open)(path, "rb") as file:
+            return file.read(HEAD)
+    except (EOFError, zlib.error, gzip.BadGzipFile):
+        return b"\0"  # whatever it is, it is not one of ours
+    except OSError as error:
+        raise StateError(f"Cannot see what {path} is: {error.strerror or error}. Choose another path.") from error
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Write beside the file, then put it in its place: whoever looks sees the old one or the new one, whole.
+
+    Any number of threads and processes, on any machine, may do so at once: the last one's file stays. A file that is
+    replaced keeps its permissions.
+    """
+    try:
+        with _beside(path, content) as temporary:
+            os.replace(temporary, path)
+    except OSError as error:
+        raise StateError(f"Cannot save to {path}: {error.strerror or error}. Nothing was changed.") from error
+    _sync_folder(path.parent)
+
+
+def write_first(path: Path, content: bytes) -> None:
+    """Write the file unless it is there: of all who try at once, one does, and whoever looks sees it whole."""
+    try:
+        with _beside(path, content) as temporary:
+            _link(temporary, path)
+    except OSError as error:
+        raise StateError(f"Cannot save to {path}: {error.strerror or error}. Nothing was changed.") from error
+    _sync_folder(path.parent)
+
+
+def _link(temporary: Path, path: Path) -> None:
+    """Give a file its name, if that is free."""
+    try:
+        os.link(temporary, path)
+    except FileExistsError:
+        return
+    except OSError:  # a file system without links: nothing there both takes a free name and refuses a taken one
+        if not path.exists():
+            os.replace(temporary, path)
+
+
+def _replaced(path: Path) -> int | None:
+    """The permissions of the file that is there, if any; what a file would destroy, such as /dev/null, is refused."""
+    try:
+        found = path.stat().st_mode
+    except FileNotFoundError:
+        return None
+    if not stat.S_ISREG(found):
+        what = "a folder" if stat.S_ISDIR(found) else "a device, a pipe or a socket"
+        raise StateError(f"Cannot save to {path}: it is {what}, no ordinary file. Choose another path.")
+    return stat.S_IMODE(found)
+
+
+@contextmanager
+def _beside(path: Path, content: bytes) -> Iterator[Path]:
+    """A new file with this content, beside the path and safely on disk; gone at the end, unless it was moved."""
+    kept = _replaced(path)
+    temporary = path.with_name(f"{path.name[:50]}.{secrets.token_hex(8)}{PART}")
+    # Private until it has the permissions of the file that it replaces: who opens it before could read on after.
+    flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_BINARY", 0)
+    descriptor = os.open(temporary, flags, mode=0o666 if kept is None else 0o600)
+    try:
+        with open(descriptor, "wb") as file:
+            if kept is not None:
+                os.chmod(temporary, kept)
             file.write(content)
             file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except OSError as error:
+            os.fsync(descriptor)
+        yield temporary
+    finally:
         temporary.unlink(missing_ok=True)
-        raise StateError(f"Cannot save to {path}: {error.strerror or error}. Nothing was changed.") from error
+
+
+def _sync_folder(folder: Path) -> None:
+    """Have the file's name on disk, too; where a platform or a file system cannot, the file is saved all the same."""
+    with suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

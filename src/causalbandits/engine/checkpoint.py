@@ -1,7 +1,8 @@
 """A folder that remembers finished replications, so that a run that was killed goes on where it was.
 
 Each replication is a file of its own, written beside its place and then renamed into it: it is there whole or not at
-all. `run.json` says to which plan they belong.
+all. `run.json` says to which plan they belong. Processes that use one folder at the same time write the same numbers
+into the same files, so none has to know of the others.
 """
 
 from __future__ import annotations
@@ -10,41 +11,47 @@ import io
 import json
 import os
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from causalbandits._files import checked_path, write_atomically
+from causalbandits._files import PART, checked_path, write_atomically, write_first
 from causalbandits._types import Array
 from causalbandits.engine.plan import Plan
 from causalbandits.errors import StateError
 
 FORMAT, VERSION = "causalbandits-checkpoint", 1
 
+UNFINISHED = f"run.json.*{PART}", f"replication-???????.npy.*{PART}"
+"""What a process that is writing has in the folder, and what one leaves that is killed while it does."""
+
+STALE = 24 * 3600
+"""Unfinished files are swept away when they are so many seconds older than a finished one: no write takes a day, and no
+two clocks of a cluster are a day apart."""
+
 
 class Checkpoint:
     """The finished replications of a plan, in a folder."""
 
     def __init__(self, folder: str | os.PathLike[str], plan: Plan) -> None:
-        self._folder, self._plan = checked_path(folder, "my-run"), plan
+        self._folder, self._plan, self._swept = checked_path(folder, "my-run"), plan, False
         about = {"format": FORMAT, "version": VERSION, "plan": plan.fingerprint, "policies": list(plan.policies)}
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            for pattern in ("run.json.*.part", "replication-???????.npy.*.part"):
-                for left_over in self._folder.glob(pattern):
-                    left_over.unlink()
-            self._check(about)
+            self._claim(about)
         except OSError as error:
             raise StateError(f"Cannot use {folder} as a checkpoint: {error.strerror or error}.") from error
 
-    def _check(self, about: dict[str, Any]) -> None:
+    def _claim(self, about: dict[str, Any]) -> None:
+        """Make an empty folder this plan's, or see that it is; several processes may do so at once."""
         path = self._folder / "run.json"
         if not path.exists():
-            if any(self._folder.iterdir()):
+            others = [p for p in self._folder.iterdir() if not any(map(p.match, UNFINISHED))]
+            if others and not path.exists():  # it may have come while we looked
                 raise StateError(f"{self._folder} is neither empty nor a checkpoint. Choose another folder.")
-            write_atomically(path, json.dumps(about).encode())
-            return
+            write_first(path, json.dumps(about).encode())
         try:
             found = json.loads(path.read_text(encoding="utf-8"))
         except ValueError:
@@ -80,6 +87,17 @@ class Checkpoint:
         file = io.BytesIO()
         np.save(file, np.array([regrets[name] for name in self._plan.policies]))
         write_atomically(self._path(replication), file.getvalue())
+        if not self._swept:
+            self._sweep(self._path(replication))
+            self._swept = True
+
+    def _sweep(self, finished: Path) -> None:
+        """Remove what killed processes left. The folder's own clock decides, not ours: see `STALE`."""
+        with suppress(OSError):  # another process may sweep too, and a file may not be ours to remove
+            now = finished.stat().st_mtime
+            for left in (path for pattern in UNFINISHED for path in self._folder.glob(pattern)):
+                if now - left.stat().st_mtime > STALE:
+                    left.unlink(missing_ok=True)
 
     def _path(self, replication: int) -> Path:
         return self._folder / f"replication-{replication:07d}.npy"

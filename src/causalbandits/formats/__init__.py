@@ -16,14 +16,14 @@ from typing import Any, NamedTuple
 
 import networkx as nx
 
-from causalbandits._files import checked_path, write_atomically
+from causalbandits._files import checked_path, our_json, refuse_other_kind, write_atomically
 from causalbandits.errors import CausalBanditsError, FormatError, ModelError, SizeError, unknown
 from causalbandits.formats import bif, dot, json, xmlbif
 from causalbandits.formats._limits import AXES_LIMIT, FILE_LIMIT, LABEL_LIMIT, NUMBER_LIMIT
 from causalbandits.formats._text import clip, decoded
 from causalbandits.formats.adapters import from_pgmpy, from_pyagrum, to_pgmpy, to_pyagrum
 from causalbandits.model import graph as graphs
-from causalbandits.model.model import CausalModel
+from causalbandits.model.model import FORMAT, CausalModel
 
 __all__ = ["from_pgmpy", "from_pyagrum", "read", "to_pgmpy", "to_pyagrum", "write"]
 
@@ -33,16 +33,19 @@ _PIECE = 2**20
 class _Format(NamedTuple):
     loads: Callable[[bytes, str], Any]
     dumps: Callable[[Any], str]
+    kind: str
+    recognises: Callable[[bytes], object]
+    """Whether a file is of this kind, by its beginning."""
 
 
 def _of_text(loads: Callable[[str, str], Any]) -> Callable[[bytes, str], Any]:
     return lambda content, file: loads(decoded(content, file), file)
 
 
-_BIF = _Format(_of_text(bif.loads), bif.dumps)
-_XML = _Format(xmlbif.loads, xmlbif.dumps)
-_DOT = _Format(_of_text(dot.loads), dot.dumps)
-_JSON = _Format(_of_text(json.loads), json.dumps)
+_BIF = _Format(_of_text(bif.loads), bif.dumps, "a model in BIF", bif.BEGINNING.match)
+_XML = _Format(xmlbif.loads, xmlbif.dumps, "a model in XMLBIF", xmlbif.BEGINNING.match)
+_DOT = _Format(_of_text(dot.loads), dot.dumps, "a graph in DOT", dot.BEGINNING.match)
+_JSON = _Format(_of_text(json.loads), json.dumps, "a model in JSON", our_json(FORMAT))
 FORMATS = {
     ".bif": _BIF, ".xml": _XML, ".xmlbif": _XML, ".bifxml": _XML, ".dot": _DOT, ".gv": _DOT, ".json": _JSON,
 }  # fmt: skip
@@ -69,7 +72,7 @@ def write(model: CausalModel | graphs.Graph, path: str | os.PathLike[str]) -> No
     """The model into a file, by its extension as for `read`; the file is there whole or not at all.
 
     Only JSON keeps the types of states: elsewhere they become text. DOT gets the graph alone, of a model or a
-    networkx.DiGraph.
+    networkx.DiGraph. A file that holds anything but a model in the same format is not overwritten.
     """
     file = checked_path(path, "model.bif")
     format = _format_of(file)
@@ -86,6 +89,7 @@ def write(model: CausalModel | graphs.Graph, path: str | os.PathLike[str]) -> No
         raise SizeError(f"{file.name}: a file holds {FILE_LIMIT:,} bytes; this model takes {len(content):,}.")
     if file.suffix.lower() == ".gz":
         content = gzip.compress(content, mtime=0)  # the same model gives the same bytes, whatever the time
+    refuse_other_kind(file, format.kind, format.recognises)
     write_atomically(file, content)
 
 

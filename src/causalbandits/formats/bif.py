@@ -22,6 +22,7 @@ from causalbandits.formats._text import Scanner, clip
 from causalbandits.model.model import CausalModel
 
 _SKIP = re.compile(r"(?:[\s,]++|//[^\n]*+|/\*(?s:.*?)\*/)*+")
+BEGINNING = re.compile(rb"(?:\xef\xbb\xbf)?+" + _SKIP.pattern.encode() + rb"network\b")
 _WORD = re.compile(r'(?:[^\s,;|{}()\[\]"/]|/(?![/*]))++')
 _TOKEN = re.compile(rf'(?P<quoted>"(?:[^"\\]|\\.)*+")|(?P<mark>[{{}}()\[\];|])|(?P<word>{_WORD.pattern})', re.DOTALL)
 _BLANK = re.compile(r"(\s*+)")

@@ -17,6 +17,10 @@ from causalbandits.formats._text import Scanner, clip
 from causalbandits.model import graph as graphs
 
 _SKIP = re.compile(r"(?:\s++|//[^\n]*+|^#[^\n]*+|/\*(?s:.*?)\*/)*+", re.MULTILINE)
+BEGINNING = re.compile(
+    rb"(?:\xef\xbb\xbf)?+SKIP(?:strict\bSKIP)?+digraph\b".replace(b"SKIP", _SKIP.pattern.encode()),
+    re.MULTILINE | re.IGNORECASE,
+)
 _TOKEN = re.compile(
     r'(?P<quoted>"(?:[^"\\]|\\.)*+")|(?P<mark>->|--|[{}\[\];,=:+<>])'
     r"|(?P<word>-?(?:\.[0-9]++|[0-9]++(?:\.[0-9]*+)?+)(?![\w.])|\w++)",

@@ -1,4 +1,4 @@
-"""Our JSON: everything a model holds, with the types of its states, every bit of its numbers, and posteriors."""
+"""Our JSON: everything a model holds, the types of its states, every bit of its numbers and the counts of a fit."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import re
 from causalbandits.errors import CausalBanditsError, FormatError
 from causalbandits.formats._limits import LABEL_LIMIT
 from causalbandits.formats._text import clip
-from causalbandits.model.fitted import FittedModel
 from causalbandits.model.model import CausalModel
 
 _STRING = re.compile(r'"((?:[^"\\]|\\.)*+)"?', re.DOTALL)
@@ -24,8 +23,7 @@ def loads(text: str, file: str = "JSON") -> CausalModel:
             line, column = text.count("\n", 0, found.start()) + 1, found.start() - text.rfind("\n", 0, found.start())
             raise FormatError(message, file=file, line=line, column=column)
     try:
-        model = CausalModel.from_json(text)
-        return FittedModel.from_json(text) if "posterior" in json.loads(text) else model
+        return CausalModel.from_json(text)
     except RecursionError:
         raise FormatError("expected lists as deep as a table, found deeper ones.", file=file) from None
     except ValueError as error:

@@ -35,6 +35,7 @@ _INSIDE = {
 """Which elements an element may hold; all others hold text."""
 
 _ENTRY = re.compile(r"[^\s,]+")
+BEGINNING = re.compile(rb"(?:\xef\xbb\xbf)?+(?s:\s++|<\?.*?\?>|<!--.*?-->|<!DOCTYPE[^\[>]*+(?:\[.*?\]\s*+)?+>)*+<BIF\b")
 _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 

@@ -7,7 +7,6 @@ independent: so P(z | do(a)) of the mean tables is exactly its own posterior mea
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
@@ -20,10 +19,11 @@ from causalbandits._types import Array
 from causalbandits.errors import ModelError
 from causalbandits.model.intervention import State
 from causalbandits.model.model import CausalModel
+from causalbandits.model.record import variable_record, variable_records
 from causalbandits.model.variable import Variable
 
 
-class FittedModel(CausalModel):
+class FittedModel(CausalModel, kind="fitted"):
     """A CausalModel whose tables are means of Dirichlet posteriors; made by `fit`.
 
     `counts[name]` has the table's axes; `prior[name]` are the pseudo-counts of its cells, `concentrations[name]` the
@@ -43,13 +43,15 @@ class FittedModel(CausalModel):
         prior: Mapping[str, npt.ArrayLike],
         rows: int,
     ) -> None:
-        posterior = {name: _positive(name, counts[name]) + _positive(name, prior[name]) for name in states}
+        counted = {name: _numbers(f"counts of {name!r}", counts[name]) for name in states}
+        pseudo = {name: _numbers(f"pseudo-counts of {name!r}", prior[name]) for name in states}
         super().__init__(
-            Variable(name, states[name], parents=parents[name], table=_mean(name, posterior[name])) for name in states
+            Variable(name, own, parents=parents[name], table=_mean(name, counted[name], pseudo[name]))
+            for name, own in states.items()
         )
-        self.__dict__["counts"] = _frozen(counts)
-        self.__dict__["prior"] = _frozen(prior)
-        self.__dict__["rows"] = int(rows)
+        self.__dict__["counts"] = MappingProxyType(counted)
+        self.__dict__["prior"] = MappingProxyType(pseudo)
+        self.__dict__["rows"] = _whole(rows)
 
     @property
     def concentrations(self) -> dict[str, Array]:
@@ -74,38 +76,37 @@ class FittedModel(CausalModel):
         generator = random_generator(rng)
         return {name: _dirichlet(self.concentrations[name], n, generator) for name in self.names}
 
-    def to_json(self) -> str:
-        """The model as JSON with its counts. `CausalModel.from_json` reads the tables, `FittedModel.from_json` all."""
-        posterior = {
-            name: {"counts": self.counts[name].tolist(), "prior": self.prior[name].tolist()} for name in self.names
-        }
-        return json.dumps({**json.loads(super().to_json()), "rows": self.rows, "posterior": posterior})
+    def _content(self) -> dict[str, Any]:
+        """Counts and pseudo-counts make the tables: these are not kept twice."""
+        records = [
+            variable_record(v, counts=self.counts[name].tolist(), prior=self.prior[name].tolist())
+            for name, v in self.variables.items()
+        ]
+        return {"rows": self.rows, "variables": records}
 
     @classmethod
-    def from_json(cls, text: str) -> FittedModel:
-        """The model that `to_json` wrote."""
-        plain = CausalModel.from_json(text)
-        data = json.loads(text)
-        if "posterior" not in data:
-            raise ModelError("This model was not fitted: it has no counts. Read it with CausalModel.from_json.")
-        try:
-            return cls(
-                {name: v.states for name, v in plain.variables.items()},
-                {name: v.parents for name, v in plain.variables.items()},
-                {name: data["posterior"][name]["counts"] for name in plain.names},
-                {name: data["posterior"][name]["prior"] for name in plain.names},
-                data["rows"],
-            )
-        except (KeyError, TypeError) as error:
-            raise ModelError(f"Not a fitted model: every variable needs counts and a prior ({error!r}).") from None
+    def _of_content(cls, content: Mapping[str, Any]) -> CausalModel:
+        records = variable_records(content, "counts", "prior")
+        rows: Any = content.get("rows")
+        return FittedModel(
+            {r.name: r.states for r in records},
+            {r.name: r.parents for r in records},
+            {r.name: r.numbers[0] for r in records},
+            {r.name: r.numbers[1] for r in records},
+            rows,
+        )
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, FittedModel):
             return False if isinstance(other, CausalModel) else NotImplemented
-        return super().__eq__(other) and all(
-            np.array_equal(mine[name], theirs[name])
-            for mine, theirs in ((self.counts, other.counts), (self.prior, other.prior))
-            for name in self.names
+        return (
+            self.rows == other.rows
+            and super().__eq__(other)
+            and all(
+                np.array_equal(mine[name], theirs[name])
+                for mine, theirs in ((self.counts, other.counts), (self.prior, other.prior))
+                for name in self.names
+            )
         )
 
     __hash__ = CausalModel.__hash__
@@ -119,25 +120,34 @@ class FittedModel(CausalModel):
         return (FittedModel, (states, parents, dict(self.counts), dict(self.prior), self.rows))
 
 
-def _frozen(arrays: Mapping[str, npt.ArrayLike]) -> Mapping[str, Array]:
-    copies = {name: np.array(array, dtype=np.float64) for name, array in arrays.items()}
-    for array in copies.values():
-        array.setflags(write=False)
-    return MappingProxyType(copies)
-
-
-def _positive(name: str, given: npt.ArrayLike) -> Array:
-    array = np.asarray(given, dtype=np.float64)
+def _numbers(what: str, given: npt.ArrayLike) -> Array:
+    """A read-only copy, in C order: a sum's last bit depends on the layout, and a model that is read back has this."""
+    try:
+        array = np.array(given, dtype=np.float64, order="C")
+    except (TypeError, ValueError, OverflowError):
+        raise ModelError(f"The {what} must be a rectangular array of numbers, in the shape of the table.") from None
     if not (np.isfinite(array).all() and (array >= 0).all()):
-        raise ModelError(f"Counts and pseudo-counts of {name!r} must be finite and not negative.")
+        raise ModelError(f"The {what} must be finite and not negative.")
+    array.setflags(write=False)
     return array
 
 
-def _mean(name: str, concentrations: Array) -> Array:
-    totals = concentrations.sum(axis=-1, keepdims=True)
-    if not (totals > 0).all():
-        raise ModelError(f"Every row of {name!r} needs a count or a pseudo-count above 0.")
+def _mean(name: str, counts: Array, prior: Array) -> Array:
+    if counts.shape != prior.shape or not counts.shape:
+        shapes = f"{counts.shape} and {prior.shape}"
+        raise ModelError(f"The counts of {name!r} must have the shape of its pseudo-counts; they are {shapes}.")
+    with np.errstate(over="ignore"):
+        concentrations = counts + prior
+        totals = concentrations.sum(axis=-1, keepdims=True)
+    if not (np.isfinite(totals) & (totals > 0)).all():
+        raise ModelError(f"Every row of {name!r} needs a count or a pseudo-count above 0, and a finite sum.")
     return np.asarray(concentrations / totals)
+
+
+def _whole(rows: Any) -> int:
+    if not isinstance(rows, int | np.integer) or isinstance(rows, bool) or rows < 0:
+        raise ModelError(f"rows must be a whole number, 0 or more; got {rows!r}.")
+    return int(rows)
 
 
 def _dirichlet(concentrations: Array, n: int, generator: np.random.Generator) -> Array:

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import networkx as nx
 import numpy as np
@@ -18,7 +18,10 @@ from causalbandits._types import Array, Codes
 from causalbandits.errors import InterventionError, ModelError, SizeError, unknown
 from causalbandits.model import graph as graphs
 from causalbandits.model.intervention import Intervention, State
-from causalbandits.model.variable import Variable, decode_state, encode_state
+from causalbandits.model.record import variable_record, variable_records
+from causalbandits.model.variable import Variable
+
+FORMAT, VERSION = "causalbandits-model", 1
 
 ROW_SUM_TOLERANCE = 1e-6
 """A row of a table may miss 1 by this much (rounded input); it is then renormalised."""
@@ -47,6 +50,13 @@ class CausalModel:
     _order: tuple[str, ...]
     _variables: Mapping[str, Variable]
     _properties: Mapping[str, tuple[str, ...]]
+    _kind: ClassVar[str] = "exact"
+
+    def __init_subclass__(cls, *, kind: str | None = None) -> None:
+        """A subclass that names its kind is found by it when a record is read."""
+        if kind is not None:
+            cls._kind = kind
+            _KINDS[kind] = cls
 
     def __init__(self, variables: Iterable[Variable], *, properties: Mapping[str, Iterable[str]] | None = None) -> None:
         if not isinstance(variables, Iterable):
@@ -139,55 +149,50 @@ class CausalModel:
 
     def to_json(self) -> str:
         """The model as JSON; numbers keep every bit, states may be strings, numbers, booleans, None or tuples."""
-        content = {"format": "causalbandits-model", "version": 1, "variables": self.to_records()}
-        return json.dumps(content | ({"properties": dict(self._properties)} if self._properties else {}))
+        return json.dumps({"format": FORMAT, "version": VERSION, **self.to_record()})
 
     @classmethod
-    def from_json(cls, text: str) -> CausalModel:
-        """The model that `to_json` wrote."""
+    def from_json(cls, text: str) -> Self:
+        """The model that `to_json` wrote: a FittedModel, if it was one."""
         try:
             data = json.loads(text)
         except (json.JSONDecodeError, TypeError, RecursionError) as error:
             raise ModelError(f"Not JSON: {error}.") from None
-        if not isinstance(data, dict) or data.get("format") != "causalbandits-model":
-            raise ModelError("Not a causalbandits model: the key 'format' must be 'causalbandits-model'.")
-        if data.get("version") != 1:
-            raise ModelError(f"Model files of version 1 can be read; this one says {data.get('version')!r}.")
-        return cls.from_records(data.get("variables"), properties=data.get("properties"))
+        if not isinstance(data, dict) or data.get("format") != FORMAT:
+            raise ModelError(f"Not a causalbandits model: the key 'format' must be {FORMAT!r}.")
+        if data.get("version") != VERSION:
+            raise ModelError(f"Model files of version {VERSION} can be read; this one says {data.get('version')!r}.")
+        return cls.from_record(data)
 
-    def to_records(self) -> list[dict[str, Any]]:
-        """One JSON-ready record per variable."""
-        return [
-            {
-                "name": v.name,
-                "states": [encode_state(state, v.name) for state in v.states],
-                "parents": list(v.parents),
-                "table": v.table.tolist(),
-            }
-            for v in self._variables.values()
-        ]
+    def to_record(self) -> dict[str, Any]:
+        """A JSON-ready description, enough to make the very same model again."""
+        remarks = {"properties": {name: list(texts) for name, texts in self._properties.items()}}
+        return {"kind": self._kind, **self._content(), **(remarks if self._properties else {})}
+
+    def _content(self) -> dict[str, Any]:
+        """What models of this kind consist of; `_of_content` takes it back."""
+        return {"variables": [variable_record(v, table=v.table.tolist()) for v in self._variables.values()]}
 
     @classmethod
-    def from_records(cls, records: Any, *, properties: Any = None) -> CausalModel:
-        """The model that `to_records` describes."""
-        if not isinstance(records, list):
-            raise ModelError("The variables of a model must be a list of records.")
-        variables = []
-        for record in records:
-            try:
-                name, states, table = record["name"], record["states"], record["table"]
-                parents = record.get("parents", [])
-                states = states if isinstance(states, str) else [decode_state(state) for state in states]
-            except KeyError as error:
-                raise ModelError(
-                    f"A variable's record needs name, states, table and parents; {record!r} lacks {error}."
-                ) from None
-            except (TypeError, AttributeError):
-                raise ModelError(
-                    f"A variable's record needs name, states, table and parents; got {record!r}."
-                ) from None
-            variables.append(Variable(name, states, parents=parents, table=table))
-        return cls(variables, properties=properties)
+    def from_record(cls, record: Any) -> Self:
+        """The model that `to_record` describes, of the kind that it names; without one, its tables are exact."""
+        if not isinstance(record, Mapping):
+            raise ModelError(f"A model's record must be a mapping; got {record!r}.")
+        kind = record.get("kind", CausalModel._kind)
+        if not isinstance(kind, str) or kind not in _KINDS:
+            raise ModelError(unknown("kind of model", kind, _KINDS))
+        model = _KINDS[kind]._of_content(record)
+        if not isinstance(model, cls):
+            raise ModelError(f"This model is {kind}, no {cls.__name__}: read it with CausalModel.from_json.")
+        return model
+
+    @classmethod
+    def _of_content(cls, content: Mapping[str, Any]) -> CausalModel:
+        records = variable_records(content, "table")
+        return CausalModel(
+            [Variable(r.name, r.states, parents=r.parents, table=r.numbers[0]) for r in records],
+            properties=content.get("properties"),
+        )
 
     def codes(self, assignment: Mapping[str, State]) -> dict[str, int]:
         """An assignment as positions of states; an unknown variable or value is an error."""
@@ -221,6 +226,10 @@ class CausalModel:
             draws = generator.random(n)
             columns[name] = _invert(cdf, rows, draws)
         return {name: _as_column(self._variables[name].states)[columns[name]] for name in self._variables}
+
+
+_KINDS: dict[str, type[CausalModel]] = {CausalModel._kind: CausalModel}
+"""Which models there are, by the name that their records have."""
 
 
 def _model(variables: tuple[Variable, ...], properties: Mapping[str, tuple[str, ...]]) -> CausalModel:

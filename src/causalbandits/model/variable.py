@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Hashable, Iterable
 from typing import Any
 
@@ -123,23 +122,3 @@ def _numbers(name: str, given: npt.ArrayLike) -> Array:
         ) from None
     table.setflags(write=False)
     return table
-
-
-def encode_state(state: State, name: str) -> Any:
-    """A state as JSON: tuples become {"tuple": [...]}, the rest stands for itself."""
-    if isinstance(state, tuple):
-        return {"tuple": [encode_state(part, name) for part in state]}
-    if state is None or isinstance(state, str | bool | int) or (isinstance(state, float) and math.isfinite(state)):
-        return state
-    raise ModelError(
-        f"JSON holds strings, numbers, booleans, None and tuples of these; {name!r} has the state {state!r}."
-    )
-
-
-def decode_state(state: Any) -> State:
-    """The state that `encode_state` wrote."""
-    if isinstance(state, dict):
-        return tuple(decode_state(part) for part in state["tuple"])
-    if isinstance(state, list):
-        raise ModelError(f"A state is a single value; got the list {state!r}.")
-    return state  # type: ignore[no-any-return]

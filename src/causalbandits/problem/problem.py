@@ -392,7 +392,7 @@ class CausalBandit(Remembers):
         """A JSON-ready description, enough to make the problem again."""
         space = self.actions
         return {
-            "variables": self.model.to_records(),
+            "model": self.model.to_record(),
             "manipulable": list(self.manipulable),
             "parents": list(self.parents),
             "reward": self.reward,
@@ -405,15 +405,19 @@ class CausalBandit(Remembers):
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> CausalBandit:
         """The problem that `to_record` describes."""
+        if not isinstance(record, Mapping):
+            raise StateError(f"Not the description of a problem: a mapping is needed, not {record!r}.")
         try:
-            model = CausalModel.from_records(record["variables"])
-            space = ActionSpace([model[name] for name in record["manipulable"]])
-            listed = record["actions"]
+            model = CausalModel.from_record(record["model"])
+            names = unique_names("manipulable", record["manipulable"], model)
+            space, listed = ActionSpace([model[name] for name in names]), record["actions"]
             actions = None if listed is None else [space.decode(space.check(row)) for row in listed]
+            if not isinstance(record["reduce"], bool):
+                raise ProblemError(f"reduce must be true or false; got {record['reduce']!r}.")
             return cls(
                 model,
-                record["manipulable"],
-                record["parents"],
+                names,
+                unique_names("parent", record["parents"], model),
                 reward=record["reward"],
                 at_most=record["at_most"],
                 always=record["always"],
@@ -422,13 +426,15 @@ class CausalBandit(Remembers):
             )
         except KeyError as error:
             raise StateError(f"Not the description of a problem: {error} is missing.") from None
-        except TypeError as error:
-            raise StateError(f"Not the description of a problem: {error}.") from None
+        except (TypeError, ProblemError, InterventionError) as error:
+            raise StateError(f"Not the description of a problem: {str(error).rstrip('.')}.") from None
 
     @cached_property
     def fingerprint(self) -> str:
         """A short name for this very problem: equal problems have equal fingerprints."""
-        return hashlib.sha256(json.dumps(self.to_record(), sort_keys=True).encode()).hexdigest()[:16]
+        record = self.to_record()
+        record["model"].pop("properties", None)  # remarks do not count when models are compared
+        return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def _listed(names: tuple[str, ...]) -> str:
