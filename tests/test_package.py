@@ -38,6 +38,15 @@ def test_all_is_the_public_surface_and_sorted_within_reason():
     assert public | {"describe", "forecast", "theory", "zoo"} == set(cb.__all__)
 
 
+def test_git_ignores_no_source_which_the_wheel_would_then_lack():
+    sources = sorted(map(str, (ROOT / "src").rglob("*.py")))
+    command = ["git", "-C", str(ROOT), "check-ignore", "--no-index", *sources]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode == 128:
+        pytest.skip("not in a repository")
+    assert done.stdout == ""
+
+
 def test_importing_stays_light():
     heavy = ["numba", "matplotlib", "pandas", "scipy.optimize", "typer", "joblib", "rich", "pyarrow", "polars"]
     code = f"import sys, causalbandits; print([m for m in {heavy} if m in sys.modules])"

@@ -1,0 +1,1 @@
+"""What simulations leave: measures, summaries, comparisons, pictures, reports."""
