@@ -32,7 +32,7 @@ COMPLETION_LIMIT = 2**22
 """So many completions of distinct incomplete rows are held, counted over all of them."""
 
 
-class Row(NamedTuple):
+class IncompleteRow(NamedTuple):
     """A distinct incomplete row: codes (-1: missing) and which variables were set, in the variables' order."""
 
     codes: tuple[int, ...]
@@ -44,7 +44,7 @@ class Incomplete:
 
     def __init__(self, names: Sequence[str]) -> None:
         self._names = tuple(names)
-        self.rows: Counter[Row] = Counter()
+        self.rows: Counter[IncompleteRow] = Counter()
 
     def __bool__(self) -> bool:
         return bool(self.rows)
@@ -64,15 +64,15 @@ class Incomplete:
         width = len(self._names)
         for row, times in zip(*np.unique(both, axis=0, return_counts=True), strict=True):
             values = row.tolist()
-            self.rows[Row(tuple(values[:width]), tuple(map(bool, values[width:])))] += int(times)
+            self.rows[IncompleteRow(tuple(values[:width]), tuple(map(bool, values[width:])))] += int(times)
 
-    def arranged(self, orders: Mapping[str, Codes]) -> dict[Row, int]:
+    def arranged(self, orders: Mapping[str, Codes]) -> dict[IncompleteRow, int]:
         """The rows with every state in its final place, sorted: sums must not depend on the order of the data."""
         places = [(*orders[name].tolist(), -1) for name in self._names]
-        moved: Counter[Row] = Counter()
+        moved: Counter[IncompleteRow] = Counter()
         for row, times in self.rows.items():
             codes = tuple(place[code] for place, code in zip(places, row.codes, strict=True))
-            moved[Row(codes, row.was_set)] += times
+            moved[IncompleteRow(codes, row.was_set)] += times
         return dict(sorted(moved.items()))
 
 
@@ -95,7 +95,7 @@ def maximise(
     shapes: Mapping[str, tuple[int, ...]],
     counts: Mapping[str, Array],
     prior: Mapping[str, Array],
-    incomplete: Mapping[Row, int],
+    incomplete: Mapping[IncompleteRow, int],
 ) -> Maximum:
     """Expected counts of all rows, complete (`counts`) and incomplete, at the tables that fit both best."""
     groups = _groups(structure, shapes, incomplete)
@@ -154,10 +154,12 @@ def _tables(concentrations: Mapping[str, Array]) -> dict[str, Array]:
     return tables
 
 
-def _groups(structure: Structure, shapes: Mapping[str, tuple[int, ...]], incomplete: Mapping[Row, int]) -> list[_Group]:
+def _groups(
+    structure: Structure, shapes: Mapping[str, tuple[int, ...]], incomplete: Mapping[IncompleteRow, int]
+) -> list[_Group]:
     names = structure.names
     position = {name: i for i, name in enumerate(names)}
-    by_gaps: dict[tuple[tuple[bool, ...], tuple[bool, ...]], list[Row]] = {}
+    by_gaps: dict[tuple[tuple[bool, ...], tuple[bool, ...]], list[IncompleteRow]] = {}
     for row in incomplete:
         by_gaps.setdefault((tuple(code < 0 for code in row.codes), row.was_set), []).append(row)
     sizes = {name: shapes[name][-1] for name in names}
