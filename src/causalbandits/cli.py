@@ -244,6 +244,7 @@ def forecast(
         list[str] | None,
         typer.Option(help="A policy's id, as often as you like; if left out: c-ts-beta, ts-beta, uniform."),
     ] = None,
+    workers: Workers = None,
     out: Annotated[Path | None, typer.Option(help="A picture to write: forecast.png.", dir_okay=False)] = None,
 ) -> None:
     """How many rounds would it take, and what would be lost on the way?
@@ -272,6 +273,7 @@ def forecast(
         epsilon=epsilon,
         replications=replications,
         seed=seed,
+        workers=workers or os.cpu_count(),
     )
     console = Console()
     console.print(repr(found), highlight=False, markup=False, soft_wrap=True)

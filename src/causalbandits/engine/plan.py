@@ -7,20 +7,29 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from causalbandits._types import Array
-from causalbandits.engine.compiled import can_play, play_compiled
+from causalbandits.engine.compiled import Watch, can_play, play_compiled
 from causalbandits.engine.driver import ENVIRONMENT, play, stream
 from causalbandits.engine.progress import Notice
 from causalbandits.errors import CausalBanditsError, PolicyError, ProblemError
 from causalbandits.policies import Policy
 from causalbandits.problem.problem import CausalBandit
+from causalbandits.results.measures import Values
+from causalbandits.results.origin import Origin
 from causalbandits.world.environment import Environment
 
 Source = Environment | Callable[[np.random.Generator], Environment]
+
+MEASURES = ("simple regret",)
+"""What a plan can keep at each checkpoint beside regret."""
+
+Found = dict[str, dict[str, Values]]
+"""By policy, then measure: one replication's values at each checkpoint."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +43,8 @@ class Plan:
     seed: int
     compiled: bool = False
     """Whether to use the compiled driver where it can be; the numbers are the same."""
+    measures: tuple[str, ...] = ()
+    """What to keep beside regret, of `MEASURES`."""
 
     def environment(self, replication: int) -> Environment:
         """The environment of a replication, the same for every policy."""
@@ -47,18 +58,27 @@ class Plan:
             )
         return env
 
-    def run(self, replication: int, tick: Callable[[int], None] = lambda rounds: None) -> dict[str, Array]:
-        """One replication of every policy: the regret at each checkpoint."""
+    def run(self, replication: int, tick: Callable[[int], None] = lambda rounds: None) -> Found:
+        """One replication of every policy."""
         env = self.environment(replication)
-        problem = self._believed_in(env)
-        found = {}
-        for name, policy in self.policies.items():
-            if self.compiled and can_play(env, policy, problem):
-                found[name] = play_compiled(env, policy, problem, self.rounds, self.seed, replication)
-                tick(int(self.rounds[-1]))
-            else:
-                found[name] = play(env, policy, problem, self.rounds, self.seed, replication, tick)
-        return found
+        return {name: self._played(policy, env, replication, tick) for name, policy in self.policies.items()}
+
+    def _played(
+        self, policy: Policy, env: Environment, replication: int, tick: Callable[[int], None]
+    ) -> dict[str, Values]:
+        """One policy's regret, and what else is measured, at each checkpoint."""
+        problem, watched = self._believed_in(env), {}
+        watch: Watch | None = None
+        if "simple regret" in self.measures:
+            watched["simple regret"] = np.empty(len(self.rounds))
+            watch = _simple_regret(env, policy, problem, watched["simple regret"])
+        arguments = env, policy, problem, self.rounds, self.seed, replication
+        if self.compiled and can_play(env, policy, problem):
+            regret = play_compiled(*arguments, watch=watch)
+            tick(int(self.rounds[-1]))
+        else:
+            regret = play(*arguments, tick, watch)
+        return {"regret": regret, **watched}
 
     def all_compiled(self) -> bool:
         """Whether no policy needs the interpreter, so that threads serve as well as processes."""
@@ -85,7 +105,9 @@ class Plan:
                     f"The policy {policy.id!r} needs rewards in [0, 1]; {env.reward!r} leaves that range. Use a "
                     "Gaussian prior or a UCB policy."
                 )
-            policy.begin(problem)
+            statistic = policy.begin(problem)
+            if "simple regret" in self.measures:
+                policy.favourite(problem, statistic)
             size = max(abs(bound) for bound in env.mean.range())
             policy.warn_of_scale("The mean reward reaches", size, problem, stacklevel=3)
 
@@ -111,16 +133,36 @@ class Plan:
         return self.believed
 
     @cached_property
-    def fingerprint(self) -> str:
-        """A short name for this very plan: what decides about its numbers, replications aside."""
+    def origin(self) -> Origin:
+        """What decides about the numbers of each policy, replications, rounds and seed aside."""
         env = self.environment(0)
         problem = self._believed_in(env)
-        parts = {
-            "environment": env.fingerprint,
-            "drawn": not isinstance(self.source, Environment),
-            "believed": None if self.believed is None else self.believed.fingerprint,
-            "policies": {name: policy.content(problem) for name, policy in self.policies.items()},
-            "horizon": int(self.rounds[-1]),
-            "seed": self.seed,
+        world = {"environment": env.fingerprint, "drawn": not isinstance(self.source, Environment)}
+        believed = None if self.believed is None else self.believed.fingerprint
+        policies = {
+            name: _hashed({"policy": policy.content(problem), "believed": believed})
+            for name, policy in self.policies.items()
         }
-        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
+        return Origin(_hashed(world), policies)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A short name for this very plan: what decides about its numbers, replications aside."""
+        parts = {**self.origin._asdict(), "rounds": self.rounds.tolist(), "seed": self.seed, "measures": self.measures}
+        return _hashed(parts)
+
+
+def _simple_regret(env: Environment, policy: Policy, problem: CausalBandit, found: Array) -> Watch:
+    """Notes at each checkpoint how much worse than the best the action is that the policy would recommend."""
+
+    def watch(slot: int, statistic: Any) -> None:
+        action = policy.favourite(problem, statistic).action
+        if problem is not env.problem:  # another belief may number actions otherwise
+            action = env.problem.actions.rank(problem.actions.choices(action))
+        found[slot] = env.gap(action)
+
+    return watch
+
+
+def _hashed(parts: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]

@@ -11,6 +11,7 @@ from causalbandits.paper.statistics import EQUIVALENT
 from causalbandits.results.citations import citation
 from causalbandits.results.report import Code, Grid, Heading, Part, Picture, Text, final_regrets, versions
 from causalbandits.results.run import Run
+from causalbandits.results.tables import p_text
 
 Runs = Mapping[str, Mapping[str, Run]]
 
@@ -98,11 +99,14 @@ def _details(verdicts: Sequence[Verdict]) -> Iterable[Part]:
 def _judged(part: Judged, note: str) -> tuple[str, ...]:
     t = part.test
     interval = f"{t.lower:.3g} to {t.upper:.3g} ({t.level:.0%})"
-    return (f"{note}{part.statement}", f"{t.estimate:.3g}", interval, _p(part.p_for), _p(part.p_against), part.verdict)
-
-
-def _p(value: float) -> str:
-    return "< 0.001" if value < 0.001 else f"{value:.3f}"
+    return (
+        f"{note}{part.statement}",
+        f"{t.estimate:.3g}",
+        interval,
+        p_text(part.p_for),
+        p_text(part.p_against),
+        part.verdict,
+    )
 
 
 def _change(v: Verdict) -> str:

@@ -8,7 +8,7 @@ from causalbandits.errors import PolicyError
 from causalbandits.policies import POLICIES, Policy, as_policy
 from causalbandits.policies.registry import Policies, named
 from causalbandits.problem.problem import CausalBandit
-from causalbandits.results.run import data_frames, decimals, table
+from causalbandits.results.tables import data_frames, decimals, table
 from causalbandits.theory.base import Bound
 from causalbandits.theory.bounds import derived
 from causalbandits.theory.world import World
@@ -23,7 +23,7 @@ MEANING = {
 }
 
 
-class Row(NamedTuple):
+class PolicyBound(NamedTuple):
     """One policy's bound."""
 
     kind: str
@@ -34,7 +34,7 @@ class Row(NamedTuple):
     horizon: int
 
 
-class Comparison(tuple[Row, ...]):
+class Comparison(tuple[PolicyBound, ...]):
     """Rows, the frequentist ones first; prints as a table for each kind."""
 
     def __repr__(self) -> str:
@@ -52,10 +52,10 @@ class Comparison(tuple[Row, ...]):
 
     def to_pandas(self) -> pandas.DataFrame:
         """The rows as a DataFrame."""
-        return data_frames().DataFrame(list(self), columns=list(Row._fields))
+        return data_frames().DataFrame(list(self), columns=list(PolicyBound._fields))
 
 
-def _remark(row: Row) -> str:
+def _remark(row: PolicyBound) -> str:
     return "vacuous: no better than T Delta_max" if row.vacuous else ""
 
 
@@ -89,7 +89,8 @@ def compare(
             if policies is not None:
                 raise
             continue
-        rows.append(Row(bound.kind, name, bound.at(horizon), bound.vacuous(horizon), bound.broken, int(horizon)))
+        value, vacuous = bound.at(horizon), bound.vacuous(horizon)
+        rows.append(PolicyBound(bound.kind, name, value, vacuous, bound.broken, int(horizon)))
     return Comparison(sorted(rows, key=lambda row: list(MEANING).index(row.kind)))
 
 
