@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import causalbandits as cb
 from causalbandits.paper import EXPERIMENTS
 from causalbandits.paper.claims import CLAIMS, IN_PART, INCONCLUSIVE, NOT, WHOLE, judge
-from causalbandits.paper.statistics import equal, exponent, grows, holm, identical, smaller
+from causalbandits.paper.statistics import equal, exponent, grows, identical, smaller
 from causalbandits.results.run import Run
+from causalbandits.results.significance import holm
 
 REPLICATIONS = 40
 
@@ -27,8 +30,13 @@ def synthetic(mean, spread=0.05, replications=REPLICATIONS, seed=0):
                 value = mean(name, setting.name, policy)
                 final = value * (common if spread else 1.0) * rng.normal(1, spread, replications)
                 regrets[policy] = np.stack([final / 10, final], axis=1)
-            found[name][setting.name] = Run(np.array([500, 5000]), regrets, 5000, replications, seed, "synthetic")
+            rounds, measures = np.array([500, 5000]), {"regret": regrets}
+            found[name][setting.name] = Run(rounds=rounds, measures=measures, seed=seed, environment="synthetic")
     return found
+
+
+def with_regrets(run, regrets):
+    return replace(run, measures={"regret": {**run.measures["regret"], **regrets}})
 
 
 def as_claimed(experiment, setting, policy):
@@ -48,9 +56,10 @@ def as_claimed(experiment, setting, policy):
 def truthful():
     runs = synthetic(as_claimed)
     first = runs["lower-bound"]["fixed gap, N = 1"]
-    for name, run in runs["lower-bound"].items():
+    for name, run in list(runs["lower-bound"].items()):
         if name.startswith("fixed"):
-            run.regrets.update({policy: first.regret(policy) for policy in ("c-ucb", "c-ts-gaussian")})
+            regrets = {policy: first.regret(policy) for policy in ("c-ucb", "c-ts-gaussian")}
+            runs["lower-bound"][name] = with_regrets(run, regrets)
     return runs
 
 
@@ -61,8 +70,7 @@ def verdicts(runs):
 def doctored(runs, experiment, setting, policy, factor):
     changed = {name: dict(settings) for name, settings in runs.items()}
     run = changed[experiment][setting]
-    regrets = {**run.regrets, policy: run.regret(policy) * factor}
-    changed[experiment][setting] = Run(run.rounds, regrets, run.horizon, run.replications, run.seed, run.environment)
+    changed[experiment][setting] = with_regrets(run, {policy: run.regret(policy) * factor})
     return changed
 
 

@@ -185,13 +185,13 @@ def test_interrupted_it_says_that_nothing_is_lost_and_goes_on(tmp_path):
     ]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 60
-    while not list(folder.rglob("replication-*.npy")) and time.monotonic() < deadline:
+    while not list(folder.rglob("replication-*.npz")) and time.monotonic() < deadline:
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "the same command goes on from there" in errors
-    kept = list(folder.rglob("replication-*.npy"))
+    kept = list(folder.rglob("replication-*.npz"))
     assert 0 < len(kept) < 30 * 5
 
 

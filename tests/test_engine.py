@@ -118,6 +118,18 @@ def test_a_checkpoint_resumes_extends_and_changes_no_number(tmp_path):
     same(plain, cb.simulate(env, ["c-ts-beta", "ucb"], replications=5, checkpoint=tmp_path / "run", **SETTINGS))
 
 
+def test_a_checkpoint_keeps_every_measure_and_replications_by_their_numbers(tmp_path):
+    env, policies = cb.zoo.email_campaign(), ["c-ts-beta", "ucb"]
+    settings = {**SETTINGS, "measures": ["simple regret"], "rounds": [7, 60]}
+    whole = cb.simulate(env, policies, replications=5, **settings)
+    part = cb.simulate(env, policies, replications=range(3, 5), checkpoint=tmp_path / "run", **settings)
+    assert sorted(path.name for path in (tmp_path / "run").glob("*.npz")) == [
+        f"replication-000000{i}.npz" for i in (3, 4)
+    ]
+    assert cb.simulate(env, policies, replications=range(3, 5), checkpoint=tmp_path / "run", **settings) == part
+    assert cb.simulate(env, policies, replications=5, checkpoint=tmp_path / "run", workers=2, **settings) == whole
+
+
 def test_finished_replications_are_not_run_again(tmp_path):
     class Counted(cb.Uniform):
         id = "counted"
@@ -134,7 +146,15 @@ def test_finished_replications_are_not_run_again(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "change", [{"seed": 3}, {"horizon": 61}, {"policies": ["c-ts-beta"]}, {"env": cb.zoo.figure2()}]
+    "change",
+    [
+        {"seed": 3},
+        {"horizon": 61},
+        {"policies": ["c-ts-beta"]},
+        {"env": cb.zoo.figure2()},
+        {"rounds": [1, 60]},
+        {"measures": "simple regret"},
+    ],
 )
 def test_a_checkpoint_of_another_run_is_refused(tmp_path, change):
     arguments = {"env": cb.zoo.email_campaign(), "policies": ["c-ucb"], "replications": 2, **SETTINGS}
@@ -155,9 +175,12 @@ def test_a_folder_with_something_else_in_it_is_refused(tmp_path):
 def test_a_damaged_replication_is_named(tmp_path):
     env = cb.zoo.email_campaign()
     cb.simulate(env, ["c-ucb"], replications=2, checkpoint=tmp_path / "run", **SETTINGS)
-    file = tmp_path / "run" / "replication-0000001.npy"
+    file = tmp_path / "run" / "replication-0000001.npz"
     file.write_bytes(file.read_bytes()[:50])
-    with pytest.raises(StateError, match=r"replication-0000001\.npy is corrupted.* Delete it"):
+    with pytest.raises(StateError, match=r"replication-0000001\.npz is corrupted.* Delete it"):
+        cb.simulate(env, ["c-ucb"], replications=2, checkpoint=tmp_path / "run", **SETTINGS)
+    np.savez(file, regret=np.zeros((1, 59)))
+    with pytest.raises(StateError, match=r"it holds \{'regret': \(1, 59\)\}\. Delete it"):
         cb.simulate(env, ["c-ucb"], replications=2, checkpoint=tmp_path / "run", **SETTINGS)
 
 
@@ -188,7 +211,7 @@ def test_a_run_that_is_killed_ends_with_the_same_numbers(tmp_path):
     folder = tmp_path / "run"
 
     def finished():
-        return len(list(folder.glob("replication-*.npy"))) if folder.exists() else 0
+        return len(list(folder.glob("replication-*.npz"))) if folder.exists() else 0
 
     for workers in (1, 2):
         before = finished()

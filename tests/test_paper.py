@@ -140,7 +140,7 @@ def test_the_same_seed_gives_the_same_files_and_another_seed_others(campaign, tm
 def test_interrupted_it_goes_on_and_more_experiments_join(campaign, tmp_path):
     folder = tmp_path / "run"
     shutil.copytree(campaign.folder, folder)
-    for path in sorted((folder / ".replications").rglob("replication-*.npy"))[::2]:
+    for path in sorted((folder / ".replications").rglob("replication-*.npz"))[::2]:
         path.unlink()
     shutil.rmtree(folder / "data")
     joined = reproduce(["figure1"], folder=folder, replications=4)

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import gzip
+import io
 import os
 import re
 import secrets
 import stat
+import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import numpy.typing as npt
 
 from causalbandits.errors import StateError
 
@@ -28,7 +34,7 @@ _FORMAT = re.compile(rb'"format"\s*:\s*"([^"]{0,100})"')
 
 def checked_path(path: object, example: str) -> Path:
     """A path, with links followed; anything else is refused."""
-    if not isinstance(path, str | os.PathLike) or not str(path):
+    if not isinstance(path, str | os.PathLike) or not str(path) or "\0" in str(path):
         raise StateError(f"A path must be text or a Path, such as {example!r}; got {path!r}.")
     return Path(os.path.realpath(path))
 
@@ -62,28 +68,48 @@ def _head(path: Path) -> bytes:
         raise StateError(f"Cannot see what {path} is: {error.strerror or error}. Choose another path.") from error
 
 
-def write_atomically(path: Path, content: bytes) -> None:
-    """Write beside the file, then put it in its place: whoever looks sees the old one or the new one, whole.
+@contextmanager
+def writing(path: Path) -> Iterator[BinaryIO]:
+    """A file to write to, which then takes its place: whoever looks sees the old one or the new one, whole.
 
     Any number of threads and processes, on any machine, may do so at once: the last one's file stays. A file that is
     replaced keeps its permissions.
     """
-    try:
-        with _beside(path, content) as temporary:
-            os.replace(temporary, path)
-    except OSError as error:
-        raise StateError(f"Cannot save to {path}: {error.strerror or error}. Nothing was changed.") from error
+    with _saving(path), _beside(path) as (file, temporary):
+        yield file
+        _finish(file)
+        os.replace(temporary, path)
     _sync_folder(path.parent)
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """The whole content of a file, at once."""
+    with writing(path) as file:
+        file.write(content)
 
 
 def write_first(path: Path, content: bytes) -> None:
     """Write the file unless it is there: of all who try at once, one does, and whoever looks sees it whole."""
+    with _saving(path), _beside(path) as (file, temporary):
+        file.write(content)
+        _finish(file)
+        _link(temporary, path)
+    _sync_folder(path.parent)
+
+
+@contextmanager
+def _saving(path: Path) -> Iterator[None]:
     try:
-        with _beside(path, content) as temporary:
-            _link(temporary, path)
+        yield
     except OSError as error:
         raise StateError(f"Cannot save to {path}: {error.strerror or error}. Nothing was changed.") from error
-    _sync_folder(path.parent)
+
+
+def _finish(file: BinaryIO) -> None:
+    """Have all of it on disk, before it gets its name."""
+    file.flush()
+    os.fsync(file.fileno())
+    file.close()
 
 
 def _link(temporary: Path, path: Path) -> None:
@@ -110,8 +136,8 @@ def _replaced(path: Path) -> int | None:
 
 
 @contextmanager
-def _beside(path: Path, content: bytes) -> Iterator[Path]:
-    """A new file with this content, beside the path and safely on disk; gone at the end, unless it was moved."""
+def _beside(path: Path) -> Iterator[tuple[BinaryIO, Path]]:
+    """A new file beside the path, to be written, finished and moved; gone at the end, unless it was moved."""
     kept = _replaced(path)
     temporary = path.with_name(f"{path.name[:50]}.{secrets.token_hex(8)}{PART}")
     # Private until it has the permissions of the file that it replaces: who opens it before could read on after.
@@ -121,10 +147,7 @@ def _beside(path: Path, content: bytes) -> Iterator[Path]:
         with open(descriptor, "wb") as file:
             if kept is not None:
                 os.chmod(temporary, kept)
-            file.write(content)
-            file.flush()
-            os.fsync(descriptor)
-        yield temporary
+            yield file, temporary
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -137,3 +160,15 @@ def _sync_folder(folder: Path) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+
+def read_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
+    """What `numpy.savez` wrote; nothing pickled is read, and every part's own checksum is verified first."""
+    try:
+        with zipfile.ZipFile(path) as file:
+            parts = {name.removesuffix(".npy"): file.read(name) for name in file.namelist()}
+        return {name: np.lib.format.read_array(io.BytesIO(part), allow_pickle=False) for name, part in parts.items()}
+    except OSError as error:
+        raise StateError(f"Cannot read {path}: {error.strerror or error}.") from error
+    except (ValueError, RuntimeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        raise StateError(f"{path} is corrupted: {str(error) or 'it ends too soon'}.") from None

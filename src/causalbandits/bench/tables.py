@@ -19,7 +19,7 @@ from causalbandits.engine import simulate
 from causalbandits.engine.compiled import play_compiled
 from causalbandits.fitting import fit
 from causalbandits.policies import policy
-from causalbandits.results.run import data_frames
+from causalbandits.results.tables import data_frames
 from causalbandits.world import zoo
 from causalbandits.world.environment import Environment
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from causalbandits.cli.options import Asked, about_a_problem
+from causalbandits.cli.options import Asked, Workers, about_a_problem
 from causalbandits.cli.show import print_plain, print_report
 from causalbandits.errors import CausalBanditsError
 
@@ -62,6 +63,7 @@ def forecast(
         list[str] | None,
         typer.Option(help="A policy's id, as often as you like; else the file's, or c-ts-beta, ts-beta, uniform."),
     ] = None,
+    workers: Workers = None,
     out: Annotated[Path | None, typer.Option(help="A picture to write: forecast.png.", dir_okay=False)] = None,
 ) -> None:
     """How many rounds would it take, and what would be lost on the way?
@@ -92,6 +94,7 @@ def forecast(
         epsilon=epsilon,
         replications=replications,
         seed=asked.whole("seed", seed, 0),
+        workers=workers or os.cpu_count(),
     )
     console = Console()
     print_plain(console, repr(found))

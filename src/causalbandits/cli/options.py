@@ -23,6 +23,10 @@ from causalbandits.problem.problem import CausalBandit
 from causalbandits.world import zoo
 from causalbandits.world.environment import Environment
 
+Workers = Annotated[
+    int | None, typer.Option(min=1, help="Replications played at once; as many as processors if left out.")
+]
+
 
 class Option(NamedTuple):
     """How a keyword of CausalBandit is given, and its value from what is typed."""

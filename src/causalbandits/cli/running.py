@@ -10,12 +10,9 @@ from typing import Annotated, Any
 
 import typer
 
+from causalbandits.cli.options import Workers
 from causalbandits.cli.show import print_plain, print_report, print_rows
 from causalbandits.errors import CausalBanditsError
-
-Workers = Annotated[
-    int | None, typer.Option(min=1, help="Replications played at once; as many as processors if left out.")
-]
 
 
 def reproduce(

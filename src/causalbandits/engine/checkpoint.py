@@ -7,9 +7,7 @@ into the same files, so none has to know of the others.
 
 from __future__ import annotations
 
-import io
 import json
-import os
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -17,14 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from causalbandits._files import PART, checked_path, write_atomically, write_first
-from causalbandits._types import Array
-from causalbandits.engine.plan import Plan
+from causalbandits._files import PART, FilePath, checked_path, read_arrays, write_first, writing
+from causalbandits.engine.plan import Found, Plan
 from causalbandits.errors import StateError
 
-FORMAT, VERSION = "causalbandits-checkpoint", 1
+FORMAT, VERSION = "causalbandits-checkpoint", 2
 
-UNFINISHED = f"run.json.*{PART}", f"replication-???????.npy.*{PART}"
+UNFINISHED = f"run.json.*{PART}", f"replication-???????.npz.*{PART}"
 """What a process that is writing has in the folder, and what one leaves that is killed while it does."""
 
 STALE = 24 * 3600
@@ -35,7 +32,7 @@ two clocks of a cluster are a day apart."""
 class Checkpoint:
     """The finished replications of a plan, in a folder."""
 
-    def __init__(self, folder: str | os.PathLike[str], plan: Plan) -> None:
+    def __init__(self, folder: FilePath, plan: Plan) -> None:
         self._folder, self._plan, self._swept = checked_path(folder, "my-run"), plan, False
         about = {"format": FORMAT, "version": VERSION, "plan": plan.fingerprint, "policies": list(plan.policies)}
         try:
@@ -58,11 +55,11 @@ class Checkpoint:
             found = None
         if found != about:
             raise StateError(
-                f"{self._folder} is the checkpoint of another run (other environment, policies, horizon, seed or "
-                "version). Choose another folder, or delete it."
+                f"{self._folder} is the checkpoint of another run (other environment, policies, rounds, measures, "
+                "seed or version). Choose another folder, or delete it."
             )
 
-    def finished(self, replications: Iterable[int]) -> dict[int, dict[str, Array]]:
+    def finished(self, replications: Iterable[int]) -> dict[int, Found]:
         """Those of the replications that are there, whole and of the right shape."""
         found = {}
         for replication in replications:
@@ -71,22 +68,23 @@ class Checkpoint:
                 found[replication] = self._read(path)
         return found
 
-    def _read(self, path: Path) -> dict[str, Array]:
+    def _read(self, path: Path) -> Found:
         try:
-            table = np.load(path, allow_pickle=False)
-        except (OSError, ValueError) as error:
-            raise StateError(f"{path} is corrupted: {error}. Delete it, and it is run again.") from None
-        if table.shape != (len(self._plan.policies), len(self._plan.rounds)) or table.dtype != np.float64:
-            raise StateError(
-                f"{path} is corrupted: its shape is {table.shape}. Delete it to run that replication again."
-            )
-        return dict(zip(self._plan.policies, table, strict=True))
+            tables = read_arrays(path)
+        except StateError as error:
+            raise StateError(f"{error} Delete it, and it is run again.") from None
+        names, size = ("regret", *self._plan.measures), (len(self._plan.policies), len(self._plan.rounds))
+        shapes = {name: table.shape for name, table in tables.items()}
+        if set(tables) != set(names) or any(shape[:2] != size for shape in shapes.values()):
+            raise StateError(f"{path} is corrupted: it holds {shapes}. Delete it, and it is run again.")
+        return {policy: {name: tables[name][i] for name in names} for i, policy in enumerate(self._plan.policies)}
 
-    def add(self, replication: int, regrets: dict[str, Array]) -> None:
-        """Keep a finished replication."""
-        file = io.BytesIO()
-        np.save(file, np.array([regrets[name] for name in self._plan.policies]))
-        write_atomically(self._path(replication), file.getvalue())
+    def add(self, replication: int, found: Found) -> None:
+        """Keep a finished replication: an array per measure, a row per policy."""
+        names, policies = ("regret", *self._plan.measures), self._plan.policies
+        tables: dict[str, Any] = {name: np.array([found[policy][name] for policy in policies]) for name in names}
+        with writing(self._path(replication)) as file:
+            np.savez(file, **tables)
         if not self._swept:
             self._sweep(self._path(replication))
             self._swept = True
@@ -100,4 +98,4 @@ class Checkpoint:
                     left.unlink(missing_ok=True)
 
     def _path(self, replication: int) -> Path:
-        return self._folder / f"replication-{replication:07d}.npy"
+        return self._folder / f"replication-{replication:07d}.npz"

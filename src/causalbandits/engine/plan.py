@@ -7,21 +7,29 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from causalbandits._types import Array
 from causalbandits.engine.compiled import can_play, play_compiled
-from causalbandits.engine.driver import ENVIRONMENT, play, stream
+from causalbandits.engine.driver import ENVIRONMENT, Counts, play, stream
 from causalbandits.engine.progress import Notice
 from causalbandits.errors import CausalBanditsError, PolicyError, ProblemError
 from causalbandits.policies import AnyPolicy
 from causalbandits.policies.identity import identity_with_code
 from causalbandits.problem.problem import CausalBandit
-from causalbandits.world.environment import Environment
+from causalbandits.results.measures import Values
+from causalbandits.results.origin import Origin
+from causalbandits.world.environment import LISTED, Environment
 
 Source = Environment | Callable[[np.random.Generator], Environment]
+
+MEASURES = ("simple regret", "reward", "plays")
+"""What a plan can keep at each checkpoint beside regret."""
+
+Found = dict[str, dict[str, Values]]
+"""By policy, then measure: one replication's values at each checkpoint."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +43,8 @@ class Plan:
     seed: int
     compiled: bool = False
     """Whether to use the compiled driver where it can be; the numbers are the same."""
+    measures: tuple[str, ...] = ()
+    """What to keep beside regret, of `MEASURES`."""
 
     def environment(self, replication: int) -> Environment:
         """The environment of a replication, the same for every policy."""
@@ -48,18 +58,26 @@ class Plan:
             )
         return env
 
-    def run(self, replication: int, tick: Callable[[int], None] = lambda rounds: None) -> dict[str, Array]:
-        """One replication of every policy: the regret at each checkpoint."""
+    def run(self, replication: int, tick: Callable[[int], None] = lambda rounds: None) -> Found:
+        """One replication of every policy."""
         env = self.environment(replication)
+        return {name: self._played(policy, env, replication, tick) for name, policy in self.policies.items()}
+
+    def _played(
+        self, policy: AnyPolicy, env: Environment, replication: int, tick: Callable[[int], None]
+    ) -> dict[str, Values]:
+        """One policy's regret, and what else is measured, at each checkpoint."""
         problem = self._believed_in(env)
-        found = {}
-        for name, policy in self.policies.items():
-            if self.compiled and can_play(env, policy, problem):
-                found[name] = play_compiled(env, policy, problem, self.rounds, self.seed, replication).regret
-                tick(int(self.rounds[-1]))
-            else:
-                found[name] = play(env, policy, problem, self.rounds, self.seed, replication, tick).regret
-        return found
+        watch = _Watch(env, policy, problem, len(self.rounds), self.measures)
+        arguments = env, policy, problem, self.rounds, self.seed, replication
+        watching = watch if watch.found else None
+        if self.compiled and can_play(env, policy, problem):
+            played = play_compiled(*arguments, watch=watching)
+            tick(int(self.rounds[-1]))
+        else:
+            played = play(*arguments, tick, watching)
+        found = {"regret": played.regret, "reward": played.reward, **watch.found}
+        return {name: found[name] for name in ("regret", *self.measures)}
 
     def all_compiled(self) -> bool:
         """Whether no policy needs the interpreter, so that threads serve as well as processes."""
@@ -80,13 +98,17 @@ class Plan:
         """Raise, before anything runs, if the first replication's parts do not fit; warn of odd scales."""
         env = self.environment(0)
         problem = self._believed_in(env)
+        if "plays" in self.measures:
+            env.problem.actions.refuse_enumeration("How often each action was played is kept for every action", LISTED)
         for policy in self.policies.values():
             if policy.unit_rewards and env.reward.bounded is False:
                 raise PolicyError(
                     f"The policy {policy.id!r} needs rewards in [0, 1]; {env.reward!r} leaves that range. Use a "
                     "Gaussian prior or a UCB policy."
                 )
-            policy.begin(problem)
+            statistic = policy.begin(problem)
+            if "simple regret" in self.measures:
+                policy.favourite(problem.situation(every=policy.searches_all), statistic)
             size = max(abs(bound) for bound in env.mean.range())
             policy.warn_of_scale("The mean reward reaches", size, problem, stacklevel=3)
 
@@ -112,16 +134,47 @@ class Plan:
         return self.believed
 
     @cached_property
-    def fingerprint(self) -> str:
-        """A short name for this very plan: what decides about its numbers, replications aside."""
+    def origin(self) -> Origin:
+        """What decides about the numbers of each policy, replications, rounds and seed aside."""
         env = self.environment(0)
         problem = self._believed_in(env)
-        parts = {
-            "environment": env.fingerprint,
-            "drawn": not isinstance(self.source, Environment),
-            "believed": None if self.believed is None else self.believed.fingerprint,
-            "policies": {name: identity_with_code(policy, problem) for name, policy in self.policies.items()},
-            "horizon": int(self.rounds[-1]),
-            "seed": self.seed,
+        world = {"environment": env.fingerprint, "drawn": not isinstance(self.source, Environment)}
+        believed = None if self.believed is None else self.believed.fingerprint
+        policies = {
+            name: _hashed({"policy": identity_with_code(policy, problem), "believed": believed})
+            for name, policy in self.policies.items()
         }
-        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
+        return Origin(_hashed(world), policies)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A short name for this very plan: what decides about its numbers, replications aside."""
+        parts = {**self.origin._asdict(), "rounds": self.rounds.tolist(), "seed": self.seed, "measures": self.measures}
+        return _hashed(parts)
+
+
+class _Watch:
+    """Notes at each checkpoint what the drivers do not: what the policy would recommend, and what it has played."""
+
+    def __init__(
+        self, env: Environment, policy: AnyPolicy, problem: CausalBandit, checkpoints: int, measures: tuple[str, ...]
+    ) -> None:
+        self._env, self._policy = env, policy
+        self._situation = problem.situation(every=policy.searches_all)
+        self.found: dict[str, Values] = {}
+        if "simple regret" in measures:
+            self.found["simple regret"] = np.empty(checkpoints)
+        if "plays" in measures:
+            self.found["plays"] = np.empty((checkpoints, env.problem.actions.size), dtype=np.int64)
+
+    def __call__(self, slot: int, statistic: Any, counts: Counts) -> None:
+        if "simple regret" in self.found:
+            action = self._policy.favourite(self._situation, statistic).action
+            # Another belief may number actions otherwise.
+            self.found["simple regret"][slot] = self._env.gap(self._env.problem.actions.rank(action.choices))
+        if "plays" in self.found:
+            self.found["plays"][slot] = counts()
+
+
+def _hashed(parts: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import os
+import operator
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 import numpy.typing as npt
 
+from causalbandits._files import FilePath
 from causalbandits.engine.checkpoint import Checkpoint
-from causalbandits.engine.plan import Plan, Source
+from causalbandits.engine.plan import MEASURES, Plan, Source
 from causalbandits.engine.progress import Progress
 from causalbandits.engine.workers import Finished, run
-from causalbandits.errors import CausalBanditsError, SizeError
+from causalbandits.errors import CausalBanditsError, SizeError, unknown
 from causalbandits.policies.registry import Policies, named
 from causalbandits.problem.problem import CausalBandit
+from causalbandits.results.measures import Values
 from causalbandits.results.run import Run
 from causalbandits.world.environment import Environment
 
@@ -36,11 +38,13 @@ def simulate(
     policies: Policies,
     *,
     horizon: int,
-    replications: int = 20,
+    replications: int | range = 20,
     seed: int = 0,
     workers: int | None = None,
     problem: CausalBandit | None = None,
-    checkpoint: str | os.PathLike[str] | None = None,
+    measures: str | Iterable[str] = (),
+    rounds: Iterable[int] | None = None,
+    checkpoint: FilePath | None = None,
     progress: bool | Callable[[int], None] = True,
 ) -> Run:
     """Play every policy `replications` times for `horizon` rounds.
@@ -48,11 +52,18 @@ def simulate(
     Policies are objects, ids, or a mapping from names of your own to either. `env` is an environment, or a function
     that draws one from a random generator: then each replication has its own, the same for every policy (Bayesian
     regret). `problem` is what the policies believe, where that differs from the truth; its knobs and parents must be
-    the environment's. `checkpoint` is a folder that remembers finished replications: the same call, after a
-    crash, goes on from there and ends with the same numbers. `workers` is how many replications are played at the same
-    time, one if it is left alone; inside `joblib.parallel_config(backend="dask")`, or another of joblib's backends,
-    it is left to that. `progress` is whether to show a bar when it takes more than two seconds, or a function to call
-    with the number of rounds done since the last call.
+    the environment's.
+
+    `measures` is what to keep beside regret: "simple regret", how much worse than the best the action is that the
+    policy would recommend; "reward", the sum of rewards; "plays", how often each action was played. `rounds` are those
+    after which they are kept, the last of them the horizon; if they are left out, all up to a horizon of 1000, else
+    500. `replications=range(100, 200)` plays just these, a part of a larger run (see `Run.merged`).
+
+    `checkpoint` is a folder that remembers finished replications: the same call, after a crash, goes on from there and
+    ends with the same numbers. `workers` is how many replications are played at the same time, one if it is left alone;
+    inside `joblib.parallel_config(backend="dask")`, or another of joblib's backends, it is left to that. `progress` is
+    whether to show a bar when it takes more than two seconds, or a function to call with the number of rounds done
+    since the last call.
 
     Randomness belongs to the replication: the same seed gives the same numbers for any number of `workers`,
     more replications extend fewer, and a policy's numbers do not depend on which others are there. Within a
@@ -66,28 +77,34 @@ def simulate(
     c-ts-beta               20.8             2.9  [12.7, 29.0]
     uniform                 48.9             1.0  [46.1, 51.7]
     """
-    whole = {"horizon": horizon, "replications": replications, "seed": seed}
-    _check_settings(env, problem, **whole, **({} if workers is None else {"workers": workers}))
+    numbers = _numbered(replications)
+    whole = {"horizon": horizon, "seed": seed, **({} if workers is None else {"workers": workers})}
+    _check_settings(env, problem, **whole)
     chosen = {name: p.for_horizon(int(horizon)) for name, p in named(policies).items()}
-    rounds = checkpoints(int(horizon))
-    numbers = len(chosen) * replications * len(rounds)
-    if numbers > RESULT_LIMIT:
-        raise SizeError(
-            f"{len(chosen)} policies x {replications} replications x {len(rounds)} checkpoints are {numbers} numbers; "
-            f"the limit is {RESULT_LIMIT}. Run fewer replications."
-        )
+    kept = checkpoints(int(horizon)) if rounds is None else _checked_rounds(rounds, int(horizon))
+    asked = _checked_measures(measures)
     least = COMPILED_FROM // 25 if "causalbandits.engine.kernels" in sys.modules else COMPILED_FROM
-    compiled = len(chosen) * replications * horizon >= least
-    plan = Plan(env, chosen, problem, rounds, int(seed), compiled)
+    compiled = len(chosen) * len(numbers) * horizon >= least
+    plan = Plan(env, chosen, problem, kept, int(seed), compiled, asked)
     plan.check()
-    regrets = {name: np.empty((replications, len(rounds))) for name in chosen}
-    for replication, found in _replications(plan, int(replications), workers, checkpoint, progress):
-        for name, regret in found.items():
-            regrets[name][replication] = regret
+    _check_size(plan, len(numbers))
+    found = _gathered(numbers, _replications(plan, numbers, workers, checkpoint, progress))
     shown = (
         repr(env) if isinstance(env, Environment) else f"drawn anew each replication, such as {plan.environment(0)!r}"
     )
-    return Run(rounds, regrets, int(horizon), int(replications), int(seed), shown)
+    return Run(rounds=kept, measures=found, seed=int(seed), environment=shown, first=numbers.start, origin=plan.origin)
+
+
+def _numbered(replications: int | range) -> range:
+    """The replications to play, by number."""
+    if isinstance(replications, range):
+        if not replications or replications.step != 1 or replications.start < 0:
+            raise CausalBanditsError(
+                f"replications must be a number, or a range of them such as range(100, 200); got {replications!r}."
+            )
+        return replications
+    _check_whole("replications", replications)
+    return range(int(replications))
 
 
 def _check_settings(env: object, problem: object, **whole: object) -> None:
@@ -96,9 +113,47 @@ def _check_settings(env: object, problem: object, **whole: object) -> None:
     if problem is not None and not isinstance(problem, CausalBandit):
         raise CausalBanditsError(f"problem, what the policies believe, must be a CausalBandit; got {problem!r}.")
     for name, value in whole.items():
-        least = 0 if name == "seed" else 1
-        if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
-            raise CausalBanditsError(f"{name} must be a whole number, {least} or more; got {value!r}.")
+        _check_whole(name, value)
+
+
+def _check_whole(name: str, value: object) -> None:
+    least = 0 if name == "seed" else 1
+    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
+        raise CausalBanditsError(f"{name} must be a whole number, {least} or more; got {value!r}.")
+
+
+def _checked_rounds(rounds: Iterable[int], horizon: int) -> npt.NDArray[np.int64]:
+    try:
+        given = [operator.index(t) for t in rounds]
+    except TypeError:
+        given = []
+    if given[-1:] != [horizon] or given[0] < 1 or given != sorted(set(given)):
+        raise CausalBanditsError(
+            "rounds, at which numbers are kept, must be whole numbers, 1 or more, that increase up to the horizon, "
+            f"{horizon}; got {rounds!r}."
+        )
+    return np.array(given, dtype=np.int64)
+
+
+def _checked_measures(measures: str | Iterable[str]) -> tuple[str, ...]:
+    """What to keep beside regret, in one order, whatever the order they were asked for in."""
+    asked = [measures] if isinstance(measures, str) else list(measures)
+    for name in asked:
+        if name not in ("regret", *MEASURES):
+            raise CausalBanditsError(unknown("measure", name, ("regret", *MEASURES)))
+    return tuple(name for name in MEASURES if name in asked)
+
+
+def _check_size(plan: Plan, replications: int) -> None:
+    actions = plan.environment(0).problem.actions.size if "plays" in plan.measures else 0
+    each = 1 + len(plan.measures) - ("plays" in plan.measures) + actions
+    numbers = len(plan.policies) * replications * len(plan.rounds) * each
+    if numbers > RESULT_LIMIT:
+        raise SizeError(
+            f"{len(plan.policies)} policies x {replications} replications x {len(plan.rounds)} checkpoints x {each} "
+            f"numbers at each are {numbers}; the limit is {RESULT_LIMIT}. Run fewer replications, or keep fewer rounds "
+            "(rounds=)."
+        )
 
 
 def checkpoints(horizon: int) -> npt.NDArray[np.int64]:
@@ -112,22 +167,35 @@ def checkpoints(horizon: int) -> npt.NDArray[np.int64]:
     return np.arange(1, CHECKPOINTS + 1) * horizon // CHECKPOINTS
 
 
+def _gathered(numbers: range, finished: Iterator[Finished]) -> dict[str, dict[str, Values]]:
+    """Every measure of every policy, a row per replication, in whatever order they finish."""
+    tables: dict[str, dict[str, Values]] = {}
+    for replication, found in finished:
+        for policy, measures in found.items():
+            for measure, values in measures.items():
+                by_policy = tables.setdefault(measure, {})
+                if policy not in by_policy:
+                    by_policy[policy] = np.empty((len(numbers), *values.shape), values.dtype)
+                by_policy[policy][replication - numbers.start] = values
+    return tables
+
+
 def _replications(
     plan: Plan,
-    replications: int,
+    numbers: range,
     workers: int | None,
-    folder: str | os.PathLike[str] | None,
+    folder: FilePath | None,
     progress: bool | Callable[[int], None],
 ) -> Iterator[Finished]:
-    """Every replication's regrets, in whatever order they finish; those of a checkpoint first."""
+    """Every replication, in whatever order they finish; those of a checkpoint first."""
     checkpoint = None if folder is None else Checkpoint(folder, plan)
-    finished = {} if checkpoint is None else checkpoint.finished(range(replications))
+    finished = {} if checkpoint is None else checkpoint.finished(numbers)
     told = progress if callable(progress) else None
     each = len(plan.policies) * int(plan.rounds[-1])
     if told is not None and finished:
         told(each * len(finished))
     yield from finished.items()
-    missing = [replication for replication in range(replications) if replication not in finished]
+    missing = [replication for replication in numbers if replication not in finished]
     if missing:
         plan.compile()
     with Progress(len(missing) * each, "Simulating", shown=progress is True, told=told) as bar:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 
-from causalbandits._types import Array
-from causalbandits.engine.plan import Plan
+from causalbandits.engine.plan import Found, Plan
 from causalbandits.engine.progress import Progress
 
-Finished = tuple[int, dict[str, Array]]
-"""The number of a replication, and each policy's regrets."""
+Finished = tuple[int, Found]
+"""The number of a replication, and what each policy did in it."""
 
 JOBS_PER_WORKER = 8
 """Replications are handed out in so many parts per worker: few enough to cost little, enough to keep all busy."""

@@ -10,6 +10,7 @@ from causalbandits.paper.experiment import AllRuns, Experiment, Runs
 from causalbandits.paper.statistics import EQUIVALENT
 from causalbandits.results.citations import citation
 from causalbandits.results.report import Code, Grid, Heading, Part, Picture, Text, final_regrets, versions
+from causalbandits.results.tables import p_text
 
 TITLE = "Regret analysis of bandit problems with causal background knowledge: the experiments, run again"
 
@@ -96,12 +97,8 @@ def _details(verdicts: Sequence[Verdict]) -> Iterable[Part]:
 def _judged(judged: Judged, note: str) -> tuple[str, ...]:
     t = judged.test
     interval = f"{t.lower:.3g} to {t.upper:.3g} ({t.level:.0%})"
-    p_for, p_against = _p(judged.p_for), _p(judged.p_against)
+    p_for, p_against = p_text(judged.p_for), p_text(judged.p_against)
     return f"{note}{judged.statement}", f"{t.estimate:.3g}", interval, p_for, p_against, judged.verdict
-
-
-def _p(value: float) -> str:
-    return "< 0.001" if value < 0.001 else f"{value:.3f}"
 
 
 def _change(v: Verdict) -> str:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from causalbandits._types import Array
+from causalbandits.results.significance import quantile, student, t_statistic
 
 EQUIVALENT = (0.8, 1.25)
 """A ratio of means inside this range counts as no change."""
@@ -33,8 +34,8 @@ class Test:
 def smaller(better: Array, worse: Array, factor: float = 1.0) -> Test:
     """The mean of one is less than `factor` times the mean of the other: a paired one-sided t-test."""
     ratio, lower, upper = _ratio_interval(better, worse, 0.95)
-    t = _t(better - factor * worse)
-    below = _student(t, len(better) - 1)
+    t = t_statistic(better - factor * worse)
+    below = student(t, len(better) - 1)
     return Test(f"ratio of mean regrets, below {factor:.3g}", ratio, lower, upper, 0.95, below, 1.0 - below)
 
 
@@ -42,8 +43,8 @@ def equal(first: Array, last: Array) -> Test:
     """The ratio of the means lies in `EQUIVALENT`: two one-sided tests, each on the paired difference."""
     low, high = EQUIVALENT
     ratio, lower, upper = _ratio_interval(last, first, 0.90)
-    above_low = 1.0 - _student(_t(last - low * first), len(first) - 1)
-    below_high = _student(_t(last - high * first), len(first) - 1)
+    above_low = 1.0 - student(t_statistic(last - low * first), len(first) - 1)
+    below_high = student(t_statistic(last - high * first), len(first) - 1)
     outside = min(1.0 - above_low, 1.0 - below_high)
     what = f"ratio of mean regrets, last to first, inside [{low:g}, {high:g}]"
     return Test(what, ratio, lower, upper, 0.90, max(above_low, below_high), min(1.0, 2 * outside))
@@ -53,9 +54,9 @@ def grows(xs: Sequence[float], regrets: Sequence[Array]) -> Test:
     """Regret has a positive slope in x: a t-test of the replications' own slopes."""
     centred = np.array(xs) - np.mean(xs)
     slopes = centred @ np.array(regrets) / (centred @ centred)
-    half = _quantile(0.975, len(slopes) - 1) * slopes.std(ddof=1) / math.sqrt(len(slopes))
+    half = quantile(0.975, len(slopes) - 1) * slopes.std(ddof=1) / math.sqrt(len(slopes))
     mean = float(slopes.mean())
-    below = _student(_t(slopes), len(slopes) - 1)
+    below = student(t_statistic(slopes), len(slopes) - 1)
     return Test("regret gained a step, above 0", mean, mean - half, mean + half, 0.95, 1.0 - below, below)
 
 
@@ -68,12 +69,12 @@ def exponent(logs: Sequence[float], regrets: Sequence[Array]) -> Test:
     powers = centred @ np.log(without) / (centred @ centred)
     estimate = float(centred @ np.log(table.mean(axis=1)) / (centred @ centred))
     error = math.sqrt((n - 1) / n * float(((powers - powers.mean()) ** 2).sum()))
-    half = _quantile(0.95, n - 1) * error
+    half = quantile(0.95, n - 1) * error
     low, high = EQUIVALENT
     above_low, below_high = (
         ((estimate - low) / error, (estimate - high) / error) if error > 0 else (math.inf, -math.inf)
     )
-    p_low, p_high = 1.0 - _student(above_low, n - 1), _student(below_high, n - 1)
+    p_low, p_high = 1.0 - student(above_low, n - 1), student(below_high, n - 1)
     outside = min(1.0 - p_low, 1.0 - p_high)
     what = f"power of growth, inside [{low:g}, {high:g}]"
     return Test(what, estimate, estimate - half, estimate + half, 0.90, max(p_low, p_high), min(1.0, 2 * outside))
@@ -88,45 +89,11 @@ def identical(regrets: Sequence[Array]) -> Test:
     )
 
 
-def holm(p_values: Sequence[float]) -> list[float]:
-    """Adjusted p-values: the chance of any false rejection among all of them stays at the level.
-
-    >>> holm([0.01, 0.04, 0.03])
-    [0.03, 0.06, 0.06]
-    """
-    order = sorted(range(len(p_values)), key=lambda i: p_values[i])
-    adjusted, largest = [0.0] * len(p_values), 0.0
-    for rank, i in enumerate(order):
-        largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[i]))
-        adjusted[i] = largest
-    return adjusted
-
-
 def _ratio_interval(top: Array, bottom: Array, level: float) -> tuple[float, float, float]:
     """The ratio of two paired means, and an interval for it on the logarithmic scale."""
     a, b = float(top.mean()), float(bottom.mean())
     if a <= 0 or b <= 0:
         return (math.nan,) * 3
     error = float((top / a - bottom / b).std(ddof=1)) / math.sqrt(len(top))
-    half = _quantile((1 + level) / 2, len(top) - 1) * error
+    half = quantile((1 + level) / 2, len(top) - 1) * error
     return a / b, a / b * math.exp(-half), a / b * math.exp(half)
-
-
-def _t(differences: Array) -> float:
-    mean, error = float(differences.mean()), float(differences.std(ddof=1)) / math.sqrt(len(differences))
-    if error == 0.0:
-        return 0.0 if mean == 0.0 else math.copysign(math.inf, mean)
-    return mean / error
-
-
-def _student(t: float, df: int) -> float:
-    """P(T <= t)."""
-    from scipy.special import stdtr
-
-    return float(stdtr(df, t)) if math.isfinite(t) else float(t > 0)
-
-
-def _quantile(probability: float, df: int) -> float:
-    from scipy.special import stdtrit
-
-    return float(stdtrit(df, probability))

@@ -8,22 +8,22 @@ counts as found if its true mean is within `epsilon` of the best.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from causalbandits._files import FilePath, checked_path
+from causalbandits._files import FilePath
 from causalbandits._types import Array
-from causalbandits.engine.compiled import can_play, play_compiled
-from causalbandits.engine.driver import ENVIRONMENT, play, stream
-from causalbandits.engine.progress import Progress
-from causalbandits.errors import CausalBanditsError, unknown
-from causalbandits.policies import AnyPolicy
-from causalbandits.policies.registry import Policies, named
+from causalbandits.engine import simulate
+from causalbandits.engine.driver import ENVIRONMENT, stream
+from causalbandits.errors import CausalBanditsError
+from causalbandits.policies.registry import Policies
 from causalbandits.problem.problem import CausalBandit
-from causalbandits.results.run import Run, decimals, table
+from causalbandits.results.run import Run
+from causalbandits.results.tables import decimals, table
 from causalbandits.world.environment import Environment
 from causalbandits.world.rewards import BernoulliReward, Reward
 
@@ -32,8 +32,7 @@ if TYPE_CHECKING:
 
 RewardPrior = tuple[float, float] | Callable[[CausalBandit, np.random.Generator], Reward]
 
-LOOKS = 40
-"""How often a forecast looks at what a policy would recommend."""
+CHECKPOINTS = 40
 
 
 class Needed(NamedTuple):
@@ -52,15 +51,17 @@ class Forecast:
     """Regret, and whether the best action was found, at checkpoints; prints as a table."""
 
     run: Run
-    found: Mapping[str, Array] = field(repr=False)
-    """By policy: replications x checkpoints, 1 where the recommended action is good enough."""
+    """With simple regret among its measures."""
     epsilon: float
+    """How much worse than the best is good enough; `dataclasses.replace` asks the same run another question."""
+
+    def found(self, policy: str) -> npt.NDArray[np.bool_]:
+        """Replications x checkpoints: whether the action that the policy would recommend is good enough."""
+        return self.run.measure("simple regret", policy) <= self.epsilon
 
     def probability(self, policy: str) -> tuple[Array, Array, Array]:
         """At each checkpoint: how often the best was found, and its 95% interval (Wilson's)."""
-        if policy not in self.found:
-            raise CausalBanditsError(unknown("policy of this forecast:", policy, self.found))
-        found = self.found[policy]
+        found = self.found(policy)
         n, p, z = len(found), found.mean(axis=0), 1.96
         centre, scale = p + z * z / (2 * n), 1 + z * z / n
         half = z * np.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
@@ -96,7 +97,7 @@ class Forecast:
         """Regret, and the probability of having found the best, against rounds."""
         from causalbandits.results.plots import plot_forecast
 
-        return plot_forecast(self, None if path is None else checked_path(path, "forecast.png"))
+        return plot_forecast(self, path)
 
 
 def _shown(needed: Needed, horizon: int) -> str:
@@ -114,14 +115,16 @@ def forecast(
     epsilon: float = 0.02,
     replications: int = 200,
     seed: int = 0,
-    progress: bool = True,
+    workers: int | None = None,
+    checkpoint: FilePath | None = None,
+    progress: bool | Callable[[int], None] = True,
 ) -> Forecast:
     """What each policy would lose, and how soon it would know the best action, on average over possible worlds.
 
     `reward_prior` is what you think of the reward beforehand: a pair (a, b) makes it 0 or 1 with means drawn from
     Beta(a, b) for every configuration of the parents, (2, 50) for click rates around 4%, say; a function of the problem
     and a random generator draws any reward. The default policies are causal Thompson sampling, the same without the
-    graph, and a uniform test of all actions.
+    graph, and a uniform test of all actions. `workers`, `checkpoint` and `progress` are those of `simulate`.
 
     >>> from causalbandits import zoo
     >>> forecast(zoo.email_campaign().problem, horizon=500, replications=20)
@@ -137,68 +140,61 @@ def forecast(
             raise CausalBanditsError(f"{name} must be a whole number, {least} or more; got {value!r}.")
     if not isinstance(epsilon, int | float) or not 0 <= epsilon < math.inf:
         raise CausalBanditsError(f"epsilon, how much worse is good enough, must be 0 or more; got {epsilon!r}.")
-    draw = _reward_drawer(reward_prior)
-    chosen = _chosen(policies, _world(problem, draw, seed, 0), int(horizon))
-    rounds = np.unique(np.geomspace(10, horizon, LOOKS).astype(np.int64))
-    regrets = {name: np.empty((replications, len(rounds))) for name in chosen}
-    found = {name: np.zeros((replications, len(rounds))) for name in chosen}
-    with Progress(replications * len(chosen), "Forecasting", shown=progress) as bar:
-        for replication in range(replications):
-            env = _world(problem, draw, seed, replication)
-            for name, policy in chosen.items():
-                watch = _Finder(env, policy, problem, epsilon, found[name][replication])
-                arguments = (env, policy, problem, rounds, int(seed), replication)
-                compiled = can_play(env, policy, problem)
-                regrets[name][replication] = (play_compiled if compiled else play)(*arguments, watch=watch).regret
-                bar.advance(1)
-    what = f"drawn from {reward_prior!r}" if isinstance(reward_prior, tuple) else "drawn by a function"
-    return Forecast(Run(rounds, regrets, int(horizon), int(replications), int(seed), what), found, float(epsilon))
+    worlds = Worlds(problem, reward_prior)
+    run = simulate(
+        worlds,
+        worlds.usual_policies(seed) if policies is None else policies,
+        horizon=horizon,
+        replications=replications,
+        seed=seed,
+        workers=workers,
+        problem=problem,
+        measures="simple regret",
+        rounds=np.unique(np.geomspace(10, horizon, CHECKPOINTS).astype(np.int64)),
+        checkpoint=checkpoint,
+        progress=progress,
+    )
+    return Forecast(run, float(epsilon))
 
 
 @dataclass(frozen=True)
-class _Finder:
-    """Notes at each checkpoint whether what the policy would recommend is good enough."""
+class Worlds:
+    """Draws worlds that may be: the reward from its prior, the tables from their posterior if they have one."""
 
-    env: Environment
-    policy: AnyPolicy
     problem: CausalBandit
-    epsilon: float
-    found: Array
+    reward_prior: RewardPrior
 
-    def __call__(self, slot: int, statistic: Any, counts: Any) -> None:
-        situation = self.problem.situation(every=self.policy.searches_all)
-        self.found[slot] = self.env.gap(self.policy.favourite(situation, statistic).action.number) <= self.epsilon
+    def __post_init__(self) -> None:
+        if callable(self.reward_prior):
+            return
+        try:
+            a, b = (float(value) for value in self.reward_prior)
+        except (TypeError, ValueError):
+            a = b = math.nan
+        if not (0 < a < math.inf and 0 < b < math.inf):
+            raise CausalBanditsError(
+                "reward_prior must be two positive numbers (a, b), the means being Beta(a, b), or a function of the "
+                f"problem and a random generator that gives a reward; got {self.reward_prior!r}."
+            )
+        object.__setattr__(self, "reward_prior", (a, b))
 
+    def __call__(self, rng: np.random.Generator) -> Environment:
+        drawn = getattr(self.problem.model, "draw", None)
+        truth = self.problem if drawn is None else self.problem.with_model(drawn(rng))
+        return Environment(truth, self._reward(truth, rng))
 
-def _reward_drawer(prior: RewardPrior) -> Callable[[CausalBandit, np.random.Generator], Reward]:
-    if callable(prior):
-        return prior
-    try:
-        a, b = (float(value) for value in prior)
-    except (TypeError, ValueError):
-        a = b = math.nan
-    if not (0 < a < math.inf and 0 < b < math.inf):
-        raise CausalBanditsError(
-            "reward_prior must be two positive numbers (a, b), the means being Beta(a, b), or a function of the "
-            f"problem and a random generator that gives a reward; got {prior!r}."
-        )
-    return lambda problem, rng: BernoulliReward(rng.beta(a, b, size=problem.shape))
+    def _reward(self, truth: CausalBandit, rng: np.random.Generator) -> Reward:
+        if not callable(self.reward_prior):
+            a, b = self.reward_prior
+            return BernoulliReward(rng.beta(a, b, size=truth.shape))
+        reward = self.reward_prior(truth, rng)
+        if not isinstance(reward, Reward):
+            raise CausalBanditsError(
+                f"reward_prior must give a reward, such as GaussianReward(...); it gave {reward!r}."
+            )
+        return reward
 
-
-def _world(
-    problem: CausalBandit, draw: Callable[[CausalBandit, np.random.Generator], Reward], seed: int, replication: int
-) -> Environment:
-    """One world that may be: the reward drawn from its prior, the tables from their posterior if they have one."""
-    rng = stream(seed, replication, ENVIRONMENT)
-    drawn = getattr(problem.model, "draw", None)
-    truth = problem if drawn is None else problem.with_model(drawn(rng))
-    reward = draw(truth, rng)
-    if not isinstance(reward, Reward):
-        raise CausalBanditsError(f"reward_prior must give a reward, such as GaussianReward(...); it gave {reward!r}.")
-    return Environment(truth, reward)
-
-
-def _chosen(given: Policies | None, env: Environment, horizon: int) -> dict[str, AnyPolicy]:
-    prior = "beta" if env.reward.bounded else "gaussian"
-    default = [f"c-ts-{prior}", f"ts-{prior}", "uniform"]
-    return {name: policy.for_horizon(horizon) for name, policy in named(default if given is None else given).items()}
+    def usual_policies(self, seed: int) -> list[str]:
+        """Causal Thompson sampling, the same without the graph, and a uniform test; for 0 to 1 where rewards are so."""
+        prior = "beta" if self(stream(seed, 0, ENVIRONMENT)).reward.bounded else "gaussian"
+        return [f"c-ts-{prior}", f"ts-{prior}", "uniform"]

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.figure import Figure
 
-from causalbandits._files import FilePath
-from causalbandits.errors import CausalBanditsError
+from causalbandits._files import FilePath, checked_path, writing
+from causalbandits.errors import CausalBanditsError, StateError
 from causalbandits.theory.base import Bound
 
 if TYPE_CHECKING:
@@ -24,26 +25,29 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#0
 DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1, 1)), (0, (4, 1, 1, 1)))
 
 
-def plot_regret(
+def plot_run(
     run: Run,
     path: FilePath | None = None,
     *,
+    measure: str = "regret",
     ax: Axes | None = None,
     title: str | None = None,
     bounds: Sequence[Bound] = (),
     log: bool = False,
 ) -> Figure:
-    """Mean regret of every policy against rounds, with 95% bands of the mean; bounds as thin dashed lines.
+    """The mean of a measure for every policy against rounds, with 95% bands; bounds as thin dashed lines.
 
-    `log=True` makes the regret's scale logarithmic, where policies differ by orders of magnitude.
+    `log=True` makes the measure's scale logarithmic, where policies differ by orders of magnitude.
     """
     if isinstance(bounds, Bound) or not all(isinstance(bound, Bound) for bound in bounds):
         raise CausalBanditsError(f"bounds must be a list of what theory.bound(...) gives; got {bounds!r}.")
+    if bounds and measure != "regret":
+        raise CausalBanditsError(f"bounds are on the regret; leave them out of a plot of {measure!r}.")
     if ax is None:
         ax = Figure(figsize=(7, 4.2), dpi=150, layout="constrained").add_subplot()
     ends = []
     for i, policy in enumerate(run.policies):
-        mean, lower, upper = run.interval(policy)
+        mean, lower, upper = run.interval(policy, measure=measure)
         colour = COLOURS[i % len(COLOURS)]
         dashes = DASHES[(i + i // len(COLOURS)) % len(DASHES)]
         ax.plot(run.rounds, mean, color=colour, linestyle=dashes, linewidth=1.8)
@@ -52,13 +56,13 @@ def plot_regret(
         ends.append((float(mean[-1]), policy, colour))
     ax.set_xlim(0, run.horizon)
     if log:
-        early = [float(run.interval(policy)[0][len(run.rounds) // 50]) for policy in run.policies]
+        early = [float(run.interval(policy, measure=measure)[0][len(run.rounds) // 50]) for policy in run.policies]
         ax.set_yscale("log")
         ax.set_ylim(bottom=max(1e-3, 0.7 * min(early)))
-    else:
+    elif measure != "reward":  # which may be negative
         ax.set_ylim(bottom=0)
     ax.set_xlabel("round")
-    ax.set_ylabel("regret (log scale)" if log else "regret")
+    ax.set_ylabel(f"{measure} (log scale)" if log else measure)
     ax.spines[["top", "right"]].set_visible(False)
     ax.grid(axis="y", color="0.9", linewidth=0.8)
     ax.set_axisbelow(True)
@@ -69,8 +73,19 @@ def plot_regret(
     _label_ends(ax, ends)
     figure = ax.get_figure()
     assert isinstance(figure, Figure)
-    if path is not None:
-        figure.savefig(path)
+    return _saved(figure, path)
+
+
+def _saved(figure: Figure, path: FilePath | None) -> Figure:
+    """The figure, written where `path` says, if it does, in the format of its ending."""
+    if path is None:
+        return figure
+    where, known = checked_path(path, "regret.png"), figure.canvas.get_supported_filetypes()
+    kind = os.path.splitext(path)[1][1:].lower()
+    if kind not in known:
+        raise StateError(f"A picture's name must end in its format, one of {', '.join(known)}; got {str(path)!r}.")
+    with writing(where) as file:
+        figure.savefig(file, format=kind)
     return figure
 
 
@@ -148,7 +163,7 @@ def panels(runs: Sequence[Run], titles: Sequence[str], *, log: bool = False) -> 
     """Regret plots side by side, each with its own scale."""
     figure = Figure(figsize=(4.9 * len(runs) + 0.6 * (len(runs) == 1), 3.7), dpi=150, layout="constrained")
     for ax, run, title in zip(figure.subplots(1, len(runs), squeeze=False)[0], runs, titles, strict=True):
-        plot_regret(run, ax=ax, title=title, log=log)
+        plot_run(run, ax=ax, title=title, log=log)
     return figure
 
 
@@ -260,9 +275,7 @@ def plot_graph(problem: CausalBandit, path: FilePath | None = None, *, reward: s
     ax.set_xlim(-step * widest / 2, step * widest / 2)
     ax.set_ylim(-1.15 * (tall - 1) - 0.5, 0.5)
     ax.axis("off")
-    if path is not None:
-        figure.savefig(path)
-    return figure
+    return _saved(figure, path)
 
 
 def plot_forecast(forecast: Any, path: FilePath | None = None) -> Figure:
@@ -270,7 +283,7 @@ def plot_forecast(forecast: Any, path: FilePath | None = None) -> Figure:
     run = forecast.run
     figure = Figure(figsize=(10.6, 3.9), dpi=150, layout="constrained")
     left, right = figure.subplots(1, 2)
-    plot_regret(run, ax=left, title=f"Regret, mean of {run.replications} worlds")
+    plot_run(run, ax=left, title=f"Regret, mean of {run.replications} worlds")
     ends = []
     for i, policy in enumerate(run.policies):
         p, lower, upper = forecast.probability(policy)
@@ -287,6 +300,4 @@ def plot_forecast(forecast: Any, path: FilePath | None = None) -> Figure:
     right.set_title(f"Best action found, within {forecast.epsilon:g}", loc="left", fontsize=10)
     right.spines[["top", "right"]].set_visible(False)
     _label_ends(right, ends)
-    if path is not None:
-        figure.savefig(path)
-    return figure
+    return _saved(figure, path)

@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from causalbandits._files import write_atomically
-from causalbandits.results.run import Run, table
+from causalbandits.results.run import Run
+from causalbandits.results.tables import table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -144,7 +145,9 @@ def write_data(folder: Path, name: str, runs: Mapping[str, Run], about: Mapping[
             columns = zip(run.rounds.tolist(), *(values.tolist() for values in run.interval(policy)), strict=True)
             curves += [(setting, policy, *values) for values in columns]
             final = run.regret(policy)[:, -1].tolist()
-            finals += [(setting, policy, replication, regret) for replication, regret in enumerate(final)]
+            finals += [
+                (setting, policy, replication, regret) for replication, regret in zip(run.numbers, final, strict=True)
+            ]
     write_csv(folder / f"{name}.csv", about, ("setting", "policy", "round", "mean", "lower", "upper"), curves)
     write_csv(folder / f"{name}-final.csv", about, ("setting", "policy", "replication", "regret"), finals)
 

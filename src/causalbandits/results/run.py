@@ -1,20 +1,25 @@
-"""What a simulation leaves: regret at checkpoints for every policy and replication, and ways to look at it."""
+"""What a simulation leaves: measures at checkpoints for every policy and replication, and ways to look at them."""
 
 from __future__ import annotations
 
-import csv
-import math
-import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, overload
 
 import numpy as np
 import numpy.typing as npt
 
-from causalbandits._files import checked_path
+from causalbandits._files import FilePath
 from causalbandits._types import Array
 from causalbandits.errors import CausalBanditsError, unknown
+from causalbandits.results.columns import as_frame, write_csv, write_parquet
+from causalbandits.results.differences import Difference, Differences, corrected, difference
+from causalbandits.results.measures import MEASURES, Measures, Values, checked_measures
+from causalbandits.results.merging import merged
+from causalbandits.results.origin import Origin
+from causalbandits.results.saved import read_run, write_run
+from causalbandits.results.significance import half_width, standard_error
+from causalbandits.results.summary import FinalMean, Summary
 
 if TYPE_CHECKING:
     import pandas
@@ -23,179 +28,220 @@ if TYPE_CHECKING:
 
     from causalbandits.theory.base import Bound
 
-Path = str | os.PathLike[str]
 
-
-class Row(NamedTuple):
-    """One policy's final regret: mean over the replications, standard error, 95% interval of the mean."""
-
-    policy: str
-    mean: float
-    standard_error: float
-    lower: float
-    upper: float
-    replications: int
-
-
-class Summary(tuple[Row, ...]):
-    """Rows, one per policy; prints as a table."""
-
-    def __repr__(self) -> str:
-        head = ("policy", "mean final regret", "standard error", "95% interval")
-        digits = decimals([value for r in self for value in (r.mean, r.standard_error)])
-
-        def show(value: float) -> str:
-            return "-" if math.isnan(value) else f"{value:.{digits}f}"
-
-        def interval(r: Row) -> str:
-            return "-" if math.isnan(r.lower) else f"[{show(r.lower)}, {show(r.upper)}]"
-
-        return table(head, [(r.policy, show(r.mean), show(r.standard_error), interval(r)) for r in self])
-
-    __str__ = __repr__
-
-    def to_pandas(self) -> pandas.DataFrame:
-        """The rows as a DataFrame."""
-        return data_frames().DataFrame(list(self), columns=list(Row._fields))
-
-
-def table(head: tuple[str, ...], body: Sequence[tuple[str, ...]]) -> str:
-    """Columns of equal width under a line, the first to the left, the others to the right."""
-    widths = [max(map(len, column)) for column in zip(head, *body, strict=True)]
-    lines = [
-        "  ".join(
-            cell.ljust(w) if i == 0 else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in (head, *body)
-    ]
-    return "\n".join([lines[0], "-" * len(lines[0]), *lines[1:]])
-
-
-def decimals(values: list[float]) -> int:
-    """As many decimals as show two digits of the smallest value; one at least."""
-    sizes = [abs(value) for value in values if value and math.isfinite(value)]
-    return min(9, max(1, 1 - math.floor(math.log10(min(sizes))))) if sizes else 1
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Run:
-    """The regret of every policy: replications x checkpoints, with what is needed to make it again."""
+    """What every policy did, replication by replication, with what is needed to make it again.
+
+    A measure is one of "regret", "simple regret" (how much worse than the best the action is that the policy would
+    recommend), "reward" (the sum so far) and "plays" (how often each action was played so far, by its number). Regret
+    is always there, the others where `simulate(..., measures=[...])` asked for them.
+    """
 
     rounds: npt.NDArray[np.int64]
-    """The checkpoints."""
-    regrets: Mapping[str, Array] = field(repr=False)
-    horizon: int
-    replications: int
+    """The checkpoints; the last one is the horizon."""
+    measures: Measures
+    """By measure, then policy: replications x checkpoints, and x actions for plays."""
     seed: int
     environment: str
+    """What was simulated, in words."""
+    first: int = 0
+    """The number of the first replication."""
+    origin: Origin | None = None
+    """Fingerprints of what it was made of; None if it was made by hand."""
+
+    def __post_init__(self) -> None:
+        rounds = np.ascontiguousarray(self.rounds, dtype=np.int64).view()
+        rounds.setflags(write=False)
+        if rounds.ndim != 1 or not len(rounds) or rounds[0] < 1 or (np.diff(rounds) <= 0).any():
+            raise CausalBanditsError(f"rounds must be whole numbers, 1 or more, that increase; got {self.rounds!r}.")
+        if not isinstance(self.first, int) or self.first < 0:
+            raise CausalBanditsError(
+                f"first, a replication's number, must be a whole number, 0 or more; got {self.first!r}."
+            )
+        object.__setattr__(self, "rounds", rounds)
+        object.__setattr__(self, "measures", checked_measures(self.measures, len(rounds)))
+        if self.origin is not None and set(self.origin.policies) != set(self.policies):
+            raise CausalBanditsError(f"origin must be of the policies, {list(self.policies)}; got {self.origin!r}.")
+
+    def __repr__(self) -> str:
+        names = ", ".join(self.policies) if len(self.policies) <= 8 else f"{len(self.policies)} policies"
+        several = self.replications > 1
+        numbers = f"replications {self.first} to {self.numbers[-1]}" if several else f"replication {self.first}"
+        kept = ", ".join(self.measures)
+        return f"Run({names}; {numbers} of {self.horizon} rounds, seed {self.seed}; {kept})"
+
+    def __eq__(self, other: object) -> bool:
+        """Whether all is the same, the measures in every bit."""
+        if not isinstance(other, Run):
+            return NotImplemented
+        return self._told() == other._told() and all(
+            _same_bits(self.measure(name, policy), other.measure(name, policy))
+            for name in self.measures
+            for policy in self.policies
+        )
+
+    def _told(self) -> tuple[object, ...]:
+        """All but the measures' values."""
+        rounds = self.rounds.tolist()
+        return rounds, self.policies, self.numbers, [*self.measures], self.seed, self.environment, self.origin
 
     @property
     def policies(self) -> tuple[str, ...]:
         """The policies' names, in the order given."""
-        return tuple(self.regrets)
+        return tuple(self.measures["regret"])
+
+    @property
+    def horizon(self) -> int:
+        """How many rounds were played."""
+        return int(self.rounds[-1])
+
+    @property
+    def replications(self) -> int:
+        """How many there are."""
+        return len(self.measures["regret"][self.policies[0]])
+
+    @property
+    def numbers(self) -> range:
+        """The replications by number: with the seed, these decide about all random numbers."""
+        return range(self.first, self.first + self.replications)
+
+    def measure(self, name: str, policy: str) -> Values:
+        """A measure up to each checkpoint, a row per replication."""
+        if name not in MEASURES:
+            raise CausalBanditsError(unknown("measure", name, MEASURES))
+        if name not in self.measures:
+            raise CausalBanditsError(
+                f"This run has no {name!r}, only {', '.join(map(repr, self.measures))}. Simulate again with "
+                f"measures=[{name!r}]."
+            )
+        if policy not in self.measures[name]:
+            raise CausalBanditsError(unknown("policy of this run:", policy, self.policies))
+        return self.measures[name][policy]
 
     def regret(self, policy: str) -> Array:
         """Pseudo-regret up to each checkpoint, a row per replication."""
-        if policy not in self.regrets:
-            raise CausalBanditsError(unknown("policy of this run:", policy, self.regrets))
-        return self.regrets[policy]
+        return self.measure("regret", policy)
+
+    def plays(self, policy: str) -> npt.NDArray[np.int64]:
+        """How often each action was played up to each checkpoint: replications x checkpoints x actions."""
+        return self.measure("plays", policy)
+
+    def _scalar(self, name: str, policy: str) -> Array:
+        """A measure that is one number a checkpoint; plays are refused."""
+        if name == "plays":
+            raise CausalBanditsError(
+                "plays have a number per action, and no single one: see run.plays(policy), run.to_pandas('plays')."
+            )
+        return self.measure(name, policy)
 
     def only(self, policies: Iterable[str]) -> Run:
         """The same run with some of the policies, in this order."""
-        return replace(self, regrets={policy: self.regret(policy) for policy in policies})
+        chosen = tuple(policies)
+        measures = {name: {policy: self.measure(name, policy) for policy in chosen} for name in self.measures}
+        origin = self.origin
+        if origin is not None:
+            origin = Origin(origin.world, {policy: origin.policies[policy] for policy in chosen})
+        return replace(self, measures=measures, origin=origin)
 
-    def interval(self, policy: str) -> tuple[Array, Array, Array]:
-        """At each checkpoint: the mean regret and its 95% interval (NaN bounds for a single replication)."""
-        regret = self.regret(policy)
-        mean, half = regret.mean(axis=0), _half_width(regret)
+    def interval(self, policy: str, *, measure: str = "regret") -> tuple[Array, Array, Array]:
+        """At each checkpoint: the mean and its 95% interval (NaN bounds for a single replication)."""
+        values = self._scalar(measure, policy)
+        mean, half = values.mean(axis=0), half_width(values)
         return mean, mean - half, mean + half
 
-    def summary(self) -> Summary:
-        """Final regret, policy by policy."""
-        rows = []
+    def summary(self, measure: str = "regret") -> Summary:
+        """Where every policy ended."""
+        means = []
         for policy in self.policies:
-            mean, lower, upper = (float(values[-1]) for values in self.interval(policy))
-            error = float(_standard_error(self.regret(policy))[-1])
-            rows.append(Row(policy, mean, error, lower, upper, self.replications))
-        return Summary(rows)
+            mean, lower, upper = (float(values[-1]) for values in self.interval(policy, measure=measure))
+            error = float(standard_error(self._scalar(measure, policy))[-1])
+            means.append(FinalMean(policy, mean, error, lower, upper, self.replications))
+        return Summary(means, measure)
+
+    @overload
+    def compare(self, policy: str, other: str, *, measure: str = ...) -> Difference: ...
+    @overload
+    def compare(self, policy: str, other: None = None, *, measure: str = ...) -> Differences: ...
+    def compare(self, policy: str, other: str | None = None, *, measure: str = "regret") -> Difference | Differences:
+        """A policy against another one, or against all others with Holm's correction, at the last checkpoint.
+
+        In each replication both met the same world and the same random numbers of it, so that differences are taken
+        replication by replication: their mean, its 95% interval, and a two-sided paired t-test.
+
+        >>> from causalbandits import simulate, zoo
+        >>> run = simulate(zoo.email_campaign(), ["c-ts-beta", "ts-beta"], horizon=300, replications=5, seed=1)
+        >>> run.compare("c-ts-beta", "ts-beta")
+        Final regret of c-ts-beta minus ts-beta: -20.8 on average, 95% interval -27.3 to -14.2, paired t-test p < 0.001;
+        lower in 5 of 5 replications.
+        """
+        others = [name for name in self.policies if name != policy] if other is None else [other]
+        if not others:
+            raise CausalBanditsError(f"This run has no other policy to compare {policy!r} with.")
+        final = self._scalar(measure, policy)[:, -1]
+        found = [difference(policy, name, measure, final, self._scalar(measure, name)[:, -1]) for name in others]
+        return corrected(found) if other is None else found[0]
 
     def plot(
         self,
-        path: Path | None = None,
+        path: FilePath | None = None,
         *,
+        measure: str = "regret",
         ax: Axes | None = None,
         title: str | None = None,
         bounds: Sequence[Bound] = (),
         log: bool = False,
     ) -> Figure:
-        """Mean regret against rounds with 95% bands; saved where `path` says, in the format of its ending.
+        """Means against rounds with 95% bands; saved where `path` says, in the format of its ending.
 
-        `bounds` from `theory.bound` are drawn as thin dashed lines, as far as they fit. `log=True` makes the regret's
-        scale logarithmic.
+        `bounds` on the regret from `theory.bound` are drawn as thin dashed lines, as far as they fit. `log=True` makes
+        the measure's scale logarithmic.
         """
-        from causalbandits.results.plots import plot_regret
+        from causalbandits.results.plots import plot_run
 
-        where = None if path is None else checked_path(path, "regret.png")
-        return plot_regret(self, where, ax=ax, title=title, bounds=bounds, log=log)
+        return plot_run(self, path, measure=measure, ax=ax, title=title, bounds=bounds, log=log)
 
-    def to_csv(self, path: Path) -> None:
-        """One line per policy, replication and checkpoint."""
-        with open(checked_path(path, "regret.csv"), "w", newline="", encoding="utf-8") as file:
-            writer = csv.writer(file)
-            writer.writerow(["policy", "replication", "round", "regret"])
-            for policy, replication, regret in self._series():
-                writer.writerows((policy, replication, t, r) for t, r in zip(self.rounds.tolist(), regret, strict=True))
+    def to_pandas(self, measure: str | None = None) -> pandas.DataFrame:
+        """A row per policy, replication and checkpoint, a column per measure, or for the one asked for.
 
-    def to_pandas(self) -> pandas.DataFrame:
-        """The same table as `to_csv`, in memory."""
-        return data_frames().DataFrame(self._columns())
+        Plays come alone, with a row per action.
+        """
+        return as_frame(self, measure)
 
-    def to_parquet(self, path: Path) -> None:
-        """The same table as `to_csv`, as Parquet; what made it is in the file's metadata."""
-        try:
-            import pyarrow
-            from pyarrow import parquet
-        except ImportError:
-            raise CausalBanditsError(
-                "Parquet needs pyarrow: pip install 'causalbandits[data]', or use to_csv."
-            ) from None
-        about = {"horizon": self.horizon, "replications": self.replications, "seed": self.seed}
-        about_bytes = {key: str(value) for key, value in {**about, "environment": self.environment}.items()}
-        table = pyarrow.table(self._columns()).replace_schema_metadata(about_bytes)
-        parquet.write_table(table, checked_path(path, "regret.parquet"))
+    def to_csv(self, path: FilePath, measure: str | None = None) -> None:
+        """The same table as `to_pandas`, as text."""
+        write_csv(self, path, measure)
 
-    def _series(self) -> Iterator[tuple[str, int, list[float]]]:
-        for policy, regret in self.regrets.items():
-            for replication, row in enumerate(regret.tolist()):
-                yield policy, replication, row
+    def to_parquet(self, path: FilePath, measure: str | None = None) -> None:
+        """The same table as `to_pandas`, as Parquet; what made it is in the file's metadata."""
+        write_parquet(self, path, measure)
 
-    def _columns(self) -> dict[str, Any]:
-        checkpoints, names = len(self.rounds), self.policies
-        each = self.replications * checkpoints
-        return {
-            "policy": np.repeat(np.array(names, dtype=object), each),
-            "replication": np.tile(np.repeat(np.arange(self.replications), checkpoints), len(names)),
-            "round": np.tile(self.rounds, self.replications * len(names)),
-            "regret": np.concatenate([self.regrets[name].reshape(-1) for name in names]),
-        }
+    def save(self, path: FilePath) -> None:
+        """Write everything to one file (.npz), from which `Run.load` makes an equal run."""
+        write_run(self, path)
 
+    @classmethod
+    def load(cls, path: FilePath) -> Run:
+        """The run that `save` wrote."""
+        return cls(**read_run(path))
 
-def _standard_error(regret: Array) -> Array:
-    n = len(regret)
-    return regret.std(axis=0, ddof=1) / math.sqrt(n) if n > 1 else np.full(regret.shape[1], np.nan)
+    @classmethod
+    def merged(cls, runs: Iterable[Run]) -> Run:
+        """One run of several: more replications of the same policies, more policies on the same replications, or both.
+
+        Environment, seed, horizon, rounds and measures must be the same; nothing may be missing or there twice.
+
+        >>> from causalbandits import simulate, zoo
+        >>> env, settings = zoo.email_campaign(), {"horizon": 50, "seed": 1}
+        >>> halves = [simulate(env, "ucb", replications=part, **settings) for part in (range(0, 3), range(3, 6))]
+        >>> Run.merged(halves) == simulate(env, "ucb", replications=6, **settings)
+        True
+        """
+        given = list(runs)
+        if not given or not all(isinstance(run, Run) for run in given):
+            raise CausalBanditsError(f"Run.merged takes a list of runs, one at least; got {given!r}.")
+        return merged(given)
 
 
-def _half_width(regret: Array) -> Array:
-    from scipy.special import stdtrit
-
-    n = len(regret)
-    return np.asarray(stdtrit(n - 1, 0.975) * _standard_error(regret)) if n > 1 else _standard_error(regret)
-
-
-def data_frames() -> Any:
-    """pandas, or a word on how to get it."""
-    try:
-        import pandas
-    except ImportError:
-        raise CausalBanditsError("Data frames need pandas: pip install 'causalbandits[data]'.") from None
-    return pandas
+def _same_bits(one: Values, other: Values) -> bool:
+    return np.array_equal(one.view(np.int64), other.view(np.int64))

@@ -8,7 +8,7 @@ from causalbandits.errors import PolicyError
 from causalbandits.policies import POLICIES, AnyPolicy, as_policy
 from causalbandits.policies.registry import Policies, named
 from causalbandits.problem.problem import CausalBandit
-from causalbandits.results.run import data_frames, decimals, table
+from causalbandits.results.tables import data_frames, decimals, table
 from causalbandits.theory.base import Bound
 from causalbandits.theory.bounds import derived
 from causalbandits.theory.facts import Facts
@@ -89,9 +89,8 @@ def compare(
             if policies is not None:
                 raise
             continue
-        rows.append(
-            PolicyBound(bound.kind, name, bound.at(horizon), bound.vacuous(horizon), bound.broken, int(horizon))
-        )
+        value, vacuous = bound.at(horizon), bound.vacuous(horizon)
+        rows.append(PolicyBound(bound.kind, name, value, vacuous, bound.broken, int(horizon)))
     return Comparison(sorted(rows, key=lambda row: list(MEANING).index(row.kind)))
 
 

@@ -1,0 +1,45 @@
+"""Tables: as text that lines up, and as data frames."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from causalbandits.errors import CausalBanditsError
+
+
+def table(head: tuple[str, ...], body: Sequence[tuple[str, ...]]) -> str:
+    """Columns of equal width under a line, the first to the left, the others to the right."""
+    widths = [max(map(len, column)) for column in zip(head, *body, strict=True)]
+    lines = [
+        "  ".join(
+            cell.ljust(w) if i == 0 else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in (head, *body)
+    ]
+    return "\n".join([lines[0], "-" * len(lines[0]), *lines[1:]])
+
+
+def decimals(values: Iterable[float]) -> int:
+    """As many decimals as show two digits of the smallest value; one at least."""
+    sizes = [abs(value) for value in values if value and math.isfinite(value)]
+    return min(9, max(1, 1 - math.floor(math.log10(min(sizes))))) if sizes else 1
+
+
+def p_text(value: float) -> str:
+    """A p-value as it is shown.
+
+    >>> p_text(0.04321), p_text(1e-9), p_text(math.nan)
+    ('0.043', '< 0.001', '-')
+    """
+    return "-" if math.isnan(value) else "< 0.001" if value < 0.001 else f"{value:.3f}"
+
+
+def data_frames() -> Any:
+    """pandas, or a word on how to get it."""
+    try:
+        import pandas
+    except ImportError:
+        raise CausalBanditsError("Data frames need pandas: pip install 'causalbandits[data]'.") from None
+    return pandas
