@@ -245,7 +245,7 @@ def test_a_place_that_cannot_be_written_is_named_and_nothing_is_left_there(run, 
     with pytest.raises(StateError, match=f"Cannot save to .*nowhere/{name}: No such file"):
         write(tmp_path / "nowhere" / name)
     (tmp_path / name).mkdir()
-    with pytest.raises(StateError, match=f"Cannot save to .*{name}: something else than a file is there"):
+    with pytest.raises(StateError, match=f"Cannot save to .*{name}: it is a folder, no ordinary file"):
         write(tmp_path / name)
     (tmp_path / "file").touch()
     with pytest.raises(StateError, match="Not a directory"):

@@ -13,6 +13,7 @@ from causalbandits.engine import progress
 from causalbandits.engine.driver import POLICY, WORLD, stream
 from causalbandits.engine.simulate import checkpoints
 from causalbandits.errors import PolicyError
+from causalbandits.policies import Outcome
 
 simulate_module = importlib.import_module("causalbandits.engine.simulate")  # its name in the package is the function
 
@@ -115,12 +116,12 @@ def test_simple_regret_is_the_gap_of_what_the_policy_would_recommend(env):
             world, own = stream(0, replication, WORLD), stream(0, replication, POLICY)
             statistic, found = policy.start(believed), []
             for t in range(1, 51):
-                action = policy.decide(believed, statistic, own)
-                z, reward = env.draw(p.choices(believed.actions[action]), world)
-                policy.update(believed, statistic, action, z, reward, own)
+                action = policy.decide(believed.situation(), statistic, own).action
+                z, reward = env.draw(action.choices, world)
+                policy.update(believed.situation(), statistic, Outcome(action, z, reward, reward, t - 1))
                 if t in rounds:
-                    best = believed.actions[policy.favourite(believed, statistic).action]
-                    found.append(env.best().mean - env.mean_reward(best))
+                    best = policy.favourite(believed.situation(), statistic).action
+                    found.append(env.best().mean - env.mean_reward(best.intervention))
             assert run.measure("simple regret", "c-ts-beta")[replication] == pytest.approx(found, abs=1e-12)
 
 
