@@ -68,7 +68,7 @@ def defined(tree):
 
 ONE_EACH = {
     "paper": {"COARSE", "EXPERIMENT", "HORIZON", "TABULAR"},  # every figure of the paper has its own
-    "formats": {"_SKIP", "_TOKEN"},  # every language that is read has its own
+    "formats": {"BEGINNING", "_SKIP", "_TOKEN"},  # every language that is read has its own
 }
 """Names with one meaning in a room, of which every module may have its own."""
 

@@ -27,7 +27,7 @@ from causalbandits.problem.scores import Scores
 from causalbandits.results.citations import citation
 from causalbandits.results.run import Run
 from causalbandits.world import zoo
-from causalbandits.world.environment import Environment, Outcome
+from causalbandits.world.environment import Environment
 from causalbandits.world.rewards import BernoulliReward, CustomReward, GaussianReward, LinearReward
 
 __version__ = "0.1.0"
@@ -53,7 +53,6 @@ __all__ = [
     "GaussianReward",
     "Intervention",
     "LinearReward",
-    "Outcome",
     "Policy",
     "Recommendation",
     "Run",

@@ -17,10 +17,10 @@ import numpy as np
 
 PACKAGE = __name__.partition(".")[0]
 
-PLAIN = (bool, int, float, complex, str, bytes, type(None), np.generic)
+LITERAL = (bool, int, float, complex, str, bytes, type(None), np.generic)
 
 
-CONSTANT = (*PLAIN, tuple, frozenset, np.ndarray)
+CONSTANT = (*LITERAL, tuple, frozenset, np.ndarray)
 """Other values of a module or a class, such as lists, may change while a program runs, and do not count."""
 
 
@@ -47,7 +47,7 @@ def _described(things: Iterable[object], seen: set[int]) -> Iterator[str]:
 
 
 def _one(thing: Any, seen: set[int]) -> Iterator[str]:
-    if isinstance(thing, PLAIN):
+    if isinstance(thing, LITERAL):
         yield repr(thing)
     elif isinstance(thing, np.ndarray):
         yield f"{thing.dtype} {thing.shape} {hashlib.sha256(np.ascontiguousarray(thing).tobytes()).hexdigest()}"

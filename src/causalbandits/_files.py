@@ -29,7 +29,7 @@ PART = ".part"
 HEAD = 2**16
 """A file is known by so many of its bytes."""
 
-_FORMAT = re.compile(rb'"format"\s*:\s*"([^"]{0,100})"')
+_STATED_FORMAT = re.compile(rb'"format"\s*:\s*"([^"]{0,100})"')
 
 
 def checked_path(path: object, example: str) -> Path:
@@ -46,7 +46,7 @@ def refuse_other_kind(path: Path, kind: str, recognises: Callable[[bytes], objec
     """
     head = _head(path) if path.is_file() else b""
     if head and not recognises(head):
-        found = _FORMAT.search(head)
+        found = _STATED_FORMAT.search(head)
         what = f"a file of the format {found[1].decode(errors='replace')!r}" if found else "something else"
         raise StateError(
             f"Writing {kind} over {path} would destroy what is there: {what}. Choose another path, or delete it first."
@@ -55,7 +55,7 @@ def refuse_other_kind(path: Path, kind: str, recognises: Callable[[bytes], objec
 
 def our_json(format: str) -> Callable[[bytes], object]:
     """Recognises our JSON files of one format, by the first "format" in them."""
-    return lambda head: (found := _FORMAT.search(head)) and found[1] == format.encode()
+    return lambda head: (found := _STATED_FORMAT.search(head)) and found[1] == format.encode()
 
 
 def _head(path: Path) -> bytes:

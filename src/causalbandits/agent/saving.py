@@ -14,7 +14,7 @@ from causalbandits.policies import policy as policy_by_id
 from causalbandits.policies.identity import class_name, identity, plain_parameters
 from causalbandits.problem.problem import CausalBandit
 
-FORMAT, VERSION = "causalbandits-agent", 3
+AGENT_FORMAT, AGENT_VERSION = "causalbandits-agent", 3
 
 
 class Edition(NamedTuple):
@@ -28,7 +28,7 @@ def write(path: Path, content: dict[str, Any], based_on: Edition | None, new: Ed
     """Write an agent's state, if the file is as this agent last left it; else refuse, unless told to `overwrite`."""
     if not overwrite and path.exists():
         _check_edition(path, based_on)
-    whole = {"format": FORMAT, "version": VERSION, "edition": list(new), **content}
+    whole = {"format": AGENT_FORMAT, "version": AGENT_VERSION, "edition": list(new), **content}
     whole["checksum"] = _checksum(whole)
     write_atomically(path, json.dumps(whole).encode())
 
@@ -57,12 +57,12 @@ def read(path: Path) -> dict[str, Any]:
         raise StateError(f"Cannot read {path}: {error.strerror}.") from error
     except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise StateError(f"{path} is corrupted or no saved agent: {error}.") from None
-    if not isinstance(content, dict) or content.get("format") != FORMAT:
-        raise StateError(f"{path} is no saved agent: its 'format' must be {FORMAT!r}.")
-    if content.get("version") != VERSION:
+    if not isinstance(content, dict) or content.get("format") != AGENT_FORMAT:
+        raise StateError(f"{path} is no saved agent: its 'format' must be {AGENT_FORMAT!r}.")
+    if content.get("version") != AGENT_VERSION:
         raise StateError(
             f"{path} was written by another version of this library: its format is {content.get('version')!r}, and "
-            f"this one reads {VERSION}. Go on with the version that wrote it, or start a new agent."
+            f"this one reads {AGENT_VERSION}. Go on with the version that wrote it, or start a new agent."
         )
     checksum = content.pop("checksum", None)
     if checksum != _checksum(content):

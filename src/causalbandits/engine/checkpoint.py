@@ -19,7 +19,7 @@ from causalbandits._files import PART, FilePath, checked_path, read_arrays, writ
 from causalbandits.engine.plan import Found, Plan
 from causalbandits.errors import StateError
 
-FORMAT, VERSION = "causalbandits-checkpoint", 2
+CHECKPOINT_FORMAT, CHECKPOINT_VERSION = "causalbandits-checkpoint", 2
 
 UNFINISHED = f"run.json.*{PART}", f"replication-???????.npz.*{PART}"
 """What a process that is writing has in the folder, and what one leaves that is killed while it does."""
@@ -34,7 +34,12 @@ class Checkpoint:
 
     def __init__(self, folder: FilePath, plan: Plan) -> None:
         self._folder, self._plan, self._swept = checked_path(folder, "my-run"), plan, False
-        about = {"format": FORMAT, "version": VERSION, "plan": plan.fingerprint, "policies": list(plan.policies)}
+        about = {
+            "format": CHECKPOINT_FORMAT,
+            "version": CHECKPOINT_VERSION,
+            "plan": plan.fingerprint,
+            "policies": list(plan.policies),
+        }
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
             self._claim(about)

@@ -26,7 +26,7 @@ CELL_POLICIES = {kind for kind, _ in POLICIES.values() if issubclass(kind, CellP
 LINEAR_POLICIES = {CausalLinearUCB, CausalLinearThompsonSampling}
 """Subclasses may define anything, so only the library's own policies are taken."""
 
-PART = 2**16
+ROUNDS_AT_ONCE = 2**16
 """So many rounds are played at a time; a multiple of `kernels.FRESH`, so that parts change no bit."""
 
 Call = tuple[str, tuple[Any, ...]]
@@ -71,7 +71,7 @@ def play_compiled(
     start = 0
     while start < rounds[-1]:
         slot = int(np.searchsorted(rounds, start, side="right"))
-        end = int(rounds[slot]) if watch is not None else min(start + PART, int(rounds[-1]))
+        end = int(rounds[slot]) if watch is not None else min(start + ROUNDS_AT_ONCE, int(rounds[-1]))
         within = slice(slot, int(np.searchsorted(rounds, end, side="right")))
         name, arguments = _call(env, policy, situation, statistic, range(start, end))
         # The last round of the part, too: it is where the rounds stop.

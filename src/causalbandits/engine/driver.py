@@ -23,10 +23,10 @@ ENVIRONMENT, WORLD, POLICY = 0, 1, 2
 
 Rounds = npt.NDArray[np.int64]
 
-Watch = Callable[[int, Any, "Counts"], None]
+Watch = Callable[[int, Any, "PlayCounts"], None]
 """Called at each checkpoint with its position, the policy's statistic, and how often each action was played."""
 
-Counts = Callable[[], npt.NDArray[np.int64]]
+PlayCounts = Callable[[], npt.NDArray[np.int64]]
 
 
 class Played(NamedTuple):

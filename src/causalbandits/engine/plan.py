@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from causalbandits.engine.compiled import can_play, play_compiled
-from causalbandits.engine.driver import ENVIRONMENT, Counts, play, stream
+from causalbandits.engine.driver import ENVIRONMENT, PlayCounts, play, stream
 from causalbandits.engine.progress import Notice
 from causalbandits.errors import CausalBanditsError, PolicyError, ProblemError
 from causalbandits.policies import AnyPolicy
@@ -24,9 +24,6 @@ from causalbandits.results.origin import Origin
 from causalbandits.world.environment import LISTED, Environment
 
 Source = Environment | Callable[[np.random.Generator], Environment]
-
-MEASURES = ("simple regret", "reward", "plays")
-"""What a plan can keep at each checkpoint beside regret."""
 
 Found = dict[str, dict[str, Values]]
 """By policy, then measure: one replication's values at each checkpoint."""
@@ -44,7 +41,7 @@ class Plan:
     compiled: bool = False
     """Whether to use the compiled driver where it can be; the numbers are the same."""
     measures: tuple[str, ...] = ()
-    """What to keep beside regret, of `MEASURES`."""
+    """What to keep beside regret, of `results.measures.MEASURES`."""
 
     def environment(self, replication: int) -> Environment:
         """The environment of a replication, the same for every policy."""
@@ -68,7 +65,7 @@ class Plan:
     ) -> dict[str, Values]:
         """One policy's regret, and what else is measured, at each checkpoint."""
         problem = self._believed_in(env)
-        watch = _Watch(env, policy, problem, len(self.rounds), self.measures)
+        watch = _Observer(env, policy, problem, len(self.rounds), self.measures)
         arguments = env, policy, problem, self.rounds, self.seed, replication
         watching = watch if watch.found else None
         if self.compiled and can_play(env, policy, problem):
@@ -153,7 +150,7 @@ class Plan:
         return _hashed(parts)
 
 
-class _Watch:
+class _Observer:
     """Notes at each checkpoint what the drivers do not: what the policy would recommend, and what it has played."""
 
     def __init__(
@@ -167,7 +164,7 @@ class _Watch:
         if "plays" in measures:
             self.found["plays"] = np.empty((checkpoints, env.problem.actions.size), dtype=np.int64)
 
-    def __call__(self, slot: int, statistic: Any, counts: Counts) -> None:
+    def __call__(self, slot: int, statistic: Any, counts: PlayCounts) -> None:
         if "simple regret" in self.found:
             action = self._policy.favourite(self._situation, statistic).action
             # Another belief may number actions otherwise.

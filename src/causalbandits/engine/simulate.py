@@ -11,13 +11,13 @@ import numpy.typing as npt
 
 from causalbandits._files import FilePath
 from causalbandits.engine.checkpoint import Checkpoint
-from causalbandits.engine.plan import MEASURES, Plan, Source
+from causalbandits.engine.plan import Plan, Source
 from causalbandits.engine.progress import Progress
 from causalbandits.engine.workers import Finished, run
 from causalbandits.errors import CausalBanditsError, SizeError, unknown
 from causalbandits.policies.registry import Policies, named
 from causalbandits.problem.problem import CausalBandit
-from causalbandits.results.measures import Values
+from causalbandits.results.measures import MEASURES, Values
 from causalbandits.results.run import Run
 from causalbandits.world.environment import Environment
 
@@ -139,9 +139,9 @@ def _checked_measures(measures: str | Iterable[str]) -> tuple[str, ...]:
     """What to keep beside regret, in one order, whatever the order they were asked for in."""
     asked = [measures] if isinstance(measures, str) else list(measures)
     for name in asked:
-        if name not in ("regret", *MEASURES):
-            raise CausalBanditsError(unknown("measure", name, ("regret", *MEASURES)))
-    return tuple(name for name in MEASURES if name in asked)
+        if name not in MEASURES:
+            raise CausalBanditsError(unknown("measure", name, MEASURES))
+    return tuple(name for name in MEASURES if name in asked and name != "regret")
 
 
 def _check_size(plan: Plan, replications: int) -> None:

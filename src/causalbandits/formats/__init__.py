@@ -23,7 +23,7 @@ from causalbandits.formats._limits import AXES_LIMIT, FILE_LIMIT, LABEL_LIMIT, N
 from causalbandits.formats._text import clip, decoded
 from causalbandits.formats.adapters import from_pgmpy, from_pyagrum, to_pgmpy, to_pyagrum
 from causalbandits.model import graph as graphs
-from causalbandits.model.model import FORMAT, CausalModel
+from causalbandits.model.model import MODEL_FORMAT, CausalModel
 
 __all__ = ["from_pgmpy", "from_pyagrum", "read", "to_pgmpy", "to_pyagrum", "write"]
 
@@ -45,7 +45,7 @@ def _of_text(loads: Callable[[str, str], Any]) -> Callable[[bytes, str], Any]:
 _BIF = _Format(_of_text(bif.loads), bif.dumps, "a model in BIF", bif.BEGINNING.match)
 _XML = _Format(xmlbif.loads, xmlbif.dumps, "a model in XMLBIF", xmlbif.BEGINNING.match)
 _DOT = _Format(_of_text(dot.loads), dot.dumps, "a graph in DOT", dot.BEGINNING.match)
-_JSON = _Format(_of_text(json.loads), json.dumps, "a model in JSON", our_json(FORMAT))
+_JSON = _Format(_of_text(json.loads), json.dumps, "a model in JSON", our_json(MODEL_FORMAT))
 FORMATS = {
     ".bif": _BIF, ".xml": _XML, ".xmlbif": _XML, ".bifxml": _XML, ".dot": _DOT, ".gv": _DOT, ".json": _JSON,
 }  # fmt: skip

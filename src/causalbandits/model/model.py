@@ -21,7 +21,7 @@ from causalbandits.model.intervention import Intervention, State
 from causalbandits.model.record import variable_record, variable_records
 from causalbandits.model.variable import Variable
 
-FORMAT, VERSION = "causalbandits-model", 1
+MODEL_FORMAT, MODEL_VERSION = "causalbandits-model", 1
 
 ROW_SUM_TOLERANCE = 1e-6
 """A row of a table may miss 1 by this much (rounded input); it is then renormalised."""
@@ -56,7 +56,7 @@ class CausalModel:
         """A subclass that names its kind is found by it when a record is read."""
         if kind is not None:
             cls._kind = kind
-            _KINDS[kind] = cls
+            _MODEL_KINDS[kind] = cls
 
     def __init__(self, variables: Iterable[Variable], *, properties: Mapping[str, Iterable[str]] | None = None) -> None:
         if not isinstance(variables, Iterable):
@@ -149,7 +149,7 @@ class CausalModel:
 
     def to_json(self) -> str:
         """The model as JSON; numbers keep every bit, states may be strings, numbers, booleans, None or tuples."""
-        return json.dumps({"format": FORMAT, "version": VERSION, **self.to_record()})
+        return json.dumps({"format": MODEL_FORMAT, "version": MODEL_VERSION, **self.to_record()})
 
     @classmethod
     def from_json(cls, text: str) -> Self:
@@ -158,10 +158,12 @@ class CausalModel:
             data = json.loads(text)
         except (json.JSONDecodeError, TypeError, RecursionError) as error:
             raise ModelError(f"Not JSON: {error}.") from None
-        if not isinstance(data, dict) or data.get("format") != FORMAT:
-            raise ModelError(f"Not a causalbandits model: the key 'format' must be {FORMAT!r}.")
-        if data.get("version") != VERSION:
-            raise ModelError(f"Model files of version {VERSION} can be read; this one says {data.get('version')!r}.")
+        if not isinstance(data, dict) or data.get("format") != MODEL_FORMAT:
+            raise ModelError(f"Not a causalbandits model: the key 'format' must be {MODEL_FORMAT!r}.")
+        if data.get("version") != MODEL_VERSION:
+            raise ModelError(
+                f"Model files of version {MODEL_VERSION} can be read; this one says {data.get('version')!r}."
+            )
         return cls.from_record(data)
 
     def to_record(self) -> dict[str, Any]:
@@ -179,9 +181,9 @@ class CausalModel:
         if not isinstance(record, Mapping):
             raise ModelError(f"A model's record must be a mapping; got {record!r}.")
         kind = record.get("kind", CausalModel._kind)
-        if not isinstance(kind, str) or kind not in _KINDS:
-            raise ModelError(unknown("kind of model", kind, _KINDS))
-        model = _KINDS[kind]._of_content(record)
+        if not isinstance(kind, str) or kind not in _MODEL_KINDS:
+            raise ModelError(unknown("kind of model", kind, _MODEL_KINDS))
+        model = _MODEL_KINDS[kind]._of_content(record)
         if not isinstance(model, cls):
             raise ModelError(f"This model is {kind}, no {cls.__name__}: read it with CausalModel.from_json.")
         return model
@@ -228,7 +230,7 @@ class CausalModel:
         return {name: _as_column(self._variables[name].states)[columns[name]] for name in self._variables}
 
 
-_KINDS: dict[str, type[CausalModel]] = {CausalModel._kind: CausalModel}
+_MODEL_KINDS: dict[str, type[CausalModel]] = {CausalModel._kind: CausalModel}
 """Which models there are, by the name that their records have."""
 
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 RewardPrior = tuple[float, float] | Callable[[CausalBandit, np.random.Generator], Reward]
 
-CHECKPOINTS = 40
+LOOKS = 40
 
 
 class Needed(NamedTuple):
@@ -150,7 +150,7 @@ def forecast(
         workers=workers,
         problem=problem,
         measures="simple regret",
-        rounds=np.unique(np.geomspace(10, horizon, CHECKPOINTS).astype(np.int64)),
+        rounds=np.unique(np.geomspace(10, horizon, LOOKS).astype(np.int64)),
         checkpoint=checkpoint,
         progress=progress,
     )

@@ -18,7 +18,7 @@ from causalbandits.errors import PolicyError, ScaleWarning
 from causalbandits.policies.identity import is_plain
 from causalbandits.policies.outcome import Choice, Outcome
 from causalbandits.policies.statistics import Statistic
-from causalbandits.policies.tally import Tally
+from causalbandits.policies.totals import Totals
 from causalbandits.problem.actions import Action
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.problem.scores import Scores
@@ -107,10 +107,10 @@ class Policy(ABC, Generic[S]):
         best = self.scored(situation, statistic, rng).best_position()
         return Choice(situation.action(best), None if self.randomised else 1.0)
 
-    def from_tally(self, problem: CausalBandit, tally: Tally) -> S:
+    def from_totals(self, problem: CausalBandit, totals: Totals) -> S:
         """The statistic after these outcomes, made from their sums."""
         raise PolicyError(
-            f"The policy {self.id!r} does not say how its statistic is made from sums (from_tally), so the order of "
+            f"The policy {self.id!r} does not say how its statistic is made from sums (from_totals), so the order of "
             "the outcomes may count: fold them one by one."
         )
 

@@ -29,7 +29,7 @@ from causalbandits.policies.indices import (
 )
 from causalbandits.policies.outcome import Outcome
 from causalbandits.policies.statistics import Cells
-from causalbandits.policies.tally import Tally
+from causalbandits.policies.totals import Totals
 from causalbandits.problem.actions import Action
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.problem.projection import CELL_LIMIT
@@ -91,9 +91,9 @@ class CellPolicy(Policy[Cells]):
         reward = outcome.successes if self.counts_successes else outcome.reward
         statistic.add(self.cell(situation.problem, outcome.action, outcome.z), reward)
 
-    def from_tally(self, problem: CausalBandit, tally: Tally) -> Cells:
+    def from_totals(self, problem: CausalBandit, totals: Totals) -> Cells:
         cells = self.start(problem)
-        for action, z, sums in tally.lines():
+        for action, z, sums in totals.lines():
             total = sums.successes if self.counts_successes else sums.total
             cells.add_sums(self.cell(problem, action, z), sums.rounds, total)
         return cells

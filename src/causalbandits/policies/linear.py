@@ -22,7 +22,7 @@ from causalbandits._types import Array, Z
 from causalbandits.policies.base import Favourite, Policy, require_one_of, require_positive
 from causalbandits.policies.outcome import Outcome
 from causalbandits.policies.statistics import Regression
-from causalbandits.policies.tally import Tally
+from causalbandits.policies.totals import Totals
 from causalbandits.problem.actions import Action
 from causalbandits.problem.features import AdditiveFeatures, Features, FeatureSpec, in_order, resolve
 from causalbandits.problem.problem import CausalBandit
@@ -94,9 +94,9 @@ class LinearPolicy(Policy[Regression]):
     def update(self, situation: Situation, statistic: Regression, outcome: Outcome) -> None:
         statistic.add(self.regressors(situation.problem, outcome.action, outcome.z), outcome.reward)
 
-    def from_tally(self, problem: CausalBandit, tally: Tally) -> Regression:
+    def from_totals(self, problem: CausalBandit, totals: Totals) -> Regression:
         regression = self.start(problem)
-        for action, z, sums in tally.lines():
+        for action, z, sums in totals.lines():
             regression.add_sums(self.regressors(problem, action, z), sums.rounds, sums.total)
         return regression
 

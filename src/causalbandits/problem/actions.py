@@ -21,6 +21,7 @@ from causalbandits.model.intervention import Intervention, State
 from causalbandits.model.variable import Variable
 
 Choices = tuple[int, ...]
+Choices2D = npt.NDArray[np.integer[Any]]
 
 ENUMERATION_LIMIT = 2**23
 """Action sets beyond this are not listed in memory."""
@@ -306,7 +307,7 @@ class ActionSpace:
                 "fewer manipulable variables, at_most=, or a list of actions."
             )
 
-    def array(self) -> npt.NDArray[np.integer[Any]]:
+    def array(self) -> Choices2D:
         """Every action's choices, a row each."""
         self.refuse_enumeration("This would list every action")
         dtype = np.min_scalar_type(max(self.radices, default=1))

@@ -32,13 +32,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from causalbandits._types import Array, Codes
 from causalbandits.model.intervention import Intervention
+from causalbandits.problem.actions import Choices2D
 from causalbandits.problem.inference import Block
 
 RESIDUAL = 1e-10
@@ -57,7 +57,6 @@ SHOWN = 12
 """So many removals of a block are spelt out in a report."""
 
 Weights = dict[int, float]
-Choices2D = npt.NDArray[np.integer[Any]]
 
 
 @dataclass(frozen=True)

@@ -7,19 +7,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from causalbandits._types import Array, Codes
 from causalbandits.errors import SizeError
-from causalbandits.problem.actions import ENUMERATION_LIMIT, REMEMBERED, Action, ActionSpace, shown
+from causalbandits.problem.actions import ENUMERATION_LIMIT, REMEMBERED, Action, ActionSpace, Choices2D, shown
 from causalbandits.problem.inference import Block
 from causalbandits.problem.projection import Projection
 from causalbandits.problem.reduction import BlockReduction, reduce_block
-
-Choices2D = npt.NDArray[np.integer[Any]]
 
 WHOLE_LIMIT = 2**12
 """Of so many actions all are scored where some are asked for: that is cheaper than to arrange some of them first."""

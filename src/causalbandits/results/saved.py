@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from causalbandits.results.run import Run
 
-FORMAT, VERSION = "causalbandits-run", 1
+RUN_FORMAT, RUN_VERSION = "causalbandits-run", 1
 
 
 def write_run(run: Run, path: FilePath) -> None:
@@ -31,8 +31,8 @@ def write_run(run: Run, path: FilePath) -> None:
     arrays: dict[str, Any] = {name: np.stack(list(by_policy.values())) for name, by_policy in run.measures.items()}
     arrays["rounds"] = run.rounds
     about = {
-        "format": FORMAT,
-        "version": VERSION,
+        "format": RUN_FORMAT,
+        "version": RUN_VERSION,
         "policies": run.policies,
         "first": run.first,
         "seed": run.seed,
@@ -62,10 +62,10 @@ def _about(path: Path, arrays: dict[str, Values]) -> dict[str, Any]:
         about = json.loads(str(arrays.pop("about", "")))
     except (ValueError, RecursionError):
         about = None
-    if not isinstance(about, dict) or about.get("format") != FORMAT:
-        raise StateError(f"{path} is no saved run: its 'format' must be {FORMAT!r}.")
-    if about.get("version") != VERSION:
-        raise StateError(f"{path} was written by another version: {about.get('version')!r}, not {VERSION}.")
+    if not isinstance(about, dict) or about.get("format") != RUN_FORMAT:
+        raise StateError(f"{path} is no saved run: its 'format' must be {RUN_FORMAT!r}.")
+    if about.get("version") != RUN_VERSION:
+        raise StateError(f"{path} was written by another version: {about.get('version')!r}, not {RUN_VERSION}.")
     if about.pop("checksum", None) != _checksum(about, arrays):
         raise StateError(f"{path} is corrupted: its checksum does not match its content.")
     return about

@@ -19,7 +19,7 @@ from causalbandits.errors import PolicyError
 from causalbandits.model import CausalModel, Intervention, State, Variable
 from causalbandits.policies import AnyPolicy, Choice, Outcome, Policy
 from causalbandits.policies.outcome import flip
-from causalbandits.policies.tally import Tally
+from causalbandits.policies.totals import Totals
 from causalbandits.problem import CausalBandit, Scores, Situation
 from causalbandits.world import BernoulliReward, Environment, zoo
 
@@ -164,9 +164,9 @@ def check_state_is_a_fold(policy: AnyPolicy) -> None:
     history = _history(env, 200)
     first, second = (_taught(policy, env.problem, history) for _ in range(2))
     require(_numbers(first) == _numbers(second), f"{policy}: the same outcomes gave two different statistics.")
-    if type(policy).from_tally is Policy.from_tally:
+    if type(policy).from_totals is Policy.from_totals:
         return
-    summed = policy.from_tally(env.problem, Tally.of(_outcomes(env.problem, history)))
+    summed = policy.from_totals(env.problem, Totals.of(_outcomes(env.problem, history)))
     for name, value in first.to_record().items():
         require(
             np.allclose(value, summed.to_record()[name], rtol=1e-9, atol=1e-9),

@@ -26,7 +26,7 @@ LISTED = 2**16
 """Up to this many actions the best is found among all of them."""
 
 
-class Outcome(NamedTuple):
+class Observation(NamedTuple):
     """What one pull shows: the parents' values and the reward."""
 
     parents: Mapping[str, State]
@@ -141,15 +141,15 @@ class Environment(Remembers):
     def _best_mean(self) -> float:
         return self.best().mean
 
-    def pull(self, action: Mapping[str, State] | int, rng: Seed = None) -> Outcome:
+    def pull(self, action: Mapping[str, State] | int, rng: Seed = None) -> Observation:
         """Try an action once.
 
         >>> from causalbandits import zoo
         >>> zoo.email_campaign().pull({"send_time": "morning"}, rng=1)
-        Outcome(parents={'subject': 'short', 'template': '2', 'send_time': 'morning'}, reward=1.0)
+        Observation(parents={'subject': 'short', 'template': '2', 'send_time': 'morning'}, reward=1.0)
         """
         z, reward = self.draw(self.problem.choices(action), random_generator(rng))
-        return Outcome(self.problem.decode_parents(z), reward)
+        return Observation(self.problem.decode_parents(z), reward)
 
     def draw(self, choices: Choices, rng: np.random.Generator) -> tuple[Z, float]:
         """The parents' codes and the reward: one uniform per block, in order, then the reward's own draw."""

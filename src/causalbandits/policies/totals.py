@@ -22,22 +22,22 @@ class Sums(NamedTuple):
     successes: float = 0.0
 
 
-class Tally(dict[tuple[Action, Z], Sums]):
+class Totals(dict[tuple[Action, Z], Sums]):
     """(action, z) -> sums; only what occurred.
 
     >>> from causalbandits import zoo
     >>> do = zoo.email_campaign().problem.actions.action(0)
-    >>> Tally.of(Outcome(do, (0, 0, 0), reward, reward) for reward in (1.0, 0.0, 1.0))
+    >>> Totals.of(Outcome(do, (0, 0, 0), reward, reward) for reward in (1.0, 0.0, 1.0))
     {(do(), (0, 0, 0)): Sums(rounds=3, total=2.0, squares=2.0, successes=2.0)}
     """
 
     @classmethod
-    def of(cls, outcomes: Iterable[Outcome]) -> Tally:
+    def of(cls, outcomes: Iterable[Outcome]) -> Totals:
         """The sums of these outcomes."""
-        tally = cls()
+        totals = cls()
         for outcome in outcomes:
-            tally.add(outcome)
-        return tally
+            totals.add(outcome)
+        return totals
 
     def add(self, outcome: Outcome) -> None:
         """Take in one more."""
