@@ -20,6 +20,9 @@ PACKAGE = __name__.partition(".")[0]
 LITERAL = (bool, int, float, complex, str, bytes, type(None), np.generic)
 
 
+Seen = dict[int, object]
+"""What was described already, by its id; held, because the id of what is gone may be given to something else."""
+
 CONSTANT = (*LITERAL, tuple, frozenset, np.ndarray)
 """Other values of a module or a class, such as lists, may change while a program runs, and do not count."""
 
@@ -27,7 +30,7 @@ CONSTANT = (*LITERAL, tuple, frozenset, np.ndarray)
 def code_hash(*things: object) -> str:
     """The same for things that do the same by the same code."""
     digest = hashlib.sha256()
-    for text in _described(things, set()):
+    for text in _described(things, {}):
         digest.update(text.encode("utf-8", "backslashreplace") + b"\0")
     return digest.hexdigest()[:16]
 
@@ -41,12 +44,12 @@ CODE = (types.FunctionType, staticmethod, classmethod, property, cached_property
 LABELS = ("__module__", "__doc__", "__firstlineno__", "__qualname__", "__static_attributes__")
 
 
-def _described(things: Iterable[object], seen: set[int]) -> Iterator[str]:
+def _described(things: Iterable[object], seen: Seen) -> Iterator[str]:
     for thing in things:
         yield from _one(thing, seen)
 
 
-def _one(thing: Any, seen: set[int]) -> Iterator[str]:
+def _one(thing: Any, seen: Seen) -> Iterator[str]:
     if isinstance(thing, LITERAL):
         yield repr(thing)
     elif isinstance(thing, np.ndarray):
@@ -54,12 +57,12 @@ def _one(thing: Any, seen: set[int]) -> Iterator[str]:
     elif id(thing) in seen:
         yield "again"
     else:
-        seen.add(id(thing))
+        seen[id(thing)] = thing
         yield type(thing).__name__
         yield from _parts(thing, seen)
 
 
-def _parts(thing: Any, seen: set[int]) -> Iterator[str]:
+def _parts(thing: Any, seen: Seen) -> Iterator[str]:
     if isinstance(thing, types.CodeType):
         yield thing.co_code.hex()
         yield from _described((thing.co_names, thing.co_varnames, thing.co_consts), seen)
@@ -87,7 +90,7 @@ def _parts(thing: Any, seen: set[int]) -> Iterator[str]:
         yield from _described((type(thing), vars(thing)), seen)
 
 
-def _function(function: types.FunctionType, seen: set[int]) -> Iterator[str]:
+def _function(function: types.FunctionType, seen: Seen) -> Iterator[str]:
     if is_ours(function):
         yield function.__qualname__
         return
@@ -117,7 +120,7 @@ def _named(function: types.FunctionType, name: str) -> object:
     return value if own or isinstance(value, CONSTANT) else None
 
 
-def _class(kind: type, seen: set[int]) -> Iterator[str]:
+def _class(kind: type, seen: Seen) -> Iterator[str]:
     yield kind.__qualname__
     for base in kind.__mro__:
         if is_ours(base) or base.__module__ in ("builtins", "abc", "typing"):

@@ -88,6 +88,25 @@ def write_atomically(path: Path, content: bytes) -> None:
         file.write(content)
 
 
+@contextmanager
+def alone_in(folder: Path) -> Iterator[None]:
+    """Let others who ask for the same wait, so that nobody replaces a file between our looking at it and replacing it.
+
+    Only among processes of machines that share locks; where a platform or a file system has none, nobody waits.
+    """
+    descriptor = None
+    with suppress(ImportError, OSError):
+        import fcntl
+
+        descriptor = os.open(folder, os.O_RDONLY)
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+    try:
+        yield
+    finally:
+        if descriptor is not None:
+            os.close(descriptor)  # which gives the lock back
+
+
 def write_first(path: Path, content: bytes) -> None:
     """Write the file unless it is there: of all who try at once, one does, and whoever looks sees it whole."""
     with _saving(path), _beside(path) as (file, temporary):

@@ -311,7 +311,7 @@ class Agent:
             "next_id": self._next_id,
         }
         before = self._editions.get(where)
-        after = saving.Edition(self._name, 1 if before is None else before.generation + 1)
+        after = saving.Edition.after(before, self._name)
         saving.write(where, content, before, after, overwrite=overwrite)
         self._editions[where] = after
 

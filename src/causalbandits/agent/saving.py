@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import secrets
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from causalbandits._files import write_atomically
+from causalbandits._files import alone_in, our_json, refuse_other_kind, write_atomically
 from causalbandits.errors import StateError
 from causalbandits.policies import POLICIES, AnyPolicy, as_policy
 from causalbandits.policies import policy as policy_by_id
@@ -18,19 +19,27 @@ AGENT_FORMAT, AGENT_VERSION = "causalbandits-agent", 3
 
 
 class Edition(NamedTuple):
-    """Which agent's state a file holds, and how often that has been saved."""
+    """Which agent's state a file holds, how often that has been saved, and a name for this one time."""
 
     agent: str
     generation: int
+    token: str
+
+    @classmethod
+    def after(cls, before: Edition | None, agent: str) -> Edition:
+        """The next one of an agent."""
+        return cls(agent, 1 if before is None else before.generation + 1, secrets.token_hex(8))
 
 
 def write(path: Path, content: dict[str, Any], based_on: Edition | None, new: Edition, *, overwrite: bool) -> None:
     """Write an agent's state, if the file is as this agent last left it; else refuse, unless told to `overwrite`."""
-    if not overwrite and path.exists():
-        _check_edition(path, based_on)
     whole = {"format": AGENT_FORMAT, "version": AGENT_VERSION, "edition": list(new), **content}
     whole["checksum"] = _checksum(whole)
-    write_atomically(path, json.dumps(whole).encode())
+    with alone_in(path.parent):
+        refuse_other_kind(path, "a saved agent", our_json(AGENT_FORMAT))
+        if not overwrite and path.exists():
+            _check_edition(path, based_on)
+        write_atomically(path, json.dumps(whole).encode())
 
 
 def _check_edition(path: Path, based_on: Edition | None) -> None:
@@ -72,8 +81,8 @@ def read(path: Path) -> dict[str, Any]:
 
 def edition_of(content: dict[str, Any]) -> Edition:
     """Which agent's state this is, and how old."""
-    agent, generation = content["edition"]
-    return Edition(str(agent), int(generation))
+    agent, generation, token = content["edition"]
+    return Edition(str(agent), int(generation), str(token))
 
 
 def _checksum(content: dict[str, Any]) -> str:
