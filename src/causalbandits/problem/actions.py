@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from causalbandits._memory import Memory
 from causalbandits.errors import ActionIndexError, InterventionError, ProblemError, SizeError, unknown
 from causalbandits.model.intervention import Intervention, State
 from causalbandits.model.variable import Variable
@@ -63,7 +64,7 @@ class ActionSpace:
         self._ways = self._count_completions()
         self._listed: dict[Choices, int] | None = None
         self._order: tuple[Choices, ...] = ()
-        self._found: dict[int, tuple[Choices, Intervention]] = {}
+        self._found: Memory[int, tuple[Choices, Intervention]] = Memory(REMEMBERED)
 
     def _count_completions(self) -> list[list[int]]:
         """`ways[i][r]`: how many fillings of the variables from i on set at most r of them (r = 0 if unlimited)."""
@@ -135,13 +136,13 @@ class ActionSpace:
         return self._known(index)[1]
 
     def _known(self, index: int) -> tuple[Choices, Intervention]:
-        """An action by its number; the first `REMEMBERED` that are asked for are found once."""
+        """An action by its number; `REMEMBERED` of them are found once."""
         found = self._found.get(index) if type(index) is int else None
         if found is None:
             choices = self._unrank(index)
             found = choices, self.decode(choices)
-            if type(index) is int and len(self._found) < REMEMBERED:
-                self._found[index] = found
+            if type(index) is int:
+                self._found.keep(index, found)
         return found
 
     def __iter__(self) -> Iterator[Intervention]:
