@@ -38,8 +38,8 @@ def test_a_thing_is_made_again_after_so_many_others():
     assert made.count(0) == 2
 
 
-def wide(knobs=40, reward=None):
-    """40 pairs X -> W with 11 values each: a configuration is never drawn twice, and nothing can be listed."""
+def wide(knobs=40):
+    """40 pairs X -> W, with 11 choices each: no configuration is drawn twice, and nothing can be listed."""
     rng = np.random.default_rng(0)
     variables = []
     for i in range(knobs):

@@ -10,7 +10,7 @@ CausalBanditsError (a ValueError)
 ├── PolicyError           a policy's parameters, or a policy used where it cannot work
 ├── SizeError             something too large to enumerate or to hold, refused before it starts
 ├── TellError             feedback that the agent cannot take; nothing was changed
-└── StateError            a saved agent that is corrupted, or belongs to something else
+└── StateError            a saved state that is corrupted or belongs to something else, a file that cannot be saved
 ScaleWarning (a UserWarning)   rewards far from the scale that a policy was told to expect
 TheoryWarning (a UserWarning)  a regret bound whose assumptions the environment does not meet
 """
@@ -71,7 +71,7 @@ class TellError(CausalBanditsError):
 
 
 class StateError(CausalBanditsError):
-    """A saved state that is corrupted or belongs to something else."""
+    """A saved state that is corrupted or belongs to something else, or a file that cannot be saved."""
 
 
 class ScaleWarning(UserWarning):
