@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from causalbandits.errors import SizeError
+from causalbandits.fitting.fit import fit
 from causalbandits.model.model import CausalModel, Variable
 from causalbandits.problem import inference
 from causalbandits.problem.inference import find_blocks
@@ -243,12 +244,8 @@ def test_rows_for_some_choices_are_those_of_the_whole_table(case, data):
     for block, whole in zip(find_blocks(*case), find_blocks(*case), strict=True):
         every = list(itertools.product(*map(range, block.radices)))
         some = data.draw(st.lists(st.sampled_from(every), min_size=1, max_size=max(1, (len(every) - 1) // 4)))
-        step = data.draw(st.integers(1, 3))
-        largest = block._largest_for_one_choice
-        with (
-            mock.patch.object(inference, "SMALL_TABLE", 0),
-            mock.patch.object(inference, "ENTRY_LIMIT", 64 * step * largest + 10_000),
-        ):
+        at_once = data.draw(st.integers(1, 64))
+        with mock.patch.object(inference, "SMALL_TABLE", 0), mock.patch.object(inference, "AT_ONCE", at_once):
             rows = block.rows(np.array(some, dtype=np.uint8).reshape(len(some), -1))
         if 4 * len(some) < block.choices:
             assert "table" not in block.__dict__, "the batched contraction was to be tested"
@@ -302,3 +299,19 @@ def test_few_actions_on_many_knobs_need_no_table_over_all_of_them():
     everywhere = problem.parent_distributions()
     assert everywhere.shape == (61, 2)
     assert_close(everywhere[problem.actions.index({"X28": 1})], exact[2])
+
+
+@pytest.mark.parametrize("name", ["asked", "model", "choice"])
+def test_variables_may_have_any_name(name):
+    """None is taken for an axis of ours."""
+    data = {"X": [0, 1, 1, 0, 1], name: [0, 1, 0, 0, 1], "W": [0, 1, 1, 1, 0]}
+    graph = {"X": [], name: ["X"], "W": ["X", name]}
+    renamed = [{"Y" if k == name else k: ["Y" if p == name else p for p in ps] for k, ps in graph.items()}]
+    fitted = fit(graph, data), fit(*renamed, {"Y" if k == name else k: column for k, column in data.items()})
+    problems = [CausalBandit(m, ["X", n], [n, "W"]) for m, n in zip(fitted, (name, "Y"), strict=True)]
+    for action in range(problems[0].actions.size):
+        found, exact = (p.parent_distribution(action, interval=True, draws=50) for p in problems)
+        assert all(np.array_equal(mine, theirs) for mine, theirs in zip(found, exact, strict=True))
+    with mock.patch.object(inference, "SMALL_TABLE", 0):
+        found, exact = (CausalBandit(p.model, p.manipulable, p.parents).parent_distributions() for p in problems)
+        assert np.array_equal(found, exact)

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from causalbandits._memory import Memory
 from causalbandits.errors import ActionIndexError, InterventionError, ProblemError, SizeError, unknown
 from causalbandits.model.intervention import Intervention, State
 from causalbandits.model.variable import Variable
@@ -26,7 +27,7 @@ Choices2D = npt.NDArray[np.integer[Any]]
 ENUMERATION_LIMIT = 2**23
 """Action sets beyond this are not listed in memory."""
 
-REMEMBERED = 2**14
+ACTIONS_KEPT = 2**14
 """So many actions are remembered by their numbers."""
 
 PREDICATE_LIMIT = 2**20
@@ -105,8 +106,8 @@ class ActionSpace:
         self._ways = self._count_completions()
         self._listed: dict[Choices, int] | None = None
         self._order: tuple[Choices, ...] = ()
-        self._found: dict[int, Action] = {}
-        self._found_by_items: dict[frozenset[tuple[str, State]], Action] = {}
+        self._found: Memory[int, Action] = Memory(ACTIONS_KEPT)
+        self._found_by_items: Memory[frozenset[tuple[str, State]], Action] = Memory(ACTIONS_KEPT)
 
     def _count_completions(self) -> list[list[int]]:
         """`ways[i][r]`: how many fillings of the variables from i on set at most r of them (r = 0 if unlimited)."""
@@ -178,12 +179,12 @@ class ActionSpace:
         return self.action(index).intervention
 
     def action(self, number: int) -> Action:
-        """The action with this number; the first `REMEMBERED` that are asked for are found once."""
+        """The action with this number."""
         found = self._found.get(number) if type(number) is int else None
         if found is None:
             found = Action(self, self._unrank(number), operator.index(number) % self.size)
-            if type(number) is int and len(self._found) < REMEMBERED:
-                self._found[number] = found
+            if type(number) is int:
+                self._found.keep(number, found)
         return found
 
     def find(self, intervention: Mapping[str, State]) -> Action:
@@ -193,11 +194,7 @@ class ActionSpace:
             found = self._found_by_items.get(key)
         except (AttributeError, TypeError):
             return self.action(self.index(intervention))  # which says what is wrong with it
-        if found is None:
-            found = self.action(self.index(intervention))
-            if len(self._found_by_items) < REMEMBERED:
-                self._found_by_items[key] = found
-        return found
+        return self._found_by_items.keep(key, self.action(self.index(intervention))) if found is None else found
 
     def __iter__(self) -> Iterator[Intervention]:
         return (self.decode(choices) for choices in self._iterate())

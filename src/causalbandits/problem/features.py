@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from causalbandits._memory import Memory
 from causalbandits._types import Array, Codes
 from causalbandits.errors import ProblemError, SizeError, unknown
 from causalbandits.model.intervention import State
@@ -30,8 +31,8 @@ TABULATION_LIMIT = 2**22
 """A function of all the parents is evaluated at no more configurations than this."""
 
 
-REMEMBERED = 4096
-"""The means of so many actions are kept."""
+FEATURES_KEPT = 4096
+"""The means of so many actions are remembered."""
 
 
 class Features(ABC):
@@ -113,7 +114,7 @@ class AdditiveFeatures(Features):
         ends = np.cumsum([0, *(table.shape[1] for table in tables)])
         self.slices = [slice(int(a), int(b)) for a, b in itertools.pairwise(ends)]
         self.dimension = int(ends[-1])
-        self._means: dict[Choices, Array] = {}
+        self._means: Memory[Choices, Array] = Memory(FEATURES_KEPT)
 
     def at(self, z: tuple[int, ...]) -> Array:
         return np.concatenate([table[code] for table, code in zip(self.tables, z, strict=True)])
@@ -125,8 +126,7 @@ class AdditiveFeatures(Features):
             for block in self.blocks:
                 where, means = self.block_mean(block, block.row(tuple(choices[k] for k in block.knobs))[None])
                 m[where] = means[0]
-            if len(self._means) < REMEMBERED:
-                self._means[choices] = m
+            self._means.keep(choices, m)
         return m
 
     def block_means(self, rows: Sequence[Array]) -> list[tuple[Codes, Array]]:

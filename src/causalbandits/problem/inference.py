@@ -10,25 +10,36 @@ ancestral graph of z. Different blocks share no variable, so P(z | do(a)) is the
 from __future__ import annotations
 
 import math
-import random
-from collections.abc import Mapping, Sequence
-from functools import cached_property, lru_cache
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import opt_einsum
 
+from causalbandits._memory import Memory
 from causalbandits._types import Array
 from causalbandits.errors import SizeError
 from causalbandits.model import graph as graphs
 from causalbandits.model.model import CausalModel
+from causalbandits.problem.contraction import Operand, Order, contract, contract_in_order, find_order
 
 ENTRY_LIMIT = 2**27
 """The largest array a contraction may make, in numbers of 8 bytes: 1 GiB."""
 
 SMALL_TABLE = 2**20
 """A block's table of at most this many entries is made whole, even where only some rows are needed."""
+
+AT_ONCE = 2**18
+"""Rows of larger blocks are made so many at a time that the largest array on the way has about this many numbers."""
+
+ROWS_KEPT, NUMBERS_KEPT = 2**12, 2**20
+"""A block remembers this many rows, and no more of them than have this many numbers."""
+
+ASKED, MODEL = ("asked",), ("model",)
+"""Axes of the choices that are asked for, and of many models at once; a variable's axis is its name, a text."""
+
+Choices2D = npt.NDArray[np.integer[Any]]
 
 
 class Block:
@@ -50,19 +61,23 @@ class Block:
         self.shape = tuple(len(model[name].states) for name in self.parent_names)
         self.choices = math.prod(self.radices)
         self.configurations = math.prod(self.shape)
-        self.row = lru_cache(maxsize=4096)(self._row)
+        self._rows: Memory[tuple[int, ...], Array] = Memory(self.rows_remembered)
 
     def __repr__(self) -> str:
         return f"Block(knobs={list(self.knob_names)}, parents={list(self.parent_names)})"
 
     def __getstate__(self) -> dict[str, Any]:
-        return {key: value for key, value in self.__dict__.items() if key != "row"}
+        return {key: value for key, value in self.__dict__.items() if key != "table"}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        if "table" in state:
-            self.table.setflags(write=False)
-        self.row = lru_cache(maxsize=4096)(self._row)
+    @property
+    def rows_remembered(self) -> int:
+        """How many rows are worth remembering, here and elsewhere."""
+        return max(1, min(ROWS_KEPT, NUMBERS_KEPT // self.configurations))
+
+    @property
+    def is_small(self) -> bool:
+        """Whether the table of all choices is made as soon as one is asked for."""
+        return self.choices * self.configurations <= SMALL_TABLE
 
     def code(self, choices: Sequence[int]) -> int:
         """The row of `table` for an action's choices (those of all manipulable variables)."""
@@ -71,29 +86,43 @@ class Block:
             code = code * radix + choices[knob]
         return code
 
+    def _choices(self, codes: npt.NDArray[np.intp]) -> Choices2D:
+        """The choices that these rows of `table` are for."""
+        choices = np.empty((len(codes), len(self.radices)), dtype=np.intp)
+        for column in reversed(range(len(self.radices))):
+            codes, choices[:, column] = np.divmod(codes, self.radices[column])
+        return choices
+
     @cached_property
     def table(self) -> Array:
         """P(z_b | do(a_b)) for every choice: a row per choice, a column per configuration."""
-        operands: list[Any] = []
-        for name in self.names:
-            tensor, axes = self._factor(name)
-            operands += [tensor, [("choice", name), *axes] if name in self.knob_names else axes]
-        table = self._contract(operands, [("choice", name) for name in self.knob_names], self.choices)
+        if self.is_small:
+            operands = [self._factor(name) for name in self.names]
+            table = self._contract(operands, [("choice", name) for name in self.knob_names], self.choices)
+        else:
+            table = self._in_parts(self.choices, self._choices)
         table.setflags(write=False)
         return table
 
-    def rows(self, choices: npt.NDArray[np.integer[Any]]) -> Array:
-        """P(z_b | do(a_b)) for some choices of this block's knobs only, a row each."""
-        size = self.choices * self.configurations
-        if size <= SMALL_TABLE or 4 * len(choices) >= self.choices:
+    def rows(self, choices: Choices2D) -> Array:
+        """P(z_b | do(a_b)) for some choices of this block's knobs only, a row each.
+
+        A choice's row has the same bits whichever others are asked for, and whether or not the table is there.
+        """
+        if self.is_small or 4 * len(choices) >= self.choices or "table" in self.__dict__:
             codes = np.zeros(len(choices), dtype=np.intp)
             for column, radix in enumerate(self.radices):
                 codes = codes * radix + choices[:, column]
             return np.asarray(self.table[codes])
-        # One axis runs over the asked choices, instead of one for each knob.
-        step = max(1, ENTRY_LIMIT // 64 // self._largest_for_one_choice)
-        parts = [self._some(choices[i : i + step]) for i in range(0, len(choices), step)]
-        return np.concatenate(parts)
+        return self._in_parts(len(choices), lambda part: choices[part])
+
+    def row(self, choices: tuple[int, ...]) -> Array:
+        """The row for one choice of this block's knobs."""
+        row = self._rows.get(choices)
+        if row is None:
+            row = self._rows.keep(choices, self.rows(np.array([choices], dtype=np.intp).reshape(1, -1))[0])
+            row.setflags(write=False)
+        return row
 
     def under(self, tables: Mapping[str, Array], choices: Sequence[int]) -> Array:
         """P(z_b | do(a_b)) under many models at once, a row each: `tables` have the models on their first axis.
@@ -102,19 +131,20 @@ class Block:
         """
         chosen = dict(zip(self.knob_names, choices, strict=True))
         models = len(next(iter(tables.values())))
-        step = max(1, ENTRY_LIMIT // 64 // self._largest_for_one_choice)
+        step = max(1, ENTRY_LIMIT // 64 // self._order.largest)
         parts = []
         for start in range(0, models, step):
-            operands: list[Any] = [np.ones(min(step, models - start)), ["model"]]
+            operands = [Operand(np.ones(min(step, models - start)), [MODEL])]
             for name in self.names:
-                tensor, axes = self._factor(name)
+                array, axes = self._factor(name)
                 if chosen.get(name):
-                    operands += [tensor[chosen[name]], axes]
+                    operands.append(Operand(array[chosen[name]], axes[1:]))
                 else:
                     drawn = tables[name][start : start + step]
-                    shape = [len(self.model[axis].states) for axis in axes]
-                    operands += [drawn.reshape(len(drawn), *shape), ["model", *axes]]
-            parts.append(self._contract(operands, ["model"], len(operands[0])))
+                    own = axes[1:] if name in chosen else axes
+                    shape = [len(self.model[axis].states) for axis in own]
+                    operands.append(Operand(drawn.reshape(len(drawn), *shape), [MODEL, *own]))
+            parts.append(self._contract(operands, [MODEL], len(operands[0].array)))
         return np.concatenate(parts)
 
     def probability(self, choices: Sequence[int], z: Sequence[int]) -> float:
@@ -126,54 +156,66 @@ class Block:
 
     def may_be_zero(self) -> bool:
         """Whether some configuration may be impossible under some choice; True if only a large table could tell."""
-        return self.choices * self.configurations > SMALL_TABLE or bool((self.table == 0.0).any())
+        return not self.is_small or bool((self.table == 0.0).any())
 
-    def _row(self, choices: tuple[int, ...]) -> Array:
-        """The row for one choice of this block's knobs."""
-        return np.asarray(self.rows(np.array([choices], dtype=np.intp).reshape(1, -1))[0])
+    def _in_parts(self, rows: int, choices: Callable[[npt.NDArray[np.intp]], Choices2D]) -> Array:
+        """Rows of a large block, given the choices of some of them."""
+        self._check_size(rows)
+        table = np.empty((rows, self.configurations))
+        step = max(1, AT_ONCE // self._order.largest)
+        for start in range(0, rows, step):
+            part = np.arange(start, min(start + step, rows))
+            table[part[0] : part[-1] + 1] = self._some(choices(part))
+        return table
 
-    def _some(self, choices: npt.NDArray[np.integer[Any]]) -> Array:
-        operands: list[Any] = [np.ones(len(choices)), ["asked"]]
+    def _some(self, choices: Choices2D) -> Array:
+        """One axis runs over the asked choices, instead of one for each knob."""
+        operands = [Operand(np.ones(len(choices)), [ASKED])]
         for name in self.names:
-            tensor, axes = self._factor(name)
+            array, axes = self._factor(name)
             if name in self.knob_names:
-                tensor, axes = tensor[choices[:, self.knob_names.index(name)]], ["asked", *axes]
-            operands += [tensor, axes]
-        return self._contract(operands, ["asked"], len(choices))
+                own = choices[:, self.knob_names.index(name)]
+                array, axes = np.take(np.moveaxis(array, 0, -1), own, axis=-1), [*axes[1:], ASKED]
+            operands.append(Operand(array, axes))
+        return contract_in_order(operands, self._order.steps, self._output([ASKED])).reshape(len(choices), -1)
 
     @cached_property
-    def _largest_for_one_choice(self) -> int:
-        operands: list[Any] = []
+    def _order(self) -> Order:
+        """It depends on the block alone: were it the number of choices, so would the last bits of their rows."""
+        operands = [Operand(np.ones(()), [])]
         for name in self.names:
-            tensor, axes = self._factor(name)
-            operands += [tensor[0] if name in self.knob_names else tensor, axes]
-        _, info = _path(operands, self._output([]))
-        return max(1, int(info.largest_intermediate))
+            array, axes = self._factor(name)
+            operands.append(Operand(array[0], axes[1:]) if name in self.knob_names else Operand(array, axes))
+        return self._find_order(operands, self._output([]))
 
-    def _factor(self, name: str) -> tuple[Array, list[Any]]:
+    def _factor(self, name: str) -> Operand:
         """A variable's table with its axes; a knob's has its choices in front."""
         v = self.model[name]
-        axes = [axis for axis in (*v.parents, name) if len(self.model[axis].states) > 1]
+        axes: list[Any] = [axis for axis in (*v.parents, name) if len(self.model[axis].states) > 1]
         shape = [len(self.model[axis].states) for axis in axes]
         if name not in self.knob_names:
-            return v.table.reshape(shape), axes
+            return Operand(v.table.reshape(shape), axes)
         size = len(v.states)
         forced = np.broadcast_to(np.eye(size).reshape(size, *[1] * (v.table.ndim - 1), size), (size, *v.table.shape))
-        return np.concatenate([v.table[None], forced]).reshape(size + 1, *shape), axes
+        return Operand(np.concatenate([v.table[None], forced]).reshape(size + 1, *shape), [("choice", name), *axes])
 
     def _output(self, front: list[Any]) -> list[Any]:
         return front + [name for name in self.parent_names if len(self.model[name].states) > 1]
 
-    def _contract(self, operands: list[Any], front: list[Any], rows: int) -> Array:
+    def _contract(self, operands: list[Operand], front: list[Any], rows: int) -> Array:
+        self._check_size(rows)
+        order = self._find_order(operands, self._output(front))
+        return contract(operands, order.steps, self._output(front)).reshape(rows, self.configurations)
+
+    def _find_order(self, operands: list[Operand], output: list[Any]) -> Order:
+        order = find_order(operands, output, ENTRY_LIMIT)
+        if order.largest > ENTRY_LIMIT:
+            raise SizeError(self._too_large("on the way", order.largest))
+        return order
+
+    def _check_size(self, rows: int) -> None:
         if rows * self.configurations > ENTRY_LIMIT:
             raise SizeError(self._too_large("itself", rows * self.configurations))
-        output = self._output(front)
-        path, info = _path(operands, output)
-        if info.largest_intermediate > ENTRY_LIMIT:
-            raise SizeError(self._too_large("on the way", int(info.largest_intermediate)))
-        numbered = _numbered(operands, output)
-        result = opt_einsum.contract(*numbered, optimize=path)
-        return np.ascontiguousarray(result, dtype=np.float64).reshape(rows, self.configurations)
 
     def _too_large(self, where: str, entries: int) -> str:
         return (
@@ -189,23 +231,3 @@ def find_blocks(model: CausalModel, manipulable: Sequence[str], parents: Sequenc
     parts = graphs.components(model.graph, graphs.ancestors(model.graph, parents))
     parts.sort(key=lambda part: min(i for i, name in enumerate(parents) if name in part))
     return tuple(Block(model, [n for n in model.order if n in part], manipulable, parents) for part in parts)
-
-
-def _numbered(operands: list[Any], output: list[Any]) -> list[Any]:
-    """The same contraction with axes named by numbers, as opt_einsum wants them."""
-    numbers: dict[Any, int] = {}
-    return [
-        [numbers.setdefault(axis, len(numbers)) for axis in item] if isinstance(item, list) else item
-        for item in [*operands, output]
-    ]
-
-
-def _path(operands: list[Any], output: list[Any]) -> tuple[Any, Any]:
-    """An order of pairwise contractions and what it costs; a search only where the greedy one is too large."""
-    numbered = _numbered(operands, output)
-    path, info = opt_einsum.contract_path(*numbered, optimize="greedy")
-    if info.largest_intermediate > ENTRY_LIMIT:
-        seeded = random.getstate()  # the search seeds Python's global generator
-        path, info = opt_einsum.contract_path(*numbered, optimize="random-greedy")
-        random.setstate(seeded)
-    return path, info

@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple, overload
 
 import numpy as np
 
-from causalbandits._memory import Remembers
+from causalbandits._memory import Memory, Remembers
 from causalbandits._random import Seed
 from causalbandits._types import Array
 from causalbandits.errors import InterventionError, ProblemError, SizeError, StateError, unknown
@@ -25,6 +25,9 @@ from causalbandits.problem.inference import ENTRY_LIMIT, Block, find_blocks
 from causalbandits.problem.projection import Projection
 from causalbandits.problem.search import EveryAction, Reduction, SearchSet, SomeActions, reduce_space
 from causalbandits.problem.situation import Situation
+
+SITUATIONS_KEPT = 2**8
+"""So many narrowed situations are remembered."""
 
 GIVEN = ("model", "manipulable", "reward", "reduce", "actions", "observable", "parents")
 """The attributes of a problem from which all others follow."""
@@ -107,7 +110,7 @@ class CausalBandit(Remembers):
         self.shape = tuple(len(self.model[name].states) for name in self.parents)
         self.configurations = math.prod(self.shape)
         self.blocks = find_blocks(self.model, self.manipulable, self.parents)
-        self._memory = {}
+        self._situations: Memory[tuple[int, ...], Situation] = Memory(SITUATIONS_KEPT)
 
     def _check_parents(self, parents: Iterable[str] | None) -> tuple[str, ...]:
         if self.reward is None:
@@ -219,7 +222,10 @@ class CausalBandit(Remembers):
         numbers = tuple(sorted({self.actions.find(action).number for action in eligible}))
         if not numbers:
             raise InterventionError("No action is eligible: the list is empty, or the function says no to all.")
-        return self.remember(("situation", numbers), lambda: Situation(self, SomeActions(self.every, numbers)))
+        found = self._situations.get(numbers)
+        if found is None:
+            found = self._situations.keep(numbers, Situation(self, SomeActions(self.every, numbers)))
+        return found
 
     @cached_property
     def _in_searched(self) -> Situation:

@@ -10,9 +10,10 @@ from functools import cached_property
 
 import numpy as np
 
+from causalbandits._memory import Memory
 from causalbandits._types import Array, Codes
 from causalbandits.errors import SizeError
-from causalbandits.problem.actions import ENUMERATION_LIMIT, REMEMBERED, Action, ActionSpace, Choices2D, shown
+from causalbandits.problem.actions import ACTIONS_KEPT, ENUMERATION_LIMIT, Action, ActionSpace, Choices2D, shown
 from causalbandits.problem.inference import Block
 from causalbandits.problem.projection import Projection
 from causalbandits.problem.reduction import BlockReduction, reduce_block
@@ -133,17 +134,16 @@ class Combinations(SearchSet):
         return self._remembered(tuple(rows))
 
     def _remembered(self, place: int | tuple[int, ...]) -> Action:
-        """An action by its position or its rows; the first `REMEMBERED` that are asked for are made once."""
+        """An action by its position or its rows."""
         action = self._actions.get(place)
         if action is None:
-            action = self._made(place if isinstance(place, tuple) else self._rows_at(place))
-            if len(self._actions) < REMEMBERED:
-                self._actions[place] = action
+            made = self._made(place if isinstance(place, tuple) else self._rows_at(place))
+            action = self._actions.keep(place, made)
         return action
 
     @cached_property
-    def _actions(self) -> dict[int | tuple[int, ...], Action]:
-        return {}
+    def _actions(self) -> Memory[int | tuple[int, ...], Action]:
+        return Memory(ACTIONS_KEPT)
 
     def _rows_at(self, position: int) -> list[int]:
         """Which of its choices each block takes in the action at a position."""

@@ -37,7 +37,6 @@ class Situation(Remembers):
         self.size = search.size
         """How many actions are searched."""
         self.action = search.action
-        self._memory = {}
 
     def __repr__(self) -> str:
         return f"Situation({self.size} of {self.problem.actions.size} actions are searched)"

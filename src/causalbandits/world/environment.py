@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from causalbandits._memory import Remembers
+from causalbandits._memory import Memory, Remembers
 from causalbandits._random import Seed, random_generator
 from causalbandits._types import Array, Z
 from causalbandits.errors import ProblemError
@@ -24,6 +24,9 @@ from causalbandits.world.rewards import AdditiveMean, Reward
 
 LISTED = 2**16
 """Up to this many actions the best is found among all of them."""
+
+MEANS_KEPT = 2**16
+"""So many gaps of actions, and means of configurations, are remembered."""
 
 
 class Observation(NamedTuple):
@@ -51,6 +54,8 @@ class Environment(Remembers):
     0.0025
     """
 
+    remembered = 16  # what truly happens in a problem that is believed may take megabytes
+
     def __init__(self, problem: CausalBandit, reward: Reward) -> None:
         if not isinstance(problem, CausalBandit) or not isinstance(reward, Reward):
             raise ProblemError(
@@ -59,10 +64,9 @@ class Environment(Remembers):
         self.problem = problem
         self.reward = reward
         self.mean = reward.mean_on(problem)
-        self._cdfs: list[dict[tuple[int, ...], list[float]]] = [{} for _ in problem.blocks]
-        self._means: dict[Z, float] = {}
-        self._gaps: dict[int, float] = {}
-        self._memory = {}
+        self._cdfs: list[Memory[Choices, list[float]]] = [Memory(block.rows_remembered) for block in problem.blocks]
+        self._means: Memory[Z, float] = Memory(MEANS_KEPT)
+        self._gaps: Memory[int, float] = Memory(MEANS_KEPT)
 
     def __repr__(self) -> str:
         return f"Environment({self.problem!r}, {self.reward!r})"
@@ -115,7 +119,8 @@ class Environment(Remembers):
             return float(self._all_gaps[action])
         gap = self._gaps.get(action)
         if gap is None:
-            gap = self._gaps[action] = max(0.0, self._best_mean - self.mean.under(self.problem.actions.choices(action)))
+            mean = self.mean.under(self.problem.actions.choices(action))
+            gap = self._gaps.keep(action, max(0.0, self._best_mean - mean))
         return gap
 
     def gaps_in(self, projection: Projection) -> Array:
@@ -158,12 +163,12 @@ class Environment(Remembers):
             own = tuple([choices[k] for k in block.knobs])
             cdf = cdfs.get(own)
             if cdf is None:
-                cdf = cdfs[own] = cumulative(block.row(own)).tolist()
+                cdf = cdfs.keep(own, cumulative(block.row(own)).tolist())
             code = bisect_right(cdf, rng.random())
             for axis, size in zip(reversed(block.parents), reversed(block.shape), strict=True):
                 code, z[axis] = divmod(code, size)
         codes = tuple(z)
         mean = self._means.get(codes)
         if mean is None:
-            mean = self._means[codes] = self.mean.at(codes)
+            mean = self._means.keep(codes, self.mean.at(codes))
         return codes, self.reward.draw(mean, lambda: list(self.problem.decode_parents(codes).values()), rng)

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from causalbandits._code import code_hash, is_ours
+from causalbandits._memory import Memory
 from causalbandits._types import Array, Z
 from causalbandits.errors import ProblemError
 from causalbandits.model.intervention import State
@@ -18,6 +19,9 @@ from causalbandits.problem.actions import Choices
 from causalbandits.problem.features import AdditiveFeatures, Features, FeatureSpec, in_order, resolve, tabulate
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.problem.projection import Projection
+
+GAINS_KEPT = 2**14
+"""What so many choices of a block add to the mean is remembered."""
 
 Means = npt.ArrayLike | Callable[..., float]
 
@@ -104,7 +108,7 @@ class AdditiveMean(MeanReward):
         tables = zip(features.tables, features.slices, strict=True)
         self.by_parent = [in_order(table, theta[where]).tolist() for table, where in tables]
         """What each state of each parent contributes."""
-        self._by_choice: list[dict[Choices, float]] = [{} for _ in features.blocks]
+        self._by_choice: list[Memory[Choices, float]] = [Memory(GAINS_KEPT) for _ in features.blocks]
 
     def at(self, z: Z) -> float:
         total = 0.0
@@ -116,10 +120,11 @@ class AdditiveMean(MeanReward):
         total = 0.0
         for block, known in zip(self.features.blocks, self._by_choice, strict=True):
             own = tuple([choices[k] for k in block.knobs])
-            if own not in known:
+            part = known.get(own)
+            if part is None:
                 where, means = self.features.block_mean(block, block.row(own)[None])
-                known[own] = float(in_order(means, self.theta[where])[0])
-            total += known[own]
+                part = known.keep(own, float(in_order(means, self.theta[where])[0]))
+            total += part
         return total
 
     def by_row(self, rows: Sequence[Array]) -> list[Array]:

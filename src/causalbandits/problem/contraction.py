@@ -1,0 +1,99 @@
+"""Sums of products of arrays with named axes, two arrays at a time, in an order that is found beforehand.
+
+There are two ways: `contract` is fast, by matrix products; `contract_in_order` gives every number the same bits,
+whatever else is computed along with it.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import opt_einsum
+
+from causalbandits._types import Array
+
+
+class Operand(NamedTuple):
+    """An array, and what its axes are."""
+
+    array: Array
+    axes: list[Any]
+
+
+Steps = Sequence[tuple[int, ...]]
+"""Which two of the operands that are left are taken next; their product is put last."""
+
+
+class Order(NamedTuple):
+    """In which order operands are multiplied, and the size of the largest array on the way."""
+
+    steps: Steps
+    largest: int
+
+
+def find_order(operands: list[Operand], output: list[Any], limit: int) -> Order:
+    """A greedy order; where an array on the way would be beyond the limit, the best of a search."""
+    numbered = _numbered(operands, output)
+    steps, info = opt_einsum.contract_path(*numbered, optimize="greedy")
+    if info.largest_intermediate > limit:
+        seeded = random.getstate()  # the search seeds Python's global generator
+        steps, info = opt_einsum.contract_path(*numbered, optimize="random-greedy")
+        random.setstate(seeded)
+    return Order(steps, max(1, int(info.largest_intermediate)))
+
+
+def contract(operands: list[Operand], steps: Steps, output: list[Any]) -> Array:
+    """The sum of the operands' product over all axes but the output's."""
+    result = opt_einsum.contract(*_numbered(operands, output), optimize=steps)
+    return np.ascontiguousarray(result, dtype=np.float64)
+
+
+def _numbered(operands: list[Operand], output: list[Any]) -> list[Any]:
+    """The contraction with axes named by numbers, as opt_einsum wants them."""
+    numbers: dict[Any, int] = {}
+    named: list[Any] = []
+    for array, axes in operands:
+        named += [array, [numbers.setdefault(axis, len(numbers)) for axis in axes]]
+    return [*named, [numbers[axis] for axis in output]]
+
+
+def contract_in_order(operands: list[Operand], steps: Steps, output: list[Any]) -> Array:
+    """The same as `contract`, where each number is made by the same additions and multiplications in the same order.
+
+    They depend on the steps and on the sizes of the axes that are summed, not on how long the output's are, on which a
+    matrix product's depend too. The first axis of the output is taken for the longest.
+    """
+    left = list(operands)
+    for step in steps:
+        one, other = (left.pop(position) for position in sorted(step, reverse=True))
+        needed = {axis for _, axes in left for axis in axes}.union(output)
+        left.append(_product(one, other, needed, long=output[0]))
+    ((array, axes),) = left
+    return np.ascontiguousarray(array.transpose([axes.index(axis) for axis in output]))
+
+
+def _product(one: Operand, other: Operand, needed: set[Any], long: Any) -> Operand:
+    """The product of two operands, summed slice by slice over the axes that nothing else needs."""
+    axes = sorted(dict.fromkeys([*one.axes, *other.axes]), key=lambda axis: axis == long)  # it makes the inner loops
+    summed, kept = [axis for axis in axes if axis not in needed], [axis for axis in axes if axis in needed]
+    left, right = (_aligned(operand, summed + kept) for operand in (one, other))
+    first, *others = np.ndindex(*np.broadcast_shapes(left.shape, right.shape)[: len(summed)])
+    total = _slice(left, first) * _slice(right, first)
+    for where in others:
+        total += _slice(left, where) * _slice(right, where)
+    return Operand(np.asarray(total), kept)
+
+
+def _aligned(operand: Operand, axes: list[Any]) -> Array:
+    """The operand with these axes, of size 1 where it has none."""
+    array = operand.array.transpose([operand.axes.index(axis) for axis in axes if axis in operand.axes])
+    sizes = iter(array.shape)
+    return array.reshape([next(sizes) if axis in operand.axes else 1 for axis in axes])
+
+
+def _slice(array: Array, where: tuple[int, ...]) -> Array:
+    """At this place of the first axes; along one of size 1 it is the same everywhere."""
+    return np.asarray(array[tuple([min(i, size - 1) for i, size in zip(where, array.shape, strict=False)])])
