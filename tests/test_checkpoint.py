@@ -74,7 +74,7 @@ def parts_of(folder):
 def unfinished(folder, age=0.0):
     """What a process leaves that is killed, or has in hand, while it writes."""
     folder.mkdir(exist_ok=True)
-    names = ["replication-0000001.npy.0123456789abcdef.part", "run.json.0123456789abcdef.part"]
+    names = ["replication-0000001.npz.0123456789abcdef.part", "run.json.0123456789abcdef.part"]
     for name in names:
         (folder / name).write_bytes(b"half")
         then = time.time() - age
@@ -101,7 +101,7 @@ def test_what_a_kill_left_half_written_is_swept_away_a_day_later(tmp_path):
     simulate(tmp_path / "run", replications=1)
     unfinished(tmp_path / "run", age=checkpoint.STALE + 60)
     simulate(tmp_path / "run")
-    assert sorted(p.suffix for p in (tmp_path / "run").iterdir()) == [".json", ".npy", ".npy", ".npy"]
+    assert sorted(p.suffix for p in (tmp_path / "run").iterdir()) == [".json", ".npz", ".npz", ".npz"]
 
 
 def test_unfinished_files_of_others_are_neither_swept_away_nor_taken_for_ours(tmp_path):

@@ -150,9 +150,9 @@ def test_playing_in_parts_changes_no_bit(monkeypatch, id, anytime):
         return
     policy = cb.policy(id, anytime=True) if anytime else policy.for_horizon(3000)
     env, rounds = cb.zoo.email_campaign(), np.array([5, 1024, 1500, 3000])
-    assert compiled_module.PART % kernels.FRESH == 0
+    assert compiled_module.ROUNDS_AT_ONCE % kernels.FRESH == 0
     whole = play_compiled(env, policy, env.problem, rounds, 0, 0)
-    monkeypatch.setattr(compiled_module, "PART", 1024)
+    monkeypatch.setattr(compiled_module, "ROUNDS_AT_ONCE", 1024)
     assert np.array_equal(play_compiled(env, policy, env.problem, rounds, 0, 0), whole)
 
 

@@ -245,7 +245,10 @@ def test_rows_for_some_choices_are_those_of_the_whole_table(case, data):
         every = list(itertools.product(*map(range, block.radices)))
         some = data.draw(st.lists(st.sampled_from(every), min_size=1, max_size=max(1, (len(every) - 1) // 4)))
         at_once = data.draw(st.integers(1, 64))
-        with mock.patch.object(inference, "SMALL_TABLE", 0), mock.patch.object(inference, "AT_ONCE", at_once):
+        with (
+            mock.patch.object(inference, "SMALL_TABLE", 0),
+            mock.patch.object(inference, "CONTRACTED_AT_ONCE", at_once),
+        ):
             rows = block.rows(np.array(some, dtype=np.uint8).reshape(len(some), -1))
         if 4 * len(some) < block.choices:
             assert "table" not in block.__dict__, "the batched contraction was to be tested"

@@ -66,7 +66,7 @@ def test_rows_are_those_of_the_whole_table():
 @patient
 @given(cases(knobs=3), st.integers(1, 64))
 def test_every_way_to_ask_gives_the_same_bits_and_what_enumeration_gives(case, at_once):
-    with mock.patch.object(inference, "SMALL_TABLE", 0), mock.patch.object(inference, "AT_ONCE", at_once):
+    with mock.patch.object(inference, "SMALL_TABLE", 0), mock.patch.object(inference, "CONTRACTED_AT_ONCE", at_once):
         for block, alone, whole in zip(*(find_blocks(*case) for _ in range(3)), strict=True):
             every = list(itertools.product(*map(range, block.radices)))
             rows = np.array([alone.row(own) for own in every])
@@ -94,8 +94,8 @@ def test_a_gap_does_not_depend_on_the_actions_that_it_is_computed_with(narrowing
     problem = large(**narrowing)
     for reward in rewards(problem):
         env = cb.Environment(problem, reward)
-        projection = problem.projection if problem.search is None else problem.search.projection
-        numbers = [i if problem.search is None else problem.search.number(i) for i in range(projection.size)]
+        projection = problem.search.projection
+        numbers = [problem.search.action(i).number for i in range(projection.size)]
         gaps = env.gaps_in(projection)
         for i in range(0, projection.size, 17):
             mean = env.mean.under(problem.actions.choices(numbers[i]))

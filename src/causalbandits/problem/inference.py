@@ -22,6 +22,7 @@ from causalbandits._types import Array
 from causalbandits.errors import SizeError
 from causalbandits.model import graph as graphs
 from causalbandits.model.model import CausalModel
+from causalbandits.problem.actions import Choices2D
 from causalbandits.problem.contraction import Operand, Order, contract, contract_in_order, find_order
 
 ENTRY_LIMIT = 2**27
@@ -30,7 +31,7 @@ ENTRY_LIMIT = 2**27
 SMALL_TABLE = 2**20
 """A block's table of at most this many entries is made whole, even where only some rows are needed."""
 
-AT_ONCE = 2**18
+CONTRACTED_AT_ONCE = 2**18
 """Rows of larger blocks are made so many at a time that the largest array on the way has about this many numbers."""
 
 ROWS_KEPT, NUMBERS_KEPT = 2**12, 2**20
@@ -38,8 +39,6 @@ ROWS_KEPT, NUMBERS_KEPT = 2**12, 2**20
 
 ASKED, MODEL = ("asked",), ("model",)
 """Axes of the choices that are asked for, and of many models at once; a variable's axis is its name, a text."""
-
-Choices2D = npt.NDArray[np.integer[Any]]
 
 
 class Block:
@@ -162,7 +161,7 @@ class Block:
         """Rows of a large block, given the choices of some of them."""
         self._check_size(rows)
         table = np.empty((rows, self.configurations))
-        step = max(1, AT_ONCE // self._order.largest)
+        step = max(1, CONTRACTED_AT_ONCE // self._order.largest)
         for start in range(0, rows, step):
             part = np.arange(start, min(start + step, rows))
             table[part[0] : part[-1] + 1] = self._some(choices(part))
