@@ -74,11 +74,9 @@ def play_compiled(
         end = int(rounds[slot]) if watch is not None else min(start + ROUNDS_AT_ONCE, int(rounds[-1]))
         within = slice(slot, int(np.searchsorted(rounds, end, side="right")))
         name, arguments = _call(env, policy, situation, statistic, range(start, end))
-        # The last round of the part, too: it is where the rounds stop.
-        asked = np.append(rounds[within] - start, end - start)
-        record = tables.Record(asked, np.empty(len(asked)), np.empty(len(asked)), sums, plays)
+        kept = played.regret[within], played.reward[within]
+        record = tables.Record(end - start, rounds[within] - start, *kept, sums, plays)
         kernel(name)(*arguments, streams, record)
-        played.regret[within], played.reward[within] = record.regret[:-1], record.reward[:-1]
         statistic.rounds, start = end, end
         if watch is not None:
             watch(slot, statistic, lambda: _by_number(plays, situation, env.problem))
@@ -118,9 +116,7 @@ def _linear(env: Environment, policy: LinearPolicy, situation: Situation, statis
     rule, kept = _linear_rule(policy, features.dimension, told), tables.Rotated(statistic.R, statistic.u)
     search = situation.search
     if _by_block(situation, policy) and isinstance(features, AdditiveFeatures) and isinstance(search, Combinations):
-        by_block = situation.remember(
-            ("by block", features), lambda: tables.by_block_of(situation.problem, features, search.rows)
-        )
+        by_block = env.remember(("by block", features), lambda: tables.by_block_of(env, features, search.rows))
         return "by block", (rule, by_block, _unlisted_world(env, situation, search), kept)
     regressors = situation.remember(
         ("regressors", features),
@@ -144,10 +140,9 @@ def _by_block(situation: Situation, policy: AnyPolicy) -> bool:
 
 
 def _unlisted_world(env: Environment, situation: Situation, search: Combinations) -> tables.FlatWorld:
-    mean = env.mean
-    if not isinstance(mean, AdditiveMean):
+    if not isinstance(env.mean, AdditiveMean):
         return _world(env, situation)
-    return env.remember("world by block", lambda: tables.world_by_block(env, mean, search.rows))
+    return env.remember("world by block", lambda: tables.world_by_block(env, search.rows))
 
 
 def _world(env: Environment, situation: Situation) -> tables.FlatWorld:

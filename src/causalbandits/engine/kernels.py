@@ -133,9 +133,9 @@ def first_best(values, length):
 
 
 @register_jitable
-def one_of(best, draws, rng):
-    """As `policies.outcome.pick`."""
-    return best[0] if draws == 1 else best[int(rng.random() * draws)]
+def one_draw(draws, rng):
+    """Which of the draws is followed, as `policies.outcome.pick` does."""
+    return 0 if draws == 1 else int(rng.random() * draws)
 
 
 @register_jitable
@@ -302,25 +302,26 @@ def configuration(world, starts, action, codes, rng):
 
 
 @register_jitable
-def happens(world, starts, action, rows, codes, rng):
-    """One step of the world: the configuration, the reward and the gap of an action, as `Environment` has them.
-
-    Where actions are not listed, `rows` says what each block does, and `starts` has one line.
-    """
-    z = configuration(world, starts, action, codes, rng)
-    if len(world.mean):
-        mean, gap = world.mean[z], world.gap[action]
-    else:
-        mean, gap = summed(world.additive, rows, codes)
+def reward_around(world, mean, rng):
+    """A reward with this mean."""
     if world.bernoulli:
-        return z, 1.0 if rng.random() < mean else 0.0, gap
-    return z, mean + world.sd * rng.standard_normal(), gap
+        return 1.0 if rng.random() < mean else 0.0
+    return mean + world.sd * rng.standard_normal()
 
 
 @register_jitable
-def summed(additive, rows, codes):
-    """The mean reward of what happened and the gap of what was done, as `world.rewards.AdditiveMean` sums them."""
-    states = np.empty(len(additive.parents.values), dtype=np.int64)
+def happens(world, action, codes, rng):
+    """One step of the world, as `Environment` takes it: the configuration, the reward, and the gap of the action."""
+    z = configuration(world, world.starts, action, codes, rng)
+    return z, reward_around(world, world.mean[z], rng), world.gap[action]
+
+
+@register_jitable
+def summed(additive, rows, codes, states):
+    """Where actions are not listed: the mean reward of what happened and the gap of what was done.
+
+    As `world.rewards.AdditiveMean` sums them.
+    """
     under = 0.0
     for b in range(len(rows)):
         under += additive.gains.values[additive.gains.starts[b] + rows[b]]
@@ -335,16 +336,16 @@ def summed(additive, rows, codes):
 
 
 @register_jitable
-def write_down(record, slot, t, action, gap, reward):
-    """Take one round into the record; the next slot to be filled."""
-    record.sums[0] += gap
-    record.sums[1] += reward
-    if len(record.plays):
-        record.plays[action] += 1
-    while slot < len(record.rounds) and t == record.rounds[slot]:
-        record.regret[slot], record.reward[slot] = record.sums[0], record.sums[1]
-        slot += 1
-    return slot
+def first_sums(record):
+    """Before the first round: the sums so far, the slot that is filled next, and the round after which it is."""
+    return record.sums[0], record.sums[1], 0, record.rounds[0] if len(record.rounds) else 0
+
+
+@register_jitable
+def write_down(record, slot, regret, collected):
+    """Keep the sums; the next slot, and the round after which it is filled (0, if there is none)."""
+    record.regret[slot], record.reward[slot] = regret, collected
+    return slot + 1, record.rounds[slot + 1] if slot + 1 < len(record.rounds) else 0
 
 
 def _settled_rounds(version):
@@ -352,7 +353,8 @@ def _settled_rounds(version):
 
     def play(rule, tree, world, kept, streams, record):
         key = version  # noqa: F841 (part of the cache's key)
-        p, causal, exploration = rule.p, rule.causal, rule.explorations[0]
+        plays = record.plays
+        p, causal, exploration, world_rng = rule.p, rule.causal, rule.explorations[0], streams.world
         cells, actions = len(kept.counts), len(world.gap)
         values, codes = np.empty(cells), np.empty(len(world.sizes), dtype=np.int64)
         sizes = new_tournament(cells, 1.0)
@@ -368,8 +370,9 @@ def _settled_rounds(version):
             enter(sizes, c, abs(values[c]))
             if not causal:
                 enter(tournament, c, values[c])
-        best, slot = 0.0, 0
-        for t in range(1, record.rounds[-1] + 1):
+        best = 0.0
+        regret, collected, slot, checkpoint = first_sums(record)
+        for t in range(1, record.last + 1):
             if causal:
                 if t % FRESH == 1:
                     listed(tree, project(tree, values, one, two), actions, scores)
@@ -377,8 +380,13 @@ def _settled_rounds(version):
                 action = first_reaching(scores, least_tied(best, sizes[1]))
             else:
                 action = first_in(tournament, least_tied(tournament[1], sizes[1]))
-            z, reward, gap = happens(world, world.starts, action, codes, codes, streams.world)
-            slot = write_down(record, slot, t, action, gap, reward)
+            z, reward, gap = happens(world, action, codes, world_rng)
+            regret += gap
+            collected += reward
+            if len(plays):
+                plays[action] += 1
+            if t == checkpoint:
+                slot, checkpoint = write_down(record, slot, regret, collected)
             changed = z if causal else action
             take_in(kept.counts, kept.totals, changed, reward)
             centre, width = prepare(p, kept.counts[changed], kept.totals[changed], exploration)
@@ -393,6 +401,7 @@ def _settled_rounds(version):
             else:
                 enter(tournament, action, value)
             values[changed] = value
+        record.sums[0], record.sums[1] = regret, collected
 
     return play
 
@@ -402,7 +411,8 @@ def _drawn_rounds(version):
 
     def play(rule, tree, world, kept, streams, record):
         key = version  # noqa: F841 (part of the cache's key)
-        p, causal, rng = rule.p, rule.causal, streams.policy
+        plays = record.plays
+        p, causal, rng, world_rng = rule.p, rule.causal, streams.policy, streams.world
         cells, actions = len(kept.counts), len(world.gap)
         values, codes = np.empty(cells), np.empty(len(world.sizes), dtype=np.int64)
         centre, width = np.empty(cells), np.empty(cells)
@@ -410,8 +420,9 @@ def _drawn_rounds(version):
         gather = causal and len(tree.node_of_action) > 0
         in_order = np.empty(actions if gather else 0)
         best = np.empty(rule.draws, dtype=np.int64)
-        slot, changed = 0, -1
-        for t in range(1, record.rounds[-1] + 1):
+        changed = -1
+        regret, collected, slot, checkpoint = first_sums(record)
+        for t in range(1, record.last + 1):
             exploration = rule.explorations[min(t, len(rule.explorations)) - 1]
             if rule.moving or t == 1:
                 for c in range(cells):
@@ -429,11 +440,17 @@ def _drawn_rounds(version):
                     listed(tree, scores, actions, in_order)
                     scores = in_order
                 best[draw] = first_tied(scores, actions, scale)
-            action = one_of(best, rule.draws, rng)
-            z, reward, gap = happens(world, world.starts, action, codes, codes, streams.world)
-            slot = write_down(record, slot, t, action, gap, reward)
+            action = best[one_draw(rule.draws, rng)]
+            z, reward, gap = happens(world, action, codes, world_rng)
+            regret += gap
+            collected += reward
+            if len(plays):
+                plays[action] += 1
+            if t == checkpoint:
+                slot, checkpoint = write_down(record, slot, regret, collected)
             changed = z if causal else action
             take_in(kept.counts, kept.totals, changed, reward)
+        record.sums[0], record.sums[1] = regret, collected
 
     return play
 
@@ -443,14 +460,15 @@ def _linear_rounds(version):
 
     def play(rule, regressors, world, kept, streams, record):
         key = version  # noqa: F841 (part of the cache's key)
-        R, u, rng = kept.R, kept.u, streams.policy
+        plays = record.plays
+        R, u, rng, world_rng = kept.R, kept.u, streams.policy, streams.world
         means, columns = regressors.means, regressors.columns
         actions, d = means.shape
         codes, theta, x = np.empty(len(world.sizes), dtype=np.int64), np.empty(d), np.empty(d)
         left, norms, scores = np.empty((d, actions)), np.empty(actions), np.empty(actions)
         best = np.empty(rule.draws, dtype=np.int64)
-        slot = 0
-        for t in range(1, record.rounds[-1] + 1):
+        regret, collected, slot, checkpoint = first_sums(record)
+        for t in range(1, record.last + 1):
             for draw in range(rule.draws):
                 for i in range(d):
                     theta[i] = perturbed(u[i], rule.spread, rng.standard_normal()) if rule.thompson else u[i]
@@ -466,12 +484,18 @@ def _linear_rounds(version):
                     for a in range(actions):
                         scores[a] = optimistic(scores[a], beta, norms[a])
                 best[draw] = first_best(scores, actions)
-            action = one_of(best, rule.draws, rng)
-            z, reward, gap = happens(world, world.starts, action, codes, codes, streams.world)
-            slot = write_down(record, slot, t, action, gap, reward)
+            action = best[one_draw(rule.draws, rng)]
+            z, reward, gap = happens(world, action, codes, world_rng)
+            regret += gap
+            collected += reward
+            if len(plays):
+                plays[action] += 1
+            if t == checkpoint:
+                slot, checkpoint = write_down(record, slot, regret, collected)
             for i in range(d):
                 x[i] = regressors.table[z, i] if rule.observed else means[action, i]
             rotate_in(R, u, x, reward)
+        record.sums[0], record.sums[1] = regret, collected
 
     return play
 
@@ -481,14 +505,19 @@ def _by_block_rounds(version):
 
     def play(rule, by_block, world, kept, streams, record):
         key = version  # noqa: F841 (part of the cache's key)
-        R, u, rng = kept.R, kept.u, streams.policy
+        plays = record.plays
+        R, u, rng, world_rng = kept.R, kept.u, streams.policy, streams.world
         blocks, d = len(world.sizes), len(u)
-        codes = np.empty(blocks, dtype=np.int64)
+        codes, states = (
+            np.empty(blocks, dtype=np.int64),
+            np.empty(len(by_block.additive.parents.values), dtype=np.int64),
+        )
         own_starts, scores = np.empty((1, blocks), dtype=np.int64), np.empty(by_block.rows.max())
         theta, x = np.empty(d), np.empty(d)
-        best = np.empty((rule.draws, blocks), dtype=np.int64)
-        slot = 0
-        for t in range(1, record.rounds[-1] + 1):
+        best, rows = np.empty((rule.draws, blocks), dtype=np.int64), np.empty(blocks, dtype=np.int64)
+        listed_actions = len(world.gap) > 0 or len(plays) > 0
+        regret, collected, slot, checkpoint = first_sums(record)
+        for t in range(1, record.last + 1):
             for draw in range(rule.draws):
                 for i in range(d):
                     theta[i] = perturbed(u[i], rule.spread, rng.standard_normal())
@@ -503,18 +532,25 @@ def _by_block_rounds(version):
                         scores[row] = score
                         at += width
                     best[draw, b] = first_best(scores, by_block.rows[b])
-            rows = one_of(best, rule.draws, rng)
+            drawn = one_draw(rule.draws, rng)
             action = 0
-            if len(world.gap) or len(record.plays):
-                for b in range(blocks):
+            for b in range(blocks):
+                rows[b] = best[drawn, b]
+                own_starts[0, b] = world.cdf.starts[b] + rows[b] * world.sizes[b]
+                if listed_actions:
                     action = action * by_block.rows[b] + rows[b]
+            z = configuration(world, own_starts, 0, codes, world_rng)
             if len(world.gap):
-                _, reward, gap = happens(world, world.starts, action, rows, codes, streams.world)
+                mean, gap = world.mean[z], world.gap[action]
             else:
-                for b in range(blocks):
-                    own_starts[0, b] = world.cdf.starts[b] + rows[b] * world.sizes[b]
-                _, reward, gap = happens(world, own_starts, 0, rows, codes, streams.world)
-            slot = write_down(record, slot, t, action, gap, reward)
+                mean, gap = summed(by_block.additive, rows, codes, states)
+            reward = reward_around(world, mean, world_rng)
+            regret += gap
+            collected += reward
+            if len(plays):
+                plays[action] += 1
+            if t == checkpoint:
+                slot, checkpoint = write_down(record, slot, regret, collected)
             source, which = (by_block.features, codes) if rule.observed else (by_block.means, rows)
             for b in range(blocks):
                 first, width = by_block.where.starts[b], by_block.where.starts[b + 1] - by_block.where.starts[b]
@@ -522,6 +558,7 @@ def _by_block_rounds(version):
                 for i in range(width):
                     x[by_block.where.values[first + i]] = source.values[at + i]
             rotate_in(R, u, x, reward)
+        record.sums[0], record.sums[1] = regret, collected
 
     return play
 

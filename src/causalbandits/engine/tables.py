@@ -89,8 +89,6 @@ class FlatWorld(NamedTuple):
     """By configuration; empty where the mean is a sum over parents."""
     gap: Array
     """By searched action; empty where the gap is found by block."""
-    additive: Additive
-    """Where the two above are empty."""
     bernoulli: bool
     sd: float
 
@@ -106,6 +104,8 @@ class ByBlock(NamedTuple):
     """A block's features in the mean, by row."""
     features: Ragged
     """A block's features, by code."""
+    additive: Additive
+    """The mean reward, where it is additive, too."""
 
 
 class Regressors(NamedTuple):
@@ -162,13 +162,16 @@ class Streams(NamedTuple):
 
 
 class Record(NamedTuple):
-    """What is written down of the rounds: sums so far, at some rounds, and how often each position was played."""
+    """What is written down of some rounds: sums after some of them, and how often each position was played."""
 
+    last: int
+    """How many rounds are played."""
     rounds: Ints
+    """After which of them the sums are kept."""
     regret: Array
     reward: Array
     sums: Array
-    """Regret and reward so far."""
+    """Regret and reward so far; they go on from what they are."""
     plays: Ints
     """By position; empty if nobody asks, or actions are not listed."""
 
@@ -204,46 +207,43 @@ def world_of(env: Environment, projection: Projection) -> FlatWorld:
     sizes = _ints([block.configurations for block in env.problem.blocks])
     rows = np.array([projection.row_of_action(b) for b in range(len(sizes))]).T
     starts = _ints(cdf.starts[None, :-1] + rows * sizes[None])
-    return _world(env, sizes, cdf, starts, env.configuration_means, env.gaps_in(projection), NO_SUM)
+    return _world(env, sizes, cdf, starts, env.configuration_means, env.gaps_in(projection))
 
 
-def world_by_block(env: Environment, mean: AdditiveMean, rows: tuple[Array, ...]) -> FlatWorld:
+def world_by_block(env: Environment, rows: tuple[Array, ...]) -> FlatWorld:
     """The environment with neither actions nor configurations listed."""
     cdf = _ragged([cumulative(own) for own in rows])
-    blocks = env.problem.blocks
-    sizes = _ints([block.configurations for block in blocks])
-    additive = Additive(
-        gains=_ragged(mean.by_row(rows)),
-        codes=_ragged([[[c for _, c in code] for code in _codes(block)] for block in blocks], np.int64),
-        parents=_ragged([block.parents for block in blocks], np.int64),
-        by_parent=_ragged(mean.by_parent),
-        best=env.best().mean,
-    )
-    unlisted = np.zeros((0, len(sizes)), dtype=np.int64)
-    return _world(env, sizes, cdf, unlisted, np.zeros(0), np.zeros(0), additive)
+    sizes = _ints([block.configurations for block in env.problem.blocks])
+    return _world(env, sizes, cdf, np.zeros((0, len(sizes)), dtype=np.int64), np.zeros(0), np.zeros(0))
 
 
-def _world(
-    env: Environment, sizes: Ints, cdf: Ragged, starts: Ints, mean: Array, gap: Array, additive: Additive
-) -> FlatWorld:
+def _world(env: Environment, sizes: Ints, cdf: Ragged, starts: Ints, mean: Array, gap: Array) -> FlatWorld:
     strides = [math.prod(env.problem.shape[axis + 1 :]) if len(mean) else 0 for axis in range(len(env.problem.shape))]
     steps = [[sum(c * strides[axis] for axis, c in code) for code in _codes(block)] for block in env.problem.blocks]
     bernoulli, sd = isinstance(env.reward, BernoulliReward), float(getattr(env.reward, "sd", 0.0))
-    return FlatWorld(sizes, cdf, starts, _ragged(steps, np.int64), mean, gap, additive, bernoulli, sd)
+    return FlatWorld(sizes, cdf, starts, _ragged(steps, np.int64), mean, gap, bernoulli, sd)
 
 
-def by_block_of(problem: CausalBandit, features: AdditiveFeatures, rows: tuple[Array, ...]) -> ByBlock:
-    """Features by block."""
+def by_block_of(env: Environment, features: AdditiveFeatures, rows: tuple[Array, ...]) -> ByBlock:
+    """Features and, where it can be, the mean reward, by block."""
+    blocks, mean = env.problem.blocks, env.mean if isinstance(env.mean, AdditiveMean) else None
     parts = features.block_means(rows)
     tables = [
-        [np.concatenate([features.tables[axis][c] for axis, c in code]) for code in _codes(block)]
-        for block in problem.blocks
+        [np.concatenate([features.tables[axis][c] for axis, c in code]) for code in _codes(block)] for block in blocks
     ]
+    additive = Additive(
+        gains=_ragged([] if mean is None else mean.by_row(rows)),
+        codes=_ragged([[[c for _, c in code] for code in _codes(block)] for block in blocks], np.int64),
+        parents=_ragged([block.parents for block in blocks], np.int64),
+        by_parent=_ragged([] if mean is None else mean.by_parent),
+        best=env.best().mean,
+    )
     return ByBlock(
         rows=_ints([len(own) for own in rows]),
         where=_ragged([where for where, _ in parts], np.int64),
         means=_ragged([means for _, means in parts]),
         features=_ragged(tables),
+        additive=additive,
     )
 
 
@@ -266,7 +266,3 @@ def _ragged(parts: Any, dtype: Any = np.float64) -> Ragged:
 
 def _ints(values: Any) -> Ints:
     return np.ascontiguousarray(values, dtype=np.int64)
-
-
-NO_SUM = Additive(_ragged([]), _ragged([], np.int64), _ragged([], np.int64), _ragged([]), best=0.0)
-"""Of a world whose actions and configurations are listed."""
