@@ -99,9 +99,10 @@ class Agent:
         self._seed = _seed_sequence(seed)
         self._rng = np.random.Generator(np.random.PCG64(self._seed))
         self._pending: dict[int, Choice] = {}
-        self._told = Ledger()
+        self._told = Ledger(None if chosen.randomised else 1.0)
         self._must_fold = False
         """Whether outcomes were corrected since the statistic was made."""
+        self._flips = chosen.counts_successes
         self._next_id = 0
         self._expected = chosen.largest_expected_reward(problem)
         """Rewards beyond it bring one warning."""
@@ -141,7 +142,8 @@ class Agent:
         return [self._decide(situation) for _ in range(n)]
 
     def _decide(self, situation: Situation) -> Decision:
-        choice = self.policy.decide(situation, self._state(), self._rng)
+        statistic = self._folded() if self._must_fold else self._statistic
+        choice = self.policy.decide(situation, statistic, self._rng)
         id = self._next_id
         self._pending[id] = choice
         self._next_id += 1
@@ -158,8 +160,8 @@ class Agent:
             )
         return self.problem.situation(eligible=given)
 
-    def _state(self) -> Any:
-        """The policy's statistic: what the outcomes told so far add up to."""
+    def _folded(self) -> Any:
+        """The policy's statistic, made anew from all outcomes if some were corrected."""
         if self._must_fold:
             self._statistic = self.policy.begin(self.problem)
             for outcome in self._told:
@@ -174,9 +176,9 @@ class Agent:
 
         `observed` are further variables of the model that were seen, for policies that learn from them.
         """
-        outcome = self._outcome(id, self._choice_of(id), parents, reward, observed)
-        statistic = self._state()
-        self.policy.update(self._whole, statistic, outcome)
+        choice = self._pending.get(id) if type(id) is int else None
+        outcome = self._outcome(id, choice or self._choice_of(id), parents, reward, observed)
+        self.policy.update(self._whole, self._folded() if self._must_fold else self._statistic, outcome)
         self._told.add(outcome)
         del self._pending[id]
 
@@ -240,9 +242,8 @@ class Agent:
         """What was told, if it can be."""
         if not isinstance(parents, Mapping):
             raise TellError(f"parents must map each of {list(self.problem.parents)} to its value; got {parents!r}.")
-        if not isinstance(reward, float | numbers.Real | np.bool_) or not math.isfinite(float(reward)):
+        if not isinstance(reward, (float, numbers.Real, np.bool_)) or not math.isfinite(value := float(reward)):
             raise TellError(f"A reward must be a finite number; got {reward!r}.")
-        value = float(reward)
         try:
             z = self.problem.encode_parents(parents)
             self.policy.check_reward(value)
@@ -256,7 +257,7 @@ class Agent:
         if abs(value) > self._expected:
             self.policy.warn_of_scale("A reward is of size", abs(value), self.problem, stacklevel=3)
             self._expected = math.inf
-        successes = flip(value, self._seed, id) if self.policy.counts_successes else value
+        successes = flip(value, self._seed, id) if self._flips else value
         outcome = Outcome(choice.action, z, value, successes, id, choice.propensity, choice.support)
         return outcome if not observed else outcome._replace(observed=self._seen(choice, parents, observed))
 
@@ -286,7 +287,7 @@ class Agent:
         """
         if not isinstance(level, float) or not 0 < level < 1:
             raise CausalBanditsError(f"level must be a number between 0 and 1, such as 0.95; got {level!r}.")
-        statistic = self._state()
+        statistic = self._folded()
         best = self.policy.favourite(self._whole, statistic)
         bounds = self.policy.interval(self._whole, statistic, best.action, level)
         return Recommendation(
@@ -303,7 +304,7 @@ class Agent:
             "problem": self.problem.to_record(),
             "policy": saving.policy_record(self.policy, self.problem),
             "impossible": self.impossible,
-            "statistic": self._state().to_record(),
+            "statistic": self._folded().to_record(),
             "outcomes": self._told.to_record(),
             "seed": {"entropy": self._seed.entropy, "spawn_key": list(self._seed.spawn_key)},
             "random_state": self._rng.bit_generator.state,
@@ -341,7 +342,7 @@ class Agent:
             chosen = saving.policy_of(content["policy"], policy, known)
             agent = cls(known, chosen, seed=seed, impossible=content["impossible"])
             agent._statistic.restore(content["statistic"])
-            agent._told = Ledger.from_record(content["outcomes"], known)
+            agent._told.restore(content["outcomes"], known)
             agent._rng.bit_generator.state = content["random_state"]
             agent._pending = {int(id): _pending_of(known, record) for id, record in content["pending"].items()}
             agent._next_id = int(content["next_id"])

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from array import array
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from causalbandits._types import Z
@@ -17,28 +16,27 @@ from causalbandits.problem.problem import CausalBandit
 class Ledger:
     """Outcomes by the number of their decision; what one of them was can be corrected or taken back.
 
-    Columns take 48 bytes an outcome. Actions and configurations are kept once, and referred to by their place.
+    Most outcomes take some 32 bytes: numbers, and references to actions and configurations that are kept once. Those
+    that have something unusual about them are kept whole. `usual` is the propensity that nothing is unusual about.
     """
 
-    def __init__(self) -> None:
-        self._number, self._action, self._z = (array("q") for _ in range(3))
-        self._reward, self._successes, self._propensity = (array("d") for _ in range(3))
-        self._actions: dict[Action, int] = {}
-        self._configurations: dict[Z, int] = {}
-        self._supports: dict[int, Support] = {}
-        self._observed: dict[int, Mapping[str, int]] = {}
+    def __init__(self, usual: float | None) -> None:
+        self._usual = usual
+        self._number, self._reward = array("q"), array("d")
+        self._action: list[Action] = []
+        self._z: list[Z] = []
+        self._zs: dict[Z, Z] = {}
+        self._unusual: dict[int, Outcome] = {}
 
     def __len__(self) -> int:
         return len(self._number)
 
     def __iter__(self) -> Iterator[Outcome]:
-        actions, configurations = list(self._actions), list(self._configurations)
-        for row in range(len(self)):
-            yield self._outcome(row, actions, configurations)
+        return map(self._outcome, range(len(self)))
 
     def __getitem__(self, number: int) -> Outcome:
         """What was told of a decision; a KeyError if nothing was."""
-        return self._outcome(self._row(number), list(self._actions), list(self._configurations))
+        return self._outcome(self._row(number))
 
     def _row(self, number: int) -> int:
         try:
@@ -46,68 +44,54 @@ class Ledger:
         except ValueError:
             raise KeyError(number) from None
 
-    def _outcome(self, row: int, actions: list[Action], configurations: list[Z]) -> Outcome:
-        number, propensity = self._number[row], self._propensity[row]
-        return Outcome(
-            actions[self._action[row]],
-            configurations[self._z[row]],
-            self._reward[row],
-            self._successes[row],
-            number,
-            None if math.isnan(propensity) else propensity,
-            self._supports.get(number),
-            self._observed.get(number, NOTHING),
-        )
+    def _outcome(self, row: int) -> Outcome:
+        number, reward = self._number[row], self._reward[row]
+        unusual = self._unusual.get(number)
+        return unusual or Outcome(self._action[row], self._z[row], reward, reward, number, self._usual)
 
     def add(self, outcome: Outcome) -> None:
         """One more outcome."""
-        self._number.append(outcome.number)
-        self._action.append(self._actions.setdefault(outcome.action, len(self._actions)))
-        self._z.append(self._configurations.setdefault(outcome.z, len(self._configurations)))
-        self._reward.append(outcome.reward)
-        self._successes.append(outcome.successes)
-        self._propensity.append(math.nan if outcome.propensity is None else outcome.propensity)
-        if outcome.support is not None:
-            self._supports[outcome.number] = outcome.support
-        if outcome.observed:
-            self._observed[outcome.number] = outcome.observed
+        action, z, reward, successes, number, propensity, support, observed = outcome
+        self._number.append(number)
+        self._action.append(action)
+        self._z.append(self._zs.setdefault(z, z))
+        self._reward.append(reward)
+        if successes != reward or propensity != self._usual or support is not None or observed:
+            self._unusual[number] = outcome
 
     def replace(self, outcome: Outcome) -> None:
         """Another outcome of the same decision, in the place of the one that was told."""
         row = self._row(outcome.number)
-        self._z[row] = self._configurations.setdefault(outcome.z, len(self._configurations))
-        self._reward[row], self._successes[row] = outcome.reward, outcome.successes
-        self._observed.pop(outcome.number, None)
-        if outcome.observed:
-            self._observed[outcome.number] = outcome.observed
+        self._z[row], self._reward[row] = outcome.z, outcome.reward
+        self._unusual[outcome.number] = outcome
 
     def remove(self, number: int) -> None:
         """As if the outcome of this decision had never been told."""
         row = self._row(number)
-        for column in (self._number, self._action, self._z, self._reward, self._successes, self._propensity):
+        for column in (self._number, self._action, self._z, self._reward):
             del column[row]
-        self._supports.pop(number, None)
-        self._observed.pop(number, None)
+        self._unusual.pop(number, None)
 
     def to_record(self) -> dict[str, Any]:
-        """JSON-ready; every number keeps all its bits."""
+        """JSON-ready; every number keeps all its bits. Actions and configurations are listed once."""
+        actions = {action: code for code, action in enumerate(dict.fromkeys(self._action))}
+        configurations = {z: code for code, z in enumerate(dict.fromkeys(self._z))}
+        told = list(self)
         return {
+            "actions": [list(action.choices) for action in actions],
+            "configurations": [list(z) for z in configurations],
             "number": self._number.tolist(),
-            "action": self._action.tolist(),
-            "z": self._z.tolist(),
+            "action": [actions[action] for action in self._action],
+            "z": [configurations[z] for z in self._z],
             "reward": self._reward.tolist(),
-            "successes": self._successes.tolist(),
-            "propensity": [None if math.isnan(p) else p for p in self._propensity],
-            "actions": [list(action.choices) for action in self._actions],
-            "configurations": [list(z) for z in self._configurations],
-            "supports": {str(number): support_record(support) for number, support in self._supports.items()},
-            "observed": {str(number): dict(observed) for number, observed in self._observed.items()},
+            "successes": [outcome.successes for outcome in told],
+            "propensity": [outcome.propensity for outcome in told],
+            "supports": {str(o.number): support_record(o.support) for o in told if o.support is not None},
+            "observed": {str(o.number): dict(o.observed) for o in told if o.observed},
         }
 
-    @classmethod
-    def from_record(cls, record: Any, problem: CausalBandit) -> Ledger:
-        """The ledger that `to_record` describes."""
-        ledger = cls()
+    def restore(self, record: Any, problem: CausalBandit) -> None:
+        """Take in what `to_record` wrote."""
         try:
             actions = [action_at(problem, choices) for choices in record["actions"]]
             configurations = [tuple(map(int, z)) for z in record["configurations"]]
@@ -115,12 +99,10 @@ class Ledger:
             observed = {int(number): dict(given) for number, given in record["observed"].items()}
             columns = (record[name] for name in ("number", "action", "z", "reward", "successes", "propensity"))
             for number, action, z, reward, successes, propensity in zip(*columns, strict=True):
-                outcome = Outcome(actions[action], configurations[z], reward, successes, number, propensity)
-                more = supports.get(number), observed.get(number, NOTHING)
-                ledger.add(outcome._replace(support=more[0], observed=more[1]))
+                more = propensity, supports.get(number), observed.get(number, NOTHING)
+                self.add(Outcome(actions[action], configurations[z], reward, successes, number, *more))
         except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise StateError(f"The saved outcomes are corrupted: {error!r}.") from None
-        return ledger
 
 
 def action_at(problem: CausalBandit, choices: Any) -> Action:

@@ -37,6 +37,7 @@ class Situation(Remembers):
         self.size = search.size
         """How many actions are searched."""
         self.action = search.action
+        self._of_configurations, self._of_actions = (problem.configurations,), (problem.actions.size,)
 
     def __repr__(self) -> str:
         return f"Situation({self.size} of {self.problem.actions.size} actions are searched)"
@@ -46,25 +47,26 @@ class Situation(Remembers):
 
         Of several draws, a row each, the scores are a row each as well.
         """
-        self._check(index, "project", "configuration", self.problem.configurations)
-        return Scores(self.search.project(index if index.ndim == 1 else np.ascontiguousarray(index.T)), _size(index))
+        if index.shape == self._of_configurations:
+            return Scores(self.search.project(index), _size(index))
+        self._check(index, "project", "configuration", self._of_configurations)
+        return Scores(self.search.project(np.ascontiguousarray(index.T)), np.abs(index).max(axis=1))
 
     def gather(self, index: Array) -> Scores:
         """Score the searched actions by a number for each action of the problem, of one draw or of several."""
-        self._check(index, "gather", "action", self.problem.actions.size)
+        self._check(index, "gather", "action", self._of_actions)
+        size = _size(index) if index.ndim == 1 else np.abs(index).max(axis=1)
+        if isinstance(self.search, EveryAction):
+            return Scores(index, size)
         if isinstance(self.search, SomeActions):
-            return Scores(index[..., self.search.numbers], _size(index))
-        if not isinstance(self.search, EveryAction):
-            raise PolicyError("A policy that keeps a number per action searches them all: set searches_all = True.")
-        return Scores(index, _size(index))
+            return Scores(index[..., self.search.numbers], size)
+        raise PolicyError("A policy that keeps a number per action searches them all: set searches_all = True.")
 
-    def _check(self, index: Array, method: str, what: str, size: int) -> None:
-        if index.shape[-1:] != (size,) or index.ndim > 2:
-            raise PolicyError(f"{method}() takes one number per {what}, {size} of them; got shape {index.shape}.")
+    def _check(self, index: Array, method: str, what: str, shape: tuple[int]) -> None:
+        if index.shape != shape and (index.ndim != 2 or index.shape[1:] != shape):
+            raise PolicyError(f"{method}() takes one number per {what}, {shape[0]} of them; got shape {index.shape}.")
 
 
-def _size(index: Array) -> float | Array:
-    """The largest absolute number, of each draw."""
-    if index.ndim == 1:
-        return float(np.maximum.reduce(np.abs(index)))
-    return np.asarray(np.abs(index).max(axis=1))
+def _size(index: Array) -> float:
+    """The largest absolute number."""
+    return float(np.maximum.reduce(np.abs(index)))
