@@ -53,6 +53,18 @@ def test_every_cell_policy_on_the_campaign(id):
     assert_same(cb.zoo.email_campaign(), cb.policy(id))
 
 
+@pytest.mark.parametrize("id", ["c-ts-beta", "ts-beta", "c-ts-gaussian", "ts-gaussian"])
+def test_several_draws_on_the_campaign(id):
+    assert_same(cb.zoo.email_campaign(), cb.policy(id, draws=5), horizon=300)
+
+
+@pytest.mark.parametrize("id", ["cl-ts", "cl-ts-observed"])
+def test_several_draws_of_a_line_block_by_block_and_action_by_action(id):
+    env = cb.zoo.figure2()
+    assert_same(env, cb.policy(id, draws=4), horizon=200)
+    assert_same(narrowed(env, at_most=2), cb.policy(id, draws=4), horizon=200)
+
+
 @pytest.mark.parametrize("id", [id for id in CELL_IDS if not cb.policy(id).unit_rewards])
 def test_every_gaussian_cell_policy_on_figure_2(id):
     assert_same(cb.zoo.figure2(), cb.policy(id))

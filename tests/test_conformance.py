@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,7 +11,8 @@ import pytest
 
 import causalbandits as cb
 from causalbandits.errors import PolicyError
-from causalbandits.policies import POLICIES
+from causalbandits.policies import POLICIES, Choice
+from causalbandits.policies.outcome import pick
 from causalbandits.policies.statistics import Cells
 from causalbandits.problem.scores import Scores
 from causalbandits.testing import CHECKS, check_identity, check_policy
@@ -73,10 +76,32 @@ class Broken(cb.Uniform):
             return Scores(rng.random(size) + getattr(statistic, "hidden", 0), 1.0)
         return Scores(rng.random(size), 1.0)
 
+    def decide(self, situation, statistic, rng):
+        if self.fault == "stubborn":
+            return Choice(situation.action(7))
+        if self.fault == "meddling":
+            statistic.count[3] += 1.0
+        if self.fault == "outside" and situation.size == 3:
+            return Choice(situation.problem.actions.action(78))
+        if self.fault == "number":
+            return 3
+        if self.fault == "false propensity":
+            actions = [situation.action(i) for i in range(situation.size)]
+            return pick(actions, rng)._replace(propensity=0.5)
+        return super().decide(situation, statistic, rng)
+
     def update(self, situation, statistic, outcome):
         super().update(situation, statistic, outcome)
         if self.fault == "forgetful":
             statistic.hidden = getattr(statistic, "hidden", 0) + 1
+        if self.fault == "random update":
+            statistic.total[0] += np.random.default_rng().random()
+
+    def from_totals(self, problem, totals):
+        cells = super().from_totals(problem, totals)
+        if self.fault == "wrong sums":
+            cells.total[5] += 1.0
+        return cells
 
 
 @pytest.mark.parametrize(
@@ -86,12 +111,47 @@ class Broken(cb.Uniform):
         ("unseeded", "same random numbers differ"),
         ("numbered", "numbered"),
         ("forgetful", "through JSON"),
+        ("stubborn", r"decide\(\) plays do\(.*by score\(\) it is the best"),
+        ("meddling", r"decide\(\) changed the statistic"),
+        ("outside", "is not one of the 3 actions to choose from"),
+        ("number", r"decide\(\) must return a Choice; it returned a int"),
+        ("false propensity", "propensity must be the action's probability"),
+        ("random update", "the same outcomes gave two different statistics"),
+        ("wrong sums", "from sums has another total"),
     ],
 )
 def test_a_broken_policy_is_caught(fault, complaint):
     with pytest.raises(AssertionError, match=complaint):
         check_policy(Broken(fault=fault))
     check_policy(Broken())
+
+
+def test_a_policy_without_chance_must_decide_by_its_scores():
+    class Contrary(cb.CausalUCB):
+        def decide(self, situation, statistic, rng):
+            return Choice(situation.action(situation.size - 1), 1.0)
+
+    with pytest.raises(AssertionError, match=r"decide\(\) does not play the first of the best scores"):
+        check_policy(Contrary())
+
+
+@pytest.mark.parametrize("draws", [2, 16])
+@pytest.mark.parametrize("id", ["c-ts-beta", "ts-gaussian", "cl-ts"])
+def test_several_draws_keep_the_rules(id, draws):
+    check_policy(cb.policy(id, draws=draws))
+
+
+def test_the_checks_check_without_assert_statements():
+    program = (
+        "import causalbandits as cb\nfrom causalbandits.testing import check_policy\n"
+        "class Meddling(cb.CausalUCB):\n"
+        "    def score(self, situation, statistic, rng):\n"
+        "        statistic.total[0] += 1\n"
+        "        return super().score(situation, statistic, rng)\n"
+        "check_policy(Meddling())\n"
+    )
+    done = subprocess.run([sys.executable, "-O", "-c", program], capture_output=True, text=True, check=False)
+    assert "AssertionError: c-ucb: score() changed the statistic." in done.stderr
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ import causalbandits as cb
 from causalbandits.engine import progress
 from causalbandits.engine.driver import POLICY, WORLD, stream
 from causalbandits.engine.simulate import checkpoints
-from causalbandits.errors import PolicyError
+from causalbandits.errors import PolicyError, SizeError
 from causalbandits.policies import Outcome
 
 simulate_module = importlib.import_module("causalbandits.engine.simulate")  # its name in the package is the function
@@ -132,9 +132,49 @@ def test_measuring_more_changes_no_regret_compiled_or_not(env, monkeypatch):
         monkeypatch.setattr(simulate_module, "COMPILED_FROM", compiled_from)
         return cb.simulate(env, policies, horizon=150, replications=2, **settings)
 
-    plain, *measured = run(10**9), run(10**9, measures=["simple regret"]), run(0, measures=["regret", "simple regret"])
+    every = ["simple regret", "reward", "plays"]
+    plain, *measured = run(10**9), run(10**9, measures=every), run(0, measures=["regret", *every])
     assert measured[0] == measured[1]
     assert all(np.array_equal(plain.regret(policy), measured[0].regret(policy)) for policy in policies)
+
+
+@pytest.mark.parametrize("id", ["c-ucb", "ucb", "cl-ts", "c-ts-gaussian", "uniform"])
+@pytest.mark.parametrize("compiled_from", [0, 10**9])
+def test_plays_and_rewards_are_what_happened(id, compiled_from, monkeypatch):
+    """Regret is the plays times the gaps; rewards are those of a plain loop."""
+    monkeypatch.setattr(simulate_module, "COMPILED_FROM", compiled_from)
+    env = cb.zoo.figure2()
+    run = cb.simulate(env, id, horizon=90, replications=2, measures=["plays", "reward"], rounds=[30, 90])
+    plays = run.plays(id)
+    assert plays.shape == (2, 2, 256)
+    assert plays.sum(axis=2).tolist() == [[30, 90]] * 2
+    assert (np.diff(plays, axis=1) >= 0).all()
+    assert run.regret(id) == pytest.approx(plays @ env.gaps())
+    for replication in range(2):
+        world, own = stream(0, replication, WORLD), stream(0, replication, POLICY)
+        policy = cb.policy(id).for_horizon(90)
+        situation, statistic, total = env.problem.situation(every=policy.searches_all), policy.start(env.problem), []
+        for t in range(90):
+            action = policy.decide(situation, statistic, own).action
+            z, reward = env.draw(action.choices, world)
+            policy.update(situation, statistic, Outcome(action, z, reward, reward, t))
+            total.append(reward)
+        assert run.measure("reward", id)[replication] == pytest.approx([sum(total[:30]), sum(total)])
+
+
+def test_plays_of_a_policy_with_another_belief_are_counted_by_the_true_numbers(env):
+    p = env.problem
+    narrow = cb.CausalBandit(p.model, p.manipulable, p.parents, at_most=1)
+    run = cb.simulate(env, "c-ucb", horizon=40, replications=1, problem=narrow, measures="plays", rounds=[40])
+    played = np.flatnonzero(run.plays("c-ucb")[0, 0])
+    assert all(len(p.actions[number]) <= 1 for number in played.tolist())
+    assert run.regret("c-ucb")[0, 0] == pytest.approx(run.plays("c-ucb")[0, 0] @ env.gaps())
+
+
+def test_plays_of_too_many_actions_are_refused():
+    env = cb.zoo.random_parallel(3, 10, np.ones(10), rng=0)
+    with pytest.raises(SizeError, match="How often each action was played"):
+        cb.simulate(env, "cl-ts", horizon=10, replications=1, measures="plays")
 
 
 def test_policies_are_named_by_id_by_parameters_or_by_you(env):

@@ -153,8 +153,9 @@ class Agent:
         if callable(given):
             space = self.problem.actions
             space.refuse_enumeration("eligible as a function is asked about every action", PREDICATE_LIMIT)
-            given = [action for action in space if given(action)]
-        elif not isinstance(given, Iterable) or isinstance(given, str | Mapping):
+            every = map(space.action, range(space.size))
+            return self.problem.situation(eligible=[action for action in every if given(action.intervention)])
+        if not isinstance(given, Iterable) or isinstance(given, str | Mapping):
             raise InterventionError(
                 f"eligible must be a list of interventions, or a function that says yes or no to one; got {given!r}."
             )

@@ -18,7 +18,7 @@ from causalbandits.bench.peers import peers
 from causalbandits.engine import simulate
 from causalbandits.engine.compiled import play_compiled
 from causalbandits.fitting import fit
-from causalbandits.policies import policy
+from causalbandits.policies import AnyPolicy, policy
 from causalbandits.results.tables import data_frames
 from causalbandits.world import zoo
 from causalbandits.world.environment import Environment
@@ -68,6 +68,12 @@ def agent(repeats: int) -> Measurements:
     for id in GAUSSIAN:
         best = side_by_side({"agent": _asked(env, id), "loop": _looped(matrices, id)}, repeats)
         rows.append([f"causalbandits {id}", best["agent"] * 1e6, best["loop"] * 1e6, best["agent"] / best["loop"]])
+    for name, asked, like in (
+        ("c-ucb, 20 actions eligible", _asked(env, "c-ucb", some=20), "c-ucb"),
+        ("c-ts-gaussian, draws=32", _asked(env, policy("c-ts-gaussian", draws=32)), "c-ts-gaussian"),
+    ):
+        best = side_by_side({"agent": asked, "loop": _looped(matrices, like)}, repeats)
+        rows.append([f"causalbandits {name}", best["agent"] * 1e6, best["loop"] * 1e6, best["agent"] / best["loop"]])
     for name, (decide, learn) in peers(actions).items():
         like = "ucb" if "UCB" in name else "ts-gaussian"
         best = side_by_side({"peer": _peer(decide, learn), "loop": _looped(matrices, like)}, repeats)
@@ -280,14 +286,15 @@ def _looped(matrices: loops.Matrices, id: str, horizon: int = 1000) -> Task:
     return run
 
 
-def _asked(env: Environment, id: str, rounds: int = 1000) -> Task:
-    """Decisions of an agent, rewards told with outcomes drawn beforehand."""
-    agent, rng = Agent(env.problem, id, seed=1), np.random.default_rng(0)
+def _asked(env: Environment, given: AnyPolicy | str, rounds: int = 1000, some: int = 0) -> Task:
+    """Decisions of an agent, rewards told with outcomes drawn beforehand; `some` actions are eligible, if not all."""
+    agent, rng = Agent(env.problem, given, seed=1), np.random.default_rng(0)
+    eligible = [env.problem.actions[i] for i in range(some)] or None
     outcomes = itertools.cycle([env.pull({}, rng) for _ in range(64)])
 
     def run() -> int:
         for outcome in itertools.islice(outcomes, rounds):
-            decision = agent.ask()
+            decision = agent.ask(eligible=eligible)
             agent.tell(decision.id, outcome.parents, outcome.reward)
         return rounds
 

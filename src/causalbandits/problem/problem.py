@@ -211,7 +211,9 @@ class CausalBandit(Remembers):
         """The actions that can be the best for some reward, which causal policies search."""
         return self._reduced[0]
 
-    def situation(self, *, every: bool = False, eligible: Iterable[Mapping[str, State]] | None = None) -> Situation:
+    def situation(
+        self, *, every: bool = False, eligible: Iterable[Action | Mapping[str, State]] | None = None
+    ) -> Situation:
         """What is known before one decision, in which all actions may be chosen, or only the `eligible` ones.
 
         The actions that can be the best for some reward are searched, or `every` one that may be chosen. Situations are
@@ -219,7 +221,8 @@ class CausalBandit(Remembers):
         """
         if eligible is None:
             return self._in_all if every else self._in_searched
-        numbers = tuple(sorted({self.actions.find(action).number for action in eligible}))
+        given = (action if isinstance(action, Action) else self.actions.find(action) for action in eligible)
+        numbers = tuple(sorted({action.number for action in given}))
         if not numbers:
             raise InterventionError("No action is eligible: the list is empty, or the function says no to all.")
         found = self._situations.get(numbers)

@@ -106,11 +106,24 @@ def check_decisions_follow_scores(policy: AnyPolicy) -> None:
         )
 
 
+def check_decisions_stay_eligible(policy: AnyPolicy) -> None:
+    """Where only some actions are eligible, one of them is chosen."""
+    env = zoo.email_campaign()
+    statistic = _taught(policy, env.problem, _history(env, 60))
+    some = [env.problem.actions[number] for number in (2, 31, 77)]
+    situation = env.problem.situation(eligible=some)
+    for seed in range(20):
+        _check_choice(policy, situation, policy.decide(situation, statistic, np.random.default_rng(seed)))
+
+
 def _check_choice(policy: AnyPolicy, situation: Situation, choice: object) -> None:
     if not isinstance(choice, Choice):
         raise AssertionError(f"{policy}: decide() must return a Choice; it returned a {type(choice).__name__}.")
     searched = {situation.action(position) for position in range(situation.size)}
-    require(choice.action in searched, f"{policy}: {choice.action} is none of the searched actions.")
+    require(
+        choice.action in searched,
+        f"{policy}: {choice.action} is not one of the {situation.size} actions to choose from.",
+    )
     if not policy.randomised:
         require(choice.propensity == 1.0, f"{policy}: a decision without chance has probability 1.")
     if choice.support is not None:
@@ -231,6 +244,7 @@ def check_identity(causal: AnyPolicy, plain: AnyPolicy, *, horizon: int = 400) -
 CHECKS: tuple[Callable[[AnyPolicy], None], ...] = (
     check_scoring_is_pure,
     check_decisions_follow_scores,
+    check_decisions_stay_eligible,
     check_scores_permute,
     check_state_is_a_fold,
     check_state_round_trips,
