@@ -124,7 +124,7 @@ def versions(about: Mapping[str, Any]) -> str:
 
 def _commit() -> str:
     """The commit of this source's own repository, marked if files differ from it; "unknown" where it is not in one."""
-    root = Path(__file__).parents[2]
+    root = Path(__file__).parents[3]
     if not (root / ".git").exists():
         return "unknown"
     command = ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
