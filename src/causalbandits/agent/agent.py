@@ -15,6 +15,7 @@ import numpy as np
 from causalbandits._files import checked_path
 from causalbandits.agent import saving
 from causalbandits.agent.ledger import Ledger, action_at, support_of, support_record
+from causalbandits.agent.recommendation import Recommendation, caveats
 from causalbandits.errors import (
     CausalBanditsError,
     InterventionError,
@@ -44,22 +45,6 @@ class Decision(NamedTuple):
     id: int
     intervention: Intervention
     propensity: float | None = None
-
-
-class Recommendation(NamedTuple):
-    """The best action so far. `kind` says what the interval is: "confidence" or "posterior".
-
-    `seen` is the probability that the action leads to a configuration whose rewards have been seen; None where
-    that has no meaning (linear policies).
-    """
-
-    intervention: Intervention
-    mean: float
-    lower: float
-    upper: float
-    level: float
-    kind: str
-    seen: float | None
 
 
 class Agent:
@@ -283,17 +268,18 @@ class Agent:
 
         Thompson sampling gives its posterior's credible interval. UCB, KL-UCB and uniform give confidence bounds
         that hold for all configurations (actions, for the baselines) at all times together, CL-UCB its ellipsoid:
-        both stay valid however the actions were chosen and whenever you look. Configurations without rewards widen
-        the interval by the prior's scale. Only actions that mostly lead to configurations seen before are candidates.
+        both stay valid however the actions were chosen and whenever you look. Configurations without rewards are taken
+        to be like the others, within the prior's scale. Only actions that mostly lead to configurations seen before are
+        candidates. Tables that were fitted to data are as uncertain as these leave them. What the interval assumes, and
+        where the rewards contradict that, is said with it.
         """
         if not isinstance(level, float) or not 0 < level < 1:
             raise CausalBanditsError(f"level must be a number between 0 and 1, such as 0.95; got {level!r}.")
         statistic = self._folded()
         best = self.policy.favourite(self._whole, statistic)
         bounds = self.policy.interval(self._whole, statistic, best.action, level)
-        return Recommendation(
-            best.action.intervention, best.mean, bounds.lower, bounds.upper, level, bounds.kind, best.seen
-        )
+        found = best.action.intervention, best.mean, bounds.lower, bounds.upper, level, bounds.kind, best.seen
+        return Recommendation(*found, best.runner_up, bounds.assumes, caveats(self.policy, self._told))
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write everything, random state included, to a JSON file; never leaves half a file behind.

@@ -15,6 +15,7 @@ import numpy as np
 
 from causalbandits._code import code_hash
 from causalbandits.errors import PolicyError, ScaleWarning
+from causalbandits.policies.estimates import Bounds
 from causalbandits.policies.identity import is_plain
 from causalbandits.policies.outcome import Choice, Outcome
 from causalbandits.policies.statistics import Statistic
@@ -27,12 +28,11 @@ from causalbandits.problem.situation import Situation
 S = TypeVar("S", bound=Statistic)
 
 
-class Bounds(NamedTuple):
-    """Bounds on an action's mean reward, and where they come from."""
+class RunnerUp(NamedTuple):
+    """The second best action so far, and its estimated mean reward."""
 
-    lower: float
-    upper: float
-    kind: str
+    action: Action
+    mean: float
 
 
 class Favourite(NamedTuple):
@@ -44,6 +44,17 @@ class Favourite(NamedTuple):
     action: Action
     mean: float
     seen: float | None = None
+    runner_up: RunnerUp | None = None
+
+
+def two_best(scores: Scores) -> tuple[int, int | None]:
+    """The positions of the best and of the second best."""
+    first = scores.best_position()
+    if len(scores.values) == 1:
+        return first, None
+    others = scores.values.copy()
+    others[first] = others.min() - 1.0
+    return first, Scores(others, scores.scale).best_position()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,7 +19,7 @@ from typing import Literal
 import numpy as np
 
 from causalbandits._types import Array, Z
-from causalbandits.policies.base import Favourite, Policy, require_one_of, require_positive
+from causalbandits.policies.base import Favourite, Policy, RunnerUp, require_one_of, require_positive, two_best
 from causalbandits.policies.outcome import Outcome
 from causalbandits.policies.statistics import Regression
 from causalbandits.policies.totals import Totals
@@ -65,6 +65,11 @@ class LinearPolicy(Policy[Regression]):
         """m_a for one action."""
         return self.resolved(problem).mean(action.choices)
 
+    def drawn_features(self, problem: CausalBandit, action: Action) -> Array | None:
+        """m_a under draws of fitted tables, a row each; None where the tables are exact."""
+        rows = problem.block_draws(action)
+        return None if rows is None else self.resolved(problem).drawn_means(rows)
+
     def regressors(self, problem: CausalBandit, action: Action, z: Z) -> Array:
         """x of a round in which this action led to this configuration."""
         return self.resolved(problem).at(z) if self.regressor == "observed" else self.expected_features(problem, action)
@@ -102,8 +107,34 @@ class LinearPolicy(Policy[Regression]):
 
     def favourite(self, situation: Situation, statistic: Regression) -> Favourite:
         theta = statistic.theta()
-        action = self.best_if_true(situation, theta)
-        return Favourite(action, float(self.expected_features(situation.problem, action) @ theta))
+        if self.separates(situation):
+            return self._favourite_by_block(situation, theta)
+        means = in_order(self.action_features(situation), theta)
+        first, second = two_best(Scores.of(means))
+        runner_up = None if second is None else RunnerUp(situation.action(second), float(means[second]))
+        return Favourite(situation.action(first), float(means[first]), runner_up=runner_up)
+
+    def _favourite_by_block(self, situation: Situation, theta: Array) -> Favourite:
+        """Block by block; the runner-up differs in one block, where that costs least."""
+        features, search = self.resolved(situation.problem), situation.search
+        assert isinstance(features, AdditiveFeatures)
+        assert isinstance(search, Combinations)
+        values = [in_order(means, theta[where]) for where, means in features.block_means(search.rows)]
+        pairs = [two_best(Scores.of(own)) for own in values]
+        best = [first for first, _ in pairs]
+        action = search.action_of(best)
+        mean = float(self.expected_features(situation.problem, action) @ theta)
+        costs = [
+            (float(own[a] - own[b]), k, b)
+            for k, (own, (a, b)) in enumerate(zip(values, pairs, strict=True))
+            if b is not None
+        ]
+        if not costs:
+            return Favourite(action, mean)
+        cost, k, other = min(costs)
+        return Favourite(
+            action, mean, runner_up=RunnerUp(search.action_of([*best[:k], other, *best[k + 1 :]]), mean - cost)
+        )
 
     def effects(self, problem: CausalBandit) -> str:
         return hashlib.sha256(self.resolved(problem).content()).hexdigest()[:16]

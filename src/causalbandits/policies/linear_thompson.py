@@ -6,13 +6,15 @@ play argmax_a <m_a, theta>
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from statistics import NormalDist
 
 import numpy as np
 
 from causalbandits._types import Array
-from causalbandits.policies.base import Bounds, require_draws, require_positive
+from causalbandits.policies.base import require_draws, require_positive
+from causalbandits.policies.estimates import Bounds
 from causalbandits.policies.factor import solve, squared_norms
 from causalbandits.policies.indices import perturbed
 from causalbandits.policies.linear import LinearPolicy
@@ -66,7 +68,10 @@ class CausalLinearThompsonSampling(LinearPolicy):
         return Choice(best[0]) if self.draws == 1 else pick(best, rng)
 
     def interval(self, situation: Situation, statistic: Regression, action: Action, level: float) -> Bounds:
-        row = self.expected_features(situation.problem, action)
-        sd = self.noise_scale * float(np.sqrt(squared_norms(row[None], statistic.R)[0]))
-        centre, half = float(row @ statistic.theta()), NormalDist().inv_cdf((1 + level) / 2) * sd
-        return Bounds(centre - half, centre + half, "posterior")
+        row, rows = self.expected_features(situation.problem, action), self.drawn_features(situation.problem, action)
+        centre, theta = float(row @ statistic.theta()), statistic.theta()
+        drawn = row[None] if rows is None else rows
+        variance = self.noise_scale**2 * squared_norms(drawn, statistic.R).mean() + (drawn @ theta).var()
+        half = NormalDist().inv_cdf((1 + level) / 2) * math.sqrt(float(variance))
+        given = f"the mean reward is linear in the features, and rewards vary by {self.noise_scale:g} around it"
+        return Bounds(centre - half, centre + half, "posterior", given)

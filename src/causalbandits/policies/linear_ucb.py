@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from causalbandits.policies.base import Bounds, HorizonPolicy, require_positive
+from causalbandits.policies.base import HorizonPolicy, require_positive
+from causalbandits.policies.estimates import Bounds
 from causalbandits.policies.factor import squared_norms
 from causalbandits.policies.indices import optimistic
 from causalbandits.policies.linear import LinearPolicy, self_normalised_radius
@@ -54,8 +55,12 @@ class CausalLinearUCB(HorizonPolicy[Regression], LinearPolicy):
         return Scores.of(optimistic(in_order(rows, statistic.theta()), beta, squared_norms(rows, statistic.R)))
 
     def interval(self, situation: Situation, statistic: Regression, action: Action, level: float) -> Bounds:
-        row = self.expected_features(situation.problem, action)
-        radius = self_normalised_radius(statistic, self.ridge, self.noise_scale, self.prior_scale, level)
-        half = radius * math.sqrt(float(squared_norms(row[None], statistic.R)[0]))
-        centre = float(row @ statistic.theta())
-        return Bounds(centre - half, centre + half, "confidence")
+        row, rows = self.expected_features(situation.problem, action), self.drawn_features(situation.problem, action)
+        drawn, error = (row[None], 1 - level) if rows is None else (rows, (1 - level) / 2)
+        radius = self_normalised_radius(statistic, self.ridge, self.noise_scale, self.prior_scale, 1 - error)
+        centres, halves = drawn @ statistic.theta(), radius * np.sqrt(squared_norms(drawn, statistic.R))
+        lower, upper = np.quantile(centres - halves, error / 2), np.quantile(centres + halves, 1 - error / 2)
+        given = (
+            f"the mean reward is linear in the features, and rewards are {self.noise_scale:g}-sub-Gaussian around it"
+        )
+        return Bounds(float(lower), float(upper), "confidence", given)

@@ -82,6 +82,10 @@ class Cells(Statistic):
         self.count[cell] += count
         self.total[cell] += total
 
+    def common_mean(self) -> float:
+        """The mean of all rewards; 0 before the first."""
+        return float(self.total.sum() / max(1.0, float(self.count.sum())))
+
     def means(self) -> Array:
         """The mean reward of each cell, 0 where there is none."""
         return np.asarray(self.total / np.maximum(1.0, self.count))

@@ -53,6 +53,10 @@ class Features(ABC):
         """m_a for every action of a set, a row each."""
 
     @abstractmethod
+    def drawn_means(self, rows: Sequence[Array]) -> Array:
+        """m of several distributions, a row each, given by their blocks' rows."""
+
+    @abstractmethod
     def largest_norm(self) -> float:
         """A bound on the length of f(z)."""
 
@@ -158,6 +162,12 @@ class AdditiveFeatures(Features):
             columns += [in_order(marginal, column) for column in self.tables[axis].T]
         return np.concatenate(where), np.column_stack(columns)
 
+    def drawn_means(self, rows: Sequence[Array]) -> Array:
+        m = np.empty((len(rows[0]), self.dimension))
+        for where, means in self.block_means(rows):
+            m[:, where] = means
+        return m
+
     def range(self, theta: Array) -> tuple[float, float]:
         parts = [table @ theta[where] for table, where in zip(self.tables, self.slices, strict=True)]
         return sum(float(part.min()) for part in parts), sum(float(part.max()) for part in parts)
@@ -188,6 +198,9 @@ class TabulatedFeatures(Features):
 
     def mean(self, choices: Choices) -> Array:
         return np.asarray(self.means(self._problem.projection_of(choices))[0])
+
+    def drawn_means(self, rows: Sequence[Array]) -> Array:
+        return self._problem.joint(rows).reshape(len(rows[0]), -1) @ self.table
 
     def range(self, theta: Array) -> tuple[float, float]:
         values = self.table @ theta

@@ -26,6 +26,9 @@ from causalbandits.problem.projection import Projection
 from causalbandits.problem.search import EveryAction, Reduction, SearchSet, SomeActions, reduce_space
 from causalbandits.problem.situation import Situation
 
+DRAWN_LIMIT = 2**22
+"""So many numbers of drawn distributions are made at once."""
+
 SITUATIONS_KEPT = 2**8
 """So many narrowed situations are remembered."""
 
@@ -315,7 +318,7 @@ class CausalBandit(Remembers):
                 f"limit is {ENTRY_LIMIT}. Use features, whose means need the parents' marginals only."
             )
         own = [tuple(choices[k] for k in block.knobs) for block in self.blocks]
-        mean = self._joint([block.row(c)[None] for block, c in zip(self.blocks, own, strict=True)])[0]
+        mean = self.joint([block.row(c)[None] for block, c in zip(self.blocks, own, strict=True)])[0]
         if not interval:
             return np.asarray(mean)
         if not isinstance(self.model, FittedModel):
@@ -330,11 +333,26 @@ class CausalBandit(Remembers):
                 f"{self.configurations} configurations; got {draws!r}."
             )
         tables = self.model.draw_tables(int(draws), rng)
-        drawn = self._joint([block.under(tables, c) for block, c in zip(self.blocks, own, strict=True)])
+        drawn = self.joint([block.under(tables, c) for block, c in zip(self.blocks, own, strict=True)])
         lower, upper = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2], axis=0)
         return CredibleInterval(mean, lower, upper)
 
-    def _joint(self, rows: Sequence[Array]) -> Array:
+    def block_draws(self, action: Action, draws: int = 400) -> list[Array] | None:
+        """Each block's P(z_b | do(a)) drawn from the posterior of fitted tables, a row each; None where they are exact.
+
+        The draws are the same every time, so that an interval made of them is.
+        """
+        if not isinstance(self.model, FittedModel):
+            return None
+        tables = self.model.draw_tables(draws, np.random.default_rng(0))
+        return [block.under(tables, [action.choices[k] for k in block.knobs]) for block in self.blocks]
+
+    def parent_draws(self, action: Action) -> Array | None:
+        """The same for P(z | do(a))."""
+        rows = self.block_draws(action, max(2, min(400, DRAWN_LIMIT // self.configurations)))
+        return None if rows is None else self.joint(rows).reshape(len(rows[0]), -1)
+
+    def joint(self, rows: Sequence[Array]) -> Array:
         """The product of the blocks' distributions, given as rows of as many models: models, then the parents' axes."""
         product = np.ones((len(rows[0]), 1))
         for row in rows:

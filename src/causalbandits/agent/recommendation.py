@@ -1,0 +1,94 @@
+"""What an agent would do if it had to stop now, and how sure that is."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable
+from typing import NamedTuple
+
+from causalbandits.agent.ledger import Ledger
+from causalbandits.model.intervention import Intervention
+from causalbandits.policies import AnyPolicy
+from causalbandits.policies.base import RunnerUp
+from causalbandits.policies.outcome import Outcome
+
+ENOUGH = 20
+"""The rewards' spread is judged by so many differences from their cells' means, or more."""
+
+FAR = 1.5
+"""A scale that is so many times too small makes an interval misleading."""
+
+
+class Recommendation(NamedTuple):
+    """The best action so far. `kind` says what the interval is: "confidence" or "posterior"; `assumes`, what it needs.
+
+    `seen` is the probability that the action leads to a configuration whose rewards have been seen; None where
+    that has no meaning (linear policies). `caveats` say where the rewards contradict what was assumed.
+    """
+
+    intervention: Intervention
+    mean: float
+    lower: float
+    upper: float
+    level: float
+    kind: str
+    seen: float | None
+    runner_up: RunnerUp | None
+    assumes: str
+    caveats: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        lines = [
+            f"{self.intervention}: mean reward {self.mean:.4g}, {self.level:.0%} {self.kind} interval "
+            f"{self.lower:.4g} to {self.upper:.4g}"
+        ]
+        if self.runner_up is not None:
+            lines.append(f"  runner-up: {self.runner_up.action}, {self.runner_up.mean:.4g}")
+        if self.seen is not None and self.seen < 1:
+            lines.append(f"  leads to configurations whose rewards have been seen {self.seen:.0%} of the time")
+        lines.append(f"  if {self.assumes}")
+        return "\n".join([*lines, *(f"  but {caveat}" for caveat in self.caveats)])
+
+
+def caveats(policy: AnyPolicy, told: Ledger) -> tuple[str, ...]:
+    """Where the rewards contradict the scales that the policy was told."""
+    noise, prior = getattr(policy, "noise_scale", None), getattr(policy, "prior_scale", None)
+    if noise is None or prior is None or policy.unit_rewards:
+        return ()
+    within, between = _spreads(policy, told)
+    cell, found = "action" if policy.searches_all else "configuration", []
+    if within is not None and within > FAR * noise:
+        found.append(
+            f"rewards vary by about {within:.2g} given the {cell}, not by {noise:g}: the interval is too narrow by a "
+            f"factor of {within / noise:.2g} (noise_scale={within:.2g})"
+        )
+    if between is not None and between > FAR * prior:
+        found.append(
+            f"the {cell}s' means vary by about {between:.2g}, not by {prior:g}: what has been seen rarely is drawn too "
+            f"far towards the others (prior_scale={between:.2g})"
+        )
+    return tuple(found)
+
+
+def _spreads(policy: AnyPolicy, told: Ledger) -> tuple[float | None, float | None]:
+    """How far rewards vary within cells, and how far the cells' means vary; None where too few tell."""
+    sums: dict[Hashable, tuple[int, float, float]] = {}
+    pivot = None
+    for outcome in told:
+        pivot = outcome.reward if pivot is None else pivot
+        n, total, squares = sums.get(_cell(policy, outcome), (0, 0.0, 0.0))
+        y = outcome.reward - pivot
+        sums[_cell(policy, outcome)] = n + 1, total + y, squares + y * y
+    degrees = len(told) - len(sums)
+    if degrees < ENOUGH:
+        return None, None
+    inside = sum(squares - total * total / n for n, total, squares in sums.values())
+    means = [total / n for n, total, _ in sums.values()]
+    centre = sum(means) / len(means)
+    between = math.sqrt(sum((m - centre) ** 2 for m in means) / (len(means) - 1)) if len(means) > 2 else None
+    return math.sqrt(max(0.0, inside) / degrees), between
+
+
+def _cell(policy: AnyPolicy, outcome: Outcome) -> Hashable:
+    """What the policy takes to explain the reward: the action, for one that searches all of them, or the parents."""
+    return outcome.action if policy.searches_all else outcome.z
