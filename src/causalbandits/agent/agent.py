@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import numbers
 import os
 import secrets
 from collections.abc import Callable, Iterable, Mapping
@@ -15,13 +14,16 @@ import numpy as np
 from causalbandits._files import checked_path
 from causalbandits.agent import saving
 from causalbandits.agent.ledger import Ledger, action_at, support_of, support_record
+from causalbandits.agent.past import Learnt, Past
 from causalbandits.agent.recommendation import Recommendation, caveats
+from causalbandits.agent.telling import checked
 from causalbandits.errors import (
     CausalBanditsError,
     InterventionError,
     StateError,
     TellError,
 )
+from causalbandits.fitting.counting import Interventions
 from causalbandits.model.intervention import Intervention, State
 from causalbandits.policies import AnyPolicy, Choice, Outcome, as_policy
 from causalbandits.policies.outcome import flip
@@ -89,6 +91,8 @@ class Agent:
         """Whether outcomes were corrected since the statistic was made."""
         self._flips = chosen.counts_successes
         self._next_id = 0
+        self._learnt = 0
+        """How many rows of the past were taken in."""
         self._expected = chosen.largest_expected_reward(problem)
         """Rewards beyond it bring one warning."""
         self._name = secrets.token_hex(8)
@@ -156,10 +160,16 @@ class Agent:
         return self._statistic
 
     def tell(
-        self, id: int, parents: Mapping[str, State], reward: float, *, observed: Mapping[str, State] | None = None
+        self,
+        id: int,
+        parents: Mapping[str, State] | None,
+        reward: float,
+        *,
+        observed: Mapping[str, State] | None = None,
     ) -> None:
         """The outcome of a decision: the values of the reward's parents, and the reward. Once per id, in any order.
 
+        `parents=None` says that their values were lost; policies that need only the action learn all the same.
         `observed` are further variables of the model that were seen, for policies that learn from them.
         """
         choice = self._pending.get(id) if type(id) is int else None
@@ -168,8 +178,36 @@ class Agent:
         self._told.add(outcome)
         del self._pending[id]
 
+    def learn(self, past: Any, *, reward: str | None = None, interventions: Interventions = None) -> Learnt:
+        """Take in rounds of the past that the agent did not decide; what was used, what was not and why.
+
+        `past` is whatever `fit` reads: a frame, columns, a .csv or .parquet file, with the reward's parents and the
+        rewards (in the column `reward`, the problem's own reward if it has one). `interventions` says in which rows
+        knobs were set, as for `fit`; without it nothing was set in any row.
+
+        A policy that learns what a reward owes to its parents learns from every row in which these were seen, whoever
+        chose, because given them the reward is the same. A policy that learns by action learns of the actions that were
+        taken: rows in which nothing was set teach it about leaving everything alone, not about setting what was seen.
+        """
+        column = reward or self.problem.reward
+        if not isinstance(column, str):
+            raise CausalBanditsError("Say which column has the rewards: learn(past, reward='clicked').")
+        rows = Past(self.problem, self.policy, self._seed, self.impossible == "accept")
+        told = rows.outcomes(past, column, interventions, -1 - self._learnt)
+        statistic = self._folded()
+        for outcome in told:
+            self.policy.update(self._whole, statistic, outcome)
+            self._told.add(outcome)
+        self._learnt += len(told)
+        return Learnt(len(told), dict(rows.left_out))
+
     def correct(
-        self, id: int, parents: Mapping[str, State], reward: float, *, observed: Mapping[str, State] | None = None
+        self,
+        id: int,
+        parents: Mapping[str, State] | None,
+        reward: float,
+        *,
+        observed: Mapping[str, State] | None = None,
     ) -> None:
         """Another outcome of a decision that was told already: everything is then as if it had been told at first.
 
@@ -221,47 +259,19 @@ class Agent:
         self,
         id: int,
         choice: Choice,
-        parents: Mapping[str, State],
+        parents: Mapping[str, State] | None,
         reward: float,
         observed: Mapping[str, State] | None,
     ) -> Outcome:
         """What was told, if it can be."""
-        if not isinstance(parents, Mapping):
-            raise TellError(f"parents must map each of {list(self.problem.parents)} to its value; got {parents!r}.")
-        if not isinstance(reward, (float, numbers.Real, np.bool_)) or not math.isfinite(value := float(reward)):
-            raise TellError(f"A reward must be a finite number; got {reward!r}.")
-        try:
-            z = self.problem.encode_parents(parents)
-            self.policy.check_reward(value)
-        except CausalBanditsError as error:
-            raise TellError(f"{error} Nothing was changed.") from None
-        if self.impossible == "refuse" and not self.problem.possible(choice.action, z):
-            raise TellError(
-                f"{dict(parents)} is impossible under {choice.action}, says the model. If the model is "
-                'an estimate, make the agent with impossible="accept". Nothing was changed.'
-            )
+        accept = self.impossible == "accept"
+        told = checked(self.problem, self.policy, choice.action, parents, reward, observed, accept_impossible=accept)
+        z, value, seen = told
         if abs(value) > self._expected:
             self.policy.warn_of_scale("A reward is of size", abs(value), self.problem, stacklevel=3)
             self._expected = math.inf
         successes = flip(value, self._seed, id) if self._flips else value
-        outcome = Outcome(choice.action, z, value, successes, id, choice.propensity, choice.support)
-        return outcome if not observed else outcome._replace(observed=self._seen(choice, parents, observed))
-
-    def _seen(self, choice: Choice, parents: Mapping[str, State], observed: Mapping[str, State]) -> dict[str, int]:
-        """The codes of what else was observed; it must not contradict what was done or told."""
-        if not isinstance(observed, Mapping):
-            raise TellError(f"observed must map variables to their values; got {observed!r}.")
-        try:
-            codes = self.problem.model.codes(observed)
-        except CausalBanditsError as error:
-            raise TellError(f"{error} Nothing was changed.") from None
-        for known, what in ((choice.action.intervention, "was set to"), (parents, "was told as")):
-            for name in observed:
-                if name in known and known[name] != observed[name]:
-                    raise TellError(
-                        f"observed says {name}={observed[name]!r}, but it {what} {known[name]!r}. Nothing was changed."
-                    )
-        return codes
+        return Outcome(choice.action, z, value, successes, id, choice.propensity, choice.support, seen)
 
     def recommend(self, *, level: float = 0.95) -> Recommendation:
         """The action with the largest estimated mean so far, and an interval for that mean.
@@ -313,7 +323,8 @@ class Agent:
     ) -> Agent:
         """The agent that `save` wrote, as if it had never stopped.
 
-        With `problem`, a file that belongs to another one is refused. A policy that a file cannot hold (your own
+        With `problem`, a file that belongs to another one is refused; but it may have other tables than the saved one,
+        better ones by now: what was told is then taken in anew, under these. A policy that a file cannot hold (your own
         class, features given as functions) must be handed in as `policy`.
         """
         where = checked_path(path, "agent.json")
@@ -321,7 +332,7 @@ class Agent:
         saved = CausalBandit.from_record(content["problem"])
         if problem is not None and not isinstance(problem, CausalBandit):
             raise CausalBanditsError(f"problem must be a CausalBandit (an environment has one); got {problem!r}.")
-        if problem is not None and problem.fingerprint != saved.fingerprint:
+        if problem is not None and not problem.same_but_tables(saved):
             raise StateError(f"{path} belongs to another problem: it was made for {saved!r}, not for {problem!r}.")
         known = problem or saved
         try:
@@ -330,9 +341,11 @@ class Agent:
             agent = cls(known, chosen, seed=seed, impossible=content["impossible"])
             agent._statistic.restore(content["statistic"])
             agent._told.restore(content["outcomes"], known)
+            agent._must_fold = known.fingerprint != saved.fingerprint
             agent._rng.bit_generator.state = content["random_state"]
             agent._pending = {int(id): _pending_of(known, record) for id, record in content["pending"].items()}
             agent._next_id = int(content["next_id"])
+            agent._learnt = sum(outcome.number < 0 for outcome in agent._told)
             edition = saving.edition_of(content)
         except (TypeError, ValueError, KeyError, AttributeError) as error:
             if isinstance(error, CausalBanditsError):

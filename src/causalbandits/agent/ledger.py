@@ -107,7 +107,7 @@ class Ledger:
 
 def action_at(problem: CausalBandit, choices: Any) -> Action:
     """The action with these choices, from a file."""
-    return problem.actions.action(problem.actions.rank([int(choice) for choice in choices]))
+    return Action(problem.actions, problem.actions.check([int(choice) for choice in choices]))
 
 
 def support_record(support: Support) -> list[Any]:

@@ -70,6 +70,8 @@ class Policy(ABC, Generic[S]):
     """Whether rewards must lie in [0, 1]."""
     searches_all: ClassVar[bool] = False
     """Whether all actions are searched, not only those that can be the best for some reward."""
+    needs_parents: ClassVar[bool] = True
+    """Whether nothing can be learnt of a reward without the values of its parents."""
     counts_successes: ClassVar[bool] = False
     """Whether it counts successes: a reward between 0 and 1 then comes with a coin's flip, `outcome.successes`."""
 
@@ -192,8 +194,7 @@ class HorizonPolicy(Policy[S]):
     anytime: bool = False
 
     def __post_init__(self) -> None:
-        if not isinstance(self.anytime, bool):
-            raise PolicyError(f"anytime must be True or False; got {self.anytime!r}.")
+        require_truth("anytime", self.anytime)
         if self.horizon is not None:
             require_whole("horizon", self.horizon)
             if self.anytime:
@@ -229,6 +230,12 @@ def require_positive(**values: Any) -> None:
     for name, value in values.items():
         if not isinstance(value, int | float | np.number) or isinstance(value, bool) or not 0 < value < math.inf:
             raise PolicyError(f"{name} must be a positive finite number; got {value!r}.")
+
+
+def require_truth(name: str, value: object) -> None:
+    """Refuse anything but True and False."""
+    if not isinstance(value, bool):
+        raise PolicyError(f"{name} must be True or False; got {value!r}.")
 
 
 def require_one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:

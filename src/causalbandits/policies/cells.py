@@ -99,6 +99,10 @@ class CellPolicy(Policy[Cells]):
     def searches_all(self) -> bool:  # type: ignore[override]
         return not self.causal
 
+    @property
+    def needs_parents(self) -> bool:  # type: ignore[override]
+        return self.causal
+
     def interval(self, situation: Situation, statistic: Cells, action: Action, level: float) -> Bounds:
         if not self.causal:
             weights = np.zeros(len(statistic.count))

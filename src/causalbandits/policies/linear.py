@@ -19,7 +19,15 @@ from typing import Literal
 import numpy as np
 
 from causalbandits._types import Array, Z
-from causalbandits.policies.base import Favourite, Policy, RunnerUp, require_one_of, require_positive, two_best
+from causalbandits.policies.base import (
+    Favourite,
+    Policy,
+    RunnerUp,
+    require_one_of,
+    require_positive,
+    require_truth,
+    two_best,
+)
 from causalbandits.policies.outcome import Outcome
 from causalbandits.policies.statistics import Regression
 from causalbandits.policies.totals import Totals
@@ -35,17 +43,23 @@ from causalbandits.problem.situation import Situation
 class LinearPolicy(Policy[Regression]):
     """E[Y | z] = <theta, f(z)>; features default to the parents' values, one-hot where these are not numbers.
 
-    There is no intercept: for one, give a constant feature, `features=lambda *values: [1, *values]`.
+    There is no intercept unless you ask for one: `intercept=True` puts a constant feature before the others.
     """
 
     regressor: Literal["expected", "observed"] = "expected"
     features: FeatureSpec = None
+    intercept: bool = False
     noise_scale: float = 1.0
     prior_scale: float = 1.0
 
     def __post_init__(self) -> None:
         require_one_of("regressor", self.regressor, ("expected", "observed"))
+        require_truth("intercept", self.intercept)
         require_positive(noise_scale=self.noise_scale, prior_scale=self.prior_scale)
+
+    @property
+    def needs_parents(self) -> bool:  # type: ignore[override]
+        return self.regressor == "observed"
 
     @property
     @abstractmethod
@@ -54,7 +68,7 @@ class LinearPolicy(Policy[Regression]):
 
     def resolved(self, problem: CausalBandit) -> Features:
         """f on this problem."""
-        return resolve(problem, self.features)
+        return resolve(problem, self.features, intercept=self.intercept)
 
     def action_features(self, situation: Situation) -> Array:
         """m_a for every searched action, a row each."""

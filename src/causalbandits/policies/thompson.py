@@ -1,6 +1,6 @@
 """TS and C-TS (Lu et al. 2020, Algorithms 2 and 3): a posterior draw per action, or per configuration.
 
-beta:      theta_z ~ Beta(1 + successes_z, 1 + failures_z); a reward in (0, 1) is first turned into a coin's flip
+beta:      theta_z ~ Beta(a + successes_z, b + failures_z), a = b = 1; a reward in (0, 1) is first a coin's flip
 gaussian:  theta_z ~ N(m_z, 1 / q_z),  q_z = 1/tau^2 + n_z/s^2,  m_z = (sum of rewards / s^2) / q_z
 play argmax_a sum_z P(z | a) theta_z
 """
@@ -28,6 +28,9 @@ from causalbandits.problem.situation import Situation
 class PosteriorPolicy(CellPolicy):
     """What the two share: the draw. `noise_scale` s and `prior_scale` tau belong to the Gaussian prior.
 
+    `successes` a and `failures` b belong to the Beta prior: what you think of the means beforehand, as if so many had
+    been seen. successes=2, failures=50 says rates of about 4%.
+
     With `draws=M`, M posteriors are drawn and one of their M best actions is played, each draw being as likely: still
     Thompson sampling, and the decision knows its propensity. It costs M draws.
     """
@@ -35,18 +38,25 @@ class PosteriorPolicy(CellPolicy):
     prior: Literal["beta", "gaussian"] = "gaussian"
     noise_scale: float = 1.0
     prior_scale: float = 1.0
+    successes: float = 1.0
+    failures: float = 1.0
     draws: int = 1
 
     def __post_init__(self) -> None:
         require_one_of("prior", self.prior, ("beta", "gaussian"))
         require_positive(noise_scale=self.noise_scale, prior_scale=self.prior_scale)
+        require_positive(successes=self.successes, failures=self.failures)
         require_draws(self.draws)
         if self.prior == "beta" and (self.noise_scale, self.prior_scale) != (1.0, 1.0):
             raise PolicyError("A Beta prior has no scales; noise_scale and prior_scale are for prior='gaussian'.")
+        if self.prior == "gaussian" and (self.successes, self.failures) != (1.0, 1.0):
+            raise PolicyError("A Gaussian prior has no successes and failures; these are for prior='beta'.")
 
     @cached_property
     def index_parameters(self) -> BetaPosterior | GaussianPosterior:
-        return BetaPosterior() if self.prior == "beta" else GaussianPosterior(self.noise_scale, self.prior_scale)
+        if self.prior == "beta":
+            return BetaPosterior(float(self.successes), float(self.failures))
+        return GaussianPosterior(self.noise_scale, self.prior_scale)
 
     @property
     def unit_rewards(self) -> bool:  # type: ignore[override]

@@ -69,23 +69,31 @@ class Features(ABC):
         """All numbers that define it."""
 
 
-def resolve(problem: CausalBandit, spec: FeatureSpec = None) -> Features:
-    """The features that `spec` means on this problem: None, a function per parent, or a function of all parents."""
+def resolve(problem: CausalBandit, spec: FeatureSpec = None, *, intercept: bool = False) -> Features:
+    """The features that `spec` means on this problem: None, a function per parent, or a function of all parents.
+
+    With `intercept`, a constant 1 comes before them.
+    """
 
     if spec is not None and not callable(spec) and not isinstance(spec, Mapping):
         raise ProblemError(
             "features must be None (the parents' values), a function of the parents' values in the order "
             f"{list(problem.parents)}, or a mapping from each parent to a function of its value; got {spec!r}."
         )
-    return problem.remember(("features", _key(spec)), lambda: _made(problem, spec))
+    return problem.remember(("features", _key(spec), intercept), lambda: _made(problem, spec, intercept))
 
 
-def _made(problem: CausalBandit, spec: FeatureSpec) -> Features:
-    if spec is None:
-        return AdditiveFeatures(problem, [_default(problem, name) for name in problem.parents])
-    if isinstance(spec, Mapping):
-        return AdditiveFeatures(problem, _per_parent(problem, spec))
-    return TabulatedFeatures(problem, tabulate(problem, spec, "features"))
+def _made(problem: CausalBandit, spec: FeatureSpec, intercept: bool) -> Features:
+    if spec is None or isinstance(spec, Mapping):
+        tables = _per_parent(problem, spec or {})
+        # The first parent's features carry the constant: so it is additive, too.
+        return AdditiveFeatures(problem, [_after_one(tables[0]), *tables[1:]] if intercept else tables)
+    table = tabulate(problem, spec, "features").reshape(problem.configurations, -1)
+    return TabulatedFeatures(problem, _after_one(table) if intercept else table)
+
+
+def _after_one(table: Array) -> Array:
+    return np.column_stack([np.ones(len(table)), table])
 
 
 def _key(spec: FeatureSpec) -> object:

@@ -265,6 +265,15 @@ class CausalBandit(Remembers):
         other._derive()
         return other
 
+    def same_but_tables(self, other: CausalBandit) -> bool:
+        """Whether another problem differs in the numbers of its tables at most."""
+        ours, theirs = ({name: (v.states, v.parents) for name, v in p.model.variables.items()} for p in (self, other))
+        return (
+            ours == theirs
+            and (self.manipulable, self.parents, self.reward) == (other.manipulable, other.parents, other.reward)
+            and self.actions.same_as(other.actions)
+        )
+
     def choices(self, action: Action | Mapping[str, State] | int) -> Choices:
         """An action, given as such, by its number or its intervention, as one choice per manipulable variable."""
         if isinstance(action, Action):

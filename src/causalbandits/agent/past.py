@@ -1,0 +1,95 @@
+"""What an agent can learn from rounds that it did not decide: each row an outcome, or a reason why it is none."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from causalbandits.errors import CausalBanditsError, InterventionError
+from causalbandits.fitting.counting import Interventions
+from causalbandits.fitting.past import PastRounds, read_past
+from causalbandits.policies import AnyPolicy, Outcome
+from causalbandits.policies.outcome import flip
+from causalbandits.problem.actions import Action
+from causalbandits.problem.problem import CausalBandit
+
+PAST = 2**32 - 1
+"""The coins of past rounds come from a branch of the seed that no decision has."""
+
+
+@dataclass(frozen=True)
+class Learnt:
+    """How many rows of the past were taken in, and why the others were not; prints as a sentence or two."""
+
+    used: int
+    left_out: Mapping[str, int]
+    """By reason."""
+
+    def __repr__(self) -> str:
+        text = f"Learnt from {self.used} of {self.used + sum(self.left_out.values())} rows."
+        return " ".join([text, *(f"Left out {count}: {reason}." for reason, count in self.left_out.items())])
+
+
+@dataclass
+class Past:
+    """The rows of the past as a policy can take them in."""
+
+    problem: CausalBandit
+    policy: AnyPolicy
+    seed: np.random.SeedSequence
+    accept_impossible: bool
+    left_out: Counter[str] = field(default_factory=Counter)
+
+    def outcomes(self, data: Any, reward: str, interventions: Interventions, first: int) -> list[Outcome]:
+        """The outcomes of all rows that can be used; their numbers go down from `first`, which is below 0."""
+        needed = dict.fromkeys(
+            [*self.problem.parents, *(self.problem.manipulable if interventions is not None else ())]
+        )
+        states = {name: self.problem.model[name].states for name in needed}
+        rounds = read_past(data, states, reward, interventions)
+        coins = np.random.SeedSequence(self.seed.entropy, spawn_key=(*self.seed.spawn_key, PAST))
+        told: list[Outcome] = []
+        for action, z, value in self._rows(rounds, interventions is not None):
+            number = first - len(told)
+            successes = flip(value, coins, -number) if self.policy.counts_successes else value
+            told.append(Outcome(action, z, value, successes, number))
+        return told
+
+    def _rows(self, rounds: PastRounds, experiment: bool) -> Iterator[tuple[Action, tuple[int, ...], float]]:
+        knobs = self.problem.manipulable if experiment else ()
+        parents = np.column_stack([rounds.codes[name] for name in self.problem.parents]).tolist()
+        choices = np.zeros((len(parents), len(self.problem.manipulable)), dtype=np.int64)
+        for k, name in enumerate(knobs):
+            choices[:, k] = np.where(rounds.was_set[name], rounds.codes[name] + 1, 0)
+        for row, z, reward in zip(choices.tolist(), parents, rounds.rewards.tolist(), strict=True):
+            action = self._action(tuple(row))
+            reason = "it was no action of this problem" if action is None else self._reason(action, tuple(z), reward)
+            if reason or action is None:
+                self.left_out[reason] += 1
+            else:
+                yield action, tuple(z), reward
+
+    def _action(self, choices: tuple[int, ...]) -> Action | None:
+        try:
+            return self.problem.actions.action(self.problem.actions.rank(choices))
+        except InterventionError:
+            # What is learnt of configurations does not depend on the action, which may then be any.
+            return Action(self.problem.actions, choices) if self.policy.needs_parents and not any(choices) else None
+
+    def _reason(self, action: Action, z: tuple[int, ...], reward: float) -> str:
+        """Why a row cannot be used; empty if it can."""
+        if np.isnan(reward):
+            return "the reward is missing"
+        if min(z) < 0:
+            return "a parent's value is missing" if self.policy.needs_parents else ""
+        try:
+            self.policy.check_reward(reward)
+        except CausalBanditsError:
+            return f"the policy {self.policy.id!r} needs rewards in [0, 1]"
+        if not self.accept_impossible and not self.problem.possible(action, z):
+            return "the configuration is impossible under the action, says the model"
+        return ""

@@ -1,0 +1,100 @@
+"""What people tell an agent: taken if it can be, refused with the reason if not."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from causalbandits._types import Z
+from causalbandits.errors import CausalBanditsError, TellError
+from causalbandits.model.intervention import State
+from causalbandits.policies import AnyPolicy
+from causalbandits.policies.outcome import NOTHING
+from causalbandits.problem.actions import Action
+from causalbandits.problem.problem import CausalBandit
+
+LARGEST = 1e150
+"""Rewards beyond this size would overflow where they are squared or summed."""
+
+
+class Told(NamedTuple):
+    """What can be learnt from: the parents' codes (none, if they were lost), the reward, what else was observed."""
+
+    z: Z
+    reward: float
+    observed: Mapping[str, int]
+
+
+def checked(
+    problem: CausalBandit,
+    policy: AnyPolicy,
+    action: Action,
+    parents: Mapping[str, State] | None,
+    reward: float,
+    observed: Mapping[str, State] | None,
+    *,
+    accept_impossible: bool,
+) -> Told:
+    """What was told of an action, in codes; a TellError if it cannot be."""
+    value = _number(reward)
+    try:
+        policy.check_reward(value)
+        z = () if parents is None else _codes(problem, parents)
+    except CausalBanditsError as error:
+        raise TellError(f"{error} Nothing was changed.") from None
+    if parents is None and policy.needs_parents:
+        raise TellError(
+            f"The policy {policy.id!r} learns what a reward owes to {', '.join(problem.parents)}: without their values "
+            "nothing can be learnt of it, so forget(id). A policy that needs only the action learns from such rewards, "
+            "too: 'cl-ts', 'cl-ucb' or a baseline. Nothing was changed."
+        )
+    if parents is not None and not accept_impossible and not problem.possible(action, z):
+        raise TellError(
+            f"{dict(parents)} is impossible under {action}, says the model. If the model is "
+            'an estimate, make the agent with impossible="accept". Nothing was changed.'
+        )
+    return Told(z, value, _seen(problem, action, parents or {}, observed) if observed else NOTHING)
+
+
+def _number(reward: float) -> float:
+    try:
+        value = float(reward) if isinstance(reward, (float, numbers.Real, np.bool_)) else math.nan
+    except OverflowError:
+        value = math.inf
+    if not abs(value) <= LARGEST:
+        raise TellError(f"A reward must be a finite number, of size {LARGEST:g} at most; got {_shown(reward)}.")
+    return value
+
+
+def _shown(reward: object) -> str:
+    text = repr(reward)
+    return text if len(text) <= 60 else f"{text[:60]}..."
+
+
+def _codes(problem: CausalBandit, parents: Mapping[str, State]) -> Z:
+    if not isinstance(parents, Mapping):
+        raise TellError(f"parents must map each of {list(problem.parents)} to its value; got {parents!r}.")
+    return problem.encode_parents(parents)
+
+
+def _seen(
+    problem: CausalBandit, action: Action, parents: Mapping[str, State], observed: Mapping[str, State]
+) -> dict[str, int]:
+    """The codes of what else was observed; it must not contradict what was done or told."""
+    if not isinstance(observed, Mapping):
+        raise TellError(f"observed must map variables to their values; got {observed!r}.")
+    try:
+        codes = problem.model.codes(observed)
+    except CausalBanditsError as error:
+        raise TellError(f"{error} Nothing was changed.") from None
+    for known, what in ((action.intervention, "was set to"), (parents, "was told as")):
+        for name in observed:
+            if name in known and known[name] != observed[name]:
+                raise TellError(
+                    f"observed says {name}={observed[name]!r}, but it {what} {known[name]!r}. Nothing was changed."
+                )
+    return codes
