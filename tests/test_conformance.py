@@ -194,6 +194,25 @@ def test_what_is_no_score_or_statistic_is_refused_where_it_is_used(gives, compla
         check_policy(Own(gives=gives))
 
 
+@pytest.mark.parametrize(
+    ("method", "gives", "complaint"),
+    [
+        ("decide", 3, r"decide\(\) must return a Choice.* it returned a int"),
+        ("favourite", (3, 0.5), r"favourite\(\) must return a Favourite.* it returned a tuple"),
+        ("interval", (0, 1), r"interval\(\) must return Bounds.* it returned a tuple"),
+    ],
+)
+def test_what_is_no_choice_favourite_or_bounds_is_refused_where_it_is_used(method, gives, complaint):
+    odd = type("Odd", (cb.CausalUCB,), {method: lambda self, *arguments: gives})()
+    env = cb.zoo.email_campaign()
+    agent = cb.Agent(env.problem, odd)
+    with pytest.raises(PolicyError, match=complaint):
+        agent.ask() if method == "decide" else agent.recommend()
+    if method != "interval":
+        with pytest.raises(PolicyError, match=complaint):
+            cb.simulate(env, {"it": odd}, horizon=5, replications=1, measures="simple regret")
+
+
 def test_only_policies_can_be_checked():
     with pytest.raises(PolicyError, match="The checks take a policy"):
         check_policy("c-ucb")

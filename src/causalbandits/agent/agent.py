@@ -132,7 +132,7 @@ class Agent:
 
     def _decide(self, situation: Situation) -> Decision:
         statistic = self._folded() if self._must_fold else self._statistic
-        choice = self.policy.decide(situation, statistic, self._rng)
+        choice = self.policy.chosen(situation, statistic, self._rng)
         id = self._next_id
         self._pending[id] = choice
         self._next_id += 1
@@ -286,8 +286,8 @@ class Agent:
         if not isinstance(level, float) or not 0 < level < 1:
             raise CausalBanditsError(f"level must be a number between 0 and 1, such as 0.95; got {level!r}.")
         statistic = self._folded()
-        best = self.policy.favourite(self._whole, statistic)
-        bounds = self.policy.interval(self._whole, statistic, best.action, level)
+        best = self.policy.favoured(self._whole, statistic)
+        bounds = self.policy.bounds(self._whole, statistic, best.action, level)
         found = best.action.intervention, best.mean, bounds.lower, bounds.upper, level, bounds.kind, best.seen
         return Recommendation(*found, best.runner_up, bounds.assumes, caveats(self.policy, self._told))
 

@@ -71,7 +71,7 @@ def play(
     played, checkpoints = Played(np.empty(len(rounds)), np.empty(len(rounds))), iter(enumerate(rounds.tolist()))
     slot, checkpoint = next(checkpoints)
     for t in range(1, int(rounds[-1]) + 1):
-        chosen, propensity, support = policy.decide(situation, statistic, rng)
+        chosen, propensity, support = policy.chosen(situation, statistic, rng)
         action = chosen if true_actions is None else true_actions[chosen]
         z, reward = env.draw(action.choices, world)
         if must_check:

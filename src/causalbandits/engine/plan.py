@@ -105,7 +105,7 @@ class Plan:
                 )
             statistic = policy.begin(problem)
             if "simple regret" in self.measures:
-                policy.favourite(problem.situation(every=policy.searches_all), statistic)
+                policy.favoured(problem.situation(every=policy.searches_all), statistic)
             size = max(abs(bound) for bound in env.mean.range())
             policy.warn_of_scale("The mean reward reaches", size, problem, stacklevel=3)
 
@@ -166,7 +166,7 @@ class _Observer:
 
     def __call__(self, slot: int, statistic: Any, counts: PlayCounts) -> None:
         if "simple regret" in self.found:
-            action = self._policy.favourite(self._situation, statistic).action
+            action = self._policy.favoured(self._situation, statistic).action
             # Another belief may number actions otherwise.
             self.found["simple regret"][slot] = self._env.gap(self._env.problem.actions.rank(action.choices))
         if "plays" in self.found:

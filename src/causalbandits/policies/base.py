@@ -120,6 +120,36 @@ class Policy(ABC, Generic[S]):
         best = self.scored(situation, statistic, rng).best_position()
         return Choice(situation.action(best), None if self.randomised else 1.0)
 
+    def chosen(self, situation: Situation, statistic: S, rng: np.random.Generator) -> Choice:
+        """`decide`, and a clear word if it gives something else than a Choice."""
+        choice = self.decide(situation, statistic, rng)
+        if not isinstance(choice, Choice):
+            raise PolicyError(
+                f"{self.id}: decide() must return a Choice, such as Choice(situation.action(position)); it returned a "
+                f"{type(choice).__name__}."
+            )
+        return choice
+
+    def favoured(self, situation: Situation, statistic: S) -> Favourite:
+        """`favourite`, and a clear word if it gives something else than a Favourite."""
+        favourite = self.favourite(situation, statistic)
+        if not isinstance(favourite, Favourite):
+            raise PolicyError(
+                f"{self.id}: favourite() must return a Favourite, such as Favourite(situation.action(position), mean); "
+                f"it returned a {type(favourite).__name__}."
+            )
+        return favourite
+
+    def bounds(self, situation: Situation, statistic: S, action: Action, level: float) -> Bounds:
+        """`interval`, and a clear word if it gives something else than Bounds."""
+        found = self.interval(situation, statistic, action, level)
+        if not isinstance(found, Bounds):
+            raise PolicyError(
+                f"{self.id}: interval() must return Bounds(lower, upper, kind, assumes); it returned a "
+                f"{type(found).__name__}."
+            )
+        return found
+
     def from_totals(self, problem: CausalBandit, totals: Totals) -> S:
         """The statistic after these outcomes, made from their sums."""
         raise PolicyError(
