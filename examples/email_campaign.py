@@ -35,7 +35,7 @@ def main() -> None:
         outcome = env.pull(decision.intervention, rng=mail)
         agent.tell(decision.id, outcome.parents, outcome.reward)
         clicks += outcome.reward
-    agent.save(OUT / "email_agent.json")
+    agent.save(OUT / "email_agent.json", overwrite=True)
     best = agent.recommend()
     print(f"{clicks:.0f} clicks. Its advice: {best.intervention}.")
     interval = f"{best.level:.0%} {best.kind} interval {best.lower:.1%} to {best.upper:.1%}"

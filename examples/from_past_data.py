@@ -53,7 +53,7 @@ def main(mails: int = 1000, worlds: int = 100) -> None:
         decision = agent.ask()
         outcome = world.pull(decision.intervention, rng=mail)
         agent.tell(decision.id, outcome.parents, outcome.reward)
-    agent.save(OUT / "agent.json")
+    agent.save(OUT / "agent.json", overwrite=True)
     best = agent.recommend()
     print(f"Its advice: {best.intervention}, {best.lower:.0%} to {best.upper:.0%} clicks.")
     truth = world.mean_reward(best.intervention), world.best().mean

@@ -197,7 +197,7 @@ def test_what_is_no_score_or_statistic_is_refused_where_it_is_used(gives, compla
 @pytest.mark.parametrize(
     ("method", "gives", "complaint"),
     [
-        ("decide", 3, r"decide\(\) must return a Choice.* it returned a int"),
+        ("decide", 3, r"decide\(\) must return a Choice.* it returned 3"),
         ("favourite", (3, 0.5), r"favourite\(\) must return a Favourite.* it returned a tuple"),
         ("interval", (0, 1), r"interval\(\) must return Bounds.* it returned a tuple"),
     ],
@@ -211,6 +211,75 @@ def test_what_is_no_choice_favourite_or_bounds_is_refused_where_it_is_used(metho
     if method != "interval":
         with pytest.raises(PolicyError, match=complaint):
             cb.simulate(env, {"it": odd}, horizon=5, replications=1, measures="simple regret")
+
+
+def overriding(**methods):
+    """C-UCB with some methods of its own."""
+    return type("Odd", (cb.CausalUCB,), methods)()
+
+
+@pytest.mark.parametrize("values", [np.arange(80.0), np.arange(3.0), [1.0] * 12, np.zeros((2, 12)), np.zeros(0)])
+def test_scores_that_are_not_one_for_each_searched_action_are_refused(values):
+    odd = overriding(score=lambda self, situation, cells, rng: Scores(values, 1.0))
+    env = cb.zoo.email_campaign()
+    for use in (lambda: cb.Agent(env.problem, odd).ask(), lambda: cb.simulate(env, odd, horizon=3, replications=1)):
+        with pytest.raises(PolicyError, match="one score for each of the 12 searched actions"):
+            use()
+
+
+def test_an_action_that_is_not_eligible_or_a_propensity_that_is_none_is_refused():
+    problem = cb.zoo.email_campaign().problem
+    elsewhere = cb.zoo.figure2().problem.actions.action(3)
+    for action, propensity, complaint in (
+        (problem.actions.action(5), None, "must choose an eligible action; it chose do"),
+        (elsewhere, None, "must choose an eligible action"),
+        (problem.actions.action(0), 2.0, r"propensity must lie in \(0, 1\]"),
+        (problem.actions.action(0), float("nan"), "propensity must lie"),
+        (cb.Intervention(), None, "must return a Choice"),
+    ):
+        odd = overriding(decide=lambda self, s, c, rng, a=action, p=propensity: Choice(a, p))
+        with pytest.raises(PolicyError, match=complaint):
+            cb.Agent(problem, odd).ask(eligible=[{}])
+
+
+def test_a_policy_that_draws_must_say_so():
+    drawing = overriding(
+        score=lambda self, s, cells, rng: s.project(self.index(cells, rng) + rng.random(len(cells.count)))
+    )
+    with pytest.raises(AssertionError, match="it draws, so it must not say randomised = False"):
+        check_policy(drawing)
+
+
+def test_a_statistic_that_could_not_be_read_back_is_refused_at_the_start():
+    @dataclass(eq=False)
+    class Odd(Cells):
+        names: list
+
+    odd = overriding(start=lambda self, problem: Odd(0, np.zeros(12), np.zeros(12), []))
+    with pytest.raises(PolicyError, match="its names is a list"):
+        cb.Agent(cb.zoo.email_campaign().problem, odd)
+
+
+def test_numbers_of_a_statistic_may_be_negative_and_of_numpys_types(tmp_path):
+    @dataclass(eq=False)
+    class Sums(Cells):
+        overall: float
+        last: int
+
+    class Summing(cb.CausalUCB):
+        def start(self, problem):
+            return Sums(0, np.zeros(problem.configurations), np.zeros(problem.configurations), 0.0, 0)
+
+        def update(self, situation, sums, outcome):
+            super().update(situation, sums, outcome)
+            sums.overall, sums.last = sums.overall + outcome.reward, np.int64(outcome.number)
+
+    env = cb.zoo.email_campaign()
+    agent = cb.Agent(env.problem, Summing())
+    decision = agent.ask()
+    agent.tell(decision.id, env.pull(decision.intervention, 0).parents, -3)
+    agent.save(tmp_path / "a.json")
+    assert cb.Agent.load(tmp_path / "a.json", policy=Summing())._statistic.overall == -3.0
 
 
 def test_only_policies_can_be_checked():

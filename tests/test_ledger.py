@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import multiprocessing
+import pickle
 import threading
 
 import numpy as np
@@ -200,6 +202,68 @@ def test_what_is_observed_reaches_the_policy_and_must_not_contradict(env):
     assert (agent.rounds, seen) == (0, [])
     agent.tell(decision.id, parents, 1, observed={"product": "Photoshop", "purpose": "Promo"})
     assert seen == [env.problem.model.codes({"product": "Photoshop", "purpose": "Promo"})]
+
+
+def test_an_update_that_fails_half_way_changes_nothing(env):
+    class Half(cb.CausalUCB):
+        def update(self, situation, cells, outcome):
+            super().update(situation, cells, outcome)
+            if outcome.reward < 0:
+                raise ValueError("no")
+
+    agent = cb.Agent(env.problem, Half())
+    decision, parents, _ = next(conversation(agent, env, 1))
+    for _ in range(3):
+        with pytest.raises(ValueError, match="no"):
+            agent.tell(decision.id, parents, -1)
+    agent.tell(decision.id, parents, 1)
+    with pytest.raises(ValueError, match="no"):
+        agent.correct(decision.id, parents, -1)
+    agent.ask()
+    assert agent._statistic.to_record()["rounds"] == agent.rounds == 1
+    assert agent._statistic.total.sum() == 1
+
+
+def test_any_seed_can_be_saved_and_any_agent_copied(env, tmp_path):
+    seeds = [np.int64(5), np.random.SeedSequence(np.array([1, 2])), np.random.SeedSequence(3, spawn_key=(np.int64(1),))]
+    for i, seed in enumerate([*seeds, [np.int64(1), 2], None, 10**30]):
+        agent = cb.Agent(env.problem, "c-ts-beta", seed=seed)
+        for decision, parents, _ in conversation(agent, env, 3):
+            agent.tell(decision.id, parents, 0.5)
+        agent.save(tmp_path / f"{i}.json")
+        copies = [cb.Agent.load(tmp_path / f"{i}.json"), copy.deepcopy(agent), pickle.loads(pickle.dumps(agent))]
+        decided = [[d.intervention for d in one.ask(5)] for one in (agent, *copies)]
+        assert all(own == decided[0] for own in decided)
+    same = [
+        cb.Agent(env.problem, "c-ts-beta", seed=seed).ask(20) for seed in (5, np.int64(5), np.random.SeedSequence(5))
+    ]
+    assert same[0] == same[1] == same[2]
+
+
+def test_empty_and_compressed_names_and_damaged_files(env, tmp_path):
+    agent = cb.Agent(env.problem, "c-ucb")
+    (tmp_path / "empty.json").touch()
+    for name in ("empty.json", "agent.json.gz"):
+        agent.save(tmp_path / name)
+        agent.save(tmp_path / name)
+        assert cb.Agent.load(tmp_path / name).rounds == 0
+    path = tmp_path / "empty.json"
+    path.write_text(path.read_text()[:-9])
+    with pytest.raises(StateError, match=r"overwrite=True\)\. Nothing was changed"):
+        agent.save(path)
+    agent.save(path, overwrite=True)
+    with pytest.raises(StateError, match="Cannot save to"):
+        agent.save(tmp_path / ("x" * 300))
+
+
+def test_odd_levels_and_odd_answers_are_refused(env):
+    agent = cb.Agent(env.problem, "c-ts-gaussian")
+    for level in (1.0, 0.9999999999999999, 0, "0.9"):
+        with pytest.raises(cb.CausalBanditsError, match="level must be"):
+            agent.recommend(level=level)
+    for answer in (None, np.array([1, 2]), "yes"):
+        with pytest.raises(cb.CausalBanditsError, match="must say True or False"):
+            agent.ask(eligible=lambda do, answer=answer: answer)
 
 
 def test_a_stale_save_is_refused(env, tmp_path):

@@ -78,6 +78,19 @@ def test_a_few_of_very_many_actions_are_scored_alone(monkeypatch):
     assert np.array_equal(small.situation(eligible=some).project(index).values, together.values)
 
 
+def test_an_action_of_another_problem_is_taken_for_what_it_does(problem):
+    other = cb.CausalBandit(problem.model, ["send_time", "product"], problem.parents)
+    evening = other.actions.find({"send_time": "evening"})
+    assert problem.situation(eligible=[evening]).action(0).intervention == cb.Intervention(send_time="evening")
+
+
+def test_positions_that_are_not_searched_are_refused(problem):
+    for situation in (problem.situation(), problem.situation(eligible=[{}, {"purpose": "Promo"}])):
+        for position in (situation.size, 99, -1):
+            with pytest.raises(InterventionError, match=f"{situation.size} actions are searched, at positions from 0"):
+                situation.action(position)
+
+
 def test_many_draws_are_projected_as_one_by_one(problem):
     draws = np.random.default_rng(1).normal(size=(50, problem.configurations))
     some = [problem.actions[n] for n in (3, 4, 50)]

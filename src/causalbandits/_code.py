@@ -1,16 +1,22 @@
 """A hash of code that is not ours: what users give as functions and classes decides about numbers, too.
 
-It covers what runs: instructions and constants, defaults, what a function closes over, and the functions and plain
-values of its own module that it names. Comments, docstrings' places and line numbers do not count. It may differ from
-one version of Python to the next, which is harmless where it guards results that can be computed again.
+It covers what runs: instructions and constants, defaults, what a function closes over, the functions, classes and
+values that it names in its own module or in others of the user's, and the source of user's modules that it names.
+Comments and line numbers do not count, nor what classes keep in lists and dictionaries, which change while a program
+runs. It may differ from one version of Python to the next, which is harmless where it guards results that can be
+computed again.
 """
 
 from __future__ import annotations
 
 import hashlib
+import sys
+import sysconfig
 import types
 from collections.abc import Iterable, Iterator
+from dataclasses import fields, is_dataclass
 from functools import cached_property, partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,7 +30,10 @@ Seen = dict[int, object]
 """What was described already, by its id; held, because the id of what is gone may be given to something else."""
 
 CONSTANT = (*LITERAL, tuple, frozenset, np.ndarray)
-"""Other values of a module or a class, such as lists, may change while a program runs, and do not count."""
+"""Other values of a class, such as lists, may change while a program runs, and do not count."""
+
+INSTALLED = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
+"""Where Python's own modules and installed packages are."""
 
 
 def code_hash(*things: object) -> str:
@@ -84,10 +93,47 @@ def _parts(thing: Any, seen: Seen) -> Iterator[str]:
         yield from sorted("\0".join(_one(part, seen)) for part in thing)
     elif isinstance(thing, dict):
         yield from _described(thing.items(), seen)
-    elif is_ours(type(thing)) or not hasattr(thing, "__dict__"):
-        yield str(getattr(thing, "__qualname__", type(thing).__qualname__))
+    elif isinstance(thing, types.ModuleType):
+        yield _source_of(thing)
+    elif is_ours(type(thing)) and hasattr(thing, "fingerprint"):
+        yield str(thing.fingerprint)
+    elif is_dataclass(thing):
+        yield from _described((type(thing), *(getattr(thing, part.name) for part in fields(thing))), seen)
+    elif hasattr(thing, "__next__"):
+        yield from _described(list(thing), seen)
+    elif callable(thing) and hasattr(thing, "__qualname__"):
+        yield f"{thing.__module__}.{thing.__qualname__}"
     else:
-        yield from _described((type(thing), vars(thing)), seen)
+        yield from _described(_state(thing), seen)
+
+
+def _state(thing: Any) -> tuple[object, ...]:
+    """What a pickle of it would hold, but for what is derived from that."""
+    try:
+        made = thing.__reduce_ex__(4)
+    except TypeError:  # it cannot be pickled: locks, files, ...
+        return (type(thing),)
+    if isinstance(made, str):
+        return (made,)
+    derived = {name for base in type(thing).__mro__ for name, v in vars(base).items() if isinstance(v, cached_property)}
+    return tuple({k: v for k, v in p.items() if k not in derived} if isinstance(p, dict) else p for p in made)
+
+
+def _source_of(module: types.ModuleType) -> str:
+    """A module of the user's by its source; any other by its name."""
+    path = getattr(module, "__file__", None)
+    if not path or not _is_users(module.__name__):
+        return module.__name__
+    try:
+        return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+    except OSError:
+        return module.__name__
+
+
+def _is_users(module: str) -> bool:
+    """Whether a module is neither this library's, nor Python's, nor an installed package's."""
+    path = getattr(sys.modules.get(module), "__file__", None) or ""
+    return module.partition(".")[0] != PACKAGE and not path.startswith(INSTALLED)
 
 
 def _function(function: types.FunctionType, seen: Seen) -> Iterator[str]:
@@ -114,10 +160,11 @@ def _names(code: types.CodeType) -> list[str]:
 
 
 def _named(function: types.FunctionType, name: str) -> object:
-    """A global that the function may mean: followed if it is a constant, or code of the same module."""
+    """A global that the function may mean: followed if it is a value, or code of the user's."""
     value = function.__globals__.get(name)
-    own = isinstance(value, (types.FunctionType, type)) and value.__module__ == function.__module__
-    return value if own or isinstance(value, CONSTANT) else None
+    if isinstance(value, (types.FunctionType, type)):
+        return value if _is_users(value.__module__) else None
+    return value if isinstance(value, (*CONSTANT, list, dict, types.ModuleType)) else None
 
 
 def _class(kind: type, seen: Seen) -> Iterator[str]:

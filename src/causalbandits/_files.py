@@ -60,7 +60,9 @@ def our_json(format: str) -> Callable[[bytes], object]:
 
 def _head(path: Path) -> bytes:
     try:
-        with (gzip.open if path.suffix.lower() == ".gz" else open)(path, "rb") as file:
+        with open(path, "rb") as plain:
+            compressed = plain.read(2) == b"\x1f\x8b"
+        with (gzip.open if compressed else open)(path, "rb") as file:
             return file.read(HEAD)
     except (EOFError, zlib.error, gzip.BadGzipFile):
         return b"\0"  # whatever it is, it is not one of ours

@@ -33,6 +33,9 @@ from causalbandits.problem.situation import Situation
 
 Eligible = Iterable[Mapping[str, State]] | Callable[[Intervention], bool]
 
+SUREST = 1 - 1e-9
+"""No interval is made for a higher level: its ends would be rounding."""
+
 BATCH_LIMIT = 2**20
 """So many decisions may be asked for at once."""
 
@@ -143,7 +146,9 @@ class Agent:
             space = self.problem.actions
             space.refuse_enumeration("eligible as a function is asked about every action", PREDICATE_LIMIT)
             every = map(space.action, range(space.size))
-            return self.problem.situation(eligible=[action for action in every if given(action.intervention)])
+            return self.problem.situation(
+                eligible=[action for action in every if _says_yes(given, action.intervention)]
+            )
         if not isinstance(given, Iterable) or isinstance(given, str | Mapping):
             raise InterventionError(
                 f"eligible must be a list of interventions, or a function that says yes or no to one; got {given!r}."
@@ -174,7 +179,12 @@ class Agent:
         """
         choice = self._pending.get(id) if type(id) is int else None
         outcome = self._outcome(id, choice or self._choice_of(id), parents, reward, observed)
-        self.policy.update(self._whole, self._folded() if self._must_fold else self._statistic, outcome)
+        statistic = self._folded() if self._must_fold else self._statistic
+        try:
+            self.policy.update(self._whole, statistic, outcome)
+        except BaseException:
+            self._must_fold = True  # it may have been changed half-way
+            raise
         self._told.add(outcome)
         del self._pending[id]
 
@@ -195,8 +205,13 @@ class Agent:
         rows = Past(self.problem, self.policy, self._seed, self.impossible == "accept")
         told = rows.outcomes(past, column, interventions, -1 - self._learnt)
         statistic = self._folded()
+        try:
+            for outcome in told:
+                self.policy.update(self._whole, statistic, outcome)
+        except BaseException:
+            self._must_fold = True  # some of them have been taken in
+            raise
         for outcome in told:
-            self.policy.update(self._whole, statistic, outcome)
             self._told.add(outcome)
         self._learnt += len(told)
         return Learnt(len(told), dict(rows.left_out))
@@ -214,8 +229,9 @@ class Agent:
         All outcomes are taken in anew before the next decision, once for however many corrections.
         """
         was = self._told_of(id)
-        choice = Choice(was.action, was.propensity, was.support)
-        self._told.replace(self._outcome(int(id), choice, parents, reward, observed))
+        outcome = self._outcome(int(id), Choice(was.action, was.propensity, was.support), parents, reward, observed)
+        self.policy.update(self._whole, self.policy.begin(self.problem), outcome)  # whether it can be taken in at all
+        self._told.replace(outcome)
         self._must_fold = True
 
     def retract(self, id: int) -> None:
@@ -226,7 +242,10 @@ class Agent:
         self._must_fold = True
 
     def forget(self, id: int) -> None:
-        """Stop waiting for the reward of a decision: it was not carried out, or its reward will never be known."""
+        """Stop waiting for the reward of a decision: it was not carried out, or its reward will never be known.
+
+        What was told already must be taken back first (`retract`).
+        """
         self._choice_of(id)
         del self._pending[id]
 
@@ -241,7 +260,7 @@ class Agent:
         if id not in self._pending:
             raise TellError(
                 f"The reward of decision {id} has been told already (or forgotten); each counts once. To change what "
-                "was told, use correct()."
+                "was told, use correct() or retract()."
             )
         return self._pending[id]
 
@@ -283,8 +302,8 @@ class Agent:
         candidates. Tables that were fitted to data are as uncertain as these leave them. What the interval assumes, and
         where the rewards contradict that, is said with it.
         """
-        if not isinstance(level, float) or not 0 < level < 1:
-            raise CausalBanditsError(f"level must be a number between 0 and 1, such as 0.95; got {level!r}.")
+        if not isinstance(level, float) or not 0 < level <= SUREST:
+            raise CausalBanditsError(f"level must be a number above 0 and up to {SUREST}, such as 0.95; got {level!r}.")
         statistic = self._folded()
         best = self.policy.favoured(self._whole, statistic)
         bounds = self.policy.bounds(self._whole, statistic, best.action, level)
@@ -356,12 +375,23 @@ class Agent:
 
 
 def _seed_sequence(seed: int | np.random.SeedSequence | None) -> np.random.SeedSequence:
-    if isinstance(seed, np.random.SeedSequence):
-        return seed
     try:
-        return np.random.SeedSequence(seed)
+        own = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)
+        # Plain numbers, which a file can hold.
+        entropy = np.asarray(own.entropy, dtype=object).tolist()
+        plain = [int(part) for part in entropy] if isinstance(entropy, list) else int(entropy)
+        return np.random.SeedSequence(plain, spawn_key=tuple(map(int, own.spawn_key)))
     except (TypeError, ValueError):
         raise CausalBanditsError(f"seed must be a whole number, 0 or more, or None; got {seed!r}.") from None
+
+
+def _says_yes(eligible: Callable[[Intervention], bool], intervention: Intervention) -> bool:
+    answer = eligible(intervention)
+    if not isinstance(answer, bool | np.bool_):
+        raise InterventionError(
+            f"eligible, a function, must say True or False to every intervention; to {intervention} it says {answer!r}."
+        )
+    return bool(answer)
 
 
 def _pending_record(choice: Choice) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from causalbandits._types import Z
 from causalbandits.errors import StateError
-from causalbandits.policies.outcome import NOTHING, Outcome, Support
+from causalbandits.policies.outcome import Outcome, Support
 from causalbandits.problem.actions import Action
 from causalbandits.problem.problem import CausalBandit
 
@@ -99,7 +99,7 @@ class Ledger:
             observed = {int(number): dict(given) for number, given in record["observed"].items()}
             columns = (record[name] for name in ("number", "action", "z", "reward", "successes", "propensity"))
             for number, action, z, reward, successes, propensity in zip(*columns, strict=True):
-                more = propensity, supports.get(number), observed.get(number, NOTHING)
+                more = propensity, supports.get(number), observed.get(number)
                 self.add(Outcome(actions[action], configurations[z], reward, successes, number, *more))
         except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise StateError(f"The saved outcomes are corrupted: {error!r}.") from None

@@ -12,7 +12,7 @@ from causalbandits._files import alone_in, our_json, refuse_other_kind, write_at
 from causalbandits.errors import StateError
 from causalbandits.policies import POLICIES, AnyPolicy, as_policy
 from causalbandits.policies import policy as policy_by_id
-from causalbandits.policies.identity import class_name, identity, plain_parameters
+from causalbandits.policies.identity import class_name, identity, plain_parameters, same_parameters
 from causalbandits.problem.problem import CausalBandit
 
 AGENT_FORMAT, AGENT_VERSION = "causalbandits-agent", 3
@@ -35,15 +35,23 @@ def write(path: Path, content: dict[str, Any], based_on: Edition | None, new: Ed
     """Write an agent's state, if the file is as this agent last left it; else refuse, unless told to `overwrite`."""
     whole = {"format": AGENT_FORMAT, "version": AGENT_VERSION, "edition": list(new), **content}
     whole["checksum"] = _checksum(whole)
-    with alone_in(path.parent):
-        refuse_other_kind(path, "a saved agent", our_json(AGENT_FORMAT))
-        if not overwrite and path.exists():
-            _check_edition(path, based_on)
-        write_atomically(path, json.dumps(whole).encode())
+    try:
+        with alone_in(path.parent):
+            refuse_other_kind(path, "a saved agent", our_json(AGENT_FORMAT))
+            if not overwrite and path.exists() and path.stat().st_size:
+                _check_edition(path, based_on)
+            write_atomically(path, json.dumps(whole).encode())
+    except OSError as error:
+        raise StateError(f"Cannot save to {path}: {error.strerror or error}. Nothing was changed.") from error
 
 
 def _check_edition(path: Path, based_on: Edition | None) -> None:
-    found = edition_of(read(path))
+    try:
+        found = edition_of(read(path))
+    except StateError as error:
+        raise StateError(
+            f"{error} To replace it all the same: save(path, overwrite=True). Nothing was changed."
+        ) from None
     if found == based_on:
         return
     if based_on is not None and found.agent == based_on.agent:
@@ -122,12 +130,12 @@ def _check_same(saved: dict[str, Any], given: dict[str, Any], policy: AnyPolicy)
             f"The file was written by the policy {saved['id']} of the class {saved['class']}; given is {policy} of the "
             f"class {given['class']}."
         )
-    if saved["parameters"] != given["parameters"]:
+    if not same_parameters(saved["parameters"], given["parameters"]):
         raise StateError(
             f"The file was written by the policy {saved['id']} with {saved['parameters']}; given is {policy}."
         )
     if saved["identity"] != given["identity"]:
         raise StateError(
-            f"The file was written by the policy {saved['id']} with other functions than those given: on this problem "
-            "they give other numbers, so what was learnt does not fit them."
+            f"The file was written by the policy {saved['id']} with other functions or objects as parameters than "
+            "those given: on this problem they do something else, so what was learnt does not fit them."
         )

@@ -13,7 +13,6 @@ from causalbandits._types import Z
 from causalbandits.errors import CausalBanditsError, TellError
 from causalbandits.model.intervention import State
 from causalbandits.policies import AnyPolicy
-from causalbandits.policies.outcome import NOTHING
 from causalbandits.problem.actions import Action
 from causalbandits.problem.problem import CausalBandit
 
@@ -26,7 +25,7 @@ class Told(NamedTuple):
 
     z: Z
     reward: float
-    observed: Mapping[str, int]
+    observed: Mapping[str, int] | None
 
 
 def checked(
@@ -57,7 +56,7 @@ def checked(
             f"{dict(parents)} is impossible under {action}, says the model. If the model is "
             'an estimate, make the agent with impossible="accept". Nothing was changed.'
         )
-    return Told(z, value, _seen(problem, action, parents or {}, observed) if observed else NOTHING)
+    return Told(z, value, _seen(problem, action, parents or {}, observed) if observed else None)
 
 
 def _number(reward: float) -> float:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from causalbandits._code import code_hash
 from causalbandits.engine.compiled import can_play, play_compiled
 from causalbandits.engine.driver import ENVIRONMENT, PlayCounts, play, stream
 from causalbandits.engine.progress import Notice
@@ -135,7 +136,10 @@ class Plan:
         """What decides about the numbers of each policy, replications, rounds and seed aside."""
         env = self.environment(0)
         problem = self._believed_in(env)
-        world = {"environment": env.fingerprint, "drawn": not isinstance(self.source, Environment)}
+        world = {
+            "environment": env.fingerprint,
+            "drawn": None if isinstance(self.source, Environment) else code_hash(self.source),
+        }
         believed = None if self.believed is None else self.believed.fingerprint
         policies = {
             name: _hashed({"policy": identity_with_code(policy, problem), "believed": believed})

@@ -97,12 +97,15 @@ class Policy(ABC, Generic[S]):
 
     def begin(self, problem: CausalBandit) -> S:
         """`start`, and a clear word if it gives something that cannot be saved."""
+        if not isinstance(self.id, str):
+            raise PolicyError(f"A policy's id must be text, such as 'my-policy'; got {self.id!r}.")
         statistic = self.start(problem)
         if not isinstance(statistic, Statistic):
             raise PolicyError(
                 f"{self.id}: start() must return a Statistic, such as Cells.empty(problem.configurations); "
                 f"it returned a {type(statistic).__name__}."
             )
+        statistic.check_fields(self.id)
         return statistic
 
     def scored(self, situation: Situation, statistic: S, rng: np.random.Generator) -> Scores:
@@ -112,6 +115,11 @@ class Policy(ABC, Generic[S]):
             raise PolicyError(
                 f"{self.id}: score() must return Scores, from situation.project(a number per configuration) or "
                 f"situation.gather(a number per action); it returned a {type(scores).__name__}."
+            )
+        if not isinstance(scores.values, np.ndarray) or scores.values.shape != (situation.size,):
+            raise PolicyError(
+                f"{self.id}: score() must give one score for each of the {situation.size} searched actions; its scores "
+                f"have shape {np.shape(scores.values)}."
             )
         return scores
 
@@ -123,11 +131,15 @@ class Policy(ABC, Generic[S]):
     def chosen(self, situation: Situation, statistic: S, rng: np.random.Generator) -> Choice:
         """`decide`, and a clear word if it gives something else than a Choice."""
         choice = self.decide(situation, statistic, rng)
-        if not isinstance(choice, Choice):
+        if not isinstance(choice, Choice) or not isinstance(choice.action, Action):
             raise PolicyError(
-                f"{self.id}: decide() must return a Choice, such as Choice(situation.action(position)); it returned a "
-                f"{type(choice).__name__}."
+                f"{self.id}: decide() must return a Choice, such as Choice(situation.action(position)); it returned "
+                f"{choice!r}."
             )
+        if not situation.allows(choice.action):
+            raise PolicyError(f"{self.id}: decide() must choose an eligible action; it chose {choice.action}.")
+        if choice.propensity is not None and not 0.0 < choice.propensity <= 1.0:
+            raise PolicyError(f"{self.id}: a propensity must lie in (0, 1], or be None; it is {choice.propensity!r}.")
         return choice
 
     def favoured(self, situation: Situation, statistic: S) -> Favourite:
@@ -184,7 +196,9 @@ class Policy(ABC, Generic[S]):
     def parameters(self) -> dict[str, Any]:
         """The parameters that differ from their defaults."""
         given = {f.name: (getattr(self, f.name), f.default) for f in fields(self)}
-        return {name: value for name, (value, default) in given.items() if default is MISSING or value != default}
+        return {
+            name: value for name, (value, default) in given.items() if default is MISSING or _differ(value, default)
+        }
 
     def effects(self, problem: CausalBandit) -> str:
         """What those parameters that are neither text nor numbers do on a problem, hashed: by default, their code."""
@@ -205,6 +219,13 @@ class Policy(ABC, Generic[S]):
     def __str__(self) -> str:
         shown = ", ".join(f"{name}={value!r}" for name, value in self.parameters().items())
         return f"{self.id}({shown})" if shown else self.id
+
+
+def _differ(value: object, default: object) -> bool:
+    try:
+        return bool(value != default)
+    except ValueError:  # arrays
+        return True
 
 
 AnyPolicy = Policy[Any]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,6 +32,20 @@ def plain_parameters(policy: AnyPolicy) -> dict[str, Any]:
     return {name: value if is_plain(value) else {"not saved": True} for name, value in values.items()}
 
 
+def same_parameters(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether plain parameters are equal; 2 is 2.0, and a NaN is one."""
+    return _text(one) == _text(other)
+
+
+def _text(parts: Mapping[str, Any]) -> str:
+    def number(value: Any) -> Any:
+        if isinstance(value, Mapping):
+            return {name: number(own) for name, own in value.items()}
+        return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
+
+    return json.dumps(number(parts), sort_keys=True)
+
+
 def identity(policy: AnyPolicy, problem: CausalBandit) -> str:
     """A hash of what the policy is on this problem; functions count by what they do there (see `Policy.effects`)."""
     parts = {
@@ -38,7 +53,7 @@ def identity(policy: AnyPolicy, problem: CausalBandit) -> str:
         "parameters": plain_parameters(policy),
         "effects": policy.effects(problem),
     }
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
+    return hashlib.sha256(_text(parts).encode()).hexdigest()[:16]
 
 
 def identity_with_code(policy: AnyPolicy, problem: CausalBandit) -> str:

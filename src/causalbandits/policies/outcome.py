@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -13,8 +12,6 @@ from causalbandits.problem.actions import Action
 
 Support = tuple[tuple[Action, float], ...]
 """The actions that a decision was drawn from, each with its probability."""
-
-NOTHING: Mapping[str, int] = MappingProxyType({})
 
 
 class Choice(NamedTuple):
@@ -44,7 +41,8 @@ class Outcome(NamedTuple):
     """Of the decision."""
     propensity: float | None = None
     support: Support | None = None
-    observed: Mapping[str, int] = NOTHING
+    observed: Mapping[str, int] | None = None
+    """Codes of further variables that were seen."""
 
 
 def pick(actions: Sequence[Action], rng: np.random.Generator) -> Choice:

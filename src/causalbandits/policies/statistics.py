@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from causalbandits._types import Array
-from causalbandits.errors import StateError
+from causalbandits.errors import PolicyError, StateError
 from causalbandits.policies.factor import rotate_in, solve
 
 
@@ -23,7 +23,17 @@ class Statistic:
     def to_record(self) -> dict[str, Any]:
         """JSON-ready; every number keeps all its bits."""
         values = {f.name: getattr(self, f.name) for f in fields(self)}
-        return {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in values.items()}
+        return {k: v.tolist() if isinstance(v, np.ndarray | np.generic) else v for k, v in values.items()}
+
+    def check_fields(self, policy: str) -> None:
+        """Refuse what could be written to a file but not be read back."""
+        for part in fields(self):
+            value = getattr(self, part.name)
+            if isinstance(value, bool) or not isinstance(value, np.ndarray | int | float | np.number):
+                raise PolicyError(
+                    f"{policy}: a statistic holds arrays and numbers, which can be saved; its {part.name} is a "
+                    f"{type(value).__name__}."
+                )
 
     def restore(self, record: Any) -> None:
         """Take the values that `to_record` wrote, if they fit this statistic."""
@@ -41,8 +51,10 @@ def _keys(record: Any) -> Any:
 
 def _like(model: Any, value: Any, name: str) -> Any:
     if not isinstance(model, np.ndarray):
-        if type(value) is not type(model) or value < 0:
-            raise StateError(f"The saved {name} must be a {type(model).__name__}, 0 or more; got {value!r}.")
+        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+            raise StateError(f"The saved {name} must be a finite number; got {value!r}.")
+        if name == "rounds" and (not isinstance(value, int) or value < 0):
+            raise StateError(f"The saved rounds must be a whole number, 0 or more; got {value!r}.")
         return value
     try:
         array = np.array(value, dtype=model.dtype)

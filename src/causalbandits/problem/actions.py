@@ -43,10 +43,10 @@ class Action:
     (do(a=1, b=y), (1, 2), 5)
     """
 
-    __slots__ = ("_intervention", "_number", "_space", "choices")
+    __slots__ = ("_intervention", "_number", "choices", "space")
 
     def __init__(self, space: ActionSpace, choices: Choices, number: int | None = None) -> None:
-        self._space, self.choices = space, choices
+        self.space, self.choices = space, choices
         self._number = number
         self._intervention: Intervention | None = None
 
@@ -54,14 +54,14 @@ class Action:
     def number(self) -> int:
         """Its place in the order of all actions."""
         if self._number is None:
-            self._number = self._space.rank(self.choices)
+            self._number = self.space.rank(self.choices)
         return self._number
 
     @property
     def intervention(self) -> Intervention:
         """The assignment that it makes."""
         if self._intervention is None:
-            self._intervention = self._space.decode(self.choices)
+            self._intervention = self.space.decode(self.choices)
         return self._intervention
 
     def __eq__(self, other: object) -> bool:

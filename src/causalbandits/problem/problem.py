@@ -224,14 +224,19 @@ class CausalBandit(Remembers):
         """
         if eligible is None:
             return self._in_all if every else self._in_searched
-        given = (action if isinstance(action, Action) else self.actions.find(action) for action in eligible)
-        numbers = tuple(sorted({action.number for action in given}))
+        numbers = tuple(sorted({self._own(action).number for action in eligible}))
         if not numbers:
             raise InterventionError("No action is eligible: the list is empty, or the function says no to all.")
         found = self._situations.get(numbers)
         if found is None:
             found = self._situations.keep(numbers, Situation(self, SomeActions(self.every, numbers)))
         return found
+
+    def _own(self, action: Action | Mapping[str, State]) -> Action:
+        """An action of this problem, given as one, as another problem's, or as an intervention."""
+        if isinstance(action, Action):
+            return action if action.space is self.actions else self.actions.find(action.intervention)
+        return self.actions.find(action)
 
     @cached_property
     def _in_searched(self) -> Situation:

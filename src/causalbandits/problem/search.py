@@ -12,7 +12,7 @@ import numpy as np
 
 from causalbandits._memory import Memory
 from causalbandits._types import Array, Codes
-from causalbandits.errors import SizeError
+from causalbandits.errors import ActionIndexError, SizeError
 from causalbandits.problem.actions import ACTIONS_KEPT, ENUMERATION_LIMIT, Action, ActionSpace, Choices2D, shown
 from causalbandits.problem.inference import Block
 from causalbandits.problem.projection import Projection
@@ -75,6 +75,8 @@ class SomeActions(SearchSet):
         return project_some(self.array(), self._every._blocks, self._every._shape)
 
     def action(self, position: int) -> Action:
+        if not 0 <= position < self.size:
+            raise ActionIndexError(f"{self.size} actions are searched, at positions from 0; got {position}.")
         return self._actions[position]
 
     def array(self) -> Choices2D:
@@ -137,6 +139,8 @@ class Combinations(SearchSet):
         """An action by its position or its rows."""
         action = self._actions.get(place)
         if action is None:
+            if not isinstance(place, tuple) and not 0 <= place < self.size:
+                raise ActionIndexError(f"{self.size} actions are searched, at positions from 0; got {place}.")
             made = self._made(place if isinstance(place, tuple) else self._rows_at(place))
             action = self._actions.keep(place, made)
         return action

@@ -13,6 +13,7 @@ import numpy as np
 from causalbandits._memory import Remembers
 from causalbandits._types import Array
 from causalbandits.errors import PolicyError
+from causalbandits.problem.actions import Action
 from causalbandits.problem.scores import Scores
 from causalbandits.problem.search import EveryAction, SearchSet, SomeActions
 
@@ -37,10 +38,15 @@ class Situation(Remembers):
         self.size = search.size
         """How many actions are searched."""
         self.action = search.action
+        self._few = frozenset(map(search.action, range(search.size))) if isinstance(search, SomeActions) else None
         self._of_configurations, self._of_actions = (problem.configurations,), (problem.actions.size,)
 
     def __repr__(self) -> str:
         return f"Situation({self.size} of {self.problem.actions.size} actions are searched)"
+
+    def allows(self, action: Action) -> bool:
+        """Whether an action may be chosen now."""
+        return action.space is self.problem.actions and (not self._few or action in self._few)
 
     def project(self, index: Array) -> Scores:
         """Score the searched actions: the mean of a number per configuration, under P(z | a).

@@ -74,6 +74,9 @@ def check_scoring_is_pure(policy: AnyPolicy) -> None:
 
     first, second = twice(lambda rng: policy.score(situation, statistic, rng).values, "score")
     require(np.array_equal(first, second), f"{policy}: two scorings with the same random numbers differ.")
+    if not policy.randomised:
+        other_seed = policy.score(situation, statistic, np.random.default_rng(4)).values
+        require(np.array_equal(first, other_seed), f"{policy}: it draws, so it must not say randomised = False.")
     one, other = twice(lambda rng: policy.decide(situation, statistic, rng), "decide")
     require(one == other, f"{policy}: two decisions with the same random numbers differ.")
 
