@@ -17,12 +17,14 @@ thorough = settings(deadline=None, max_examples=500, suppress_health_check=[Heal
 
 @st.composite
 def constrained(draw):
-    """A random problem, with at_most, always, both or neither; and its twin that searches every action."""
+    """A random problem, with at_most, always, values, all or none; and its twin that searches every action."""
     case = draw(cases(most=6, knobs=3))
     always = draw(st.lists(st.sampled_from(case.manipulable), unique=True, max_size=2))
     at_most = draw(st.one_of(st.none(), st.integers(len(always), 3)))
+    some = {k: st.none() | st.lists(st.sampled_from(case.model[k].states), min_size=1) for k in case.manipulable}
+    values = {k: None if (found := draw(own)) is None else list(dict.fromkeys(found)) for k, own in some.items()}
     make = {"at_most": at_most, "always": always}
-    return tuple(cb.CausalBandit(case.model, case.manipulable, case.parents, reduce=r, **make) for r in (True, False))
+    return tuple(cb.CausalBandit(case.model, values, case.parents, reduce=r, **make) for r in (True, False))
 
 
 def best_mean(problem, mean):
@@ -176,6 +178,28 @@ def test_four_to_the_sixteenth_actions_are_ordinary():
     outcome = env.pull(decision.intervention, 0)
     agent.tell(decision.id, outcome.parents, outcome.reward)
     assert agent.recommend().seen > 0
+
+
+def test_a_knob_without_effect_that_must_be_set_is_set_to_a_value_that_it_may_be_set_to():
+    a = cb.Variable("a", [0, 1], table=[0.5, 0.5])
+    idle = cb.Variable("idle", ["x", "y"], table=[0.5, 0.5])
+    problem = cb.CausalBandit(cb.CausalModel([a, idle]), {"a": None, "idle": ["y"]}, ["a"], always=["idle"])
+    assert {problem.search.action(i).intervention["idle"] for i in range(problem.search.size)} == {"y"}
+    assert problem.search.array()[:, 1].tolist() == [2] * problem.search.size
+
+
+def test_the_best_of_two_to_the_thousandth_actions_sets_what_may_be_set():
+    n = 1000
+    p = cb.zoo.random_parallel(3, n, theta=np.full(n, 0.02), rng=1).problem
+    values = {name: [2, 3] if i % 2 else [1] for i, name in enumerate(p.manipulable)}
+    env = cb.Environment(cb.CausalBandit(p.model, values, p.parents), cb.LinearReward(np.full(n, 0.02), sd=0.1))
+    best = env.best()
+    assert best.intervention in env.problem.actions
+    for i in range(0, n, 97):
+        others = [{**best.intervention, f"X{i + 1}": value} for value in values[f"X{i + 1}"]]
+        without = {name: value for name, value in best.intervention.items() if name != f"X{i + 1}"}
+        assert max(map(env.mean_reward, [*others, without])) <= best.mean + 1e-12
+    assert cb.Agent(env.problem, "cl-ts-observed", seed=0).ask().intervention in env.problem.actions
 
 
 def test_four_to_the_thousandth_actions_are_decided_block_by_block():

@@ -135,13 +135,15 @@ def _groups(touched: npt.NDArray[np.bool_], order: Codes) -> Iterator[tuple[Code
 def _mixtures_by_construction(block: Block, choices: Choices2D) -> dict[int, Weights]:
     """Leaving a root alone is the mixture, by its own distribution, of setting it; the first such root of each row."""
     roots = {k: block.model[name].table for k, name in enumerate(block.knob_names) if not block.model[name].parents}
+    # Not all values need be allowed; leaving a root alone is a mixture of those that it takes by itself.
+    roots = {k: table for k, table in roots.items() if set(np.flatnonzero(table) + 1) <= set(choices[:, k].tolist())}
     position = {tuple(row): i for i, row in enumerate(choices.tolist())}
     mixtures: dict[int, Weights] = {}
     for row, i in position.items():
         k = next((k for k in roots if row[k] == 0), None)
         if k is not None:
-            set_to = [position[(*row[:k], value + 1, *row[k + 1 :])] for value in range(len(roots[k]))]
-            mixtures[i] = {other: float(w) for other, w in zip(set_to, roots[k], strict=True) if w > 0}
+            shares = {(*row[:k], value + 1, *row[k + 1 :]): float(w) for value, w in enumerate(roots[k]) if w > 0}
+            mixtures[i] = {position[set_to]: share for set_to, share in shares.items()}
     return mixtures
 
 
