@@ -178,4 +178,4 @@ class Environment(Remembers):
         mean = self._means.get(codes)
         if mean is None:
             mean = self._means.keep(codes, self.mean.at(codes))
-        return codes, self.reward.draw(mean, lambda: list(self.problem.decode_parents(codes).values()), rng)
+        return codes, self.reward.draw(mean, lambda: self.problem.decode_parents(codes), rng)
