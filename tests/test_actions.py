@@ -30,6 +30,8 @@ def brute_force(space):
     rows = itertools.product(*(range(len(v.states) + 1) for v in space.variables))
     most = len(space.variables) if space.at_most is None else space.at_most
     forced = [space.names.index(name) for name in space.always]
+    values = [{0, *(v.code(state) + 1 for state in space.values.get(v.name, v.states))} for v in space.variables]
+    rows = (row for row in rows if all(c in own for c, own in zip(row, values, strict=True)))
     return [row for row in rows if sum(c > 0 for c in row) <= most and all(row[i] for i in forced)]
 
 
@@ -39,7 +41,8 @@ def spaces(draw):
     variables = knobs(*draw(st.lists(st.integers(1, 3), min_size=1, max_size=5)))
     always = draw(st.sets(st.sampled_from([v.name for v in variables])))
     at_most = draw(st.none() | st.integers(len(always), len(variables) + 1))
-    return ActionSpace(variables, at_most=at_most, always=always)
+    some = {v.name: draw(st.none() | st.lists(st.sampled_from(v.states), min_size=1, unique=True)) for v in variables}
+    return ActionSpace(variables, at_most=at_most, always=always, values=some)
 
 
 @patient
@@ -68,6 +71,22 @@ def test_what_a_constraint_rules_out_has_no_number(space):
     allowed = set(brute_force(space))
     for row in itertools.product(*(range(radix) for radix in space.radices)):
         assert (space.decode(row) in space) == (row in allowed)
+
+
+def test_a_value_that_may_not_be_set_is_refused_with_those_that_may():
+    space = ActionSpace(knobs(3, 2), values={"k0": ["k02", "k00"], "k1": None})
+    assert (space.size, space.values) == (9, {"k0": ["k00", "k02"]})
+    with pytest.raises(InterventionError, match="'k0' may only be set to 'k00', 'k02'; got 'k01'"):
+        space.index({"k0": "k01"})
+    assert not space.same_as(ActionSpace(knobs(3, 2)))
+    assert {"k0": "k01"} not in space.where(lambda do: "k1" in do)
+
+
+def test_a_huge_space_of_fewer_values_is_counted_not_listed():
+    space = ActionSpace(forty(), values={f"k{i}": [f"k{i}1"] for i in range(40)}, always=["k7"])
+    assert space.size == 2**39
+    assert space[space.size - 1] == {f"k{i}": f"k{i}1" for i in range(40)}
+    assert space.index(space[12345678901]) == 12345678901
 
 
 def test_numbers_and_choices_are_related_in_closed_form():

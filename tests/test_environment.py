@@ -1,5 +1,6 @@
 """Environments and rewards: exact means, honest draws, the best action, what is refused."""
 
+import functools
 import math
 
 import numpy as np
@@ -182,6 +183,41 @@ def test_a_sampler_gets_the_values_in_the_parents_order_and_the_generator():
     assert outcome.reward == 0.5
 
 
+@pytest.mark.parametrize(
+    "sample",
+    [
+        lambda A, B, rng: (A, B, rng),
+        lambda rng, B, A: (A, B, rng),
+        lambda B, A, generator: (A, B, generator),
+        lambda B, *, A, rng: (A, B, rng),
+        lambda rng, **parents: (parents["A"], parents["B"], rng),
+        lambda first, second, last: (first, second, last),
+        lambda first, second, rng, factor=2: (first, second, rng),
+        lambda *given: given,
+    ],
+)
+def test_a_sampler_takes_the_parents_by_their_names_or_else_by_their_places(sample):
+    seen, rng = [], np.random.default_rng(0)
+    recording = functools.wraps(sample)(lambda *args, **named: seen.append(sample(*args, **named)) or 0.5)
+    outcome = Environment(small_problem(), CustomReward(MEAN, recording)).pull({"A": "lo"}, rng)
+    assert seen == [("lo", outcome.parents["B"], rng)]
+
+
+@pytest.mark.parametrize(
+    ("sample", "message"),
+    [
+        (
+            lambda A, b, rng: 0.5,
+            "sample must name its parameters after the parents .*; 'A' is a parent's name, 'b' is n",
+        ),
+        (lambda A, B: 0.5, "sample must take the parents' values and a generator, rng; its parameters are A, B"),
+    ],
+)
+def test_a_sampler_whose_names_mix_is_refused_when_the_environment_is_made(sample, message):
+    with pytest.raises(ProblemError, match=message):
+        Environment(small_problem(), CustomReward(MEAN, sample))
+
+
 # --- the best action ----------------------------------------------------------------------------------
 
 
@@ -201,7 +237,7 @@ def test_the_best_by_blocks_is_the_best_of_all(case, seed, with_ties):
 
 def test_the_best_by_blocks_never_lists_the_actions(monkeypatch):
     env = zoo.figure2()
-    monkeypatch.setattr(type(env.problem.actions), "array", lambda self: pytest.fail("the actions were listed"))
+    monkeypatch.setattr(env.problem.actions, "array", lambda: pytest.fail("the actions were listed"))
     assert env.best().intervention == {"X1": 1, "X2": 2, "X3": 2, "X4": 3}
 
 
@@ -269,7 +305,7 @@ def test_a_linear_reward_never_tabulates_the_configurations(monkeypatch):
         (lambda: GaussianReward(lambda a, b: math.inf), r"mean reward must be finite; at \(A='lo', B=1\) it is inf"),
         (
             lambda: BernoulliReward(lambda a: 0.5),
-            r"function of the parents' values, in the order \['A', 'B'\].*at \(A='lo', B=1\) it raised TypeError",
+            r"by their names or in the order \['A', 'B'\].*at \(A='lo', B=1\) it raised TypeError",
         ),
         (lambda: BernoulliReward(lambda a, b: a), r"that gives numbers; at \(A='lo', B=1\) it raised ValueError"),
         (lambda: GaussianReward(MEAN, sd=-0.1), r"sd must be a finite number, 0 or more; got -0.1"),

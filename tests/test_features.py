@@ -1,6 +1,7 @@
 """Features of the parents: what the defaults are, their means under actions, what is refused."""
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -56,6 +57,54 @@ def test_a_function_sees_all_the_parents_values_in_their_order():
     problem = problem_with(word=["a", "bbb"], dose=[1, 2])
     assert resolve(problem, lambda word, dose: [len(word) * dose, 1]).at((1, 1)).tolist() == [6, 1]
     assert resolve(problem, lambda word, dose: len(word) * dose).dimension == 1
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda dose, word: 10 * len(word) + dose,
+        lambda word, dose: 10 * len(word) + dose,
+        lambda *, dose, word: 10 * len(word) + dose,
+        lambda **parents: 10 * len(parents["word"]) + parents["dose"],
+        lambda dose, word, ten=10: ten * len(word) + dose,
+        lambda first, second: 10 * len(first) + second,
+        lambda first, second, **more: 10 * len(first) + second,
+        lambda *values: 10 * len(values[0]) + values[1],
+        lambda word, dose, /: 10 * len(word) + dose,
+    ],
+)
+def test_a_function_takes_the_parents_by_their_names_or_else_by_their_places(function):
+    f = resolve(problem_with(word=["a", "bbb"], dose=[1, 2]), function)
+    assert f.table[:, 0].tolist() == [11, 12, 31, 32]
+
+
+def test_a_function_may_take_some_of_the_parents_by_name():
+    assert resolve(problem_with(word=["a", "bbb"], dose=[1, 2]), lambda dose: dose).table[:, 0].tolist() == [1, 2, 1, 2]
+
+
+def test_a_function_of_places_has_them_in_the_parents_order_whatever_they_are_called():
+    # Written in C: it has no names that could be looked at.
+    assert resolve(problem_with(a=[1, 2], b=[5, 7]), max).table[:, 0].tolist() == [5, 7, 5, 7]
+
+
+@dataclass(eq=True)
+class Unhashable:
+    """A callable that equals others, and so has no hash."""
+
+    factor: float
+
+    def __call__(self, *values):
+        return self.factor * values[-1]
+
+
+def test_a_callable_without_a_hash_serves_as_well():
+    problem = problem_with(word=["a", "bbb"], dose=[1, 2])
+    twice = Unhashable(2.0)
+    assert resolve(problem, twice) is resolve(problem, twice)
+    assert resolve(problem, twice).table[:, 0].tolist() == [2, 4, 2, 4]
+    assert resolve(problem, Unhashable(3.0)).table[:, 0].tolist() == [3, 6, 3, 6]
+    per_parent = {"dose": twice}
+    assert resolve(problem, per_parent) is resolve(problem, per_parent)
 
 
 def test_the_same_features_of_the_same_problem_are_made_once():
@@ -122,8 +171,13 @@ def test_additive_means_need_no_table_over_the_configurations():
         ({"word": lambda w: [1] * len(w)}, r"features of 'word' must be vectors of one length"),
         ({"word": lambda w: [[1, 2]]}, r"features of 'word' must be vectors of one length"),
         (
-            lambda word: 1.0,
+            lambda w: 1.0,
             r"features must be a function of .* order \['word', 'dose'\].*at \(word='a', dose=1\) it raised TypeE",
+        ),
+        (
+            lambda word, doze: 1.0,
+            r"features must name its parameters after the parents \['word', 'dose'\], in any order, or none of them; "
+            r"'word' is a parent's name, 'doze' is not",
         ),
         (lambda word, dose: word, r"that gives numbers; at \(word='a', dose=1\) it raised ValueError"),
         (lambda word, dose: [math.nan, dose], r"features must be finite; at \(word='a', dose=1\) it is \[nan, 1.0\]"),

@@ -3,6 +3,7 @@
 import json
 import math
 import pickle
+import warnings
 
 import networkx as nx
 import numpy as np
@@ -15,6 +16,7 @@ from causalbandits.errors import (
     InterventionError,
     ModelError,
     ProblemError,
+    ProblemWarning,
     SizeError,
     StateError,
 )
@@ -22,6 +24,7 @@ from causalbandits.model.model import CausalModel, Variable
 from causalbandits.problem import features
 from causalbandits.problem import problem as problems
 from causalbandits.problem.problem import CausalBandit
+from causalbandits.world import zoo
 from oracles import all_interventions, cases, distribution, joint, models, pairs, patient, random_table
 
 
@@ -69,6 +72,48 @@ def test_a_set_that_does_not_separate_is_refused_with_the_open_path(manipulable,
         CausalBandit(model_of(CAMPAIGN), manipulable, given, reward="Y")
 
 
+AFTERWARDS = CAMPAIGN | {"D": ["Y", "X"], "E": ["D"]}
+"""The same, and Y -> D -> E: what follows from the reward."""
+
+
+@pytest.mark.parametrize(("late", "path"), [("D", "Y -> D"), ("E", "Y -> D -> E")])
+def test_what_comes_after_the_reward_cannot_stand_in_for_its_causes(late, path):
+    message = rf"must come before the reward 'Y'; '{late}' comes after it: {path}. Leave '{late}' out; .*\['W', 'V'\]"
+    with pytest.raises(ProblemError, match=message):
+        CausalBandit(model_of(AFTERWARDS), ["X"], ["W", "V", late], reward="Y")
+
+
+def test_what_is_always_set_no_longer_follows_from_the_reward():
+    problem = CausalBandit(model_of(AFTERWARDS), ["X", "D"], ["W", "V", "E"], reward="Y", always=["D"])
+    assert problem.parents == ("W", "V", "E")
+
+
+@pytest.mark.parametrize(
+    ("keywords", "idle"),
+    [
+        ({"manipulable": ["X", "E", "V"], "parents": ["W"]}, "E, V"),
+        ({"manipulable": ["E", "X"], "reward": "Y"}, "E"),
+        ({"manipulable": ["X", "D"], "reward": "Y", "separator": "cheapest"}, "D"),
+        ({"manipulable": ["X", "M"], "parents": ["W"], "always": ["M"]}, "X"),
+    ],
+)
+def test_a_knob_that_leads_nowhere_is_warned_of_once_at_the_line_that_made_it(keywords, idle):
+    with pytest.warns(ProblemWarning, match=f"No path leads from {idle} to the reward's parents") as warned:
+        problem = CausalBandit(model_of(AFTERWARDS), **keywords)
+    assert [w.filename for w in warned] == [__file__]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        CausalBandit.from_record(problem.to_record())
+        problem.with_model(model_of(AFTERWARDS, seed=1))
+
+
+def test_where_knobs_that_lead_nowhere_are_the_point_nothing_is_said():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        zoo.lower_bound(3, delta=0.1)
+        CausalBandit(model_of(AFTERWARDS), ["X", "M"], reward="Y")
+
+
 @st.composite
 def separation_cases(draw):
     model = draw(models(fewest_states=2))
@@ -84,8 +129,12 @@ def test_what_is_accepted_is_what_networkx_calls_d_separated(case):
     model, manipulable, given, reward = case
     graph = nx.DiGraph(model.graph)
     graph.add_edges_from((("do", name), name) for name in manipulable)
+    late = nx.descendants(graph, reward).intersection(given)
     separated = nx.is_d_separator(graph, {("do", name) for name in manipulable}, {reward}, set(given))
-    if separated:
+    if late:
+        with pytest.raises(ProblemError, match="comes after it"):
+            CausalBandit(model, manipulable, given, reward=reward)
+    elif separated:
         assert CausalBandit(model, manipulable, given, reward=reward).parents == tuple(given)
     else:
         with pytest.raises(ProblemError, match="is open"):
@@ -142,6 +191,60 @@ def test_parts_that_make_no_problem_are_refused_with_the_rule(error, arguments, 
     given = {"model": model_of(CAMPAIGN), "manipulable": ["X"]} | arguments
     with pytest.raises(error, match=message):
         CausalBandit(**given)
+
+
+@pytest.mark.parametrize(
+    ("error", "arguments", "message"),
+    [
+        (
+            ProblemError,
+            {"forbid": lambda do: None},
+            r"forbid must say True or False of every action; of do\(\) it said N",
+        ),
+        (ProblemError, {"forbid": lambda do: do.get("X")}, r"forbid must say True or False .*; of do\(\) it said None"),
+        (ProblemError, {"forbid": lambda do: do["X"] == 1}, r"of do\(\) it raised KeyError: 'X'. .* ask do.get\('x'\)"),
+        (ProblemError, {"reduce": "no"}, r"reduce must be True or False; got 'no'"),
+        (ProblemError, {"reduce": 1}, r"reduce must be True or False; got 1"),
+        (ProblemError, {"actions": 5}, r"actions must be a list of interventions, such as .*; got 5"),
+        (ProblemError, {"actions": {"X": 1}}, r"actions must be a list of interventions, .*; got {'X': 1}"),
+        (ProblemError, {"actions": "X"}, r"actions must be a list of interventions, .*; got 'X'"),
+        (InterventionError, {"actions": [{"X": 1}, None]}, r"None is no intervention; leaving everything alone is {}"),
+        (ProblemError, {"always": {"X": 1}}, r"always must be a list of names, such as \['x'\]; got {'X': 1}"),
+        (ProblemError, {"always": [["X"]]}, r"Unknown manipulable variable in always=: \['X'\]"),
+        (ProblemError, {"at_most": "1"}, r"at_most must be a whole number, .*; got '1'"),
+        (ProblemError, {"at_most": [1]}, r"at_most must be a whole number, .*; got \[1\]"),
+        (ProblemError, {"at_most": np.array([1, 2])}, r"at_most must be a whole number, .*; got array"),
+        (ProblemError, {"at_most": True}, r"at_most must be a whole number, .*; got True"),
+        (
+            ProblemError,
+            {"manipulable": {"X": "1"}},
+            r"What 'X' may be set to must be a list of its values, .*; got '1'",
+        ),
+        (ProblemError, {"manipulable": {"X": 1}}, r"What 'X' may be set to must be a list of its values, .*; got 1"),
+        (ProblemError, {"manipulable": {"X": []}}, r"'X' may be set to nothing: the list is empty"),
+        (ProblemError, {"manipulable": {"X": [1, 1]}}, r"What 'X' may be set to must be listed once; 1 appears twice"),
+        (CausalBanditsError, {"manipulable": {"X": [7]}}, r"Unknown value of 'X': 7. Known: 0, 1"),
+    ],
+)
+def test_constraints_that_would_do_nothing_are_refused(error, arguments, message):
+    given = {"model": model_of(CAMPAIGN), "manipulable": ["X"], "parents": ["M"]} | arguments
+    with pytest.raises(error, match=message):
+        CausalBandit(**given)
+
+
+def test_forbidding_nothing_is_warned_of_at_the_line_that_does():
+    with pytest.warns(ProblemWarning, match=r"forbid forbids none of the 3 actions. .* names and values") as warned:
+        CausalBandit(model_of(CAMPAIGN), ["X"], ["M"], forbid=lambda do: do.get("X") == "one")
+    assert [w.filename for w in warned] == [__file__]
+
+
+def test_none_is_not_eligible():
+    problem = CausalBandit(model_of(CAMPAIGN), ["X"], ["M"])
+    with pytest.raises(InterventionError, match="None is no intervention"):
+        problem.situation(eligible=[{"X": 1}, None])
+    for wrong in (5, "X", {"X": 1}):
+        with pytest.raises(InterventionError, match="eligible must be a list of interventions"):
+            problem.situation(eligible=wrong)
 
 
 def test_forbidden_actions_are_gone_and_the_others_keep_their_order():
@@ -225,6 +328,10 @@ def variants():
         CausalBandit(model, ["X", "M"], ["W"], actions=[{"X": 1}, {}]),
         CausalBandit(model, ["X", "M"], ["W"], actions=[{}, {"X": 1}]),
         CausalBandit(model, ["X", "M"], ["W"], at_most=1, forbid=lambda action: "M" in action),
+        CausalBandit(model, {"X": [1], "M": None}, ["W"]),
+        CausalBandit(model, {"X": [1], "M": [0]}, ["W"], at_most=1),
+        CausalBandit(model, {"M": [0], "X": [1]}, ["W"], always=["X"]),
+        CausalBandit(model, {"X": [1], "M": None}, ["W"], actions=[{}, {"X": 1}]),
         CausalBandit(model_of(CAMPAIGN, seed=1), ["X", "M"], ["W"]),
     ]
 

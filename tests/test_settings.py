@@ -120,6 +120,14 @@ def test_every_keyword_reaches_the_problem(folder):
     assert world_of(found, folder=folder).observable == ("x", "m")
     listed = {"model": "model.json", "manipulable": ["w"], "parents": ["m"], "actions": [{"w": "2"}, {"w": 1}]}
     assert [dict(action) for action in world_of(listed, folder=folder).actions] == [{"w": 2}, {"w": 1}]
+    narrowed = {
+        "model": "model.json",
+        "manipulable": {"w": ["2"], "x": ["low", "high"]},
+        "parents": ["m"],
+        "at_most": 1,
+    }
+    actions = [dict(action) for action in world_of(narrowed, folder=folder).actions]
+    assert actions == [{}, {"x": "low"}, {"x": "high"}, {"w": 2}]
 
 
 @pytest.mark.parametrize("name", cb.zoo.__all__)
@@ -224,6 +232,9 @@ def test_what_is_wrong_is_named_as_its_writer_knows_it(folder, changed, message)
     ("changed", "reward", "message"),
     [
         ({"manipulable": "x"}, None, r"\[environment\] manipulable: expected a list of names; got 'x'"),
+        ({"manipulable": {"x": "low"}}, None, r"manipulable: expected a list of the values that 'x' may be set to"),
+        ({"manipulable": {"x": ["lo"]}}, None, r"\[environment\] manipulable: Unknown value of 'x': 'lo'. Did you"),
+        ({"manipulable": {"z": ["lo"]}}, None, r"\[environment\] manipulable: Unknown variable 'z'"),
         ({"at_most": "two"}, None, r"\[environment\] at_most: expected a whole number, 1 or more; got 'two'"),
         ({"at_most": True}, None, r"\[environment\] at_most: expected a whole number"),
         ({"reduce": 1}, None, r"\[environment\] reduce: expected true or false; got 1"),

@@ -11,8 +11,9 @@ CausalBanditsError (a ValueError)
 ├── SizeError             something too large to enumerate or to hold, refused before it starts
 ├── TellError             feedback that the agent cannot take; nothing was changed
 └── StateError            a file that cannot be read or written, is corrupted, or belongs to something else
-ScaleWarning (a UserWarning)   rewards far from the scale that a policy was told to expect
-TheoryWarning (a UserWarning)  a regret bound whose assumptions the environment does not meet
+ProblemWarning (a UserWarning)  a knob or a constraint of a problem that does nothing
+ScaleWarning (a UserWarning)    rewards far from the scale that a policy was told to expect
+TheoryWarning (a UserWarning)   a regret bound whose assumptions the environment does not meet
 """
 
 from __future__ import annotations
@@ -72,6 +73,10 @@ class TellError(CausalBanditsError):
 
 class StateError(CausalBanditsError):
     """A file that cannot be read or written, is corrupted, or belongs to something else."""
+
+
+class ProblemWarning(UserWarning):
+    """A part of a problem does nothing: a knob that leads nowhere, a constraint that forbids nothing."""
 
 
 class ScaleWarning(UserWarning):

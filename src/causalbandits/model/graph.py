@@ -35,6 +35,15 @@ def ancestors(graph: Graph, names: Iterable[str]) -> set[str]:
     return found
 
 
+def directed_path(graph: Graph, start: str, end: str) -> list[Hashable]:
+    """The shortest path along the arrows; empty if there is none.
+
+    >>> directed_path(nx.DiGraph([("a", "b"), ("b", "c")]), "a", "c")
+    ['a', 'b', 'c']
+    """
+    return list(nx.shortest_path(graph, start, end)) if nx.has_path(graph, start, end) else []
+
+
 def components(graph: Graph, names: Collection[str]) -> list[set[str]]:
     """The connected parts of the subgraph on `names`, whatever the edges' direction."""
     return list(nx.weakly_connected_components(graph.subgraph(names)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -12,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from causalbandits.errors import CausalBanditsError, ProblemError
+from causalbandits.errors import CausalBanditsError, ProblemError, ProblemWarning
 from causalbandits.problem.actions import shown
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.results.report import (
@@ -190,13 +191,16 @@ def _separators(problem: CausalBandit) -> tuple[Separator, ...]:
     """The reward's own parents, the set in use, and the cheapest; only where the reward is in the model."""
     if problem.reward is None:
         return ()
-    space = problem.actions
-    cheapest = CausalBandit(
-        problem.model, problem.manipulable, reward=problem.reward, separator="cheapest", always=sorted(space.always)
-    )
+    with warnings.catch_warnings(action="ignore", category=ProblemWarning):  # said already, of the problem itself
+        return _compared(problem, problem.reward)
+
+
+def _compared(problem: CausalBandit, reward: str) -> tuple[Separator, ...]:
+    always = sorted(problem.actions.always)
+    cheapest = CausalBandit(problem.model, problem.manipulable, reward=reward, separator="cheapest", always=always)
     sets = {
         "in use": problem.parents,
-        "the reward's own parents": problem.model[problem.reward].parents,
+        "the reward's own parents": problem.model[reward].parents,
         "cheapest": cheapest.parents,
     }
     found: dict[tuple[str, ...], str] = {}

@@ -113,6 +113,19 @@ def _names(value: object, model: CausalModel) -> list[str]:
     return [_name(name, model) for name in value]
 
 
+def _manipulable(value: object, model: CausalModel) -> list[str] | dict[str, list[State]]:
+    if not isinstance(value, dict):
+        return _names(value, model)
+    return {name: _values(name, states, model) for name, states in value.items()}
+
+
+def _values(name: str, states: object, model: CausalModel) -> list[State]:
+    variable = model[_name(name, model)]
+    if not isinstance(states, list) or not states:
+        raise CausalBanditsError(f"expected a list of the values that {name!r} may be set to; got {states!r}.")
+    return [_state(variable, state) for state in states]
+
+
 def _name(value: object, model: CausalModel) -> str:
     if not isinstance(value, str):
         raise CausalBanditsError(f"expected the name of a variable; got {value!r}.")
@@ -154,7 +167,7 @@ def _state(variable: Variable, value: Any) -> State:
 
 
 RULES: dict[str, Callable[[object, CausalModel], Any]] = {
-    "manipulable": _names,
+    "manipulable": _manipulable,
     "parents": _names,
     "reward": _name,
     "separator": _cheapest,

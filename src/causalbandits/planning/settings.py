@@ -11,11 +11,12 @@ takes all keywords that can be written down, and a table for the reward, without
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from causalbandits.errors import CausalBanditsError, unknown
+from causalbandits.errors import CausalBanditsError, ProblemWarning, unknown
 from causalbandits.formats import read
 from causalbandits.model.model import CausalModel
 from causalbandits.planning.keywords import WRITABLE, InFile, Spelling, keywords
@@ -81,7 +82,8 @@ def _narrowed(env: Environment, given: Mapping[str, Any], spelling: Spelling) ->
     """The same world with fewer actions."""
     own = {"manipulable": list(env.problem.manipulable), "parents": list(env.problem.parents)}
     model = env.problem.model
-    return Environment(CausalBandit(model, **keywords(own | dict(given), model, spelling)), env.reward)
+    with warnings.catch_warnings(action="ignore", category=ProblemWarning):  # a world of the zoo is as it is meant
+        return Environment(CausalBandit(model, **keywords(own | dict(given), model, spelling)), env.reward)
 
 
 def _of_a_model(path: object, given: Mapping[str, Any], folder: Path, spelling: Spelling) -> CausalBandit:

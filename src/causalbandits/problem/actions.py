@@ -1,7 +1,7 @@
 """The action set: for every manipulable variable, leave it alone or set it to one of its values.
 
-An action is a row of *choices*, one per variable: 0 leaves it alone, j sets its j-th value. Actions are
-numbered in lexicographic order of their choices, so do() comes first and the last variable moves fastest.
+An action is a row of *choices*, one per variable: 0 leaves it alone, j sets its j-th value, if that is allowed. Actions
+are numbered in lexicographic order of their choices, so do() comes first and the last variable moves fastest.
 Nothing is enumerated unasked: sizes, indices and interventions are found by counting completions. An `Action` has
 its choices, and finds its number and its intervention when it is asked for them.
 """
@@ -19,6 +19,7 @@ import numpy.typing as npt
 from causalbandits._memory import Memory
 from causalbandits.errors import ActionIndexError, InterventionError, ProblemError, SizeError, unknown
 from causalbandits.model.intervention import Intervention, State
+from causalbandits.model.model import CausalModel, unique_names
 from causalbandits.model.variable import Variable
 
 Choices = tuple[int, ...]
@@ -82,19 +83,23 @@ class ActionSpace:
     (9, do(a=1, b=y), 5)
     >>> list(ActionSpace(space.variables, at_most=1))
     [do(), do(b=x), do(b=y), do(a=1), do(a=2)]
+    >>> list(ActionSpace(space.variables, values={"b": ["y"]}))
+    [do(), do(b=y), do(a=1), do(a=1, b=y), do(a=2), do(a=2, b=y)]
+
+    `values` are those that a variable may be set to, in whatever order; all of them if it is not there, or None is.
     """
 
     def __init__(
-        self, variables: Iterable[Variable], *, at_most: int | None = None, always: Iterable[str] = ()
+        self,
+        variables: Iterable[Variable],
+        *,
+        at_most: int | None = None,
+        always: Iterable[str] = (),
+        values: Mapping[str, Iterable[State] | None] | None = None,
     ) -> None:
         self.variables = tuple(variables)
         self.names = tuple(v.name for v in self.variables)
-        if isinstance(always, str) or not isinstance(always, Iterable):
-            raise ProblemError(f"always must be a list of names, such as ['x']; got {always!r}.")
-        self.always = frozenset(always)
-        for name in self.always:
-            if name not in self.names:
-                raise ProblemError(unknown("manipulable variable in always=:", name, self.names))
+        self.always = self._checked_always(always)
         n = len(self.variables)
         if at_most is not None and (not _is_whole(at_most) or not len(self.always) <= at_most):
             raise ProblemError(
@@ -102,12 +107,27 @@ class ActionSpace:
                 f"always set; got {at_most!r}."
             )
         self.at_most = None if at_most is None or at_most >= n else int(at_most)
-        self._values = tuple(len(v.states) for v in self.variables)
+        given = values or {}
+        self.settable = tuple(_settable(v, given.get(v.name)) for v in self.variables)
+        """The choices that set each variable to a value that is allowed, in order."""
+        allowed = zip(self.variables, self.settable, strict=True)
+        self.values = {v.name: [v.states[c - 1] for c in own] for v, own in allowed if len(own) < len(v.states)}
+        """The values that variables may be set to, where these are not all."""
+        self._values = tuple(map(len, self.settable))
         self._ways = self._count_completions()
         self._listed: dict[Choices, int] | None = None
         self._order: tuple[Choices, ...] = ()
         self._found: Memory[int, Action] = Memory(ACTIONS_KEPT)
         self._found_by_items: Memory[frozenset[tuple[str, State]], Action] = Memory(ACTIONS_KEPT)
+
+    def _checked_always(self, given: Iterable[str]) -> frozenset[str]:
+        if isinstance(given, str | Mapping) or not isinstance(given, Iterable):
+            raise ProblemError(f"always must be a list of names, such as ['x']; got {given!r}.")
+        names = list(given)
+        for name in names:
+            if name not in self.names:
+                raise ProblemError(unknown("manipulable variable in always=:", name, self.names))
+        return frozenset(names)
 
     def _count_completions(self) -> list[list[int]]:
         """`ways[i][r]`: how many fillings of the variables from i on set at most r of them (r = 0 if unlimited)."""
@@ -130,7 +150,22 @@ class ActionSpace:
     @property
     def is_product(self) -> bool:
         """Whether every combination of the variables' choices is an action."""
-        return self._listed is None and self.at_most is None and not self.always
+        return self.is_free and not self.always and not self.values
+
+    @property
+    def is_free(self) -> bool:
+        """Whether what one variable may be set to never hangs on another."""
+        return self._listed is None and self.at_most is None
+
+    def within(self, variables: Sequence[int]) -> ActionSpace:
+        """The space of some of the variables alone, given by their positions; a list's does not count."""
+        some = [self.variables[k] for k in variables]
+        always = [v.name for v in some if v.name in self.always]
+        return ActionSpace(some, at_most=self.at_most, always=always, values=self.values)
+
+    def least(self) -> Choices:
+        """Every variable is left alone, or set to the first value that is allowed if it must be set."""
+        return tuple(own[0] if n in self.always else 0 for n, own in zip(self.names, self.settable, strict=True))
 
     @property
     def listed(self) -> tuple[Choices, ...] | None:
@@ -145,8 +180,8 @@ class ActionSpace:
 
     @property
     def radices(self) -> tuple[int, ...]:
-        """How many choices each variable has, "leave alone" included."""
-        return tuple(k + 1 for k in self._values)
+        """How many choices each variable has, "leave alone" included; not all of them need be allowed."""
+        return tuple(len(v.states) + 1 for v in self.variables)
 
     def only(self, actions: Iterable[Mapping[str, State]]) -> ActionSpace:
         """The space of just these actions, in this order."""
@@ -170,7 +205,7 @@ class ActionSpace:
     def _restricted(self, order: tuple[Choices, ...]) -> ActionSpace:
         if not order:
             raise ProblemError("No action is left: the list is empty, or every action is forbidden.")
-        space = ActionSpace(self.variables, at_most=self.at_most, always=self.always)
+        space = ActionSpace(self.variables, at_most=self.at_most, always=self.always, values=self.values)
         space._order = order
         space._listed = {choices: i for i, choices in enumerate(order)}
         return space
@@ -213,7 +248,7 @@ class ActionSpace:
 
     def same_as(self, other: ActionSpace) -> bool:
         """Whether the actions are the same, with the same numbers."""
-        mine, theirs = ((s.names, s.radices, s.at_most, frozenset(s.always), s.listed) for s in (self, other))
+        mine, theirs = ((s.names, s.radices, s.settable, s.at_most, s.always, s.listed) for s in (self, other))
         return mine == theirs
 
     def index(self, action: Mapping[str, State]) -> int:
@@ -247,7 +282,7 @@ class ActionSpace:
                 continue
             left = left if self.at_most is None else left - 1
             value, number = divmod(number - alone, after[left])
-            found.append(value + 1)
+            found.append(self.settable[i][value])
         return tuple(found)
 
     def rank(self, choices: Sequence[int]) -> int:
@@ -271,11 +306,23 @@ class ActionSpace:
                     raise InterventionError(
                         f"{self.decode(given)} is no action: at most {self.at_most} variables may be set at once."
                     )
-            number += (choice - 1) * after[left]
+            number += self._place(i, choice) * after[left]
         return number
+
+    def _place(self, i: int, choice: int) -> int:
+        """Where a choice that sets variable i stands among those that are allowed."""
+        if self._values[i] == len(self.variables[i].states):
+            return choice - 1
+        if choice not in self.settable[i]:
+            name, value = self.names[i], self.variables[i].states[choice - 1]
+            allowed = ", ".join(map(repr, self.values[name]))
+            raise InterventionError(f"{name!r} may only be set to {allowed}; got {value!r}.")
+        return self.settable[i].index(choice)
 
     def encode(self, action: Mapping[str, State]) -> Choices:
         """The choices of an intervention; it need not satisfy the constraints."""
+        if action is None:
+            raise InterventionError("None is no intervention; leaving everything alone is {}, or Intervention().")
         assignment = Intervention(action)
         for name in assignment:
             if name not in self.names:
@@ -295,6 +342,30 @@ class ActionSpace:
                 f"An action makes one choice per variable, each below {list(self.radices)}; got {list(choices)}."
             )
         return tuple(choices)
+
+    def to_record(self) -> dict[str, Any]:
+        """A JSON-ready description, enough to make the space again for the same model."""
+        record = {
+            "manipulable": list(self.names),
+            "at_most": self.at_most,
+            "always": sorted(self.always),
+            "actions": None if self._listed is None else [list(choices) for choices in self._order],
+        }
+        return record | ({"settable": [list(own) for own in self.settable]} if self.values else {})
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any], model: CausalModel) -> ActionSpace:
+        """The space that `to_record` describes."""
+        names = unique_names("manipulable", record["manipulable"], model)
+        variables = [model[name] for name in names]
+        every = cls(variables)
+        rows = record.get("settable", [None] * len(names))
+        if not isinstance(rows, list) or len(rows) != len(names):
+            raise ProblemError(f"What may be set must be said of each of {len(names)} variables; got {rows!r}.")
+        values = {v.name: _decoded(v, own) for v, own in zip(variables, rows, strict=True)}
+        space = cls(variables, at_most=record["at_most"], always=record["always"], values=values)
+        given = record["actions"]
+        return space if given is None else space.only([every.decode(every.check(row)) for row in given])
 
     def refuse_enumeration(self, why: str, limit: int = ENUMERATION_LIMIT) -> None:
         """Raise if the action set is too large to be listed."""
@@ -321,7 +392,8 @@ class ActionSpace:
             counts = alone + settable * self._values[i]
             parent = np.repeat(np.arange(len(rows)), counts)
             starts = np.cumsum(counts) - counts
-            choice = np.arange(len(parent)) - starts[parent] + ~alone[parent]
+            place = np.arange(len(parent)) - starts[parent] + ~alone[parent]
+            choice = np.array([0, *self.settable[i]])[place]
             rows = np.column_stack([rows[parent], choice.astype(dtype)])
             left = np.where(choice > 0, fewer[parent], left[parent])
         return rows
@@ -339,6 +411,34 @@ def shown(count: int) -> str:
     ('1024', 'about 10^36')
     """
     return str(count) if count < 10**30 else f"about 10^{int(math.log10(count))}"
+
+
+def _settable(variable: Variable, values: Iterable[State] | None) -> Choices:
+    """The choices that set a variable to one of these values."""
+    if values is None:
+        return tuple(range(1, len(variable.states) + 1))
+    if isinstance(values, str | Mapping) or not isinstance(values, Iterable):
+        raise ProblemError(
+            f"What {variable.name!r} may be set to must be a list of its values, or None for all; got {values!r}."
+        )
+    listed = list(values)
+    codes = [variable.code(value) + 1 for value in listed]
+    if not codes:
+        raise ProblemError(
+            f"{variable.name!r} may be set to nothing: the list is empty. Take it out of manipulable, or allow a value."
+        )
+    for value in listed:
+        if listed.count(value) > 1:
+            raise ProblemError(f"What {variable.name!r} may be set to must be listed once; {value!r} appears twice.")
+    return tuple(sorted(codes))
+
+
+def _decoded(variable: Variable, choices: Any) -> list[State] | None:
+    if choices is None:
+        return None
+    if not isinstance(choices, list) or not all(_is_whole(c) and 1 <= c <= len(variable.states) for c in choices):
+        raise ProblemError(f"What {variable.name!r} may be set to must be numbers of its values; got {choices!r}.")
+    return [variable.states[c - 1] for c in choices]
 
 
 def _is_whole(value: object) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +21,7 @@ from causalbandits._types import Array, Codes
 from causalbandits.errors import ProblemError, SizeError, unknown
 from causalbandits.model.intervention import State
 from causalbandits.problem.actions import Choices
+from causalbandits.problem.binding import named_parents
 from causalbandits.problem.inference import Block
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.problem.projection import Projection
@@ -77,7 +78,7 @@ def resolve(problem: CausalBandit, spec: FeatureSpec = None, *, intercept: bool 
 
     if spec is not None and not callable(spec) and not isinstance(spec, Mapping):
         raise ProblemError(
-            "features must be None (the parents' values), a function of the parents' values in the order "
+            "features must be None (the parents' values), a function of the parents' values, by name or in the order "
             f"{list(problem.parents)}, or a mapping from each parent to a function of its value; got {spec!r}."
         )
     return problem.remember(("features", _key(spec), intercept), lambda: _made(problem, spec, intercept))
@@ -96,8 +97,28 @@ def _after_one(table: Array) -> Array:
     return np.column_stack([np.ones(len(table)), table])
 
 
-def _key(spec: FeatureSpec) -> object:
-    return tuple(spec.items()) if isinstance(spec, Mapping) else spec
+def _key(spec: FeatureSpec) -> Hashable:
+    """Equal for specs that mean the same; a callable that cannot be hashed is only itself."""
+    if isinstance(spec, Mapping):
+        return tuple((name, _key(function)) for name, function in spec.items())
+    try:
+        hash(spec)
+    except TypeError:
+        return _Itself(spec)
+    return spec
+
+
+class _Itself:
+    """Stands for one object, and holds it, so that nothing else is ever given its id."""
+
+    def __init__(self, thing: object) -> None:
+        self._thing = thing
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Itself) and other._thing is self._thing
+
+    def __hash__(self) -> int:
+        return id(self._thing)
 
 
 class Stack(NamedTuple):
@@ -241,7 +262,8 @@ def tabulate(problem: CausalBandit, function: Callable[..., npt.ArrayLike], what
             "(a mapping), whose results are never tabulated jointly."
         )
     states = [problem.model[name].states for name in problem.parents]
-    results = [_call(problem, function, values, what) for values in itertools.product(*states)]
+    by_name = named_parents(function, problem.parents, what)
+    results = [_call(problem, function, by_name, values, what) for values in itertools.product(*states)]
     shapes = {result.shape for result in results}
     if len(shapes) > 1:
         raise ProblemError(f"{what} must have the same length at every configuration; got {sorted(shapes)}.")
@@ -250,14 +272,22 @@ def tabulate(problem: CausalBandit, function: Callable[..., npt.ArrayLike], what
     return np.array(results).reshape(*problem.shape, *shapes.pop())
 
 
-def _call(problem: CausalBandit, function: Callable[..., npt.ArrayLike], values: tuple[State, ...], what: str) -> Array:
-    where = ", ".join(f"{name}={value!r}" for name, value in zip(problem.parents, values, strict=True))
+def _call(
+    problem: CausalBandit,
+    function: Callable[..., npt.ArrayLike],
+    by_name: tuple[str, ...] | None,
+    values: tuple[State, ...],
+    what: str,
+) -> Array:
+    named = dict(zip(problem.parents, values, strict=True))
+    where = ", ".join(f"{name}={value!r}" for name, value in named.items())
     try:
-        result = np.asarray(function(*values), dtype=np.float64)
+        given = function(*values) if by_name is None else function(**{name: named[name] for name in by_name})
+        result = np.asarray(given, dtype=np.float64)
     except Exception as error:
         raise ProblemError(
-            f"{what} must be a function of the parents' values, in the order {list(problem.parents)}, that gives "
-            f"numbers; at ({where}) it raised {type(error).__name__}: {error}"
+            f"{what} must be a function of the parents' values, by their names or in the order "
+            f"{list(problem.parents)}, that gives numbers; at ({where}) it raised {type(error).__name__}: {error}"
         ) from error
     if not np.isfinite(result).all():
         raise ProblemError(f"{what} must be finite; at ({where}) it is {result.tolist()}.")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, overload
 
@@ -14,16 +15,17 @@ import numpy as np
 from causalbandits._memory import Memory, Remembers
 from causalbandits._random import Seed
 from causalbandits._types import Array
-from causalbandits.errors import InterventionError, ProblemError, SizeError, StateError, unknown
-from causalbandits.model import graph as graphs
+from causalbandits.errors import InterventionError, ProblemError, ProblemWarning, SizeError, StateError, unknown
 from causalbandits.model.fitted import FittedModel
 from causalbandits.model.intervention import Intervention, State
 from causalbandits.model.model import CausalModel, unique_names
 from causalbandits.model.variable import Variable
 from causalbandits.problem.actions import Action, ActionSpace, Choices, shown
+from causalbandits.problem.constraints import Manipulable, action_space, without_forbidden
 from causalbandits.problem.inference import ENTRY_LIMIT, Block, find_blocks
 from causalbandits.problem.projection import Projection
 from causalbandits.problem.search import EveryAction, Reduction, SearchSet, SomeActions, reduce_space
+from causalbandits.problem.separation import AugmentedGraph, shown_names
 from causalbandits.problem.situation import Situation
 
 DRAWN_LIMIT = 2**22
@@ -31,9 +33,6 @@ DRAWN_LIMIT = 2**22
 
 SITUATIONS_KEPT = 2**8
 """So many narrowed situations are remembered."""
-
-GIVEN = ("model", "manipulable", "reward", "reduce", "actions", "observable", "parents")
-"""The attributes of a problem from which all others follow."""
 
 
 class CredibleInterval(NamedTuple):
@@ -62,15 +61,17 @@ class CausalBandit(Remembers):
     configurations that does so is found, among the `observable` variables (all but the reward, if left out); of
     equally small ones the one nearest to the reward, because rewards vary less given it.
 
-    The action set may be narrowed: `at_most=k` variables set at once, variables that are `always` set, an explicit list
-    of `actions`, combinations to `forbid` (a function of an intervention). Causal policies search only the actions that
-    can be the best for some reward (see `reduction`); `reduce=False` makes them search all.
+    The action set may be narrowed: only some values may be set (`manipulable={"dose": ["low"], "x": None}`; None: all),
+    `at_most=k` variables at once, variables that are `always` set, an explicit list of `actions`, combinations to
+    `forbid` (a function of an intervention: it sees what is set, never what a variable left alone turns out to be).
+    Causal policies search only the actions that can be the best for some reward (see `reduction`); `reduce=False` makes
+    them search all.
     """
 
     def __init__(
         self,
         model: CausalModel,
-        manipulable: Iterable[str],
+        manipulable: Manipulable,
         parents: Iterable[str] | None = None,
         *,
         reward: str | None = None,
@@ -84,107 +85,47 @@ class CausalBandit(Remembers):
     ) -> None:
         if not isinstance(model, CausalModel):
             raise ProblemError(f"A CausalBandit needs a CausalModel; got {model!r}.")
-        self.manipulable = unique_names("manipulable", manipulable, model)
-        if not self.manipulable:
-            raise ProblemError("At least one variable must be manipulable.")
-        self.model, self.reward, self.reduce = model, reward, bool(reduce)
-        space = ActionSpace([model[name] for name in self.manipulable], at_most=at_most, always=always)
-        if actions is not None:
-            space = space.only(actions)
+        if not isinstance(reduce, bool | np.bool_):
+            raise ProblemError(f"reduce must be True or False; got {reduce!r}.")
+        space = action_space(model, manipulable, at_most=at_most, always=always, actions=actions)
         if forbid is not None:
-            if not callable(forbid):
-                raise ProblemError(
-                    f"forbid must be a function that says whether an intervention is forbidden, such as "
-                    f"lambda do: do.get('x') == 1 and 'y' in do; got {forbid!r}."
-                )
-            space = space.where(lambda action: not forbid(action))
-        self.actions = space
-        self.observable: tuple[str, ...] = ()
-        """Where the separator was looked for; empty where the parents were given."""
-        self.parents = (
-            self._check_parents(parents) if separator is None else self._separator(parents, separator, observable)
-        )
-        if separator is None and observable is not None:
+            space = without_forbidden(space, forbid, stacklevel=2)
+        augmented = AugmentedGraph(model, space.names, space.surely_set())
+        seen: tuple[str, ...] = ()
+        if separator is not None:
+            found, seen = augmented.cheapest(_sought(separator, parents, reward), observable)
+        elif observable is None:
+            found = augmented.checked_parents(parents, reward)
+        else:
             raise ProblemError('observable= says where to look for a separator: give separator="cheapest" too.')
-        self._derive()
+        self._settle(model, space, found, reward=reward, observable=seen, reduce=bool(reduce))
+        _warn_of_idle(augmented.without_effect_on(found), found)
 
-    def _derive(self) -> None:
-        """What follows from what was given."""
-        self.shape = tuple(len(self.model[name].states) for name in self.parents)
+    def _settle(
+        self,
+        model: CausalModel,
+        space: ActionSpace,
+        parents: tuple[str, ...],
+        *,
+        reward: str | None,
+        observable: tuple[str, ...],
+        reduce: bool,
+    ) -> CausalBandit:
+        """What was given, once it is known to fit together, and what follows from it."""
+        self.model, self.actions, self.manipulable = model, space, space.names
+        self.parents, self.reward, self.reduce = parents, reward, reduce
+        self.observable = observable
+        """Where the separator was looked for; empty where the parents were given."""
+        self.shape = tuple(len(model[name].states) for name in parents)
         self.configurations = math.prod(self.shape)
         self.blocks = find_blocks(self.model, self.manipulable, self.parents)
         self._situations: Memory[tuple[int, ...], Situation] = Memory(SITUATIONS_KEPT)
-
-    def _check_parents(self, parents: Iterable[str] | None) -> tuple[str, ...]:
-        if self.reward is None:
-            if parents is None:
-                raise ProblemError("Name the reward's parents (parents=[...]) or the reward's variable (reward='Y').")
-            names = unique_names("parent", parents, self.model)
-        else:
-            if self.reward in self.manipulable:
-                raise ProblemError(f"The reward {self.reward!r} must not be manipulable: setting it is no experiment.")
-            own = self.model[self.reward].parents
-            names = own if parents is None else unique_names("parent", parents, self.model)
-            self._check_separation(names)
-        if not names:
-            raise ProblemError("The reward needs at least one parent: without one no action can change it.")
-        return names
-
-    def _separator(
-        self, parents: Iterable[str] | None, separator: str, observable: Iterable[str] | None
-    ) -> tuple[str, ...]:
-        """The cheapest set of observable variables that separates every intervention from the reward."""
-        if separator != "cheapest":
-            raise ProblemError(f'separator must be "cheapest" or left out; got {separator!r}.')
-        if parents is not None or self.reward is None:
-            raise ProblemError('separator="cheapest" finds the parents: name the reward (reward="Y") instead of them.')
-        if self.reward in self.manipulable:
-            raise ProblemError(f"The reward {self.reward!r} must not be manipulable: setting it is no experiment.")
-        others = [name for name in self.model.names if name != self.reward]
-        seen = others if observable is None else unique_names("observable variable", observable, self.model)
-        if self.reward in seen:
-            raise ProblemError(f"observable= must not have the reward {self.reward!r} in it: it comes too late.")
-        self.observable = tuple(seen)
-        graph, nodes = self._with_interventions()
-        costs: dict[Hashable, int] = {name: graphs.product_cost(len(self.model[name].states)) for name in others}
-        found = graphs.cheapest_separator(
-            graph, list(nodes.values()), self.reward, {name: costs[name] for name in seen}
-        )
-        if found is None:
-            more = 1 + sum(costs.values())
-            dear = {name: cost if name in seen else cost + more for name, cost in costs.items()}
-            wanted = graphs.cheapest_separator(graph, list(nodes.values()), self.reward, dear) or set()
-            missing = [name for name in self.model.names if name in wanted and name not in seen]
-            raise ProblemError(
-                f"No set of the observable variables {_listed(tuple(seen))} separates the interventions from the "
-                f"reward {self.reward!r}. Start observing {', '.join(map(repr, missing))}: that would be enough."
-            )
-        if not found:
-            raise ProblemError(f"No intervention can change the reward {self.reward!r}: none leads to it in the graph.")
-        return tuple(name for name in self.model.names if name in found)
-
-    def _with_interventions(self) -> tuple[graphs.Graph, dict[str, Hashable]]:
-        """The graph with a node for every intervention; what is always set has no causes of its own left."""
-        graph = graphs.without_causes_of(self.model.graph, self.actions.surely_set())
-        return graphs.with_intervention_nodes(graph, self.manipulable)
-
-    def _check_separation(self, names: tuple[str, ...]) -> None:
-        if self.reward in names:
-            raise ProblemError(f"The reward {self.reward!r} cannot be its own parent.")
-        augmented, nodes = self._with_interventions()
-        for node in nodes.values():
-            path = graphs.open_path(augmented, node, self.reward, names)
-            if path:
-                raise ProblemError(
-                    f"The set {list(names)} must separate every intervention from the reward {self.reward!r}: "
-                    f"{graphs.describe_path(augmented, path)} is open. Choose a set that blocks it; the reward's own "
-                    f"parents {list(self.model[self.reward or ''].parents)} always do."
-                )
+        return self
 
     def __repr__(self) -> str:
         return (
-            f"CausalBandit({shown(self.actions.size)} actions on {_listed(self.manipulable)}; "
-            f"{shown(self.configurations)} configurations of {_listed(self.parents)})"
+            f"CausalBandit({shown(self.actions.size)} actions on {shown_names(self.manipulable)}; "
+            f"{shown(self.configurations)} configurations of {shown_names(self.parents)})"
         )
 
     @cached_property
@@ -224,6 +165,10 @@ class CausalBandit(Remembers):
         """
         if eligible is None:
             return self._in_all if every else self._in_searched
+        if isinstance(eligible, str | Mapping) or not isinstance(eligible, Iterable):
+            raise InterventionError(
+                f"eligible must be a list of interventions, such as [{{'x': 1}}]; got {eligible!r}."
+            )
         numbers = tuple(sorted({self._own(action).number for action in eligible}))
         if not numbers:
             raise InterventionError("No action is eligible: the list is empty, or the function says no to all.")
@@ -263,12 +208,9 @@ class CausalBandit(Remembers):
         for name in self.model.names:
             if model[name].states != self.model[name].states or model[name].parents != self.model[name].parents:
                 raise ProblemError(f"with_model() takes the same graph and states; {name!r} differs.")
-        other = CausalBandit.__new__(CausalBandit)
-        for given in GIVEN:
-            setattr(other, given, getattr(self, given))
-        other.model = model
-        other._derive()
-        return other
+        return CausalBandit.__new__(CausalBandit)._settle(
+            model, self.actions, self.parents, reward=self.reward, observable=self.observable, reduce=self.reduce
+        )
 
     def same_but_tables(self, other: CausalBandit) -> bool:
         """Whether another problem differs in the numbers of its tables at most."""
@@ -431,16 +373,12 @@ class CausalBandit(Remembers):
 
     def to_record(self) -> dict[str, Any]:
         """A JSON-ready description, enough to make the problem again."""
-        space = self.actions
         return {
             "model": self.model.to_record(),
-            "manipulable": list(self.manipulable),
             "parents": list(self.parents),
             "reward": self.reward,
-            "at_most": space.at_most,
-            "always": sorted(space.always),
             "reduce": self.reduce,
-            "actions": None if space.listed is None else [list(choices) for choices in space.listed],
+            **self.actions.to_record(),
         }
 
     @classmethod
@@ -450,20 +388,13 @@ class CausalBandit(Remembers):
             raise StateError(f"Not the description of a problem: a mapping is needed, not {record!r}.")
         try:
             model = CausalModel.from_record(record["model"])
-            names = unique_names("manipulable", record["manipulable"], model)
-            space, listed = ActionSpace([model[name] for name in names]), record["actions"]
-            actions = None if listed is None else [space.decode(space.check(row)) for row in listed]
+            space = ActionSpace.from_record(record, model)
+            parents = unique_names("parent", record["parents"], model)
             if not isinstance(record["reduce"], bool):
                 raise ProblemError(f"reduce must be true or false; got {record['reduce']!r}.")
-            return cls(
-                model,
-                names,
-                unique_names("parent", record["parents"], model),
-                reward=record["reward"],
-                at_most=record["at_most"],
-                always=record["always"],
-                actions=actions,
-                reduce=record["reduce"],
+            AugmentedGraph(model, space.names, space.surely_set()).checked_parents(parents, record["reward"])
+            return cls.__new__(cls)._settle(
+                model, space, parents, reward=record["reward"], observable=(), reduce=record["reduce"]
             )
         except KeyError as error:
             raise StateError(f"Not the description of a problem: {error} is missing.") from None
@@ -478,5 +409,21 @@ class CausalBandit(Remembers):
         return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def _listed(names: tuple[str, ...]) -> str:
-    return ", ".join(names) if len(names) <= 8 else f"{', '.join(names[:3])}, ... ({len(names)} variables)"
+def _sought(separator: str, parents: Iterable[str] | None, reward: str | None) -> str:
+    """The reward for which a separator is to be found."""
+    if separator != "cheapest":
+        raise ProblemError(f'separator must be "cheapest" or left out; got {separator!r}.')
+    if parents is not None or reward is None:
+        raise ProblemError('separator="cheapest" finds the parents: name the reward (reward="Y") instead of them.')
+    return reward
+
+
+def _warn_of_idle(knobs: tuple[str, ...], parents: tuple[str, ...]) -> None:
+    if knobs:
+        warnings.warn(
+            f"No path leads from {shown_names(knobs)} to the reward's parents, {shown_names(parents)}: by this graph, "
+            "setting such a variable changes nothing. Causal policies will not try it; others will waste rounds on "
+            "it. Take it out of manipulable, or draw the arrow that is missing.",
+            ProblemWarning,
+            stacklevel=3,
+        )

@@ -135,13 +135,15 @@ def _groups(touched: npt.NDArray[np.bool_], order: Codes) -> Iterator[tuple[Code
 def _mixtures_by_construction(block: Block, choices: Choices2D) -> dict[int, Weights]:
     """Leaving a root alone is the mixture, by its own distribution, of setting it; the first such root of each row."""
     roots = {k: block.model[name].table for k, name in enumerate(block.knob_names) if not block.model[name].parents}
+    # Not all values need be allowed; leaving a root alone is a mixture of those that it takes by itself.
+    roots = {k: table for k, table in roots.items() if set(np.flatnonzero(table) + 1) <= set(choices[:, k].tolist())}
     position = {tuple(row): i for i, row in enumerate(choices.tolist())}
     mixtures: dict[int, Weights] = {}
     for row, i in position.items():
         k = next((k for k in roots if row[k] == 0), None)
         if k is not None:
-            set_to = [position[(*row[:k], value + 1, *row[k + 1 :])] for value in range(len(roots[k]))]
-            mixtures[i] = {other: float(w) for other, w in zip(set_to, roots[k], strict=True) if w > 0}
+            shares = {(*row[:k], value + 1, *row[k + 1 :]): float(w) for value, w in enumerate(roots[k]) if w > 0}
+            mixtures[i] = {position[set_to]: share for set_to, share in shares.items()}
     return mixtures
 
 
@@ -162,18 +164,31 @@ class _Hull:
             return
         points = np.array(usable + open_)
         if self.rows.shape[1] <= 2:
-            vertices, weights = _ends(self.rows[points, 0])
-            for i, w in zip(points.tolist(), weights, strict=True):
-                if i in open_ and i not in points[vertices]:
-                    self.certificates[i] = {int(points[v]): x for v, x in zip(vertices, w, strict=True) if x > 0}
-            self.kept |= set(open_) - set(self.certificates)
-            return
-        vertices_ = set(points[_seen_from_random_directions(self.rows[points])].tolist())
-        known = [*usable, *(i for i in open_ if i in vertices_)]
-        for i in open_:
-            if i not in vertices_:
-                self._decide(i, points, known)
+            self._decide_on_a_line(points, set(open_))
+        else:
+            self._decide_in_space(points, usable, open_)
         self.kept |= set(open_) - set(self.certificates)
+
+    def _decide_on_a_line(self, points: Codes, open_: set[int]) -> None:
+        """Of rows with two entries, all lie between the two ends."""
+        ends, weights = _ends(self.rows[points, 0])
+        low, high = (int(points[end]) for end in ends)
+        for i, (to_low, to_high) in zip(points.tolist(), weights, strict=True):
+            if i in open_ and i not in (low, high):
+                self.certificates[i] = {k: w for k, w in ((low, to_low), (high, to_high)) if w > 0}
+
+    def _decide_in_space(self, points: Codes, usable: list[int], open_: list[int]) -> None:
+        vertices = set(points[_seen_from_random_directions(self.rows[points])].tolist())
+        known = dict.fromkeys([*usable, *(i for i in open_ if i in vertices)])
+        sure = set(known)
+        for i in open_:
+            if i not in vertices:
+                self._decide(i, points, known)
+        for i in [i for i in known if i not in sure]:  # what was found later may hold what was found before
+            mixture = self._mixture(i, [k for k in known if k != i])
+            if isinstance(mixture, dict):
+                self.certificates[i] = mixture
+                del known[i]
 
     def _distinct(self, members: list[int], usable: list[int]) -> list[int]:
         first: dict[bytes, int] = {}
@@ -188,27 +203,39 @@ class _Hull:
                 self.certificates[i] = {twin: 1.0}
         return distinct
 
-    def _decide(self, i: int, points: Codes, known: list[int]) -> None:
+    def _decide(self, i: int, points: Codes, known: dict[int, None]) -> None:
         """Certify row i as a mixture of known vertices, or find the vertices that are missing."""
-        from scipy.optimize import nnls
-
-        target = np.append(self.rows[i], 1.0)
-        while i not in known and self.solves < SOLVES:
-            self.solves += 1
-            matrix = np.vstack([self.rows[known].T, np.ones(len(known))])
-            try:
-                weights, _ = nnls(matrix, target)
-            except RuntimeError:  # no convergence: undecided, so kept
+        while self.solves < SOLVES and i not in known:
+            mixture = self._mixture(i, list(known))
+            if mixture is None:
                 return
-            weights = np.where(weights > TINY, weights, 0.0)
-            weights = weights / weights.sum()
-            if np.abs(weights @ self.rows[known] - self.rows[i]).max() <= RESIDUAL:
-                self.certificates[i] = {k: float(w) for k, w in zip(known, weights, strict=True) if w > 0}
+            if isinstance(mixture, dict):
+                self.certificates[i] = mixture
                 return
             # The residual of the best mixture points away from the hull, so what lies farthest along it is outside.
-            away = (target - matrix @ weights)[:-1]
-            farthest = int(points[np.argmax(self.rows[points] @ away)])
-            known.append(i if farthest in known or farthest in self.certificates else farthest)
+            farthest = int(points[np.argmax(self.rows[points] @ mixture)])
+            known[i if farthest in known or farthest in self.certificates else farthest] = None
+
+    def _mixture(self, i: int, known: list[int]) -> Weights | Array | None:
+        """Row i's certificate as a mixture of known rows, or the direction in which it lies outside of their hull.
+
+        None if the budget is spent, or least squares do not converge: undecided, so kept.
+        """
+        from scipy.optimize import nnls
+
+        if self.solves >= SOLVES:
+            return None
+        self.solves += 1
+        target, matrix = np.append(self.rows[i], 1.0), np.vstack([self.rows[known].T, np.ones(len(known))])
+        try:
+            weights, _ = nnls(matrix, target)
+        except RuntimeError:
+            return None
+        weights = np.where(weights > TINY, weights, 0.0)
+        weights = weights / weights.sum()
+        if np.abs(weights @ self.rows[known] - self.rows[i]).max() <= RESIDUAL:
+            return {k: float(w) for k, w in zip(known, weights, strict=True) if w > 0}
+        return np.asarray((target - matrix @ weights)[:-1])
 
     def checked_certificates(self) -> dict[int, Weights]:
         """Certificates on kept rows only, each computed again; one that fails is dropped and its row kept."""

@@ -93,7 +93,7 @@ class Combinations(SearchSet):
     """For each block some choices of its knobs; actions are combinations of these, the last block's moving fastest.
 
     `which[b]` says which choice each action makes, where not all combinations are there. Knobs that lead nowhere are
-    left alone (or, if they must be set, set to their first value).
+    left alone (or, if they must be set, set to the first value that is allowed).
     """
 
     space: ActionSpace
@@ -123,7 +123,7 @@ class Combinations(SearchSet):
         return tuple(block.rows(choices) for block, choices in zip(self.blocks, self.choices, strict=True))
 
     def array(self) -> Choices2D:
-        joined = np.tile([int(name in self.space.always) for name in self.space.names], (self.size, 1))
+        joined = np.tile(self.space.least(), (self.size, 1))
         for b, (block, choices) in enumerate(zip(self.blocks, self.choices, strict=True)):
             joined[:, block.knobs] = choices[self.projection.row_of_action(b)]
         return joined
@@ -160,7 +160,7 @@ class Combinations(SearchSet):
         return rows[::-1]
 
     def _made(self, rows: Sequence[int]) -> Action:
-        joined = [int(name in self.space.always) for name in self.space.names]
+        joined = list(self.space.least())
         for block, choices, row in zip(self.blocks, self.choices, rows, strict=True):
             for knob, choice in zip(block.knobs, choices[row].tolist(), strict=True):
                 joined[knob] = choice
@@ -194,14 +194,9 @@ def reduce_space(
 ) -> tuple[Combinations, Reduction]:
     """The actions that can be the best, and the report of what was removed."""
     limit = space.at_most
-    reductions = []
-    for block in blocks:
-        own = ActionSpace(
-            [space.variables[k] for k in block.knobs],
-            at_most=limit,
-            always=[name for name in block.knob_names if name in space.always],
-        )
-        reductions.append(reduce_block(block, own.array(), only_subsets=limit is not None))
+    reductions = [
+        reduce_block(block, space.within(block.knobs).array(), only_subsets=limit is not None) for block in blocks
+    ]
     kept = tuple(r.choices[r.kept] for r in reductions)
     reached = {k for block in blocks for k in block.knobs}
     idle = tuple(name for k, name in enumerate(space.names) if k not in reached)

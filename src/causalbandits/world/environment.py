@@ -16,7 +16,7 @@ from causalbandits._types import Array, Z
 from causalbandits.errors import ProblemError
 from causalbandits.model.intervention import Intervention, State
 from causalbandits.model.model import cumulative
-from causalbandits.problem.actions import Choices
+from causalbandits.problem.actions import ENUMERATION_LIMIT, Choices
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.problem.projection import Projection
 from causalbandits.problem.scores import Scores
@@ -88,7 +88,7 @@ class Environment(Remembers):
         Of more than `LISTED` actions, the first of those that can be the only best (see `CausalBandit.reduction`).
         """
         space = self.problem.actions
-        if space.is_product and isinstance(self.mean, AdditiveMean):
+        if isinstance(self.mean, AdditiveMean) and (space.is_product or self._is_beyond_listing()):
             choices = self._best_by_block(self.mean)
             return Best(space.decode(choices), self.mean.under(choices))
         if space.size <= LISTED:
@@ -99,14 +99,21 @@ class Environment(Remembers):
         position = Scores.of(means).best_position()
         return Best(search.action(position).intervention, float(means[position]))
 
+    def _is_beyond_listing(self) -> bool:
+        """Whether blocks are chosen freely of each other, and so many ways that only each can be looked at alone."""
+        space = self.problem.actions
+        return space.is_free and space.size > LISTED and self.problem.search.size > ENUMERATION_LIMIT
+
     def _best_by_block(self, mean: AdditiveMean) -> Choices:
         """An additive mean is a sum over blocks, each of which can be maximised alone."""
-        choices = [0] * len(self.problem.manipulable)
-        blocks = self.problem.blocks
-        for block, contributions in zip(blocks, mean.by_row([b.table for b in blocks]), strict=True):
-            code = Scores.of(contributions).best_position()
-            for knob, choice in zip(block.knobs, np.unravel_index(code, block.radices), strict=True):
-                choices[knob] = int(choice)
+        space, blocks = self.problem.actions, self.problem.blocks
+        choices = list(space.least())
+        own = [space.within(block.knobs).array() for block in blocks]
+        rows = [block.rows(allowed) for block, allowed in zip(blocks, own, strict=True)]
+        for block, allowed, contributions in zip(blocks, own, mean.by_row(rows), strict=True):
+            best = Scores.of(contributions).best_position()
+            for knob, choice in zip(block.knobs, allowed[best].tolist(), strict=True):
+                choices[knob] = choice
         return tuple(choices)
 
     def gaps(self) -> Array:
@@ -171,4 +178,4 @@ class Environment(Remembers):
         mean = self._means.get(codes)
         if mean is None:
             mean = self._means.keep(codes, self.mean.at(codes))
-        return codes, self.reward.draw(mean, lambda: list(self.problem.decode_parents(codes).values()), rng)
+        return codes, self.reward.draw(mean, lambda: self.problem.decode_parents(codes), rng)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,12 +16,16 @@ from causalbandits._types import Array, Z
 from causalbandits.errors import ProblemError
 from causalbandits.model.intervention import State
 from causalbandits.problem.actions import Choices
+from causalbandits.problem.binding import named_with_rng
 from causalbandits.problem.features import AdditiveFeatures, Features, FeatureSpec, in_order, resolve, tabulate
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.problem.projection import Projection
 
 GAINS_KEPT = 2**14
 """What so many choices of a block add to the mean is remembered."""
+
+SAMPLERS_KEPT = 16
+"""For the parents of so many problems a sampler remembers how it takes them."""
 
 Means = npt.ArrayLike | Callable[..., float]
 
@@ -155,7 +159,7 @@ class Reward(ABC):
         """E[Y | z] on a problem; raises if the two do not fit."""
 
     @abstractmethod
-    def draw(self, mean: float, values: Callable[[], Sequence[State]], rng: np.random.Generator) -> float:
+    def draw(self, mean: float, values: Callable[[], Mapping[str, State]], rng: np.random.Generator) -> float:
         """One reward, given E[Y | z] and (on call) the parents' values."""
 
     def code(self) -> str:
@@ -165,6 +169,8 @@ class Reward(ABC):
 
 class BernoulliReward(Reward):
     """Y is 1 with probability `mean` (an array over the parents' axes, or a function of their values), else 0.
+
+    A function takes the values by the parents' names, in any order, or, if it has other names for them, in their order.
 
     >>> BernoulliReward(lambda subject: {"short": .3, "long": .1}[subject])
     BernoulliReward(mean=<function>)
@@ -183,7 +189,7 @@ class BernoulliReward(Reward):
         _check_probabilities(problem, mean.table)
         return mean
 
-    def draw(self, mean: float, values: Callable[[], Sequence[State]], rng: np.random.Generator) -> float:
+    def draw(self, mean: float, values: Callable[[], Mapping[str, State]], rng: np.random.Generator) -> float:
         return 1.0 if rng.random() < mean else 0.0
 
 
@@ -200,7 +206,7 @@ class GaussianReward(Reward):
     def mean_on(self, problem: CausalBandit) -> MeanReward:
         return TabulatedMean(problem, self.mean)
 
-    def draw(self, mean: float, values: Callable[[], Sequence[State]], rng: np.random.Generator) -> float:
+    def draw(self, mean: float, values: Callable[[], Mapping[str, State]], rng: np.random.Generator) -> float:
         return mean + self.sd * rng.standard_normal()
 
 
@@ -231,17 +237,22 @@ class LinearReward(Reward):
             return AdditiveMean(self.theta, features)
         return LinearMean(self.theta, features)
 
-    def draw(self, mean: float, values: Callable[[], Sequence[State]], rng: np.random.Generator) -> float:
+    def draw(self, mean: float, values: Callable[[], Mapping[str, State]], rng: np.random.Generator) -> float:
         return mean + self.sd * rng.standard_normal()
 
 
 class CustomReward(Reward):
-    """Your own sampler: `sample(*values of the parents, rng)`, with its `mean` given for the regret's sake."""
+    """Your own sampler of the parents' values and a generator, with its `mean` given for the regret's sake.
+
+    Both take the values by the parents' names, `sample(send_time, subject, rng)`, or, if they have other names for
+    them, in the order of the problem's parents, the generator last.
+    """
 
     def __init__(self, mean: Means, sample: Callable[..., float]) -> None:
         if not callable(sample):
             raise ProblemError(f"sample must be a function of the parents' values and rng; got {sample!r}.")
         self.mean, self.sample = mean, sample
+        self._by_name: Memory[tuple[str, ...], tuple[tuple[str, ...], str] | None] = Memory(SAMPLERS_KEPT)
 
     def __repr__(self) -> str:
         return f"CustomReward(mean={_shown(self.mean)})"
@@ -250,19 +261,31 @@ class CustomReward(Reward):
         return code_hash(self.sample)
 
     def mean_on(self, problem: CausalBandit) -> MeanReward:
+        named_with_rng(self.sample, problem.parents, "sample")
         return TabulatedMean(problem, self.mean)
 
-    def draw(self, mean: float, values: Callable[[], Sequence[State]], rng: np.random.Generator) -> float:
+    def draw(self, mean: float, values: Callable[[], Mapping[str, State]], rng: np.random.Generator) -> float:
+        parents = values()
         try:
-            reward = float(self.sample(*values(), rng))
+            reward = float(self._sampled(parents, rng))
         except Exception as error:
             raise ProblemError(
                 "sample must be a function of the parents' values and rng that gives a number; at "
-                f"{tuple(values())} it raised {type(error).__name__}: {error}"
+                f"{tuple(parents.values())} it raised {type(error).__name__}: {error}"
             ) from error
         if not math.isfinite(reward):
-            raise ProblemError(f"sample must give finite rewards; at {tuple(values())} it gave {reward}.")
+            raise ProblemError(f"sample must give finite rewards; at {tuple(parents.values())} it gave {reward}.")
         return reward
+
+    def _sampled(self, parents: Mapping[str, State], rng: np.random.Generator) -> float:
+        names = tuple(parents)
+        if names not in self._by_name:
+            self._by_name.keep(names, named_with_rng(self.sample, names, "sample"))
+        by_name = self._by_name[names]
+        if by_name is None:
+            return self.sample(*parents.values(), rng)
+        named, generator = by_name
+        return self.sample(**{name: parents[name] for name in named}, **{generator: rng})
 
 
 def _mean_table(problem: CausalBandit, given: Means) -> Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from causalbandits._random import Seed, random_generator
-from causalbandits.errors import ProblemError
+from causalbandits.errors import ProblemError, ProblemWarning
 from causalbandits.model.model import CausalModel
 from causalbandits.model.variable import Variable
 from causalbandits.problem.problem import CausalBandit
@@ -115,7 +116,8 @@ def lower_bound(N: int, delta: float, p1: float = 0.5) -> Environment:
     if not (_is_number(p1) and 0 <= p1 <= 1 and _is_number(delta)):
         raise ProblemError(f"p1 must be a probability and delta a finite number; got p1={p1!r}, delta={delta!r}.")
     variables = [Variable(f"X{i}", [1, 2], table=[p1, 1 - p1] if i == 1 else [0.5, 0.5]) for i in range(1, int(N) + 1)]
-    problem = CausalBandit(CausalModel(variables), manipulable=[v.name for v in variables], parents=["X1"])
+    with warnings.catch_warnings(action="ignore", category=ProblemWarning):  # that the others lead nowhere is the point
+        problem = CausalBandit(CausalModel(variables), manipulable=[v.name for v in variables], parents=["X1"])
     return Environment(problem, LinearReward([delta], sd=1.0))
 
 

@@ -1,0 +1,105 @@
+"""Which variables stand in for the reward's parents: those that were given, its own, or the cheapest that do.
+
+A set will do if it separates every intervention from the reward: given its values, the reward is the same whatever was
+done. It must come before the reward, too, or P(z | do(a)) would hang on how the reward itself comes about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Iterable
+
+from causalbandits.errors import ProblemError
+from causalbandits.model import graph as graphs
+from causalbandits.model.model import CausalModel, unique_names
+
+
+class AugmentedGraph:
+    """A model's graph with a node for every intervention; what is always set has no causes of its own left."""
+
+    def __init__(self, model: CausalModel, manipulable: Iterable[str], surely_set: Collection[str]) -> None:
+        self.model, self.manipulable = model, tuple(manipulable)
+        own = graphs.without_causes_of(model.graph, surely_set)
+        self.graph, self.nodes = graphs.with_intervention_nodes(own, self.manipulable)
+
+    def without_effect_on(self, names: Iterable[str]) -> tuple[str, ...]:
+        """The knobs from which no path leads to any of these variables."""
+        reached = graphs.ancestors(self.graph, names)
+        return tuple(name for name in self.manipulable if name not in reached)
+
+    def checked_parents(self, given: Iterable[str] | None, reward: str | None) -> tuple[str, ...]:
+        """What was given, if it may stand in for the reward's parents; its own where nothing was."""
+        if reward is None and given is None:
+            raise ProblemError("Name the reward's parents (parents=[...]) or the reward's variable (reward='Y').")
+        if reward is not None:
+            self._refuse_manipulable(reward)
+        own = () if reward is None else self.model[reward].parents
+        names = own if given is None else unique_names("parent", given, self.model)
+        if reward is not None:
+            self._check_order(names, reward)
+            self._check_separation(names, reward)
+        if not names:
+            raise ProblemError("The reward needs at least one parent: without one no action can change it.")
+        return names
+
+    def _refuse_manipulable(self, reward: str) -> None:
+        if reward in self.manipulable:
+            raise ProblemError(f"The reward {reward!r} must not be manipulable: setting it is no experiment.")
+
+    def _check_order(self, names: tuple[str, ...], reward: str) -> None:
+        """What comes after the reward cannot stand in for its causes."""
+        if reward in names:
+            raise ProblemError(f"The reward {reward!r} cannot be its own parent.")
+        for name in names:
+            path = graphs.directed_path(self.graph, reward, name)
+            if path:
+                raise ProblemError(
+                    f"parents= must come before the reward {reward!r}; {name!r} comes after it: "
+                    f"{graphs.describe_path(self.graph, path)}. Leave {name!r} out; the reward's own parents "
+                    f"{list(self.model[reward].parents)} always do."
+                )
+
+    def _check_separation(self, names: tuple[str, ...], reward: str) -> None:
+        for node in self.nodes.values():
+            path = graphs.open_path(self.graph, node, reward, names)
+            if path:
+                raise ProblemError(
+                    f"The set {list(names)} must separate every intervention from the reward {reward!r}: "
+                    f"{graphs.describe_path(self.graph, path)} is open. Choose a set that blocks it; the reward's own "
+                    f"parents {list(self.model[reward].parents)} always do."
+                )
+
+    def cheapest(self, reward: str, observable: Iterable[str] | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The cheapest set of observable variables that separates every intervention from the reward, and these."""
+        self._refuse_manipulable(reward)
+        self.model[reward]
+        others = [name for name in self.model.names if name != reward]
+        seen = tuple(others) if observable is None else unique_names("observable variable", observable, self.model)
+        if reward in seen:
+            raise ProblemError(f"observable= must not have the reward {reward!r} in it: it comes too late.")
+        costs: dict[Hashable, int] = {name: graphs.product_cost(len(self.model[name].states)) for name in others}
+        found = graphs.cheapest_separator(self.graph, self._starts, reward, {name: costs[name] for name in seen})
+        if found is None:
+            raise ProblemError(self._not_separated(reward, seen, costs))
+        if not found:
+            raise ProblemError(f"No intervention can change the reward {reward!r}: none leads to it in the graph.")
+        return tuple(name for name in self.model.names if name in found), seen
+
+    @property
+    def _starts(self) -> list[Hashable]:
+        return list(self.nodes.values())
+
+    def _not_separated(self, reward: str, seen: tuple[str, ...], costs: dict[Hashable, int]) -> str:
+        """What to start observing: as few as possible of what is not seen yet."""
+        more = 1 + sum(costs.values())
+        dear = {name: cost if name in seen else cost + more for name, cost in costs.items()}
+        wanted = graphs.cheapest_separator(self.graph, self._starts, reward, dear) or set()
+        missing = [name for name in self.model.names if name in wanted and name not in seen]
+        return (
+            f"No set of the observable variables {shown_names(seen)} separates the interventions from the "
+            f"reward {reward!r}. Start observing {', '.join(map(repr, missing))}: that would be enough."
+        )
+
+
+def shown_names(names: tuple[str, ...]) -> str:
+    """Names for people, the first few if there are many."""
+    return ", ".join(names) if len(names) <= 8 else f"{', '.join(names[:3])}, ... ({len(names)} variables)"
