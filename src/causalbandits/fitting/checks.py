@@ -29,9 +29,11 @@ import numpy as np
 from causalbandits._types import Array
 from causalbandits.errors import DataError, unknown
 from causalbandits.fitting.counting import Interventions, Rows, Tallies, Tally
+from causalbandits.fitting.remarks import warn_of_odd_values
 from causalbandits.fitting.sources import source_of
 from causalbandits.fitting.structure import GraphLike, States, Structure, conditional, structure_of
 from causalbandits.model.fitted import FittedModel
+from causalbandits.model.intervention import State
 from causalbandits.model.model import CausalModel
 
 if TYPE_CHECKING:
@@ -129,6 +131,8 @@ def check(
     states: States | None = None,
     interventions: Interventions = None,
     missing: Literal["refuse", "drop"] = "refuse",
+    na_values: Iterable[State] = (),
+    delimiter: str | None = None,
     level: float = 0.05,
 ) -> Check:
     """Test what a graph, or a model with its tables, says of the data; `data` and the rest are as for `fit`.
@@ -148,7 +152,7 @@ def check(
     if not isinstance(level, float | int) or not 0 < level < 1:
         raise DataError(f"level must lie between 0 and 1; got {level!r}.")
     structure = structure_of(graph, states)
-    rows = Rows(structure, source_of(data), interventions)
+    rows = Rows(structure, source_of(data, na_values=na_values, delimiter=delimiter), interventions)
     pairs = [Tally((*given, other, name), name) for name, other, given in independencies(structure)]
     families = [Tally(axes, axes[-1]) for axes in structure.families] if isinstance(graph, CausalModel) else []
     counted = Tallies([*pairs, *families], rows.books)
@@ -159,6 +163,7 @@ def check(
         tally.check_size()
     if missing == "refuse":
         rows.check_complete("Use missing='drop' to leave these rows out.")
+    warn_of_odd_values(rows.books.values())
     pairwise = [_independent(tally) for tally in pairs]
     if isinstance(graph, CausalModel):
         tables = [found for tally in families for found in _table_rows(graph, tally)]
