@@ -10,6 +10,7 @@ import itertools
 import math
 import pickle
 import sys
+import time
 import warnings
 from collections import Counter
 
@@ -573,6 +574,42 @@ def test_em_has_its_limits_and_says_so(monkeypatch):
         cb.fit({"a": []}, {"a": [None, None]}, states={"a": [0, 1]}, missing="em")
 
 
+def test_a_fit_that_filled_in_missing_values_says_so_wherever_it_is_used():
+    """Its intervals take guesses for observed: they are too narrow, and nobody may see them without that word."""
+    model = cb.zoo.email_campaign().problem.model
+    rng = np.random.default_rng(0)
+    gaps = with_gaps(model.sample(300, rng=rng), 0.3, rng)
+    missing = sum(value is None for column in gaps.values() for value in column)
+    fitted = cb.fit(model, gaps, missing="em")
+    assert fitted.filled == missing > 300
+    assert repr(fitted) == f"FittedModel(5 variables, 3 edges, from 300 rows, {missing} missing values filled in)"
+    for back in (cb.CausalModel.from_json(fitted.to_json()), pickle.loads(pickle.dumps(fitted))):
+        assert back == fitted
+        assert back.filled == missing
+    problem = cb.CausalBandit(fitted, ["purpose"], ["subject"])
+    said = f"The fit filled in {missing} missing values and takes them for observed. "
+    with pytest.warns(DataWarning, match=f"{said}Intervals are too narrow."):
+        problem.parent_distribution({}, interval=True)
+    with pytest.warns(DataWarning, match=said):
+        fitted.draw(rng=0)
+    assert f"{said}p-values of its tables are too small." in str(cb.check(fitted, model.sample(300, rng=1)))
+    later = cb.fit(model, model.sample(300, rng=2), prior=fitted)
+    assert later.filled == missing, "the guesses are in the prior"
+    assert later != cb.FittedModel(states_of(later), graph_of(later), later.counts, later.prior, later.rows)
+
+
+def test_a_fit_that_filled_in_nothing_says_nothing():
+    model = cb.zoo.email_campaign().problem.model
+    for how in ("refuse", "drop", "em"):
+        fitted = cb.fit(model, model.sample(300, rng=0), missing=how)
+        assert fitted.filled == 0
+        assert "filled" not in fitted.to_record()
+        fitted.draw(rng=0)
+        assert not cb.check(fitted, model.sample(300, rng=1)).remark
+    with pytest.raises(ModelError, match="filled must be a whole number, 0 or more; got -1"):
+        cb.FittedModel({"x": (0,)}, {"x": ()}, {"x": [1]}, {"x": [1]}, 1, -1)
+
+
 # --- what is refused ----------------------------------------------------------------------------------
 
 
@@ -888,6 +925,9 @@ def test_a_series_is_refused_with_what_to_give_instead():
 
 
 def test_a_table_that_is_too_large_is_refused_before_it_is_made(monkeypatch):
+    monkeypatch.setattr(counting, "CELL_LIMIT", 5)
+    with pytest.raises(SizeError, match="The 2 tables to be counted have more than 5 cells together"):
+        cb.fit(GRAPH, DATA)
     monkeypatch.setattr(counting, "TALLY_LIMIT", 3)
     with pytest.raises(SizeError, match="table of 'subject' given 'purpose' has more than 3 cells"):
         cb.fit(GRAPH, DATA)
@@ -1076,6 +1116,34 @@ def test_rows_that_set_a_variable_do_not_speak_against_its_independencies():
     told = cb.check(graph, data, interventions="set")
     assert ("x", "y") not in {claim.variables for claim in told.contradicted}
     assert [found.rows for found in told.findings if found.variables == ("x", "y")] == [int((~chosen).sum())]
+
+
+def test_a_graph_of_two_hundred_variables_is_checked_in_seconds():
+    """Some 19,900 pairs. A look at every group of tables for each took minutes; a thousandth of that is allowed."""
+    rng = np.random.default_rng(0)
+    data = {f"v{i}": rng.integers(2, size=200) for i in range(200)}
+    began = time.process_time()
+    found = cb.check({name: [] for name in data}, data)
+    assert time.process_time() - began < 60
+    assert len(found.findings) == 19_900
+    assert not found.contradicted
+
+
+def test_a_graph_with_too_many_claims_is_refused_before_the_data_are_read(monkeypatch):
+    monkeypatch.setattr(checks, "CLAIM_LIMIT", 2)
+    with pytest.raises(SizeError, match=r"3 variables and 0 arrows makes 3 claims; the limit is 2. Check parts of it"):
+        cb.check({"a": [], "b": [], "c": []}, "nowhere.csv")
+
+
+@patient
+@given(models(most=5), st.integers(0, 99))
+def test_some_variables_with_all_their_causes_make_the_same_claims_by_themselves(model, seed):
+    graph, data = graph_of(model), model.sample(200, rng=seed)
+    last = model.order[-1]
+    part = {name: parents for name, parents in graph.items() if name != last}
+    if part:
+        whole = {(f.claim, f.p) for f in cb.check(graph, data).findings if last not in f.variables}
+        assert {(f.claim, f.p) for f in cb.check(part, data).findings} == whole
 
 
 @pytest.mark.parametrize(

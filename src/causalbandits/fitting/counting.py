@@ -28,6 +28,12 @@ TALLY_LIMIT = 2**24
 JOINT_LIMIT = 2**14
 """Tables are counted jointly as long as their joint table is no larger: it has to stay in the processor's cache."""
 
+OPEN_GROUPS = 8
+"""So many groups are looked at before a new one is begun: all of them would take the square of their number."""
+
+CELL_LIMIT = 2**27
+"""The cells of all tables that are counted, and of all joint tables: 1 GiB each."""
+
 Interventions = str | Mapping[str, Any] | None
 """A column that names the variables that were set, or a mapping from variables to columns of truth values."""
 
@@ -141,13 +147,23 @@ class Tallies:
 
     def _grouped(self, sizes: Mapping[str, int]) -> list[_Joint]:
         groups: list[_Joint] = []
-        for tally in self._tallies:
-            tally.too_large |= math.prod(sizes[name] for name in tally.axes) > TALLY_LIMIT
+        limit, total = min(JOINT_LIMIT, CELL_LIMIT // max(len(self._tallies), 1)), 0
+        owners = {tally.own: i for i, tally in reversed(list(enumerate(self._tallies)))}
+        # Tables of one variable have its parents in common: side by side, more of them fit into one group.
+        for tally in sorted(self._tallies, key=lambda tally: owners[tally.own]):
+            cells = math.prod(sizes[name] for name in tally.axes)
+            tally.too_large |= cells > TALLY_LIMIT
             if tally.too_large:
                 continue
-            for group in groups:
+            total += cells
+            if total > CELL_LIMIT:
+                raise SizeError(
+                    f"The {len(self._tallies)} tables to be counted have more than {CELL_LIMIT} cells together. Use a "
+                    "part of the graph, or fewer states."
+                )
+            for group in groups[-OPEN_GROUPS:]:
                 joint = dict.fromkeys((*group.axes, *tally.axes))
-                if math.prod(sizes[name] for name in joint) <= JOINT_LIMIT:
+                if math.prod(sizes[name] for name in joint) <= limit:
                     group.axes = tuple(joint)
                     group.tallies.append(tally)
                     break

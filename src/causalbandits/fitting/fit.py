@@ -56,6 +56,7 @@ def fit(
 
     Missing values are refused, with their number in each column. `missing="drop"` leaves out the rows that have one,
     `missing="em"` finds the tables that make the observed values most likely (with the pseudo-counts as further rows).
+    The model then says how many values were filled in, and that its posteriors take these for observed.
     `na_values` are values that stand for missing ones, such as ["-", -999].
 
     A DataWarning says what looks odd in values that were not named as states: `Google` and `google`, or `-`.
@@ -99,7 +100,9 @@ def fit(
         counts = maximise(structure, shapes, counts, pseudo, gaps.arranged(orders)).counts
     for name, parents in structure.parents.items():
         _check_seen(name, parents, found, counts[name] + pseudo[name])
-    return FittedModel(found, structure.parents, counts, pseudo, used)
+    filled = sum(book.missing for book in rows.books.values()) if gaps else 0
+    earlier = prior.filled if isinstance(prior, FittedModel) else 0
+    return FittedModel(found, structure.parents, counts, pseudo, used, filled + earlier)
 
 
 def _padded(counts: npt.NDArray[Any], shape: tuple[int, ...]) -> Array:
