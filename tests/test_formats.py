@@ -501,6 +501,12 @@ def test_dot_knows_chains_groups_subgraphs_ports_attributes_and_comments():
         ('digraph { "a }', 1, 11, "expected a closing quote"),
         ("digraph { a % b }", 1, 13, "expected a name or a sign, found '% b }'"),
         ('digraph { "" }', 1, 11, "expected a name, found ''"),
+        ("digraph {\n a -> b [color=red, dir=both] }", 2, 21, "dir=both, which says that both have a hidden cause"),
+        ("digraph { a -> b -> c [x=1] [dir=both] }", 1, 30, "Hidden causes are not yet supported: draw the cause"),
+        ("digraph {\nedge [dir=both]\na -> b }", 2, 7, "expected an arrow from cause to effect, found dir=both"),
+        ('digraph { EDGE ["dir" = "both"] }', 1, 17, "expected an arrow from cause to effect, found dir=both"),
+        ("digraph { {a b} -> {c; d} [dir=back] }", 1, 28, "found dir=back, an arrow drawn backwards: write the edge"),
+        ("digraph { subgraph s { a -> b [dir = None] } }", 1, 32, "found dir=none, an edge without direction"),
     ],
 )
 def test_a_malformed_dot_gives_line_column_and_what_was_expected(text, line, column, message):
@@ -508,6 +514,11 @@ def test_a_malformed_dot_gives_line_column_and_what_was_expected(text, line, col
         dot.loads(text, "bad.dot")
     assert str(caught.value).startswith(f"bad.dot, line {line}, column {column}: ")
     assert message in str(caught.value)
+
+
+def test_dir_matters_only_on_edges_and_forward_is_an_arrow():
+    text = "digraph { dir=both; node [dir=both]; graph [dir=none]; edge [dir=forward]; a [dir=both]; a -> b [dir=x] }"
+    assert list(dot.loads(text).edges) == [("a", "b")]
 
 
 def test_a_drawing_shows_the_states_and_a_cycle_is_refused(tmp_path):

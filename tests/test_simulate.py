@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import causalbandits as cb
-from causalbandits.engine import progress
+from causalbandits import _progress as progress
 from causalbandits.engine.driver import POLICY, WORLD, stream
 from causalbandits.engine.simulate import checkpoints
 from causalbandits.errors import PolicyError, SizeError

@@ -11,6 +11,7 @@ CausalBanditsError (a ValueError)
 ├── SizeError             something too large to enumerate or to hold, refused before it starts
 ├── TellError             feedback that the agent cannot take; nothing was changed
 └── StateError            a file that cannot be read or written, is corrupted, or belongs to something else
+DataWarning (a UserWarning)     data that can be used and look odd, or estimates that claim more than the data said
 ProblemWarning (a UserWarning)  a knob or a constraint of a problem that does nothing
 ScaleWarning (a UserWarning)    rewards far from the scale that a policy was told to expect
 TheoryWarning (a UserWarning)   a regret bound whose assumptions the environment does not meet
@@ -19,6 +20,7 @@ TheoryWarning (a UserWarning)   a regret bound whose assumptions the environment
 from __future__ import annotations
 
 import difflib
+import itertools
 from collections.abc import Iterable
 
 
@@ -75,6 +77,10 @@ class StateError(CausalBanditsError):
     """A file that cannot be read or written, is corrupted, or belongs to something else."""
 
 
+class DataWarning(UserWarning):
+    """Data that can be used and look odd, or estimates that claim more than the data said."""
+
+
 class ProblemWarning(UserWarning):
     """A part of a problem does nothing: a knob that leads nowhere, a constraint that forbids nothing."""
 
@@ -93,11 +99,25 @@ def unknown(kind: str, value: object, known: Iterable[object]) -> str:
     >>> unknown("policy", "c-ucbb", ["c-ucb", "ucb"])
     "Unknown policy 'c-ucbb'. Did you mean 'c-ucb'? Known: 'c-ucb', 'ucb'."
     """
-    names = {str(k): k for k in known}
+    names = {k if isinstance(k, str) else brief(k): k for k in known}
+    given = value if isinstance(value, str) else brief(value)
     # Comparing takes the product of the lengths: nobody mistypes a name of hundreds of characters.
-    short = [name for name in names if len(name) <= 100][:2000] if len(str(value)) <= 100 else []
-    near = difflib.get_close_matches(str(value), short, n=1, cutoff=0.5)
-    hint = f" Did you mean {names[near[0]]!r}?" if near else ""
-    shown = [repr(k) for k in names.values()]
-    more = f", ... ({len(shown)} in all)" if len(shown) > 20 else ""
-    return f"Unknown {kind} {value!r}.{hint} Known: {', '.join(shown[:20])}{more}."
+    short = [name for name in names if len(name) <= 100][:2000] if len(given) <= 100 else []
+    near = difflib.get_close_matches(given, short, n=1, cutoff=0.5)
+    hint = f" Did you mean {brief(names[near[0]])}?" if near else ""
+    some = [brief(k) for k in itertools.islice(names.values(), 20)]
+    more = f", ... ({len(names)} in all)" if len(names) > 20 else ""
+    return f"Unknown {kind} {brief(value)}.{hint} Known: {', '.join(some)}{more}."
+
+
+def brief(value: object, most: int = 200) -> str:
+    """A value as it appears in an error: never a megabyte of it.
+
+    >>> brief([1, 2]), brief("x" * 500, most=5), brief(10**5000)
+    ('[1, 2]', "'xxxx... (502 characters)", 'a value of type int')
+    """
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):  # of numbers beyond thousands of digits, of lists within lists within ...
+        return f"a value of type {type(value).__name__}"
+    return text if len(text) <= most else f"{text[:most]}... ({len(text):,} characters)"

@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from causalbandits._code import code_hash
+from causalbandits._progress import Notice
 from causalbandits.engine.compiled import can_play, play_compiled
 from causalbandits.engine.driver import ENVIRONMENT, PlayCounts, play, stream
-from causalbandits.engine.progress import Notice
 from causalbandits.errors import CausalBanditsError, PolicyError, ProblemError
 from causalbandits.policies import AnyPolicy
 from causalbandits.policies.identity import identity_with_code

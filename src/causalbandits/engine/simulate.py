@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from causalbandits._files import FilePath
+from causalbandits._progress import Progress
 from causalbandits.engine.checkpoint import Checkpoint
 from causalbandits.engine.plan import Plan, Source
-from causalbandits.engine.progress import Progress
 from causalbandits.engine.workers import Finished, run
 from causalbandits.errors import CausalBanditsError, SizeError, unknown
 from causalbandits.policies.registry import Policies, named

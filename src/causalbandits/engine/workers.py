@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 
+from causalbandits._progress import Progress
 from causalbandits.engine.plan import Found, Plan
-from causalbandits.engine.progress import Progress
 
 Finished = tuple[int, Found]
 """The number of a replication, and what each policy did in it."""

@@ -26,12 +26,15 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import networkx as nx
 import numpy as np
 
+from causalbandits._progress import Notice, Progress
 from causalbandits._types import Array
-from causalbandits.errors import DataError, unknown
+from causalbandits.errors import DataError, SizeError, unknown
 from causalbandits.fitting.counting import Interventions, Rows, Tallies, Tally
+from causalbandits.fitting.remarks import warn_of_odd_values
 from causalbandits.fitting.sources import source_of
 from causalbandits.fitting.structure import GraphLike, States, Structure, conditional, structure_of
 from causalbandits.model.fitted import FittedModel
+from causalbandits.model.intervention import State
 from causalbandits.model.model import CausalModel
 
 if TYPE_CHECKING:
@@ -41,6 +44,9 @@ ROWS_PER_DEGREE = 5
 """A test with fewer rows for each degree of freedom is too thin to say anything."""
 
 FINDINGS_SHOWN = 10
+
+CLAIM_LIMIT = 2**18
+"""So many pairs of variables are tested: those of some 700 variables, in minutes."""
 
 
 class Finding(NamedTuple):
@@ -74,6 +80,8 @@ class Check:
     findings: tuple[Finding, ...]
     rows: int
     level: float
+    remark: str = ""
+    """What the p-values leave out, in words; empty if nothing."""
 
     @property
     def contradicted(self) -> tuple[Finding, ...]:
@@ -91,7 +99,7 @@ class Check:
             findings = [found for found in self.findings if found.part == part]
             if part == "graph" or findings:
                 lines += self._section(part, findings)
-        return "\n".join(lines)
+        return "\n".join([*lines, self.remark] if self.remark else lines)
 
     __str__ = __repr__
 
@@ -129,6 +137,8 @@ def check(
     states: States | None = None,
     interventions: Interventions = None,
     missing: Literal["refuse", "drop"] = "refuse",
+    na_values: Iterable[State] = (),
+    delimiter: str | None = None,
     level: float = 0.05,
 ) -> Check:
     """Test what a graph, or a model with its tables, says of the data; `data` and the rest are as for `fit`.
@@ -148,24 +158,43 @@ def check(
     if not isinstance(level, float | int) or not 0 < level < 1:
         raise DataError(f"level must lie between 0 and 1; got {level!r}.")
     structure = structure_of(graph, states)
-    rows = Rows(structure, source_of(data), interventions)
+    _check_size(structure)
+    rows = Rows(structure, source_of(data, na_values=na_values, delimiter=delimiter), interventions)
     pairs = [Tally((*given, other, name), name) for name, other, given in independencies(structure)]
     families = [Tally(axes, axes[-1]) for axes in structure.families] if isinstance(graph, CausalModel) else []
     counted = Tallies([*pairs, *families], rows.books)
-    for coded, complete in rows:
-        counted.add(coded if complete is None else coded.where(complete))
-    counted.finish()
+    with Notice(f"Counting rows for {len(pairs)} claims of the graph"):
+        for coded, complete in rows:
+            counted.add(coded if complete is None else coded.where(complete))
+        counted.finish()
     for tally in families:
         tally.check_size()
     if missing == "refuse":
         rows.check_complete("Use missing='drop' to leave these rows out.")
-    pairwise = [_independent(tally) for tally in pairs]
+    warn_of_odd_values(rows.books.values())
+    pairwise = []
+    with Progress(len(pairs), "Testing") as bar:
+        for tally in pairs:
+            pairwise.append(_independent(tally))
+            bar.advance(1)
     if isinstance(graph, CausalModel):
         tables = [found for tally in families for found in _table_rows(graph, tally)]
     else:
         tables = []
     used = rows.count - rows.incomplete
-    return Check((*_judged(pairwise, level), *_judged(tables, level)), used, level)
+    guessed = graph.overconfidence if isinstance(graph, FittedModel) else ""
+    remark = f"{guessed} p-values of its tables are too small." if guessed else ""
+    return Check((*_judged(pairwise, level), *_judged(tables, level)), used, level, remark)
+
+
+def _check_size(structure: Structure) -> None:
+    arrows = sum(map(len, structure.parents.values()))
+    claims = math.comb(len(structure.names), 2) - arrows
+    if claims > CLAIM_LIMIT:
+        raise SizeError(
+            f"A graph of {len(structure.names)} variables and {arrows} arrows makes {claims:,} claims; the limit is "
+            f"{CLAIM_LIMIT:,}. Check parts of it: some variables with all their causes make the same claims alone."
+        )
 
 
 def independencies(structure: Structure) -> list[tuple[str, str, tuple[str, ...]]]:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from causalbandits._types import Codes
-from causalbandits.errors import DataError, unknown
+from causalbandits.errors import DataError, brief, unknown
 from causalbandits.model.intervention import State
+from causalbandits.model.state import STATES_ARE, as_state
 
 MISSING, UNKNOWN, UNMET = -1, -2, -3
 
@@ -22,23 +23,58 @@ STATE_LIMIT = 4096
 LOOKUP_LIMIT = 2**16
 """Whole numbers that span no more than this are looked up by position."""
 
-MISSING_TEXTS = frozenset({"", "NA", "NaN", "nan", "null", "NULL"})
+MISSING_TEXTS = frozenset({"", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "null", "NULL"})
 """Fields of a text file that stand for a missing value, unless a state is spelt so."""
 
 NUMERAL = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 
 
 class Dictionary:
-    """A column of positions in a short list of values; -1 is a missing value."""
+    """A column of positions in a short list of values, which may have an order of their own; -1 is a missing value."""
 
-    def __init__(self, indices: npt.NDArray[Any], values: Sequence[Any]) -> None:
-        self.indices, self.values = indices, values
+    def __init__(self, indices: npt.NDArray[Any], values: Sequence[Any], *, ordered: bool = False) -> None:
+        self.indices, self.values, self.ordered = indices, values, ordered
 
     def __len__(self) -> int:
         return len(self.indices)
 
 
 Column = npt.NDArray[Any] | Sequence[Any] | Dictionary
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How the values of a source are to be read.
+
+    In a file of `text` nothing says what is a number: the values found in a whole column decide. `missing` stand for
+    missing values, unless they are given as states. `place` names a row in what is said to people.
+    """
+
+    text: bool = False
+    missing: frozenset[State] = frozenset()
+    place: Callable[[int], str] = "row {}".format
+
+    def with_missing(self, values: Iterable[Any]) -> Reading:
+        """The same with more values that stand for missing ones; in text they are spelt as Python does."""
+        try:
+            more = frozenset(as_state(value) for value in values)
+        except TypeError:
+            raise DataError(f"na_values must be {STATES_ARE}; got {brief(values)}.") from None
+        spelt = frozenset(map(str, more)) if self.text else frozenset()
+        return replace(self, missing=self.missing | more | spelt)
+
+
+TYPED = Reading()
+"""Values that have types."""
+
+_CONVERT = "Make it text or a number first; of a date, take the part that matters, such as the month."
+
+
+class _UnfitError(Exception):
+    """A value that cannot be a state."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
 
 
 class Codebook:
@@ -49,26 +85,35 @@ class Codebook:
     ([1, 0, 1, 1], [3, 7])
     """
 
-    def __init__(self, name: str, states: Sequence[State] | None = None, *, text: bool = False) -> None:
+    def __init__(self, name: str, states: Sequence[State] | None = None, reading: Reading = TYPED) -> None:
         self.name = name
         self.given = states is not None
-        self.text = text
+        self.text = reading.text
+        self._reading = reading
+        self._ranking: list[State] | None = None
         self.values: list[State] = list(states or ())
         self.missing = 0
         self._of_value = {value: code for code, value in enumerate(self.values)}
-        self._met: dict[Any, int] = {} if text else dict(self._of_value)
+        self._met: dict[Any, int] = {} if self.text else dict(self._of_value)
         self._lookup: Codes = np.full(0, UNMET, dtype=np.intp)
         self._low = 0
 
     def encode(self, column: Column, first_row: int) -> Codes:
         """The codes of a part of the column; -1 where a value is missing. `first_row` is for what is refused."""
-        codes = self._encode(column)
+        try:
+            codes = self._encode(column)
+        except _UnfitError as unfit:
+            place = self._reading.place(first_row + _position(column, unfit.value))
+            raise DataError(
+                f"The values of {self.name!r} must be {STATES_ARE}; in {place} it is {brief(unfit.value)}. {_CONVERT}"
+            ) from None
         lowest = int(codes.min(initial=0))
         if lowest == UNKNOWN:
             at = int(np.argmax(codes == UNKNOWN))
             value = column.values[column.indices[at]] if isinstance(column, Dictionary) else column[at]
             value = value.item() if isinstance(value, np.generic) else value
-            message = unknown(f"value of {self.name!r} in row {first_row + at}:", value, self.values)
+            place = self._reading.place(first_row + at)
+            message = unknown(f"value of {self.name!r} in {place}:", value, self.values)
             raise DataError(f"{message} Correct the data, or name all the states (states=...).")
         if lowest == MISSING:
             self.missing += int(np.count_nonzero(codes == MISSING))
@@ -81,8 +126,9 @@ class Codebook:
         if not self.values:
             raise DataError(f"No value of {self.name!r} was ever observed: its states are not known. Use states=...")
         values = _typed(self.values) if self.text else self.values
+        ranking = None if self._ranking is None else {value: rank for rank, value in enumerate(self._ranking)}
         try:
-            states = tuple(sorted(set(values)))  # type: ignore[type-var]
+            states = tuple(sorted(set(values), key=ranking and ranking.__getitem__))  # type: ignore[type-var,arg-type]
         except TypeError:
             by_type = {type(value).__name__: value for value in values}
             kinds = ", ".join(f"{kind} ({value!r})" for kind, value in by_type.items())
@@ -95,6 +141,8 @@ class Codebook:
 
     def _encode(self, column: Column) -> Codes:
         if isinstance(column, Dictionary):
+            if column.ordered:
+                self._rank(column.values)
             # The last entry is where -1 points to. Categories that do not occur are no states.
             occurs = np.zeros(len(column.values) + 1, dtype=bool)
             occurs[column.indices] = True
@@ -107,10 +155,21 @@ class Codebook:
                 return self._real(column)
             if column.dtype.kind not in "iubOUT":
                 raise DataError(
-                    f"The values of {self.name!r} must be text, numbers or booleans; its column holds {column.dtype}."
+                    f"The values of {self.name!r} must be text, numbers or booleans; its column holds {column.dtype}. "
+                    f"{_CONVERT}"
                 )
         values = column.tolist() if isinstance(column, np.ndarray) else column
         return self._any(values)
+
+    def _rank(self, values: Sequence[Any]) -> None:
+        """Keep the order that these values have."""
+        if self._ranking is None:
+            self._ranking = list(values)
+        elif self._ranking != list(values) and not self.given:
+            raise DataError(
+                f"The categories of {self.name!r} have another order in another part of the data: give the states in "
+                "the order you want (states=...)."
+            )
 
     def _whole(self, values: npt.NDArray[Any]) -> Codes:
         places = self._places(values)
@@ -178,33 +237,32 @@ class Codebook:
         except TypeError:
             if _is_missing(value):
                 return MISSING
-            raise DataError(f"A value of {self.name!r} must be a single one; got {value!r}.") from None
+            raise _UnfitError(value) from None
         code = self._code_of_text(value) if self.text and isinstance(value, str) else self._code_of_value(value)
         if code >= 0 or isinstance(value, str):  # not every NaN: each is a key of its own
             self._met[value] = code
         return code
 
     def _code_of_value(self, value: Any) -> int:
-        value = value.item() if isinstance(value, np.generic) else value
         if value in self._of_value:
             return self._of_value[value]
-        if _is_missing(value):
+        if _is_missing(value) or value in self._reading.missing:
             return MISSING
         if self.given:
             return UNKNOWN
-        if isinstance(value, float):
-            if not math.isfinite(value):
-                raise DataError(f"The values of {self.name!r} must be finite; one is {value!r}.")
-            value = int(value) if value.is_integer() else value
-        return self._add(value)
+        try:
+            state = as_state(value)
+        except TypeError:
+            raise _UnfitError(value) from None
+        return self._add(int(state) if isinstance(state, float) and state.is_integer() else state)
 
     def _code_of_text(self, text: str) -> int:
         if not self.given:
-            return MISSING if text in MISSING_TEXTS else self._add(text)
+            return MISSING if text in self._reading.missing else self._add(text)
         for state, code in self._of_value.items():
             if str(state) == text:
                 return code
-        if text in MISSING_TEXTS:
+        if text in self._reading.missing:
             return MISSING
         meant = _number(text) if NUMERAL.fullmatch(text) else TRUTHS.get(text)
         return UNKNOWN if meant is None else self._of_value.get(meant, UNKNOWN)
@@ -221,7 +279,8 @@ class Codebook:
         return len(self.values) - 1
 
 
-TRUTHS = {"True": True, "true": True, "False": False, "false": False}
+TRUTHS = {"True": True, "true": True, "TRUE": True, "False": False, "false": False, "FALSE": False}
+"""Truth values as text: those that pandas takes for them, too."""
 
 
 def _typed(texts: Sequence[Any]) -> list[Hashable]:
@@ -238,6 +297,14 @@ def _number(text: str) -> int | float:
         return int(text)
     number = float(text)
     return int(number) if number.is_integer() else number
+
+
+def _position(column: Column, value: Any) -> int:
+    """Where a value that was found in a column first is."""
+    values = column.values if isinstance(column, Dictionary) else column
+    listed = values.tolist() if isinstance(values, np.ndarray) else values
+    at = next(i for i, own in enumerate(listed) if own is value or (isinstance(value, float) and own == value))
+    return int(np.argmax(column.indices == at)) if isinstance(column, Dictionary) else at
 
 
 def _is_missing(value: Any) -> bool:

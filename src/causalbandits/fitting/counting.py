@@ -15,8 +15,8 @@ import numpy.typing as npt
 
 from causalbandits._types import Codes
 from causalbandits.errors import DataError, SizeError, unknown
+from causalbandits.fitting.batches import Batch, DataSource
 from causalbandits.fitting.coding import Codebook, Column
-from causalbandits.fitting.sources import Batch, DataSource
 from causalbandits.fitting.structure import Structure, check_columns
 
 Mask = npt.NDArray[np.bool_]
@@ -27,6 +27,12 @@ TALLY_LIMIT = 2**24
 
 JOINT_LIMIT = 2**14
 """Tables are counted jointly as long as their joint table is no larger: it has to stay in the processor's cache."""
+
+OPEN_GROUPS = 8
+"""So many groups are looked at before a new one is begun: all of them would take the square of their number."""
+
+CELL_LIMIT = 2**27
+"""The cells of all tables that are counted, and of all joint tables: 1 GiB each."""
 
 Interventions = str | Mapping[str, Any] | None
 """A column that names the variables that were set, or a mapping from variables to columns of truth values."""
@@ -53,7 +59,7 @@ class Rows:
         check_columns(structure.names, source.columns)
         self._source = source
         self._names = structure.names
-        self.books = {name: Codebook(name, structure.states.get(name), text=source.text) for name in structure.names}
+        self.books = {name: Codebook(name, structure.states.get(name), source.reading) for name in structure.names}
         self._set = _which_were_set(interventions, structure.names, source)
         self.count = 0
         self.incomplete = 0
@@ -141,13 +147,23 @@ class Tallies:
 
     def _grouped(self, sizes: Mapping[str, int]) -> list[_Joint]:
         groups: list[_Joint] = []
-        for tally in self._tallies:
-            tally.too_large |= math.prod(sizes[name] for name in tally.axes) > TALLY_LIMIT
+        limit, total = min(JOINT_LIMIT, CELL_LIMIT // max(len(self._tallies), 1)), 0
+        owners = {tally.own: i for i, tally in reversed(list(enumerate(self._tallies)))}
+        # Tables of one variable have its parents in common: side by side, more of them fit into one group.
+        for tally in sorted(self._tallies, key=lambda tally: owners[tally.own]):
+            cells = math.prod(sizes[name] for name in tally.axes)
+            tally.too_large |= cells > TALLY_LIMIT
             if tally.too_large:
                 continue
-            for group in groups:
+            total += cells
+            if total > CELL_LIMIT:
+                raise SizeError(
+                    f"The {len(self._tallies)} tables to be counted have more than {CELL_LIMIT} cells together. Use a "
+                    "part of the graph, or fewer states."
+                )
+            for group in groups[-OPEN_GROUPS:]:
                 joint = dict.fromkeys((*group.axes, *tally.axes))
-                if math.prod(sizes[name] for name in joint) <= JOINT_LIMIT:
+                if math.prod(sizes[name] for name in joint) <= limit:
                     group.axes = tuple(joint)
                     group.tallies.append(tally)
                     break
@@ -225,7 +241,7 @@ class _NamedInColumn(_Nothing):
         check_columns([column], source.columns, "column of interventions")
         self.columns = (column,)
         self._names = names
-        self._book = Codebook(column, text=source.text)
+        self._book = Codebook(column, reading=source.reading)
         self._sets: list[frozenset[str]] = []
 
     def masks(self, batch: Batch, first_row: int) -> dict[str, Mask]:
@@ -242,7 +258,7 @@ class _NamedInColumn(_Nothing):
         return {name: mask for name, mask in masks.items() if mask.any()}
 
     def _parse(self, value: Any) -> frozenset[str]:
-        parts = value.split(",") if isinstance(value, str) else value if isinstance(value, tuple | frozenset) else None
+        parts = value.split(",") if isinstance(value, str) else value if isinstance(value, tuple) else None
         if parts is None:
             raise DataError(
                 f"The column {self.columns[0]!r} must name the variables that were set, such as 'x' or 'x,y', and be "
@@ -265,7 +281,8 @@ class _Flagged(_Nothing):
         self._by_name = {name: flag for name, flag in flags.items() if isinstance(flag, str)}
         self.columns = tuple(self._by_name.values())
         check_columns(self.columns, source.columns, "column of interventions")
-        self._books = {column: Codebook(column, [False, True], text=source.text) for column in self.columns}
+        self._books = {column: Codebook(column, [False, True], source.reading) for column in self.columns}
+        self._place = source.reading.place
         self._arrays = {name: np.asarray(flag) for name, flag in flags.items() if name not in self._by_name}
         for name, array in self._arrays.items():
             if array.ndim != 1 or array.dtype != np.bool_:
@@ -286,8 +303,8 @@ class _Flagged(_Nothing):
     def _truth(self, column: str, values: Column, first_row: int) -> Mask:
         codes = self._books[column].encode(values, first_row)
         if codes.min(initial=0) < 0:
-            row = first_row + int(np.argmax(codes < 0))
-            raise DataError(f"The column {column!r} must say whether a variable was set; in row {row} it says nothing.")
+            place = self._place(first_row + int(np.argmax(codes < 0)))
+            raise DataError(f"The column {column!r} must say whether a variable was set; in {place} it says nothing.")
         return np.asarray(codes == 1)
 
     def check_length(self, rows: int) -> None:

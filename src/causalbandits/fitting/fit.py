@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 import numpy as np
@@ -12,6 +12,7 @@ from causalbandits._types import Array
 from causalbandits.errors import DataError, ModelError, unknown
 from causalbandits.fitting.counting import Interventions, Rows, Tallies, Tally
 from causalbandits.fitting.em import Incomplete, maximise
+from causalbandits.fitting.remarks import warn_of_odd_values
 from causalbandits.fitting.sources import source_of
 from causalbandits.fitting.structure import GraphLike, States, Structure, conditional, structure_of
 from causalbandits.model.fitted import FittedModel
@@ -29,23 +30,25 @@ def fit(
     prior: Prior = 1.0,
     interventions: Interventions = None,
     missing: Missing = "refuse",
+    na_values: Iterable[State] = (),
+    delimiter: str | None = None,
 ) -> FittedModel:
     """Estimate every variable's table from data, given the graph.
 
     `graph` maps each variable to its parents; a networkx.DiGraph or a CausalModel (whose tables are ignored) will do as
     well. `data` is a pandas or polars DataFrame, an Arrow table, reader or dataset, a mapping from names to columns, or
-    the path of a .csv or .parquet file, which is read by batches and may be larger than memory. Columns that the graph
-    lacks are not read.
+    the path of a .csv, .csv.gz or .parquet file, which is read by batches and may be larger than memory. Columns that
+    the graph lacks are not read. `delimiter` is what stands between the fields of a CSV file, if that is no comma.
 
     >>> data = {"purpose": ["Promo", "Promo", "Nurture", "Promo"], "subject": ["short", "short", "long", "long"]}
     >>> model = fit({"purpose": [], "subject": ["purpose"]}, data)
     >>> model["subject"].states, model["subject"].table.round(2).tolist()
     (('long', 'short'), [[0.67, 0.33], [0.4, 0.6]])
 
-    `states` are the allowed values of some variables, in order; other variables have those found in the data,
-    sorted: numbers by size, text by its characters. `prior` is the pseudo-count of every cell (1: all distributions are
-    equally likely beforehand; 0: plain frequencies, if every row of every table was seen), a mapping from variables to
-    such numbers or arrays, or an earlier fit, whose posterior is then the prior.
+    `states` are the allowed values of some variables, in order; other variables have those found in the data: numbers
+    by size, text by its characters, ordered categories in their order. `prior` is the pseudo-count of every cell (1:
+    all distributions are equally likely beforehand; 0: plain frequencies, if every row of every table was seen), a
+    mapping from variables to such numbers or arrays, or an earlier fit, whose posterior is then the prior.
 
     `interventions` says in which rows variables were set: the name of a column with their names ("purpose" or
     "purpose,send_time", empty if none), or a mapping from variables to columns of truth values. Such rows count for the
@@ -53,6 +56,10 @@ def fit(
 
     Missing values are refused, with their number in each column. `missing="drop"` leaves out the rows that have one,
     `missing="em"` finds the tables that make the observed values most likely (with the pseudo-counts as further rows).
+    The model then says how many values were filled in, and that its posteriors take these for observed.
+    `na_values` are values that stand for missing ones, such as ["-", -999].
+
+    A DataWarning says what looks odd in values that were not named as states: `Google` and `google`, or `-`.
 
     Fitting assumes that the graph is right and that no two variables have a common cause outside it.
     """
@@ -61,7 +68,7 @@ def fit(
     structure = structure_of(graph, states)
     if isinstance(prior, FittedModel):
         structure = _of_earlier_fit(structure, prior)
-    rows = Rows(structure, source_of(data), interventions)
+    rows = Rows(structure, source_of(data, na_values=na_values, delimiter=delimiter), interventions)
     tallies = [Tally(axes, axes[-1]) for axes in structure.families]
     counted = Tallies(tallies, rows.books)
     gaps = Incomplete(structure.names)
@@ -76,6 +83,7 @@ def fit(
         tally.check_size()
     if missing == "refuse":
         rows.check_complete("Use missing='drop' to leave these rows out, or missing='em' to fit what was observed.")
+    warn_of_odd_values(rows.books.values())
     used = rows.count - (rows.incomplete if missing == "drop" else 0)
     if not used:
         raise DataError(f"Every one of the {rows.count} rows has a missing value; by column: {rows.missing()}.")
@@ -92,7 +100,9 @@ def fit(
         counts = maximise(structure, shapes, counts, pseudo, gaps.arranged(orders)).counts
     for name, parents in structure.parents.items():
         _check_seen(name, parents, found, counts[name] + pseudo[name])
-    return FittedModel(found, structure.parents, counts, pseudo, used)
+    filled = sum(book.missing for book in rows.books.values()) if gaps else 0
+    earlier = prior.filled if isinstance(prior, FittedModel) else 0
+    return FittedModel(found, structure.parents, counts, pseudo, used, filled + earlier)
 
 
 def _padded(counts: npt.NDArray[Any], shape: tuple[int, ...]) -> Array:

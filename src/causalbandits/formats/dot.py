@@ -1,7 +1,8 @@
 """DOT, the language of Graphviz: the graph alone, for drawing and for `fit`.
 
 Read are `digraph`s of names, chains a -> b -> c, groups {a b} -> c and subgraphs; attributes and ports are skipped.
-HTML labels, strings joined with + and undirected graphs are refused.
+HTML labels, strings joined with +, undirected graphs, and edges whose attribute `dir` says that they are no arrow from
+cause to effect are refused.
 """
 
 from __future__ import annotations
@@ -26,6 +27,12 @@ _TOKEN = re.compile(
     r"|(?P<word>-?(?:\.[0-9]++|[0-9]++(?:\.[0-9]*+)?+)(?![\w.])|\w++)",
     re.DOTALL,
 )
+_OTHER_EDGES = {
+    "both": "which says that both have a hidden cause. Hidden causes are not yet supported: draw the cause as a node",
+    "back": "an arrow drawn backwards: write the edge from the cause to the effect",
+    "none": "an edge without direction: write it from the cause to the effect, or leave it out",
+}
+"""What `dir` may say of an edge other than "forward"."""
 _KEYWORDS = ("graph", "node", "edge", "digraph", "subgraph", "strict")
 
 
@@ -73,8 +80,7 @@ class _DotReader:
         nodes: dict[str, None] = {}
         while not scanner.accept("}"):
             if self.keyword("graph", "node", "edge"):
-                scanner.take()
-                self.attributes()
+                self.attributes(of_edges=scanner.take().text.lower() == "edge")
             else:
                 nodes |= self.chain(depth)
             scanner.accept(";")
@@ -88,7 +94,7 @@ class _DotReader:
             scanner.label("a value")
             return {}
         self.graph.add_nodes_from(group)
-        nodes = dict(group)
+        nodes, edges = dict(group), scanner.sees("->")
         while scanner.sees("->"):
             at = scanner.take().at
             following = self.group(depth)
@@ -100,7 +106,7 @@ class _DotReader:
             group = following
         if scanner.sees("--"):
             scanner.fail(scanner.next.at, "'->'")
-        self.attributes()
+        self.attributes(of_edges=edges)
         return nodes
 
     def group(self, depth: int) -> dict[str, None]:
@@ -120,13 +126,17 @@ class _DotReader:
             scanner.label("a port")
         return {name.text: None}
 
-    def attributes(self) -> None:
+    def attributes(self, *, of_edges: bool) -> None:
         scanner = self.scanner
         while scanner.accept("["):
             while not scanner.accept("]"):
-                scanner.label("an attribute or ']'")
+                attribute = scanner.label("an attribute or ']'")
                 if scanner.accept("="):
-                    scanner.label("a value")
+                    value = scanner.label("a value").text.lower()
+                    if of_edges and attribute.text == "dir" and value in _OTHER_EDGES:
+                        scanner.fail(
+                            attribute.at, "an arrow from cause to effect", f"dir={value}, {_OTHER_EDGES[value]}"
+                        )
                 if scanner.sees(",", ";"):
                     scanner.take()
 

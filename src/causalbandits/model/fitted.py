@@ -7,6 +7,7 @@ independent: so P(z | do(a)) of the mean tables is exactly its own posterior mea
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
@@ -16,7 +17,7 @@ import numpy.typing as npt
 
 from causalbandits._random import Seed, random_generator
 from causalbandits._types import Array
-from causalbandits.errors import ModelError
+from causalbandits.errors import DataWarning, ModelError, brief
 from causalbandits.model.intervention import State
 from causalbandits.model.model import CausalModel
 from causalbandits.model.record import variable_record, variable_records
@@ -27,13 +28,15 @@ class FittedModel(CausalModel, kind="fitted"):
     """A CausalModel whose tables are means of Dirichlet posteriors; made by `fit`.
 
     `counts[name]` has the table's axes; `prior[name]` are the pseudo-counts of its cells, `concentrations[name]` the
-    sum of both. `rows` were used. After `missing="em"` counts are expected ones, and what the missing values
-    leave uncertain is not part of the posteriors.
+    sum of both. `rows` were used. `filled` values of them were missing and filled in by `missing="em"`: the counts are
+    then expected ones, taken for observed, and what the missing values leave uncertain is not part of the posteriors.
+    Drawing from these says so, with a DataWarning.
     """
 
     counts: Mapping[str, Array]
     prior: Mapping[str, Array]
     rows: int
+    filled: int
 
     def __init__(
         self,
@@ -42,6 +45,7 @@ class FittedModel(CausalModel, kind="fitted"):
         counts: Mapping[str, npt.ArrayLike],
         prior: Mapping[str, npt.ArrayLike],
         rows: int,
+        filled: int = 0,
     ) -> None:
         counted = {name: _numbers(f"counts of {name!r}", counts[name]) for name in states}
         pseudo = {name: _numbers(f"pseudo-counts of {name!r}", prior[name]) for name in states}
@@ -51,12 +55,18 @@ class FittedModel(CausalModel, kind="fitted"):
         )
         self.__dict__["counts"] = MappingProxyType(counted)
         self.__dict__["prior"] = MappingProxyType(pseudo)
-        self.__dict__["rows"] = _whole(rows)
+        self.__dict__["rows"] = _whole("rows", rows)
+        self.__dict__["filled"] = _whole("filled", filled)
 
     @property
     def concentrations(self) -> dict[str, Array]:
         """The parameters of the Dirichlet posteriors, in the shape of the tables."""
         return {name: self.counts[name] + self.prior[name] for name in self.names}
+
+    @property
+    def overconfidence(self) -> str:
+        """What the posteriors leave out, in words; empty if nothing was filled in."""
+        return f"The fit filled in {self.filled} missing values and takes them for observed." if self.filled else ""
 
     def draw(self, rng: Seed = None) -> CausalModel:
         """A model drawn from the posterior.
@@ -73,6 +83,8 @@ class FittedModel(CausalModel, kind="fitted"):
 
     def draw_tables(self, n: int, rng: Seed = None) -> dict[str, Array]:
         """Every variable's table drawn `n` times from the posterior: the draws are the first axis."""
+        if self.filled:
+            warnings.warn(f"{self.overconfidence} Intervals are too narrow.", DataWarning, stacklevel=3)
         generator = random_generator(rng)
         return {name: _dirichlet(self.concentrations[name], n, generator) for name in self.names}
 
@@ -82,25 +94,28 @@ class FittedModel(CausalModel, kind="fitted"):
             variable_record(v, counts=self.counts[name].tolist(), prior=self.prior[name].tolist())
             for name, v in self.variables.items()
         ]
-        return {"rows": self.rows, "variables": records}
+        filled = {"filled": self.filled} if self.filled else {}
+        return {"rows": self.rows, **filled, "variables": records}
 
     @classmethod
     def _of_content(cls, content: Mapping[str, Any]) -> CausalModel:
         records = variable_records(content, "counts", "prior")
         rows: Any = content.get("rows")
+        filled: Any = content.get("filled", 0)
         return FittedModel(
             {r.name: r.states for r in records},
             {r.name: r.parents for r in records},
             {r.name: r.numbers[0] for r in records},
             {r.name: r.numbers[1] for r in records},
             rows,
+            filled,
         )
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, FittedModel):
             return False if isinstance(other, CausalModel) else NotImplemented
         return (
-            self.rows == other.rows
+            (self.rows, self.filled) == (other.rows, other.filled)
             and super().__eq__(other)
             and all(
                 np.array_equal(mine[name], theirs[name])
@@ -112,12 +127,13 @@ class FittedModel(CausalModel, kind="fitted"):
     __hash__ = CausalModel.__hash__
 
     def __repr__(self) -> str:
-        return f"{super().__repr__().replace('CausalModel', 'FittedModel')[:-1]}, from {self.rows} rows)"
+        filled = f", {self.filled} missing values filled in" if self.filled else ""
+        return f"{super().__repr__().replace('CausalModel', 'FittedModel')[:-1]}, from {self.rows} rows{filled})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         states = {name: v.states for name, v in self.variables.items()}
         parents = {name: v.parents for name, v in self.variables.items()}
-        return (FittedModel, (states, parents, dict(self.counts), dict(self.prior), self.rows))
+        return (FittedModel, (states, parents, dict(self.counts), dict(self.prior), self.rows, self.filled))
 
 
 def _numbers(what: str, given: npt.ArrayLike) -> Array:
@@ -144,10 +160,10 @@ def _mean(name: str, counts: Array, prior: Array) -> Array:
     return np.asarray(concentrations / totals)
 
 
-def _whole(rows: Any) -> int:
-    if not isinstance(rows, int | np.integer) or isinstance(rows, bool) or rows < 0:
-        raise ModelError(f"rows must be a whole number, 0 or more; got {rows!r}.")
-    return int(rows)
+def _whole(what: str, given: Any) -> int:
+    if not isinstance(given, int | np.integer) or isinstance(given, bool) or given < 0:
+        raise ModelError(f"{what} must be a whole number, 0 or more; got {brief(given)}.")
+    return int(given)
 
 
 def _dirichlet(concentrations: Array, n: int, generator: np.random.Generator) -> Array:

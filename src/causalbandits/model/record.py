@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from causalbandits.errors import ModelError
-from causalbandits.model.intervention import State
+from causalbandits.model.state import decode_state, encode_state
 from causalbandits.model.variable import Variable
 
 
@@ -22,7 +21,7 @@ class VariableRecord(NamedTuple):
 
 def variable_record(v: Variable, **numbers: Any) -> dict[str, Any]:
     """A variable as a record, with these numbers."""
-    states = [encode_state(state, v.name) for state in v.states]
+    states = [encode_state(state) for state in v.states]
     return {"name": v.name, "states": states, "parents": list(v.parents), **numbers}
 
 
@@ -52,23 +51,3 @@ def _read(record: Any, numbers: tuple[str, ...]) -> VariableRecord:
         raise ModelError(f"{needs}; {record!r} lacks {error}.") from None
     except (TypeError, AttributeError, RecursionError):
         raise ModelError(f"{needs}; got {record!r}.") from None
-
-
-def encode_state(state: State, name: str) -> Any:
-    """A state as JSON: tuples become {"tuple": [...]}, the rest stands for itself."""
-    if isinstance(state, tuple):
-        return {"tuple": [encode_state(part, name) for part in state]}
-    if state is None or isinstance(state, str | bool | int) or (isinstance(state, float) and math.isfinite(state)):
-        return state
-    raise ModelError(
-        f"JSON holds strings, numbers, booleans, None and tuples of these; {name!r} has the state {state!r}."
-    )
-
-
-def decode_state(state: Any) -> State:
-    """The state that `encode_state` wrote."""
-    if isinstance(state, dict):
-        return tuple(decode_state(part) for part in state["tuple"])
-    if isinstance(state, list):
-        raise ModelError(f"A state is a single value; got the list {state!r}.")
-    return state  # type: ignore[no-any-return]

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from causalbandits._types import Array
-from causalbandits.errors import InterventionError, ModelError, unknown
+from causalbandits.errors import InterventionError, ModelError, brief, unknown
 from causalbandits.model.intervention import State
+from causalbandits.model.state import STATES_ARE, as_state
 
 
 class Variable:
@@ -31,7 +32,7 @@ class Variable:
         self, name: str, states: Iterable[State], *, parents: Iterable[str] = (), table: npt.ArrayLike
     ) -> None:
         if not isinstance(name, str) or not name:
-            raise ModelError(f"A variable's name must be a non-empty string, not {name!r}.")
+            raise ModelError(f"A variable's name must be a non-empty string, not {brief(name)}.")
         set_ = object.__setattr__
         set_(self, "name", name)
         set_(self, "states", _states(name, states))
@@ -79,33 +80,34 @@ def _variable(name: str, states: tuple[State, ...], parents: tuple[str, ...], ta
 
 def _states(name: str, given: Iterable[State]) -> tuple[State, ...]:
     if isinstance(given, str | set | frozenset) or not isinstance(given, Iterable):
-        raise ModelError(f"The states of {name!r} must be a list of values, in the order of its table; got {given!r}.")
-    states = tuple(state.item() if isinstance(state, np.generic) else state for state in given)
+        raise ModelError(
+            f"The states of {name!r} must be a list of values, in the order of its table; got {brief(given)}."
+        )
+    states = tuple(_state(name, state) for state in given)
     if not states:
         raise ModelError(f"{name!r} needs at least one state.")
     seen: set[State] = set()
     for state in states:
-        if not isinstance(state, Hashable):
-            raise ModelError(f"The states of {name!r} must be hashable: {state!r} is not. Use a tuple.")
-        try:
-            odd = bool(state != state)
-        except TypeError:
-            odd = True
-        if odd:
-            raise ModelError(f"The states of {name!r} must equal themselves: {state!r} does not.")
         if state in seen:
             raise ModelError(f"The states of {name!r} must differ: {state!r} appears twice.")
         seen.add(state)
     return states
 
 
+def _state(name: str, given: Any) -> State:
+    try:
+        return as_state(given)  # type: ignore[no-any-return]
+    except TypeError:
+        raise ModelError(f"The states of {name!r} must be {STATES_ARE}; one is {brief(given)}.") from None
+
+
 def _parent_names(name: str, given: Iterable[str]) -> tuple[str, ...]:
     if isinstance(given, str | set | frozenset) or not isinstance(given, Iterable):
-        raise ModelError(f"The parents of {name!r} must be a list of names, such as ['x']; got {given!r}.")
+        raise ModelError(f"The parents of {name!r} must be a list of names, such as ['x']; got {brief(given)}.")
     parents: dict[str, None] = {}
     for parent in given:
         if not isinstance(parent, str):
-            raise ModelError(f"The parents of {name!r} must be names; got {parent!r}.")
+            raise ModelError(f"The parents of {name!r} must be names; got {brief(parent)}.")
         if parent in parents:
             raise ModelError(f"The parents of {name!r} must differ: {parent!r} appears twice.")
         parents[parent] = None

@@ -45,9 +45,9 @@ class Notice:
 
 
 class Progress:
-    """Counts rounds; after `PATIENCE` seconds it shows how far they are, on a terminal or in a notebook.
+    """Counts steps; after `PATIENCE` seconds it shows how far they are, on a terminal or in a notebook.
 
-    `told` is called with the number of rounds done since the last time, for those who show it in their own way.
+    `told` is called with the number of steps done since the last time, for those who show it in their own way.
     """
 
     def __init__(self, total: int, what: str, *, shown: bool = True, told: Callable[[int], None] | None = None) -> None:
@@ -72,12 +72,12 @@ class Progress:
             if self._bar is not None:
                 self._bar.stop()
 
-    def advance(self, rounds: int) -> None:
-        """So many more rounds are done."""
+    def advance(self, steps: int) -> None:
+        """So many more steps are done."""
         with self._lock:
-            self._done += rounds
+            self._done += steps
             if self._told is not None:
-                self._told(rounds)
+                self._told(steps)
             if self._bar is not None:
                 self._bar.update(0, completed=self._done)
 
