@@ -54,7 +54,14 @@ def forecast(
     prior: Annotated[
         str, typer.Option(help="Beta(a, b) for the mean of a reward that is 0 or 1: a,b. 2,50 for rates around 4%.")
     ] = "1,1",
-    epsilon: Annotated[float, typer.Option(min=0, help="How much worse than the best is good enough.")] = 0.02,
+    epsilon: Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            help="How much worse than the best is good enough, in the reward's units; if left out, a tenth of what an "
+            "action chosen blindly would lose.",
+        ),
+    ] = None,
     replications: Annotated[int, typer.Option(min=2, help="How many possible worlds.")] = 200,
     seed: Annotated[
         int | None, typer.Option(min=0, help="The same seed gives the same numbers; if left out, the file's, else 0.")

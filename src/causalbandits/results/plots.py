@@ -279,7 +279,7 @@ def plot_graph(problem: CausalBandit, path: FilePath | None = None, *, reward: s
 
 
 def plot_forecast(forecast: Any, path: FilePath | None = None) -> Figure:
-    """Regret, and the probability of having found the best action, side by side (of a `forecast.Forecast`)."""
+    """Regret, and how often the recommended action is good enough, side by side (of a `forecast.Forecast`)."""
     run = forecast.run
     figure = Figure(figsize=(10.6, 3.9), dpi=150, layout="constrained")
     left, right = figure.subplots(1, 2)
@@ -297,7 +297,7 @@ def plot_forecast(forecast: Any, path: FilePath | None = None) -> Figure:
     right.set_ylim(0, 1)
     right.set_xlabel("round (log scale)")
     right.set_ylabel("probability")
-    right.set_title(f"Best action found, within {forecast.epsilon:g}", loc="left", fontsize=10)
+    right.set_title(f"Recommended action is within {forecast.epsilon:.3g} of the best", loc="left", fontsize=10)
     right.spines[["top", "right"]].set_visible(False)
     _label_ends(right, ends)
     return _saved(figure, path)
