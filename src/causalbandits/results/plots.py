@@ -17,7 +17,6 @@ from causalbandits.theory.base import Bound
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from causalbandits.problem.problem import CausalBandit
     from causalbandits.results.run import Run
 
 # Okabe and Ito's colours without yellow, which vanishes on white; dashes tell them apart in grey.
@@ -73,10 +72,10 @@ def plot_run(
     _label_ends(ax, ends)
     figure = ax.get_figure()
     assert isinstance(figure, Figure)
-    return _saved(figure, path)
+    return saved(figure, path)
 
 
-def _saved(figure: Figure, path: FilePath | None) -> Figure:
+def saved(figure: Figure, path: FilePath | None) -> Figure:
     """The figure, written where `path` says, if it does, in the format of its ending."""
     if path is None:
         return figure
@@ -219,65 +218,6 @@ def plot_final(
     return figure
 
 
-BLUE, WHITE, GREEN, YELLOW = "#9ecae9", "#ffffff", "#b8e0c8", "#fff0b8"
-
-
-def plot_graph(problem: CausalBandit, path: FilePath | None = None, *, reward: str | None = None) -> Figure:
-    """The causal graph, causes above effects: blue variables can be set, the reward's parents have a bold rim.
-
-    The reward is green, and yellow is what a separator was looked for among. Variables that neither lead to the reward
-    nor can be set are left out.
-    """
-    import networkx as nx
-
-    goal = reward or problem.reward or "Y"
-    whole = nx.DiGraph(problem.model.graph)
-    if goal not in whole:
-        whole.add_edges_from((parent, goal) for parent in problem.parents)
-    graph = whole.subgraph(nx.ancestors(whole, goal) | {goal, *problem.manipulable})
-    height: dict[str, int] = {}
-    for name in reversed(list(nx.topological_sort(graph))):
-        height[name] = max((height[effect] + 1 for effect in graph.successors(name)), default=0)
-    rows: dict[int, list[str]] = {}
-    for name in graph:
-        rows.setdefault(max(height.values()) - height[name], []).append(name)
-    place: dict[str, tuple[float, float]] = {}
-    for level in sorted(rows):
-        # Below its causes, where it has any.
-        above = {n: [place[c][0] for c in graph.predecessors(n)] for n in rows[level]}
-        rows[level].sort(key=lambda n: sum(above[n]) / len(above[n]) if above[n] else math.inf)
-        for i, name in enumerate(rows[level]):
-            place[name] = (i - (len(rows[level]) - 1) / 2, -float(level))
-    widest, tall = max(map(len, rows.values())), len(rows)
-    size = 0.26 + 0.075 * max(len(name) for name in graph)
-    step = max(1.3, 2 * size + 0.35)
-    figure = Figure(figsize=(max(3.2, step * widest + 0.4), 1.15 * tall + 0.2), dpi=150, layout="constrained")
-    ax = figure.add_subplot()
-    boxes = {}
-    for name, (x, y) in place.items():
-        colour = YELLOW if name in problem.observable else WHITE
-        colour = GREEN if name == goal else BLUE if name in problem.manipulable else colour
-        rim = 2.4 if name in problem.parents else 1.0
-        text = ax.text(
-            x * step, y * 1.15, name, ha="center", va="center", fontsize=11, parse_math=False, zorder=3,
-            bbox={"boxstyle": "round,pad=0.45", "facecolor": colour, "edgecolor": "0.2", "linewidth": rim},
-        )  # fmt: skip
-        boxes[name] = text.get_bbox_patch()
-    for cause, effect in graph.edges:
-        (x0, y0), (x1, y1) = place[cause], place[effect]
-        between: dict[str, Any] = {"patchA": boxes[cause], "patchB": boxes[effect], "shrinkA": 1, "shrinkB": 2}
-        if y0 - y1 > 1:  # past what stands in between
-            between["connectionstyle"] = "arc3,rad=0.22"
-        ax.annotate(
-            "", (x1 * step, y1 * 1.15), (x0 * step, y0 * 1.15), annotation_clip=False,
-            arrowprops={"arrowstyle": "-|>", "color": "0.35", "linewidth": 1.2, **between}, zorder=1,
-        )  # fmt: skip
-    ax.set_xlim(-step * widest / 2, step * widest / 2)
-    ax.set_ylim(-1.15 * (tall - 1) - 0.5, 0.5)
-    ax.axis("off")
-    return _saved(figure, path)
-
-
 def plot_forecast(forecast: Any, path: FilePath | None = None) -> Figure:
     """Regret, and how often the recommended action is good enough, side by side (of a `forecast.Forecast`)."""
     run = forecast.run
@@ -300,4 +240,4 @@ def plot_forecast(forecast: Any, path: FilePath | None = None) -> Figure:
     right.set_title(f"Recommended action is within {forecast.epsilon:.3g} of the best", loc="left", fontsize=10)
     right.spines[["top", "right"]].set_visible(False)
     _label_ends(right, ends)
-    return _saved(figure, path)
+    return saved(figure, path)

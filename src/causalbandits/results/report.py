@@ -252,7 +252,7 @@ def as_text(parts: Iterable[Part]) -> str:
             case Heading(text, _):
                 lines += [text, "-" * len(text)]
             case Text(text):
-                lines += [*textwrap.wrap(text, 100), ""]
+                lines += [*textwrap.wrap(text, 100, break_on_hyphens=False), ""]
             case Code(text):
                 lines += [text, ""]
             case Grid(head, rows):
