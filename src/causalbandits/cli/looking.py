@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from causalbandits._files import refuse_unwritable_folder
 from causalbandits.cli.options import Asked, Workers, about_a_problem
 from causalbandits.cli.show import print_plain, print_report
 from causalbandits.errors import CausalBanditsError
@@ -39,6 +40,8 @@ def inspect(
 
     from causalbandits.planning.describe import describe, write_description
 
+    if out is not None:
+        refuse_unwritable_folder(out)
     found = describe(asked.world, horizon=asked.whole("horizon", horizon, DEFAULT_HORIZON))
     console = Console()
     print_plain(console, repr(found))
@@ -88,7 +91,10 @@ def forecast(
     from rich.console import Console
 
     from causalbandits.planning.forecast import forecast as run
+    from causalbandits.results.plots import picture_path
 
+    if out is not None:
+        picture_path(out)
     try:
         a, b = (float(part) for part in prior.split(","))
     except ValueError:

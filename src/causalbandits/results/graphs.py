@@ -12,7 +12,8 @@ from matplotlib.path import Path
 
 from causalbandits._files import FilePath
 from causalbandits.results.layered import Layout, layered
-from causalbandits.results.plots import saved
+from causalbandits.results.lettering import width
+from causalbandits.results.plots import picture_path, saved
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -36,10 +37,12 @@ def plot_graph(problem: CausalBandit, path: FilePath | None = None, *, reward: s
     The reward is green, and yellow is what a separator was looked for among. Variables that neither lead to the reward
     nor can be set are left out.
     """
+    if path is not None:
+        picture_path(path)
     goal = reward or problem.reward or "Y"
     graph = _relevant(problem, goal)
     layout = layered(graph)
-    half = 0.13 + 0.045 * max(len(name) for name in graph)
+    half = 0.13 + 0.045 * max(width(name) for name in graph)
     step = max(1.3, 2 * half + 0.3)
     points = [*layout.places.values(), *(point for bends in layout.bends.values() for point in bends)]
     left, right = (f(x for x, _ in points) * step for f in (min, max))

@@ -5,13 +5,17 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from matplotlib.backend_bases import FigureCanvasBase
 from matplotlib.figure import Figure
 
-from causalbandits._files import FilePath, checked_path, writing
+from causalbandits._files import FilePath, checked_path, refuse_unwritable, writing
+from causalbandits._types import Array
 from causalbandits.errors import CausalBanditsError, StateError
+from causalbandits.results.lettering import letter
 from causalbandits.theory.base import Bound
 
 if TYPE_CHECKING:
@@ -38,16 +42,23 @@ def plot_run(
 
     `log=True` makes the measure's scale logarithmic, where policies differ by orders of magnitude.
     """
+    if path is not None:
+        picture_path(path)
     if isinstance(bounds, Bound) or not all(isinstance(bound, Bound) for bound in bounds):
         raise CausalBanditsError(f"bounds must be a list of what theory.bound(...) gives; got {bounds!r}.")
     if bounds and measure != "regret":
         raise CausalBanditsError(f"bounds are on the regret; leave them out of a plot of {measure!r}.")
     if ax is None:
         ax = Figure(figsize=(7, 4.2), dpi=150, layout="constrained").add_subplot()
+    intervals = {policy: run.interval(policy, measure=measure) for policy in run.policies}
+    means = [mean for mean, _, _ in intervals.values()]
+    floor = _log_floor(means) if log else -math.inf
+    zeros = log and any((mean == 0).any() for mean in means)
     ends = []
-    for i, policy in enumerate(run.policies):
-        mean, lower, upper = run.interval(policy, measure=measure)
+    for i, (policy, (mean, lower, upper)) in enumerate(intervals.items()):
         colour = COLOURS[i % len(COLOURS)]
+        if zeros:
+            mean = np.where(mean == 0, floor, mean)
         dashes = DASHES[(i + i // len(COLOURS)) % len(DASHES)]
         ax.plot(run.rounds, mean, color=colour, linestyle=dashes, linewidth=1.8)
         if not math.isnan(lower[-1]):
@@ -55,13 +66,12 @@ def plot_run(
         ends.append((float(mean[-1]), policy, colour))
     ax.set_xlim(0, run.horizon)
     if log:
-        early = [float(run.interval(policy, measure=measure)[0][len(run.rounds) // 50]) for policy in run.policies]
         ax.set_yscale("log")
-        ax.set_ylim(bottom=max(1e-3, 0.7 * min(early)))
+        ax.set_ylim(bottom=floor, top=None if max(mean.max() for mean in means) > floor else 100 * floor)
     elif measure != "reward":  # which may be negative
         ax.set_ylim(bottom=0)
     ax.set_xlabel("round")
-    ax.set_ylabel(f"{measure} (log scale)" if log else measure)
+    ax.set_ylabel(f"{measure} (log scale{'; 0 is at the bottom' * zeros})" if log else measure)
     ax.spines[["top", "right"]].set_visible(False)
     ax.grid(axis="y", color="0.9", linewidth=0.8)
     ax.set_axisbelow(True)
@@ -75,17 +85,31 @@ def plot_run(
     return saved(figure, path)
 
 
+def _log_floor(means: Sequence[Array]) -> float:
+    """Where a logarithmic scale begins: a little below where the first of the lines does, whatever is 0 aside."""
+    early = [float(mean[len(mean) // 50]) for mean in means]
+    positive = [float(value) for mean in means for value in mean[mean > 0]]
+    return max(1e-3, 0.7 * min((value for value in early if value > 0), default=min(positive, default=0.1)))
+
+
 def saved(figure: Figure, path: FilePath | None) -> Figure:
-    """The figure, written where `path` says, if it does, in the format of its ending."""
-    if path is None:
-        return figure
-    where, known = checked_path(path, "regret.png"), figure.canvas.get_supported_filetypes()
+    """The figure in letters that there are, written where `path` says, if it does, in the format of its ending."""
+    letter(figure)
+    if path is not None:
+        where, kind = picture_path(path)
+        with writing(where) as file:
+            figure.savefig(file, format=kind)
+    return figure
+
+
+def picture_path(path: FilePath) -> tuple[Path, str]:
+    """Where a picture will be, and its format; refused if it could not be written there."""
+    where, known = checked_path(path, "regret.png"), FigureCanvasBase.get_supported_filetypes()
     kind = os.path.splitext(path)[1][1:].lower()
     if kind not in known:
         raise StateError(f"A picture's name must end in its format, one of {', '.join(known)}; got {str(path)!r}.")
-    with writing(where) as file:
-        figure.savefig(file, format=kind)
-    return figure
+    refuse_unwritable(where)
+    return where, kind
 
 
 def _label_ends(ax: Axes, ends: list[tuple[float, str, str]]) -> None:
@@ -220,6 +244,8 @@ def plot_final(
 
 def plot_forecast(forecast: Any, path: FilePath | None = None) -> Figure:
     """Regret, and how often the recommended action is good enough, side by side (of a `forecast.Forecast`)."""
+    if path is not None:
+        picture_path(path)
     run = forecast.run
     figure = Figure(figsize=(10.6, 3.9), dpi=150, layout="constrained")
     left, right = figure.subplots(1, 2)
