@@ -87,6 +87,8 @@ def unknown(kind: str, value: object, known: Iterable[object]) -> str:
 
     >>> unknown("policy", "c-ucbb", ["c-ucb", "ucb"])
     "Unknown policy 'c-ucbb'. Did you mean 'c-ucb'? Known: 'c-ucb', 'ucb'."
+    >>> unknown("extension", "", [".bif"]), unknown("parameter", "x", [])
+    ("Unknown extension ''. It is empty. Known: '.bif'.", "Unknown parameter 'x'. There are none.")
     """
     names = {str(k): k for k in known}
     # Comparing takes the product of the lengths: nobody mistypes a name of hundreds of characters.
@@ -95,4 +97,6 @@ def unknown(kind: str, value: object, known: Iterable[object]) -> str:
     hint = f" Did you mean {names[near[0]]!r}?" if near else ""
     shown = [repr(k) for k in names.values()]
     more = f", ... ({len(shown)} in all)" if len(shown) > 20 else ""
-    return f"Unknown {kind} {value!r}.{hint} Known: {', '.join(shown[:20])}{more}."
+    empty = " It is empty." if value == "" else ""
+    names_known = f"Known: {', '.join(shown[:20])}{more}." if shown else "There are none."
+    return f"Unknown {kind} {value!r}.{empty}{hint} {names_known}"

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from causalbandits._types import Array
-from causalbandits.errors import CausalBanditsError, ProblemError
+from causalbandits.errors import ProblemError
 from causalbandits.model.graph import ancestors, without_causes_of
 from causalbandits.problem.actions import shown
 from causalbandits.problem.inference import Block, find_blocks
@@ -32,6 +32,7 @@ from causalbandits.results.report import (
     write_page,
 )
 from causalbandits.theory import compare, reachable_configurations
+from causalbandits.theory.base import require_horizon
 from causalbandits.theory.table import Comparison
 from causalbandits.world.environment import LISTED, Environment
 
@@ -167,8 +168,7 @@ def describe(problem: CausalBandit | Environment, *, horizon: int = 5000) -> Des
     own = problem.problem if isinstance(problem, Environment) else problem
     if not isinstance(own, CausalBandit):
         raise ProblemError(f"describe() takes a CausalBandit or an Environment; got {problem!r}.")
-    if not isinstance(horizon, int | np.integer) or isinstance(horizon, bool) or horizon < 2:
-        raise CausalBanditsError(f"horizon must be a whole number, 2 or more; got {horizon!r}.")
+    require_horizon(horizon)
     reached = {knob for block in own.blocks for knob in block.knob_names}
     reachable = reachable_configurations(own)
     matter = tuple(name for name in own.manipulable if name in reached)

@@ -68,4 +68,6 @@ def _fonts() -> tuple[Any, ...]:
     from matplotlib import rcParams
     from matplotlib.font_manager import FontProperties, findfont, get_font
 
-    return tuple(get_font(findfont(FontProperties(family=[name]))) for name in (*rcParams["font.family"], *_installed()))
+    return tuple(
+        get_font(findfont(FontProperties(family=[name]))) for name in (*rcParams["font.family"], *_installed())
+    )
