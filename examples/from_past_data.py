@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import causalbandits as cb
-from causalbandits.results.plots import plot_graph
+from causalbandits.results.graphs import plot_graph
 from causalbandits.results.report import Code, Heading, Picture, Text, write_figures, write_page
 
 OUT = Path("results")

@@ -179,3 +179,17 @@ def test_identical_means_identical():
     a = np.arange(6.0).reshape(2, 3)
     assert identical([a, a.copy()]).p_for == 0.0
     assert identical([a, a + 1e-9]).p_against == 0.0
+
+
+@pytest.mark.parametrize(("power", "holds"), [(1.0, True), (3.0, False), (0.1, False)])
+def test_a_power_without_any_spread_is_judged_by_where_it_lies(power, holds):
+    """In every replication the same: the jackknife's error is 0, and says nothing for or against by itself."""
+    test = exponent([0.0, 1.0, 2.0], [np.full(20, 10 * np.exp(power * log)) for log in (0.0, 1.0, 2.0)])
+    assert test.estimate == pytest.approx(power)
+    assert (test.p_for < 0.01, test.p_against < 0.01) == (holds, not holds)
+
+
+def test_no_regret_at_all_has_no_power_of_growth():
+    test = exponent([0.0, 1.0], [np.zeros(20), np.ones(20)])
+    assert np.isnan(test.estimate)
+    assert (test.p_for, test.p_against) == (1.0, 1.0)

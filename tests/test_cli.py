@@ -210,7 +210,7 @@ def test_inspect_and_forecast_take_files_and_worlds_of_the_zoo(tmp_path):
     few = ["--horizon", "50", "--replications", "3", "--out", "forecast.png"]
     done = run("forecast", "campaign.bif", *options, *few, folder=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "rounds to find it 9 times in 10" in done.stdout
+    assert "rounds to find it for good 9 times in 10" in done.stdout
     assert (tmp_path / "forecast.png").exists()
     assert run("forecast", "email_campaign", *few, folder=tmp_path).stdout == done.stdout
 
@@ -277,3 +277,26 @@ def test_the_file_that_the_guide_shows_runs(tmp_path):
     (tmp_path / "campaign.toml").write_text(shown, encoding="utf-8")
     cb.write(cb.zoo.email_campaign().problem.model, tmp_path / "campaign.bif")
     assert read_spec(tmp_path / "campaign.toml").run().policies == ("c-ts-gaussian", "quiet")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["forecast", "email_campaign", "--out", "missing/forecast.png"], "there is no folder"),
+        (["forecast", "email_campaign", "--out", "forecast.doc"], "must end in its format"),
+        (["inspect", "email_campaign", "--out", "file/report"], "is a file, no folder"),
+        (["reproduce", "--out", "file/report"], "is a file, no folder"),
+        (["simulate", "campaign.toml", "--out", "file/report"], "is a file, no folder"),
+        (["bench", "--out", "file/bench"], "is a file, no folder"),
+    ],
+)
+def test_an_out_that_cannot_be_written_is_refused_before_anything_is_computed(tmp_path, arguments, complaint):
+    """Each of these would take seconds to minutes, and print."""
+    (tmp_path / "file").touch()
+    (tmp_path / "campaign.toml").write_text(
+        '[environment]\nzoo = "email_campaign"\n[simulation]\nhorizon = 100000\nreplications = 1000\n'
+        "[policies]\nc-ucb = {}\n"
+    )
+    done = run(*arguments, folder=tmp_path)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert complaint in done.stderr

@@ -45,6 +45,39 @@ def test_candidates_for_the_separator_with_configurations_and_spread(model):
     assert cheapest.spread == pytest.approx(np.sqrt(given_m * (1 - given_m)).max())
 
 
+def test_the_rewards_spread_covers_what_only_actions_can_bring_about():
+    """By itself, w is always 0 and y then nearly certain; an action may set it to 1, which makes y a fair coin."""
+    model = cb.CausalModel([
+        cb.Variable("w", [0, 1], table=[1.0, 0.0]),
+        cb.Variable("v", [0, 1], table=[0.5, 0.5]),
+        cb.Variable("y", [0, 1], parents=["w", "v"], table=[[[0.99, 0.01]] * 2, [[0.5, 0.5], [0.9, 0.1]]]),
+    ])  # fmt: skip
+    (own, *_) = cb.describe(cb.CausalBandit(model, ["w", "v"], reward="y")).separators
+    assert own.spread == pytest.approx(0.5)
+    # Not what no action leads to: here w is 1 only where v is, too.
+    narrow = cb.CausalBandit(model, ["w", "v"], reward="y", actions=[{}, {"w": 1, "v": 1}])
+    assert cb.describe(narrow).separators[0].spread == pytest.approx(0.3)
+
+
+def test_knobs_that_lead_nowhere_are_described_too(model):
+    for settings in ({}, {"parents": ["m", "w"]}):  # w is among the parents, and still does not lead to y
+        found = cb.describe(cb.CausalBandit(model, ["w"], reward="y" if not settings else "z0", **settings))
+        assert all("cheapest" not in separator.name for separator in found.separators)
+    idle = cb.describe(cb.CausalBandit(model, ["w"], reward="y"))
+    assert (idle.matter, idle.policy) == ((), "uniform")
+    assert "all actions are equally good" in " ".join(repr(idle).split())
+
+
+def test_only_bounds_that_say_something_are_shown():
+    text = repr(cb.describe(cb.zoo.email_campaign()))
+    words = " ".join(text.split())
+    assert "no better than T Delta_max" not in text
+    assert "*" not in text
+    assert "of no use here: c-ucb, cl-ucb, cl-ucb-observed, ucb, ts-beta." in words
+    assert "Assume what is not so here (see causalbandits.theory.bound): c-ts-gaussian," in words
+    assert "c-ts-beta 2907.5" in words
+
+
 def test_where_to_start(model):
     assert cb.describe(cb.zoo.email_campaign()).policy == "c-ts-beta"
     assert cb.describe(cb.zoo.figure2()).policy == "c-ts-gaussian"

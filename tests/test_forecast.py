@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -74,11 +75,66 @@ def test_what_is_lost_again_was_not_found(forecast):
             seed=0,
             environment="made up",
         )
-        return type(forecast)(run, epsilon=0.1)
+        return type(forecast)(run, epsilon=0.1, at_stake=1.0)
 
     assert found(0.0, 0.2, 0.1, 0.0).needed("x") == (30, 30, 30)
     assert found(0.0, 0.1, 0.0, 0.2).needed("x") == (None, None, None)
     assert replace(found(0.0, 0.1, 0.0, 0.2), epsilon=0.2).needed("x") == (10, 10, 10)
+
+
+def test_what_some_replications_lose_while_others_find_it_is_not_found_for_good(forecast):
+    """Four of five are right at every look, but each time another one is wrong: the mean curve alone cannot tell."""
+    values = np.array([[0.5 * (look == wrong) for look in range(5)] for wrong in range(5)] * 20)
+    run = cb.Run(
+        rounds=np.array([10, 20, 30, 40, 50]),
+        measures={"regret": {"x": values.cumsum(axis=1)}, "simple regret": {"x": values}},
+        seed=0,
+        environment="made up",
+    )
+    made = type(forecast)(run, epsilon=0.1, at_stake=1.0)
+    assert made.probability("x")[0].tolist() == [0.8] * 5
+    assert [made.needed("x", p).rounds for p in (0.2, 0.4, 0.6, 0.8)] == [20, 30, 40, 50]
+    assert made.needed("x", 0.9) == (None, None, None)
+
+
+def test_needed_is_the_order_statistic_of_each_replications_own_settling(forecast):
+    found, rounds = forecast.found("c-ts-beta"), forecast.run.rounds
+    lost = [np.flatnonzero(~row).max(initial=-1) for row in found]
+    settled = sorted(rounds[i + 1] if i + 1 < len(rounds) else np.inf for i in lost)
+    for p in (0.3, 0.5, 0.7):
+        needed = forecast.needed("c-ts-beta", p)
+        assert needed.rounds == settled[int(np.ceil(p * len(found) - 1e-9)) - 1]
+        assert needed.lower <= needed.rounds <= (needed.upper or 1000)
+
+
+@pytest.mark.parametrize("scale", [1.0, 0.01])
+def test_what_is_good_enough_shrinks_with_the_rewards(problem, scale):
+    """So that rates of 1% are not all within a fixed number of the best."""
+
+    def draw(problem, rng):
+        return cb.BernoulliReward(scale * rng.beta(1, 1, size=problem.shape))
+
+    made = cb.forecast(problem, ["uniform"], horizon=10, replications=2, reward_prior=draw, seed=2)
+    whole = cb.forecast(problem, ["uniform"], horizon=10, replications=2, seed=2)
+    assert made.epsilon == pytest.approx(scale * whole.epsilon)
+    assert made.epsilon == pytest.approx(0.1 * made.at_stake)
+    assert f"within {made.epsilon:.3g} of the best, 10% of what an action chosen blindly loses" in repr(made)
+
+
+def test_what_is_at_stake_is_what_a_uniform_test_loses_a_round(problem):
+    """In the median world, to within the noise of which actions it draws; the same however many worlds are played."""
+    settings = {"horizon": 2000, "seed": 5}
+    made = cb.forecast(problem, ["uniform"], replications=50, **settings)
+    assert made.at_stake == pytest.approx(np.median(made.run.regret("uniform")[:, -1]) / 2000, rel=0.05)
+    assert cb.forecast(problem, ["uniform"], replications=2, horizon=10, seed=5).at_stake == made.at_stake
+
+
+def test_what_is_at_stake_can_be_told_of_more_actions_than_can_be_looked_at(monkeypatch, problem):
+    from causalbandits.planning import worlds
+
+    exact = worlds.Worlds(problem, (1.0, 1.0)).at_stake(0)
+    monkeypatch.setattr(worlds, "LISTED", 1)
+    assert worlds.Worlds(problem, (1.0, 1.0)).at_stake(0) == pytest.approx(exact, rel=0.02)
 
 
 def test_intervals_of_the_probability_are_wilsons(forecast):
@@ -111,12 +167,15 @@ RECORDED = {
 
 
 @pytest.mark.parametrize("what", RECORDED)
-def test_seeded_numbers_are_those_recorded_when_each_policy_was_still_played_by_a_loop_here(problem, fitted, what):
+def test_seeded_numbers_are_those_recorded_when_each_policy_was_still_played_by_a_loop_here(
+    problem, fitted, what, monkeypatch
+):
     """To within what another processor may change."""
+    monkeypatch.setattr(sys.modules["causalbandits.planning.forecast"], "LOOKS", 40)  # as it was then
     if what == "fitted":
-        found = cb.forecast(fitted, list(RECORDED[what]), horizon=300, replications=12, seed=4)
+        found = cb.forecast(fitted, list(RECORDED[what]), horizon=300, replications=12, seed=4, epsilon=0.02)
     else:
-        found = cb.forecast(problem, horizon=500, replications=20)
+        found = cb.forecast(problem, horizon=500, replications=20, epsilon=0.02)
     for policy, (regrets, times) in RECORDED[what].items():
         assert found.run.regret(policy)[:3, -1] == pytest.approx(regrets, rel=1e-12)
         assert found.found(policy).sum(axis=0)[[0, 10, 20, -1]].tolist() == times
@@ -165,8 +224,10 @@ def test_any_reward_may_be_drawn_and_any_policy_of_the_library_played(problem):
 
 def test_it_prints_and_plots(forecast, tmp_path):
     text = repr(forecast)
-    assert "rounds to find it 9 times in 10" in text
-    assert "30 worlds. Found: the recommended action is within 0.02 of the best." in text
+    assert "rounds to find it for good 9 times in 10" in text
+    assert "30 worlds. Found: the recommended action is within" in text
+    assert "within 0.02 of the best, 8% of what an action" in repr(replace(forecast, epsilon=0.02, at_stake=0.25))
+    assert "within 0 of the best." in repr(replace(forecast, epsilon=0.0, at_stake=0.0))
     forecast.plot(tmp_path / "forecast.png")
     assert (tmp_path / "forecast.png").stat().st_size > 10_000
 

@@ -6,6 +6,7 @@ import csv
 import json
 import pickle
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -52,6 +53,27 @@ def test_every_measure_is_found_by_name_and_policy():
     assert full.plays("b").dtype == np.int64
     assert full.only(["b"]).measure("reward", "b") is not None
     assert full.only(["b"]).origin == Origin("w", {"b": "p-b"})
+    played = replace(full, origin=full.origin._replace(ids={"a": "ucb", "b": "c-ucb"}))
+    assert played.only(["b"]).origin == Origin("w", {"b": "p-b"}, {"b": "c-ucb"})
+
+
+def test_what_was_played_is_cited_whatever_it_is_called(tmp_path):
+    named = {"ucb": "c-ucb", "quiet": "ts-beta"}
+    run = made(policies=("ucb", "quiet"))
+    played = replace(run, origin=run.origin._replace(ids=named))
+    assert cb.citation(played) == cb.citation("c-ucb", "ts-beta")
+    played.save(tmp_path / "run.npz")
+    assert cb.Run.load(tmp_path / "run.npz") == played
+    parts = [replace(played, first=first) for first in (0, 3)]
+    assert cb.Run.merged(parts).origin.ids == named
+    assert cb.Run.merged([played.only(["quiet"]), played.only(["ucb"])]).origin.ids == named
+    assert cb.Run.merged([parts[0], replace(run, first=3)]).origin.ids == named
+
+
+def test_names_that_say_nothing_are_not_cited_as_nothing():
+    with pytest.raises(cb.CausalBanditsError, match=r"does not say which policy 'a' is\. Give citation"):
+        cb.citation(made())
+    assert cb.citation(made(policies=("c-ucb(noise_scale=0.5)",))) == cb.citation("c-ucb")
 
 
 def test_a_name_that_is_not_there_is_refused_with_the_nearest_one(run):
@@ -83,6 +105,7 @@ def test_a_name_that_is_not_there_is_refused_with_the_nearest_one(run):
         ({"rounds": []}, "whole numbers"),
         ({"first": -1}, "0 or more; got -1"),
         ({"origin": Origin("w", {"a": "p-a"})}, "origin must be of the policies"),
+        ({"origin": made().origin._replace(ids={"a": "ucb"})}, "origin must be of the policies"),
     ],
 )
 def test_parts_that_do_not_fit_together_are_no_run(change, complaint):
@@ -242,13 +265,13 @@ WRITERS = {"plot": "run.png", "to_csv": "run.csv", "to_parquet": "run.parquet", 
 @pytest.mark.parametrize(("method", "name"), WRITERS.items())
 def test_a_place_that_cannot_be_written_is_named_and_nothing_is_left_there(run, tmp_path, method, name):
     write = getattr(run, method)
-    with pytest.raises(StateError, match=f"Cannot save to .*nowhere/{name}: No such file"):
+    with pytest.raises(StateError, match=f"Cannot save to .*nowhere/{name}: (No such file|there is no folder)"):
         write(tmp_path / "nowhere" / name)
     (tmp_path / name).mkdir()
     with pytest.raises(StateError, match=f"Cannot save to .*{name}: it is a folder, no ordinary file"):
         write(tmp_path / name)
     (tmp_path / "file").touch()
-    with pytest.raises(StateError, match="Not a directory"):
+    with pytest.raises(StateError, match=r"Not a directory|there is no folder"):
         write(tmp_path / "file" / name)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file", name]
 
@@ -499,3 +522,13 @@ def test_there_must_be_something_to_compare_with():
     for pair in (("x", "a"), ("a", "x"), ("x",)):
         with pytest.raises(cb.CausalBanditsError, match="Unknown policy of this run: 'x'"):
             run.compare(*pair)
+
+
+def test_heads_stand_on_the_side_of_their_columns():
+    from causalbandits.results.report import Grid, as_html, as_markdown
+
+    grid = Grid(("policy", "final regret", "95% interval"), [("ucb", "12.5", "10 to 15"), ("c-ucb", "1.5", "1 to 2")])
+    page = as_html([grid], Path())
+    assert '<th>policy</th><th class="number">final regret</th><th>95% interval</th>' in page
+    assert '<td>ucb</td><td class="number">12.5</td><td>10 to 15</td>' in page
+    assert "| --- | ---: | --- |" in as_markdown([grid])

@@ -508,3 +508,17 @@ def test_only_bounds_are_drawn(wrong):
     run = cb.simulate(zoo.email_campaign(), "uniform", horizon=10, replications=1, progress=False)
     with pytest.raises(CausalBanditsError, match=r"bounds must be a list of what theory\.bound"):
         run.plot(bounds=wrong)
+
+
+@pytest.mark.parametrize("horizon", ["5000", "many", 5000.5, [5, 6], True, 1, None])
+def test_a_horizon_is_a_whole_number_of_rounds(horizon):
+    with pytest.raises(CausalBanditsError, match="horizon must be a whole number, 2 or more; got"):
+        theory.compare(cb.zoo.email_campaign(), horizon)
+
+
+def test_rounds_are_not_read_out_of_text():
+    bound = theory.bound("c-ucb", cb.zoo.email_campaign())
+    for rounds in ("5000", ["10", "20"], [10, [20]]):
+        with pytest.raises(CausalBanditsError, match="Rounds must be 2 or more for this bound, in numbers; got"):
+            bound.at(rounds)
+    assert bound.at(10**30) > 0

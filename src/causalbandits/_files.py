@@ -39,6 +39,27 @@ def checked_path(path: object, example: str) -> Path:
     return Path(os.path.realpath(path))
 
 
+def refuse_unwritable(path: Path) -> None:
+    """Raise, before anything is computed for it, if no file can be written there."""
+    if not path.parent.is_dir():
+        raise StateError(f"Cannot save to {path}: there is no folder {path.parent}. Make it first, or choose another.")
+    _refuse_closed(path, path.parent)
+    _replaced(path)
+
+
+def refuse_unwritable_folder(folder: Path) -> None:
+    """The same of a folder that is made where it is missing, with those above it."""
+    there = next(above for above in (folder, *folder.absolute().parents) if above.exists())
+    if not there.is_dir():
+        raise StateError(f"Cannot write into {folder}: {there} is a file, no folder. Choose another folder.")
+    _refuse_closed(folder, there)
+
+
+def _refuse_closed(path: Path, folder: Path) -> None:
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise StateError(f"Cannot save to {path}: {folder} is not to be written to. Choose another folder.")
+
+
 def refuse_other_kind(path: Path, kind: str, recognises: Callable[[bytes], object]) -> None:
     """Raise if a file is there that is not of the kind that is about to replace it; an empty one is of any kind.
 

@@ -98,6 +98,8 @@ def unknown(kind: str, value: object, known: Iterable[object]) -> str:
 
     >>> unknown("policy", "c-ucbb", ["c-ucb", "ucb"])
     "Unknown policy 'c-ucbb'. Did you mean 'c-ucb'? Known: 'c-ucb', 'ucb'."
+    >>> unknown("extension", "", [".bif"]), unknown("parameter", "x", [])
+    ("Unknown extension ''. It is empty. Known: '.bif'.", "Unknown parameter 'x'. There are none.")
     """
     names = {k if isinstance(k, str) else brief(k): k for k in known}
     given = value if isinstance(value, str) else brief(value)
@@ -107,7 +109,9 @@ def unknown(kind: str, value: object, known: Iterable[object]) -> str:
     hint = f" Did you mean {brief(names[near[0]])}?" if near else ""
     some = [brief(k) for k in itertools.islice(names.values(), 20)]
     more = f", ... ({len(names)} in all)" if len(names) > 20 else ""
-    return f"Unknown {kind} {brief(value)}.{hint} Known: {', '.join(some)}{more}."
+    empty = " It is empty." if value == "" else ""
+    names_known = f"Known: {', '.join(some)}{more}." if some else "There are none."
+    return f"Unknown {kind} {brief(value)}.{empty}{hint} {names_known}"
 
 
 def brief(value: object, most: int = 200) -> str:

@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from causalbandits._files import refuse_unwritable_folder
 from causalbandits.cli.show import print_plain, print_rows
 from causalbandits.errors import CausalBanditsError, unknown
 
@@ -49,6 +50,8 @@ def bench(
 
       causalbandits bench --out benchmarks
     """
+    if out is not None:
+        refuse_unwritable_folder(out)
     if any(os.environ.get(name) != "1" for name in ONE_THREAD):
         # NumPy reads these when it is loaded, and it has been.
         command = [sys.executable, "-m", "causalbandits.cli", *sys.argv[1:]]

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from causalbandits._files import refuse_unwritable_folder
 from causalbandits.cli.options import Asked, Workers, about_a_problem
 from causalbandits.cli.show import print_plain, print_report
 from causalbandits.errors import CausalBanditsError
@@ -39,6 +40,8 @@ def inspect(
 
     from causalbandits.planning.describe import describe, write_description
 
+    if out is not None:
+        refuse_unwritable_folder(out)
     found = describe(asked.world, horizon=asked.whole("horizon", horizon, DEFAULT_HORIZON))
     console = Console()
     print_plain(console, repr(found))
@@ -54,7 +57,14 @@ def forecast(
     prior: Annotated[
         str, typer.Option(help="Beta(a, b) for the mean of a reward that is 0 or 1: a,b. 2,50 for rates around 4%.")
     ] = "1,1",
-    epsilon: Annotated[float, typer.Option(min=0, help="How much worse than the best is good enough.")] = 0.02,
+    epsilon: Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            help="How much worse than the best is good enough, in the reward's units; if left out, a tenth of what an "
+            "action chosen blindly would lose.",
+        ),
+    ] = None,
     replications: Annotated[int, typer.Option(min=2, help="How many possible worlds.")] = 200,
     seed: Annotated[
         int | None, typer.Option(min=0, help="The same seed gives the same numbers; if left out, the file's, else 0.")
@@ -81,7 +91,10 @@ def forecast(
     from rich.console import Console
 
     from causalbandits.planning.forecast import forecast as run
+    from causalbandits.results.plots import picture_path
 
+    if out is not None:
+        picture_path(out)
     try:
         a, b = (float(part) for part in prior.split(","))
     except ValueError:

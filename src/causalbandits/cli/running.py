@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from causalbandits._files import refuse_unwritable_folder
 from causalbandits.cli.options import Workers
 from causalbandits.cli.show import print_plain, print_report, print_rows
 from causalbandits.errors import CausalBanditsError
@@ -47,6 +48,7 @@ def reproduce(
 
     if quick and replications is not None:
         raise CausalBanditsError("Give --quick or --replications, not both.")
+    refuse_unwritable_folder(out)
     console = Console()
     with _resumable(), _Experiments(console) as progress:
         done = run(
@@ -90,6 +92,7 @@ def simulate(
 
     asked = read_spec(spec)
     folder = out or Path("results") / asked.name
+    refuse_unwritable_folder(folder)
     with _resumable():
         run = write_comparison(asked, folder, workers or os.cpu_count())
     console = Console()

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 def figures(runs: Runs) -> dict[str, Figure]:
     """The graph for n = 4."""
-    from causalbandits.results.plots import plot_graph
+    from causalbandits.results.graphs import plot_graph
 
     return {"figure1": plot_graph(zoo.figure2().problem)}
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from causalbandits._types import Array
-from causalbandits.results.significance import quantile, student, t_statistic
+from causalbandits.results.significance import in_errors, quantile, student, t_statistic
 
 EQUIVALENT = (0.8, 1.25)
 """A ratio of means inside this range counts as no change."""
@@ -66,17 +66,17 @@ def exponent(logs: Sequence[float], regrets: Sequence[Array]) -> Test:
     n = table.shape[1]
     centred = np.array(logs) - np.mean(logs)
     without = (table.sum(axis=1, keepdims=True) - table) / (n - 1)
+    low, high = EQUIVALENT
+    what = f"power of growth, inside [{low:g}, {high:g}]"
+    if (without <= 0).any():  # no power of anything
+        return Test(what, math.nan, math.nan, math.nan, 0.90, 1.0, 1.0)
     powers = centred @ np.log(without) / (centred @ centred)
     estimate = float(centred @ np.log(table.mean(axis=1)) / (centred @ centred))
     error = math.sqrt((n - 1) / n * float(((powers - powers.mean()) ** 2).sum()))
     half = quantile(0.95, n - 1) * error
-    low, high = EQUIVALENT
-    above_low, below_high = (
-        ((estimate - low) / error, (estimate - high) / error) if error > 0 else (math.inf, -math.inf)
-    )
-    p_low, p_high = 1.0 - student(above_low, n - 1), student(below_high, n - 1)
+    p_low = 1.0 - student(in_errors(estimate - low, error), n - 1)
+    p_high = student(in_errors(estimate - high, error), n - 1)
     outside = min(1.0 - p_low, 1.0 - p_high)
-    what = f"power of growth, inside [{low:g}, {high:g}]"
     return Test(what, estimate, estimate - half, estimate + half, 0.90, max(p_low, p_high), min(1.0, 2 * outside))
 
 

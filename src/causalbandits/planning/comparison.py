@@ -7,7 +7,8 @@ from pathlib import Path
 from causalbandits.errors import StateError
 from causalbandits.planning.spec import Spec
 from causalbandits.results.citations import citation
-from causalbandits.results.plots import panels, plot_graph
+from causalbandits.results.graphs import plot_graph
+from causalbandits.results.plots import panels
 from causalbandits.results.report import (
     Code,
     Heading,

@@ -13,8 +13,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from causalbandits.errors import CausalBanditsError, ProblemError, ProblemWarning
+from causalbandits._types import Array
+from causalbandits.errors import ProblemError, ProblemWarning
+from causalbandits.model.graph import ancestors, without_causes_of
 from causalbandits.problem.actions import shown
+from causalbandits.problem.inference import Block, find_blocks
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.results.report import (
     Code,
@@ -30,8 +33,9 @@ from causalbandits.results.report import (
     write_page,
 )
 from causalbandits.theory import compare, reachable_configurations
+from causalbandits.theory.base import require_horizon
 from causalbandits.theory.table import Comparison
-from causalbandits.world.environment import Environment
+from causalbandits.world.environment import LISTED, Environment
 
 FEW_PER_CONFIGURATION = 5
 """A policy that learns a mean per configuration should see each of them about so often, or more."""
@@ -39,7 +43,9 @@ FEW_PER_CONFIGURATION = 5
 CAPTION = "Blue can be set, yellow can be observed, green is the reward; a bold rim: stands in for its parents."
 
 SPREAD_LIMIT = 2**20
-"""The reward's spread given a separator is computed up to this many joint values."""
+"""The reward's spread given a separator is computed up to this many joint values of it, the reward and the knobs."""
+
+NOWHERE = ("uniform", "none of the knobs can change what the reward depends on, so that all actions are equally good.")
 
 
 class Separator(NamedTuple):
@@ -49,7 +55,10 @@ class Separator(NamedTuple):
     variables: tuple[str, ...]
     configurations: int
     spread: float | None
-    """The largest standard deviation of the reward given the set; None if the reward's states are no numbers."""
+    """The largest standard deviation of the reward given a value of the set that some action leads to.
+
+    None if the reward's states are no numbers, or the table too large.
+    """
 
 
 @dataclass(frozen=True)
@@ -75,7 +84,7 @@ class Description:
     __str__ = __repr__
 
     def _repr_html_(self) -> str:
-        from causalbandits.results.plots import plot_graph
+        from causalbandits.results.graphs import plot_graph
 
         picture = io.BytesIO()
         plot_graph(self.problem).savefig(picture, format="svg")
@@ -113,7 +122,7 @@ class Description:
         return [
             *parts,
             Heading(f"Regret bounds after {self.horizon:,} rounds"),
-            Code(repr(self.bounds)),
+            *_telling(self.bounds),
             Heading("Where to start"),
             Text(f"{self.policy}: {self.reason}"),
         ]
@@ -121,7 +130,7 @@ class Description:
 
 def write_description(description: Description, folder: Path) -> None:
     """The same as a page, `report.html` and `report.md`, with the graph in three formats."""
-    from causalbandits.results.plots import plot_graph
+    from causalbandits.results.graphs import plot_graph
 
     write_figures(folder / "figures", {"graph": plot_graph(description.problem)})
     title = Heading(repr(description.problem), 1)
@@ -131,6 +140,19 @@ def write_description(description: Description, folder: Path) -> None:
 def _matter(d: Description) -> str:
     text = f"{_names(d.matter)} can change what the reward depends on." if d.matter else "None of them."
     return f"{text} Without any effect on it: {_names(d.idle)}." if d.idle else text
+
+
+def _telling(bounds: Comparison) -> list[Part]:
+    """The bounds that say something, and in a line the policies of those that do not."""
+    vacuous = [row.policy for row in bounds if row.vacuous]
+    broken = [row.policy for row in bounds if row.broken and not row.vacuous]
+    kept = Comparison(row for row in bounds if not row.vacuous and not row.broken)
+    parts: list[Part] = [Code(repr(kept))] if kept else []
+    if vacuous:
+        parts.append(Text(f"No smaller than what any policy can lose, so of no use here: {_names(vacuous)}."))
+    if broken:
+        parts.append(Text(f"Assume what is not so here (see causalbandits.theory.bound): {_names(broken)}."))
+    return parts
 
 
 def _names(names: Sequence[str]) -> str:
@@ -147,15 +169,15 @@ def describe(problem: CausalBandit | Environment, *, horizon: int = 5000) -> Des
     own = problem.problem if isinstance(problem, Environment) else problem
     if not isinstance(own, CausalBandit):
         raise ProblemError(f"describe() takes a CausalBandit or an Environment; got {problem!r}.")
-    if not isinstance(horizon, int | np.integer) or isinstance(horizon, bool) or horizon < 2:
-        raise CausalBanditsError(f"horizon must be a whole number, 2 or more; got {horizon!r}.")
+    require_horizon(horizon)
     reached = {knob for block in own.blocks for knob in block.knob_names}
     reachable = reachable_configurations(own)
-    policy, reason = _start(problem, own, reachable, int(horizon))
+    matter = tuple(name for name in own.manipulable if name in reached)
+    policy, reason = _start(problem, own, reachable, int(horizon)) if matter else NOWHERE
     return Description(
         problem=own,
         horizon=int(horizon),
-        matter=tuple(name for name in own.manipulable if name in reached),
+        matter=matter,
         idle=tuple(name for name in own.manipulable if name not in reached),
         reachable=reachable,
         separators=_separators(own),
@@ -189,43 +211,54 @@ def _start(given: CausalBandit | Environment, problem: CausalBandit, reachable: 
 
 def _separators(problem: CausalBandit) -> tuple[Separator, ...]:
     """The reward's own parents, the set in use, and the cheapest; only where the reward is in the model."""
-    if problem.reward is None:
+    model, reward = problem.model, problem.reward
+    if reward is None:
         return ()
-    with warnings.catch_warnings(action="ignore", category=ProblemWarning):  # said already, of the problem itself
-        return _compared(problem, problem.reward)
-
-
-def _compared(problem: CausalBandit, reward: str) -> tuple[Separator, ...]:
-    always = sorted(problem.actions.always)
-    cheapest = CausalBandit(problem.model, problem.manipulable, reward=reward, separator="cheapest", always=always)
-    sets = {
-        "in use": problem.parents,
-        "the reward's own parents": problem.model[reward].parents,
-        "cheapest": cheapest.parents,
-    }
+    sets = {"in use": problem.parents, "the reward's own parents": model[reward].parents}
+    always = problem.actions.surely_set()
+    # Where no knob leads to the reward, nothing needs to be separated from it.
+    if ancestors(without_causes_of(model.graph, always), [reward]) & set(problem.manipulable):
+        with warnings.catch_warnings(action="ignore", category=ProblemWarning):  # said already, of the problem itself
+            cheapest = CausalBandit(
+                model,
+                problem.manipulable,
+                reward=reward,
+                separator="cheapest",
+                observable=problem.observable or None,
+                always=sorted(always),
+                reduce=False,
+            )
+        sets["cheapest"] = cheapest.parents
     found: dict[tuple[str, ...], str] = {}
     for name, variables in sets.items():
         key = tuple(sorted(variables))
         found[key] = f"{found[key]}, {name}" if key in found else name
     return tuple(
-        Separator(name, key, math.prod(len(problem.model[v].states) for v in key), _spread(problem, key))
+        Separator(name, key, math.prod(len(model[v].states) for v in key), _spread(problem, reward, key))
         for key, name in found.items()
     )
 
 
-def _spread(problem: CausalBandit, given: tuple[str, ...]) -> float | None:
-    """The largest standard deviation of the reward given these variables, by the model's own table of it."""
-    model, reward = problem.model, problem.reward
-    assert reward is not None
-    states: Sequence[Any] = model[reward].states
+def _spread(problem: CausalBandit, reward: str, given: tuple[str, ...]) -> float | None:
+    """The largest standard deviation of the reward given what any action can make of these variables."""
+    states: Sequence[Any] = problem.model[reward].states
     if not all(isinstance(s, int | float) for s in states):
         return None
-    joint = CausalBandit(model, problem.manipulable, [*given, reward], reduce=False)
-    if joint.configurations > SPREAD_LIMIT:
+    blocks = find_blocks(problem.model, problem.manipulable, [*given, reward])
+    block = next(block for block in blocks if len(given) in block.parents)  # what is elsewhere says nothing of it
+    if block.choices * block.configurations > SPREAD_LIMIT:
         return None
-    table = joint.parent_distribution({}).reshape(-1, len(states))
-    weights = table[table.sum(axis=1) > 0]
-    weights = weights / weights.sum(axis=1, keepdims=True)
+    weights = _rows(problem, block).reshape(-1, len(states))  # the reward, which was named last, moves fastest
+    weights = weights[weights.sum(axis=1) > 0]
+    weights /= weights.sum(axis=1, keepdims=True)
     values = np.array(states, dtype=float)
     mean = weights @ values
     return float(np.sqrt(np.maximum(0.0, weights @ values**2 - mean**2)).max())
+
+
+def _rows(problem: CausalBandit, block: Block) -> Array:
+    """A block's distribution under every choice of its knobs that some action makes."""
+    space = problem.actions
+    if space.is_product or space.size > LISTED:
+        return block.table.copy()
+    return block.rows(np.unique(space.array()[:, block.knobs], axis=0))

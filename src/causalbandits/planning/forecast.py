@@ -2,7 +2,8 @@
 
 Worlds are drawn from a prior on the reward, and from the tables' posterior where the model was fitted to data; the
 policies know the problem as it is given. Each is played on the same worlds. What it would recommend at a checkpoint
-counts as found if its true mean is within `epsilon` of the best.
+counts as found if its true mean is within `epsilon` of the best, and as found for good from the first checkpoint
+after which that stays so, up to the horizon.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,25 +19,26 @@ import numpy.typing as npt
 from causalbandits._files import FilePath
 from causalbandits._types import Array
 from causalbandits.engine import simulate
-from causalbandits.engine.driver import ENVIRONMENT, stream
 from causalbandits.errors import CausalBanditsError
+from causalbandits.planning.worlds import RewardPrior, Worlds
 from causalbandits.policies.registry import Policies
 from causalbandits.problem.problem import CausalBandit
+from causalbandits.problem.scores import TIE
 from causalbandits.results.run import Run
 from causalbandits.results.tables import decimals, table
-from causalbandits.world.environment import Environment
-from causalbandits.world.rewards import BernoulliReward, Reward
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-RewardPrior = tuple[float, float] | Callable[[CausalBandit, np.random.Generator], Reward]
+LOOKS = 100
+"""So many checkpoints, each some percent later than the one before."""
 
-LOOKS = 40
+SHARE = 0.1
+"""An action is good enough, unless told otherwise, if it loses no more than this share of what is at stake."""
 
 
 class Needed(NamedTuple):
-    """After how many rounds the best is found with some probability; None where the horizon is too short to tell.
+    """After how many rounds the best is found for good with some probability; None where the horizon is too short.
 
     The truth lies between `lower` and `upper` with 95% confidence, replications being what they are.
     """
@@ -54,30 +56,34 @@ class Forecast:
     """With simple regret among its measures."""
     epsilon: float
     """How much worse than the best is good enough; `dataclasses.replace` asks the same run another question."""
+    at_stake: float
+    """What an action chosen blindly loses against the best one, in the median of the worlds: a measure for epsilon."""
 
     def found(self, policy: str) -> npt.NDArray[np.bool_]:
         """Replications x checkpoints: whether the action that the policy would recommend is good enough."""
-        return self.run.measure("simple regret", policy) <= self.epsilon
+        return self.run.measure("simple regret", policy) <= self.epsilon + TIE
+
+    def settled(self, policy: str) -> npt.NDArray[np.bool_]:
+        """Replications x checkpoints: whether it is so at this and at every later checkpoint."""
+        return np.logical_and.accumulate(self.found(policy)[:, ::-1], axis=1)[:, ::-1]
 
     def probability(self, policy: str) -> tuple[Array, Array, Array]:
-        """At each checkpoint: how often the best was found, and its 95% interval (Wilson's)."""
-        found = self.found(policy)
-        n, p, z = len(found), found.mean(axis=0), 1.96
-        centre, scale = p + z * z / (2 * n), 1 + z * z / n
-        half = z * np.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
-        return p, np.maximum(0.0, (centre - half) / scale), np.minimum(1.0, (centre + half) / scale)
+        """At each checkpoint: how often the recommended action is good enough, and its 95% interval (Wilson's)."""
+        return _shares(self.found(policy))
 
     def needed(self, policy: str, probability: float = 0.9) -> Needed:
-        """After how many rounds the policy has found the best for good with this probability, with an interval."""
+        """After how many rounds the policy has found the best for good with this probability, with an interval.
+
+        In each replication, that is the first checkpoint from which on it would recommend nothing worse; checkpoints
+        are some percent apart, and nothing beyond the horizon is seen.
+        """
         if not isinstance(probability, float) or not 0 < probability < 1:
             raise CausalBanditsError(f"probability must lie between 0 and 1, such as 0.9; got {probability!r}.")
-        estimate, lower, upper = self.probability(policy)
+        estimate, lower, upper = _shares(self.settled(policy))
         return Needed(*(self._first(curve >= probability) for curve in (estimate, upper, lower)))
 
-    def _first(self, reached: Any) -> int | None:
-        """The round from which on it stays so."""
-        lasting = np.logical_and.accumulate(reached[::-1])[::-1]
-        return int(self.run.rounds[int(np.argmax(lasting))]) if bool(lasting[-1]) else None
+    def _first(self, reached: npt.NDArray[np.bool_]) -> int | None:
+        return int(self.run.rounds[int(np.argmax(reached))]) if reached.any() else None
 
     def __repr__(self) -> str:
         horizon = self.run.horizon
@@ -87,17 +93,30 @@ class Forecast:
             regret = f"{row.mean:.{digits}f} ({row.lower:.{digits}f} to {row.upper:.{digits}f})"
             share = f"{p:.0%} ({lower:.0%} to {upper:.0%})"
             rows.append((row.policy, regret, share, _shown(self.needed(row.policy), horizon)))
-        head = ("policy", f"regret after {horizon}", "best found by then", "rounds to find it 9 times in 10")
-        note = f"{self.run.replications} worlds. Found: the recommended action is within {self.epsilon:g} of the best."
-        return f"{table(head, rows)}\n{note}"
+        head = ("policy", f"regret after {horizon}", "best found by then", "rounds to find it for good 9 times in 10")
+        return f"{table(head, rows)}\n{self.run.replications} worlds. Found: {self.good_enough}."
 
     __str__ = __repr__
+
+    @property
+    def good_enough(self) -> str:
+        """What counts as found, in words."""
+        share = f", {self.epsilon / self.at_stake:.0%} of what an action chosen blindly loses" if self.at_stake else ""
+        return f"the recommended action is within {self.epsilon:.3g} of the best{share}"
 
     def plot(self, path: FilePath | None = None) -> Figure:
         """Regret, and the probability of having found the best, against rounds."""
         from causalbandits.results.plots import plot_forecast
 
         return plot_forecast(self, path)
+
+
+def _shares(events: npt.NDArray[np.bool_]) -> tuple[Array, Array, Array]:
+    """How often something is so, over the first axis, and its 95% interval (Wilson's)."""
+    n, p, z = len(events), events.mean(axis=0), 1.96
+    centre, scale = p + z * z / (2 * n), 1 + z * z / n
+    half = z * np.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
+    return p, np.maximum(0.0, (centre - half) / scale), np.minimum(1.0, (centre + half) / scale)
 
 
 def _shown(needed: Needed, horizon: int) -> str:
@@ -112,7 +131,7 @@ def forecast(
     *,
     horizon: int,
     reward_prior: RewardPrior = (1.0, 1.0),
-    epsilon: float = 0.02,
+    epsilon: float | None = None,
     replications: int = 200,
     seed: int = 0,
     workers: int | None = None,
@@ -123,14 +142,16 @@ def forecast(
 
     `reward_prior` is what you think of the reward beforehand: a pair (a, b) makes it 0 or 1 with means drawn from
     Beta(a, b) for every configuration of the parents, (2, 50) for click rates around 4%, say; a function of the problem
-    and a random generator draws any reward. The default policies are causal Thompson sampling, the same without the
+    and a random generator draws any reward. `epsilon` says how much worse than the best is good enough, in the
+    reward's own units; left out, it is a tenth of what an action chosen blindly would lose, in the median of 50 such
+    worlds: small where rewards are small. The default policies are causal Thompson sampling, the same without the
     graph, and a uniform test of all actions. `workers`, `checkpoint` and `progress` are those of `simulate`.
 
     >>> from causalbandits import zoo
     >>> forecast(zoo.email_campaign().problem, horizon=500, replications=20)
-    policy          regret after 500  best found by then  rounds to find it 9 times in 10
-    -------------------------------------------------------------------------------------
-    c-ts-beta    17.6 (15.0 to 20.2)    95% (76% to 99%)       183 (100 to more than 500)
+    policy          regret after 500  best found by then  rounds to find it for good 9 times in 10
+    ----------------------------------------------------------------------------------------------
+    c-ts-beta    17.6 (15.0 to 20.2)    95% (76% to 99%)                178 (130 to more than 500)
     ...
     """
     if not isinstance(problem, CausalBandit):
@@ -138,7 +159,7 @@ def forecast(
     for name, value, least in (("horizon", horizon, 10), ("replications", replications, 2), ("seed", seed, 0)):
         if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
             raise CausalBanditsError(f"{name} must be a whole number, {least} or more; got {value!r}.")
-    if not isinstance(epsilon, int | float) or not 0 <= epsilon < math.inf:
+    if epsilon is not None and (not isinstance(epsilon, int | float) or not 0 <= epsilon < math.inf):
         raise CausalBanditsError(f"epsilon, how much worse is good enough, must be 0 or more; got {epsilon!r}.")
     worlds = Worlds(problem, reward_prior)
     run = simulate(
@@ -154,47 +175,5 @@ def forecast(
         checkpoint=checkpoint,
         progress=progress,
     )
-    return Forecast(run, float(epsilon))
-
-
-@dataclass(frozen=True)
-class Worlds:
-    """Draws worlds that may be: the reward from its prior, the tables from their posterior if they have one."""
-
-    problem: CausalBandit
-    reward_prior: RewardPrior
-
-    def __post_init__(self) -> None:
-        if callable(self.reward_prior):
-            return
-        try:
-            a, b = (float(value) for value in self.reward_prior)
-        except (TypeError, ValueError):
-            a = b = math.nan
-        if not (0 < a < math.inf and 0 < b < math.inf):
-            raise CausalBanditsError(
-                "reward_prior must be two positive numbers (a, b), the means being Beta(a, b), or a function of the "
-                f"problem and a random generator that gives a reward; got {self.reward_prior!r}."
-            )
-        object.__setattr__(self, "reward_prior", (a, b))
-
-    def __call__(self, rng: np.random.Generator) -> Environment:
-        drawn = getattr(self.problem.model, "draw", None)
-        truth = self.problem if drawn is None else self.problem.with_model(drawn(rng))
-        return Environment(truth, self._reward(truth, rng))
-
-    def _reward(self, truth: CausalBandit, rng: np.random.Generator) -> Reward:
-        if not callable(self.reward_prior):
-            a, b = self.reward_prior
-            return BernoulliReward(rng.beta(a, b, size=truth.shape))
-        reward = self.reward_prior(truth, rng)
-        if not isinstance(reward, Reward):
-            raise CausalBanditsError(
-                f"reward_prior must give a reward, such as GaussianReward(...); it gave {reward!r}."
-            )
-        return reward
-
-    def usual_policies(self, seed: int) -> list[str]:
-        """Causal Thompson sampling, the same without the graph, and a uniform test; for 0 to 1 where rewards are so."""
-        prior = "beta" if self(stream(seed, 0, ENVIRONMENT)).reward.bounded else "gaussian"
-        return [f"c-ts-{prior}", f"ts-{prior}", "uniform"]
+    at_stake = worlds.at_stake(seed)
+    return Forecast(run, SHARE * at_stake if epsilon is None else float(epsilon), at_stake)

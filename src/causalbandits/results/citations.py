@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from causalbandits.errors import CausalBanditsError
 from causalbandits.policies import AnyPolicy, as_policy
 from causalbandits.results.run import Run
 
@@ -82,12 +83,19 @@ def citation(*what: AnyPolicy | str | Run) -> str:
     """
     keys: dict[str, None] = {}
     for thing in what:
-        ids = [_id(name) for name in thing.policies] if isinstance(thing, Run) else [as_policy(thing).id]
-        for id in ids:
+        for id in _played(thing) if isinstance(thing, Run) else [as_policy(thing).id]:
             keys |= dict.fromkeys(OF_POLICY.get(id, ()))
     return "\n\n".join(BIBTEX[key] for key in keys)
 
 
-def _id(name: str) -> str:
-    """The id in a run's name of a policy, such as "c-ucb(noise_scale=0.5)"."""
-    return name.split("(")[0].split(",")[0].strip()
+def _played(run: Run) -> list[str]:
+    """The ids of what was played; where the run did not note them, names are trusted that begin with one."""
+    if run.origin is not None and run.origin.ids is not None:
+        return [run.origin.ids[name] for name in run.policies]
+    ids = {name: name.split("(")[0].strip() for name in run.policies}
+    for name, id in ids.items():
+        if id not in OF_POLICY:
+            raise CausalBanditsError(
+                f"This run does not say which policy {name!r} is. Give citation() the policies themselves."
+            )
+    return list(ids.values())

@@ -27,7 +27,12 @@ def merged(runs: Sequence[Run]) -> Run:
         name: {policy: np.concatenate([part.measure(name, policy) for part in parts[policy]]) for policy in policies}
         for name in runs[0].measures
     }
-    origin = Origin(origins[0].world, {policy: _fingerprint(policy, origins) for policy in policies})
+    ids = {name: id for origin in origins for name, id in (origin.ids or {}).items()}
+    origin = Origin(
+        origins[0].world,
+        {policy: _fingerprint(policy, origins) for policy in policies},
+        ids if ids.keys() == policies.keys() else None,
+    )
     return replace(runs[0], measures=measures, first=numbers.start, origin=origin)
 
 

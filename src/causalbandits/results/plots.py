@@ -5,19 +5,22 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from matplotlib.backend_bases import FigureCanvasBase
 from matplotlib.figure import Figure
 
-from causalbandits._files import FilePath, checked_path, writing
+from causalbandits._files import FilePath, checked_path, refuse_unwritable, writing
+from causalbandits._types import Array
 from causalbandits.errors import CausalBanditsError, StateError
+from causalbandits.results.lettering import letter
 from causalbandits.theory.base import Bound
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from causalbandits.problem.problem import CausalBandit
     from causalbandits.results.run import Run
 
 # Okabe and Ito's colours without yellow, which vanishes on white; dashes tell them apart in grey.
@@ -39,16 +42,23 @@ def plot_run(
 
     `log=True` makes the measure's scale logarithmic, where policies differ by orders of magnitude.
     """
+    if path is not None:
+        picture_path(path)
     if isinstance(bounds, Bound) or not all(isinstance(bound, Bound) for bound in bounds):
         raise CausalBanditsError(f"bounds must be a list of what theory.bound(...) gives; got {bounds!r}.")
     if bounds and measure != "regret":
         raise CausalBanditsError(f"bounds are on the regret; leave them out of a plot of {measure!r}.")
     if ax is None:
         ax = Figure(figsize=(7, 4.2), dpi=150, layout="constrained").add_subplot()
+    intervals = {policy: run.interval(policy, measure=measure) for policy in run.policies}
+    means = [mean for mean, _, _ in intervals.values()]
+    floor = _log_floor(means) if log else -math.inf
+    zeros = log and any((mean == 0).any() for mean in means)
     ends = []
-    for i, policy in enumerate(run.policies):
-        mean, lower, upper = run.interval(policy, measure=measure)
+    for i, (policy, (mean, lower, upper)) in enumerate(intervals.items()):
         colour = COLOURS[i % len(COLOURS)]
+        if zeros:
+            mean = np.where(mean == 0, floor, mean)
         dashes = DASHES[(i + i // len(COLOURS)) % len(DASHES)]
         ax.plot(run.rounds, mean, color=colour, linestyle=dashes, linewidth=1.8)
         if not math.isnan(lower[-1]):
@@ -56,13 +66,12 @@ def plot_run(
         ends.append((float(mean[-1]), policy, colour))
     ax.set_xlim(0, run.horizon)
     if log:
-        early = [float(run.interval(policy, measure=measure)[0][len(run.rounds) // 50]) for policy in run.policies]
         ax.set_yscale("log")
-        ax.set_ylim(bottom=max(1e-3, 0.7 * min(early)))
+        ax.set_ylim(bottom=floor, top=None if max(mean.max() for mean in means) > floor else 100 * floor)
     elif measure != "reward":  # which may be negative
         ax.set_ylim(bottom=0)
     ax.set_xlabel("round")
-    ax.set_ylabel(f"{measure} (log scale)" if log else measure)
+    ax.set_ylabel(f"{measure} (log scale{'; 0 is at the bottom' * zeros})" if log else measure)
     ax.spines[["top", "right"]].set_visible(False)
     ax.grid(axis="y", color="0.9", linewidth=0.8)
     ax.set_axisbelow(True)
@@ -73,20 +82,34 @@ def plot_run(
     _label_ends(ax, ends)
     figure = ax.get_figure()
     assert isinstance(figure, Figure)
-    return _saved(figure, path)
+    return saved(figure, path)
 
 
-def _saved(figure: Figure, path: FilePath | None) -> Figure:
-    """The figure, written where `path` says, if it does, in the format of its ending."""
-    if path is None:
-        return figure
-    where, known = checked_path(path, "regret.png"), figure.canvas.get_supported_filetypes()
+def _log_floor(means: Sequence[Array]) -> float:
+    """Where a logarithmic scale begins: a little below where the first of the lines does, whatever is 0 aside."""
+    early = [float(mean[len(mean) // 50]) for mean in means]
+    positive = [float(value) for mean in means for value in mean[mean > 0]]
+    return max(1e-3, 0.7 * min((value for value in early if value > 0), default=min(positive, default=0.1)))
+
+
+def saved(figure: Figure, path: FilePath | None) -> Figure:
+    """The figure in letters that there are, written where `path` says, if it does, in the format of its ending."""
+    letter(figure)
+    if path is not None:
+        where, kind = picture_path(path)
+        with writing(where) as file:
+            figure.savefig(file, format=kind)
+    return figure
+
+
+def picture_path(path: FilePath) -> tuple[Path, str]:
+    """Where a picture will be, and its format; refused if it could not be written there."""
+    where, known = checked_path(path, "regret.png"), FigureCanvasBase.get_supported_filetypes()
     kind = os.path.splitext(path)[1][1:].lower()
     if kind not in known:
         raise StateError(f"A picture's name must end in its format, one of {', '.join(known)}; got {str(path)!r}.")
-    with writing(where) as file:
-        figure.savefig(file, format=kind)
-    return figure
+    refuse_unwritable(where)
+    return where, kind
 
 
 def _label_ends(ax: Axes, ends: list[tuple[float, str, str]]) -> None:
@@ -219,67 +242,10 @@ def plot_final(
     return figure
 
 
-BLUE, WHITE, GREEN, YELLOW = "#9ecae9", "#ffffff", "#b8e0c8", "#fff0b8"
-
-
-def plot_graph(problem: CausalBandit, path: FilePath | None = None, *, reward: str | None = None) -> Figure:
-    """The causal graph, causes above effects: blue variables can be set, the reward's parents have a bold rim.
-
-    The reward is green, and yellow is what a separator was looked for among. Variables that neither lead to the reward
-    nor can be set are left out.
-    """
-    import networkx as nx
-
-    goal = reward or problem.reward or "Y"
-    whole = nx.DiGraph(problem.model.graph)
-    if goal not in whole:
-        whole.add_edges_from((parent, goal) for parent in problem.parents)
-    graph = whole.subgraph(nx.ancestors(whole, goal) | {goal, *problem.manipulable})
-    height: dict[str, int] = {}
-    for name in reversed(list(nx.topological_sort(graph))):
-        height[name] = max((height[effect] + 1 for effect in graph.successors(name)), default=0)
-    rows: dict[int, list[str]] = {}
-    for name in graph:
-        rows.setdefault(max(height.values()) - height[name], []).append(name)
-    place: dict[str, tuple[float, float]] = {}
-    for level in sorted(rows):
-        # Below its causes, where it has any.
-        above = {n: [place[c][0] for c in graph.predecessors(n)] for n in rows[level]}
-        rows[level].sort(key=lambda n: sum(above[n]) / len(above[n]) if above[n] else math.inf)
-        for i, name in enumerate(rows[level]):
-            place[name] = (i - (len(rows[level]) - 1) / 2, -float(level))
-    widest, tall = max(map(len, rows.values())), len(rows)
-    size = 0.26 + 0.075 * max(len(name) for name in graph)
-    step = max(1.3, 2 * size + 0.35)
-    figure = Figure(figsize=(max(3.2, step * widest + 0.4), 1.15 * tall + 0.2), dpi=150, layout="constrained")
-    ax = figure.add_subplot()
-    boxes = {}
-    for name, (x, y) in place.items():
-        colour = YELLOW if name in problem.observable else WHITE
-        colour = GREEN if name == goal else BLUE if name in problem.manipulable else colour
-        rim = 2.4 if name in problem.parents else 1.0
-        text = ax.text(
-            x * step, y * 1.15, name, ha="center", va="center", fontsize=11, parse_math=False, zorder=3,
-            bbox={"boxstyle": "round,pad=0.45", "facecolor": colour, "edgecolor": "0.2", "linewidth": rim},
-        )  # fmt: skip
-        boxes[name] = text.get_bbox_patch()
-    for cause, effect in graph.edges:
-        (x0, y0), (x1, y1) = place[cause], place[effect]
-        between: dict[str, Any] = {"patchA": boxes[cause], "patchB": boxes[effect], "shrinkA": 1, "shrinkB": 2}
-        if y0 - y1 > 1:  # past what stands in between
-            between["connectionstyle"] = "arc3,rad=0.22"
-        ax.annotate(
-            "", (x1 * step, y1 * 1.15), (x0 * step, y0 * 1.15), annotation_clip=False,
-            arrowprops={"arrowstyle": "-|>", "color": "0.35", "linewidth": 1.2, **between}, zorder=1,
-        )  # fmt: skip
-    ax.set_xlim(-step * widest / 2, step * widest / 2)
-    ax.set_ylim(-1.15 * (tall - 1) - 0.5, 0.5)
-    ax.axis("off")
-    return _saved(figure, path)
-
-
 def plot_forecast(forecast: Any, path: FilePath | None = None) -> Figure:
-    """Regret, and the probability of having found the best action, side by side (of a `forecast.Forecast`)."""
+    """Regret, and how often the recommended action is good enough, side by side (of a `forecast.Forecast`)."""
+    if path is not None:
+        picture_path(path)
     run = forecast.run
     figure = Figure(figsize=(10.6, 3.9), dpi=150, layout="constrained")
     left, right = figure.subplots(1, 2)
@@ -297,7 +263,7 @@ def plot_forecast(forecast: Any, path: FilePath | None = None) -> Figure:
     right.set_ylim(0, 1)
     right.set_xlabel("round (log scale)")
     right.set_ylabel("probability")
-    right.set_title(f"Best action found, within {forecast.epsilon:g}", loc="left", fontsize=10)
+    right.set_title(f"Recommended action is within {forecast.epsilon:.3g} of the best", loc="left", fontsize=10)
     right.spines[["top", "right"]].set_visible(False)
     _label_ends(right, ends)
-    return _saved(figure, path)
+    return saved(figure, path)

@@ -197,7 +197,7 @@ def as_markdown(parts: Iterable[Part]) -> str:
             case Drawing(_, caption):
                 lines += [f"*{caption}*", ""]
             case Grid(head, rows):
-                align = ["---:" if _is_number(cell) else "---" for cell in (rows[0] if rows else head)]
+                align = ["---:" if right else "---" for right in _right(head, rows)]
                 table = [head, align, *rows]
                 lines += [f"| {' | '.join(cell.replace('|', '&#124;') for cell in row)} |" for row in table]
                 lines.append("")
@@ -225,7 +225,8 @@ def _element(part: Part, folder: Path) -> str:
         case Drawing(svg, caption):
             return _figure(svg, caption)
         case Grid(head, rows):
-            top = "".join(f"<th>{html.escape(cell)}</th>" for cell in head)
+            kinds = [' class="number"' * right for right in _right(head, rows)]
+            top = "".join(f"<th{kind}>{html.escape(cell)}</th>" for cell, kind in zip(head, kinds, strict=True))
             lines = "".join(f"<tr>{''.join(map(_table_cell, row))}</tr>" for row in rows)
             kind = "table long" if len(rows) > LONG else "table"
             return f'<div class="{kind}"><table><thead><tr>{top}</tr></thead><tbody>{lines}</tbody></table></div>'
@@ -252,7 +253,7 @@ def as_text(parts: Iterable[Part]) -> str:
             case Heading(text, _):
                 lines += [text, "-" * len(text)]
             case Text(text):
-                lines += [*textwrap.wrap(text, 100), ""]
+                lines += [*textwrap.wrap(text, 100, break_on_hyphens=False), ""]
             case Code(text):
                 lines += [text, ""]
             case Grid(head, rows):
@@ -263,6 +264,11 @@ def as_text(parts: Iterable[Part]) -> str:
 def _table_cell(cell: str) -> str:
     kind = KINDS.get(cell.split(":")[0], "number" if _is_number(cell) else "")
     return f'<td class="{kind}">{html.escape(cell)}</td>' if kind else f"<td>{html.escape(cell)}</td>"
+
+
+def _right(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[bool]:
+    """Which columns are set to the right, heads and all: those of numbers."""
+    return [_is_number(cell) for cell in (rows[0] if rows else head)]
 
 
 def _is_number(cell: str) -> bool:
@@ -300,7 +306,7 @@ figcaption { color: var(--soft); font-size: .9rem; }
 table { border-collapse: collapse; width: 100%; font-size: .9rem; }
 th { position: sticky; top: 0; background: var(--shade); text-align: left; }
 th, td { padding: .35rem .6rem; border-bottom: 1px solid var(--line); vertical-align: top; }
-td.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
+.number { text-align: right; font-variant-numeric: tabular-nums; } td.number { white-space: nowrap; }
 td.yes { color: var(--yes); } td.no { color: var(--no); } td.part { color: var(--part); }
 td.open { color: var(--soft); }
 td.yes, td.no, td.part { font-weight: 600; }

@@ -61,7 +61,8 @@ class Run:
             )
         object.__setattr__(self, "rounds", rounds)
         object.__setattr__(self, "measures", checked_measures(self.measures, len(rounds)))
-        if self.origin is not None and set(self.origin.policies) != set(self.policies):
+        told = () if self.origin is None else (self.origin.policies, self.origin.ids)
+        if any(by_name is not None and set(by_name) != set(self.policies) for by_name in told):
             raise CausalBanditsError(f"origin must be of the policies, {list(self.policies)}; got {self.origin!r}.")
 
     def __repr__(self) -> str:
@@ -139,10 +140,7 @@ class Run:
         """The same run with some of the policies, in this order."""
         chosen = tuple(policies)
         measures = {name: {policy: self.measure(name, policy) for policy in chosen} for name in self.measures}
-        origin = self.origin
-        if origin is not None:
-            origin = Origin(origin.world, {policy: origin.policies[policy] for policy in chosen})
-        return replace(self, measures=measures, origin=origin)
+        return replace(self, measures=measures, origin=None if self.origin is None else self.origin.only(chosen))
 
     def interval(self, policy: str, *, measure: str = "regret") -> tuple[Array, Array, Array]:
         """At each checkpoint: the mean and its 95% interval (NaN bounds for a single replication)."""

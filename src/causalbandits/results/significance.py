@@ -24,10 +24,14 @@ def half_width(values: Array) -> Array:
 
 def t_statistic(differences: Array) -> float:
     """The mean in units of its standard error; infinite where nothing varies but the mean is not 0."""
-    mean, error = float(differences.mean()), float(differences.std(ddof=1)) / math.sqrt(len(differences))
+    return in_errors(float(differences.mean()), float(differences.std(ddof=1)) / math.sqrt(len(differences)))
+
+
+def in_errors(value: float, error: float) -> float:
+    """How many standard errors from 0; infinitely many, with its sign, where the error is 0 but the value is not."""
     if error == 0.0:
-        return 0.0 if mean == 0.0 else math.copysign(math.inf, mean)
-    return mean / error
+        return 0.0 if value == 0.0 else math.copysign(math.inf, value)
+    return value / error
 
 
 def student(t: float, df: int) -> float:

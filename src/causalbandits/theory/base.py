@@ -74,6 +74,13 @@ def whole_rounds(what: str, given: Any, least: int = 2) -> Array:
         t = np.asarray(given, dtype=np.float64)
     except (TypeError, ValueError):
         t = np.array(np.nan)
-    if not (np.isfinite(t) & (t >= least)).all():
-        raise CausalBanditsError(f"{what} must be {least} or more for this bound; got {given!r}.")
+    # NumPy would read numbers out of text.
+    if not (np.isfinite(t) & (t >= least)).all() or np.asarray(given).dtype.kind in "US":
+        raise CausalBanditsError(f"{what} must be {least} or more for this bound, in numbers; got {given!r}.")
     return t
+
+
+def require_horizon(horizon: object) -> None:
+    """Refuse anything but a number of rounds after which bounds can be told."""
+    if not isinstance(horizon, int | np.integer) or isinstance(horizon, bool) or horizon < 2:
+        raise CausalBanditsError(f"horizon must be a whole number, 2 or more; got {horizon!r}.")

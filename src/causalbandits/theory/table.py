@@ -9,7 +9,7 @@ from causalbandits.policies import POLICIES, AnyPolicy, as_policy
 from causalbandits.policies.registry import Policies, named
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.results.tables import data_frames, decimals, table
-from causalbandits.theory.base import Bound
+from causalbandits.theory.base import Bound, require_horizon
 from causalbandits.theory.bounds import derived
 from causalbandits.theory.facts import Facts
 from causalbandits.world.environment import Environment
@@ -78,6 +78,7 @@ def compare(
     policy  bound at T = 100000
     ...
     """
+    require_horizon(horizon)
     facts = Facts.of(problem)
     gap = 1.0 if largest_gap is None and facts.environment is None else largest_gap
     chosen = {id: as_policy(id) for id in POLICIES} if policies is None else named(policies)

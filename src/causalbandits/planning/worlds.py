@@ -1,0 +1,81 @@
+"""Worlds that may be, before launch: drawn from what is thought of the reward, and from what data leave open."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from causalbandits.engine.driver import ENVIRONMENT, WORLD, stream
+from causalbandits.errors import CausalBanditsError
+from causalbandits.problem.problem import CausalBandit
+from causalbandits.world.environment import LISTED, Environment
+from causalbandits.world.rewards import BernoulliReward, Reward
+
+RewardPrior = tuple[float, float] | Callable[[CausalBandit, np.random.Generator], Reward]
+
+WEIGHED = 50
+"""What is at stake is the median of so many worlds."""
+
+TRIED = 1000
+"""Where there are too many actions to look at each, so many are drawn instead."""
+
+
+@dataclass(frozen=True)
+class Worlds:
+    """Draws worlds that may be: the reward from its prior, the tables from their posterior if they have one."""
+
+    problem: CausalBandit
+    reward_prior: RewardPrior
+
+    def __post_init__(self) -> None:
+        if callable(self.reward_prior):
+            return
+        try:
+            a, b = (float(value) for value in self.reward_prior)
+        except (TypeError, ValueError):
+            a = b = math.nan
+        if not (0 < a < math.inf and 0 < b < math.inf):
+            raise CausalBanditsError(
+                "reward_prior must be two positive numbers (a, b), the means being Beta(a, b), or a function of the "
+                f"problem and a random generator that gives a reward; got {self.reward_prior!r}."
+            )
+        object.__setattr__(self, "reward_prior", (a, b))
+
+    def __call__(self, rng: np.random.Generator) -> Environment:
+        drawn = getattr(self.problem.model, "draw", None)
+        truth = self.problem if drawn is None else self.problem.with_model(drawn(rng))
+        return Environment(truth, self._reward(truth, rng))
+
+    def _reward(self, truth: CausalBandit, rng: np.random.Generator) -> Reward:
+        if not callable(self.reward_prior):
+            a, b = self.reward_prior
+            return BernoulliReward(rng.beta(a, b, size=truth.shape))
+        reward = self.reward_prior(truth, rng)
+        if not isinstance(reward, Reward):
+            raise CausalBanditsError(
+                f"reward_prior must give a reward, such as GaussianReward(...); it gave {reward!r}."
+            )
+        return reward
+
+    def usual_policies(self, seed: int) -> list[str]:
+        """Causal Thompson sampling, the same without the graph, and a uniform test; for 0 to 1 where rewards are so."""
+        prior = "beta" if self(stream(seed, 0, ENVIRONMENT)).reward.bounded else "gaussian"
+        return [f"c-ts-{prior}", f"ts-{prior}", "uniform"]
+
+    def at_stake(self, seed: int) -> float:
+        """What an action chosen blindly loses against the best one, in the mean: the median of some worlds.
+
+        The median, because worlds in which nothing or everything is at stake must not decide for the others. The
+        number of worlds is fixed, so that it does not depend on how many are played.
+        """
+        return float(np.median([self._lost_blindly(seed, number) for number in range(WEIGHED)]))
+
+    def _lost_blindly(self, seed: int, number: int) -> float:
+        env, size = self(stream(seed, number, ENVIRONMENT)), self.problem.actions.size
+        if size <= LISTED:
+            return float(env.gaps().mean())
+        rng, length = stream(seed, number, WORLD), size.bit_length() // 8 + 9  # more bytes than its numbers have
+        return float(np.mean([env.gap(int.from_bytes(rng.bytes(length), "little") % size) for _ in range(TRIED)]))

@@ -1,0 +1,112 @@
+"""Pictures of causal graphs."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from matplotlib.figure import Figure
+from matplotlib.patches import FancyArrowPatch
+from matplotlib.path import Path
+
+from causalbandits._files import FilePath
+from causalbandits.results.layered import Layout, layered
+from causalbandits.results.lettering import width
+from causalbandits.results.plots import picture_path, saved
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+    from causalbandits.problem.problem import CausalBandit
+
+BLUE, WHITE, GREEN, YELLOW = "#9ecae9", "#ffffff", "#b8e0c8", "#fff0b8"
+
+STOREY, BOX = 1.15, 0.17
+"""From one level to the next, and from the middle of a box to its rim, in inches."""
+
+PORT = 0.2
+"""Arrows at one box are no farther apart."""
+
+Point = tuple[float, float]
+
+
+def plot_graph(problem: CausalBandit, path: FilePath | None = None, *, reward: str | None = None) -> Figure:
+    """The causal graph, causes above effects: blue variables can be set, the reward's parents have a bold rim.
+
+    The reward is green, and yellow is what a separator was looked for among. Variables that neither lead to the reward
+    nor can be set are left out.
+    """
+    if path is not None:
+        picture_path(path)
+    goal = reward or problem.reward or "Y"
+    graph = _relevant(problem, goal)
+    layout = layered(graph)
+    half = 0.13 + 0.045 * max(width(name) for name in graph)
+    step = max(1.3, 2 * half + 0.3)
+    points = [*layout.places.values(), *(point for bends in layout.bends.values() for point in bends)]
+    left, right = (f(x for x, _ in points) * step for f in (min, max))
+    tall = STOREY * -min(y for _, y in points)
+    figure = Figure(figsize=(max(3.2, right - left + 2 * half + 0.4), tall + 0.8), dpi=150, layout="constrained")
+    ax = figure.add_subplot()
+    for name, (x, y) in layout.places.items():
+        colour = YELLOW if name in problem.observable else WHITE
+        colour = GREEN if name == goal else BLUE if name in problem.manipulable else colour
+        ax.text(
+            x * step, y * STOREY, name, ha="center", va="center", fontsize=11, parse_math=False, zorder=3,
+            bbox={"boxstyle": "round,pad=0.45", "facecolor": colour, "edgecolor": "0.2",
+                  "linewidth": 2.4 if name in problem.parents else 1.0},
+        )  # fmt: skip
+    ports = _ports(graph, layout, 2 * half)
+    for (cause, effect), bends in layout.bends.items():
+        (x0, y0), (x1, y1) = layout.places[cause], layout.places[effect]
+        start = x0 * step + ports[cause, effect][0], y0 * STOREY - BOX
+        end = x1 * step + ports[cause, effect][1], y1 * STOREY + BOX + 0.02
+        ax.add_patch(_arrow([start, *((x * step, y * STOREY) for x, y in bends), end]))
+    middle = (left + right) / 2
+    wide = max(3.0, right - left + 2 * half + 0.2) / 2
+    ax.set_xlim(middle - wide, middle + wide)
+    ax.set_ylim(-tall - 0.35, 0.35)
+    ax.axis("off")
+    return saved(figure, path)
+
+
+def _relevant(problem: CausalBandit, goal: str) -> nx.DiGraph:
+    """What leads to the reward, and what can be set."""
+    import networkx as nx
+
+    whole = nx.DiGraph(problem.model.graph)
+    if goal not in whole:
+        whole.add_edges_from((parent, goal) for parent in problem.parents)
+    return whole.subgraph(nx.ancestors(whole, goal) | {goal, *problem.manipulable})
+
+
+def _ports(graph: nx.DiGraph, layout: Layout, width: float) -> dict[tuple[str, str], Point]:
+    """How far from the middle of its cause and of its effect each arrow begins and ends: side by side, uncrossed."""
+    found: dict[tuple[str, str], list[float]] = {edge: [0.0, 0.0] for edge in graph.edges}
+    for name in graph:
+        for side, edges in enumerate((graph.out_edges(name), graph.in_edges(name))):
+            order = sorted(edges, key=lambda edge: _neighbour(layout, edge, side))
+            gap = min(PORT, 0.8 * width / max(1, len(order)))
+            for i, edge in enumerate(order):
+                found[edge][side] = (i - (len(order) - 1) / 2) * gap
+    return {edge: (start, end) for edge, (start, end) in found.items()}
+
+
+def _neighbour(layout: Layout, edge: tuple[str, str], side: int) -> float:
+    """Where an arrow goes first from its cause (side 0), or comes from last to its effect (side 1)."""
+    bends = layout.bends[edge]
+    point = (bends[0], bends[-1])[side] if bends else layout.places[edge[1 - side]]
+    return point[0]
+
+
+def _arrow(points: Sequence[Point]) -> FancyArrowPatch:
+    """A smooth arrow that leaves and reaches every point straight down, and so passes no box beside it."""
+    vertices, codes = [points[0]], [Path.MOVETO]
+    for (x0, y0), (x1, y1) in itertools.pairwise(points):
+        reach = 0.45 * (y0 - y1)
+        vertices += [(x0, y0 - reach), (x1, y1 + reach), (x1, y1)]
+        codes += [Path.CURVE4] * 3
+    return FancyArrowPatch(
+        path=Path(vertices, codes), arrowstyle="-|>", mutation_scale=10, color="0.35", linewidth=1.2, zorder=1
+    )

@@ -1,0 +1,73 @@
+"""Names in any script on pictures: in a font that has their letters, or else spelt so that they can be told apart."""
+
+from __future__ import annotations
+
+import unicodedata
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+FONTS = (
+    "Noto Sans CJK JP", "Noto Sans CJK SC", "Noto Sans CJK TC", "Noto Sans CJK KR", "Source Han Sans", "PingFang SC",
+    "Hiragino Sans", "Apple SD Gothic Neo", "Microsoft YaHei", "Yu Gothic", "Malgun Gothic", "WenQuanYi Micro Hei",
+    "WenQuanYi Zen Hei", "IPAGothic", "Droid Sans Fallback", "Arial Unicode MS", "Noto Sans", "Noto Sans Arabic",
+    "Noto Sans Devanagari", "Noto Sans Hebrew", "Noto Sans Thai", "Noto Emoji", "Segoe UI Symbol", "Symbola",
+)  # fmt: skip
+"""Families that are asked for letters that the usual font lacks, where they are installed."""
+
+
+def letter(figure: Figure) -> None:
+    """Have every text on a figure in letters that there are."""
+    from matplotlib.text import Text
+
+    for text in figure.findobj(Text):
+        assert isinstance(text, Text)
+        if not text.get_text().isascii():
+            text.set_text(legible(text.get_text()))
+            text.set_fontfamily([*text.get_fontfamily(), *_installed()])
+
+
+def legible(text: str) -> str:
+    """The text; a letter that no font here has becomes its name if it is a sign, else its number.
+
+    >>> legible("naïve \N{GREEK SMALL LETTER EPSILON}"), legible("\U0010fffd")
+    ('naïve ε', 'U+10FFFD')
+    """
+    if text.isascii():
+        return text
+    return "".join(map(_shown, text))
+
+
+def width(text: str) -> int:
+    """How many letters of the usual width it takes."""
+    return sum(2 if unicodedata.east_asian_width(letter) in "WF" else 1 for letter in legible(text))
+
+
+def _shown(sign: str) -> str:
+    if sign.isascii() or sign.isspace() or any(font.get_char_index(ord(sign)) for font in _fonts()):
+        return sign
+    kind = unicodedata.category(sign)
+    if kind in ("Mn", "Cf"):  # joins or colours the one before it
+        return ""
+    return f"[{unicodedata.name(sign, '').lower()}]" if kind.startswith("S") else f"U+{ord(sign):04X}"
+
+
+@cache
+def _installed() -> tuple[str, ...]:
+    from matplotlib.font_manager import fontManager
+
+    there = {font.name for font in fontManager.ttflist}
+    return tuple(name for name in FONTS if name in there)
+
+
+@cache
+def _fonts() -> tuple[Any, ...]:
+    """The fonts themselves, the usual one first."""
+    from matplotlib import rcParams
+    from matplotlib.font_manager import FontProperties, findfont, get_font
+
+    return tuple(
+        get_font(findfont(FontProperties(family=[name]))) for name in (*rcParams["font.family"], *_installed())
+    )
