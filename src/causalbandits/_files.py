@@ -60,12 +60,12 @@ def _refuse_closed(path: Path, folder: Path) -> None:
         raise StateError(f"Cannot save to {path}: {folder} is not to be written to. Choose another folder.")
 
 
-def refuse_other_kind(path: Path, kind: str, recognises: Callable[[bytes], object]) -> None:
+def refuse_other_kind(path: Path, kind: str, recognises: Callable[[bytes], object], *, compressed: bool = False) -> None:
     """Raise if a file is there that is not of the kind that is about to replace it; an empty one is of any kind.
 
     `kind` names it in the error ("a saved agent"); `recognises` is asked of the file's beginning, decompressed.
     """
-    head = _head(path) if path.is_file() else b""
+    head = _head(path, compressed) if path.is_file() else b""
     if head and not recognises(head):
         found = _STATED_FORMAT.search(head)
         what = f"a file of the format {found[1].decode(errors='replace')!r}" if found else "something else"
@@ -79,10 +79,8 @@ def our_json(format: str) -> Callable[[bytes], object]:
     return lambda head: (found := _STATED_FORMAT.search(head)) and found[1] == format.encode()
 
 
-def _head(path: Path) -> bytes:
+def _head(path: Path, compressed: bool) -> bytes:
     try:
-        with open(path, "rb") as plain:
-            compressed = plain.read(2) == b"\x1f\x8b"
         with (gzip.open if compressed else open)(path, "rb") as file:
             return file.read(HEAD)
     except (EOFError, zlib.error, gzip.BadGzipFile):

@@ -89,7 +89,7 @@ def write(model: CausalModel | graphs.Graph, path: str | os.PathLike[str]) -> No
         raise SizeError(f"{file.name}: a file holds {FILE_LIMIT:,} bytes; this model takes {len(content):,}.")
     if file.suffix.lower() == ".gz":
         content = gzip.compress(content, mtime=0)  # the same model gives the same bytes, whatever the time
-    refuse_other_kind(file, format.kind, format.recognises)
+    refuse_other_kind(file, format.kind, format.recognises, compressed=file.suffix.lower() == ".gz")
     write_atomically(file, content)
 
 
