@@ -168,6 +168,36 @@ def test_playing_in_parts_changes_no_bit(monkeypatch, id, anytime):
     assert np.array_equal(play_compiled(env, policy, env.problem, rounds, 0, 0), whole)
 
 
+@pytest.mark.parametrize("id", ["c-ucb", "c-ts-beta"])
+def test_watching_in_parts_changes_no_bit(monkeypatch, id):
+    env, rounds, seen = cb.zoo.email_campaign(), np.array([5, 4000]), []
+    policy = cb.policy(id).for_horizon(4000)
+
+    def watch(slot, statistic, counts):
+        seen.append((slot, counts().tolist()))
+
+    whole = play_compiled(env, policy, env.problem, rounds, 0, 0, watch)
+    monkeypatch.setattr(compiled_module, "ROUNDS_AT_ONCE", 1024)
+    assert np.array_equal(play_compiled(env, policy, env.problem, rounds, 0, 0, watch), whole)
+    assert seen[:2] == seen[2:]
+    assert [slot for slot, _ in seen[:2]] == [0, 1]
+
+
+def test_the_user_is_listened_to_more_often_where_rounds_cost_more():
+    small = cb.zoo.email_campaign().problem
+    large = cb.zoo.random_parallel(3, 14, np.ones(14), rng=0).problem
+    vast = cb.zoo.random_parallel(3, 1000, np.ones(1000), rng=0).problem
+
+    def at_once(problem, id):
+        policy = cb.policy(id)
+        return compiled_module.rounds_at_once(problem.situation(every=policy.searches_all), policy)
+
+    assert at_once(small, "c-ts-gaussian") == at_once(small, "cl-ucb") == 2**16
+    assert at_once(large, "c-ts-gaussian") == compiled_module.NUMBERS_AT_ONCE // 2**28 < kernels.FRESH
+    assert at_once(large, "cl-ucb") == compiled_module.NUMBERS_AT_ONCE // (2**14 * 14**2)
+    assert at_once(vast, "cl-ts") == 2**16
+
+
 def test_a_run_without_end_can_be_interrupted():
     program = "import causalbandits as cb; cb.simulate(cb.zoo.figure2(), 'c-ucb', horizon=10**12, replications=1)"
     process = subprocess.Popen([sys.executable, "-c", program], stderr=subprocess.PIPE, text=True)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from causalbandits.errors import InterventionError, ProblemError, SizeError
+from causalbandits.errors import ActionIndexError, InterventionError, ProblemError, SizeError
 from causalbandits.model.model import CausalModel, Variable
 from causalbandits.problem import features
 from causalbandits.problem.problem import CausalBandit
@@ -365,3 +365,44 @@ def test_only_actions_of_the_problem_can_be_pulled():
 )
 def test_rewards_say_whether_they_stay_in_the_unit_interval(reward, bounded):
     assert reward.bounded is bounded
+
+
+@pytest.mark.parametrize(
+    ("error", "ask", "message"),
+    [
+        (ActionIndexError, lambda env: env.gap(99), "There are 9 actions, 0 to 8; got 99"),
+        (InterventionError, lambda env: env.gap(None), "number must be a whole number, not None"),
+        (InterventionError, lambda env: env.gap(1.5), "number must be a whole number, not 1.5"),
+        (InterventionError, lambda env: env.gap(True), "number must be a whole number, not True"),
+        (InterventionError, lambda env: env.gap({"A": "middle"}), "Unknown value of 'A': 'middle'"),
+        (InterventionError, lambda env: env.mean_reward("A"), "number must be a whole number, not 'A'"),
+        (InterventionError, lambda env: env.pull([1]), r"number must be a whole number, not \[1\]"),
+        (
+            InterventionError,
+            lambda env: env.draw(None, generator()),
+            r"one choice per variable, each below \[3, 3\]; got None",
+        ),
+        (
+            InterventionError,
+            lambda env: env.draw((), generator()),
+            r"one choice per variable, each below \[3, 3\]; got \(\)",
+        ),
+        (InterventionError, lambda env: env.draw((7, 0), generator()), r"one choice per variable, .*; got \(7, 0\)"),
+        (InterventionError, lambda env: env.draw((-1, 0), generator()), r"one choice per variable, .*; got \(-1, 0\)"),
+        (ProblemError, lambda env: env.draw((0, 0), None), r"draw\(\) takes choices and a numpy Generator; got None"),
+    ],
+)
+def test_nonsense_is_refused_by_this_library_and_not_by_python(error, ask, message):
+    env = Environment(small_problem(), BernoulliReward(MEAN))
+    with pytest.raises(error, match=message):
+        ask(env)
+
+
+def generator():
+    return np.random.default_rng(0)
+
+
+def test_an_action_may_be_named_by_what_it_sets_wherever_its_worth_is_asked():
+    env = Environment(small_problem(), BernoulliReward(MEAN))
+    assert [env.gap(action) for action in env.problem.actions] == [env.gap(i) for i in range(9)]
+    assert env.gap(-1) == env.gap(8)

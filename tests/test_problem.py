@@ -502,3 +502,22 @@ def test_a_problem_with_a_separator_is_saved_with_it():
     problem = CausalBandit(chain_through(3), ["x"], reward="y", separator="cheapest")
     again = CausalBandit.from_record(problem.to_record())
     assert (again.parents, again.fingerprint) == (problem.parents, problem.fingerprint)
+
+
+@pytest.mark.parametrize("z", [None, 99, (9, 0), (-1, 0), (0,), (0, 0, 0), "ab", (0.5, 0)])
+def test_what_is_no_configuration_is_refused(z):
+    problem = CausalBandit(model_of(CAMPAIGN), ["X"], reward="Y")
+    for ask in (problem.configuration, problem.decode_parents, lambda z: problem.probability(0, z)):
+        with pytest.raises(ProblemError, match=r"one code per parent, each below \[2, 2\]; got"):
+            ask(z)
+
+
+@pytest.mark.parametrize("values", [None, 3, ["W", "V"], "WV"])
+def test_what_is_no_mapping_is_no_observation(values):
+    with pytest.raises(ProblemError, match="values must be a mapping from each parent to its value; got"):
+        CausalBandit(model_of(CAMPAIGN), ["X"], reward="Y").encode_parents(values)
+
+
+def test_other_tables_are_a_model():
+    with pytest.raises(ProblemError, match=r"with_model\(\) takes a CausalModel; got None"):
+        CausalBandit(model_of(CAMPAIGN), ["X"], reward="Y").with_model(None)

@@ -12,7 +12,7 @@ import causalbandits as cb
 from causalbandits import _progress as progress
 from causalbandits.engine.driver import POLICY, WORLD, stream
 from causalbandits.engine.simulate import checkpoints
-from causalbandits.errors import PolicyError, SizeError
+from causalbandits.errors import CausalBanditsError, PolicyError, SizeError
 from causalbandits.policies import Outcome
 
 simulate_module = importlib.import_module("causalbandits.engine.simulate")  # its name in the package is the function
@@ -279,3 +279,15 @@ def test_a_result_too_large_to_hold_is_refused_before_it_runs(env):
 def test_policies_that_are_none_are_refused(env, policies):
     with pytest.raises(PolicyError, match="such as CausalUCB"):
         cb.simulate(env, policies, horizon=5)
+
+
+def test_a_horizon_that_nobody_would_live_to_see_is_refused_before_it_starts():
+    with pytest.raises(
+        SizeError, match=r"A horizon of 1000000000000000 rounds would take .*; the limit is 1099511627776"
+    ):
+        cb.simulate(cb.zoo.email_campaign(), "uniform", horizon=10**15, replications=1)
+
+
+def test_measures_that_are_no_names_are_refused():
+    with pytest.raises(CausalBanditsError, match=r"measures must be names, such as \['simple regret'\]; got 5"):
+        cb.simulate(cb.zoo.email_campaign(), "uniform", horizon=5, replications=1, measures=5)

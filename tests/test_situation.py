@@ -175,3 +175,15 @@ def test_a_decision_knows_its_propensity(id, propensity, problem):
 def test_uniform_among_the_eligible_has_their_number_as_its_chance(problem):
     agent = cb.Agent(problem, "uniform", seed=0)
     assert agent.ask(eligible=[{"purpose": "Promo"}, {}]).propensity == 0.5
+
+
+def test_a_list_of_numbers_is_projected_and_gathered_as_their_array(problem):
+    index = np.linspace(0, 1, problem.configurations)
+    situation, every = problem.situation(), problem.situation(every=True)
+    assert situation.project(index.tolist()).values.tolist() == situation.project(index).values.tolist()
+    assert situation.project([index.tolist()]).values.tolist() == [situation.project(index).values.tolist()]
+    numbers = np.arange(float(problem.actions.size))
+    assert every.gather(numbers.tolist()).values.tolist() == numbers.tolist()
+    for wrong in ([1.0], None, "x", [[1.0]]):
+        with pytest.raises(PolicyError, match="one number per configuration, 12 of them; got"):
+            situation.project(wrong)

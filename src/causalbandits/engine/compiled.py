@@ -26,8 +26,9 @@ CELL_POLICIES = {kind for kind, _ in POLICIES.values() if issubclass(kind, CellP
 LINEAR_POLICIES = {CausalLinearUCB, CausalLinearThompsonSampling}
 """Subclasses may define anything, so only the library's own policies are taken."""
 
-ROUNDS_AT_ONCE = 2**16
-"""So many rounds are played at a time; a multiple of `kernels.FRESH`, so that parts change no bit."""
+ROUNDS_AT_ONCE, NUMBERS_AT_ONCE = 2**16, 2**29
+"""So many rounds are played at a time, and fewer where they look at more than so many numbers, which takes about a
+second; but `kernels.FRESH` of them, or a multiple, so that parts change no bit."""
 
 Call = tuple[str, tuple[Any, ...]]
 """Which rounds, and their first four arguments: rule, table, world, what is kept."""
@@ -61,26 +62,37 @@ def play_compiled(
     watch: Watch | None = None,
 ) -> Played:
     """As `driver.play`, compiled; in parts, between which the user can interrupt and `watch` can look."""
-    from causalbandits.engine.kernels import kernel
+    from causalbandits.engine.kernels import FRESH, kernel
 
     streams = tables.Streams(stream(seed, replication, POLICY), stream(seed, replication, WORLD))
     situation, statistic = problem.situation(every=policy.searches_all), policy.begin(problem)
     played, sums = Played(np.empty(len(rounds)), np.empty(len(rounds))), np.zeros(2)
     listed = watch is not None and situation.size <= LISTED
     plays = np.zeros(situation.size if listed else 0, dtype=np.int64)
-    start = 0
+    start, step = 0, FRESH * max(1, rounds_at_once(situation, policy) // FRESH)
     while start < rounds[-1]:
         slot = int(np.searchsorted(rounds, start, side="right"))
-        end = int(rounds[slot]) if watch is not None else min(start + ROUNDS_AT_ONCE, int(rounds[-1]))
+        end = min(start + step, int(rounds[slot if watch is not None else -1]))
         within = slice(slot, int(np.searchsorted(rounds, end, side="right")))
         name, arguments = _call(env, policy, situation, statistic, range(start, end))
         kept = played.regret[within], played.reward[within]
         record = tables.Record(end - start, rounds[within] - start, *kept, sums, plays)
         kernel(name)(*arguments, streams, record)
         statistic.rounds, start = end, end
-        if watch is not None:
+        if watch is not None and end == rounds[slot]:
             watch(slot, statistic, lambda: _by_number(plays, situation, env.problem))
     return played
+
+
+def rounds_at_once(situation: Situation, policy: AnyPolicy) -> int:
+    """How many rounds may be played before the user is listened to again."""
+    search, causal = situation.search, isinstance(policy, CellPolicy) and policy.causal
+    if _by_block(situation, policy) and isinstance(search, Combinations):
+        return min(ROUNDS_AT_ONCE, NUMBERS_AT_ONCE // sum(rows.size for rows in search.rows))
+    width = situation.problem.configurations if causal else 1
+    if isinstance(policy, LinearPolicy):
+        width = policy.resolved(situation.problem).dimension ** 2
+    return min(ROUNDS_AT_ONCE, NUMBERS_AT_ONCE // (situation.size * width))
 
 
 def _by_number(plays: npt.NDArray[np.int64], situation: Situation, true: CausalBandit) -> npt.NDArray[np.int64]:

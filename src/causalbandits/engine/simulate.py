@@ -29,6 +29,9 @@ COMPILED_FROM = 50_000
 """Runs of at least this many rounds in all are worth loading the compiled driver, which may have to be compiled;
 once it is loaded, runs of a 25th of that are."""
 
+HORIZON_LIMIT = 2**40
+"""A replication has no more rounds than this: a day or more of the fastest policy."""
+
 RESULT_LIMIT = 2**30
 """A run keeps no more numbers than this: 8 GiB."""
 
@@ -80,6 +83,8 @@ def simulate(
     numbers = _numbered(replications)
     whole = {"horizon": horizon, "seed": seed, **({} if workers is None else {"workers": workers})}
     _check_settings(env, problem, **whole)
+    if horizon > HORIZON_LIMIT:
+        raise SizeError(f"A horizon of {horizon} rounds would take days or years; the limit is {HORIZON_LIMIT}.")
     chosen = {name: p.for_horizon(int(horizon)) for name, p in named(policies).items()}
     kept = checkpoints(int(horizon)) if rounds is None else _checked_rounds(rounds, int(horizon))
     asked = _checked_measures(measures)
@@ -137,6 +142,8 @@ def _checked_rounds(rounds: Iterable[int], horizon: int) -> npt.NDArray[np.int64
 
 def _checked_measures(measures: str | Iterable[str]) -> tuple[str, ...]:
     """What to keep beside regret, in one order, whatever the order they were asked for in."""
+    if not isinstance(measures, Iterable):
+        raise CausalBanditsError(f"measures must be names, such as ['simple regret']; got {measures!r}.")
     asked = [measures] if isinstance(measures, str) else list(measures)
     for name in asked:
         if name not in MEASURES:

@@ -17,6 +17,11 @@ class Intervention(Mapping[str, State]):
     do(product=Photoshop, send_time=morning)
     >>> Intervention({"a": 1, "b": 2}) == Intervention({"b": 2, "a": 1})
     True
+
+    It is a mapping, and can be hashed, so it is no dict: where one is wanted, as in `json.dumps`, make one of it.
+
+    >>> dict(Intervention(product="Photoshop"))
+    {'product': 'Photoshop'}
     """
 
     __slots__ = ("_assignment", "_hash")

@@ -107,6 +107,8 @@ class ActionSpace:
                 f"always set; got {at_most!r}."
             )
         self.at_most = None if at_most is None or at_most >= n else int(at_most)
+        self.radices = tuple(len(v.states) + 1 for v in self.variables)
+        """How many choices each variable has, "leave alone" included; not all of them need be allowed."""
         given = values or {}
         self.settable = tuple(_settable(v, given.get(v.name)) for v in self.variables)
         """The choices that set each variable to a value that is allowed, in order."""
@@ -177,11 +179,6 @@ class ActionSpace:
         if self._listed is None:
             return set(self.always)
         return {name for k, name in enumerate(self.names) if all(choices[k] for choices in self._order)}
-
-    @property
-    def radices(self) -> tuple[int, ...]:
-        """How many choices each variable has, "leave alone" included; not all of them need be allowed."""
-        return tuple(len(v.states) + 1 for v in self.variables)
 
     def only(self, actions: Iterable[Mapping[str, State]]) -> ActionSpace:
         """The space of just these actions, in this order."""
@@ -265,6 +262,8 @@ class ActionSpace:
 
     def _unrank(self, index: int) -> Choices:
         try:
+            if isinstance(index, bool):
+                raise TypeError
             number = operator.index(index)
         except TypeError:
             raise InterventionError(f"An action's number must be a whole number, not {index!r}.") from None
@@ -287,7 +286,7 @@ class ActionSpace:
 
     def rank(self, choices: Sequence[int]) -> int:
         """The number of the action with these choices."""
-        given = self.check([int(c) for c in choices])
+        given = self.check(choices)
         if self._listed is not None:
             if given not in self._listed:
                 raise InterventionError(f"{self.decode(given)} is not among the {self.size} allowed actions.")
@@ -331,17 +330,21 @@ class ActionSpace:
 
     def decode(self, choices: Sequence[int]) -> Intervention:
         """The intervention that these choices make."""
-        return Intervention({v.name: v.states[c - 1] for v, c in zip(self.variables, choices, strict=True) if c})
+        given = zip(self.variables, self.check(choices), strict=True)
+        return Intervention({v.name: v.states[c - 1] for v, c in given if c})
 
     def check(self, choices: Sequence[int]) -> Choices:
         """Choices from outside, if they are choices at all."""
-        if len(choices) != len(self.radices) or not all(
-            isinstance(c, int) and 0 <= c < radix for c, radix in zip(choices, self.radices, strict=True)
-        ):
+        try:
+            given = tuple([operator.index(c) for c in choices])
+            known = all(0 <= c < radix for c, radix in zip(given, self.radices, strict=True))
+        except (TypeError, ValueError):
+            known = False
+        if not known:
             raise InterventionError(
-                f"An action makes one choice per variable, each below {list(self.radices)}; got {list(choices)}."
+                f"An action makes one choice per variable, each below {list(self.radices)}; got {choices!r}."
             )
-        return tuple(choices)
+        return given
 
     def to_record(self) -> dict[str, Any]:
         """A JSON-ready description, enough to make the space again for the same model."""

@@ -8,6 +8,7 @@ import math
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
+from operator import index
 from typing import Any, Literal, NamedTuple, overload
 
 import numpy as np
@@ -205,6 +206,8 @@ class CausalBandit(Remembers):
 
     def with_model(self, model: CausalModel) -> CausalBandit:
         """The same problem with other tables; variables and states must be the same."""
+        if not isinstance(model, CausalModel):
+            raise ProblemError(f"with_model() takes a CausalModel; got {model!r}.")
         for name in self.model.names:
             if model[name].states != self.model[name].states or model[name].parents != self.model[name].parents:
                 raise ProblemError(f"with_model() takes the same graph and states; {name!r} differs.")
@@ -334,6 +337,7 @@ class CausalBandit(Remembers):
 
     def probability(self, action: int, z: Sequence[int]) -> float:
         """P(z | do(a)) of one configuration, z given by the parents' codes."""
+        self.configuration(z)
         choices = self.actions.choices(action)
         return math.prod([block.probability(choices, z) for block in self.blocks])
 
@@ -352,13 +356,22 @@ class CausalBandit(Remembers):
 
     def configuration(self, z: Sequence[int]) -> int:
         """The number of a configuration: the last parent moves fastest."""
-        code = 0
-        for size, value in zip(self.shape, z, strict=True):
-            code = code * size + value
-        return code
+        number = 0
+        try:
+            for size, code in zip(self.shape, z, strict=True):
+                if not 0 <= code < size:
+                    raise IndexError
+                number = number * size + code
+            return index(number)
+        except (TypeError, ValueError, IndexError):
+            raise ProblemError(
+                f"A configuration has one code per parent, each below {list(self.shape)}; got {z!r}."
+            ) from None
 
     def encode_parents(self, values: Mapping[str, State]) -> tuple[int, ...]:
         """The parents' values as codes; all of them must be there, and nothing else."""
+        if type(values) is not dict and not isinstance(values, Mapping):
+            raise ProblemError(f"The parents' values must be a mapping from each parent to its value; got {values!r}.")
         missing = [name for name in self.parents if name not in values]
         if missing or len(values) > len(self.parents):
             for name in values:
@@ -369,6 +382,7 @@ class CausalBandit(Remembers):
 
     def decode_parents(self, z: Sequence[int]) -> dict[str, State]:
         """The parents' values from their codes."""
+        self.configuration(z)
         return {name: self.model[name].states[code] for name, code in zip(self.parents, z, strict=True)}
 
     def to_record(self) -> dict[str, Any]:

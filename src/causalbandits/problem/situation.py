@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from causalbandits._memory import Remembers
 from causalbandits._types import Array
@@ -53,14 +54,15 @@ class Situation(Remembers):
 
         Of several draws, a row each, the scores are a row each as well.
         """
-        if index.shape == self._of_configurations:
+        if getattr(index, "shape", None) == self._of_configurations:
             return Scores(self.search.project(index), _size(index))
-        self._check(index, "project", "configuration", self._of_configurations)
-        return Scores(self.search.project(np.ascontiguousarray(index.T)), np.abs(index).max(axis=1))
+        index = self._checked(index, "project", "configuration", self._of_configurations)
+        size = _size(index) if index.ndim == 1 else np.abs(index).max(axis=1)
+        return Scores(self.search.project(np.ascontiguousarray(index.T)), size)
 
     def gather(self, index: Array) -> Scores:
         """Score the searched actions by a number for each action of the problem, of one draw or of several."""
-        self._check(index, "gather", "action", self._of_actions)
+        index = self._checked(index, "gather", "action", self._of_actions)
         size = _size(index) if index.ndim == 1 else np.abs(index).max(axis=1)
         if isinstance(self.search, EveryAction):
             return Scores(index, size)
@@ -68,9 +70,14 @@ class Situation(Remembers):
             return Scores(index[..., self.search.numbers], size)
         raise PolicyError("A policy that keeps a number per action searches them all: set searches_all = True.")
 
-    def _check(self, index: Array, method: str, what: str, shape: tuple[int]) -> None:
-        if index.shape != shape and (index.ndim != 2 or index.shape[1:] != shape):
-            raise PolicyError(f"{method}() takes one number per {what}, {shape[0]} of them; got shape {index.shape}.")
+    def _checked(self, index: npt.ArrayLike, method: str, what: str, shape: tuple[int]) -> Array:
+        try:
+            numbers = np.asarray(index, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise PolicyError(f"{method}() takes one number per {what}, {shape[0]} of them; got {index!r}.") from None
+        if numbers.shape != shape and (numbers.ndim != 2 or numbers.shape[1:] != shape):
+            raise PolicyError(f"{method}() takes one number per {what}, {shape[0]} of them; got shape {numbers.shape}.")
+        return numbers
 
 
 def _size(index: Array) -> float:

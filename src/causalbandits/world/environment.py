@@ -120,14 +120,17 @@ class Environment(Remembers):
         """How much worse than the best each action is, in the mean."""
         return np.asarray(self.means.max() - self.means)
 
-    def gap(self, action: int) -> float:
+    def gap(self, action: Mapping[str, State] | int) -> float:
         """How much worse than the best one action is; the others are not looked at."""
-        if self.problem.actions.size <= LISTED:
-            return float(self._all_gaps[action])
-        gap = self._gaps.get(action)
+        space = self.problem.actions
+        number = (
+            action if type(action) is int and 0 <= action < space.size else space.rank(self.problem.choices(action))
+        )
+        if space.size <= LISTED:
+            return float(self._all_gaps[number])
+        gap = self._gaps.get(number)
         if gap is None:
-            mean = self.mean.under(self.problem.actions.choices(action))
-            gap = self._gaps.keep(action, max(0.0, self._best_mean - mean))
+            gap = self._gaps.keep(number, max(0.0, self._best_mean - self.mean.under(space.choices(number))))
         return gap
 
     def gaps_in(self, projection: Projection) -> Array:
@@ -165,17 +168,27 @@ class Environment(Remembers):
 
     def draw(self, choices: Choices, rng: np.random.Generator) -> tuple[Z, float]:
         """The parents' codes and the reward: one uniform per block, in order, then the reward's own draw."""
+        try:
+            codes = self._happening(choices, rng)
+        except (TypeError, IndexError, AttributeError):
+            self.problem.actions.check(choices)
+            if not isinstance(rng, np.random.Generator):
+                raise ProblemError(f"draw() takes choices and a numpy Generator; got {rng!r}.") from None
+            raise
+        mean = self._means.get(codes)
+        if mean is None:
+            mean = self._means.keep(codes, self.mean.at(codes))
+        return codes, self.reward.draw(mean, lambda: self.problem.decode_parents(codes), rng)
+
+    def _happening(self, choices: Choices, rng: np.random.Generator) -> Z:
         z = [0] * len(self.problem.parents)
         for block, cdfs in zip(self.problem.blocks, self._cdfs, strict=True):
             own = tuple([choices[k] for k in block.knobs])
             cdf = cdfs.get(own)
             if cdf is None:
+                self.problem.actions.check(choices)
                 cdf = cdfs.keep(own, cumulative(block.row(own)).tolist())
             code = bisect_right(cdf, rng.random())
             for axis, size in zip(reversed(block.parents), reversed(block.shape), strict=True):
                 code, z[axis] = divmod(code, size)
-        codes = tuple(z)
-        mean = self._means.get(codes)
-        if mean is None:
-            mean = self._means.keep(codes, self.mean.at(codes))
-        return codes, self.reward.draw(mean, lambda: self.problem.decode_parents(codes), rng)
+        return tuple(z)
