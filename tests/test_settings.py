@@ -138,6 +138,7 @@ def test_every_world_of_the_zoo_can_be_asked_for_with_its_parameters(name):
         "lower_bound": ["N=3", "delta=0.1"],
         "parallel": ["px=[[0.5, 0.5]]", "pw=[[0.2, 0.7]]", "theta=[1.0]", "sd=0.2"],
         "random_parallel": ["m=3", "n=2", "theta=[1, 0]", "rng=4"],
+        "random_world": ["variables=8", "knobs=2", "states=3", "rng=4"],
     }[name]
     asked_for = asked(name, parameters, dict.fromkeys(OPTIONS)).world
     by_hand = getattr(cb.zoo, name)(**{p.split("=")[0]: json.loads(p.split("=")[1]) for p in parameters})

@@ -1,15 +1,19 @@
-"""The paper's worlds, against numbers worked out by hand or by plain loops."""
+"""The paper's worlds and random ones, against numbers worked out by hand or by plain loops."""
 
 import itertools
 import math
 
+import networkx as nx
 import numpy as np
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 
-from causalbandits.errors import ModelError, ProblemError
+from causalbandits import check, fit
+from causalbandits.errors import ModelError, ProblemError, SizeError
 from causalbandits.model.model import Intervention
 from causalbandits.world import zoo
-from oracles import distribution
+from oracles import distribution, patient
 
 
 def plain_mean(env, do):
@@ -139,6 +143,64 @@ def test_marginals_may_be_given_as_arrays():
     assert env.problem.actions.size == 9
 
 
+# --- random models ------------------------------------------------------------------------------------
+
+
+def test_a_random_graph_has_as_many_arrows_as_asked_for_on_average():
+    """1000 variables with 2 parents each on average: the sum has a deviation below sqrt(2000); five of these are
+    allowed, which chance exceeds less than once in a million."""
+    graph = zoo.random_dag(1000, arrows=2, rng=1)
+    assert abs(sum(map(len, graph.values())) - 2 * 1000) < 5 * math.sqrt(2000)
+    names = list(graph)
+    assert all(names.index(parent) < i for i, parents in enumerate(graph.values()) for parent in parents)
+    assert zoo.random_dag(4, arrows=99, rng=0) == {"X1": [], "X2": ["X1"], "X3": ["X1", "X2"], "X4": ["X1", "X2", "X3"]}
+    assert not any(zoo.random_dag(50, arrows=0, rng=0).values())
+
+
+def test_rows_of_a_random_model_are_drawn_from_their_dirichlet():
+    """The sum of squares of a row of 3 has mean (c + 1) / (3 c + 1) and, between 1/3 and 1, a deviation below 1/3:
+    over 400 rows five standard errors are 0.084."""
+    for concentration in (0.1, 1.0, 10.0):
+        model = zoo.random_model(400, states=3, arrows=0, concentration=concentration, rng=2)
+        squares = [float((v.table**2).sum()) for v in model.variables.values()]
+        assert abs(np.mean(squares) - (concentration + 1) / (3 * concentration + 1)) < 0.084
+
+
+def test_what_is_drawn_depends_on_the_seed_only():
+    for draw in (
+        lambda rng: zoo.random_dag(30, rng=rng),
+        lambda rng: zoo.random_model(10, rng=rng),
+        lambda rng: zoo.random_world(10, rng=rng).fingerprint,
+    ):
+        assert draw(3) == draw(3) == draw(np.random.default_rng(3)) != draw(4)
+
+
+@patient
+@given(st.integers(4, 12), st.integers(1, 3), st.integers(1, 2), st.integers(2, 3), st.integers(0, 10**6))
+def test_knobs_of_a_random_world_can_move_every_parent_of_its_reward(variables, knobs, parents, states, seed):
+    try:
+        env = zoo.random_world(variables, knobs=knobs, reward_parents=parents, states=states, arrows=2, rng=seed)
+    except ProblemError:
+        assume(False)  # too few variables for so many knobs
+    problem = env.problem
+    assert (len(problem.manipulable), len(problem.parents)) == (knobs, parents)
+    assert not set(problem.manipulable) & set(problem.parents)
+    for parent in problem.parents:
+        assert nx.ancestors(problem.model.graph, parent) & set(problem.manipulable)
+    assert env.means.max() == pytest.approx(env.best().mean)
+    assert plain_mean(env, env.best().intervention) == pytest.approx(env.best().mean)
+
+
+def test_the_graph_of_a_random_model_fits_and_its_data_do_not_contradict_it():
+    """At level 0.001 a right graph is contradicted once in a thousand times."""
+    model = zoo.random_model(12, states=3, rng=5)
+    graph = zoo.random_dag(12, rng=5)
+    assert {name: list(v.parents) for name, v in model.variables.items()} == graph
+    data = model.sample(2000, rng=6)
+    assert fit(graph, data).rows == 2000
+    assert not check(graph, data, level=0.001).contradicted
+
+
 @pytest.mark.parametrize(
     ("error", "make", "message"),
     [
@@ -164,6 +226,19 @@ def test_marginals_may_be_given_as_arrays():
         (ProblemError, lambda: zoo.random_parallel(0, 2, [1, 1]), r"m must be a whole number, 1 or more; got 0"),
         (ProblemError, lambda: zoo.random_parallel(2, 1.5, [1, 1]), r"n must be a whole number, 1 or more; got 1.5"),
         (ProblemError, lambda: zoo.random_parallel(2, 2, [1, 1, 1]), r"dimension 2, theta has 3"),
+        (ProblemError, lambda: zoo.random_dag(0), r"variables must be a whole number, 1 or more; got 0"),
+        (ProblemError, lambda: zoo.random_dag(3, arrows=-1), r"arrows must be a mean number of parents, .*; got -1"),
+        (SizeError, lambda: zoo.random_dag(10**6), r"at most 2000 variables; got 1000000"),
+        (ProblemError, lambda: zoo.random_model(3, states=2.5), r"states must be a whole number, 1 or more; got 2.5"),
+        (ProblemError, lambda: zoo.random_model(3, concentration=0), r"concentration must be .*; got 0"),
+        (
+            SizeError,
+            lambda: zoo.random_model(40, arrows=30, rng=0),
+            r"more than 4194304 numbers: fewer arrows or states",
+        ),
+        (ProblemError, lambda: zoo.random_world(4, arrows=0), r"No 3 of the 4 variables were found that move 2 others"),
+        (ProblemError, lambda: zoo.random_world(9, arrows=0, rng=0), r"more variables or arrows, or fewer knobs"),
+        (SizeError, lambda: zoo.random_world(60, reward_parents=40, rng=0), r"more than 4194304 means"),
         (ProblemError, lambda: zoo.lower_bound(0, 0.1), r"N must be a whole number, 1 or more; got 0"),
         (ProblemError, lambda: zoo.lower_bound(2, 0.1, p1=1.5), r"p1 must be a probability .* got p1=1.5"),
         (ProblemError, lambda: zoo.lower_bound(2, math.nan), r"delta a finite number; got .*delta=nan"),

@@ -18,7 +18,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from causalbandits.errors import StateError
+from causalbandits.errors import StateError, brief
 
 FilePath = str | os.PathLike[str]
 """Where a file is, as a caller may say it."""
@@ -35,7 +35,7 @@ _STATED_FORMAT = re.compile(rb'"format"\s*:\s*"([^"]{0,100})"')
 def checked_path(path: object, example: str) -> Path:
     """A path, with links followed; anything else is refused."""
     if not isinstance(path, str | os.PathLike) or not str(path) or "\0" in str(path):
-        raise StateError(f"A path must be text or a Path, such as {example!r}; got {path!r}.")
+        raise StateError(f"A path must be text or a Path, such as {example!r}; got {brief(path)}.")
     return Path(os.path.realpath(path))
 
 
@@ -65,7 +65,7 @@ def refuse_other_kind(path: Path, kind: str, recognises: Callable[[bytes], objec
 
     `kind` names it in the error ("a saved agent"); `recognises` is asked of the file's beginning, decompressed.
     """
-    head = _head(path, compressed) if path.is_file() else b""
+    head = _head(path, compressed) if os.path.isfile(path) else b""
     if head and not recognises(head):
         found = _STATED_FORMAT.search(head)
         what = f"a file of the format {found[1].decode(errors='replace')!r}" if found else "something else"

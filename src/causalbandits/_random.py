@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from causalbandits.errors import ModelError
+from causalbandits.errors import ModelError, brief
 
 Seed = int | np.random.SeedSequence | np.random.Generator | None
 
@@ -14,4 +14,6 @@ def random_generator(rng: Seed) -> np.random.Generator:
     try:
         return np.random.default_rng(rng)
     except (TypeError, ValueError):
-        raise ModelError(f"rng must be a numpy Generator, a whole number 0 or more, or None; got {rng!r}.") from None
+        raise ModelError(
+            f"rng must be a numpy Generator, a whole number 0 or more, or None; got {brief(rng)}."
+        ) from None

@@ -28,7 +28,7 @@ import numpy as np
 
 from causalbandits._progress import Notice, Progress
 from causalbandits._types import Array
-from causalbandits.errors import DataError, SizeError, unknown
+from causalbandits.errors import DataError, SizeError, brief, unknown
 from causalbandits.fitting.counting import Interventions, Rows, Tallies, Tally
 from causalbandits.fitting.remarks import warn_of_odd_values
 from causalbandits.fitting.sources import source_of
@@ -153,10 +153,10 @@ def check(
     A claim that was not contradicted is not thereby true: few rows contradict little. With very many rows the smallest
     deviation is found; `strength` says whether it matters.
     """
-    if missing not in ("refuse", "drop"):
+    if not isinstance(missing, str) or missing not in ("refuse", "drop"):
         raise DataError(unknown("way to treat missing values:", missing, ["refuse", "drop"]))
     if not isinstance(level, float | int) or not 0 < level < 1:
-        raise DataError(f"level must lie between 0 and 1; got {level!r}.")
+        raise DataError(f"level must lie between 0 and 1; got {brief(level)}.")
     structure = structure_of(graph, states)
     _check_size(structure)
     rows = Rows(structure, source_of(data, na_values=na_values, delimiter=delimiter), interventions)

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from causalbandits._types import Codes
-from causalbandits.errors import DataError, SizeError, unknown
+from causalbandits.errors import DataError, SizeError, brief, unknown
 from causalbandits.fitting.batches import Batch, DataSource
 from causalbandits.fitting.coding import Codebook, Column
 from causalbandits.fitting.structure import Structure, check_columns
@@ -262,7 +262,7 @@ class _NamedInColumn(_Nothing):
         if parts is None:
             raise DataError(
                 f"The column {self.columns[0]!r} must name the variables that were set, such as 'x' or 'x,y', and be "
-                f"empty where none was; it holds {value!r}."
+                f"empty where none was; it holds {brief(value)}."
             )
         names = frozenset(part.strip() for part in parts) - {""}
         for name in sorted(names):
@@ -288,7 +288,7 @@ class _Flagged(_Nothing):
             if array.ndim != 1 or array.dtype != np.bool_:
                 raise DataError(
                     f"interventions: {name!r} needs the name of a column, or an array of True and False; "
-                    f"got {flags[name]!r}."
+                    f"got {brief(flags[name])}."
                 )
 
     def masks(self, batch: Batch, first_row: int) -> dict[str, Mask]:
@@ -325,5 +325,5 @@ def _which_were_set(interventions: Interventions, names: Sequence[str], source: 
         return _Flagged(interventions, names, source)
     raise DataError(
         "interventions must be the name of a column that says which variables were set, or a mapping from variables to "
-        f"columns of True and False; got {interventions!r}."
+        f"columns of True and False; got {brief(interventions)}."
     )

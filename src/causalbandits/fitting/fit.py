@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from causalbandits._types import Array
-from causalbandits.errors import DataError, ModelError, unknown
+from causalbandits.errors import DataError, ModelError, brief, unknown
 from causalbandits.fitting.counting import Interventions, Rows, Tallies, Tally
 from causalbandits.fitting.em import Incomplete, maximise
 from causalbandits.fitting.remarks import warn_of_odd_values
@@ -63,7 +63,7 @@ def fit(
 
     Fitting assumes that the graph is right and that no two variables have a common cause outside it.
     """
-    if missing not in ("refuse", "drop", "em"):
+    if not isinstance(missing, str) or missing not in ("refuse", "drop", "em"):
         raise DataError(unknown("way to treat missing values:", missing, ["refuse", "drop", "em"]))
     structure = structure_of(graph, states)
     if isinstance(prior, FittedModel):
@@ -137,7 +137,8 @@ def _pseudo_counts(prior: Prior, shapes: Mapping[str, tuple[int, ...]]) -> dict[
         if not (np.isfinite(array).all() and (array >= 0).all()):
             raise ModelError(
                 "prior must be a pseudo-count for every cell, 0 or more: a number, a mapping from variables to numbers "
-                f"or arrays of their tables' shapes, or an earlier fit; for {name!r} (shape {shape}) it is {given!r}."
+                f"or arrays of their tables' shapes, or an earlier fit; for {name!r} (shape {shape}) it is "
+                f"{brief(given)}."
             )
         pseudo[name] = array
     return pseudo

@@ -94,7 +94,7 @@ def _sequence(name: str, values: Any) -> Any:
         return filled
     array = np.asarray(values)
     if array.ndim != 1:
-        raise DataError(f"The column {name!r} must be a list or an array of one dimension; got {values!r}.")
+        raise DataError(f"The column {name!r} must be a list or an array of one dimension; got {brief(values)}.")
     return array
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import networkx as nx
 
-from causalbandits.errors import DataError, ModelError, unknown
+from causalbandits.errors import DataError, ModelError, brief, unknown
 from causalbandits.model import graph as graphs
 from causalbandits.model.intervention import State
 from causalbandits.model.model import CausalModel
@@ -57,13 +57,15 @@ def structure_of(graph: GraphLike, states: States | None = None) -> Structure:
     else:
         raise ModelError(
             "The graph must be a CausalModel, a networkx.DiGraph, or a mapping from each variable to its parents, "
-            f"such as {{'purpose': [], 'subject': ['purpose']}}; got {graph!r}."
+            f"such as {{'purpose': [], 'subject': ['purpose']}}; got {brief(graph)}."
         )
     if not parents:
         raise ModelError("The graph needs at least one variable.")
     if states is not None:
         if not isinstance(states, Mapping):
-            raise ModelError(f"states must map variables to lists of values, such as {{'x': [0, 1]}}; got {states!r}.")
+            raise ModelError(
+                f"states must map variables to lists of values, such as {{'x': [0, 1]}}; got {brief(states)}."
+            )
         for name in states:
             if name not in parents:
                 raise ModelError(f"states: {unknown('variable', name, parents)}")

@@ -17,13 +17,14 @@ from typing import Any, NamedTuple
 import networkx as nx
 
 from causalbandits._files import checked_path, our_json, refuse_other_kind, write_atomically
-from causalbandits.errors import CausalBanditsError, FormatError, ModelError, SizeError, unknown
+from causalbandits.errors import CausalBanditsError, FormatError, ModelError, SizeError, brief, unknown
 from causalbandits.formats import bif, dot, json, xmlbif
-from causalbandits.formats._limits import AXES_LIMIT, FILE_LIMIT, LABEL_LIMIT, NUMBER_LIMIT
+from causalbandits.formats._limits import AXES_LIMIT, FILE_LIMIT, NUMBER_LIMIT
 from causalbandits.formats._text import clip, decoded
 from causalbandits.formats.adapters import from_pgmpy, from_pyagrum, to_pgmpy, to_pyagrum
 from causalbandits.model import graph as graphs
 from causalbandits.model.model import MODEL_FORMAT, CausalModel
+from causalbandits.model.state import LABEL_LIMIT
 
 __all__ = ["from_pgmpy", "from_pyagrum", "read", "to_pgmpy", "to_pyagrum", "write"]
 
@@ -79,7 +80,7 @@ def write(model: CausalModel | graphs.Graph, path: str | os.PathLike[str]) -> No
     if isinstance(model, CausalModel):
         _check_limits(model)
     elif format is not _DOT or not isinstance(model, nx.DiGraph):
-        raise ModelError(f"A file holds a CausalModel (DOT also a networkx.DiGraph); got {model!r}.")
+        raise ModelError(f"A file holds a CausalModel (DOT also a networkx.DiGraph); got {brief(model)}.")
     try:
         content = format.dumps(model.graph if format is _DOT and isinstance(model, CausalModel) else model).encode()
     except UnicodeEncodeError as error:
@@ -102,7 +103,7 @@ def _format_of(file: Path) -> _Format:
 
 def _content(file: Path) -> bytes:
     """The bytes of a file, decompressed, up to the limit."""
-    if file.exists() and not file.is_file():
+    if os.path.exists(file) and not os.path.isfile(file):
         raise FormatError("expected a file, found something else.", file=file.name)
     opener: Any = gzip.open if file.suffix.lower() == ".gz" else open
     try:

@@ -8,9 +8,6 @@ FILE_LIMIT = 2**27
 NUMBER_LIMIT = 2**26
 """Numbers in all tables of a file together: half a GiB in memory."""
 
-LABEL_LIMIT = 10_000
-"""Characters of a name, a state or a property."""
-
 AXES_LIMIT = 32
 """Axes of a table, the variable's own included: as many as every supported NumPy can hold."""
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import NamedTuple, NoReturn
 
 from causalbandits.errors import FormatError
-from causalbandits.formats._limits import LABEL_LIMIT
+from causalbandits.model.state import LABEL_LIMIT
 
 # Possessive quantifiers (++, *+) never try a second way: reading takes time in proportion to the text.
 NUMBER = re.compile(r"[+-]?(?:[0-9]++\.?[0-9]*+|\.[0-9]++)(?:[eE][+-]?[0-9]++)?+")

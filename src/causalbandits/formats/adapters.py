@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from causalbandits.errors import CausalBanditsError, ModelError
+from causalbandits.errors import CausalBanditsError, ModelError, brief
 from causalbandits.formats._draft import labels
 from causalbandits.model.model import CausalModel
 from causalbandits.model.variable import Variable
@@ -93,4 +93,4 @@ def _asked(network: Any, library: str, question: Any) -> Any:
     try:
         return question()
     except (AttributeError, TypeError):
-        raise ModelError(f"A discrete Bayesian network of {library} was expected; got {network!r}.") from None
+        raise ModelError(f"A discrete Bayesian network of {library} was expected; got {brief(network)}.") from None

@@ -17,9 +17,9 @@ from collections.abc import Iterator, Sequence
 
 from causalbandits.formats._draft import Draft, PlacedTable, labels, network_name
 from causalbandits.formats._entries import Entries, filled
-from causalbandits.formats._limits import LABEL_LIMIT
 from causalbandits.formats._text import Scanner, clip
 from causalbandits.model.model import CausalModel
+from causalbandits.model.state import LABEL_LIMIT
 
 _SKIP = re.compile(r"(?:[\s,]++|//[^\n]*+|/\*(?s:.*?)\*/)*+")
 BEGINNING = re.compile(rb"(?:\xef\xbb\xbf)?+" + _SKIP.pattern.encode() + rb"network\b")

@@ -6,9 +6,9 @@ import json
 import re
 
 from causalbandits.errors import CausalBanditsError, FormatError
-from causalbandits.formats._limits import LABEL_LIMIT
 from causalbandits.formats._text import clip
 from causalbandits.model.model import CausalModel
+from causalbandits.model.state import LABEL_LIMIT
 
 _STRING = re.compile(r'"((?:[^"\\]|\\.)*+)"?', re.DOTALL)
 _ESCAPED = re.compile(r"\\(?:u[0-9a-fA-F]{4}|.)", re.DOTALL)

@@ -17,9 +17,9 @@ import numpy.typing as npt
 
 from causalbandits._random import Seed, random_generator
 from causalbandits._types import Array
-from causalbandits.errors import DataWarning, ModelError, brief
+from causalbandits.errors import DataWarning, ModelError, SizeError, brief
 from causalbandits.model.intervention import State
-from causalbandits.model.model import CausalModel
+from causalbandits.model.model import SAMPLE_LIMIT, CausalModel
 from causalbandits.model.record import variable_record, variable_records
 from causalbandits.model.variable import Variable
 
@@ -47,6 +47,9 @@ class FittedModel(CausalModel, kind="fitted"):
         rows: int,
         filled: int = 0,
     ) -> None:
+        for what, given in (("states", states), ("parents", parents), ("counts", counts), ("prior", prior)):
+            if not isinstance(given, Mapping) or given.keys() != states.keys():
+                raise ModelError(f"{what} must have an entry for every variable; got {brief(given)}.")
         counted = {name: _numbers(f"counts of {name!r}", counts[name]) for name in states}
         pseudo = {name: _numbers(f"pseudo-counts of {name!r}", prior[name]) for name in states}
         super().__init__(
@@ -85,8 +88,11 @@ class FittedModel(CausalModel, kind="fitted"):
         """Every variable's table drawn `n` times from the posterior: the draws are the first axis."""
         if self.filled:
             warnings.warn(f"{self.overconfidence} Intervals are too narrow.", DataWarning, stacklevel=3)
+        times, cells = _whole("n", n), sum(counts.size for counts in self.counts.values())
+        if times * cells > SAMPLE_LIMIT:
+            raise SizeError(f"{brief(n)} draws of tables of {cells} numbers; the limit is {SAMPLE_LIMIT} at once.")
         generator = random_generator(rng)
-        return {name: _dirichlet(self.concentrations[name], n, generator) for name in self.names}
+        return {name: _dirichlet(self.concentrations[name], times, generator) for name in self.names}
 
     def _content(self) -> dict[str, Any]:
         """Counts and pseudo-counts make the tables: these are not kept twice."""

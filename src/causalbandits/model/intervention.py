@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Mapping
 from typing import Any
 
-from causalbandits.errors import InterventionError
+from causalbandits.errors import InterventionError, brief
 
 State = Hashable
 
@@ -29,12 +29,12 @@ class Intervention(Mapping[str, State]):
     def __init__(self, assignment: Mapping[str, State] | None = None, /, **more: State) -> None:
         if assignment is not None and not isinstance(assignment, Mapping):
             raise InterventionError(
-                f"An intervention maps variables to values, as in {{'purpose': 'Promo'}}; got {assignment!r}."
+                f"An intervention maps variables to values, as in {{'purpose': 'Promo'}}; got {brief(assignment)}."
             )
         merged = {**(assignment or {}), **more}
         for name, value in merged.items():
-            if not isinstance(value, Hashable):
-                raise InterventionError(f"do({name}={value!r}): a value must be hashable.")
+            if not _has_hash(value):
+                raise InterventionError(f"do({name}={brief(value)}): a value must be hashable.")
         self._assignment = merged
         self._hash = hash(frozenset(merged.items()))
 
@@ -56,3 +56,11 @@ class Intervention(Mapping[str, State]):
 
     def __repr__(self) -> str:
         return f"do({', '.join(f'{name}={value}' for name, value in self._assignment.items())})"
+
+
+def _has_hash(value: object) -> bool:
+    try:
+        hash(value)
+    except TypeError:  # also of a tuple with a list in it
+        return False
+    return True

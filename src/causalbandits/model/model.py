@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from causalbandits._random import Seed, random_generator
 from causalbandits._types import Array, Codes
-from causalbandits.errors import InterventionError, ModelError, SizeError, unknown
+from causalbandits.errors import InterventionError, ModelError, SizeError, brief, unknown
 from causalbandits.model import graph as graphs
 from causalbandits.model.intervention import Intervention, State
 from causalbandits.model.record import variable_record, variable_records
@@ -60,11 +60,11 @@ class CausalModel:
 
     def __init__(self, variables: Iterable[Variable], *, properties: Mapping[str, Iterable[str]] | None = None) -> None:
         if not isinstance(variables, Iterable):
-            raise ModelError(f"A CausalModel is a list of Variables; got {variables!r}.")
+            raise ModelError(f"A CausalModel is a list of Variables; got {brief(variables)}.")
         by_name: dict[str, Variable] = {}
         for variable in variables:
             if not isinstance(variable, Variable):
-                raise ModelError(f"A CausalModel is a list of Variables; got {variable!r}.")
+                raise ModelError(f"A CausalModel is a list of Variables; got {brief(variable)}.")
             if variable.name in by_name:
                 raise ModelError(f"The variables' names must differ: {variable.name!r} appears twice.")
             by_name[variable.name] = variable
@@ -131,7 +131,7 @@ class CausalModel:
     def from_networkx(cls, graph: graphs.Graph) -> CausalModel:
         """A model from a DiGraph whose nodes carry `states`, `table` and, if they have any, `parents` in order."""
         if not isinstance(graph, nx.DiGraph):
-            raise ModelError(f"A model needs a directed graph (networkx.DiGraph); got {graph!r}.")
+            raise ModelError(f"A model needs a directed graph (networkx.DiGraph); got {brief(graph)}.")
         variables = []
         for name, data in graph.nodes(data=True):
             for needed in ("states", "table"):
@@ -162,7 +162,7 @@ class CausalModel:
             raise ModelError(f"Not a causalbandits model: the key 'format' must be {MODEL_FORMAT!r}.")
         if data.get("version") != MODEL_VERSION:
             raise ModelError(
-                f"Model files of version {MODEL_VERSION} can be read; this one says {data.get('version')!r}."
+                f"Model files of version {MODEL_VERSION} can be read; this one says {brief(data.get('version'))}."
             )
         return cls.from_record(data)
 
@@ -179,7 +179,7 @@ class CausalModel:
     def from_record(cls, record: Any) -> Self:
         """The model that `to_record` describes, of the kind that it names; without one, its tables are exact."""
         if not isinstance(record, Mapping):
-            raise ModelError(f"A model's record must be a mapping; got {record!r}.")
+            raise ModelError(f"A model's record must be a mapping; got {brief(record)}.")
         kind = record.get("kind", CausalModel._kind)
         if not isinstance(kind, str) or kind not in _MODEL_KINDS:
             raise ModelError(unknown("kind of model", kind, _MODEL_KINDS))
@@ -207,13 +207,13 @@ class CausalModel:
 
     def sample(self, n: int, *, do: Mapping[str, State] | None = None, rng: Seed = None) -> dict[str, npt.NDArray[Any]]:
         """`n` draws of all variables under an intervention: a column of states for each."""
-        if not isinstance(n, int | np.integer) or n < 0:
-            raise ModelError(f"The number of draws must be a whole number, 0 or more; got {n!r}.")
+        if not isinstance(n, int | np.integer) or isinstance(n, bool) or n < 0:
+            raise ModelError(f"The number of draws must be a whole number, 0 or more; got {brief(n)}.")
         if n * len(self._variables) > SAMPLE_LIMIT:
             raise SizeError(
-                f"{n} draws of {len(self._variables)} variables; the limit is {SAMPLE_LIMIT} values at once."
+                f"{brief(n)} draws of {len(self._variables)} variables; the limit is {SAMPLE_LIMIT} values at once."
             )
-        fixed = self.codes(do or {})
+        fixed = self.codes({} if do is None else do)
         generator = random_generator(rng)
         columns: dict[str, Codes] = {}
         for name in self._order:
@@ -314,16 +314,16 @@ def _checked_properties(given: Mapping[str, Iterable[str]], names: Iterable[str]
     """The properties as an immutable mapping, without the empty ones."""
     rule = "Properties map a variable's name, or '' for the model, to a list of texts"
     if not isinstance(given, Mapping):
-        raise ModelError(f"{rule}; got {given!r}.")
+        raise ModelError(f"{rule}; got {brief(given)}.")
     known, checked = dict.fromkeys(["", *names]), {}
     for name, texts in given.items():
         if name not in known:
             raise ModelError(f"{rule}: {unknown('variable', name, known)}")
         if isinstance(texts, str) or not isinstance(texts, Iterable):
-            raise ModelError(f"{rule}; {name!r} has {texts!r}.")
+            raise ModelError(f"{rule}; {name!r} has {brief(texts)}.")
         listed = tuple(texts)
         if not all(isinstance(text, str) for text in listed):
-            raise ModelError(f"{rule}; {name!r} has {listed!r}.")
+            raise ModelError(f"{rule}; {name!r} has {brief(listed)}.")
         if listed:
             checked[name] = listed
     return MappingProxyType(checked)
@@ -346,7 +346,7 @@ def row_name(v: Variable, variables: Mapping[str, Variable], row: int) -> str:
 def unique_names(kind: str, names: Iterable[str], model: CausalModel) -> tuple[str, ...]:
     """Names of variables of the model, each once."""
     if isinstance(names, str | set | frozenset) or not isinstance(names, Iterable):
-        raise ModelError(f"The {kind} variables must be a list of names, such as ['x']; got {names!r}.")
+        raise ModelError(f"The {kind} variables must be a list of names, such as ['x']; got {brief(names)}.")
     listed = tuple(names)
     for name in listed:
         model[name]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from causalbandits.errors import ModelError
+from causalbandits.errors import ModelError, brief
 from causalbandits.model.state import decode_state, encode_state
 from causalbandits.model.variable import Variable
 
@@ -41,13 +41,15 @@ def variable_records(record: Mapping[str, Any], *numbers: str) -> list[VariableR
 
 def _read(record: Any, numbers: tuple[str, ...]) -> VariableRecord:
     needs = f"A variable's record needs name, states, {', '.join(numbers)} and parents"
+    if not isinstance(record, Mapping):
+        raise ModelError(f"{needs}; got {brief(record)}.")
     try:
         name, states, parents = record["name"], record["states"], record.get("parents", [])
         if not isinstance(name, str):
-            raise ModelError(f"A variable's name must be a non-empty string, not {name!r}.")
+            raise ModelError(f"A variable's name must be a non-empty string, not {brief(name)}.")
         decoded = states if isinstance(states, str) else [decode_state(state) for state in states]
         return VariableRecord(name, decoded, parents, tuple([record[key] for key in numbers]))
     except KeyError as error:
-        raise ModelError(f"{needs}; {record!r} lacks {error}.") from None
-    except (TypeError, AttributeError, RecursionError):
-        raise ModelError(f"{needs}; got {record!r}.") from None
+        raise ModelError(f"{needs}; {brief(record)} lacks {error}.") from None
+    except (TypeError, RecursionError):
+        raise ModelError(f"{needs}; got {brief(record)}.") from None

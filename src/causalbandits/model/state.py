@@ -10,10 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from causalbandits.errors import ModelError
+from causalbandits.errors import ModelError, brief
 from causalbandits.model.intervention import State
 
-STATES_ARE = "text, finite numbers, booleans, None, or tuples of these"
+LABEL_LIMIT = 10_000
+"""Characters of a name, a state or a property: more is refused in files, too."""
+
+STATES_ARE = f"text of at most {LABEL_LIMIT:,} characters, finite numbers, booleans, None, or tuples of these"
+"""The rule, in words."""
 
 TUPLE_DEPTH = 20
 """Tuples within tuples; a hash of very deep ones overflows the stack."""
@@ -30,7 +34,9 @@ def as_state(value: Any, depth: int = 0) -> Any:
     """
     if isinstance(value, np.generic) and value.dtype.kind in _PLAIN_TYPES:
         value = _PLAIN_TYPES[value.dtype.kind](value)
-    if value is None or isinstance(value, str) or (isinstance(value, int | float) and _is_finite(value)):
+    if value is None or (isinstance(value, int | float) and _is_finite(value)):
+        return value
+    if isinstance(value, str) and len(value) <= LABEL_LIMIT:
         return value
     if isinstance(value, tuple) and depth < TUPLE_DEPTH:
         return tuple(as_state(part, depth + 1) for part in value)
@@ -47,7 +53,7 @@ def decode_state(state: Any) -> State:
     if isinstance(state, dict):
         return tuple(decode_state(part) for part in state["tuple"])
     if isinstance(state, list):
-        raise ModelError(f"A state is a single value; got the list {state!r}.")
+        raise ModelError(f"A state is a single value; got the list {brief(state)}.")
     return state  # type: ignore[no-any-return]
 
 

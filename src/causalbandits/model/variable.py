@@ -11,7 +11,7 @@ import numpy.typing as npt
 from causalbandits._types import Array
 from causalbandits.errors import InterventionError, ModelError, brief, unknown
 from causalbandits.model.intervention import State
-from causalbandits.model.state import STATES_ARE, as_state
+from causalbandits.model.state import LABEL_LIMIT, STATES_ARE, as_state
 
 
 class Variable:
@@ -33,6 +33,8 @@ class Variable:
     ) -> None:
         if not isinstance(name, str) or not name:
             raise ModelError(f"A variable's name must be a non-empty string, not {brief(name)}.")
+        if len(name) > LABEL_LIMIT:
+            raise ModelError(f"A variable's name must have at most {LABEL_LIMIT:,} characters; got {brief(name)}.")
         set_ = object.__setattr__
         set_(self, "name", name)
         set_(self, "states", _states(name, states))

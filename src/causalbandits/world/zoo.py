@@ -1,4 +1,4 @@
-"""The paper's worlds (Lu et al. 2020, Sections 4 and 5), each an Environment."""
+"""Worlds, each an Environment: the paper's (Lu et al. 2020, Sections 4 and 5), and random ones with their models."""
 
 from __future__ import annotations
 
@@ -11,14 +11,21 @@ import numpy as np
 import numpy.typing as npt
 
 from causalbandits._random import Seed, random_generator
-from causalbandits.errors import ProblemError, ProblemWarning
+from causalbandits.errors import ProblemError, ProblemWarning, SizeError, brief
 from causalbandits.model.model import CausalModel
 from causalbandits.model.variable import Variable
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.world.environment import Environment
 from causalbandits.world.rewards import BernoulliReward, LinearReward
 
-__all__ = ["email_campaign", "figure2", "lower_bound", "parallel", "random_parallel"]
+# The worlds; random_dag and random_model are what they are made of.
+__all__ = ["email_campaign", "figure2", "lower_bound", "parallel", "random_parallel", "random_world"]
+
+VARIABLE_LIMIT, DRAWN_LIMIT = 2000, 2**22
+"""So many variables, and numbers in all their tables, are drawn."""
+
+KNOB_DRAWS = 1000
+"""So often are knobs drawn until enough variables are among their effects."""
 
 
 def email_campaign() -> Environment:
@@ -96,9 +103,7 @@ def random_parallel(m: int, n: int, theta: npt.ArrayLike, rng: Seed = None) -> E
     >>> random_parallel(3, 5, theta=[1, 0, 0, 0, 0], rng=0).problem.actions.size
     1024
     """
-    for name, value in (("m", m), ("n", n)):
-        if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
-            raise ProblemError(f"{name} must be a whole number, 1 or more; got {value!r}.")
+    _check_whole(m=m, n=n)
     generator = random_generator(rng)
     px = generator.dirichlet(np.ones(m), size=n)
     pw = generator.random((n, m))
@@ -121,5 +126,123 @@ def lower_bound(N: int, delta: float, p1: float = 0.5) -> Environment:
     return Environment(problem, LinearReward([delta], sd=1.0))
 
 
+def random_dag(variables: int, *, arrows: float = 1.5, rng: Seed = None) -> dict[str, list[str]]:
+    """A random graph: each variable, causes first, with its parents; `fit` takes it as it is.
+
+    Each variable has `arrows` parents on average (the first ones as many as there are before them), any with the same
+    chance.
+
+    >>> random_dag(4, arrows=1, rng=0)
+    {'X1': [], 'X2': ['X1'], 'X3': ['X1', 'X2'], 'X4': ['X1']}
+    """
+    _check_whole(variables=variables)
+    if variables > VARIABLE_LIMIT:
+        raise SizeError(f"A random graph has at most {VARIABLE_LIMIT} variables; got {brief(variables)}.")
+    if not _is_number(arrows) or arrows < 0:
+        raise ProblemError(f"arrows must be a mean number of parents, 0 or more; got {brief(arrows)}.")
+    generator = random_generator(rng)
+    names = [f"X{i}" for i in range(1, int(variables) + 1)]
+    return {
+        name: [names[j] for j in np.flatnonzero(generator.random(i) < arrows / max(i, 1))]
+        for i, name in enumerate(names)
+    }
+
+
+def random_model(
+    variables: int, *, states: int = 2, arrows: float = 1.5, concentration: float = 1.0, rng: Seed = None
+) -> CausalModel:
+    """A random graph as of `random_dag`, with states 0, 1, ... and tables whose rows are Dirichlet(concentration).
+
+    Below 1 rows are near to certainty, far above 1 near to uniform.
+
+    >>> random_model(20, states=3, rng=0)
+    CausalModel(20 variables, 26 edges)
+    """
+    _check_whole(states=states)
+    if not _is_number(concentration) or not 1e-3 <= concentration <= 1e6:
+        raise ProblemError(f"concentration must be a number from 0.001 to 1,000,000; got {brief(concentration)}.")
+    generator = random_generator(rng)
+    graph = random_dag(variables, arrows=arrows, rng=generator)
+    numbers = sum(int(states) ** (len(parents) + 1) for parents in graph.values())
+    if numbers > DRAWN_LIMIT or max(map(len, graph.values())) > 30:
+        raise SizeError(
+            f"The tables of this random model would have more than {DRAWN_LIMIT} numbers: fewer arrows or states."
+        )
+    row = np.full(int(states), float(concentration))
+    return CausalModel(
+        Variable(
+            name, range(int(states)), parents=parents, table=generator.dirichlet(row, [int(states)] * len(parents))
+        )
+        for name, parents in graph.items()
+    )
+
+
+def random_world(
+    variables: int,
+    *,
+    knobs: int = 3,
+    reward_parents: int = 2,
+    states: int = 2,
+    arrows: float = 1.5,
+    concentration: float = 1.0,
+    rng: Seed = None,
+) -> Environment:
+    """A model as of `random_model`, some of its variables as knobs, and a reward of which they can move every parent.
+
+    The reward's parents are drawn among the effects of the knobs; it is 1 with a probability that is uniform on [0, 1]
+    for each of their configurations.
+
+    >>> random_world(12, rng=0).problem
+    CausalBandit(27 actions on X1, X8, X9; 4 configurations of X3, X6)
+    """
+    _check_whole(knobs=knobs, reward_parents=reward_parents)
+    generator = random_generator(rng)
+    model = random_model(variables, states=states, arrows=arrows, concentration=concentration, rng=generator)
+    if int(states) ** min(reward_parents, VARIABLE_LIMIT) > DRAWN_LIMIT:
+        raise SizeError(
+            f"The reward would have more than {DRAWN_LIMIT} means: give it fewer parents, or these fewer states."
+        )
+    manipulable, effects = _knobs(model, int(knobs), int(reward_parents), generator)
+    parents = [effects[i] for i in sorted(generator.choice(len(effects), int(reward_parents), replace=False))]
+    means = generator.random([int(states)] * len(parents))
+    return Environment(CausalBandit(model, manipulable, parents), BernoulliReward(means))
+
+
+def _knobs(model: CausalModel, knobs: int, fewest: int, generator: np.random.Generator) -> tuple[list[str], list[str]]:
+    """Variables with so many effects among the others, and these effects."""
+    names = model.names
+    causes = _causes(model)
+    for _ in range(KNOB_DRAWS if knobs + fewest <= len(names) else 0):
+        chosen = np.sort(generator.choice(len(names), knobs, replace=False))
+        moved = np.asarray(causes[:, chosen].any(axis=1))
+        moved[chosen] = False
+        if np.count_nonzero(moved) >= fewest:
+            return [names[i] for i in chosen], [names[i] for i in np.flatnonzero(moved)]
+    raise ProblemError(
+        f"No {knobs} of the {len(names)} variables were found that move {fewest} others: more variables or arrows, or "
+        "fewer knobs or parents of the reward."
+    )
+
+
+def _causes(model: CausalModel) -> npt.NDArray[np.bool_]:
+    """Whether a variable (row) has another (column) among its causes."""
+    place = {name: i for i, name in enumerate(model.names)}
+    causes = np.zeros((len(place), len(place)), dtype=bool)
+    for name in model.order:
+        for parent in model[name].parents:
+            causes[place[name]] |= causes[place[parent]]
+            causes[place[name], place[parent]] = True
+    return causes
+
+
+def _check_whole(**given: Any) -> None:
+    for name, value in given.items():
+        if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
+            raise ProblemError(f"{name} must be a whole number, 1 or more; got {brief(value)}.")
+
+
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float | np.number) and math.isfinite(value)
+    try:
+        return isinstance(value, int | float | np.number) and math.isfinite(value)
+    except (OverflowError, TypeError):  # a whole number beyond every float; a complex one
+        return False
