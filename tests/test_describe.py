@@ -45,6 +45,18 @@ def test_candidates_for_the_separator_with_configurations_and_spread(model):
     assert cheapest.spread == pytest.approx(np.sqrt(given_m * (1 - given_m)).max())
 
 
+def test_the_cheapest_is_looked_for_among_what_can_be_observed(model):
+    seen = ["m", *(f"z{i}" for i in range(10))]
+    found = cb.describe(cb.CausalBandit(model, ["x"], reward="y", separator="cheapest", observable=seen))
+    assert [s.name for s in found.separators] == ["in use, cheapest", "the reward's own parents"]
+    # x itself separates as well, with as many values; with fewer, it would be the cheapest.
+    fewer = cb.CausalModel([cb.Variable("x", [0, 1], table=[0.5, 0.5]), *(v for n, v in model.variables.items() if n not in "xm"),
+        cb.Variable("m", ["low", "middle", "high"], parents=["x"], table=[[0.2, 0.3, 0.5]] * 2)])  # fmt: skip
+    found = cb.describe(cb.CausalBandit(fewer, ["x"], reward="y", separator="cheapest", observable=seen))
+    assert [s.variables for s in found.separators][0] == ("m",)
+    assert ("x",) not in [s.variables for s in found.separators]
+
+
 def test_the_rewards_spread_covers_what_only_actions_can_bring_about():
     """By itself, w is always 0 and y then nearly certain; an action may set it to 1, which makes y a fair coin."""
     model = cb.CausalModel([

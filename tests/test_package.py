@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import doctest
 import re
 import runpy
 import subprocess
@@ -28,6 +29,26 @@ def blocks(page):
     return re.findall(
         r"^```python\n(.*?)^```", (ROOT / page).read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE
     )
+
+
+SAME = doctest.OutputChecker()
+
+
+def outputs(page):
+    """The blocks of code under which a page shows what they print, and that; "..." stands for anything."""
+    fences = r"^```python\n((?:(?!^```).)*?)^```\n\n```output\n(.*?)^```"
+    return re.findall(fences, (ROOT / page).read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+
+
+@pytest.mark.parametrize("page", ["docs/index.md", "docs/guide.md", "docs/journey.md"])
+def test_the_pages_that_teach_show_what_their_code_prints(page):
+    """All of it; that it is so, the next tests see."""
+    assert [code for code, _ in outputs(page)] == blocks(page)
+
+
+def test_every_output_stands_under_its_code():
+    for page in PAGES:
+        assert (ROOT / page).read_text(encoding="utf-8").count("```output") == len(outputs(page)), page
 
 
 def test_every_fence_of_python_is_one_that_is_run_or_says_that_it_is_not():
@@ -144,6 +165,9 @@ def test_code_on_the_pages_runs_as_printed_and_prints(page, tmp_path):
     printed = re.split(r"-- end of block_\d+\.py\n", done.stdout)
     assert len(printed) == len(names) + 1
     assert all(printed[:-1])
+    for code, shown in outputs(page):
+        found = printed[blocks(page).index(code)]
+        assert SAME.check_output(shown, found, doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS), found
 
 
 def test_the_readme_opens_with_ten_lines_of_code_and_says_what_they_decide():

@@ -60,7 +60,9 @@ def _refuse_closed(path: Path, folder: Path) -> None:
         raise StateError(f"Cannot save to {path}: {folder} is not to be written to. Choose another folder.")
 
 
-def refuse_other_kind(path: Path, kind: str, recognises: Callable[[bytes], object], *, compressed: bool = False) -> None:
+def refuse_other_kind(
+    path: Path, kind: str, recognises: Callable[[bytes], object], *, compressed: bool = False
+) -> None:
     """Raise if a file is there that is not of the kind that is about to replace it; an empty one is of any kind.
 
     `kind` names it in the error ("a saved agent"); `recognises` is asked of the file's beginning, decompressed.
