@@ -158,8 +158,8 @@ class Tallies:
             total += cells
             if total > COUNTED_LIMIT:
                 raise SizeError(
-                    f"The {len(self._tallies)} tables to be counted have more than {COUNTED_LIMIT} cells together. Use a "
-                    "part of the graph, or fewer states."
+                    f"The {len(self._tallies)} tables to be counted have more than {COUNTED_LIMIT} cells together. Use "
+                    "a part of the graph, or fewer states."
                 )
             for group in groups[-OPEN_GROUPS:]:
                 joint = dict.fromkeys((*group.axes, *tally.axes))
