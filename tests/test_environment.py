@@ -309,6 +309,8 @@ def test_a_linear_reward_never_tabulates_the_configurations(monkeypatch):
         ),
         (lambda: BernoulliReward(lambda a, b: a), r"that gives numbers; at \(A='lo', B=1\) it raised ValueError"),
         (lambda: GaussianReward(MEAN, sd=-0.1), r"sd must be a finite number, 0 or more; got -0.1"),
+        (lambda: GaussianReward(MEAN, sd=True), r"sd must be a finite number, 0 or more; got True"),
+        (lambda: GaussianReward(MEAN, sd=np.ones(2)), r"sd must be a finite number, 0 or more; got array"),
         (lambda: GaussianReward(MEAN, sd=math.nan), r"sd must be a finite number, 0 or more; got nan"),
         (lambda: LinearReward([1, 2]), r"features of \['A', 'B'\] have dimension 3, theta has 2"),
         (lambda: LinearReward([[1, 2, 3]]), r"theta must be a vector of finite numbers; got \[\[1, 2, 3\]\]"),

@@ -29,6 +29,7 @@ from causalbandits.results.run import Run
 from causalbandits.world import zoo
 from causalbandits.world.environment import Environment
 from causalbandits.world.rewards import BernoulliReward, CustomReward, GaussianReward, LinearReward
+from causalbandits.world.stepped import StepEnvironment
 
 __version__ = "0.1.0"
 
@@ -58,6 +59,7 @@ __all__ = [
     "Run",
     "ScaleWarning",
     "Scores",
+    "StepEnvironment",
     "ThompsonSampling",
     "Uniform",
     "Variable",

@@ -30,8 +30,11 @@ def ancestors(graph: Graph, names: Iterable[str]) -> set[str]:
     ['a', 'b']
     """
     found = set(names)
-    for name in tuple(found):
-        found |= nx.ancestors(graph, name)
+    queue = list(found)
+    for name in queue:
+        causes = [cause for cause in graph.predecessors(name) if cause not in found]
+        found.update(causes)
+        queue += causes
     return found
 
 

@@ -19,6 +19,7 @@ seed = 0
 [policies]
 c-ts-beta = {}                    # ids, or names of your own with id = "..."; the rest are parameters
 ucb = { noise_scale = 0.5 }
+# mine = { id = "my_module:MyPolicy", epsilon = 0.1 }     # a class of your own, in my_module.py beside this file
 
 A comparison needs all of it, a look at the problem only [environment].
 """
@@ -34,6 +35,7 @@ from typing import Any
 from causalbandits.engine import simulate
 from causalbandits.errors import CausalBanditsError, unknown
 from causalbandits.planning.keywords import Spelling
+from causalbandits.planning.own_policy import own_policy
 from causalbandits.planning.settings import REWARDS, world_of
 from causalbandits.policies import AnyPolicy, policy
 from causalbandits.problem.problem import CausalBandit
@@ -115,7 +117,7 @@ def read_file(path: Path) -> SpecFile:
     tables = {name: _table(content, name) for name in content}
     if "environment" not in tables:
         raise CausalBanditsError('The file must have a table [environment]: zoo = "email_campaign", say.')
-    chosen = {name: _policy(name, given) for name, given in tables.get("policies", {}).items()}
+    chosen = {name: _policy(name, given, path.parent) for name, given in tables.get("policies", {}).items()}
     simulation = _simulation(tables.get("simulation", {}))
     return SpecFile(path, tables["environment"], tables.get("reward"), simulation, chosen)
 
@@ -136,13 +138,14 @@ def _simulation(given: Mapping[str, Any]) -> dict[str, int]:
     return dict(given)
 
 
-def _policy(name: str, given: Any) -> AnyPolicy:
+def _policy(name: str, given: Any, folder: Path) -> AnyPolicy:
     if not isinstance(given, dict) or not isinstance(given.get("id", name), str):
         raise CausalBanditsError(
             f'[policies] {name}: expected parameters, {{}} for none, and perhaps id = "c-ucb"; got {given!r}.'
         )
+    id, parameters = given.get("id", name), {key: value for key, value in given.items() if key != "id"}
     try:
-        return policy(given.get("id", name), **{key: value for key, value in given.items() if key != "id"})
+        return own_policy(id, parameters, folder) if ":" in id else policy(id, **parameters)
     except CausalBanditsError as error:
         raise type(error)(f"[policies] {name}: {error}") from None
 

@@ -2,5 +2,14 @@
 
 from causalbandits.world.environment import Environment
 from causalbandits.world.rewards import BernoulliReward, CustomReward, GaussianReward, LinearReward, Reward
+from causalbandits.world.stepped import StepEnvironment
 
-__all__ = ["BernoulliReward", "CustomReward", "Environment", "GaussianReward", "LinearReward", "Reward"]
+__all__ = [
+    "BernoulliReward",
+    "CustomReward",
+    "Environment",
+    "GaussianReward",
+    "LinearReward",
+    "Reward",
+    "StepEnvironment",
+]

@@ -139,7 +139,7 @@ class Environment(Remembers):
 
     @cached_property
     def _all_gaps(self) -> Array:
-        return self.gaps_in(self.problem.projection)
+        return np.maximum(0.0, self._best_mean - self.means)
 
     @cached_property
     def configuration_means(self) -> Array:

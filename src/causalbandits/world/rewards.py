@@ -319,7 +319,7 @@ def _where(problem: CausalBandit, wrong: npt.NDArray[Any]) -> str:
 
 
 def _check_sd(sd: float) -> float:
-    if not isinstance(sd, int | float | np.number) or not math.isfinite(sd) or sd < 0:
+    if not isinstance(sd, int | float | np.number) or isinstance(sd, bool) or not math.isfinite(sd) or sd < 0:
         raise ProblemError(f"sd must be a finite number, 0 or more; got {sd!r}.")
     return float(sd)
 

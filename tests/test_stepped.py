@@ -1,0 +1,160 @@
+"""A world as a function: what it gives is checked, and what actions are worth is said or measured."""
+
+import math
+import pickle
+
+import numpy as np
+import pytest
+
+import causalbandits as cb
+from causalbandits.errors import ProblemError, SizeError, StateError
+from causalbandits.world import stepped
+
+CAMPAIGN = cb.zoo.email_campaign()
+SEEN = {"subject": "short", "template": "1", "send_time": "morning"}
+
+
+def constant(do, rng):
+    return SEEN, 0.5
+
+
+def evenings(do, rng):
+    evening = do.get("send_time") == "evening"
+    return SEEN | {"send_time": do.get("send_time", "morning")}, float(rng.random() < 0.2 + 0.6 * evening)
+
+
+def test_a_step_that_pulls_another_environment_is_that_environment_in_every_bit():
+    env = cb.StepEnvironment(CAMPAIGN.problem, CAMPAIGN.pull, means=CAMPAIGN.means)
+    runs = [cb.simulate(e, ["c-ts-beta", "ucb"], horizon=200, replications=2, seed=3) for e in (CAMPAIGN, env)]
+    for policy in ("c-ts-beta", "ucb"):
+        assert np.array_equal(runs[0].regret(policy), runs[1].regret(policy))
+    assert env.best() == CAMPAIGN.best()
+    assert env.gaps().tolist() == CAMPAIGN.gaps().tolist()
+    assert env.pull({"purpose": "Promo"}, rng=5) == CAMPAIGN.pull({"purpose": "Promo"}, rng=5)
+
+
+def test_what_actions_are_worth_may_be_said_in_three_ways():
+    actions = list(CAMPAIGN.problem.actions)
+    by_number = [0.1 * len(do) for do in actions]
+    by_intervention = dict(zip(actions, by_number, strict=True))
+    for means in (by_number, by_intervention, lambda do: 0.1 * len(do)):
+        env = cb.StepEnvironment(CAMPAIGN.problem, constant, means=means)
+        assert env.means.tolist() == by_number
+        assert env.mean_reward(actions[7]) == env.mean_reward(7) == by_number[7]
+        assert env.standard_error == 0
+        assert len(env.best().intervention) == 3
+
+
+def test_what_nobody_knows_is_measured_with_a_standard_error():
+    """Each average misses by more than 5 standard errors with probability 6e-7, 80 actions: 5e-5."""
+    env = cb.StepEnvironment(CAMPAIGN.problem, evenings, draws=400)
+    exact = [0.8 if do.get("send_time") == "evening" else 0.2 for do in env.problem.actions]
+    assert env.standard_error == pytest.approx(math.sqrt(0.2 * 0.8 / 400), rel=0.2)
+    assert np.abs(env.means - exact).max() < 5 * env.standard_error
+    assert env.best().intervention["send_time"] == "evening"
+    assert "means from 400 draws each, to 0.02" in repr(env)
+    assert cb.StepEnvironment(CAMPAIGN.problem, evenings, draws=400).fingerprint == env.fingerprint
+
+
+def test_policies_learn_in_a_world_that_is_a_function():
+    env = cb.StepEnvironment(
+        CAMPAIGN.problem, evenings, means=lambda do: 0.2 + 0.6 * (do.get("send_time") == "evening")
+    )
+    run = cb.simulate(env, ["c-ts-beta", "uniform"], horizon=400, replications=3, seed=0)
+    assert run.regret("c-ts-beta")[:, -1].max() < 0.75 * run.regret("uniform")[:, -1].min()
+
+
+@pytest.mark.parametrize(
+    ("step", "message"),
+    [
+        (
+            lambda do, rng: None,
+            r"step must be a function of an intervention and rng .*; after do\(\) it raised TypeError",
+        ),
+        (
+            lambda do: (SEEN, 1.0),
+            r"step must be a function of an intervention and rng .*; after do\(\) it raised TypeError",
+        ),
+        (
+            lambda do, rng: (SEEN, "much"),
+            r"that gives the parents' values and a number; after do\(\) it raised ValueError",
+        ),
+        (lambda do, rng: (SEEN, math.nan), r"step must give finite rewards; after do\(\) it gave nan"),
+        (
+            lambda do, rng: ({"subject": "short"}, 1.0),
+            r"step must give the parents' values; after do\(\): Every parent must",
+        ),
+        (
+            lambda do, rng: (SEEN | {"subject": "odd"}, 1.0),
+            r"step must give .*; after do\(\): Unknown value of 'subject'",
+        ),
+        (lambda do, rng: (3, 1.0), r"step must give the parents' values; after do\(\): .* must be a mapping"),
+    ],
+)
+def test_what_a_step_gives_is_checked_with_the_action(step, message):
+    with pytest.raises(ProblemError, match=message):
+        cb.StepEnvironment(CAMPAIGN.problem, step, means=np.zeros(80)).pull({}, rng=0)
+
+
+@pytest.mark.parametrize(
+    ("keywords", "message"),
+    [
+        ({}, "Regret needs to know what each action is worth: give means=, or draws=1000"),
+        ({"means": np.zeros(80), "draws": 10}, "and not both"),
+        ({"means": np.zeros(79)}, "means must be 80 finite numbers, one per action; got shape"),
+        ({"means": np.full(80, np.nan)}, "means must be 80 finite numbers"),
+        ({"means": "much"}, "means must be numbers, one per action; got 'much'"),
+        ({"means": {cb.Intervention(): 1.0}}, r"means must have every action; do\(send_time=morning\) is missing"),
+        ({"means": lambda do: None}, "means must be"),
+        ({"draws": 1}, "draws must be a whole number, 2 or more; got 1"),
+        ({"draws": "many"}, "draws must be a whole number, 2 or more; got 'many'"),
+    ],
+)
+def test_what_actions_are_worth_must_be_known(keywords, message):
+    with pytest.raises(ProblemError, match=message):
+        cb.StepEnvironment(CAMPAIGN.problem, constant, **keywords)
+
+
+def test_a_step_environment_is_made_of_a_problem_and_a_function():
+    with pytest.raises(ProblemError, match=r"needs a CausalBandit and a function step\(intervention, rng\); got .*, 3"):
+        cb.StepEnvironment(CAMPAIGN.problem, 3, means=np.zeros(80))
+
+
+def test_too_many_actions_or_draws_are_refused_before_the_first_step():
+    with pytest.raises(SizeError, match="What an action is worth is kept for every action"):
+        cb.StepEnvironment(cb.zoo.random_parallel(3, 9, np.ones(9), rng=0).problem, constant, draws=2)
+    with pytest.raises(SizeError, match=f"are 80000000 steps; the limit is {stepped.STEP_LIMIT}"):
+        cb.StepEnvironment(CAMPAIGN.problem, constant, draws=10**6)
+
+
+def test_what_only_a_mechanism_could_tell_is_refused():
+    env = cb.StepEnvironment(CAMPAIGN.problem, constant, means=np.zeros(80))
+    with pytest.raises(ProblemError, match="A step function has no mean for a configuration"):
+        print(env.configuration_means)
+    with pytest.raises(ProblemError, match="has no mean for given parents that another problem could use"):
+        cb.Environment(CAMPAIGN.problem, env.reward)
+    with pytest.raises(ProblemError, match="its own actions"):
+        env.gaps_in(CAMPAIGN.problem.projection)
+    with pytest.raises(ProblemError, match="no reward for given parents"):
+        env.reward.draw(0.0, dict, np.random.default_rng(0))
+
+
+def test_it_goes_to_workers_and_comes_back_the_same():
+    env = cb.StepEnvironment(CAMPAIGN.problem, evenings, means=np.linspace(0, 1, 80))
+    env.pull({}, rng=0)
+    again = pickle.loads(pickle.dumps(env))
+    assert again.fingerprint == env.fingerprint
+    assert again.pull({"send_time": "evening"}, rng=1) == env.pull({"send_time": "evening"}, rng=1)
+    runs = [cb.simulate(env, "c-ts-beta", horizon=50, replications=2, workers=w) for w in (None, 2)]
+    assert runs[0] == runs[1]
+
+
+def test_a_checkpoint_knows_the_code_of_a_step(tmp_path):
+    def simulated(step):
+        env = cb.StepEnvironment(CAMPAIGN.problem, step, means=np.zeros(80))
+        return cb.simulate(env, "c-ts-beta", horizon=20, replications=1, checkpoint=tmp_path / "run")
+
+    simulated(lambda do, rng: (SEEN, 0.25))
+    simulated(lambda do, rng: (SEEN, 0.25))
+    with pytest.raises(StateError, match="another run"):
+        simulated(lambda do, rng: (SEEN, 0.75))
