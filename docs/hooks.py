@@ -1,9 +1,10 @@
 """What MkDocs does besides rendering pages: it adds the pages that are made from the code and from files of the
-repository, and sets pictures into the page, where they take on its colours.
+repository, and sets pictures and formulas into the page, where they take on its colours and need no script.
 """
 
 from __future__ import annotations
 
+import base64
 import re
 from collections.abc import Iterator
 from enum import Enum
@@ -31,14 +32,37 @@ def on_files(files: Any, config: Any) -> Any:
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
-    """`no-run` is for the tests; the highlighter does not know the word. A page alone needs no menu beside it."""
+    """Fences as the highlighter knows them, formulas as Markdown leaves them alone; a page alone needs no menu."""
     if page.parent is None:
         page.meta["hide"] = ["navigation"]
-    return markdown.replace("```python no-run\n", "```python\n")
+    plain = markdown.replace("```python no-run\n", "```python\n").replace("```output\n", "```text\n")
+    return FORMULA.sub(_packed, plain)
+
+
+FORMULA = re.compile(
+    r"^```.*?^```|`[^`]*`|\$\$(?P<block>.+?)\$\$|\$(?P<inline>[^\s$][^$]*)\$", re.DOTALL | re.MULTILINE
+)
+"""LaTeX between dollars; or code, in which dollars are dollars."""
+
+
+def _packed(found: re.Match[str]) -> str:
+    """A formula in letters that mean nothing to Markdown."""
+    if found["block"] is None and found["inline"] is None:
+        return found[0]
+    kind = "block" if found["block"] else "inline"
+    return f'<span class="latex-{kind}">{base64.b64encode(found[kind].encode()).decode()}</span>'
+
+
+def _formula(found: re.Match[str]) -> str:
+    """The formula as MathML, which browsers know by themselves."""
+    from latex2mathml.converter import convert
+
+    return str(convert(" ".join(base64.b64decode(found[2]).decode().split()), display=found[1]))
 
 
 def on_page_content(html: str, page: Any, config: Any, files: Any) -> str:
-    """Set our drawings into the page itself: as images they would not follow its colours."""
+    """Set formulas and our drawings into the page itself: as images they would not follow its colours."""
+    html = re.sub(r'<span class="latex-(block|inline)">(.*?)</span>', _formula, html)
     drawn = re.compile(r'<p><img alt="[^"]*" src="[^"]*images/(\w+)\.svg"\s*/?></p>')
     return drawn.sub(lambda found: _drawing(found[1]), html)
 

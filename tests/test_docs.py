@@ -156,6 +156,43 @@ def test_the_site_fetches_nothing_when_it_is_read():
     assert "http" not in text(DOCS / "stylesheets/site.css")
 
 
+def test_formulas_become_mathml_and_code_keeps_its_dollars():
+    pytest.importorskip("latex2mathml", reason="the tools for the documentation are not installed")
+
+    class Page:
+        parent, meta = object(), {}
+
+    source = "The gap $\\Delta_{max}$, `$HOME`.\n\n$$\\sum_z P(z | a)$$\n\n```shell\necho $A $B\n```\n"
+    packed = HOOKS["on_page_markdown"](source, Page, None, None)
+    assert "\\" not in packed
+    html = HOOKS["on_page_content"](packed, Page, None, None)
+    assert html.count("<math") == 2
+    assert 'display="block"' in html
+    assert "&#x00394;" in html  # Delta
+    assert "`$HOME`" in html
+    assert "echo $A $B" in html
+
+
+@pytest.mark.parametrize("page", sorted(DOCS.rglob("*.md")), ids=lambda page: page.stem)
+def test_every_row_of_a_table_has_as_many_cells_as_its_head(page):
+    """A bare | in a cell would cut it."""
+    for table in re.findall(r"(?:^\|.*\|\n)+", text(page), flags=re.MULTILINE):
+        counts = {len(re.findall(r"(?<!\\)\|", re.sub(r"`[^`]*`", "", row))) for row in table.splitlines()}
+        assert len(counts) == 1, table
+
+
+def test_search_works_from_disk_without_fetching_anything():
+    settings = text("mkdocs.yml")
+    assert "  - offline\n" in settings
+    assert "    - javascripts/iframe-worker.js" in settings  # else the plugin names a host of its own
+    assert (DOCS / "javascripts/iframe-worker.js").exists()
+
+
+def test_the_way_from_past_data_is_linked_where_readers_begin():
+    assert "(docs/journey.md)" in text("README.md")
+    assert "(journey.md)" in text("docs/index.md")
+
+
 def test_docstrings_become_markdown_without_losing_signs():
     pytest.importorskip("griffe", reason="the tools for the documentation are not installed")
     convert = runpy.run_path(str(DOCS / "docstrings.py"))["as_markdown"]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+import doctest
 import re
 import runpy
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -30,6 +32,26 @@ def blocks(page):
     )
 
 
+SAME = doctest.OutputChecker()
+
+
+def outputs(page):
+    """The blocks of code under which a page shows what they print, and that; "..." stands for anything."""
+    fences = r"^```python\n((?:(?!^```).)*?)^```\n\n```output\n(.*?)^```"
+    return re.findall(fences, (ROOT / page).read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+
+
+@pytest.mark.parametrize("page", ["docs/index.md", "docs/guide.md", "docs/journey.md"])
+def test_the_pages_that_teach_show_what_their_code_prints(page):
+    """All of it; that it is so, the next tests see."""
+    assert [code for code, _ in outputs(page)] == blocks(page)
+
+
+def test_every_output_stands_under_its_code():
+    for page in PAGES:
+        assert (ROOT / page).read_text(encoding="utf-8").count("```output") == len(outputs(page)), page
+
+
 def test_every_fence_of_python_is_one_that_is_run_or_says_that_it_is_not():
     for page in PAGES:
         fences = re.findall(r"^.*```.*py.*$", (ROOT / page).read_text(encoding="utf-8"), flags=re.MULTILINE)
@@ -50,6 +72,16 @@ def test_no_source_is_ignored():
     sources = [path.relative_to(ROOT) for path in (ROOT / "src").rglob("*.py")]
     done = subprocess.run(["git", "-C", ROOT, "check-ignore", "--no-index", *sources], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (1, "")
+
+
+@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="not a repository")
+def test_the_source_distribution_has_all_that_the_repository_has():
+    """So that its tests find what they read."""
+    done = subprocess.run(["git", "-C", ROOT, "ls-files"], capture_output=True, text=True, check=True)
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    packed = settings["tool"]["hatch"]["build"]["targets"]["sdist"]["include"]
+    always = {".gitignore", "LICENSE", "README.md", "pyproject.toml"}
+    assert {path.split("/")[0] for path in done.stdout.splitlines()} == {*packed, *always}
 
 
 def room(module):
@@ -144,6 +176,9 @@ def test_code_on_the_pages_runs_as_printed_and_prints(page, tmp_path):
     printed = re.split(r"-- end of block_\d+\.py\n", done.stdout)
     assert len(printed) == len(names) + 1
     assert all(printed[:-1])
+    for code, shown in outputs(page):
+        found = printed[blocks(page).index(code)]
+        assert SAME.check_output(shown, found, doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS), found
 
 
 def test_the_readme_opens_with_ten_lines_of_code_and_says_what_they_decide():

@@ -218,7 +218,12 @@ def _separators(problem: CausalBandit) -> tuple[Separator, ...]:
     # Where no knob leads to the reward, nothing needs to be separated from it.
     if ancestors(without_causes_of(model.graph, always), [reward]) & set(problem.manipulable):
         cheapest = CausalBandit(
-            model, problem.manipulable, reward=reward, separator="cheapest", always=sorted(always), reduce=False
+            model,
+            problem.manipulable,
+            reward=reward,
+            separator="cheapest",
+            observable=problem.observable or None,
+            always=sorted(always),
         )
         sets["cheapest"] = cheapest.parents
     found: dict[tuple[str, ...], str] = {}
