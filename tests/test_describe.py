@@ -49,12 +49,12 @@ def test_the_cheapest_is_looked_for_among_what_can_be_observed(model):
     seen = ["m", *(f"z{i}" for i in range(10))]
     found = cb.describe(cb.CausalBandit(model, ["x"], reward="y", separator="cheapest", observable=seen))
     assert [s.name for s in found.separators] == ["in use, cheapest", "the reward's own parents"]
-    # x itself separates as well, with as many values; with fewer, it would be the cheapest.
-    fewer = cb.CausalModel([cb.Variable("x", [0, 1], table=[0.5, 0.5]), *(v for n, v in model.variables.items() if n not in "xm"),
-        cb.Variable("m", ["low", "middle", "high"], parents=["x"], table=[[0.2, 0.3, 0.5]] * 2)])  # fmt: skip
-    found = cb.describe(cb.CausalBandit(fewer, ["x"], reward="y", separator="cheapest", observable=seen))
-    assert [s.variables for s in found.separators][0] == ("m",)
-    assert ("x",) not in [s.variables for s in found.separators]
+    # Among all variables, x would be the cheapest if it had fewer values than m.
+    others = [variable for name, variable in model.variables.items() if name not in ("x", "m")]
+    x = cb.Variable("x", [0, 1], table=[0.5, 0.5])
+    m = cb.Variable("m", ["low", "middle", "high"], parents=["x"], table=[[0.2, 0.3, 0.5]] * 2)
+    problem = cb.CausalBandit(cb.CausalModel([x, m, *others]), ["x"], reward="y", separator="cheapest", observable=seen)
+    assert ("x",) not in [separator.variables for separator in cb.describe(problem).separators]
 
 
 def test_the_rewards_spread_covers_what_only_actions_can_bring_about():

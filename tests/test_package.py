@@ -8,6 +8,7 @@ import re
 import runpy
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -71,6 +72,16 @@ def test_no_source_is_ignored():
     sources = [path.relative_to(ROOT) for path in (ROOT / "src").rglob("*.py")]
     done = subprocess.run(["git", "-C", ROOT, "check-ignore", "--no-index", *sources], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (1, "")
+
+
+@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="not a repository")
+def test_the_source_distribution_has_all_that_the_repository_has():
+    """So that its tests find what they read."""
+    done = subprocess.run(["git", "-C", ROOT, "ls-files"], capture_output=True, text=True, check=True)
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    packed = settings["tool"]["hatch"]["build"]["targets"]["sdist"]["include"]
+    always = {".gitignore", "LICENSE", "README.md", "pyproject.toml"}
+    assert {path.split("/")[0] for path in done.stdout.splitlines()} == {*packed, *always}
 
 
 def room(module):
