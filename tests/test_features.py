@@ -41,10 +41,6 @@ def test_numbers_stand_for_themselves_and_all_else_is_one_hot():
     assert f.at((0, 1, 0, 0)).tolist() == [0.5, 0, 1, 1, 0, 1, 0]
 
 
-def test_infinite_states_are_one_hot():
-    assert resolve(problem_with(x=[0, math.inf])).at((1,)).tolist() == [0, 1]
-
-
 def test_a_mapping_replaces_some_parents_features_and_leaves_the_others():
     problem = problem_with(word=["a", "bbb"], dose=[1, 2], colour=["red", "blue"])
     f = resolve(problem, {"word": length, "dose": lambda d: [d, d * d]})
