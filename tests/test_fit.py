@@ -925,7 +925,7 @@ def test_a_series_is_refused_with_what_to_give_instead():
 
 
 def test_a_table_that_is_too_large_is_refused_before_it_is_made(monkeypatch):
-    monkeypatch.setattr(counting, "CELL_LIMIT", 5)
+    monkeypatch.setattr(counting, "COUNT_LIMIT", 5)
     with pytest.raises(SizeError, match="The 2 tables to be counted have more than 5 cells together"):
         cb.fit(GRAPH, DATA)
     monkeypatch.setattr(counting, "TALLY_LIMIT", 3)

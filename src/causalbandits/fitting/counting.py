@@ -31,7 +31,7 @@ JOINT_LIMIT = 2**14
 OPEN_GROUPS = 8
 """So many groups are looked at before a new one is begun: all of them would take the square of their number."""
 
-COUNTED_LIMIT = 2**27
+COUNT_LIMIT = 2**27
 """The cells of all tables that are counted, and of all joint tables: 1 GiB each."""
 
 Interventions = str | Mapping[str, Any] | None
@@ -147,7 +147,7 @@ class Tallies:
 
     def _grouped(self, sizes: Mapping[str, int]) -> list[_Joint]:
         groups: list[_Joint] = []
-        limit, total = min(JOINT_LIMIT, COUNTED_LIMIT // max(len(self._tallies), 1)), 0
+        limit, total = min(JOINT_LIMIT, COUNT_LIMIT // max(len(self._tallies), 1)), 0
         owners = {tally.own: i for i, tally in reversed(list(enumerate(self._tallies)))}
         # Tables of one variable have its parents in common: side by side, more of them fit into one group.
         for tally in sorted(self._tallies, key=lambda tally: owners[tally.own]):
@@ -156,10 +156,10 @@ class Tallies:
             if tally.too_large:
                 continue
             total += cells
-            if total > COUNTED_LIMIT:
+            if total > COUNT_LIMIT:
                 raise SizeError(
-                    f"The {len(self._tallies)} tables to be counted have more than {COUNTED_LIMIT} cells together. Use "
-                    "a part of the graph, or fewer states."
+                    f"The {len(self._tallies)} tables to be counted have more than {COUNT_LIMIT} cells together. Use a "
+                    "part of the graph, or fewer states."
                 )
             for group in groups[-OPEN_GROUPS:]:
                 joint = dict.fromkeys((*group.axes, *tally.axes))

@@ -119,8 +119,8 @@ class _CsvFile:
     def place(self, row: int) -> str:
         """The line of a row, counted from 0: the file is read again up to there."""
         with _CsvBytes(self._path) as source:
-            line, _ = next(itertools.islice(self._records(source), row + 1, None))
-        return f"line {line}"
+            found = next(itertools.islice(self._records(source), row + 1, None), None)
+        return f"line {found[0]}" if found else f"row {row}"
 
     def _check_width(self, line: int, fields: Sequence[str], width: int) -> None:
         if len(fields) != width:
