@@ -10,3 +10,12 @@ Codes = npt.NDArray[np.intp]
 
 Z = tuple[int, ...]
 """A configuration: the codes of the reward's parents."""
+
+
+def is_iterable(value: object) -> bool:
+    """Whether it can be gone through: an array without axes calls itself Iterable and cannot."""
+    try:
+        iter(value)  # type: ignore[call-overload]
+    except TypeError:
+        return False
+    return True

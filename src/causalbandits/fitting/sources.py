@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from causalbandits._types import is_iterable
 from causalbandits.errors import DataError, brief
 from causalbandits.fitting.batches import Batch, DataSource, arrow_library, of_arrow, parts
 from causalbandits.fitting.coding import Column, Dictionary
@@ -23,7 +24,7 @@ LITTLE = {"batch_size": 2**16, "batch_readahead": 1, "fragment_readahead": 1}
 
 def source_of(data: Any, *, na_values: Iterable[State] = (), delimiter: str | None = None) -> DataSource:
     """Whatever holds data, as a DataSource; `na_values` stand for missing ones, `delimiter` is that of a CSV file."""
-    if isinstance(na_values, str | Mapping) or not isinstance(na_values, Iterable):
+    if isinstance(na_values, str | Mapping) or not is_iterable(na_values):
         raise DataError(f"na_values must be a list of values, such as ['N/A', -999]; got {brief(na_values)}.")
     if isinstance(data, str | os.PathLike):
         source = _of_path(Path(data), delimiter)

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from causalbandits._random import Seed, random_generator
-from causalbandits._types import Array, Codes
+from causalbandits._types import Array, Codes, is_iterable
 from causalbandits.errors import InterventionError, ModelError, SizeError, brief, unknown
 from causalbandits.model import graph as graphs
 from causalbandits.model.intervention import Intervention, State
@@ -59,7 +59,7 @@ class CausalModel:
             _MODEL_KINDS[kind] = cls
 
     def __init__(self, variables: Iterable[Variable], *, properties: Mapping[str, Iterable[str]] | None = None) -> None:
-        if not isinstance(variables, Iterable):
+        if not is_iterable(variables):
             raise ModelError(f"A CausalModel is a list of Variables; got {brief(variables)}.")
         by_name: dict[str, Variable] = {}
         for variable in variables:
@@ -319,7 +319,7 @@ def _checked_properties(given: Mapping[str, Iterable[str]], names: Iterable[str]
     for name, texts in given.items():
         if name not in known:
             raise ModelError(f"{rule}: {unknown('variable', name, known)}")
-        if isinstance(texts, str) or not isinstance(texts, Iterable):
+        if isinstance(texts, str) or not is_iterable(texts):
             raise ModelError(f"{rule}; {name!r} has {brief(texts)}.")
         listed = tuple(texts)
         if not all(isinstance(text, str) for text in listed):
@@ -345,7 +345,7 @@ def row_name(v: Variable, variables: Mapping[str, Variable], row: int) -> str:
 
 def unique_names(kind: str, names: Iterable[str], model: CausalModel) -> tuple[str, ...]:
     """Names of variables of the model, each once."""
-    if isinstance(names, str | set | frozenset) or not isinstance(names, Iterable):
+    if isinstance(names, str | set | frozenset) or not is_iterable(names):
         raise ModelError(f"The {kind} variables must be a list of names, such as ['x']; got {brief(names)}.")
     listed = tuple(names)
     for name in listed:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from causalbandits._types import Array
+from causalbandits._types import Array, is_iterable
 from causalbandits.errors import InterventionError, ModelError, brief, unknown
 from causalbandits.model.intervention import State
 from causalbandits.model.state import LABEL_LIMIT, STATES_ARE, as_state
@@ -81,7 +81,7 @@ def _variable(name: str, states: tuple[State, ...], parents: tuple[str, ...], ta
 
 
 def _states(name: str, given: Iterable[State]) -> tuple[State, ...]:
-    if isinstance(given, str | set | frozenset) or not isinstance(given, Iterable):
+    if isinstance(given, str | set | frozenset) or not is_iterable(given):
         raise ModelError(
             f"The states of {name!r} must be a list of values, in the order of its table; got {brief(given)}."
         )
@@ -104,7 +104,7 @@ def _state(name: str, given: Any) -> State:
 
 
 def _parent_names(name: str, given: Iterable[str]) -> tuple[str, ...]:
-    if isinstance(given, str | set | frozenset) or not isinstance(given, Iterable):
+    if isinstance(given, str | set | frozenset) or not is_iterable(given):
         raise ModelError(f"The parents of {name!r} must be a list of names, such as ['x']; got {brief(given)}.")
     parents: dict[str, None] = {}
     for parent in given:
