@@ -14,6 +14,8 @@ from causalbandits.problem.problem import CausalBandit
 from causalbandits.problem.projection import Level
 from oracles import all_interventions, cases, distribution, pairs, patient, random_table
 
+pytestmark = pytest.mark.filterwarnings("ignore::causalbandits.errors.ProblemWarning")  # constraints drawn at random
+
 
 @st.composite
 def narrowed_problems(draw):

@@ -109,7 +109,7 @@ def unknown(kind: str, value: object, known: Iterable[object]) -> str:
     hint = f" Did you mean {brief(names[near[0]])}?" if near else ""
     some = [brief(k) for k in itertools.islice(names.values(), 20)]
     more = f", ... ({len(names)} in all)" if len(names) > 20 else ""
-    empty = " It is empty." if value == "" else ""
+    empty = " It is empty." if isinstance(value, str) and not value else ""
     names_known = f"Known: {', '.join(some)}{more}." if some else "There are none."
     return f"Unknown {kind} {brief(value)}.{empty}{hint} {names_known}"
 

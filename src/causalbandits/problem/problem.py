@@ -29,7 +29,7 @@ from causalbandits.problem.search import EveryAction, Reduction, SearchSet, Some
 from causalbandits.problem.separation import AugmentedGraph, shown_names
 from causalbandits.problem.situation import Situation
 
-DRAWN_LIMIT = 2**22
+DRAWS_AT_ONCE = 2**22
 """So many numbers of drawn distributions are made at once."""
 
 SITUATIONS_KEPT = 2**8
@@ -308,7 +308,7 @@ class CausalBandit(Remembers):
 
     def parent_draws(self, action: Action) -> Array | None:
         """The same for P(z | do(a))."""
-        rows = self.block_draws(action, max(2, min(400, DRAWN_LIMIT // self.configurations)))
+        rows = self.block_draws(action, max(2, min(400, DRAWS_AT_ONCE // self.configurations)))
         return None if rows is None else self.joint(rows).reshape(len(rows[0]), -1)
 
     def joint(self, rows: Sequence[Array]) -> Array:
