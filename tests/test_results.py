@@ -276,6 +276,20 @@ def test_a_place_that_cannot_be_written_is_named_and_nothing_is_left_there(run, 
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file", name]
 
 
+def test_no_saved_agent_or_other_file_is_overwritten_by_results(run, tmp_path):
+    agent = cb.Agent(cb.zoo.email_campaign().problem, "c-ucb")
+    for method, name in (("save", "a.npz"), ("to_csv", "a.csv"), ("to_parquet", "a.parquet"), ("plot", "a.png")):
+        agent.save(tmp_path / name)
+        with pytest.raises(StateError, match="would destroy what is there: a file of the format 'causalbandits-agent'"):
+            getattr(run, method)(tmp_path / name)
+        cb.Agent.load(tmp_path / name)
+    (tmp_path / "notes.txt").write_text("years of work")
+    with pytest.raises(StateError, match="would destroy what is there"):
+        run.save(tmp_path / "notes.txt")
+    run.save(tmp_path / "run.npz")
+    run.save(tmp_path / "run.npz")
+
+
 def test_a_picture_without_a_known_format_is_refused(run, tmp_path):
     for name in ("regret", "regret.doc"):
         with pytest.raises(StateError, match=r"must end in its format, one of .*png.*; got"):

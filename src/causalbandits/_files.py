@@ -81,6 +81,11 @@ def our_json(format: str) -> Callable[[bytes], object]:
     return lambda head: (found := _STATED_FORMAT.search(head)) and found[1] == format.encode()
 
 
+def refuse_saved(path: Path, kind: str) -> None:
+    """Raise if a saved agent or model is there, which a table or a picture would destroy."""
+    refuse_other_kind(path, kind, lambda head: b'"causalbandits-' not in head)
+
+
 def _head(path: Path, compressed: bool) -> bytes:
     try:
         with (gzip.open if compressed else open)(path, "rb") as file:

@@ -145,7 +145,8 @@ class Plan:
             name: _hashed({"policy": identity_with_code(policy, problem), "believed": believed})
             for name, policy in self.policies.items()
         }
-        return Origin(_hashed(world), policies)
+        ids = {name: policy.id for name, policy in self.policies.items()}
+        return Origin(_hashed(world), policies, ids)
 
     @cached_property
     def fingerprint(self) -> str:

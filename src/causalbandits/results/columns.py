@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from causalbandits._files import FilePath, checked_path, writing
+from causalbandits._files import FilePath, checked_path, refuse_saved, writing
 from causalbandits.errors import CausalBanditsError
 from causalbandits.results.measures import SCALARS, Values
 from causalbandits.results.tables import data_frames
@@ -55,7 +55,9 @@ def as_frame(run: Run, measure: str | None) -> pandas.DataFrame:
 def write_csv(run: Run, path: FilePath, measure: str | None) -> None:
     """The table as text, policy by policy."""
     names = chosen(run, measure)
-    with writing(checked_path(path, "run.csv")) as file:
+    where = checked_path(path, "run.csv")
+    refuse_saved(where, "a table")
+    with writing(where) as file:
         text = io.TextIOWrapper(file, "utf-8", newline="")
         writer = csv.writer(text)
         writer.writerow(columns(run, run.policies[0], names))
@@ -76,7 +78,9 @@ def write_parquet(run: Run, path: FilePath, measure: str | None) -> None:
         "environment": run.environment,
     }
     table = pyarrow.table(all_columns(run, measure))
-    with writing(checked_path(path, "run.parquet")) as file:
+    where = checked_path(path, "run.parquet")
+    refuse_saved(where, "a table")
+    with writing(where) as file:
         parquet.write_table(table.replace_schema_metadata({name: str(value) for name, value in about.items()}), file)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from matplotlib.backend_bases import FigureCanvasBase
 from matplotlib.figure import Figure
 
-from causalbandits._files import FilePath, checked_path, refuse_unwritable, writing
+from causalbandits._files import FilePath, checked_path, refuse_saved, refuse_unwritable, writing
 from causalbandits._types import Array
 from causalbandits.errors import CausalBanditsError, StateError
 from causalbandits.results.lettering import letter
@@ -109,6 +109,7 @@ def picture_path(path: FilePath) -> tuple[Path, str]:
     if kind not in known:
         raise StateError(f"A picture's name must end in its format, one of {', '.join(known)}; got {str(path)!r}.")
     refuse_unwritable(where)
+    refuse_saved(where, "a picture")
     return where, kind
 
 

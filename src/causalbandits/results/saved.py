@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from causalbandits._files import FilePath, checked_path, read_arrays, writing
+from causalbandits._files import FilePath, checked_path, read_arrays, refuse_other_kind, writing
 from causalbandits.errors import StateError
 from causalbandits.results.measures import Values
 from causalbandits.results.origin import Origin
@@ -40,7 +40,9 @@ def write_run(run: Run, path: FilePath) -> None:
         "origin": None if run.origin is None else run.origin._asdict(),
     }
     about["checksum"] = _checksum(about, arrays)
-    with writing(checked_path(path, "run.npz")) as file:
+    where = checked_path(path, "run.npz")
+    refuse_other_kind(where, "a run", lambda head: head.startswith(b"PK"))
+    with writing(where) as file:
         np.savez(file, about=np.array(json.dumps(about)), **arrays)
 
 
