@@ -81,7 +81,8 @@ def test_a_policy_beside_the_file_is_played_with_its_parameters(tmp_path, module
     assert (run.regret("mine") == again.regret("mine")).all()
 
 
-def test_workers_find_it_too(tmp_path, module):
+def test_workers_find_it_too_even_those_that_were_there_before_the_file_was_read(tmp_path, module):
+    cb.simulate(cb.zoo.email_campaign(), "uniform", horizon=5, replications=2, workers=2)
     spec = spec_with(tmp_path, f'{{ id = "{module}:Greedy" }}')
     assert spec.run(workers=2) == spec.run()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 from causalbandits._progress import Progress
 from causalbandits.engine.plan import Found, Plan
@@ -38,12 +39,25 @@ def run(plan: Plan, replications: list[int], workers: int | None, bar: Progress)
     count = min(len(replications), JOBS_PER_WORKER * joblib.effective_n_jobs(jobs))
     parts = [replications[i::count] for i in range(count)]
     each = len(plan.policies) * int(plan.rounds[-1])
-    for finished in parallel(joblib.delayed(_run_part)(plan, part) for part in parts):
+    for finished in parallel(joblib.delayed(_run_part)(_SearchPath(), plan, part) for part in parts):
         bar.advance(each * len(finished))
         yield from finished
 
 
-def _run_part(plan: Plan, replications: list[int]) -> list[Finished]:
+class _SearchPath:
+    """Where this process finds modules: whoever unpickles it finds them there, too.
+
+    It is sent before the plan, whose policies may be of a module that a process started earlier cannot find.
+    """
+
+    def __init__(self, places: tuple[str, ...] = ()) -> None:
+        sys.path += [place for place in places if place not in sys.path]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_SearchPath, (tuple(sys.path),))
+
+
+def _run_part(path: _SearchPath, plan: Plan, replications: list[int]) -> list[Finished]:
     return [(replication, plan.run(replication)) for replication in replications]
 
 
