@@ -36,7 +36,10 @@ def checked_path(path: object, example: str) -> Path:
     """A path, with links followed; anything else is refused."""
     if not isinstance(path, str | os.PathLike) or not str(path) or "\0" in str(path):
         raise StateError(f"A path must be text or a Path, such as {example!r}; got {brief(path)}.")
-    return Path(os.path.realpath(path))
+    try:
+        return Path(os.path.realpath(path))
+    except (OSError, UnicodeError) as error:
+        raise StateError(f"{brief(path)} cannot be a path: {getattr(error, 'strerror', None) or error}.") from None
 
 
 def refuse_unwritable(path: Path) -> None:

@@ -23,9 +23,17 @@ import difflib
 import itertools
 from collections.abc import Iterable
 
+LONGEST = 4000
+"""An error is for people: longer ones are cut in the middle."""
+
 
 class CausalBanditsError(ValueError):
     """Any refusal by this library."""
+
+    def __init__(self, message: str = "") -> None:
+        if len(message) > LONGEST:
+            message = f"{message[: LONGEST // 2]} ... ({len(message):,} characters) ... {message[-LONGEST // 4 :]}"
+        super().__init__(message)
 
 
 class ModelError(CausalBanditsError):

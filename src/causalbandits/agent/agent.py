@@ -79,7 +79,7 @@ class Agent:
         if not isinstance(problem, CausalBandit):
             raise CausalBanditsError(f"An Agent works on a CausalBandit; got {problem!r}.")
         chosen = as_policy(policy)
-        if impossible not in ("refuse", "accept"):
+        if not isinstance(impossible, str) or impossible not in ("refuse", "accept"):
             raise CausalBanditsError(f"impossible must be 'refuse' or 'accept'; got {impossible!r}.")
         self.problem = problem
         self.policy = chosen
@@ -199,7 +199,7 @@ class Agent:
         chose, because given them the reward is the same. A policy that learns by action learns of the actions that were
         taken: rows in which nothing was set teach it about leaving everything alone, not about setting what was seen.
         """
-        column = reward or self.problem.reward
+        column = self.problem.reward if reward is None else reward
         if not isinstance(column, str):
             raise CausalBanditsError("Say which column has the rewards: learn(past, reward='clicked').")
         rows = Past(self.problem, self.policy, self._seed, self.impossible == "accept")

@@ -56,7 +56,8 @@ def checked(
             f"{dict(parents)} is impossible under {action}, says the model. If the model is "
             'an estimate, make the agent with impossible="accept". Nothing was changed.'
         )
-    return Told(z, value, _seen(problem, action, parents or {}, observed) if observed else None)
+    seen = None if observed is None else _seen(problem, action, {} if parents is None else parents, observed)
+    return Told(z, value, seen or None)
 
 
 def _number(reward: float) -> float:

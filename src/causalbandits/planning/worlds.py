@@ -53,7 +53,12 @@ class Worlds:
         if not callable(self.reward_prior):
             a, b = self.reward_prior
             return BernoulliReward(rng.beta(a, b, size=truth.shape))
-        reward = self.reward_prior(truth, rng)
+        try:
+            reward = self.reward_prior(truth, rng)
+        except TypeError as error:
+            raise CausalBanditsError(
+                f"reward_prior, a function, must take the problem and a random generator; it raised {error!r}."
+            ) from error
         if not isinstance(reward, Reward):
             raise CausalBanditsError(
                 f"reward_prior must give a reward, such as GaussianReward(...); it gave {reward!r}."

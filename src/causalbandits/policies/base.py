@@ -272,7 +272,7 @@ def require_draws(value: object) -> None:
 
 def require_whole(name: str, value: object) -> None:
     """Refuse anything but a positive whole number."""
-    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
+    if not isinstance(value, int | np.integer) or isinstance(value, bool | np.timedelta64) or value < 1:
         raise PolicyError(f"{name} must be a whole number, 1 or more; got {value!r}.")
 
 
@@ -291,5 +291,5 @@ def require_truth(name: str, value: object) -> None:
 
 def require_one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:
     """Refuse anything but the allowed words."""
-    if value not in allowed:
+    if not isinstance(value, str) or value not in allowed:
         raise PolicyError(f"{name} must be one of {', '.join(map(repr, allowed))}; got {value!r}.")

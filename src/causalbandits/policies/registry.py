@@ -49,7 +49,7 @@ def policy(id: str, **parameters: Any) -> AnyPolicy:
     >>> policy("c-ucb", noise_scale=0.1).noise_scale
     0.1
     """
-    if id not in POLICIES:
+    if not isinstance(id, str) or id not in POLICIES:
         raise PolicyError(unknown("policy", id, POLICIES))
     kind, fixed = POLICIES[id]
     clash = sorted(set(fixed) & set(parameters))

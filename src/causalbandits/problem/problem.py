@@ -15,7 +15,7 @@ import numpy as np
 
 from causalbandits._memory import Memory, Remembers
 from causalbandits._random import Seed
-from causalbandits._types import Array
+from causalbandits._types import Array, is_iterable
 from causalbandits.errors import InterventionError, ProblemError, ProblemWarning, SizeError, StateError, unknown
 from causalbandits.model.fitted import FittedModel
 from causalbandits.model.intervention import Intervention, State
@@ -88,6 +88,8 @@ class CausalBandit(Remembers):
             raise ProblemError(f"A CausalBandit needs a CausalModel; got {model!r}.")
         if not isinstance(reduce, bool | np.bool_):
             raise ProblemError(f"reduce must be True or False; got {reduce!r}.")
+        if reward is not None and not isinstance(reward, str):
+            raise ProblemError(f"reward must be the name of a variable, such as 'Y'; got {reward!r}.")
         space = action_space(model, manipulable, at_most=at_most, always=always, actions=actions)
         if forbid is not None:
             space = without_forbidden(space, forbid, stacklevel=2)
@@ -166,7 +168,7 @@ class CausalBandit(Remembers):
         """
         if eligible is None:
             return self._in_all if every else self._in_searched
-        if isinstance(eligible, str | Mapping) or not isinstance(eligible, Iterable):
+        if isinstance(eligible, str | Mapping) or not is_iterable(eligible):
             raise InterventionError(
                 f"eligible must be a list of interventions, such as [{{'x': 1}}]; got {eligible!r}."
             )
@@ -425,7 +427,7 @@ class CausalBandit(Remembers):
 
 def _sought(separator: str, parents: Iterable[str] | None, reward: str | None) -> str:
     """The reward for which a separator is to be found."""
-    if separator != "cheapest":
+    if not isinstance(separator, str) or separator != "cheapest":
         raise ProblemError(f'separator must be "cheapest" or left out; got {separator!r}.')
     if parents is not None or reward is None:
         raise ProblemError('separator="cheapest" finds the parents: name the reward (reward="Y") instead of them.')

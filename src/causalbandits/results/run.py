@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from causalbandits._files import FilePath
-from causalbandits._types import Array
+from causalbandits._types import Array, is_iterable
 from causalbandits.errors import CausalBanditsError, unknown
 from causalbandits.results.columns import as_frame, write_csv, write_parquet
 from causalbandits.results.differences import Difference, Differences, corrected, difference
@@ -109,14 +109,14 @@ class Run:
 
     def measure(self, name: str, policy: str) -> Values:
         """A measure up to each checkpoint, a row per replication."""
-        if name not in MEASURES:
+        if not isinstance(name, str) or name not in MEASURES:
             raise CausalBanditsError(unknown("measure", name, MEASURES))
         if name not in self.measures:
             raise CausalBanditsError(
                 f"This run has no {name!r}, only {', '.join(map(repr, self.measures))}. Simulate again with "
                 f"measures=[{name!r}]."
             )
-        if policy not in self.measures[name]:
+        if not isinstance(policy, str) or policy not in self.measures[name]:
             raise CausalBanditsError(unknown("policy of this run:", policy, self.policies))
         return self.measures[name][policy]
 
@@ -130,7 +130,7 @@ class Run:
 
     def _scalar(self, name: str, policy: str) -> Array:
         """A measure that is one number a checkpoint; plays are refused."""
-        if name == "plays":
+        if isinstance(name, str) and name == "plays":
             raise CausalBanditsError(
                 "plays have a number per action, and no single one: see run.plays(policy), run.to_pandas('plays')."
             )
@@ -138,6 +138,8 @@ class Run:
 
     def only(self, policies: Iterable[str]) -> Run:
         """The same run with some of the policies, in this order."""
+        if isinstance(policies, str) or not is_iterable(policies):
+            raise CausalBanditsError(f"only() takes a list of policies, such as ['ucb']; got {policies!r}.")
         chosen = tuple(policies)
         measures = {name: {policy: self.measure(name, policy) for policy in chosen} for name in self.measures}
         return replace(self, measures=measures, origin=None if self.origin is None else self.origin.only(chosen))
@@ -173,6 +175,7 @@ class Run:
         Final regret of c-ts-beta minus ts-beta: -20.8 on average, 95% interval -27.3 to -14.2, paired t-test p < 0.001;
         lower in 5 of 5 replications.
         """
+        self.measure("regret", policy)
         others = [name for name in self.policies if name != policy] if other is None else [other]
         if not others:
             raise CausalBanditsError(f"This run has no other policy to compare {policy!r} with.")
@@ -235,9 +238,9 @@ class Run:
         >>> Run.merged(halves) == simulate(env, "ucb", replications=6, **settings)
         True
         """
-        given = list(runs)
+        given = list(runs) if is_iterable(runs) else []
         if not given or not all(isinstance(run, Run) for run in given):
-            raise CausalBanditsError(f"Run.merged takes a list of runs, one at least; got {given!r}.")
+            raise CausalBanditsError(f"Run.merged takes a list of runs, one at least; got {runs!r}.")
         return merged(given)
 
 

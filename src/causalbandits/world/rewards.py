@@ -216,7 +216,7 @@ class LinearReward(Reward):
     def __init__(self, theta: npt.ArrayLike, features: FeatureSpec = None, sd: float = 1.0) -> None:
         try:
             self.theta = np.array(theta, dtype=np.float64)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise ProblemError(f"theta must be a vector of numbers; got {theta!r}.") from None
         if self.theta.ndim != 1 or not np.isfinite(self.theta).all():
             raise ProblemError(f"theta must be a vector of finite numbers; got {theta!r}.")
@@ -294,7 +294,7 @@ def _mean_table(problem: CausalBandit, given: Means) -> Array:
     else:
         try:
             table = np.array(given, dtype=np.float64)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise ProblemError(f"The mean reward must be an array of numbers or a function; got {given!r}.") from None
     if table.shape != problem.shape:
         axes = ", ".join(f"{name} ({size})" for name, size in zip(problem.parents, problem.shape, strict=True))
@@ -318,8 +318,11 @@ def _where(problem: CausalBandit, wrong: npt.NDArray[Any]) -> str:
     return ", ".join(f"{name}={value!r}" for name, value in problem.decode_parents(z).items())
 
 
+LARGEST_SD = 1e150
+
+
 def _check_sd(sd: float) -> float:
-    if not isinstance(sd, int | float | np.number) or isinstance(sd, bool) or not math.isfinite(sd) or sd < 0:
+    if not isinstance(sd, int | float | np.number) or isinstance(sd, bool) or not 0 <= sd <= LARGEST_SD:
         raise ProblemError(f"sd must be a finite number, 0 or more; got {sd!r}.")
     return float(sd)
 

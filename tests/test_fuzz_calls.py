@@ -1,0 +1,199 @@
+"""Bad calls of everything but what makes models (see test_fuzz): a refusal of ours or an answer, nothing else.
+
+Each call is right as it stands; a case puts something odd in the place of one or two of its arguments.
+
+FUZZ=10000 python -m pytest tests/test_fuzz_calls.py        more cases
+"""
+
+from __future__ import annotations
+
+import contextlib
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import causalbandits as cb
+from causalbandits.policies import POLICIES
+from test_fuzz import anything, asked, many, odd
+
+ENV = cb.zoo.email_campaign()
+PROBLEM = ENV.problem
+SEEN = {"subject": "short", "template": "1", "send_time": "morning"}
+RUN = cb.simulate(ENV, ["c-ucb", "uniform"], horizon=20, replications=3, measures=["plays"], progress=False)
+
+
+def agent():
+    one = cb.Agent(PROBLEM, "c-ts-beta", seed=0, impossible="accept")
+    one.tell(one.ask().id, SEEN, 1)
+    one.ask(2)
+    return one
+
+
+def of_agent(method, **arguments):
+    """A method of a new agent; whatever it was told, it decides and recommends afterwards."""
+
+    def call(**given):
+        one = agent()
+        getattr(one, method)(**given)
+        one.ask()
+        one.recommend()
+
+    return call, arguments
+
+
+CALLS = {
+    "problem": (
+        cb.CausalBandit,
+        {
+            "model": PROBLEM.model,
+            "manipulable": ["purpose", "send_time"],
+            "parents": list(PROBLEM.parents),
+            "at_most": 1,
+            "always": [],
+            "actions": None,
+            "forbid": None,
+            "reduce": True,
+            "reward": None,
+            "separator": None,
+            "observable": None,
+        },
+    ),
+    "situation": (PROBLEM.situation, {"every": False, "eligible": [{}]}),
+    "parent_distribution": (PROBLEM.parent_distribution, {"action": {}, "interval": False, "level": 0.9, "rng": 0}),
+    "encode": (PROBLEM.encode_parents, {"values": SEEN}),
+    "decode": (PROBLEM.decode_parents, {"z": (0, 0, 0)}),
+    "configuration": (PROBLEM.configuration, {"z": (0, 0, 0)}),
+    "agent": (cb.Agent, {"problem": PROBLEM, "policy": "c-ucb", "seed": 0, "impossible": "refuse"}),
+    "ask": of_agent("ask", n=2, eligible=[{}, {"purpose": "Promo"}]),
+    "tell": of_agent("tell", id=1, parents=SEEN, reward=1.0, observed={"product": "Photoshop"}),
+    "correct": of_agent("correct", id=0, parents=SEEN, reward=0.0, observed=None),
+    "retract": of_agent("retract", id=0),
+    "forget": of_agent("forget", id=1),
+    "recommend": of_agent("recommend", level=0.9),
+    "learn": of_agent(
+        "learn", past={**{k: [v] * 3 for k, v in SEEN.items()}, "y": [0, 1, 1]}, reward="y", interventions=None
+    ),
+    "environment": (cb.Environment, {"problem": PROBLEM, "reward": cb.BernoulliReward(np.full((2, 2, 3), 0.5))}),
+    "bernoulli": (lambda **a: cb.Environment(PROBLEM, cb.BernoulliReward(**a)), {"mean": np.full((2, 2, 3), 0.5)}),
+    "gaussian": (lambda **a: cb.Environment(PROBLEM, cb.GaussianReward(**a)), {"mean": np.zeros((2, 2, 3)), "sd": 1}),
+    "linear": (
+        lambda **a: cb.Environment(PROBLEM, cb.LinearReward(**a)),
+        {"theta": np.ones(7), "features": None, "sd": 1.0},
+    ),
+    "pull": (ENV.pull, {"action": {}, "rng": 0}),
+    "mean_reward": (ENV.mean_reward, {"action": {}}),
+    "gap": (ENV.gap, {"action": 3}),
+    "policy": (cb.policy, {"id": "c-ucb", "noise_scale": 1.0, "prior_scale": 1.0, "horizon": 10, "anytime": False}),
+    "thompson": (cb.policy, {"id": "c-ts-gaussian", "noise_scale": 1.0, "prior_scale": 1.0, "draws": 2}),
+    "beta": (cb.policy, {"id": "ts-beta", "successes": 1.0, "failures": 2.0, "draws": 1}),
+    "linear policy": (
+        lambda **a: cb.Agent(PROBLEM, cb.policy("cl-ts", **a)).ask(),
+        {"features": None, "intercept": True, "noise_scale": 1.0, "prior_scale": 1.0, "v": 1.0, "draws": 2},
+    ),
+    "simulate": (
+        lambda **a: cb.simulate(**{**a, "progress": False}),
+        {
+            "env": ENV,
+            "policies": ["c-ucb"],
+            "horizon": 5,
+            "replications": 2,
+            "seed": 0,
+            "workers": 1,
+            "problem": None,
+            "measures": ("reward",),
+            "rounds": [5],
+            "checkpoint": None,
+        },
+    ),
+    "forecast": (
+        lambda **a: cb.forecast(**{**a, "progress": False}),
+        {
+            "problem": PROBLEM,
+            "policies": ["uniform"],
+            "horizon": 10,
+            "reward_prior": (1, 1),
+            "epsilon": 0.1,
+            "replications": 2,
+            "seed": 0,
+            "workers": 1,
+        },
+    ),
+    "describe": (cb.describe, {"problem": PROBLEM, "horizon": 100}),
+    "citation": (cb.citation, {}),
+    "regret": (RUN.regret, {"policy": "c-ucb"}),
+    "measure": (RUN.measure, {"name": "regret", "policy": "c-ucb"}),
+    "summary": (RUN.summary, {"measure": "regret"}),
+    "compare": (RUN.compare, {"policy": "c-ucb", "other": "uniform", "measure": "regret"}),
+    "only": (RUN.only, {"policies": ["c-ucb"]}),
+    "merged": (cb.Run.merged, {"runs": [RUN]}),
+    "load run": (cb.Run.load, {"path": "nowhere.npz"}),
+    "load agent": (cb.Agent.load, {"path": "nowhere.json", "problem": None, "policy": None}),
+    "bounds": (cb.theory.compare, {"problem": ENV, "horizon": 100}),
+    "random_parallel": (cb.zoo.random_parallel, {"m": 2, "n": 2, "theta": [1, 0], "rng": 0}),
+    "lower_bound": (cb.zoo.lower_bound, {"N": 2, "delta": 0.1, "p1": 0.5}),
+}
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path_factory):
+    """Odd paths lie in a folder of their own."""
+    with contextlib.chdir(tmp_path_factory.mktemp("odd")):
+        yield
+
+
+@pytest.mark.parametrize("name", CALLS)
+@many
+@given(data=st.data())
+def test_a_call_is_answered_or_refused_in_words(name, data):
+    call, arguments = CALLS[name]
+    given_arguments = dict(arguments)
+    if arguments:
+        for place in data.draw(st.lists(st.sampled_from(sorted(arguments)), min_size=1, max_size=2, unique=True)):
+            given_arguments[place] = data.draw(odd | anything)
+    asked(call, **given_arguments)
+
+
+@pytest.mark.parametrize("id", POLICIES)
+@many
+@given(value=odd | anything, data=st.data())
+def test_a_policys_parameters_are_taken_or_refused(id, value, data):
+    name = data.draw(st.sampled_from(sorted(POLICIES[id][0].__dataclass_fields__)))
+    asked(cb.policy, id, **{name: value})
+
+
+def test_the_fuzz_covers_the_public_surface():
+    """What is not called here makes models or data (test_fuzz), or is no function."""
+    elsewhere = {"CausalModel", "FittedModel", "Variable", "Intervention", "check", "fit", "read", "write"}
+    called = {
+        "Agent",
+        "CausalBandit",
+        "Environment",
+        "BernoulliReward",
+        "GaussianReward",
+        "LinearReward",
+        "policy",
+        "simulate",
+        "forecast",
+        "describe",
+        "citation",
+        "Run",
+        "theory",
+        "zoo",
+    }
+    results = {
+        "ActionSpace",
+        "CausalBanditsError",
+        "CustomReward",
+        "Decision",
+        "Policy",
+        "Recommendation",
+        "ScaleWarning",
+        "Scores",
+        "StepEnvironment",
+        "DataWarning",
+        "ProblemWarning",
+    }
+    policies = {kind.__name__ for kind, _ in POLICIES.values()}
+    assert set(cb.__all__) <= elsewhere | called | results | policies
