@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TypeGuard
+
 import numpy as np
 import numpy.typing as npt
 
@@ -19,3 +21,13 @@ def is_iterable(value: object) -> bool:
     except TypeError:
         return False
     return True
+
+
+def is_whole(value: object) -> TypeGuard[int]:
+    """Whether it is a whole number; truth values are none, and NumPy's durations only look like some."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool | np.timedelta64)
+
+
+def is_real(value: object) -> TypeGuard[float]:
+    """Whether it is a real number."""
+    return is_whole(value) or isinstance(value, float | np.floating)

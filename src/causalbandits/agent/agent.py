@@ -12,6 +12,7 @@ from typing import Any, Literal, NamedTuple, overload
 import numpy as np
 
 from causalbandits._files import checked_path
+from causalbandits._types import is_whole
 from causalbandits.agent import saving
 from causalbandits.agent.ledger import Ledger, action_at, support_of, support_record
 from causalbandits.agent.past import Learnt, Past
@@ -126,7 +127,7 @@ class Agent:
         the n; a deterministic one (UCB) gives the same action n times. `eligible` narrows this decision to some
         interventions: a list of them, or a function that says yes or no.
         """
-        if n is not None and (type(n) is bool or not isinstance(n, int | np.integer) or not 1 <= n <= BATCH_LIMIT):
+        if n is not None and (not is_whole(n) or not 1 <= n <= BATCH_LIMIT):
             raise CausalBanditsError(f"ask(n) needs a whole number from 1 to {BATCH_LIMIT}; got {n!r}.")
         situation = self._whole if eligible is None else self._narrowed(eligible)
         if n is None:
@@ -386,7 +387,10 @@ def _seed_sequence(seed: int | np.random.SeedSequence | None) -> np.random.SeedS
 
 
 def _says_yes(eligible: Callable[[Intervention], bool], intervention: Intervention) -> bool:
-    answer = eligible(intervention)
+    try:
+        answer = eligible(intervention)
+    except TypeError as error:
+        raise InterventionError(f"eligible, a function, must take an intervention; it raised {error!r}.") from error
     if not isinstance(answer, bool | np.bool_):
         raise InterventionError(
             f"eligible, a function, must say True or False to every intervention; to {intervention} it says {answer!r}."

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from causalbandits._files import FilePath
 from causalbandits._progress import Progress
+from causalbandits._types import is_iterable, is_whole
 from causalbandits.engine.checkpoint import Checkpoint
 from causalbandits.engine.plan import Plan, Source
 from causalbandits.engine.workers import Finished, run
@@ -123,7 +124,7 @@ def _check_settings(env: object, problem: object, **whole: object) -> None:
 
 def _check_whole(name: str, value: object) -> None:
     least = 0 if name == "seed" else 1
-    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
+    if not is_whole(value) or value < least:
         raise CausalBanditsError(f"{name} must be a whole number, {least} or more; got {value!r}.")
 
 
@@ -142,11 +143,11 @@ def _checked_rounds(rounds: Iterable[int], horizon: int) -> npt.NDArray[np.int64
 
 def _checked_measures(measures: str | Iterable[str]) -> tuple[str, ...]:
     """What to keep beside regret, in one order, whatever the order they were asked for in."""
-    if not isinstance(measures, Iterable):
+    if not is_iterable(measures):
         raise CausalBanditsError(f"measures must be names, such as ['simple regret']; got {measures!r}.")
     asked = [measures] if isinstance(measures, str) else list(measures)
     for name in asked:
-        if name not in MEASURES:
+        if not isinstance(name, str) or name not in MEASURES:
             raise CausalBanditsError(unknown("measure", name, MEASURES))
     return tuple(name for name in MEASURES if name in asked and name != "regret")
 

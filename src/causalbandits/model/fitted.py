@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from causalbandits._random import Seed, random_generator
-from causalbandits._types import Array
+from causalbandits._types import Array, is_whole
 from causalbandits.errors import DataWarning, ModelError, SizeError, brief
 from causalbandits.model.intervention import State
 from causalbandits.model.model import SAMPLE_LIMIT, CausalModel
@@ -167,7 +167,7 @@ def _mean(name: str, counts: Array, prior: Array) -> Array:
 
 
 def _whole(what: str, given: Any) -> int:
-    if not isinstance(given, int | np.integer) or isinstance(given, bool) or given < 0:
+    if not is_whole(given) or given < 0:
         raise ModelError(f"{what} must be a whole number, 0 or more; got {brief(given)}.")
     return int(given)
 

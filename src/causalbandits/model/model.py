@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from causalbandits._random import Seed, random_generator
-from causalbandits._types import Array, Codes, is_iterable
+from causalbandits._types import Array, Codes, is_iterable, is_whole
 from causalbandits.errors import InterventionError, ModelError, SizeError, brief, unknown
 from causalbandits.model import graph as graphs
 from causalbandits.model.intervention import Intervention, State
@@ -207,7 +207,7 @@ class CausalModel:
 
     def sample(self, n: int, *, do: Mapping[str, State] | None = None, rng: Seed = None) -> dict[str, npt.NDArray[Any]]:
         """`n` draws of all variables under an intervention: a column of states for each."""
-        if not isinstance(n, int | np.integer) or isinstance(n, bool) or n < 0:
+        if not is_whole(n) or n < 0:
             raise ModelError(f"The number of draws must be a whole number, 0 or more; got {brief(n)}.")
         if n * len(self._variables) > SAMPLE_LIMIT:
             raise SizeError(

@@ -8,7 +8,6 @@ after which that stays so, up to the horizon.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
@@ -17,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from causalbandits._files import FilePath
-from causalbandits._types import Array
+from causalbandits._types import Array, is_real, is_whole
 from causalbandits.engine import simulate
 from causalbandits.errors import CausalBanditsError
 from causalbandits.planning.worlds import RewardPrior, Worlds
@@ -157,9 +156,9 @@ def forecast(
     if not isinstance(problem, CausalBandit):
         raise CausalBanditsError(f"forecast needs a CausalBandit (an environment has one); got {problem!r}.")
     for name, value, least in (("horizon", horizon, 10), ("replications", replications, 2), ("seed", seed, 0)):
-        if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
+        if not is_whole(value) or value < least:
             raise CausalBanditsError(f"{name} must be a whole number, {least} or more; got {value!r}.")
-    if epsilon is not None and (not isinstance(epsilon, int | float) or not 0 <= epsilon < math.inf):
+    if epsilon is not None and (not is_real(epsilon) or not 0 <= epsilon <= 1e150):
         raise CausalBanditsError(f"epsilon, how much worse is good enough, must be 0 or more; got {epsilon!r}.")
     worlds = Worlds(problem, reward_prior)
     run = simulate(

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 import numpy as np
 
 from causalbandits._code import code_hash
+from causalbandits._types import is_real, is_whole
 from causalbandits.errors import PolicyError, ScaleWarning
 from causalbandits.policies.estimates import Bounds
 from causalbandits.policies.identity import is_plain
@@ -272,15 +273,17 @@ def require_draws(value: object) -> None:
 
 def require_whole(name: str, value: object) -> None:
     """Refuse anything but a positive whole number."""
-    if not isinstance(value, int | np.integer) or isinstance(value, bool | np.timedelta64) or value < 1:
+    if not is_whole(value) or value < 1:
         raise PolicyError(f"{name} must be a whole number, 1 or more; got {value!r}.")
 
 
 def require_positive(**values: Any) -> None:
     """Refuse anything but positive finite numbers."""
     for name, value in values.items():
-        if not isinstance(value, int | float | np.number) or isinstance(value, bool) or not 0 < value < math.inf:
+        if not is_real(value) or not 0 < value < math.inf:
             raise PolicyError(f"{name} must be a positive finite number; got {value!r}.")
+        if not 1e-100 <= value <= 1e100:
+            raise PolicyError(f"{name} must lie between 1e-100 and 1e100: beyond, squares overflow; got {value!r}.")
 
 
 def require_truth(name: str, value: object) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from typing import Any
 
+from causalbandits._types import is_iterable
 from causalbandits.errors import PolicyError, unknown
 from causalbandits.policies.base import AnyPolicy, Policy
 from causalbandits.policies.kl_ucb import KLUCB, CausalKLUCB
@@ -72,7 +73,7 @@ def named(policies: Policies) -> dict[str, AnyPolicy]:
     if isinstance(policies, Mapping):
         found = {str(name): as_policy(given) for name, given in policies.items()}
     else:
-        single = isinstance(policies, Policy | str) or not isinstance(policies, Iterable)
+        single = isinstance(policies, Policy | str) or not is_iterable(policies)
         listed = [as_policy(given) for given in ([policies] if single else policies)]  # type: ignore[union-attr]
         ids = [p.id for p in listed]
         found = {}

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from causalbandits._memory import Memory
+from causalbandits._types import is_iterable
 from causalbandits.errors import ActionIndexError, InterventionError, ProblemError, SizeError, unknown
 from causalbandits.model.intervention import Intervention, State
 from causalbandits.model.model import CausalModel, unique_names
@@ -123,11 +124,11 @@ class ActionSpace:
         self._found_by_items: Memory[frozenset[tuple[str, State]], Action] = Memory(ACTIONS_KEPT)
 
     def _checked_always(self, given: Iterable[str]) -> frozenset[str]:
-        if isinstance(given, str | Mapping) or not isinstance(given, Iterable):
+        if isinstance(given, str | Mapping) or not is_iterable(given):
             raise ProblemError(f"always must be a list of names, such as ['x']; got {given!r}.")
         names = list(given)
         for name in names:
-            if name not in self.names:
+            if not isinstance(name, str) or name not in self.names:
                 raise ProblemError(unknown("manipulable variable in always=:", name, self.names))
         return frozenset(names)
 

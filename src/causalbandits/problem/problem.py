@@ -166,6 +166,8 @@ class CausalBandit(Remembers):
         The actions that can be the best for some reward are searched, or `every` one that may be chosen. Situations are
         remembered: asking again for the same one costs next to nothing.
         """
+        if not isinstance(every, bool):
+            raise ProblemError(f"every must be True or False; got {every!r}.")
         if eligible is None:
             return self._in_all if every else self._in_searched
         if isinstance(eligible, str | Mapping) or not is_iterable(eligible):
@@ -280,6 +282,8 @@ class CausalBandit(Remembers):
             )
         own = [tuple(choices[k] for k in block.knobs) for block in self.blocks]
         mean = self.joint([block.row(c)[None] for block, c in zip(self.blocks, own, strict=True)])[0]
+        if not isinstance(interval, bool):
+            raise ProblemError(f"interval must be True or False; got {interval!r}.")
         if not interval:
             return np.asarray(mean)
         if not isinstance(self.model, FittedModel):

@@ -9,7 +9,7 @@ from typing import Any, Literal, overload
 import numpy as np
 import numpy.typing as npt
 
-from causalbandits._types import Array
+from causalbandits._types import Array, is_whole
 from causalbandits.errors import CausalBanditsError
 
 Curve = Callable[[Array, Array], Array]
@@ -72,7 +72,7 @@ def whole_rounds(what: str, given: Any, least: int = 2) -> Array:
     """Numbers of rounds, none below `least`."""
     try:
         t = np.asarray(given, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         t = np.array(np.nan)
     # NumPy would read numbers out of text.
     if not (np.isfinite(t) & (t >= least)).all() or np.asarray(given).dtype.kind in "US":
@@ -82,5 +82,5 @@ def whole_rounds(what: str, given: Any, least: int = 2) -> Array:
 
 def require_horizon(horizon: object) -> None:
     """Refuse anything but a number of rounds after which bounds can be told."""
-    if not isinstance(horizon, int | np.integer) or isinstance(horizon, bool) or horizon < 2:
+    if not is_whole(horizon) or horizon < 2:
         raise CausalBanditsError(f"horizon must be a whole number, 2 or more; got {horizon!r}.")

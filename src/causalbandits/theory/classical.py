@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from causalbandits._types import is_whole
 from causalbandits.errors import CausalBanditsError
 from causalbandits.theory.base import whole_rounds
 
@@ -49,6 +50,6 @@ def _uniform_bound(K: float, T: float, delta: float) -> float:
 
 
 def _count(name: str, value: int) -> int:
-    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
+    if not is_whole(value) or value < 1:
         raise CausalBanditsError(f"{name} must be a whole number, 1 or more; got {value!r}.")
     return int(value)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from causalbandits._code import code_hash, is_ours
 from causalbandits._memory import Memory
-from causalbandits._types import Array, Z
+from causalbandits._types import Array, Z, is_real
 from causalbandits.errors import ProblemError
 from causalbandits.model.intervention import State
 from causalbandits.problem.actions import Choices
@@ -322,7 +322,7 @@ LARGEST_SD = 1e150
 
 
 def _check_sd(sd: float) -> float:
-    if not isinstance(sd, int | float | np.number) or isinstance(sd, bool) or not 0 <= sd <= LARGEST_SD:
+    if not is_real(sd) or not 0 <= sd <= LARGEST_SD:
         raise ProblemError(f"sd must be a finite number, 0 or more; got {sd!r}.")
     return float(sd)
 

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from causalbandits._code import code_hash
 from causalbandits._memory import Memory
-from causalbandits._types import Array, Z
+from causalbandits._types import Array, Z, is_whole
 from causalbandits.errors import CausalBanditsError, ProblemError, SizeError
 from causalbandits.model.intervention import Intervention, State
 from causalbandits.problem.actions import ACTIONS_KEPT, ActionSpace, Choices
@@ -172,7 +172,7 @@ def _checked_draws(space: ActionSpace, means: StepMeans | None, draws: Any) -> i
         )
     if draws is None:
         return 0
-    if not isinstance(draws, int | np.integer) or isinstance(draws, bool) or draws < 2:
+    if not is_whole(draws) or draws < 2:
         raise ProblemError(f"draws must be a whole number, 2 or more; got {draws!r}.")
     if draws * space.size > STEP_LIMIT:
         raise SizeError(

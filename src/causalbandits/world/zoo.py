@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from causalbandits._random import Seed, random_generator
+from causalbandits._types import is_whole
 from causalbandits.errors import ProblemError, ProblemWarning, SizeError, brief
 from causalbandits.model.model import CausalModel
 from causalbandits.model.variable import Variable
@@ -237,8 +238,10 @@ def _causes(model: CausalModel) -> npt.NDArray[np.bool_]:
 
 def _check_whole(**given: Any) -> None:
     for name, value in given.items():
-        if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
+        if not is_whole(value) or value < 1:
             raise ProblemError(f"{name} must be a whole number, 1 or more; got {brief(value)}.")
+        if value > 2**20:
+            raise SizeError(f"{name} may be {2**20} at most; got {brief(value)}.")
 
 
 def _is_number(value: Any) -> bool:
