@@ -18,7 +18,8 @@ import numpy.typing as npt
 from causalbandits._files import FilePath
 from causalbandits._types import Array, is_real, is_whole
 from causalbandits.engine import simulate
-from causalbandits.errors import CausalBanditsError
+from causalbandits.engine.simulate import HORIZON_LIMIT
+from causalbandits.errors import CausalBanditsError, SizeError
 from causalbandits.planning.worlds import RewardPrior, Worlds
 from causalbandits.policies.registry import Policies
 from causalbandits.problem.problem import CausalBandit
@@ -158,6 +159,8 @@ def forecast(
     for name, value, least in (("horizon", horizon, 10), ("replications", replications, 2), ("seed", seed, 0)):
         if not is_whole(value) or value < least:
             raise CausalBanditsError(f"{name} must be a whole number, {least} or more; got {value!r}.")
+    if horizon > HORIZON_LIMIT:
+        raise SizeError(f"A forecast looks {HORIZON_LIMIT} rounds ahead at most; got horizon={horizon!r}.")
     if epsilon is not None and (not is_real(epsilon) or not 0 <= epsilon <= 1e150):
         raise CausalBanditsError(f"epsilon, how much worse is good enough, must be 0 or more; got {epsilon!r}.")
     worlds = Worlds(problem, reward_prior)
