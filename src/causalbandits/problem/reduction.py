@@ -80,7 +80,9 @@ class BlockReduction:
         ]
         removed = sorted(self.certificates)
         for i in removed[:SHOWN]:
-            parts = sorted(self.certificates[i].items(), key=lambda part: -part[1])
+            # Other versions of the libraries below round otherwise: the same weights are to be shown all the same.
+            shown = {k: round(w, 9) for k, w in self.certificates[i].items()}
+            parts = sorted(shown.items(), key=lambda part: (-part[1], part[0]))
             mixture = " + ".join(f"{w:.3g} {self._show(k)}" for k, w in parts[:3]) + (" + ..." if parts[3:] else "")
             same = len(parts) == 1
             lines.append(
