@@ -37,13 +37,11 @@ def read_past(
     numbers = np.append(_numbers(values, reward), np.nan)
     codes = {name: np.concatenate([part.codes[name] for part in parts]) for name in structure.names}
     rewards = codes.pop(reward)
-    length = len(rewards)
     was_set = {
         name: np.concatenate([_mask(part.was_set.get(name), len(part.codes[reward])) for part in parts])
         for name in states
     }
     place = np.append(order, len(values))
-    assert all(len(column) == length for column in was_set.values())
     return PastRounds(codes, was_set, numbers[place[rewards]])
 
 

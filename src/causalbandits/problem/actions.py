@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from causalbandits._memory import Memory
-from causalbandits._types import is_iterable
+from causalbandits._types import is_iterable, is_whole
 from causalbandits.errors import ActionIndexError, InterventionError, ProblemError, SizeError, unknown
 from causalbandits.model.intervention import Intervention, State
 from causalbandits.model.model import CausalModel, unique_names
@@ -102,7 +102,7 @@ class ActionSpace:
         self.names = tuple(v.name for v in self.variables)
         self.always = self._checked_always(always)
         n = len(self.variables)
-        if at_most is not None and (not _is_whole(at_most) or not len(self.always) <= at_most):
+        if at_most is not None and (not is_whole(at_most) or not len(self.always) <= at_most):
             raise ProblemError(
                 f"at_most must be a whole number, no less than the {len(self.always)} variables that are "
                 f"always set; got {at_most!r}."
@@ -440,10 +440,6 @@ def _settable(variable: Variable, values: Iterable[State] | None) -> Choices:
 def _decoded(variable: Variable, choices: Any) -> list[State] | None:
     if choices is None:
         return None
-    if not isinstance(choices, list) or not all(_is_whole(c) and 1 <= c <= len(variable.states) for c in choices):
+    if not isinstance(choices, list) or not all(is_whole(c) and 1 <= c <= len(variable.states) for c in choices):
         raise ProblemError(f"What {variable.name!r} may be set to must be numbers of its values; got {choices!r}.")
     return [variable.states[c - 1] for c in choices]
-
-
-def _is_whole(value: object) -> bool:
-    return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(value >= 0)
