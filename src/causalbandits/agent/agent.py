@@ -26,6 +26,7 @@ from causalbandits.errors import (
 )
 from causalbandits.fitting.counting import Interventions
 from causalbandits.model.intervention import Intervention, State
+from causalbandits.model.model import CausalModel
 from causalbandits.policies import AnyPolicy, Choice, Outcome, as_policy
 from causalbandits.policies.outcome import flip
 from causalbandits.problem.actions import PREDICATE_LIMIT
@@ -86,7 +87,7 @@ class Agent:
         self.policy = chosen
         self.impossible = impossible
         self._statistic = chosen.begin(problem)
-        self._whole = problem.situation(every=chosen.searches_all)
+        self._whole = chosen.situation(problem)
         self._seed = _seed_sequence(seed)
         self._rng = np.random.Generator(np.random.PCG64(self._seed))
         self._pending: dict[int, Choice] = {}
@@ -115,6 +116,14 @@ class Agent:
     def pending(self) -> dict[int, Intervention]:
         """Decisions whose reward has not come (yet), by id."""
         return {id: choice.action.intervention for id, choice in self._pending.items()}
+
+    @property
+    def model(self) -> CausalModel:
+        """The model as it is known by now: with a policy that learns tables, what was observed has been counted.
+
+        `problem.with_model(agent.model)` is the problem for a policy that is to take these tables as known.
+        """
+        return self.policy.learnt_model(self.problem, self._folded()) or self.problem.model
 
     @overload
     def ask(self, n: None = None, *, eligible: Eligible | None = None) -> Decision: ...
@@ -147,14 +156,14 @@ class Agent:
             space = self.problem.actions
             space.refuse_enumeration("eligible as a function is asked about every action", PREDICATE_LIMIT)
             every = map(space.action, range(space.size))
-            return self.problem.situation(
-                eligible=[action for action in every if _says_yes(given, action.intervention)]
+            return self.policy.situation(
+                self.problem, eligible=[action for action in every if _says_yes(given, action.intervention)]
             )
         if not isinstance(given, Iterable) or isinstance(given, str | Mapping):
             raise InterventionError(
                 f"eligible must be a list of interventions, or a function that says yes or no to one; got {given!r}."
             )
-        return self.problem.situation(eligible=given)
+        return self.policy.situation(self.problem, eligible=given)
 
     def _folded(self) -> Any:
         """The policy's statistic, made anew from all outcomes if some were corrected."""

@@ -39,9 +39,9 @@ def can_play(env: Environment, policy: AnyPolicy, problem: CausalBandit) -> bool
     known = type(env.reward) in (BernoulliReward, GaussianReward, LinearReward)
     if not known or type(policy) not in CELL_POLICIES | LINEAR_POLICIES:
         return False
-    if policy.unit_rewards and env.reward.bounded is not True:
+    if policy.learns_tables or (policy.unit_rewards and env.reward.bounded is not True):
         return False
-    situation = problem.situation(every=policy.searches_all)
+    situation = policy.situation(problem)
     if _by_block(situation, policy):
         if problem is not env.problem:
             return False
@@ -65,7 +65,7 @@ def play_compiled(
     from causalbandits.engine.kernels import FRESH, kernel
 
     streams = tables.Streams(stream(seed, replication, POLICY), stream(seed, replication, WORLD))
-    situation, statistic = problem.situation(every=policy.searches_all), policy.begin(problem)
+    situation, statistic = policy.situation(problem), policy.begin(problem)
     played, sums = Played(np.empty(len(rounds)), np.empty(len(rounds))), np.zeros(2)
     listed = watch is not None and situation.size <= LISTED
     plays = np.zeros(situation.size if listed else 0, dtype=np.int64)

@@ -63,7 +63,7 @@ def play(
     """
     world, own = stream(seed, replication, WORLD), seed_of(seed, replication, POLICY)
     rng = np.random.default_rng(own)
-    situation, statistic = problem.situation(every=policy.searches_all), policy.begin(problem)
+    situation, statistic = policy.situation(problem), policy.begin(problem)
     true_actions = None if problem is env.problem else _TrueActions(env.problem)
     must_check = policy.unit_rewards and env.reward.bounded is not True
     flips, plays = policy.counts_successes, _Plays(env.problem)
@@ -73,11 +73,15 @@ def play(
     for t in range(1, int(rounds[-1]) + 1):
         chosen, propensity, support = policy.chosen(situation, statistic, rng)
         action = chosen if true_actions is None else true_actions[chosen]
-        z, reward = env.draw(action.choices, world)
+        if policy.learns_tables:
+            observed, z, reward = env.draw_all(action.choices, world)
+        else:
+            observed, (z, reward) = None, env.draw(action.choices, world)
         if must_check:
             policy.check_reward(reward)
         successes = flip(reward, own, t - 1) if flips else reward
-        policy.update(situation, statistic, Outcome(chosen, z, reward, successes, t - 1, propensity, support))
+        outcome = Outcome(chosen, z, reward, successes, t - 1, propensity, support, observed)
+        policy.update(situation, statistic, outcome)
         regret += env.gap(action.number)
         collected += reward
         plays[action] = plays.get(action, 0) + 1

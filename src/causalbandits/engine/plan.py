@@ -17,6 +17,7 @@ from causalbandits._progress import Notice
 from causalbandits.engine.compiled import can_play, play_compiled
 from causalbandits.engine.driver import ENVIRONMENT, PlayCounts, play, stream
 from causalbandits.errors import CausalBanditsError, PolicyError, ProblemError
+from causalbandits.model.fitted import FittedModel
 from causalbandits.policies import AnyPolicy
 from causalbandits.policies.identity import identity_with_code
 from causalbandits.problem.problem import CausalBandit
@@ -65,7 +66,7 @@ class Plan:
         self, policy: AnyPolicy, env: Environment, replication: int, tick: Callable[[int], None]
     ) -> dict[str, Values]:
         """One policy's regret, and what else is measured, at each checkpoint."""
-        problem = self._believed_in(env)
+        problem = self._believed_by(policy, env)
         watch = _Observer(env, policy, problem, len(self.rounds), self.measures)
         arguments = env, policy, problem, self.rounds, self.seed, replication
         watching = watch if watch.found else None
@@ -80,14 +81,14 @@ class Plan:
     def all_compiled(self) -> bool:
         """Whether no policy needs the interpreter, so that threads serve as well as processes."""
         env = self.environment(0)
-        problem = self._believed_in(env)
-        return self.compiled and all(can_play(env, policy, problem) for policy in self.policies.values())
+        each = self.policies.values()
+        return self.compiled and all(can_play(env, policy, self._believed_by(policy, env)) for policy in each)
 
     def compile(self) -> None:
         """Have the compiled rounds ready before they are needed, and say so if that takes its time."""
         env = self.environment(0)
-        problem = self._believed_in(env)
         for policy in self.policies.values() if self.compiled else ():
+            problem = self._believed_by(policy, env)
             if can_play(env, policy, problem):
                 with Notice(f"Compiling the simulator for {policy.id} (once; it is kept on disk) ..."):
                     play_compiled(env, policy, problem, np.ones(1, dtype=np.int64), self.seed, 0)
@@ -95,7 +96,6 @@ class Plan:
     def check(self) -> None:
         """Raise, before anything runs, if the first replication's parts do not fit; warn of odd scales."""
         env = self.environment(0)
-        problem = self._believed_in(env)
         if "plays" in self.measures:
             env.problem.actions.refuse_enumeration("How often each action was played is kept for every action", LISTED)
         for policy in self.policies.values():
@@ -104,11 +104,19 @@ class Plan:
                     f"The policy {policy.id!r} needs rewards in [0, 1]; {env.reward!r} leaves that range. Use a "
                     "Gaussian prior or a UCB policy."
                 )
+            problem = self._believed_by(policy, env)
             statistic = policy.begin(problem)
             if "simple regret" in self.measures:
-                policy.favoured(problem.situation(every=policy.searches_all), statistic)
+                policy.favoured(policy.situation(problem), statistic)
             size = max(abs(bound) for bound in env.mean.range())
             policy.warn_of_scale("The mean reward reaches", size, problem, stacklevel=3)
+
+    def _believed_by(self, policy: AnyPolicy, env: Environment) -> CausalBandit:
+        """What a policy is told: a policy that learns tables is not told the true ones, only the graph."""
+        problem = self._believed_in(env)
+        if not policy.learns_tables or isinstance(problem.model, FittedModel):
+            return problem
+        return problem.without_tables()
 
     def _believed_in(self, env: Environment) -> CausalBandit:
         if self.believed is None:
@@ -135,14 +143,13 @@ class Plan:
     def origin(self) -> Origin:
         """What decides about the numbers of each policy, replications, rounds and seed aside."""
         env = self.environment(0)
-        problem = self._believed_in(env)
         world = {
             "environment": env.fingerprint,
             "drawn": None if isinstance(self.source, Environment) else code_hash(self.source),
         }
         believed = None if self.believed is None else self.believed.fingerprint
         policies = {
-            name: _hashed({"policy": identity_with_code(policy, problem), "believed": believed})
+            name: _hashed({"policy": identity_with_code(policy, self._believed_by(policy, env)), "believed": believed})
             for name, policy in self.policies.items()
         }
         ids = {name: policy.id for name, policy in self.policies.items()}
@@ -162,7 +169,7 @@ class _Observer:
         self, env: Environment, policy: AnyPolicy, problem: CausalBandit, checkpoints: int, measures: tuple[str, ...]
     ) -> None:
         self._env, self._policy = env, policy
-        self._situation = problem.situation(every=policy.searches_all)
+        self._situation = policy.situation(problem)
         self.found: dict[str, Values] = {}
         if "simple regret" in measures:
             self.found["simple regret"] = np.empty(checkpoints)

@@ -44,6 +44,12 @@ class Coded(NamedTuple):
     codes: Mapping[str, Codes]
     was_set: Mapping[str, Mask]
 
+    @property
+    def untouched(self) -> int:
+        """In how many rows nothing was set."""
+        rows = len(next(iter(self.codes.values())))
+        return rows - int(np.count_nonzero(np.logical_or.reduce([*self.was_set.values(), np.zeros(rows, dtype=bool)])))
+
     def where(self, keep: Mask) -> Coded:
         """The same with only some of the rows."""
         return Coded(

@@ -39,6 +39,7 @@ def fit(
     well. `data` is a pandas or polars DataFrame, an Arrow table, reader or dataset, a mapping from names to columns, or
     the path of a .csv, .csv.gz or .parquet file, which is read by batches and may be larger than memory. Columns that
     the graph lacks are not read. `delimiter` is what stands between the fields of a CSV file, if that is no comma.
+    `data=None` says that there are none: all that is known is the prior, for policies that learn tables as they go.
 
     >>> data = {"purpose": ["Promo", "Promo", "Nurture", "Promo"], "subject": ["short", "short", "long", "long"]}
     >>> model = fit({"purpose": [], "subject": ["purpose"]}, data)
@@ -68,15 +69,19 @@ def fit(
     structure = structure_of(graph, states)
     if isinstance(prior, FittedModel):
         structure = _of_earlier_fit(structure, prior)
+    if data is None:
+        return _without_data(structure, prior)
     rows = Rows(structure, source_of(data, na_values=na_values, delimiter=delimiter), interventions)
     tallies = [Tally(axes, axes[-1]) for axes in structure.families]
     counted = Tallies(tallies, rows.books)
-    gaps = Incomplete(structure.names)
+    gaps, observational = Incomplete(structure.names), 0
     for coded, complete in rows:
         if complete is not None:
             if missing == "em":
                 gaps.add(coded.where(~complete))
+                observational += coded.where(~complete).untouched
             coded = coded.where(complete)
+        observational += coded.untouched
         counted.add(coded)
     counted.finish()
     for tally in tallies:
@@ -101,8 +106,27 @@ def fit(
     for name, parents in structure.parents.items():
         _check_seen(name, parents, found, counts[name] + pseudo[name])
     filled = sum(book.missing for book in rows.books.values()) if gaps else 0
-    earlier = prior.filled if isinstance(prior, FittedModel) else 0
-    return FittedModel(found, structure.parents, counts, pseudo, used, filled + earlier)
+    if isinstance(prior, FittedModel):
+        filled, observational = filled + prior.filled, observational + prior.observational
+    return FittedModel(found, structure.parents, counts, pseudo, used, filled, observational)
+
+
+def _without_data(structure: Structure, prior: Prior) -> FittedModel:
+    """Only what was known beforehand."""
+    missing = [name for name in structure.names if name not in structure.states]
+    if missing:
+        raise DataError(
+            f"Without data the states of every variable must be given, states={{{missing[0]!r}: [...]}}; missing: "
+            f"{', '.join(map(repr, missing))}."
+        )
+    states = {name: tuple(structure.states[name]) for name in structure.names}
+    shapes = {axes[-1]: tuple(len(states[name]) for name in axes) for axes in structure.families}
+    pseudo = _pseudo_counts(prior, shapes)
+    for name, parents in structure.parents.items():
+        _check_seen(name, parents, states, pseudo[name])
+    filled, observational = (prior.filled, prior.observational) if isinstance(prior, FittedModel) else (0, 0)
+    nothing = {name: np.zeros(shape) for name, shape in shapes.items()}
+    return FittedModel(states, structure.parents, nothing, pseudo, 0, filled, observational)
 
 
 def _padded(counts: npt.NDArray[Any], shape: tuple[int, ...]) -> Array:

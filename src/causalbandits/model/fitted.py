@@ -30,13 +30,15 @@ class FittedModel(CausalModel, kind="fitted"):
     `counts[name]` has the table's axes; `prior[name]` are the pseudo-counts of its cells, `concentrations[name]` the
     sum of both. `rows` were used. `filled` values of them were missing and filled in by `missing="em"`: the counts are
     then expected ones, taken for observed, and what the missing values leave uncertain is not part of the posteriors.
-    Drawing from these says so, with a DataWarning.
+    Drawing from these says so, with a DataWarning. In `observational` rows, of these or of earlier data that are the
+    prior, nothing was set: who chose there may have known more than the graph says.
     """
 
     counts: Mapping[str, Array]
     prior: Mapping[str, Array]
     rows: int
     filled: int
+    observational: int
 
     def __init__(
         self,
@@ -46,6 +48,7 @@ class FittedModel(CausalModel, kind="fitted"):
         prior: Mapping[str, npt.ArrayLike],
         rows: int,
         filled: int = 0,
+        observational: int = 0,
     ) -> None:
         for what, given in (("states", states), ("parents", parents), ("counts", counts), ("prior", prior)):
             if not isinstance(given, Mapping) or given.keys() != states.keys():
@@ -60,6 +63,16 @@ class FittedModel(CausalModel, kind="fitted"):
         self.__dict__["prior"] = MappingProxyType(pseudo)
         self.__dict__["rows"] = _whole("rows", rows)
         self.__dict__["filled"] = _whole("filled", filled)
+        self.__dict__["observational"] = _whole("observational", observational)
+
+    @classmethod
+    def of_nothing(cls, model: CausalModel) -> FittedModel:
+        """A model's graph and states; of its tables, all are equally likely."""
+        states = {name: v.states for name, v in model.variables.items()}
+        parents = {name: v.parents for name, v in model.variables.items()}
+        zeros = {name: np.zeros(v.table.shape) for name, v in model.variables.items()}
+        ones = {name: np.ones(v.table.shape) for name, v in model.variables.items()}
+        return cls(states, parents, zeros, ones, 0)
 
     @property
     def concentrations(self) -> dict[str, Array]:
@@ -100,14 +113,15 @@ class FittedModel(CausalModel, kind="fitted"):
             variable_record(v, counts=self.counts[name].tolist(), prior=self.prior[name].tolist())
             for name, v in self.variables.items()
         ]
-        filled = {"filled": self.filled} if self.filled else {}
-        return {"rows": self.rows, **filled, "variables": records}
+        unusual = {name: getattr(self, name) for name in ("filled", "observational") if getattr(self, name)}
+        return {"rows": self.rows, **unusual, "variables": records}
 
     @classmethod
     def _of_content(cls, content: Mapping[str, Any]) -> CausalModel:
         records = variable_records(content, "counts", "prior")
         rows: Any = content.get("rows")
         filled: Any = content.get("filled", 0)
+        observational: Any = content.get("observational", 0)
         return FittedModel(
             {r.name: r.states for r in records},
             {r.name: r.parents for r in records},
@@ -115,13 +129,14 @@ class FittedModel(CausalModel, kind="fitted"):
             {r.name: r.numbers[1] for r in records},
             rows,
             filled,
+            observational,
         )
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, FittedModel):
             return False if isinstance(other, CausalModel) else NotImplemented
         return (
-            (self.rows, self.filled) == (other.rows, other.filled)
+            (self.rows, self.filled, self.observational) == (other.rows, other.filled, other.observational)
             and super().__eq__(other)
             and all(
                 np.array_equal(mine[name], theirs[name])
@@ -139,7 +154,8 @@ class FittedModel(CausalModel, kind="fitted"):
     def __reduce__(self) -> tuple[Any, ...]:
         states = {name: v.states for name, v in self.variables.items()}
         parents = {name: v.parents for name, v in self.variables.items()}
-        return (FittedModel, (states, parents, dict(self.counts), dict(self.prior), self.rows, self.filled))
+        numbers = self.rows, self.filled, self.observational
+        return (FittedModel, (states, parents, dict(self.counts), dict(self.prior), *numbers))
 
 
 def _numbers(what: str, given: npt.ArrayLike) -> Array:
@@ -173,11 +189,16 @@ def _whole(what: str, given: Any) -> int:
 
 
 def _dirichlet(concentrations: Array, n: int, generator: np.random.Generator) -> Array:
-    """Draws of every row, on a logarithmic scale: plain gamma draws of small parameters underflow, all to 0."""
-    shape = (n, *concentrations.shape)
+    """Draws of every row."""
+    logs = log_gammas(np.broadcast_to(concentrations, (n, *concentrations.shape)), generator)
+    weights = np.exp(logs - logs.max(axis=-1, keepdims=True))
+    return np.asarray(weights / weights.sum(axis=-1, keepdims=True))
+
+
+def log_gammas(concentrations: Array, generator: np.random.Generator) -> Array:
+    """Logarithms of gamma draws, whose shares of a row are Dirichlet; the draws themselves may underflow."""
+    shape = concentrations.shape
     gamma = np.log(generator.standard_gamma(concentrations + 1.0, size=shape))
     uniform = np.log1p(-generator.random(shape))
     with np.errstate(divide="ignore", invalid="ignore"):
-        logs = np.where(concentrations > 0, gamma + uniform / concentrations, -np.inf)
-    weights = np.exp(logs - logs.max(axis=-1, keepdims=True))
-    return np.asarray(weights / weights.sum(axis=-1, keepdims=True))
+        return np.where(concentrations > 0, gamma + uniform / concentrations, -np.inf)

@@ -16,6 +16,7 @@ import numpy as np
 from causalbandits._code import code_hash
 from causalbandits._types import is_real, is_whole
 from causalbandits.errors import PolicyError, ScaleWarning
+from causalbandits.model.fitted import FittedModel
 from causalbandits.policies.estimates import Bounds
 from causalbandits.policies.identity import is_plain
 from causalbandits.policies.outcome import Choice, Outcome
@@ -73,6 +74,8 @@ class Policy(ABC, Generic[S]):
     """Whether all actions are searched, not only those that can be the best for some reward."""
     needs_parents: ClassVar[bool] = True
     """Whether nothing can be learnt of a reward without the values of its parents."""
+    learns_tables: ClassVar[bool] = False
+    """Whether the model's tables are learnt from all that is observed: nothing may then be searched by them."""
     counts_successes: ClassVar[bool] = False
     """Whether it counts successes: a reward between 0 and 1 then comes with a coin's flip, `outcome.successes`."""
 
@@ -169,6 +172,14 @@ class Policy(ABC, Generic[S]):
             f"The policy {self.id!r} does not say how its statistic is made from sums (from_totals), so the order of "
             "the outcomes may count: fold them one by one."
         )
+
+    def situation(self, problem: CausalBandit, **narrowed: Any) -> Situation:
+        """A problem at a decision, with the actions that the policy searches."""
+        return problem.situation(every=self.searches_all, any_tables=self.learns_tables, **narrowed)
+
+    def learnt_model(self, problem: CausalBandit, statistic: S) -> FittedModel | None:
+        """What is known of the tables by now; None where they are not learnt."""
+        return None
 
     def favourite(self, situation: Situation, statistic: S) -> Favourite:
         """The action with the largest estimated mean reward."""

@@ -13,7 +13,7 @@ import numpy as np
 from causalbandits._types import Array, Z
 from causalbandits.errors import SizeError
 from causalbandits.policies.base import Favourite, Policy, RunnerUp, two_best
-from causalbandits.policies.estimates import Bounds, estimated_means, weighted_bounds
+from causalbandits.policies.estimates import Bounds, Spread, estimated_means, weighted_bounds
 from causalbandits.policies.indices import INDEX, SAMPLERS, IndexParameters
 from causalbandits.policies.outcome import Outcome
 from causalbandits.policies.statistics import Cells
@@ -65,7 +65,15 @@ class CellPolicy(Policy[Cells]):
         return index.combine(p, *parts, SAMPLERS[index.noise].of_cells(rng, *parts, shape))
 
     def score(self, situation: Situation, statistic: Cells, rng: np.random.Generator) -> Scores:
-        return self.spread(situation, self.index(statistic, rng))
+        return self.spread(self.imagined(situation, statistic, rng), self.index(statistic, rng))
+
+    def imagined(self, situation: Situation, statistic: Cells, rng: np.random.Generator) -> Situation:
+        """The situation under a draw of whatever else is uncertain; by default, nothing is."""
+        return situation
+
+    def expected(self, situation: Situation, statistic: Cells) -> Situation:
+        """The situation as it is expected to be."""
+        return situation
 
     def spread(self, situation: Situation, index: Array) -> Scores:
         """From one number per cell to scores of the searched actions."""
@@ -88,6 +96,7 @@ class CellPolicy(Policy[Cells]):
 
     def favourite(self, situation: Situation, statistic: Cells) -> Favourite:
         """The largest estimated mean among the actions that lead often enough where rewards have been seen."""
+        situation = self.expected(situation, statistic)
         means = self.spread(situation, estimated_means(self.index_parameters, statistic))
         seen = self.spread(situation, np.minimum(1.0, statistic.count)).values
         enough = seen >= min(ENOUGH_SEEN, float(seen.max()))
@@ -107,7 +116,12 @@ class CellPolicy(Policy[Cells]):
         if not self.causal:
             weights = np.zeros(len(statistic.count))
             weights[action.number] = 1.0
-            return weighted_bounds(self.index_parameters, statistic, weights, level, cell="action")
+            return weighted_bounds(self.index_parameters, statistic, weights, level=level, cell="action")
+        return weighted_bounds(
+            self.index_parameters, statistic, *self.weights(situation, statistic, action), level=level
+        )
+
+    def weights(self, situation: Situation, statistic: Cells, action: Action) -> Spread:
+        """What is known of P(z | do(a))."""
         problem = situation.problem
-        weights, rows = problem.parent_distribution(action).reshape(-1), problem.parent_draws(action)
-        return weighted_bounds(self.index_parameters, statistic, weights, level, rows)
+        return Spread(problem.parent_distribution(action).reshape(-1), problem.parent_draws(action))

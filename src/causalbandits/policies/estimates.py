@@ -41,6 +41,13 @@ class Bounds(NamedTuple):
     assumes: str
 
 
+class Spread(NamedTuple):
+    """P(z | do(a)) of every configuration, expected; and draws of it, a row each, where it is uncertain."""
+
+    expected: Array
+    draws: Array | None
+
+
 def estimated_means(p: IndexParameters, cells: Cells) -> Array:
     """Each cell's mean, as far as it is known."""
     if isinstance(p, BetaPosterior):
@@ -57,8 +64,9 @@ def weighted_bounds(
     p: IndexParameters,
     cells: Cells,
     weights: Array,
-    level: float,
     rows: Array | None = None,
+    *,
+    level: float,
     cell: str = "configuration",
 ) -> Bounds:
     """Bounds for sum_z w_z mean_z that hold under adaptive sampling; `rows` are draws of w, where it is uncertain."""

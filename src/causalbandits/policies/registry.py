@@ -19,7 +19,9 @@ from causalbandits.policies.uniform import Uniform
 POLICIES: dict[str, tuple[type[AnyPolicy], dict[str, Any]]] = {
     "c-kl-ucb": (CausalKLUCB, {}),
     "c-ts-beta": (CausalThompsonSampling, {"prior": "beta"}),
+    "c-ts-beta-learnt": (CausalThompsonSampling, {"prior": "beta", "tables": "learnt"}),
     "c-ts-gaussian": (CausalThompsonSampling, {"prior": "gaussian"}),
+    "c-ts-gaussian-learnt": (CausalThompsonSampling, {"prior": "gaussian", "tables": "learnt"}),
     "c-ucb": (CausalUCB, {}),
     "cl-ts": (CausalLinearThompsonSampling, {"regressor": "expected"}),
     "cl-ts-observed": (CausalLinearThompsonSampling, {"regressor": "observed"}),
@@ -46,7 +48,8 @@ def policy(id: str, **parameters: Any) -> AnyPolicy:
     """The policy with this id, with parameters of your own.
 
     >>> policy("c-ts-beta")
-    CausalThompsonSampling(prior='beta', noise_scale=1.0, prior_scale=1.0, successes=1.0, failures=1.0, draws=1)
+    CausalThompsonSampling(prior='beta', noise_scale=1.0, prior_scale=1.0, successes=1.0, failures=1.0, draws=1, \
+tables='known', trust=None)
     >>> policy("c-ucb", noise_scale=0.1).noise_scale
     0.1
     """

@@ -14,12 +14,25 @@ from typing import Literal
 
 import numpy as np
 
+from causalbandits._types import is_real
 from causalbandits.errors import PolicyError
+from causalbandits.model.fitted import FittedModel
 from causalbandits.policies.base import require_draws, require_one_of, require_positive
 from causalbandits.policies.cells import CellPolicy
+from causalbandits.policies.estimates import Spread
 from causalbandits.policies.indices import BetaPosterior, GaussianPosterior
-from causalbandits.policies.outcome import Choice, pick
+from causalbandits.policies.learnt import (
+    LearntCells,
+    count_tables,
+    learnt_tables,
+    nothing_learnt,
+    under_drawn_tables,
+    under_mean_tables,
+)
+from causalbandits.policies.outcome import Choice, Outcome, pick
 from causalbandits.policies.statistics import Cells
+from causalbandits.policies.totals import Totals
+from causalbandits.problem.actions import Action
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.problem.situation import Situation
 
@@ -69,7 +82,8 @@ class PosteriorPolicy(CellPolicy):
     def decide(self, situation: Situation, statistic: Cells, rng: np.random.Generator) -> Choice:
         if self.draws == 1:
             return super().decide(situation, statistic, rng)
-        best = self.spread(situation, self.index(statistic, rng, self.draws)).best_positions()
+        imagined = self.imagined(situation, statistic, rng)
+        best = self.spread(imagined, self.index(statistic, rng, self.draws)).best_positions()
         return pick([situation.action(position) for position in best.tolist()], rng)
 
     def largest_expected_reward(self, problem: CausalBandit) -> float:
@@ -89,10 +103,68 @@ class ThompsonSampling(PosteriorPolicy):
 
 @dataclass(frozen=True, kw_only=True)
 class CausalThompsonSampling(PosteriorPolicy):
-    """Draw a mean for every configuration, play the action that is best if the draws were true."""
+    """Draw a mean for every configuration, play the action that is best if the draws were true.
 
+    With `tables="learnt"` the model's tables are drawn as well, from what is known of them by now: the problem's
+    FittedModel, and what was observed since. `trust` is the probability, beforehand, that a row of a table is as past
+    data say; left out, it is 1, and 1/2 if there were rows in which nothing was set (see `policies.learnt`).
+    """
+
+    tables: Literal["known", "learnt"] = "known"
+    trust: float | None = None
     causal = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_one_of("tables", self.tables, ("known", "learnt"))
+        if self.trust is not None and self.tables == "known":
+            raise PolicyError("trust= says how far past data are believed where tables='learnt'; here they are known.")
+        if self.trust is not None and (not is_real(self.trust) or not 0 < self.trust <= 1):
+            raise PolicyError(f"trust must be a probability above 0 and up to 1; got {self.trust!r}.")
 
     @property
     def id(self) -> str:
-        return f"c-ts-{self.prior}"
+        return f"c-ts-{self.prior}" + ("-learnt" if self.learns_tables else "")
+
+    @property
+    def learns_tables(self) -> bool:  # type: ignore[override]
+        return self.tables == "learnt"
+
+    def trust_in(self, problem: CausalBandit) -> float:
+        """How far past data are believed."""
+        return learnt_tables(problem).usual_trust if self.trust is None else float(self.trust)
+
+    def start(self, problem: CausalBandit) -> Cells:
+        cells = super().start(problem)
+        return nothing_learnt(problem) if self.learns_tables else cells
+
+    def update(self, situation: Situation, statistic: Cells, outcome: Outcome) -> None:
+        super().update(situation, statistic, outcome)
+        if isinstance(statistic, LearntCells):
+            count_tables(learnt_tables(situation.problem), statistic, outcome)
+
+    def from_totals(self, problem: CausalBandit, totals: Totals) -> Cells:
+        if self.learns_tables:
+            raise PolicyError(f"The policy {self.id!r} counts what was observed besides: fold the outcomes one by one.")
+        return super().from_totals(problem, totals)
+
+    def imagined(self, situation: Situation, statistic: Cells, rng: np.random.Generator) -> Situation:
+        if not isinstance(statistic, LearntCells):
+            return situation
+        return under_drawn_tables(situation, statistic, self.trust_in(situation.problem), rng)
+
+    def expected(self, situation: Situation, statistic: Cells) -> Situation:
+        if not isinstance(statistic, LearntCells):
+            return situation
+        return under_mean_tables(situation, statistic, self.trust_in(situation.problem))
+
+    def weights(self, situation: Situation, statistic: Cells, action: Action) -> Spread:
+        if not isinstance(statistic, LearntCells):
+            return super().weights(situation, statistic, action)
+        tables = learnt_tables(situation.problem)
+        return tables.distribution(situation.problem, statistic, self.trust_in(situation.problem), action)
+
+    def learnt_model(self, problem: CausalBandit, statistic: Cells) -> FittedModel | None:
+        if not isinstance(statistic, LearntCells):
+            return None
+        return learnt_tables(problem).learnt_model(statistic, self.trust_in(problem))

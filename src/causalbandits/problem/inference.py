@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from functools import cached_property
 from typing import Any
 
@@ -52,6 +53,7 @@ class Block:
     ) -> None:
         self.model = model
         self.names = tuple(names)
+        self._tables: Mapping[str, Array] = {name: model[name].table for name in names}
         self.knobs = tuple(i for i, name in enumerate(manipulable) if name in names)
         self.parents = tuple(i for i, name in enumerate(parents) if name in names)
         self.knob_names = tuple(manipulable[i] for i in self.knobs)
@@ -96,12 +98,30 @@ class Block:
     def table(self) -> Array:
         """P(z_b | do(a_b)) for every choice: a row per choice, a column per configuration."""
         if self.is_small:
-            operands = [self._factor(name) for name in self.names]
-            table = self._contract(operands, [("choice", name) for name in self.knob_names], self.choices)
+            operands, output = self._all_choices()
+            self._check_size(self.choices)
+            table = contract(operands, self._order_of_all.steps, output).reshape(self.choices, self.configurations)
         else:
             table = self._in_parts(self.choices, self._choices)
         table.setflags(write=False)
         return table
+
+    @cached_property
+    def _order_of_all(self) -> Order:
+        """In which `table` is contracted; it depends on the sizes of the tables, not on their numbers."""
+        return self._find_order(*self._all_choices())
+
+    def _all_choices(self) -> tuple[list[Operand], list[Any]]:
+        """The factors with all choices of the knobs, and the axes of what they make."""
+        return [self._factor(name) for name in self.names], self._output([("choice", k) for k in self.knob_names])
+
+    def with_tables(self, tables: Mapping[str, Array]) -> Block:
+        """The same block, its variables having other tables. It shares the orders in which sums are taken."""
+        _ = self._order_of_all if self.is_small else self._order
+        other = copy(self)
+        other.__dict__.pop("table", None)
+        other._tables, other._rows = tables, Memory(self.rows_remembered)
+        return other
 
     def rows(self, choices: Choices2D) -> Array:
         """P(z_b | do(a_b)) for some choices of this block's knobs only, a row each.
@@ -189,14 +209,14 @@ class Block:
 
     def _factor(self, name: str) -> Operand:
         """A variable's table with its axes; a knob's has its choices in front."""
-        v = self.model[name]
+        v, table = self.model[name], self._tables[name]
         axes: list[Any] = [axis for axis in (*v.parents, name) if len(self.model[axis].states) > 1]
         shape = [len(self.model[axis].states) for axis in axes]
         if name not in self.knob_names:
-            return Operand(v.table.reshape(shape), axes)
+            return Operand(table.reshape(shape), axes)
         size = len(v.states)
-        forced = np.broadcast_to(np.eye(size).reshape(size, *[1] * (v.table.ndim - 1), size), (size, *v.table.shape))
-        return Operand(np.concatenate([v.table[None], forced]).reshape(size + 1, *shape), [("choice", name), *axes])
+        forced = np.broadcast_to(np.eye(size).reshape(size, *[1] * (table.ndim - 1), size), (size, *table.shape))
+        return Operand(np.concatenate([table[None], forced]).reshape(size + 1, *shape), [("choice", name), *axes])
 
     def _output(self, front: list[Any]) -> list[Any]:
         return front + [name for name in self.parent_names if len(self.model[name].states) > 1]

@@ -25,7 +25,14 @@ from causalbandits.problem.actions import Action, ActionSpace, Choices, shown
 from causalbandits.problem.constraints import Manipulable, action_space, without_forbidden
 from causalbandits.problem.inference import ENTRY_LIMIT, Block, find_blocks
 from causalbandits.problem.projection import Projection
-from causalbandits.problem.search import EveryAction, Reduction, SearchSet, SomeActions, reduce_space
+from causalbandits.problem.search import (
+    EveryAction,
+    Reduction,
+    SearchSet,
+    SomeActions,
+    reduce_space,
+    search_by_structure,
+)
 from causalbandits.problem.separation import AugmentedGraph, shown_names
 from causalbandits.problem.situation import Situation
 
@@ -159,17 +166,23 @@ class CausalBandit(Remembers):
         return self._reduced[0]
 
     def situation(
-        self, *, every: bool = False, eligible: Iterable[Action | Mapping[str, State]] | None = None
+        self,
+        *,
+        every: bool = False,
+        any_tables: bool = False,
+        eligible: Iterable[Action | Mapping[str, State]] | None = None,
     ) -> Situation:
         """What is known before one decision, in which all actions may be chosen, or only the `eligible` ones.
 
-        The actions that can be the best for some reward are searched, or `every` one that may be chosen. Situations are
-        remembered: asking again for the same one costs next to nothing.
+        The actions that can be the best for some reward are searched; with `any_tables` those that can be, whatever
+        the tables are, or `every` one that may be chosen. Situations are remembered: asking again for the same one
+        costs next to nothing.
         """
-        if not isinstance(every, bool):
-            raise ProblemError(f"every must be True or False; got {every!r}.")
+        for name, value in (("every", every), ("any_tables", any_tables)):
+            if not isinstance(value, bool):
+                raise ProblemError(f"{name} must be True or False; got {value!r}.")
         if eligible is None:
-            return self._in_all if every else self._in_searched
+            return self._in_all if every else self._in_unknown if any_tables else self._in_searched
         if isinstance(eligible, str | Mapping) or not is_iterable(eligible):
             raise InterventionError(
                 f"eligible must be a list of interventions, such as [{{'x': 1}}]; got {eligible!r}."
@@ -196,6 +209,12 @@ class CausalBandit(Remembers):
     def _in_all(self) -> Situation:
         return Situation(self, self.every)
 
+    @cached_property
+    def _in_unknown(self) -> Situation:
+        if not self.reduce or self.actions.listed is not None:
+            return self._in_all
+        return Situation(self, search_by_structure(self.actions, self.blocks, self.shape))
+
     def reduction(self) -> Reduction:
         """Which actions need not be searched, and why.
 
@@ -218,6 +237,15 @@ class CausalBandit(Remembers):
         return CausalBandit.__new__(CausalBandit)._settle(
             model, self.actions, self.parents, reward=self.reward, observable=self.observable, reduce=self.reduce
         )
+
+    def without_tables(self) -> CausalBandit:
+        """The same problem, of whose tables nothing is known but their shapes: for policies that learn them.
+
+        >>> from causalbandits import zoo
+        >>> zoo.email_campaign().problem.without_tables().parent_distribution({"purpose": "Promo"})[0, :, 0].round(3)
+        array([0.042, 0.042, 0.042])
+        """
+        return self.remember("without tables", lambda: self.with_model(FittedModel.of_nothing(self.model)))
 
     def same_but_tables(self, other: CausalBandit) -> bool:
         """Whether another problem differs in the numbers of its tables at most."""

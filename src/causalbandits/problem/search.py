@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
 
 from causalbandits._memory import Memory
 from causalbandits._types import Array, Codes
@@ -39,6 +40,10 @@ class SearchSet(ABC):
     def array(self) -> Choices2D:
         """The choices of every searched action, a row each, in order."""
 
+    @abstractmethod
+    def under(self, tables: Mapping[str, Array]) -> SearchSet:
+        """The same actions in the same order, where variables have other tables."""
+
     def project(self, x: Array) -> Array:
         """The sum of P(z | a) x[z] for every searched action; for every column of x, a row each, if it has some."""
         return self.projection(x)
@@ -61,6 +66,9 @@ class EveryAction(SearchSet):
     def array(self) -> Choices2D:
         return self.space.array()
 
+    def under(self, tables: Mapping[str, Array]) -> EveryAction:
+        return EveryAction(self.space, with_tables(self._blocks, tables), self._shape)
+
 
 class SomeActions(SearchSet):
     """A few actions, given by their numbers."""
@@ -81,6 +89,9 @@ class SomeActions(SearchSet):
 
     def array(self) -> Choices2D:
         return np.array([action.choices for action in self._actions])
+
+    def under(self, tables: Mapping[str, Array]) -> SomeActions:
+        return SomeActions(self._every.under(tables), self.numbers.tolist())
 
     def project(self, x: Array) -> Array:
         if self._every.size <= WHOLE_LIMIT:
@@ -127,6 +138,9 @@ class Combinations(SearchSet):
         for b, (block, choices) in enumerate(zip(self.blocks, self.choices, strict=True)):
             joined[:, block.knobs] = choices[self.projection.row_of_action(b)]
         return joined
+
+    def under(self, tables: Mapping[str, Array]) -> Combinations:
+        return replace(self, blocks=with_tables(self.blocks, tables))
 
     def action(self, position: int) -> Action:
         return self._remembered(position)
@@ -208,6 +222,37 @@ def reduce_space(
     return found, Reduction(space, tuple(reductions), idle, found.size)
 
 
+def search_by_structure(space: ActionSpace, blocks: tuple[Block, ...], shape: tuple[int, ...]) -> SearchSet:
+    """The actions that can be the best whatever the tables are.
+
+    To leave a variable without causes alone is a mixture of setting it, whatever its distribution; and where that
+    is an action, too, it need not be searched. Knobs that lead nowhere are left alone.
+    """
+    limit = space.at_most
+    chosen = tuple(space.within(block.knobs).array() for block in blocks)
+    idle = [_leaves_a_root(space, block, choices) for block, choices in zip(blocks, chosen, strict=True)]
+    if limit is None:
+        kept = tuple(choices[~alone] for choices, alone in zip(chosen, idle, strict=True))
+        return Combinations(space, blocks, kept, None, shape)
+    reached = {k for block in blocks for k in block.knobs}
+    limit -= sum(name in space.always for k, name in enumerate(space.names) if k not in reached)
+    touches = [(choices > 0).sum(axis=1) for choices in chosen]
+    which = _combinations(touches, limit)
+    could_set_more = sum(own[rows] for own, rows in zip(touches, which, strict=True)) < limit
+    alone = np.logical_or.reduce([own[rows] for own, rows in zip(idle, which, strict=True)])
+    return Combinations(space, blocks, chosen, tuple(rows[~(could_set_more & alone)] for rows in which), shape)
+
+
+def _leaves_a_root(space: ActionSpace, block: Block, choices: Choices2D) -> npt.NDArray[np.bool_]:
+    """Which choices leave a variable alone that has no causes and may be set to all of its values."""
+    free = [
+        column
+        for column, (knob, name) in enumerate(zip(block.knobs, block.knob_names, strict=True))
+        if not block.model[name].parents and len(space.settable[knob]) == len(block.model[name].states)
+    ]
+    return np.asarray((choices[:, free] == 0).any(axis=1))
+
+
 def _combinations(touches: list[Codes], limit: int) -> list[Codes]:
     """All ways of taking one choice a block that set no more than `limit` variables together, in order."""
     which: list[Codes] = []
@@ -220,6 +265,11 @@ def _combinations(touches: list[Codes], limit: int) -> list[Codes]:
         which = [w[before] for w in which] + [row]
         spent = total[before, row]
     return which
+
+
+def with_tables(blocks: tuple[Block, ...], tables: Mapping[str, Array]) -> tuple[Block, ...]:
+    """The same blocks, where variables have other tables."""
+    return tuple(block.with_tables(tables) for block in blocks)
 
 
 def project_some(

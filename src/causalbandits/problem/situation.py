@@ -6,6 +6,7 @@ of a situation, in the agent and in the simulator alike; it never looks at the g
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -48,6 +49,10 @@ class Situation(Remembers):
     def allows(self, action: Action) -> bool:
         """Whether an action may be chosen now."""
         return action.space is self.problem.actions and (not self._few or action in self._few)
+
+    def under(self, tables: Mapping[str, Array]) -> Situation:
+        """The same actions, where the variables on the way to the parents have other tables."""
+        return Situation(self.problem, self.search.under(tables))
 
     def project(self, index: Array) -> Scores:
         """Score the searched actions: the mean of a number per configuration, under P(z | a).

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import NamedTuple
 
@@ -41,6 +41,16 @@ class Best(NamedTuple):
 
     intervention: Intervention
     mean: float
+
+
+class _Mechanism(NamedTuple):
+    """How a variable comes about: by which knob, if that is set, or else by its causes."""
+
+    name: str
+    knob: int | None
+    causes: tuple[tuple[str, int], ...]
+    cdfs: list[list[float]]
+    """For every configuration of the causes, P(value or less)."""
 
 
 class Environment(Remembers):
@@ -168,8 +178,23 @@ class Environment(Remembers):
 
     def draw(self, choices: Choices, rng: np.random.Generator) -> tuple[Z, float]:
         """The parents' codes and the reward: one uniform per block, in order, then the reward's own draw."""
+        return self._checked_draw(choices, rng, self._happening)
+
+    def draw_all(self, choices: Choices, rng: np.random.Generator) -> tuple[dict[str, int], Z, float]:
+        """The same, and the codes of every variable on the way: causes first, one uniform for each that is not set."""
+        seen: dict[str, int] = {}
+
+        def happening(choices: Choices, rng: np.random.Generator) -> Z:
+            seen.update(self._course(choices, rng))
+            return tuple([seen[name] for name in self.problem.parents])
+
+        return (seen, *self._checked_draw(choices, rng, happening))
+
+    def _checked_draw(
+        self, choices: Choices, rng: np.random.Generator, happening: Callable[[Choices, np.random.Generator], Z]
+    ) -> tuple[Z, float]:
         try:
-            codes = self._happening(choices, rng)
+            codes = happening(choices, rng)
         except (TypeError, IndexError, AttributeError):
             self.problem.actions.check(choices)
             if not isinstance(rng, np.random.Generator):
@@ -179,6 +204,34 @@ class Environment(Remembers):
         if mean is None:
             mean = self._means.keep(codes, self.mean.at(codes))
         return codes, self.reward.draw(mean, lambda: self.problem.decode_parents(codes), rng)
+
+    def _course(self, choices: Choices, rng: np.random.Generator) -> dict[str, int]:
+        """What every variable on the way to the parents turns out to be."""
+        course: dict[str, int] = {}
+        for name, knob, causes, cdfs in self._mechanisms:
+            if knob is not None and choices[knob]:
+                course[name] = choices[knob] - 1
+                continue
+            row = 0
+            for cause, size in causes:
+                row = row * size + course[cause]
+            course[name] = bisect_right(cdfs[row], rng.random())
+        return course
+
+    @cached_property
+    def _mechanisms(self) -> list[_Mechanism]:
+        model, knobs = self.problem.model, self.problem.manipulable
+        on_the_way = {name for block in self.problem.blocks for name in block.names}
+        return [
+            _Mechanism(
+                name,
+                knobs.index(name) if name in knobs else None,
+                tuple((cause, len(model[cause].states)) for cause in model[name].parents),
+                [cumulative(row).tolist() for row in model[name].table.reshape(-1, len(model[name].states))],
+            )
+            for name in model.order
+            if name in on_the_way
+        ]
 
     def _happening(self, choices: Choices, rng: np.random.Generator) -> Z:
         z = [0] * len(self.problem.parents)

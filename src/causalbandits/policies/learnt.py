@@ -1,0 +1,225 @@
+"""Tables learnt while running: counts of what was observed, and tables drawn from their posterior.
+
+Every row of every table is Dirichlet(a + n) distributed: a is what the problem's FittedModel knows, n is counted. A
+round counts for a variable that was not set, if it and all its causes were seen (what was set is seen). Given that,
+tables and mean rewards are independent, and are drawn independently: Thompson sampling of the whole model.
+
+Drawn tables are kept until the data disagree, or until it is time for those rows that nobody visits: they are drawn
+anew as soon as one row's a + n has grown by `GROWTH`, or the rounds by `DELAY`. They are not plugged in: under mean
+tables a value that was never tried looks like nothing in particular for ever. Nor is one draw kept until everything has
+doubled: a bad one would be played for so long.
+
+With trust t below 1, a row is as the past says only with probability t, beforehand; otherwise nothing is known of it,
+Dirichlet(1). By how well each explains what was counted since, a row's past is kept or forgotten.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from causalbandits._memory import Memory
+from causalbandits._types import Array, Codes
+from causalbandits.errors import PolicyError
+from causalbandits.model.fitted import FittedModel, log_gammas
+from causalbandits.policies.estimates import Spread
+from causalbandits.policies.outcome import Outcome
+from causalbandits.policies.statistics import Cells
+from causalbandits.problem.actions import Action
+from causalbandits.problem.problem import DRAWS_AT_ONCE, CausalBandit
+from causalbandits.problem.situation import Situation
+
+GROWTH, DELAY = 1.1, 1.02
+"""Tables are drawn anew when a row's weight, or the number of rounds, has grown by this factor."""
+
+SITUATIONS_DRAWN = 2**6
+"""Under one draw of the tables so many situations are remembered."""
+
+Tables = dict[str, Array]
+
+
+@dataclass(eq=False)
+class LearntCells(Cells):
+    """Count and sum of rewards per configuration; and how often each entry of each table was seen.
+
+    `seen_at_draw` and `rounds_at_draw` are what was known when tables were last drawn, for the `draw`-th time.
+    """
+
+    seen: Array
+    seen_at_draw: Array
+    rounds_at_draw: int
+    draw: int
+
+    def __post_init__(self) -> None:
+        self.drawn: Memory[Any, Situation] = Memory(SITUATIONS_DRAWN)
+        """Situations under the tables that were drawn last; not saved, since they can be drawn again."""
+
+
+class LearntTables:
+    """The tables of a problem that decide about P(z | a), entry by entry, one after the other."""
+
+    def __init__(self, problem: CausalBandit) -> None:
+        if not isinstance(problem.model, FittedModel):
+            raise PolicyError(
+                "tables='learnt' starts from what is known of the tables, and this model's are known exactly. Fit them "
+                "to data, or say that nothing is known: fit(graph, None, states=...)."
+            )
+        self.model, self.parents, self.knobs = problem.model, problem.parents, problem.manipulable
+        on_the_way = {name for block in problem.blocks for name in block.names}
+        self.names = tuple(name for name in self.model.order if name in on_the_way)
+        tables = [self.model[name].table for name in self.names]
+        self._starts = np.cumsum([0, *(table.size for table in tables)]).tolist()
+        self._shapes = [table.shape for table in tables]
+        widths = np.concatenate([np.full(table.size // table.shape[-1], table.shape[-1]) for table in tables])
+        self.row_starts: Codes = np.concatenate([[0], np.cumsum(widths)[:-1]])
+        self.row_of: Codes = np.repeat(np.arange(len(widths)), widths)
+        concentrations = self.model.concentrations
+        self.prior = np.concatenate([concentrations[name].reshape(-1) for name in self.names])
+        self._families = [
+            (name, start, tuple(zip((*self.model[name].parents, name), table.shape, strict=True)))
+            for name, start, table in zip(self.names, self._starts, tables, strict=False)
+        ]
+
+    @property
+    def size(self) -> int:
+        """How many entries the tables have."""
+        return len(self.prior)
+
+    @property
+    def usual_trust(self) -> float:
+        """1/2 where the past holds rounds in which nothing was set: hidden causes may have chosen there."""
+        return 0.5 if self.model.observational else 1.0
+
+    def entries(self, outcome: Outcome) -> list[int]:
+        """Which entries an outcome counts for."""
+        codes = dict(zip(self.parents, outcome.z, strict=False))
+        if outcome.observed:
+            codes.update(outcome.observed)
+        was_set = {name: choice - 1 for name, choice in zip(self.knobs, outcome.action.choices, strict=True) if choice}
+        codes.update(was_set)
+        found = []
+        for name, start, axes in self._families:
+            entry = 0
+            if name not in was_set:
+                for axis, size in axes:
+                    code = codes.get(axis)
+                    if code is None:
+                        break
+                    entry = entry * size + code
+                else:
+                    found.append(start + entry)
+        return found
+
+    def totals(self, entries: Array) -> Array:
+        """The sum over each row."""
+        return np.asarray(np.add.reduceat(entries, self.row_starts))
+
+    def by_name(self, entries: Array) -> Tables:
+        """Entries as tables; several draws of them stay on the first axis."""
+        parts, draws = zip(self.names, self._starts, self._shapes, strict=False), entries.shape[:-1]
+        return {
+            name: entries[..., start : start + math.prod(shape)].reshape(*draws, *shape) for name, start, shape in parts
+        }
+
+    def belief_in_past(self, seen: Array, trust: float) -> Array:
+        """For every row, the probability that it is as the past says."""
+        if trust == 1.0:
+            return np.ones(len(self.row_starts))
+        odds = self._log_likelihood(seen, self.prior) - self._log_likelihood(seen, np.ones(self.size))
+        with np.errstate(over="ignore"):
+            return np.asarray(1.0 / (1.0 + (1.0 - trust) / trust * np.exp(-odds)))
+
+    def _log_likelihood(self, seen: Array, a: Array) -> Array:
+        """Of each row's counts under Dirichlet(a), up to what does not depend on a."""
+        from scipy.special import gammaln
+
+        with np.errstate(invalid="ignore"):
+            own = np.where(seen > 0, gammaln(a + seen) - gammaln(a), 0.0)
+        total = self.totals(a)
+        return np.asarray(self.totals(own) + gammaln(total) - gammaln(total + self.totals(seen)))
+
+    def mean(self, seen: Array, trust: float) -> Array:
+        """The entries' posterior means."""
+        kept = self.belief_in_past(seen, trust)[self.row_of]
+        return np.asarray(kept * self._mean(self.prior + seen) + (1.0 - kept) * self._mean(1.0 + seen))
+
+    def _mean(self, concentrations: Array) -> Array:
+        return np.asarray(concentrations / self.totals(concentrations)[self.row_of])
+
+    def drawn(self, seen: Array, trust: float, rng: np.random.Generator, n: int) -> Array:
+        """The entries drawn from their posterior, n times: a row each."""
+        kept = self.belief_in_past(seen, trust)
+        a = self.prior
+        if trust < 1.0:
+            a = np.where((rng.random((n, len(kept))) < kept)[:, self.row_of], a, 1.0)
+        logs = log_gammas(np.broadcast_to(a + seen, (n, self.size)), rng)
+        weights = np.exp(logs - np.maximum.reduceat(logs, self.row_starts, axis=1)[:, self.row_of])
+        return np.asarray(weights / np.add.reduceat(weights, self.row_starts, axis=1)[:, self.row_of])
+
+    def distribution(self, problem: CausalBandit, cells: LearntCells, trust: float, action: Action) -> Spread:
+        """What is known of P(z | do(a)). The draws are the same every time, so that an interval made of them is."""
+        n = max(2, min(400, DRAWS_AT_ONCE // problem.configurations))
+        drawn = self.by_name(self.drawn(cells.seen, trust, np.random.default_rng(0), n))
+        mean = self.by_name(self.mean(cells.seen, trust)[None])
+        expected, draws = (
+            problem.joint([block.under(tables, [action.choices[k] for k in block.knobs]) for block in problem.blocks])
+            for tables in (mean, drawn)
+        )
+        return Spread(expected.reshape(-1), draws.reshape(n, -1))
+
+    def learnt_model(self, cells: LearntCells, trust: float) -> FittedModel:
+        """What is known of the tables by now; a row's past counts as far as it is believed."""
+        model, kept = self.model, self.belief_in_past(cells.seen, trust)[self.row_of]
+        pseudo, seen = self.by_name(kept * self.prior + (1.0 - kept)), self.by_name(cells.seen)
+        learnt = {name: seen[name] if name in seen else np.zeros_like(model.counts[name]) for name in model.names}
+        prior = {name: pseudo[name] if name in pseudo else model.concentrations[name] for name in model.names}
+        states = {name: v.states for name, v in model.variables.items()}
+        parents = {name: v.parents for name, v in model.variables.items()}
+        return FittedModel(states, parents, learnt, prior, cells.rounds, model.filled, model.observational)
+
+
+def learnt_tables(problem: CausalBandit) -> LearntTables:
+    """The tables that are learnt on a problem."""
+    return problem.remember("learnt tables", lambda: LearntTables(problem))
+
+
+def nothing_learnt(problem: CausalBandit) -> LearntCells:
+    """Before the first round."""
+    cells, size = Cells.empty(problem.configurations), learnt_tables(problem).size
+    return LearntCells(0, cells.count, cells.total, np.zeros(size), np.zeros(size), 0, 0)
+
+
+def count_tables(tables: LearntTables, cells: LearntCells, outcome: Outcome) -> None:
+    """Take in what an outcome, whose reward is counted already, says of the tables."""
+    entries = tables.entries(outcome)
+    for entry in entries:
+        cells.seen[entry] += 1.0
+    weight, at_draw = (tables.totals(tables.prior + seen) for seen in (cells.seen, cells.seen_at_draw))
+    if cells.rounds >= DELAY * cells.rounds_at_draw or bool((weight >= GROWTH * at_draw).any()):
+        cells.seen_at_draw[:], cells.rounds_at_draw = cells.seen, cells.rounds
+        cells.draw += 1
+        cells.drawn.clear()
+
+
+def under_drawn_tables(situation: Situation, cells: LearntCells, trust: float, rng: np.random.Generator) -> Situation:
+    """The situation if the tables are as they were last drawn.
+
+    The draw belongs to the learner and its number: it comes from the seed of `rng`, and takes nothing from it.
+    """
+    seed = rng.bit_generator.seed_seq
+    found = cells.drawn.get((situation, seed, cells.draw))
+    if found is None:
+        own = np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, cells.draw, 1))  # type: ignore[attr-defined]
+        tables = learnt_tables(situation.problem)
+        entries = tables.drawn(cells.seen_at_draw, trust, np.random.default_rng(own), 1)[0]
+        found = cells.drawn.keep((situation, seed, cells.draw), situation.under(tables.by_name(entries)))
+    return found
+
+
+def under_mean_tables(situation: Situation, cells: LearntCells, trust: float) -> Situation:
+    """The situation if the tables are as expected: P(z | a) is then what is expected of it."""
+    tables = learnt_tables(situation.problem)
+    return situation.under(tables.by_name(tables.mean(cells.seen, trust)))
