@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import secrets
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, overload
@@ -21,6 +22,7 @@ from causalbandits.agent.telling import checked
 from causalbandits.errors import (
     CausalBanditsError,
     InterventionError,
+    ProblemWarning,
     StateError,
     TellError,
 )
@@ -37,6 +39,9 @@ Eligible = Iterable[Mapping[str, State]] | Callable[[Intervention], bool]
 
 SUREST = 1 - 1e-9
 """No interval is made for a higher level: its ends would be rounding."""
+
+MANY = 100
+"""After so many rewards the policy is asked whether something speaks against the way in which it is used."""
 
 BATCH_LIMIT = 2**20
 """So many decisions may be asked for at once."""
@@ -197,6 +202,9 @@ class Agent:
             raise
         self._told.add(outcome)
         del self._pending[id]
+        if len(self._told) == MANY:
+            for concern in self.policy.concerns(self.problem, statistic):
+                warnings.warn(f"{concern}.", ProblemWarning, stacklevel=2)
 
     def learn(self, past: Any, *, reward: str | None = None, interventions: Interventions = None) -> Learnt:
         """Take in rounds of the past that the agent did not decide; what was used, what was not and why.
@@ -318,7 +326,8 @@ class Agent:
         best = self.policy.favoured(self._whole, statistic)
         bounds = self.policy.bounds(self._whole, statistic, best.action, level)
         found = best.action.intervention, best.mean, bounds.lower, bounds.upper, level, bounds.kind, best.seen
-        return Recommendation(*found, best.runner_up, bounds.assumes, caveats(self.policy, self._told))
+        against = (*caveats(self.policy, self._told), *self.policy.concerns(self.problem, statistic))
+        return Recommendation(*found, best.runner_up, bounds.assumes, against)
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write everything, random state included, to a JSON file; never leaves half a file behind.

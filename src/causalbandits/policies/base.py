@@ -181,6 +181,10 @@ class Policy(ABC, Generic[S]):
         """What is known of the tables by now; None where they are not learnt."""
         return None
 
+    def concerns(self, problem: CausalBandit, statistic: S) -> tuple[str, ...]:
+        """What the outcomes so far say against the way in which the policy is used, in words."""
+        return ()
+
     def favourite(self, situation: Situation, statistic: S) -> Favourite:
         """The action with the largest estimated mean reward."""
         raise PolicyError(f"The policy {self.id!r} gives no estimates: it does not define favourite() and interval().")

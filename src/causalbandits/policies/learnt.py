@@ -35,6 +35,9 @@ from causalbandits.problem.situation import Situation
 GROWTH, DELAY = 1.1, 1.02
 """Tables are drawn anew when a row's weight, or the number of rounds, has grown by this factor."""
 
+ENOUGH_ROUNDS = 100
+"""After so many rounds something should have been learnt of every table."""
+
 SITUATIONS_DRAWN = 2**6
 """Under one draw of the tables so many situations are remembered."""
 
@@ -169,6 +172,22 @@ class LearntTables:
             for tables in (mean, drawn)
         )
         return Spread(expected.reshape(-1), draws.reshape(n, -1))
+
+    def never_seen(self, cells: LearntCells) -> tuple[str, ...]:
+        """Which tables nothing has been learnt of in many rounds, and what to do about it."""
+        if cells.rounds < ENOUGH_ROUNDS:
+            return ()
+        counts = self.by_name(cells.seen)
+        unseen = [name for name in self.names if name not in self.knobs and not counts[name].any()]
+        if not unseen:
+            return ()
+        needed = dict.fromkeys(axis for name in unseen for axis in (*self.model[name].parents, name))
+        missing = ", ".join(repr(name) for name in needed if name not in self.parents)
+        return (
+            f"nothing is learnt of the tables of {', '.join(map(repr, unseen))}, because a variable counts only where "
+            f"it and all its causes are seen. Tell more, tell(..., observed={{...}}), of {missing}; or leave what "
+            "cannot be observed out of the graph, and draw arrows from its causes to its effects",
+        )
 
     def learnt_model(self, cells: LearntCells, trust: float) -> FittedModel:
         """What is known of the tables by now; a row's past counts as far as it is believed."""

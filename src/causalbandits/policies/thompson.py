@@ -168,3 +168,6 @@ class CausalThompsonSampling(PosteriorPolicy):
         if not isinstance(statistic, LearntCells):
             return None
         return learnt_tables(problem).learnt_model(statistic, self.trust_in(problem))
+
+    def concerns(self, problem: CausalBandit, statistic: Cells) -> tuple[str, ...]:
+        return learnt_tables(problem).never_seen(statistic) if isinstance(statistic, LearntCells) else ()
