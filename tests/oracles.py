@@ -93,6 +93,14 @@ class Same(np.random.Generator):
         return self.uniform if size is None else np.full(size, self.uniform)
 
 
+def known_to(policy: Any, env: Any) -> Any:
+    """The environment's problem, as a policy is to know it: without its tables, if it learns them."""
+    import causalbandits as cb
+
+    chosen = cb.policy(policy) if isinstance(policy, str) else policy
+    return env.problem.without_tables() if chosen.learns_tables else env.problem
+
+
 SMALLEST, LARGEST = 0.0, 1 - 2**-53
 """The ends of what a generator's uniforms can be."""
 

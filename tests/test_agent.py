@@ -11,6 +11,7 @@ import pytest
 import causalbandits as cb
 from causalbandits.errors import InterventionError, PolicyError, StateError, TellError
 from causalbandits.policies import POLICIES
+from oracles import known_to
 
 CLICK = {"subject": "short", "template": "1", "send_time": "morning"}
 
@@ -146,7 +147,7 @@ def test_eligible_actions_are_chosen_as_if_there_were_no_others(env):
 
 @pytest.mark.parametrize("id", POLICIES)
 def test_a_saved_agent_goes_on_as_if_it_had_never_stopped(env, tmp_path, id):
-    agent = cb.Agent(env.problem, id, seed=5)
+    agent = cb.Agent(known_to(id, env), id, seed=5)
     converse(agent, env, 60)
     waiting = agent.ask(2)
     agent.save(tmp_path / "agent.json")
@@ -244,7 +245,7 @@ def test_a_policy_with_functions_must_be_handed_in_again(env, tmp_path):
 
 @pytest.mark.parametrize("id", POLICIES)
 def test_a_recommendation_never_crashes_and_names_its_kind(env, id):
-    agent = cb.Agent(env.problem, id, seed=2)
+    agent = cb.Agent(known_to(id, env), id, seed=2)
     for rounds in (0, 1, 30, 300):
         converse(agent, env, rounds, seed=rounds)
         best = agent.recommend()

@@ -334,7 +334,7 @@ def test_a_graph_alone_makes_a_problem():
     assert model.rows == 0
     assert np.allclose(model["template"].table, 1 / 3)
     assert cb.fit(graph, None, states=states, prior=3.0).concentrations["subject"].tolist() == [[3, 3], [3, 3]]
-    with pytest.raises(DataError, match="Without data the states of every variable must be given.*'template'"):
+    with pytest.raises(DataError, match=r"Without data the states of every variable must be given.*'template'"):
         cb.fit(graph, None, states={"purpose": [0, 1], "subject": [0, 1]})
     with pytest.raises(DataError, match="prior of 0"):
         cb.fit(graph, None, states=states, prior=0)

@@ -8,6 +8,7 @@ import pytest
 import causalbandits as cb
 from causalbandits.errors import DataError, PolicyError, StateError, TellError
 from causalbandits.policies import POLICIES
+from oracles import known_to
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +36,7 @@ def history(env, n, seed=0, experiment=False):
 def test_learning_from_an_experiment_is_being_told_of_it(env, id):
     """Row by row: the same statistic as of an agent that made these very decisions."""
     rows = history(env, 60, experiment=True)
-    learner, told = cb.Agent(env.problem, id, seed=0), cb.Agent(env.problem, id, seed=0)
+    learner, told = (cb.Agent(known_to(id, env), id, seed=0) for _ in range(2))
     assert learner.learn(rows, reward="click", interventions="set").used == 60
     for i in range(60):
         do = {name: rows[name][i] for name in rows["set"][i].split(",") if name}
@@ -118,7 +119,7 @@ def test_a_past_in_which_what_must_be_set_was_left_alone_teaches_about_configura
 
 @pytest.mark.parametrize("id", POLICIES)
 def test_a_reward_whose_parents_were_lost_teaches_those_who_need_only_the_action(env, id):
-    agent = cb.Agent(env.problem, id, seed=0)
+    agent = cb.Agent(known_to(id, env), id, seed=0)
     decision = agent.ask()
     if agent.policy.needs_parents:
         with pytest.raises(TellError, match=r"learns what a reward owes to subject, template, send_time.*forget"):

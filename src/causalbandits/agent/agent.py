@@ -40,7 +40,7 @@ Eligible = Iterable[Mapping[str, State]] | Callable[[Intervention], bool]
 SUREST = 1 - 1e-9
 """No interval is made for a higher level: its ends would be rounding."""
 
-MANY = 100
+LOOKED_AT = 100
 """After so many rewards the policy is asked whether something speaks against the way in which it is used."""
 
 BATCH_LIMIT = 2**20
@@ -202,7 +202,7 @@ class Agent:
             raise
         self._told.add(outcome)
         del self._pending[id]
-        if len(self._told) == MANY:
+        if len(self._told) == LOOKED_AT:
             for concern in self.policy.concerns(self.problem, statistic):
                 warnings.warn(f"{concern}.", ProblemWarning, stacklevel=2)
 

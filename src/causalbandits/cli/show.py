@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -20,7 +20,9 @@ def print_rows(
 
     shown = Table(title=title, caption=remark, title_justify="left", caption_justify="left")
     for name, cell in zip(head, rows[0], strict=True):
-        shown.add_column(name, justify="left" if isinstance(cell, str) else "right", overflow="fold")
+        whole = name == "id"  # it is there to be copied
+        justify: Literal["left", "right"] = "left" if isinstance(cell, str) else "right"
+        shown.add_column(name, justify=justify, overflow="fold", no_wrap=whole)
     for row in rows:
         shown.add_row(*map(number, row))
     console.print(shown)

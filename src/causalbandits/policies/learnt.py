@@ -38,6 +38,9 @@ GROWTH, DELAY = 1.1, 1.02
 ENOUGH_ROUNDS = 100
 """After so many rounds something should have been learnt of every table."""
 
+ENTRIES_KEPT = 2**14
+"""Of so many different outcomes it is remembered what they count for."""
+
 SITUATIONS_DRAWN = 2**6
 """Under one draw of the tables so many situations are remembered."""
 
@@ -59,6 +62,18 @@ class LearntCells(Cells):
     def __post_init__(self) -> None:
         self.drawn: Memory[Any, Situation] = Memory(SITUATIONS_DRAWN)
         """Situations under the tables that were drawn last; not saved, since they can be drawn again."""
+        self.pace: Pace | None = None
+        """When they are to be drawn anew; found when it is asked for."""
+
+
+class Pace:
+    """How often each row was seen, and from which count, or round, on tables are drawn anew."""
+
+    def __init__(self, tables: LearntTables, cells: LearntCells) -> None:
+        prior = tables.totals(tables.prior)
+        self.counts: list[float] = tables.totals(cells.seen).tolist()
+        self.limits: list[float] = (GROWTH * (prior + tables.totals(cells.seen_at_draw)) - prior).tolist()
+        self.rounds = DELAY * cells.rounds_at_draw
 
 
 class LearntTables:
@@ -85,6 +100,7 @@ class LearntTables:
             (name, start, tuple(zip((*self.model[name].parents, name), table.shape, strict=True)))
             for name, start, table in zip(self.names, self._starts, tables, strict=False)
         ]
+        self._entries: Memory[Any, list[tuple[int, int]]] = Memory(ENTRIES_KEPT)
 
     @property
     def size(self) -> int:
@@ -96,24 +112,22 @@ class LearntTables:
         """1/2 where the past holds rounds in which nothing was set: hidden causes may have chosen there."""
         return 0.5 if self.model.observational else 1.0
 
-    def entries(self, outcome: Outcome) -> list[int]:
-        """Which entries an outcome counts for."""
-        codes = dict(zip(self.parents, outcome.z, strict=False))
-        if outcome.observed:
-            codes.update(outcome.observed)
+    def entries(self, outcome: Outcome) -> list[tuple[int, int]]:
+        """Which entries an outcome counts for, each with its row."""
+        observed = outcome.observed
+        key = (outcome.action, outcome.z, tuple(observed.items()) if observed else ())
+        found = self._entries.get(key)
+        return self._entries.keep(key, self._found(outcome)) if found is None else found
+
+    def _found(self, outcome: Outcome) -> list[tuple[int, int]]:
+        codes = dict(zip(self.parents, outcome.z, strict=False)) | dict(outcome.observed or {})
         was_set = {name: choice - 1 for name, choice in zip(self.knobs, outcome.action.choices, strict=True) if choice}
-        codes.update(was_set)
+        codes |= was_set
         found = []
         for name, start, axes in self._families:
-            entry = 0
-            if name not in was_set:
-                for axis, size in axes:
-                    code = codes.get(axis)
-                    if code is None:
-                        break
-                    entry = entry * size + code
-                else:
-                    found.append(start + entry)
+            if name not in was_set and all(axis in codes for axis, _ in axes):
+                entry = start + int(np.ravel_multi_index([codes[axis] for axis, _ in axes], [size for _, size in axes]))
+                found.append((entry, int(self.row_of[entry])))
         return found
 
     def totals(self, entries: Array) -> Array:
@@ -213,13 +227,16 @@ def nothing_learnt(problem: CausalBandit) -> LearntCells:
 
 def count_tables(tables: LearntTables, cells: LearntCells, outcome: Outcome) -> None:
     """Take in what an outcome, whose reward is counted already, says of the tables."""
-    entries = tables.entries(outcome)
-    for entry in entries:
+    pace = cells.pace = cells.pace or Pace(tables, cells)
+    due = cells.rounds >= pace.rounds
+    for entry, row in tables.entries(outcome):
         cells.seen[entry] += 1.0
-    weight, at_draw = (tables.totals(tables.prior + seen) for seen in (cells.seen, cells.seen_at_draw))
-    if cells.rounds >= DELAY * cells.rounds_at_draw or bool((weight >= GROWTH * at_draw).any()):
+        pace.counts[row] += 1.0
+        due = due or pace.counts[row] >= pace.limits[row]
+    if due:
         cells.seen_at_draw[:], cells.rounds_at_draw = cells.seen, cells.rounds
         cells.draw += 1
+        cells.pace = None
         cells.drawn.clear()
 
 

@@ -7,7 +7,7 @@ whatever else is computed along with it.
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -47,8 +47,18 @@ def find_order(operands: list[Operand], output: list[Any], limit: int) -> Order:
 
 def contract(operands: list[Operand], steps: Steps, output: list[Any]) -> Array:
     """The sum of the operands' product over all axes but the output's."""
-    result = opt_einsum.contract(*_numbered(operands, output), optimize=steps)
-    return np.ascontiguousarray(result, dtype=np.float64)
+    return contraction(operands, steps, output)([array for array, _ in operands])
+
+
+def contraction(operands: list[Operand], steps: Steps, output: list[Any]) -> Callable[[list[Array]], Array]:
+    """The same, for whatever numbers arrays of these shapes hold."""
+    numbered = _numbered([Operand(array.shape, axes) for array, axes in operands], output)  # type: ignore[arg-type]
+    # Axes by numbers come in pairs with what they are the axes of; an expression wants them as one text.
+    letters = [opt_einsum.get_symbol(i) for i in range(1 + max([0, *(i for axes in numbered[1::2] for i in axes)]))]
+    inputs = ",".join("".join(letters[i] for i in axes) for axes in numbered[1:-1:2])
+    equation = f"{inputs}->{''.join(letters[i] for i in numbered[-1])}"
+    expression = opt_einsum.contract_expression(equation, *numbered[:-1:2], optimize=steps)
+    return lambda arrays: np.ascontiguousarray(expression(*arrays), dtype=np.float64)
 
 
 def _numbered(operands: list[Operand], output: list[Any]) -> list[Any]:

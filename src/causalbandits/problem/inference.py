@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from copy import copy
 from functools import cached_property
 from typing import Any
 
@@ -24,7 +23,7 @@ from causalbandits.errors import SizeError
 from causalbandits.model import graph as graphs
 from causalbandits.model.model import CausalModel
 from causalbandits.problem.actions import Choices2D
-from causalbandits.problem.contraction import Operand, Order, contract, contract_in_order, find_order
+from causalbandits.problem.contraction import Operand, Order, contract, contract_in_order, contraction, find_order
 
 ENTRY_LIMIT = 2**27
 """The largest array a contraction may make, in numbers of 8 bytes: 1 GiB."""
@@ -68,7 +67,7 @@ class Block:
         return f"Block(knobs={list(self.knob_names)}, parents={list(self.parent_names)})"
 
     def __getstate__(self) -> dict[str, Any]:
-        return {key: value for key, value in self.__dict__.items() if key != "table"}
+        return {key: value for key, value in self.__dict__.items() if key not in ("table", "_of_all")}
 
     @property
     def rows_remembered(self) -> int:
@@ -98,18 +97,19 @@ class Block:
     def table(self) -> Array:
         """P(z_b | do(a_b)) for every choice: a row per choice, a column per configuration."""
         if self.is_small:
-            operands, output = self._all_choices()
-            self._check_size(self.choices)
-            table = contract(operands, self._order_of_all.steps, output).reshape(self.choices, self.configurations)
+            table = self._of_all([array for array, _ in self._all_choices()[0]])
+            table = table.reshape(self.choices, self.configurations)
         else:
             table = self._in_parts(self.choices, self._choices)
         table.setflags(write=False)
         return table
 
     @cached_property
-    def _order_of_all(self) -> Order:
-        """In which `table` is contracted; it depends on the sizes of the tables, not on their numbers."""
-        return self._find_order(*self._all_choices())
+    def _of_all(self) -> Callable[[list[Array]], Array]:
+        """How `table` is made of the factors; that depends on their sizes, not on their numbers."""
+        operands, output = self._all_choices()
+        self._check_size(self.choices)
+        return contraction(operands, self._find_order(operands, output).steps, output)
 
     def _all_choices(self) -> tuple[list[Operand], list[Any]]:
         """The factors with all choices of the knobs, and the axes of what they make."""
@@ -117,9 +117,9 @@ class Block:
 
     def with_tables(self, tables: Mapping[str, Array]) -> Block:
         """The same block, its variables having other tables. It shares the orders in which sums are taken."""
-        _ = self._order_of_all if self.is_small else self._order
-        other = copy(self)
-        other.__dict__.pop("table", None)
+        _ = self._of_all if self.is_small else self._order
+        other = Block.__new__(Block)
+        other.__dict__.update({key: value for key, value in self.__dict__.items() if key != "table"})
         other._tables, other._rows = tables, Memory(self.rows_remembered)
         return other
 
