@@ -349,12 +349,16 @@ class CausalBandit(Remembers):
 
     def possible(self, action: Action, z: Sequence[int]) -> bool:
         """Whether P(z | do(a)) > 0; asks only the blocks in which something is impossible."""
-        choices = action.choices
-        return all(block.probability(choices, z) > 0.0 for block in self._blocks_with_zeros)
+        doubtful = self._blocks_with_zeros
+        return not doubtful or all(block.probability(action.choices, z) > 0.0 for block in doubtful)
 
     @cached_property
     def _blocks_with_zeros(self) -> tuple[Block, ...]:
         return tuple(block for block in self.blocks if block.may_be_zero())
+
+    @cached_property
+    def _parent_names(self) -> frozenset[str]:
+        return frozenset(self.parents)
 
     @cached_property
     def _parent_variables(self) -> tuple[Variable, ...]:
@@ -378,11 +382,11 @@ class CausalBandit(Remembers):
         """The parents' values as codes; all of them must be there, and nothing else."""
         if type(values) is not dict and not isinstance(values, Mapping):
             raise ProblemError(f"The parents' values must be a mapping from each parent to its value; got {values!r}.")
-        missing = [name for name in self.parents if name not in values]
-        if missing or len(values) > len(self.parents):
+        if values.keys() != self._parent_names:
             for name in values:
                 if name not in self.parents:
                     raise ProblemError(unknown("parent", name, self.parents))
+            missing = [name for name in self.parents if name not in values]
             raise ProblemError(f"Every parent must be observed; missing: {', '.join(map(repr, missing))}.")
         return tuple([variable.code(values[variable.name]) for variable in self._parent_variables])
 
