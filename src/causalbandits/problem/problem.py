@@ -20,7 +20,6 @@ from causalbandits.errors import InterventionError, ProblemError, ProblemWarning
 from causalbandits.model.fitted import FittedModel
 from causalbandits.model.intervention import Intervention, State
 from causalbandits.model.model import CausalModel, unique_names
-from causalbandits.model.variable import Variable
 from causalbandits.problem.actions import Action, ActionSpace, Choices, shown
 from causalbandits.problem.constraints import Manipulable, action_space, without_forbidden
 from causalbandits.problem.inference import ENTRY_LIMIT, Block, find_blocks
@@ -361,8 +360,8 @@ class CausalBandit(Remembers):
         return frozenset(self.parents)
 
     @cached_property
-    def _parent_variables(self) -> tuple[Variable, ...]:
-        return tuple(self.model[name] for name in self.parents)
+    def _parent_codes(self) -> tuple[tuple[str, Callable[[State], int]], ...]:
+        return tuple((name, self.model[name].code) for name in self.parents)
 
     def configuration(self, z: Sequence[int]) -> int:
         """The number of a configuration: the last parent moves fastest."""
@@ -388,7 +387,7 @@ class CausalBandit(Remembers):
                     raise ProblemError(unknown("parent", name, self.parents))
             missing = [name for name in self.parents if name not in values]
             raise ProblemError(f"Every parent must be observed; missing: {', '.join(map(repr, missing))}.")
-        return tuple([variable.code(values[variable.name]) for variable in self._parent_variables])
+        return tuple([code(values[name]) for name, code in self._parent_codes])
 
     def decode_parents(self, z: Sequence[int]) -> dict[str, State]:
         """The parents' values from their codes."""
