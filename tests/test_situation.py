@@ -106,6 +106,8 @@ def test_many_draws_are_projected_as_one_by_one(problem):
 def test_numbers_of_the_wrong_shape_or_kind_of_search_are_refused(problem):
     with pytest.raises(PolicyError, match="one number per configuration, 12 of them"):
         problem.situation().project(np.zeros(13))
+    with pytest.raises(PolicyError, match="one number per configuration, 12 of them"):
+        problem.situation().project(np.array(["high"] * 12))
     with pytest.raises(PolicyError, match="one number per action, 80 of them"):
         problem.situation(every=True).gather(np.zeros(12))
     with pytest.raises(PolicyError, match="set searches_all = True"):

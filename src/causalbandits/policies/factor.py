@@ -58,10 +58,11 @@ def solve(R: Array, b: Array) -> Array:
 def squared_norms(rows: Array, R: Array) -> Array:
     """x' V^-1 x = |w|^2, where R'w = x, for every row x."""
     left = rows.T.copy()
+    for k, own in enumerate(left):
+        own *= 1.0 / R.item(k, k)
+        if k + 1 < len(left):
+            left[k + 1 :] -= R[k, k + 1 :, None] * own
     total = np.zeros(len(rows))
-    for k, own in enumerate(left, 1):
-        own *= 1.0 / R.item(k - 1, k - 1)
-        total += own * own
-        if k < len(left):
-            left[k:] -= R[k - 1, k:, None] * own
+    for squares in left * left:
+        total += squares
     return total
