@@ -122,6 +122,7 @@ class CausalBandit(Remembers):
         self.configurations = math.prod(self.shape)
         self.blocks = find_blocks(self.model, self.manipulable, self.parents)
         self._situations: Memory[tuple[int, ...], Situation] = Memory(SITUATIONS_KEPT)
+        self._lists: Memory[tuple[Action | Mapping[str, State], ...], tuple[int, ...]] = Memory(SITUATIONS_KEPT)
         return self
 
     def __repr__(self) -> str:
@@ -173,12 +174,24 @@ class CausalBandit(Remembers):
             raise InterventionError(
                 f"eligible must be a list of interventions, such as [{{'x': 1}}]; got {eligible!r}."
             )
-        numbers = tuple(sorted({self._own(action).number for action in eligible}))
+        numbers = self._numbers(tuple(eligible))
         if not numbers:
             raise InterventionError("No action is eligible: the list is empty, or the function says no to all.")
         found = self._situations.get(numbers)
         if found is None:
             found = self._situations.keep(numbers, Situation(self, SomeActions(self.every, numbers)))
+        return found
+
+    def _numbers(self, given: tuple[Action | Mapping[str, State], ...]) -> tuple[int, ...]:
+        """The numbers of some actions, in order; the same interventions, given again, are not looked up one by one."""
+        try:
+            found = self._lists.get(given)
+        except TypeError:  # a dict has no hash
+            found = None
+        if found is None:
+            found = tuple(sorted({self._own(action).number for action in given}))
+            if all(isinstance(action, Intervention) for action in given):
+                self._lists.keep(given, found)
         return found
 
     def _own(self, action: Action | Mapping[str, State]) -> Action:
