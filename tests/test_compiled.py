@@ -16,11 +16,11 @@ import pytest
 from hypothesis import given
 
 import causalbandits as cb
-from causalbandits.engine import algebra, kernels
+from causalbandits.engine import kernels
 from causalbandits.engine.compiled import can_play, play_compiled
 from causalbandits.engine.driver import play
 from causalbandits.engine.simulate import checkpoints
-from causalbandits.policies import POLICIES, factor
+from causalbandits.policies import POLICIES, entries, factor
 from causalbandits.policies.cells import CellPolicy
 from causalbandits.problem.features import resolve
 from oracles import cases, patient
@@ -240,22 +240,24 @@ def test_linear_rewards_on_random_models(case):
         assert_same(env, cb.policy(id), horizon=40)
 
 
-@pytest.mark.parametrize("d", [1, 2, 7, 42])
-def test_the_two_ways_of_writing_the_linear_algebra_agree_in_every_bit(d):
+@pytest.mark.parametrize("few_rows", [0, factor.FEW_ROWS])
+@pytest.mark.parametrize("d", [1, 2, 7, factor.FEW_ROWS, 42])
+def test_the_two_ways_of_writing_the_linear_algebra_agree_in_every_bit(d, few_rows, monkeypatch):
+    monkeypatch.setattr(factor, "FEW_ROWS", few_rows)
     rng = np.random.default_rng(d)
     plain, loops = (np.eye(d), np.zeros(d)), (np.eye(d), np.zeros(d))
     for _ in range(50):
         x, y = rng.normal(size=d), rng.normal()
         factor.rotate_in(*plain, x, y)
-        algebra.rotate_in(*loops, x.copy(), y)
+        entries.rotate_in(*loops, x.copy(), y)
     assert np.array_equal(plain[0], loops[0])
     assert np.array_equal(plain[1], loops[1])
     theta = plain[1].copy()
-    algebra.solve(plain[0], theta)
+    entries.solve(plain[0], theta)
     assert np.array_equal(factor.solve(*plain), theta)
     rows = rng.normal(size=(9, d))
     squares = np.empty(9)
-    algebra.squared_norms(np.ascontiguousarray(rows.T), plain[0], np.empty((d, 9)), squares)
+    entries.squared_norms(np.ascontiguousarray(rows.T), plain[0], np.empty((d, 9)), squares)
     assert np.array_equal(factor.squared_norms(rows, plain[0]), squares)
 
 

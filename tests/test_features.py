@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from causalbandits.errors import ProblemError, SizeError
 from causalbandits.model.model import CausalModel, Variable
@@ -29,6 +30,19 @@ def code_and_square(state):
     """A feature of the random models' states, which end in their number."""
     number = float(state[-1])
     return [number, number**2]
+
+
+@patient
+@given(st.integers(1, 20), st.integers(1, 20), st.booleans())
+def test_products_with_rows_are_summed_in_order_to_the_last_bit(actions, dimension, by_column):
+    rng = np.random.default_rng(actions)
+    rows, weights = rng.normal(size=(actions, dimension)), rng.normal(size=dimension)
+    found = features.in_order(np.asfortranarray(rows) if by_column else rows, weights)
+    for row, sum_ in zip(rows, found, strict=True):
+        expected = row[0] * weights[0]
+        for i in range(1, dimension):
+            expected += row[i] * weights[i]
+        assert sum_ == expected
 
 
 # --- defaults -----------------------------------------------------------------------------------------

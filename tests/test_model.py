@@ -210,6 +210,9 @@ def test_equal_models_have_equal_hashes_and_any_difference_shows():
 def test_interventions_are_mappings_that_ignore_order():
     intervention = Intervention({"a": 1}, b=2)
     assert intervention == {"b": 2, "a": 1}
+    assert intervention == Intervention(b=2, a=1)
+    assert intervention != Intervention(b=2, a=3)
+    assert intervention != "do(a=1, b=2)"
     assert hash(intervention) == hash(Intervention(b=2, a=1))
     assert {Intervention(): 1}[Intervention({})] == 1
     assert repr(intervention) == "do(a=1, b=2)"

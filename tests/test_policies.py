@@ -6,6 +6,8 @@ import math
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import causalbandits as cb
 from causalbandits.errors import PolicyError, SizeError
@@ -18,7 +20,7 @@ from causalbandits.policies.indices import (
     mean_and_bonus,
     upper_bound,
 )
-from causalbandits.problem.scores import Scores
+from causalbandits.problem.scores import Scores, least_tied
 
 
 def test_an_unseen_cell_has_mean_zero_counts_as_one_and_takes_the_priors_scale():
@@ -178,6 +180,25 @@ def test_the_anytime_forms_do_as_well():
     )
     fixed, anytime = (row.mean for row in run.summary())
     assert 0.6 < anytime / fixed < 1.1
+
+
+@given(st.lists(st.sampled_from([-1e9, -1.0, 0.0, 1.0, 1.0 + 5e-13, 1.0 + 2e-12, 1e9]), min_size=1), st.floats(0, 1e9))
+def test_the_first_score_within_rounding_of_the_best_wins(values, scale):
+    least = least_tied(max(values), max(1.0, scale))
+    first = next(position for position, value in enumerate(values) if value >= least)
+    assert Scores(np.array(values), scale).best_position() == first
+
+
+def test_scores_must_be_finite_wherever_the_odd_one_stands():
+    for odd in ([np.nan, 1.0, 2.0], [2.0, 1.0, np.nan], [1.0, np.inf], [-np.inf, 1.0]):
+        with pytest.raises(PolicyError, match="Scores must be finite"):
+            Scores.of(np.array(odd)).best_position()
+
+
+def test_scales_whose_ratio_has_no_square_are_refused():
+    policy = cb.CausalLinearThompsonSampling(noise_scale=1e-100, prior_scale=1e100)
+    with pytest.raises(PolicyError, match=r"squares overflow; got 0\.0"):
+        cb.Agent(cb.zoo.figure2().problem, policy)
 
 
 def test_scores_by_block_must_be_finite_too():

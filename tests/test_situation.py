@@ -40,6 +40,22 @@ def test_an_intervention_that_is_none_is_refused_also_when_asked_again(problem):
             problem.actions.find("Promo")
 
 
+def test_a_list_of_interventions_is_the_same_situation_in_any_order_and_form(problem):
+    some = [problem.actions[n] for n in (40, 3, 17)]
+    situation = problem.situation(eligible=some)
+    for given in (some, some[::-1], iter(some), [dict(one) for one in some], [*map(problem.actions.find, some)]):
+        assert problem.situation(eligible=given) is situation
+    assert problem.situation(eligible=some[:2]) is not situation
+
+
+def test_another_problems_actions_are_not_taken_for_those_with_the_same_choices(problem):
+    other = cb.CausalBandit(problem.model, problem.manipulable[::-1], problem.parents)
+    mine, theirs = problem.actions.find({"send_time": "evening"}), other.actions.find({"send_time": "evening"})
+    twin = next(a for a in map(problem.actions.action, range(problem.actions.size)) if a == theirs)
+    for given, meant in (([twin], twin), ([theirs], mine), ([twin], twin)):
+        assert problem.situation(eligible=given).action(0).number == meant.number
+
+
 def test_situations_are_remembered(problem):
     some = [{"purpose": "Promo"}, {"send_time": "evening"}]
     assert problem.situation() is problem.situation()
@@ -106,6 +122,8 @@ def test_many_draws_are_projected_as_one_by_one(problem):
 def test_numbers_of_the_wrong_shape_or_kind_of_search_are_refused(problem):
     with pytest.raises(PolicyError, match="one number per configuration, 12 of them"):
         problem.situation().project(np.zeros(13))
+    with pytest.raises(PolicyError, match="one number per configuration, 12 of them"):
+        problem.situation().project(np.array(["high"] * 12))
     with pytest.raises(PolicyError, match="one number per action, 80 of them"):
         problem.situation(every=True).gather(np.zeros(12))
     with pytest.raises(PolicyError, match="set searches_all = True"):

@@ -302,8 +302,9 @@ class Agent:
     ) -> Outcome:
         """What was told, if it can be."""
         accept = self.impossible == "accept"
-        told = checked(self.problem, self.policy, choice.action, parents, reward, observed, accept_impossible=accept)
-        z, value, seen = told
+        z, value, seen = checked(
+            self.problem, self.policy, choice.action, parents, reward, observed, accept_impossible=accept
+        )
         if abs(value) > self._expected:
             self.policy.warn_of_scale("A reward is of size", abs(value), self.problem, stacklevel=3)
             self._expected = math.inf

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import numbers
 from collections.abc import Mapping
-from typing import NamedTuple
 
 import numpy as np
 
@@ -19,13 +18,8 @@ from causalbandits.problem.problem import CausalBandit
 LARGEST = 1e150
 """Rewards beyond this size would overflow where they are squared or summed."""
 
-
-class Told(NamedTuple):
-    """What can be learnt from: the parents' codes (none, if they were lost), the reward, what else was observed."""
-
-    z: Z
-    reward: float
-    observed: Mapping[str, int] | None
+Told = tuple[Z, float, Mapping[str, int] | None]
+"""What can be learnt from: the parents' codes (none, if they were lost), the reward, what else was observed."""
 
 
 def checked(
@@ -42,7 +36,7 @@ def checked(
     value = _number(reward)
     try:
         policy.check_reward(value)
-        z = () if parents is None else _codes(problem, parents)
+        z = () if parents is None else problem.encode_parents(parents)
     except CausalBanditsError as error:
         raise TellError(f"{error} Nothing was changed.") from None
     if parents is None and policy.needs_parents:
@@ -57,7 +51,7 @@ def checked(
             'an estimate, make the agent with impossible="accept". Nothing was changed.'
         )
     seen = None if observed is None else _seen(problem, action, {} if parents is None else parents, observed)
-    return Told(z, value, seen or None)
+    return z, value, seen or None
 
 
 def _number(reward: float) -> float:
@@ -73,12 +67,6 @@ def _number(reward: float) -> float:
 def _shown(reward: object) -> str:
     text = repr(reward)
     return text if len(text) <= 60 else f"{text[:60]}..."
-
-
-def _codes(problem: CausalBandit, parents: Mapping[str, State]) -> Z:
-    if not isinstance(parents, Mapping):
-        raise TellError(f"parents must map each of {list(problem.parents)} to its value; got {parents!r}.")
-    return problem.encode_parents(parents)
 
 
 def _seen(

@@ -22,8 +22,7 @@ import numba
 import numpy as np
 from numba.extending import overload, register_jitable
 
-from causalbandits.engine.algebra import rotate_in, solve, squared_norms
-from causalbandits.policies import indices, statistics
+from causalbandits.policies import entries, indices, statistics
 from causalbandits.problem import scores as ties
 
 FRESH = 1024
@@ -33,15 +32,17 @@ COLUMNS_KEPT = 2**17
 """Columns of P are kept if all of them have at most so many entries."""
 
 SOURCES = (
+    "policies/entries.py",
     "policies/indices.py",
     "policies/statistics.py",
     "problem/scores.py",
-    "engine/algebra.py",
     "engine/kernels.py",
     "engine/tables.py",
 )
 """What the compiled code is made of."""
 
+rotate_in, solve = register_jitable(entries.rotate_in), register_jitable(entries.solve)
+squared_norms = register_jitable(entries.squared_norms)
 perturbed, optimistic = register_jitable(indices.perturbed), register_jitable(indices.optimistic)
 take_in, least_tied = register_jitable(statistics.take_in), register_jitable(ties.least_tied)
 register_jitable(indices.bernoulli_divergence)

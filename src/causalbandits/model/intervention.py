@@ -47,6 +47,9 @@ class Intervention(Mapping[str, State]):
     def __len__(self) -> int:
         return len(self._assignment)
 
+    def __eq__(self, other: object) -> bool:
+        return self._assignment == other._assignment if isinstance(other, Intervention) else super().__eq__(other)
+
     def __hash__(self) -> int:
         return self._hash
 

@@ -59,10 +59,10 @@ class CellPolicy(Policy[Cells]):
     def index(self, cells: Cells, rng: np.random.Generator, draws: int | None = None) -> Array:
         """One number per cell; of several draws, a row each."""
         p = self.index_parameters
-        index = INDEX[type(p)]
-        parts = index.prepare(p, cells.count, cells.total, self.exploration(cells.rounds))
+        prepare, combine, noise, _ = INDEX[type(p)]
+        centre, width = prepare(p, cells.count, cells.total, self.exploration(cells.rounds))
         shape = cells.count.shape if draws is None else (draws, *cells.count.shape)
-        return index.combine(p, *parts, SAMPLERS[index.noise].of_cells(rng, *parts, shape))
+        return combine(p, centre, width, SAMPLERS[noise].of_cells(rng, centre, width, shape))
 
     def score(self, situation: Situation, statistic: Cells, rng: np.random.Generator) -> Scores:
         return self.spread(self.imagined(situation, statistic, rng), self.index(statistic, rng))

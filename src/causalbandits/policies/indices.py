@@ -36,7 +36,9 @@ class UpperBound(NamedTuple):
 def mean_and_bonus(p: UpperBound, count: Array, total: Array, exploration: float | Array) -> Parts:
     """The mean, and scale sqrt(2 log(1/delta) / n); an unseen cell has mean 0, n = 1 and the prior's scale."""
     n = np.maximum(1.0, count)
-    bonus = p.noise_scale * np.sqrt(2.0 * exploration / n)
+    bonus = np.sqrt(2.0 * exploration / n)
+    if p.noise_scale != 1.0:
+        bonus = p.noise_scale * bonus
     if p.prior_scale != p.noise_scale:
         unseen = n - count
         bonus = bonus * (1.0 + unseen * (p.prior_scale / p.noise_scale - 1.0))

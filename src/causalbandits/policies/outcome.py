@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -50,12 +51,10 @@ def pick(actions: Sequence[Action], rng: np.random.Generator) -> Choice:
 
     Over the draws this is Thompson sampling; given them, an action's probability is its share of them, exactly.
     """
-    shares: dict[Action, float] = dict.fromkeys(actions, 0.0)
-    for action in actions:
-        shares[action] += 1.0
-    support = tuple((action, count / len(actions)) for action, count in shares.items())
+    counts = Counter(actions)
+    support = tuple((action, count / len(actions)) for action, count in counts.items())
     chosen = actions[int(rng.random() * len(actions))]
-    return Choice(chosen, shares[chosen] / len(actions), support)
+    return Choice(chosen, counts[chosen] / len(actions), support)
 
 
 def flip(reward: float, seed: np.random.SeedSequence, number: int) -> float:

@@ -121,7 +121,7 @@ class ActionSpace:
         self._listed: dict[Choices, int] | None = None
         self._order: tuple[Choices, ...] = ()
         self._found: Memory[int, Action] = Memory(ACTIONS_KEPT)
-        self._found_by_items: Memory[frozenset[tuple[str, State]], Action] = Memory(ACTIONS_KEPT)
+        self._found_by_items: Memory[Intervention | frozenset[tuple[str, State]], Action] = Memory(ACTIONS_KEPT)
 
     def _checked_always(self, given: Iterable[str]) -> frozenset[str]:
         if isinstance(given, str | Mapping) or not is_iterable(given):
@@ -223,7 +223,8 @@ class ActionSpace:
     def find(self, intervention: Mapping[str, State]) -> Action:
         """The action that makes this intervention; refused if there is none."""
         try:
-            key = frozenset(intervention.items())
+            # An Intervention keeps its hash: most often it is one that the agent was given before.
+            key = intervention if isinstance(intervention, Intervention) else frozenset(intervention.items())
             found = self._found_by_items.get(key)
         except (AttributeError, TypeError):
             return self.action(self.index(intervention))  # which says what is wrong with it

@@ -24,7 +24,7 @@ from causalbandits.problem.actions import Choices
 from causalbandits.problem.binding import named_parents
 from causalbandits.problem.inference import Block
 from causalbandits.problem.problem import CausalBandit
-from causalbandits.problem.projection import Projection
+from causalbandits.problem.projection import AT_ONCE, Projection
 
 FeatureSpec = Callable[..., npt.ArrayLike] | Mapping[str, Callable[[Any], npt.ArrayLike]] | None
 
@@ -99,6 +99,8 @@ def _after_one(table: Array) -> Array:
 
 def _key(spec: FeatureSpec) -> Hashable:
     """Equal for specs that mean the same; a callable that cannot be hashed is only itself."""
+    if spec is None:
+        return None
     if isinstance(spec, Mapping):
         return tuple((name, _key(function)) for name, function in spec.items())
     try:
@@ -246,7 +248,12 @@ class TabulatedFeatures(Features):
 
 
 def in_order(rows: Array, weights: Array) -> Array:
-    """rows @ weights, summed in order, so that equal rows have equal sums whatever stands around them."""
+    """rows @ weights, summed in order, so that equal rows have equal sums whatever stands around them.
+
+    Few products are formed at once, as in `projection.Level`, for the same bits.
+    """
+    if 1 < len(rows) <= AT_ONCE // len(weights):
+        return np.add.reduce(np.multiply(rows.T, weights[:, None], order="C"))  # type: ignore[no-any-return]
     total = rows[:, 0] * weights[0]
     for i in range(1, len(weights)):
         total += rows[:, i] * weights[i]

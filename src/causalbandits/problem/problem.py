@@ -20,7 +20,6 @@ from causalbandits.errors import InterventionError, ProblemError, ProblemWarning
 from causalbandits.model.fitted import FittedModel
 from causalbandits.model.intervention import Intervention, State
 from causalbandits.model.model import CausalModel, unique_names
-from causalbandits.model.variable import Variable
 from causalbandits.problem.actions import Action, ActionSpace, Choices, shown
 from causalbandits.problem.constraints import Manipulable, action_space, without_forbidden
 from causalbandits.problem.inference import ENTRY_LIMIT, Block, find_blocks
@@ -130,6 +129,7 @@ class CausalBandit(Remembers):
         self.configurations = math.prod(self.shape)
         self.blocks = find_blocks(self.model, self.manipulable, self.parents)
         self._situations: Memory[tuple[int, ...], Situation] = Memory(SITUATIONS_KEPT)
+        self._lists: Memory[tuple[Action | Mapping[str, State], ...], tuple[int, ...]] = Memory(SITUATIONS_KEPT)
         return self
 
     def __repr__(self) -> str:
@@ -187,12 +187,24 @@ class CausalBandit(Remembers):
             raise InterventionError(
                 f"eligible must be a list of interventions, such as [{{'x': 1}}]; got {eligible!r}."
             )
-        numbers = tuple(sorted({self._own(action).number for action in eligible}))
+        numbers = self._numbers(tuple(eligible))
         if not numbers:
             raise InterventionError("No action is eligible: the list is empty, or the function says no to all.")
         found = self._situations.get(numbers)
         if found is None:
             found = self._situations.keep(numbers, Situation(self, SomeActions(self.every, numbers)))
+        return found
+
+    def _numbers(self, given: tuple[Action | Mapping[str, State], ...]) -> tuple[int, ...]:
+        """The numbers of some actions, in order; the same interventions, given again, are not looked up one by one."""
+        try:
+            found = self._lists.get(given)
+        except TypeError:  # a dict has no hash
+            found = None
+        if found is None:
+            found = tuple(sorted({self._own(action).number for action in given}))
+            if all(isinstance(action, Intervention) for action in given):
+                self._lists.keep(given, found)
         return found
 
     def _own(self, action: Action | Mapping[str, State]) -> Action:
@@ -377,16 +389,20 @@ class CausalBandit(Remembers):
 
     def possible(self, action: Action, z: Sequence[int]) -> bool:
         """Whether P(z | do(a)) > 0; asks only the blocks in which something is impossible."""
-        choices = action.choices
-        return all(block.probability(choices, z) > 0.0 for block in self._blocks_with_zeros)
+        doubtful = self._blocks_with_zeros
+        return not doubtful or all(block.probability(action.choices, z) > 0.0 for block in doubtful)
 
     @cached_property
     def _blocks_with_zeros(self) -> tuple[Block, ...]:
         return tuple(block for block in self.blocks if block.may_be_zero())
 
     @cached_property
-    def _parent_variables(self) -> tuple[Variable, ...]:
-        return tuple(self.model[name] for name in self.parents)
+    def _parent_names(self) -> frozenset[str]:
+        return frozenset(self.parents)
+
+    @cached_property
+    def _parent_codes(self) -> tuple[tuple[str, Callable[[State], int]], ...]:
+        return tuple((name, self.model[name].code) for name in self.parents)
 
     def configuration(self, z: Sequence[int]) -> int:
         """The number of a configuration: the last parent moves fastest."""
@@ -406,13 +422,13 @@ class CausalBandit(Remembers):
         """The parents' values as codes; all of them must be there, and nothing else."""
         if type(values) is not dict and not isinstance(values, Mapping):
             raise ProblemError(f"The parents' values must be a mapping from each parent to its value; got {values!r}.")
-        missing = [name for name in self.parents if name not in values]
-        if missing or len(values) > len(self.parents):
+        if values.keys() != self._parent_names:
             for name in values:
                 if name not in self.parents:
                     raise ProblemError(unknown("parent", name, self.parents))
+            missing = [name for name in self.parents if name not in values]
             raise ProblemError(f"Every parent must be observed; missing: {', '.join(map(repr, missing))}.")
-        return tuple([variable.code(values[variable.name]) for variable in self._parent_variables])
+        return tuple([code(values[name]) for name, code in self._parent_codes])
 
     def decode_parents(self, z: Sequence[int]) -> dict[str, State]:
         """The parents' values from their codes."""

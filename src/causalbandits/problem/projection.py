@@ -139,6 +139,15 @@ class Projection:
         """With small blocks joined."""
         return self._tree(_groups(self._blocks))
 
+    @cached_property
+    def whole(self) -> Array | None:
+        """P(z | a), a column per action, where that is one step, and one whose products are formed at once."""
+        levels, node_of_action = self.joined_tree
+        if len(levels) != 1 or not 1 < self.size <= AT_ONCE // len(levels[0].columns):
+            return None
+        columns = levels[0].columns[:, 0]
+        return np.ascontiguousarray(columns if node_of_action is None else columns[:, node_of_action])
+
     def _tree(self, groups: list[tuple[int, int]]) -> Tree:
         rest = configurations = math.prod(self._shape)
         if configurations > CELL_LIMIT:
@@ -188,8 +197,10 @@ class Projection:
 
     def __call__(self, x: Array) -> Array:
         """A number per action; of an x with several columns, a row for each of them, equal to its own in every bit."""
-        levels, node_of_action = self.joined_tree
         y = x if self.by_block is None else x[self.by_block]
+        if self.whole is not None and x.ndim == 1:
+            return np.add.reduce(y[:, None] * self.whole)  # type: ignore[no-any-return]
+        levels, node_of_action = self.joined_tree
         for level in levels:
             y = level.sum_out(y)
         # Columns are one more axis that is never summed out: it ends up before the nodes.

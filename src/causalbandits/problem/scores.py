@@ -38,8 +38,7 @@ class Scores(NamedTuple):
     @classmethod
     def of(cls, values: Array) -> Scores:
         """Scores that are themselves the numbers they were made from."""
-        size = np.abs(values).max(axis=-1)
-        return cls(values, float(size) if values.ndim == 1 else size)
+        return cls(values, largest_size(values) if values.ndim == 1 else np.abs(values).max(axis=1))
 
     def best_position(self) -> int:
         """The first position whose score is the largest, to within rounding.
@@ -47,11 +46,15 @@ class Scores(NamedTuple):
         >>> Scores.of(np.array([.5, 1., 1. + 1e-15])).best_position()
         1
         """
-        top = int(self.values.argmax())
-        best, scale = float(self.values[top]), float(self.scale)
+        values, scale = self.values, float(self.scale)
+        top = int(values.argmax())
+        best = values.item(top)
         _refuse_unless(math.isfinite(best) and math.isfinite(scale))
-        # One of these is the top itself.
-        return int((self.values[: top + 1] >= least_tied(best, max(1.0, scale))).argmax())
+        before, least = values[:top], least_tied(best, max(1.0, scale))
+        # Mostly nothing before the top comes near it, and to see that is quicker than to find the first that does.
+        if top == 0 or before.item(before.argmax()) < least:
+            return top
+        return int((before >= least).argmax())
 
     def best_positions(self) -> Codes:
         """The same for every draw.
@@ -62,6 +65,12 @@ class Scores(NamedTuple):
         best, scale = self.values.max(axis=1), np.maximum(1.0, self.scale)
         _refuse_unless(bool(np.isfinite(best).all() and np.isfinite(scale).all()))
         return np.asarray((self.values >= least_tied(best, scale)[:, None]).argmax(axis=1))
+
+
+def largest_size(numbers: Array) -> float:
+    """The largest absolute number; NaN if one of them is."""
+    sizes = np.abs(numbers)
+    return float(sizes[sizes.argmax()])  # argmax takes a fifth of the time that max does
 
 
 def _refuse_unless(finite: bool) -> None:

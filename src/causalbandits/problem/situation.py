@@ -16,11 +16,13 @@ from causalbandits._memory import Remembers
 from causalbandits._types import Array
 from causalbandits.errors import PolicyError
 from causalbandits.problem.actions import Action
-from causalbandits.problem.scores import Scores
+from causalbandits.problem.scores import Scores, largest_size
 from causalbandits.problem.search import EveryAction, SearchSet, SomeActions
 
 if TYPE_CHECKING:
     from causalbandits.problem.problem import CausalBandit
+
+FLOAT = np.dtype(np.float64)
 
 
 class Situation(Remembers):
@@ -59,16 +61,15 @@ class Situation(Remembers):
 
         Of several draws, a row each, the scores are a row each as well.
         """
-        if getattr(index, "shape", None) == self._of_configurations:
-            return Scores(self.search.project(index), _size(index))
         index = self._checked(index, "project", "configuration", self._of_configurations)
-        size = _size(index) if index.ndim == 1 else np.abs(index).max(axis=1)
-        return Scores(self.search.project(np.ascontiguousarray(index.T)), size)
+        if index.ndim == 1:
+            return Scores(self.search.project(index), largest_size(index))
+        return Scores(self.search.project(np.ascontiguousarray(index.T)), np.abs(index).max(axis=1))
 
     def gather(self, index: Array) -> Scores:
         """Score the searched actions by a number for each action of the problem, of one draw or of several."""
         index = self._checked(index, "gather", "action", self._of_actions)
-        size = _size(index) if index.ndim == 1 else np.abs(index).max(axis=1)
+        size = largest_size(index) if index.ndim == 1 else np.abs(index).max(axis=1)
         if isinstance(self.search, EveryAction):
             return Scores(index, size)
         if isinstance(self.search, SomeActions):
@@ -76,6 +77,8 @@ class Situation(Remembers):
         raise PolicyError("A policy that keeps a number per action searches them all: set searches_all = True.")
 
     def _checked(self, index: npt.ArrayLike, method: str, what: str, shape: tuple[int]) -> Array:
+        if type(index) is np.ndarray and index.dtype is FLOAT and index.shape == shape:
+            return index
         try:
             numbers = np.asarray(index, dtype=np.float64)
         except (TypeError, ValueError):
@@ -83,8 +86,3 @@ class Situation(Remembers):
         if numbers.shape != shape and (numbers.ndim != 2 or numbers.shape[1:] != shape):
             raise PolicyError(f"{method}() takes one number per {what}, {shape[0]} of them; got shape {numbers.shape}.")
         return numbers
-
-
-def _size(index: Array) -> float:
-    """The largest absolute number."""
-    return float(np.maximum.reduce(np.abs(index)))

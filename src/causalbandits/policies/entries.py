@@ -1,44 +1,42 @@
-"""The linear algebra of `policies/factor.py`, entry by entry: no temporaries, and the same bits.
+"""The linear algebra of `policies/factor.py`, entry by entry: on plain numbers where there are few, else compiled.
 
 Every entry goes through the same operations in the same order as there; `tests/test_compiled.py` compares the two.
 """
 
 import math
+from typing import Any
 
-from numba.extending import register_jitable
 
-
-@register_jitable
-def rotate_in(R, u, left, y):
+def rotate_in(R: Any, u: Any, left: Any, y: float) -> None:
     """As `factor.rotate_in`; `left`, a copy of x, is used up."""
     d = len(u)
     for k in range(d):
-        radius = math.sqrt(R[k, k] * R[k, k] + left[k] * left[k])
-        c, s = R[k, k] / radius, left[k] / radius
-        R[k, k] = radius
+        row = R[k]
+        a, b = row[k], left[k]
+        radius = math.sqrt(a * a + b * b)
+        c, s = a / radius, b / radius
+        row[k] = radius
         for j in range(k + 1, d):
-            entry = R[k, j]
-            R[k, j] = c * entry + s * left[j]
-            left[j] = c * left[j] - s * entry
+            entry, other = row[j], left[j]
+            row[j] = c * entry + s * other
+            left[j] = c * other - s * entry
         entry = u[k]
         u[k] = c * entry + s * y
         y = c * y - s * entry
 
 
-@register_jitable
-def solve(R, x):
+def solve(R: Any, x: Any) -> None:
     """As `factor.solve`, in place; row by row, which changes no entry's order of operations."""
     d = len(x)
     for i in range(d - 1, -1, -1):
-        entry = x[i]
+        row, entry = R[i], x[i]
         for k in range(d - 1, i, -1):
-            entry -= x[k] * R[i, k]
-        x[i] = entry / R[i, i]
+            entry -= x[k] * row[k]
+        x[i] = entry / row[i]
 
 
-@register_jitable
-def squared_norms(columns, R, left, total):
-    """The squares of `factor.norms`; `columns` are its rows transposed."""
+def squared_norms(columns: Any, R: Any, left: Any, total: Any) -> None:
+    """As `factor.squared_norms`; `columns` are its rows transposed."""
     d, actions = columns.shape
     for k in range(d):
         for a in range(actions):
