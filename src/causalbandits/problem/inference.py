@@ -67,7 +67,7 @@ class Block:
         return f"Block(knobs={list(self.knob_names)}, parents={list(self.parent_names)})"
 
     def __getstate__(self) -> dict[str, Any]:
-        return {key: value for key, value in self.__dict__.items() if key not in ("table", "_of_all")}
+        return {key: value for key, value in self.__dict__.items() if key not in ("table", "_of_all", "_layout")}
 
     @property
     def rows_remembered(self) -> int:
@@ -117,7 +117,7 @@ class Block:
 
     def with_tables(self, tables: Mapping[str, Array]) -> Block:
         """The same block, its variables having other tables. It shares the orders in which sums are taken."""
-        _ = self._of_all if self.is_small else self._order
+        _ = self._layout, self._of_all if self.is_small else self._order
         other = Block.__new__(Block)
         other.__dict__.update({key: value for key, value in self.__dict__.items() if key != "table"})
         other._tables, other._rows = tables, Memory(self.rows_remembered)
@@ -209,14 +209,23 @@ class Block:
 
     def _factor(self, name: str) -> Operand:
         """A variable's table with its axes; a knob's has its choices in front."""
-        v, table = self.model[name], self._tables[name]
-        axes: list[Any] = [axis for axis in (*v.parents, name) if len(self.model[axis].states) > 1]
-        shape = [len(self.model[axis].states) for axis in axes]
-        if name not in self.knob_names:
+        table, (axes, shape, forced) = self._tables[name], self._layout[name]
+        if forced is None:
             return Operand(table.reshape(shape), axes)
-        size = len(v.states)
-        forced = np.broadcast_to(np.eye(size).reshape(size, *[1] * (table.ndim - 1), size), (size, *table.shape))
-        return Operand(np.concatenate([table[None], forced]).reshape(size + 1, *shape), [("choice", name), *axes])
+        return Operand(np.concatenate([table[None], forced]).reshape(-1, *shape), [("choice", name), *axes])
+
+    @cached_property
+    def _layout(self) -> dict[str, tuple[list[Any], list[int], Array | None]]:
+        """Each table's axes that have more than one state, their sizes, and, of a knob, what setting it makes of it."""
+        layout: dict[str, tuple[list[Any], list[int], Array | None]] = {}
+        for name in self.names:
+            v, forced = self.model[name], None
+            axes: list[Any] = [axis for axis in (*v.parents, name) if len(self.model[axis].states) > 1]
+            if name in self.knob_names:
+                size, ones = len(v.states), [1] * len(v.parents)
+                forced = np.broadcast_to(np.eye(size).reshape(size, *ones, size), (size, *v.table.shape))
+            layout[name] = axes, [len(self.model[axis].states) for axis in axes], forced
+        return layout
 
     def _output(self, front: list[Any]) -> list[Any]:
         return front + [name for name in self.parent_names if len(self.model[name].states) > 1]
