@@ -43,8 +43,8 @@ def test_an_intervention_that_is_none_is_refused_also_when_asked_again(problem):
 def test_a_list_of_interventions_is_the_same_situation_in_any_order_and_form(problem):
     some = [problem.actions[n] for n in (40, 3, 17)]
     situation = problem.situation(eligible=some)
-    for listed in (some, some[::-1], iter(some), [dict(one) for one in some], [*map(problem.actions.find, some)]):
-        assert problem.situation(eligible=listed) is situation
+    for eligible in (some, some[::-1], iter(some), [dict(one) for one in some], [*map(problem.actions.find, some)]):
+        assert problem.situation(eligible=eligible) is situation
     assert problem.situation(eligible=some[:2]) is not situation
 
 
@@ -52,8 +52,8 @@ def test_another_problems_actions_are_not_taken_for_those_with_the_same_choices(
     other = cb.CausalBandit(problem.model, problem.manipulable[::-1], problem.parents)
     mine, theirs = problem.actions.find({"send_time": "evening"}), other.actions.find({"send_time": "evening"})
     twin = next(a for a in map(problem.actions.action, range(problem.actions.size)) if a == theirs)
-    for listed, meant in (([twin], twin), ([theirs], mine), ([twin], twin)):
-        assert problem.situation(eligible=listed).action(0).number == meant.number
+    for eligible, meant in (([twin], twin), ([theirs], mine), ([twin], twin)):
+        assert problem.situation(eligible=eligible).action(0).number == meant.number
 
 
 def test_situations_are_remembered(problem):
