@@ -129,6 +129,17 @@ def test_a_file_gives_it_as_a_list(tmp_path):
         read_spec(path)
 
 
+def test_a_bound_is_that_of_the_prior_in_use():
+    uniform, informed, each = (
+        cb.theory.bound(p, PROBLEM) for p in (causal(), causal(failures=50), causal(failures=numbers(12)))
+    )
+    assert "uniform on [0, 1]" in uniform.assumptions[0]
+    assert "Beta(1, 50)" in informed.assumptions[0]
+    assert "Beta with the given successes and failures" in each.assumptions[0]
+    assert uniform.largest_gap == 11 / 13
+    assert informed.largest_gap == each.largest_gap == 1
+
+
 def test_a_policy_with_many_numbers_prints_short():
     assert len(str(causal(successes=numbers(10_000)))) < 200
 

@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple, overload
 import numpy as np
 
 from causalbandits._files import checked_path
-from causalbandits._types import is_whole
+from causalbandits._types import is_iterable, is_whole
 from causalbandits.agent import saving
 from causalbandits.agent.ledger import Ledger, action_at, support_of, support_record
 from causalbandits.agent.past import Learnt, Past
@@ -150,7 +150,7 @@ class Agent:
             return self.problem.situation(
                 eligible=[action for action in every if _says_yes(given, action.intervention)]
             )
-        if not isinstance(given, Iterable) or isinstance(given, str | Mapping):
+        if not is_iterable(given) or isinstance(given, str | Mapping):
             raise InterventionError(
                 f"eligible must be a list of interventions, or a function that says yes or no to one; got {given!r}."
             )

@@ -369,7 +369,7 @@ class CausalBandit(Remembers):
                     raise IndexError
                 number = number * size + code
             return index(number)
-        except (TypeError, ValueError, IndexError):
+        except (TypeError, ValueError, IndexError, ArithmeticError):
             raise ProblemError(
                 f"A configuration has one code per parent, each below {list(self.shape)}; got {z!r}."
             ) from None
