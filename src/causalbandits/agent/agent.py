@@ -65,8 +65,8 @@ class Agent:
     >>> agent.rounds, agent.pending
     (1, {})
 
-    `impossible="accept"` takes in configurations that the model gives probability 0 under the action; the default
-    refuses them, because they mean that the model is wrong or the data mixed up.
+    `impossible="accept"` takes in values, of the parents or observed, that the model gives probability 0 under the
+    action; the default refuses them, because they mean that the model is wrong or the data mixed up.
     """
 
     def __init__(

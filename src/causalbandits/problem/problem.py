@@ -23,6 +23,7 @@ from causalbandits.model.model import CausalModel, unique_names
 from causalbandits.model.variable import Variable
 from causalbandits.problem.actions import Action, ActionSpace, Choices, shown
 from causalbandits.problem.constraints import Manipulable, action_space, without_forbidden
+from causalbandits.problem.evidence import can_happen
 from causalbandits.problem.inference import ENTRY_LIMIT, Block, find_blocks
 from causalbandits.problem.projection import Projection
 from causalbandits.problem.search import EveryAction, Reduction, SearchSet, SomeActions, reduce_space
@@ -351,6 +352,15 @@ class CausalBandit(Remembers):
         """Whether P(z | do(a)) > 0; asks only the blocks in which something is impossible."""
         choices = action.choices
         return all(block.probability(choices, z) > 0.0 for block in self._blocks_with_zeros)
+
+    def possible_together(self, action: Action, seen: Mapping[str, int]) -> bool:
+        """Whether P(seen | do(a)) > 0 for values of any variables, given by their codes; True if it is hard to tell."""
+        done = self.model.codes(action.intervention)
+        return not self._has_zeros or can_happen(self.model, done, seen)
+
+    @cached_property
+    def _has_zeros(self) -> bool:
+        return any(not v.table.all() for v in self.model.variables.values())
 
     @cached_property
     def _blocks_with_zeros(self) -> tuple[Block, ...]:

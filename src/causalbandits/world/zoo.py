@@ -104,6 +104,10 @@ def random_parallel(m: int, n: int, theta: npt.ArrayLike, rng: Seed = None) -> E
     1024
     """
     _check_whole(m=m, n=n)
+    if n > VARIABLE_LIMIT or m * n > DRAWN_LIMIT:
+        raise SizeError(
+            f"n may be {VARIABLE_LIMIT} at most, and m times n {DRAWN_LIMIT}; got m={brief(m)}, n={brief(n)}."
+        )
     generator = random_generator(rng)
     px = generator.dirichlet(np.ones(m), size=n)
     pw = generator.random((n, m))
