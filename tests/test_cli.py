@@ -251,6 +251,16 @@ def test_inspect_and_forecast_take_the_file_that_simulate_takes(spec):
             ["inspect", "model.json", "--manipulate", "x", "--parents", "yy"],
             "--parents: Unknown variable 'yy'. Did you",
         ),
+        (["inspect", "model.json", "--manipulate", "x=2", "--parents", "y"], "--manipulate: Unknown value of 'x': '2'"),
+        (
+            ["inspect", "model.json", "--manipulate", "x,y=0", "--parents", "y"],
+            "A=x,y; give the option again for more; go",
+        ),
+        (
+            ["inspect", "model.json", "--manipulate", "x=", "--parents", "y"],
+            "A=x,y; give the option again for more; got",
+        ),
+        (["inspect", "model.json", "--manipulate", "x", "--manipulate", "x=0"], "every name once; 'x' is there twice"),
         (["inspect", "lower_bound", "--parameter", "N=3"], "needs more: --parameter delta=..."),
         (["inspect", "email_campaign", "--reward", "y"], "A world of the zoo has its reward: leave out --reward."),
         (["forecast", "email_campaign", "--prior", "1"], "--prior must be two numbers"),
@@ -269,6 +279,24 @@ def test_wrong_options_are_one_line(tmp_path, arguments, message):
     assert done.stderr.startswith("Error: ")
     assert done.stderr.count("\n") == 1
     assert message in done.stderr
+
+
+def test_a_knob_may_be_set_to_some_of_its_values_only():
+    done = run(
+        "inspect", "email_campaign", "--manipulate", "product,purpose", "--manipulate", "send_time=morning,evening"
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "60 actions on product, purpose, send_time" in done.stdout
+
+
+def test_a_warning_is_one_line_for_people(tmp_path):
+    model = cb.CausalModel([cb.Variable(name, [0, 1], table=[0.5, 0.5]) for name in ("x", "y")])
+    cb.write(model, tmp_path / "model.json")
+    done = run("inspect", "model.json", "--manipulate", "x,y", "--parents", "y", folder=tmp_path)
+    assert done.returncode == 0
+    assert done.stderr.startswith("Warning: ")
+    assert done.stderr.count("\n") == 1
+    assert "No path leads from x to the reward's parents" in done.stderr
 
 
 def test_the_file_that_the_guide_shows_runs(tmp_path):

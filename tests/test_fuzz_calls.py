@@ -8,6 +8,8 @@ FUZZ=10000 python -m pytest tests/test_fuzz_calls.py        more cases
 from __future__ import annotations
 
 import contextlib
+from decimal import Decimal
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,6 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import causalbandits as cb
+from causalbandits._files import refuse_unwritable_folder
+from causalbandits._types import is_whole
 from causalbandits.policies import POLICIES
 from test_fuzz import anything, asked, many, odd
 
@@ -41,6 +45,19 @@ def of_agent(method, **arguments):
         one.recommend()
 
     return call, arguments
+
+
+def brief(run):
+    """A run that is not asked for more than a thousand rounds or replications, unless for more than there can be: what
+    takes long because it is long is no bad call."""
+
+    def call(**given):
+        for name in ("horizon", "replications"):
+            if is_whole(given[name]) and 1000 < given[name] < 2**40:
+                given[name] %= 1000
+        return run(**{**given, "progress": False})
+
+    return call
 
 
 CALLS = {
@@ -87,13 +104,16 @@ CALLS = {
     "gap": (ENV.gap, {"action": 3}),
     "policy": (cb.policy, {"id": "c-ucb", "noise_scale": 1.0, "prior_scale": 1.0, "horizon": 10, "anytime": False}),
     "thompson": (cb.policy, {"id": "c-ts-gaussian", "noise_scale": 1.0, "prior_scale": 1.0, "draws": 2}),
-    "beta": (cb.policy, {"id": "ts-beta", "successes": 1.0, "failures": 2.0, "draws": 1}),
+    "beta": (
+        lambda **a: cb.Agent(PROBLEM, cb.policy(**a)).ask(),
+        {"id": "c-ts-beta", "successes": 1.0, "failures": 2.0, "draws": 1},
+    ),
     "linear policy": (
         lambda **a: cb.Agent(PROBLEM, cb.policy("cl-ts", **a)).ask(),
         {"features": None, "intercept": True, "noise_scale": 1.0, "prior_scale": 1.0, "v": 1.0, "draws": 2},
     ),
     "simulate": (
-        lambda **a: cb.simulate(**{**a, "progress": False}),
+        brief(cb.simulate),
         {
             "env": ENV,
             "policies": ["c-ucb"],
@@ -108,7 +128,7 @@ CALLS = {
         },
     ),
     "forecast": (
-        lambda **a: cb.forecast(**{**a, "progress": False}),
+        brief(cb.forecast),
         {
             "problem": PROBLEM,
             "policies": ["uniform"],
@@ -197,3 +217,35 @@ def test_the_fuzz_covers_the_public_surface():
     }
     policies = {kind.__name__ for kind, _ in POLICIES.values()}
     assert set(cb.__all__) <= elsewhere | called | results | policies
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: PROBLEM.decode_parents([Decimal("NaN")] * 3), "A configuration has one code per parent"),
+        (
+            lambda: cb.CausalBandit(PROBLEM.model, ["purpose"], PROBLEM.parents, actions=np.array(3)),
+            "list of interventi",
+        ),
+        (
+            lambda: cb.CausalBandit(PROBLEM.model, {"purpose": np.array(3)}, PROBLEM.parents),
+            "must be a list of its valu",
+        ),
+        (lambda: agent().ask(eligible=np.array(3)), "eligible must be a list of interventions"),
+        (lambda: agent().learn("x" * 5000, reward="y"), "There is no file 'xxx"),
+        (lambda: cb.fit({"x": []}, "x" * 300), "There is no file 'xxx"),
+        (lambda: RUN.plot("x" * 300 + ".png"), "Cannot save to '.*: File name too long. Choose another name"),
+        (lambda: refuse_unwritable_folder(Path("x" * 300)), "Cannot save to '.*: File name too long. Choose another"),
+        (lambda: cb.simulate(ENV, "c-ucb", horizon=5, replications=10**30), "has 1073741824 replications at most"),
+        (lambda: cb.simulate(ENV, "c-ucb", horizon=5, replications=range(10**30)), "has 1073741824 replications at"),
+        (lambda: cb.forecast(PROBLEM, horizon=10, replications=10**30), "has 1073741824 replications at most"),
+        (
+            lambda: cb.simulate(object, "c-ucb", horizon=5),
+            "must take a random generator and return an Environment; for",
+        ),
+        (lambda: cb.simulate(lambda: ENV, "c-ucb", horizon=5), "for replication 0 it raised TypeError: .* takes 0 pos"),
+    ],
+)
+def test_what_such_calls_have_found_is_refused_in_words(call, message):
+    with pytest.raises(cb.CausalBanditsError, match=message):
+        call()

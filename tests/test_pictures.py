@@ -14,6 +14,7 @@ from causalbandits.errors import StateError
 from causalbandits.results import lettering
 from causalbandits.results.graphs import plot_graph
 from causalbandits.results.layered import layered
+from causalbandits.results.plots import plot_final
 
 
 def problem_of(edges, knobs, goal):
@@ -113,6 +114,19 @@ def test_regret_of_zero_is_seen_on_a_logarithmic_scale():
         assert drawn(ax.get_figure()) == list(regrets)
     (ax,) = run_of({"other": [0.5, 5, 50]}).plot(log=True).axes
     assert ax.get_ylabel() == "regret (log scale)"
+
+
+@pytest.mark.parametrize("finals", [[0, 0], [0, 3], [7, 0], [2, 5]])
+def test_a_final_regret_of_zero_is_seen_too(finals):
+    runs = {n: run_of({"ideal": [0, 0, final], "other": [0, 0, 10 * final]}) for n, final in enumerate(finals, 1)}
+    figure = plot_final(runs, "n", reference=("linear", float))
+    (ax,) = figure.axes
+    low, high = ax.get_ylim()
+    assert 0 < low < high
+    heights = np.concatenate([line.get_ydata() for line in ax.lines if len(line.get_ydata()) == 2])
+    assert ((heights >= low) & (heights <= high)).all()
+    assert ax.get_ylabel() == f"final regret (log scale{'; 0 is at the bottom' if 0 in finals else ''})"
+    assert {"ideal", "other"} <= set(drawn(figure))
 
 
 @pytest.mark.parametrize(

@@ -69,6 +69,12 @@ SAME = [
         ["--manipulate", "x,w", "--parents", "m", "--action", "x=high", "--action", "x=low, w=2", "--action", ""],
         'manipulable = ["x", "w"]\nparents = ["m"]\nactions = [{ x = "high" }, { x = "low", w = "2" }, {}]',
     ),
+    (["--manipulate", "x", "--manipulate", "w", "--parents", "m"], 'manipulable = ["x", "w"]\nparents = ["m"]'),
+    (["--manipulate", "x=low", "--parents", "m"], 'manipulable = { x = ["low"] }\nparents = ["m"]'),
+    (
+        ["--manipulate", "x", "--manipulate", "w = 2, 1", "--parents", "m"],
+        'manipulable = { x = ["low", "high"], w = [2, 1] }\nparents = ["m"]',
+    ),
 ]
 
 
@@ -81,7 +87,7 @@ def typed(arguments):
         entry = by_flag[flag]
         if entry == "reduce":
             given[entry] = flag == "--reduce"
-        elif entry == "actions":
+        elif entry in ("manipulable", "actions"):
             given[entry] = [*(given[entry] or []), next(rest)]
         else:
             given[entry] = next(rest)

@@ -139,6 +139,21 @@ def test_what_only_a_mechanism_could_tell_is_refused():
         env.reward.draw(0.0, dict, np.random.default_rng(0))
 
 
+def test_bounds_use_what_actions_are_worth_and_take_the_rest_for_granted():
+    twin = cb.StepEnvironment(CAMPAIGN.problem, constant, means=CAMPAIGN.means)
+    of_twin = cb.theory.compare(twin, 10**6)
+    gap, known = float(CAMPAIGN.gaps().max()), [row.policy for row in of_twin if row.policy != "uniform"]
+    assumed = cb.theory.compare(CAMPAIGN.problem, 10**6, largest_gap=gap, policies=known)
+    assert [row[:4] for row in of_twin if row.policy != "uniform"] == [row[:4] for row in assumed]
+    of_campaign = {row.policy: row for row in cb.theory.compare(CAMPAIGN, 10**6)}
+    assert {row.policy: row for row in of_twin}["uniform"] == of_campaign["uniform"]
+    assert not {row.policy: row for row in of_twin}["c-ts-gaussian"].broken
+    assert of_campaign["c-ts-gaussian"].broken
+    described = cb.describe(twin)
+    assert (described.policy, described.reachable) == ("c-ts-beta", 12)
+    assert "if rewards lie in [0, 1] (else c-ts-gaussian)" in described.reason
+
+
 def test_it_goes_to_workers_and_comes_back_the_same():
     env = cb.StepEnvironment(CAMPAIGN.problem, evenings, means=np.linspace(0, 1, 80))
     env.pull({}, rng=0)

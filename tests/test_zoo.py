@@ -241,8 +241,14 @@ def test_the_graph_of_a_random_model_fits_and_its_data_do_not_contradict_it():
         (SizeError, lambda: zoo.random_world(60, reward_parents=40, rng=0), r"more than 4194304 means"),
         (ProblemError, lambda: zoo.lower_bound(0, 0.1), r"N must be a whole number, 1 or more; got 0"),
         (ProblemError, lambda: zoo.lower_bound(2, 0.1, p1=1.5), r"p1 must be a probability .* got p1=1.5"),
-        (ProblemError, lambda: zoo.lower_bound(2, math.nan), r"delta a finite number; got .*delta=nan"),
-        (ProblemError, lambda: zoo.lower_bound(2, "0.1"), r"delta a finite number; got .*delta='0.1'"),
+        (ProblemError, lambda: zoo.lower_bound(2, math.nan), r"delta a number of size 1e150 at most; got .*delta=nan"),
+        (ProblemError, lambda: zoo.lower_bound(2, "0.1"), r"delta a number of size .*; got .*delta='0.1'"),
+        (ProblemError, lambda: zoo.lower_bound(2, 10**400), r"delta a number of size .*; got .*delta=1000"),
+        (ProblemError, lambda: zoo.lower_bound(2, True), r"delta a number of size .*; got .*delta=True"),
+        (ProblemError, lambda: zoo.lower_bound(True, 0.1), "N must be a whole number, 1 or more; got True"),
+        (SizeError, lambda: zoo.lower_bound(10**30, 0.1), "N may be 2000 at most; got 1000"),
+        (SizeError, lambda: zoo.random_parallel(2, 2001, [1]), "n may be 2000 at most, .* got m=2, n=2001"),
+        (SizeError, lambda: zoo.random_parallel(2**20, 5, [1]), "and m times n 4194304; got m=1048576, n=5"),
     ],
 )
 def test_worlds_that_cannot_be_are_refused_with_the_rule_and_the_value(error, make, message):

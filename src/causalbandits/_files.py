@@ -44,7 +44,7 @@ def checked_path(path: object, example: str) -> Path:
 
 def refuse_unwritable(path: Path) -> None:
     """Raise, before anything is computed for it, if no file can be written there."""
-    if not path.parent.is_dir():
+    if not os.path.isdir(path.parent):
         raise StateError(f"Cannot save to {path}: there is no folder {path.parent}. Make it first, or choose another.")
     _refuse_closed(path, path.parent)
     _replaced(path)
@@ -52,13 +52,19 @@ def refuse_unwritable(path: Path) -> None:
 
 def refuse_unwritable_folder(folder: Path) -> None:
     """The same of a folder that is made where it is missing, with those above it."""
-    there = next(above for above in (folder, *folder.absolute().parents) if above.exists())
+    there = next(above for above in (folder, *folder.absolute().parents) if os.path.exists(above))
     if not there.is_dir():
         raise StateError(f"Cannot write into {folder}: {there} is a file, no folder. Choose another folder.")
     _refuse_closed(folder, there)
 
 
 def _refuse_closed(path: Path, folder: Path) -> None:
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        pass  # no file yet, or the folder's fault, which is said below
+    except OSError as error:  # the name is too long
+        raise StateError(f"Cannot save to {brief(str(path))}: {error.strerror}. Choose another name.") from None
     if not os.access(folder, os.W_OK | os.X_OK):
         raise StateError(f"Cannot save to {path}: {folder} is not to be written to. Choose another folder.")
 

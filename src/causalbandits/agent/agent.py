@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple, overload
 import numpy as np
 
 from causalbandits._files import checked_path
-from causalbandits._types import is_whole
+from causalbandits._types import is_iterable, is_whole
 from causalbandits.agent import saving
 from causalbandits.agent.ledger import Ledger, action_at, support_of, support_record
 from causalbandits.agent.past import Learnt, Past
@@ -71,8 +71,8 @@ class Agent:
     >>> agent.rounds, agent.pending
     (1, {})
 
-    `impossible="accept"` takes in configurations that the model gives probability 0 under the action; the default
-    refuses them, because they mean that the model is wrong or the data mixed up.
+    `impossible="accept"` takes in values, of the parents or observed, that the model gives probability 0 under the
+    action; the default refuses them, because they mean that the model is wrong or the data mixed up.
     """
 
     def __init__(
@@ -164,7 +164,7 @@ class Agent:
             return self.policy.situation(
                 self.problem, eligible=[action for action in every if _says_yes(given, action.intervention)]
             )
-        if not isinstance(given, Iterable) or isinstance(given, str | Mapping):
+        if not is_iterable(given) or isinstance(given, str | Mapping):
             raise InterventionError(
                 f"eligible must be a list of interventions, or a function that says yes or no to one; got {given!r}."
             )

@@ -46,12 +46,20 @@ def checked(
             "too: 'cl-ts', 'cl-ucb' or a baseline. Nothing was changed."
         )
     if parents is not None and not accept_impossible and not problem.possible(action, z):
-        raise TellError(
-            f"{dict(parents)} is impossible under {action}, says the model. If the model is "
-            'an estimate, make the agent with impossible="accept". Nothing was changed.'
-        )
+        raise _impossible(parents, action)
     seen = None if observed is None else _seen(problem, action, {} if parents is None else parents, observed)
+    if seen and not accept_impossible:
+        known = {} if parents is None else dict(zip(problem.parents, z, strict=True))
+        if not problem.possible_together(action, {**known, **seen}):
+            raise _impossible({**(parents or {}), **(observed or {})}, action)
     return z, value, seen or None
+
+
+def _impossible(told: Mapping[str, State], action: Action) -> TellError:
+    return TellError(
+        f"{dict(told)} is impossible under {action}, says the model. If the model is "
+        'an estimate, make the agent with impossible="accept". Nothing was changed.'
+    )
 
 
 def _number(reward: float) -> float:

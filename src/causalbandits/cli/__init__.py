@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+import warnings
+from typing import Annotated, TextIO
 
 import typer
 
@@ -11,7 +12,7 @@ from causalbandits import __version__
 from causalbandits.cli.library import bench, policies
 from causalbandits.cli.looking import forecast, inspect
 from causalbandits.cli.running import reproduce, simulate
-from causalbandits.errors import CausalBanditsError
+from causalbandits.errors import CausalBanditsError, DataWarning, ProblemWarning, ScaleWarning, TheoryWarning
 
 __all__ = ["app", "main"]
 
@@ -30,12 +31,29 @@ for command in (reproduce, simulate, inspect, forecast, policies, bench):
 def main() -> None:
     """Run the command line; what the user did wrong is one line, with the trace only where it is asked for."""
     try:
-        app()
+        with warnings.catch_warnings():
+            warnings.showwarning = _warn
+            app()
     except CausalBanditsError as error:
         if "--debug" in sys.argv:
             raise
         typer.echo(f"Error: {error}", err=True)
         sys.exit(1)
+
+
+def _warn(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """What this library warns of is a line for people; anything else is shown as Python does."""
+    if issubclass(category, DataWarning | ProblemWarning | ScaleWarning | TheoryWarning):
+        typer.echo(f"Warning: {message}", err=True)
+    else:
+        typer.echo(warnings.formatwarning(message, category, filename, lineno, line), err=True, nl=False)
 
 
 def _print_version(asked: bool) -> None:

@@ -42,6 +42,28 @@ def _names(typed: str) -> list[str]:
     return [name.strip() for name in typed.split(",") if name.strip()]
 
 
+def _manipulable(typed: Sequence[str]) -> list[str] | dict[str, list[str] | None]:
+    """Names, or, where values are given for some of them, what each may be set to; None for all of its values."""
+    found: dict[str, list[str] | None] = {}
+    for each in typed:
+        given = _values(each) if "=" in each else dict.fromkeys(_names(each))
+        for name, values in given.items():
+            if name in found:
+                raise CausalBanditsError(f"--manipulate: expected every name once; {name!r} is there twice.")
+            found[name] = values
+    return found if any(found.values()) else list(found)
+
+
+def _values(typed: str) -> dict[str, list[str] | None]:
+    name, _, values = (part.strip() for part in typed.partition("="))
+    if not name or "," in name or "=" in values or not _names(values):
+        raise CausalBanditsError(
+            "--manipulate: expected names, A,B, or one name with the values that it may be set to, A=x,y; give the "
+            f"option again for more; got {typed!r}."
+        )
+    return {name: _names(values)}
+
+
 def _actions(typed: Sequence[str]) -> list[dict[str, str]]:
     return [_assignments(_names(action), "--action") for action in typed]
 
@@ -60,7 +82,13 @@ def _assignments(typed: Sequence[str], flag: str) -> dict[str, str]:
 
 
 OPTIONS: dict[str, Option] = {
-    "manipulable": Option("--manipulate", "A,B", "Variables that can be set.", value=_names),
+    "manipulable": Option(
+        "--manipulate",
+        "A,B",
+        "Variables that can be set. A=x,y for one that can be set to these values only; as often as you like.",
+        list[str],
+        _manipulable,
+    ),
     "parents": Option("--parents", "A,B", "What the reward depends on, where it is not in the model.", value=_names),
     "reward": Option("--reward", "Y", "The reward's variable in the model."),
     "separator": Option("--separator", "cheapest", "The cheapest set of variables stands in for the reward's parents."),

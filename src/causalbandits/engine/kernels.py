@@ -53,6 +53,11 @@ def prepare(p, count, total, exploration):
     raise NotImplementedError
 
 
+def at_cell(p, cell):
+    """The parameters of one cell's index: the same for all cells, or its own."""
+    raise NotImplementedError
+
+
 def combine(p, centre, width, noise):
     """The second step."""
     raise NotImplementedError
@@ -69,6 +74,13 @@ def _prepare(p: Any, count: Any, total: Any, exploration: Any) -> Any:
     return index.of_cell or index.prepare
 
 
+@overload(at_cell, strict=False)
+def _at_cell(p: Any, cell: Any) -> Any:
+    if any(isinstance(part, numba.types.Array) for part in p.types):
+        return indices.INDEX[p.instance_class].at_cell
+    return lambda p, cell: p
+
+
 @overload(combine, strict=False)
 def _combine(p: Any, centre: Any, width: Any, noise: Any) -> Any:
     return indices.INDEX[p.instance_class].combine
@@ -77,6 +89,12 @@ def _combine(p: Any, centre: Any, width: Any, noise: Any) -> Any:
 @overload(noise, strict=False)
 def _noise(p: Any, centre: Any, width: Any, rng: Any) -> Any:
     return indices.SAMPLERS[indices.INDEX[p.instance_class].noise].of_cell
+
+
+@register_jitable
+def prepared(p, kept, cell, exploration):
+    """The first step of a cell's index, from what is kept of it."""
+    return prepare(at_cell(p, cell), kept.counts[cell], kept.totals[cell], exploration)
 
 
 @register_jitable
@@ -366,7 +384,7 @@ def _settled_rounds(version):
         columns = np.empty((cells if keeps else 1, actions if causal else 1))
         known = np.zeros(cells, dtype=np.bool_)
         for c in range(cells):
-            centre, width = prepare(p, kept.counts[c], kept.totals[c], exploration)
+            centre, width = prepared(p, kept, c, exploration)
             values[c] = combine(p, centre, width, 0.0)
             enter(sizes, c, abs(values[c]))
             if not causal:
@@ -390,7 +408,7 @@ def _settled_rounds(version):
                 slot, checkpoint = write_down(record, slot, regret, collected)
             changed = z if causal else action
             take_in(kept.counts, kept.totals, changed, reward)
-            centre, width = prepare(p, kept.counts[changed], kept.totals[changed], exploration)
+            centre, width = prepared(p, kept, changed, exploration)
             value = combine(p, centre, width, 0.0)
             enter(sizes, changed, abs(value))
             if causal:
@@ -427,9 +445,9 @@ def _drawn_rounds(version):
             exploration = rule.explorations[min(t, len(rule.explorations)) - 1]
             if rule.moving or t == 1:
                 for c in range(cells):
-                    centre[c], width[c] = prepare(p, kept.counts[c], kept.totals[c], exploration)
+                    centre[c], width[c] = prepared(p, kept, c, exploration)
             else:
-                centre[changed], width[changed] = prepare(p, kept.counts[changed], kept.totals[changed], exploration)
+                centre[changed], width[changed] = prepared(p, kept, changed, exploration)
             for draw in range(rule.draws):
                 for c in range(cells):
                     values[c] = noise(p, centre[c], width[c], rng)

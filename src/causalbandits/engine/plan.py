@@ -49,7 +49,15 @@ class Plan:
         """The environment of a replication, the same for every policy."""
         if isinstance(self.source, Environment):
             return self.source
-        env = self.source(stream(self.seed, replication, ENVIRONMENT))
+        try:
+            env = self.source(stream(self.seed, replication, ENVIRONMENT))
+        except CausalBanditsError:
+            raise
+        except Exception as error:
+            raise CausalBanditsError(
+                "A function that draws environments must take a random generator and return an Environment; for "
+                f"replication {replication} it raised {type(error).__name__}: {error}"
+            ) from error
         if not isinstance(env, Environment):
             raise CausalBanditsError(
                 f"A function that draws environments must return an Environment; for replication {replication} it "

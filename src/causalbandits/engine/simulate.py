@@ -103,6 +103,13 @@ def simulate(
 
 def _numbered(replications: int | range) -> range:
     """The replications to play, by number."""
+    numbers = _range_of(replications)
+    if numbers.stop - numbers.start > RESULT_LIMIT:
+        raise SizeError(f"A run has {RESULT_LIMIT} replications at most; got replications={replications!r}.")
+    return numbers
+
+
+def _range_of(replications: int | range) -> range:
     if isinstance(replications, range):
         if not replications or replications.step != 1 or replications.start < 0:
             raise CausalBanditsError(

@@ -147,7 +147,7 @@ def _of_polars(data: Any) -> DataSource:
 
 
 def _of_path(path: Path, delimiter: str | None) -> DataSource:
-    if not path.exists():
+    if not os.path.exists(path):
         raise DataError(f"There is no file {str(path)!r}.")
     ending = path.suffix.lower()
     if path.name.lower().removesuffix(".gz").endswith(".csv"):

@@ -347,9 +347,10 @@ def unique_names(kind: str, names: Iterable[str], model: CausalModel) -> tuple[s
     """Names of variables of the model, each once."""
     if isinstance(names, str | set | frozenset) or not is_iterable(names):
         raise ModelError(f"The {kind} variables must be a list of names, such as ['x']; got {brief(names)}.")
-    listed = tuple(names)
-    for name in listed:
+    listed: dict[str, None] = {}
+    for name in names:
         model[name]
-        if listed.count(name) > 1:
+        if name in listed:
             raise ModelError(f"The {kind} variables must differ: {name!r} appears twice.")
-    return listed
+        listed[name] = None
+    return tuple(listed)

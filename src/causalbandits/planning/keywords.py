@@ -113,14 +113,16 @@ def _names(value: object, model: CausalModel) -> list[str]:
     return [_name(name, model) for name in value]
 
 
-def _manipulable(value: object, model: CausalModel) -> list[str] | dict[str, list[State]]:
+def _manipulable(value: object, model: CausalModel) -> list[str] | dict[str, list[State] | None]:
     if not isinstance(value, dict):
         return _names(value, model)
     return {name: _values(name, states, model) for name, states in value.items()}
 
 
-def _values(name: str, states: object, model: CausalModel) -> list[State]:
+def _values(name: str, states: object, model: CausalModel) -> list[State] | None:
     variable = model[_name(name, model)]
+    if states is None:  # all of them
+        return None
     if not isinstance(states, list) or not states:
         raise CausalBanditsError(f"expected a list of the values that {name!r} may be set to; got {states!r}.")
     return [_state(variable, state) for state in states]

@@ -6,6 +6,7 @@ situation --score--> one score per searched action --decide--> Choice ==> the wo
 from __future__ import annotations
 
 import math
+import reprlib
 import warnings
 from abc import ABC, abstractmethod
 from dataclasses import MISSING, dataclass, fields, replace
@@ -233,8 +234,12 @@ class Policy(ABC, Generic[S]):
             )
 
     def __str__(self) -> str:
-        shown = ", ".join(f"{name}={value!r}" for name, value in self.parameters().items())
+        shown = ", ".join(f"{name}={_shown(value)}" for name, value in self.parameters().items())
         return f"{self.id}({shown})" if shown else self.id
+
+
+def _shown(value: object) -> str:
+    return reprlib.repr(value) if isinstance(value, tuple) else repr(value)  # a number per cell may be many
 
 
 def _differ(value: object, default: object) -> bool:

@@ -87,10 +87,16 @@ def _posterior_bounds(
         variance = float((rows**2 @ variances).mean() + (rows @ means).var())
     if isinstance(p, BetaPosterior):
         lower, upper = _beta_quantiles(mean, variance, (1 - level) / 2)
-        return Bounds(lower, upper, "posterior", f"means are Beta({p.successes:g}, {p.failures:g}) beforehand")
+        return Bounds(lower, upper, "posterior", f"means are {_named_prior(p, cell)} beforehand")
     half = NormalDist().inv_cdf((1 + level) / 2) * math.sqrt(variance)
     given = f"rewards vary by {p.noise_scale:g} given the {cell}, and the {cell}s' means by {p.prior_scale:g}"
     return Bounds(mean - half, mean + half, "posterior", given)
+
+
+def _named_prior(p: BetaPosterior, cell: str) -> str:
+    if isinstance(p.successes, np.ndarray):
+        return f"Beta with the successes and failures of each {cell}"
+    return f"Beta({p.successes:g}, {p.failures:g})"
 
 
 def _variances(p: GaussianPosterior | BetaPosterior, cells: Cells) -> Array:

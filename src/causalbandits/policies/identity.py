@@ -22,7 +22,9 @@ def class_name(kind: type) -> str:
 
 
 def is_plain(value: object) -> bool:
-    """Whether a parameter can be written to a file as it is."""
+    """Whether a parameter can be written to a file as it is: text, a number, or numbers in tuples."""
+    if isinstance(value, tuple):
+        return all(isinstance(part, float | tuple) and is_plain(part) for part in value)
     return isinstance(value, str | int | float | bool | np.generic | None)
 
 

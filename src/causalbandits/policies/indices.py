@@ -69,10 +69,15 @@ def gaussian_draw(p: GaussianPosterior, centre: Array, width: Array, noise: Arra
 
 
 class BetaPosterior(NamedTuple):
-    """Means ~ Beta(successes, failures) before any reward; rewards are 0 or 1."""
+    """Means ~ Beta(successes, failures) before any reward; rewards are 0 or 1. Arrays have an entry per cell."""
 
-    successes: float = 1.0
-    failures: float = 1.0
+    successes: float | Array = 1.0
+    failures: float | Array = 1.0
+
+
+def beta_at_cell(p: BetaPosterior, cell: int) -> BetaPosterior:
+    """One cell's own prior, where there is one for each."""
+    return BetaPosterior(p.successes[cell], p.failures[cell])  # type: ignore[index]
 
 
 def beta_shapes(p: BetaPosterior, count: Array, total: Array, exploration: float | Array) -> Parts:
@@ -163,18 +168,20 @@ Noise = Literal["none", "normal", "beta", "uniform"]
 
 class Index(NamedTuple):
     """An index: its two steps and the noise that the second needs. `of_cell` is the first step where it must go
-    cell by cell, as compiled code does; elsewhere `prepare` itself serves for a single cell."""
+    cell by cell, as compiled code does; elsewhere `prepare` itself serves for a single cell. `at_cell` gives a
+    cell's own parameters where they may be arrays."""
 
     prepare: Callable[..., Parts]
     combine: Callable[..., Array]
     noise: Noise = "none"
     of_cell: Callable[..., tuple[float, float]] | None = None
+    at_cell: Callable[..., Any] | None = None
 
 
 INDEX: dict[type, Index] = {
     UpperBound: Index(mean_and_bonus, upper_bound),
     GaussianPosterior: Index(gaussian_posterior, gaussian_draw, "normal"),
-    BetaPosterior: Index(beta_shapes, beta_draw, "beta"),
+    BetaPosterior: Index(beta_shapes, beta_draw, "beta", at_cell=beta_at_cell),
     KLUpperBound: Index(kl_bound, kl_upper_bound, of_cell=kl_bound_of_cell),
     UniformDraw: Index(nothing, uniform_draw, "uniform"),
 }

@@ -13,11 +13,13 @@ from functools import cached_property
 from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from causalbandits._types import is_real
 from causalbandits.errors import PolicyError
 from causalbandits.model.fitted import FittedModel
 from causalbandits.policies.base import require_draws, require_one_of, require_positive
+from causalbandits.policies.beta_prior import frozen, per_cell, require_fit
 from causalbandits.policies.cells import CellPolicy
 from causalbandits.policies.estimates import Spread
 from causalbandits.policies.indices import BetaPosterior, GaussianPosterior
@@ -42,7 +44,8 @@ class PosteriorPolicy(CellPolicy):
     """What the two share: the draw. `noise_scale` s and `prior_scale` tau belong to the Gaussian prior.
 
     `successes` a and `failures` b belong to the Beta prior: what you think of the means beforehand, as if so many had
-    been seen. successes=2, failures=50 says rates of about 4%.
+    been seen. successes=2, failures=50 says rates of about 4%. Arrays say it for each configuration by itself: a number
+    for each in their order, or shaped like `problem.shape`; for a baseline, a number for each action.
 
     With `draws=M`, M posteriors are drawn and one of their M best actions is played, each draw being as likely: still
     Thompson sampling, and the decision knows its propensity. It costs M draws.
@@ -51,14 +54,15 @@ class PosteriorPolicy(CellPolicy):
     prior: Literal["beta", "gaussian"] = "gaussian"
     noise_scale: float = 1.0
     prior_scale: float = 1.0
-    successes: float = 1.0
-    failures: float = 1.0
+    successes: npt.ArrayLike = 1.0
+    failures: npt.ArrayLike = 1.0
     draws: int = 1
 
     def __post_init__(self) -> None:
         require_one_of("prior", self.prior, ("beta", "gaussian"))
         require_positive(noise_scale=self.noise_scale, prior_scale=self.prior_scale)
-        require_positive(successes=self.successes, failures=self.failures)
+        for name in ("successes", "failures"):
+            object.__setattr__(self, name, frozen(name, getattr(self, name)))
         require_draws(self.draws)
         if self.prior == "beta" and (self.noise_scale, self.prior_scale) != (1.0, 1.0):
             raise PolicyError("A Beta prior has no scales; noise_scale and prior_scale are for prior='gaussian'.")
@@ -68,7 +72,7 @@ class PosteriorPolicy(CellPolicy):
     @cached_property
     def index_parameters(self) -> BetaPosterior | GaussianPosterior:
         if self.prior == "beta":
-            return BetaPosterior(float(self.successes), float(self.failures))
+            return BetaPosterior(*per_cell(self.successes, self.failures))
         return GaussianPosterior(self.noise_scale, self.prior_scale)
 
     @property
@@ -78,6 +82,12 @@ class PosteriorPolicy(CellPolicy):
     @property
     def counts_successes(self) -> bool:  # type: ignore[override]
         return self.prior == "beta"
+
+    def start(self, problem: CausalBandit) -> Cells:
+        cells = super().start(problem)
+        if self.prior == "beta":
+            require_fit(self.id, problem, self.causal, successes=self.successes, failures=self.failures)
+        return cells
 
     def decide(self, situation: Situation, statistic: Cells, rng: np.random.Generator) -> Choice:
         if self.draws == 1:

@@ -422,7 +422,7 @@ def _settable(variable: Variable, values: Iterable[State] | None) -> Choices:
     """The choices that set a variable to one of these values."""
     if values is None:
         return tuple(range(1, len(variable.states) + 1))
-    if isinstance(values, str | Mapping) or not isinstance(values, Iterable):
+    if isinstance(values, str | Mapping) or not is_iterable(values):
         raise ProblemError(
             f"What {variable.name!r} may be set to must be a list of its values, or None for all; got {values!r}."
         )

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 
+from causalbandits._types import is_iterable
 from causalbandits.errors import ProblemError, ProblemWarning
 from causalbandits.model.intervention import Intervention, State
 from causalbandits.model.model import CausalModel, unique_names
@@ -32,7 +33,7 @@ def action_space(
     space = ActionSpace([model[name] for name in names], at_most=at_most, always=always, values=values)
     if actions is None:
         return space
-    if isinstance(actions, str | Mapping) or not isinstance(actions, Iterable):
+    if isinstance(actions, str | Mapping) or not is_iterable(actions):
         raise ProblemError(f"actions must be a list of interventions, such as [{{}}, {{'x': 1}}]; got {actions!r}.")
     return space.only(actions)
 

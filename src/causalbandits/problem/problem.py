@@ -22,6 +22,7 @@ from causalbandits.model.intervention import Intervention, State
 from causalbandits.model.model import CausalModel, unique_names
 from causalbandits.problem.actions import Action, ActionSpace, Choices, shown
 from causalbandits.problem.constraints import Manipulable, action_space, without_forbidden
+from causalbandits.problem.evidence import can_happen
 from causalbandits.problem.inference import ENTRY_LIMIT, Block, find_blocks
 from causalbandits.problem.projection import Projection
 from causalbandits.problem.search import (
@@ -392,6 +393,15 @@ class CausalBandit(Remembers):
         doubtful = self._blocks_with_zeros
         return not doubtful or all(block.probability(action.choices, z) > 0.0 for block in doubtful)
 
+    def possible_together(self, action: Action, seen: Mapping[str, int]) -> bool:
+        """Whether P(seen | do(a)) > 0 for values of any variables, given by their codes; True if it is hard to tell."""
+        done = self.model.codes(action.intervention)
+        return not self._has_zeros or can_happen(self.model, done, seen)
+
+    @cached_property
+    def _has_zeros(self) -> bool:
+        return any(not v.table.all() for v in self.model.variables.values())
+
     @cached_property
     def _blocks_with_zeros(self) -> tuple[Block, ...]:
         return tuple(block for block in self.blocks if block.may_be_zero())
@@ -413,7 +423,7 @@ class CausalBandit(Remembers):
                     raise IndexError
                 number = number * size + code
             return index(number)
-        except (TypeError, ValueError, IndexError):
+        except (TypeError, ValueError, IndexError, ArithmeticError):
             raise ProblemError(
                 f"A configuration has one code per parent, each below {list(self.shape)}; got {z!r}."
             ) from None

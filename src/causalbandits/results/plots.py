@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -205,19 +205,25 @@ def plot_final(
     ax = figure.add_subplot()
     xs = list(runs)
     ends = []
-    for i, policy in enumerate(runs[xs[0]].policies):
-        mean, lower, upper = np.array([[bound[-1] for bound in run.interval(policy)] for run in runs.values()]).T
+    finals = {
+        policy: np.array([[bound[-1] for bound in run.interval(policy)] for run in runs.values()]).T
+        for policy in runs[xs[0]].policies
+    }
+    floor, zeros = _final_floor(finals.values())
+    for i, (policy, (mean, lower, upper)) in enumerate(finals.items()):
+        height = np.maximum(mean, floor)
         colour, dashes = COLOURS[i % len(COLOURS)], DASHES[(i + i // len(COLOURS)) % len(DASHES)]
-        error = np.nan_to_num(np.stack([np.minimum(mean - lower, 0.9 * mean), upper - mean]))
+        below, above = np.minimum(mean - lower, 0.9 * mean), np.maximum(upper - height, 0.0)
+        error = np.nan_to_num(np.stack([below, above]))
         ax.errorbar(
-            xs, mean, error, color=colour, linestyle=dashes, marker=MARKERS[i % len(MARKERS)],
+            xs, height, error, color=colour, linestyle=dashes, marker=MARKERS[i % len(MARKERS)],
             markersize=5, linewidth=1.6, elinewidth=1, capsize=2.5,
         )  # fmt: skip
-        ends.append((float(mean[-1]), policy, colour))
+        ends.append((float(height[-1]), policy, colour))
     if reference is not None:
         name, function = reference
         first = next(iter(runs.values()))
-        scale = float(first.regret(first.policies[0])[:, -1].mean()) / function(xs[0])
+        scale = max(floor, float(first.regret(first.policies[0])[:, -1].mean())) / function(xs[0])
         values = [scale * function(x) for x in xs]
         ax.plot(xs, values, color="0.6", linewidth=5, alpha=0.5, zorder=0, solid_capstyle="round")
         middle = len(xs) // 2
@@ -231,9 +237,13 @@ def plot_final(
             fontsize=9,
         )
     ax.set_yscale("log")
+    if zeros:
+        ax.set_ylim(
+            bottom=floor, top=None if max(mean.max() for mean, _, _ in finals.values()) > floor else 100 * floor
+        )
     ax.set_xticks(xs)
     ax.set_xlabel(xlabel)
-    ax.set_ylabel("final regret (log scale)")
+    ax.set_ylabel(f"final regret (log scale{'; 0 is at the bottom' * zeros})")
     ax.spines[["top", "right"]].set_visible(False)
     ax.grid(axis="y", color="0.9", linewidth=0.8)
     ax.set_axisbelow(True)
@@ -241,6 +251,13 @@ def plot_final(
     ax.set_title(f"Mean of {replications} replications, 95% intervals", loc="left", fontsize=10)
     _label_ends(ax, ends)
     return figure
+
+
+def _final_floor(finals: Iterable[Array]) -> tuple[float, bool]:
+    """Where a mean of 0 is drawn, and whether there is one: below the smallest of the others."""
+    means = np.concatenate([mean for mean, _, _ in finals])
+    positive = means[means > 0]
+    return (float(positive.min()) / 3 if len(positive) else 0.1), bool((means == 0).any())
 
 
 def plot_forecast(forecast: Any, path: FilePath | None = None) -> Figure:

@@ -161,7 +161,8 @@ def _thompson(policy: ThompsonSampling | CausalThompsonSampling, facts: Facts, l
     letter = "J" if policy.causal else "K"
     if beta:
         formula = f"4 sqrt({letter} T log T) + 4 {letter} with {letter} = {shown(cells)}"
-        wide = (count - 1) / (count + 1)
+        uniform = (policy.successes, policy.failures) == (1.0, 1.0)
+        wide = (count - 1) / (count + 1) if uniform else 1.0
     else:
         more = f" + {letter} (tau - s) sqrt(2 log T)" if first else ""
         formula = (
@@ -169,7 +170,7 @@ def _thompson(policy: ThompsonSampling | CausalThompsonSampling, facts: Facts, l
             f"with s = {s:g}, tau = {tau:g}, {letter} = {shown(cells)}"
         )
         wide = 2 * tau * math.sqrt(2 * math.log(count))
-    what = "uniform on [0, 1]" if beta else f"N(0, {tau:g}^2) (prior_scale)"
+    what = _beta_prior(policy) if beta else f"N(0, {tau:g}^2) (prior_scale)"
     tied = "" if policy.causal or facts.own_configurations() is not False else "actions lead to the same configurations"
     checks = [(f"the means given the {given} are drawn independently, {what}", tied)]
     checks.append(_unit_rewards(facts) if beta else _gaussian(facts, given, s))
@@ -181,6 +182,14 @@ def _thompson(policy: ThompsonSampling | CausalThompsonSampling, facts: Facts, l
         wide if largest_gap is None else min(wide, largest_gap),
         bernoulli if beta else gaussian,
     )
+
+
+def _beta_prior(policy: ThompsonSampling | CausalThompsonSampling) -> str:
+    if (policy.successes, policy.failures) == (1.0, 1.0):
+        return "uniform on [0, 1]"
+    if isinstance(policy.successes, tuple) or isinstance(policy.failures, tuple):
+        return "Beta with the given successes and failures"
+    return f"Beta({policy.successes:g}, {policy.failures:g})"
 
 
 def _linear_ucb(policy: CausalLinearUCB, facts: Facts, largest_gap: float | None) -> Bound:

@@ -107,8 +107,10 @@ class Facts:
         return reward.sd if isinstance(reward, GaussianReward | LinearReward) else None
 
     def reward_kind(self) -> str | None:
-        """What the reward is, for a message."""
-        return None if self.environment is None else type(self.environment.reward).__name__
+        """What the reward is, for a message; None where that cannot be seen."""
+        if self.environment is None or not self.environment.mean.by_configuration:
+            return None
+        return type(self.environment.reward).__name__
 
     def unit_rewards(self) -> bool | None:
         """Whether rewards lie in [0, 1]."""
@@ -149,6 +151,8 @@ class Facts:
             return None
         if not causal and self.listed:
             return float(np.abs(self.environment.means).max())
+        if not self.environment.mean.by_configuration:
+            return None
         if self.support is None:
             return max(map(abs, self.environment.mean.range()))
         return float(np.abs(self.environment.configuration_means[self.support.any(axis=0)]).max())
@@ -163,6 +167,8 @@ class Facts:
         """How well E[Y | z] (or E[Y | a]) is linear in f(z) (or its mean)."""
         env = self.environment
         if env is None:
+            return None
+        if observed and not env.mean.by_configuration:
             return None
         if observed and self.support is not None:
             reached = self.support.any(axis=0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +32,9 @@ Means = npt.ArrayLike | Callable[..., float]
 
 class MeanReward(ABC):
     """E[Y | z] on a problem, and its average under actions."""
+
+    by_configuration: ClassVar[bool] = True
+    """Whether E[Y | z] is known at all, or only what actions are worth."""
 
     @abstractmethod
     def at(self, z: Z) -> float:

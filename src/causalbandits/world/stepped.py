@@ -53,6 +53,9 @@ class StepEnvironment(Environment):
     mapping from interventions, or a function of an intervention. If nobody knows, `draws=1000` tries each action so
     many times beforehand and takes the averages. `standard_error` is then the largest of their standard errors; a
     round's regret is a difference of two averages, and known no better than that.
+
+    `describe` and bounds take what actions are worth from it. That the step follows the problem's graph, and how
+    rewards vary, cannot be seen, and is taken for granted.
     """
 
     def __init__(
@@ -138,6 +141,8 @@ class StepReward(Reward):
 
 class ActionMeans(MeanReward):
     """What each action is worth in the mean, and nothing of what leads to it."""
+
+    by_configuration = False
 
     def __init__(self, space: ActionSpace, table: Array) -> None:
         self._space, self.table = space, table

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Sequence
 from typing import Any
@@ -11,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from causalbandits._random import Seed, random_generator
-from causalbandits._types import is_whole
+from causalbandits._types import is_real, is_whole
 from causalbandits.errors import ProblemError, ProblemWarning, SizeError, brief
 from causalbandits.model.model import CausalModel
 from causalbandits.model.variable import Variable
@@ -105,6 +104,10 @@ def random_parallel(m: int, n: int, theta: npt.ArrayLike, rng: Seed = None) -> E
     1024
     """
     _check_whole(m=m, n=n)
+    if n > VARIABLE_LIMIT or m * n > DRAWN_LIMIT:
+        raise SizeError(
+            f"n may be {VARIABLE_LIMIT} at most, and m times n {DRAWN_LIMIT}; got m={brief(m)}, n={brief(n)}."
+        )
     generator = random_generator(rng)
     px = generator.dirichlet(np.ones(m), size=n)
     pw = generator.random((n, m))
@@ -117,10 +120,15 @@ def lower_bound(N: int, delta: float, p1: float = 0.5) -> Environment:
     >>> lower_bound(14, delta=0.1).problem.actions.size
     4782969
     """
-    if not isinstance(N, int | np.integer) or N < 1:
-        raise ProblemError(f"N must be a whole number, 1 or more; got {N!r}.")
-    if not (_is_number(p1) and 0 <= p1 <= 1 and _is_number(delta)):
-        raise ProblemError(f"p1 must be a probability and delta a finite number; got p1={p1!r}, delta={delta!r}.")
+    if not is_whole(N) or N < 1:
+        raise ProblemError(f"N must be a whole number, 1 or more; got {brief(N)}.")
+    if N > VARIABLE_LIMIT:
+        raise SizeError(f"N may be {VARIABLE_LIMIT} at most; got {brief(N)}.")
+    if not (is_real(p1) and 0 <= p1 <= 1 and is_real(delta) and abs(delta) <= 1e150):
+        raise ProblemError(
+            f"p1 must be a probability and delta a number of size 1e150 at most; got p1={brief(p1)}, "
+            f"delta={brief(delta)}."
+        )
     variables = [Variable(f"X{i}", [1, 2], table=[p1, 1 - p1] if i == 1 else [0.5, 0.5]) for i in range(1, int(N) + 1)]
     with warnings.catch_warnings(action="ignore", category=ProblemWarning):  # that the others lead nowhere is the point
         problem = CausalBandit(CausalModel(variables), manipulable=[v.name for v in variables], parents=["X1"])
@@ -139,8 +147,8 @@ def random_dag(variables: int, *, arrows: float = 1.5, rng: Seed = None) -> dict
     _check_whole(variables=variables)
     if variables > VARIABLE_LIMIT:
         raise SizeError(f"A random graph has at most {VARIABLE_LIMIT} variables; got {brief(variables)}.")
-    if not _is_number(arrows) or arrows < 0:
-        raise ProblemError(f"arrows must be a mean number of parents, 0 or more; got {brief(arrows)}.")
+    if not is_real(arrows) or not 0 <= arrows <= VARIABLE_LIMIT:
+        raise ProblemError(f"arrows must be a mean number of parents, from 0 to {VARIABLE_LIMIT}; got {brief(arrows)}.")
     generator = random_generator(rng)
     names = [f"X{i}" for i in range(1, int(variables) + 1)]
     return {
@@ -160,7 +168,7 @@ def random_model(
     CausalModel(20 variables, 26 edges)
     """
     _check_whole(states=states)
-    if not _is_number(concentration) or not 1e-3 <= concentration <= 1e6:
+    if not is_real(concentration) or not 1e-3 <= concentration <= 1e6:
         raise ProblemError(f"concentration must be a number from 0.001 to 1,000,000; got {brief(concentration)}.")
     generator = random_generator(rng)
     graph = random_dag(variables, arrows=arrows, rng=generator)
@@ -242,10 +250,3 @@ def _check_whole(**given: Any) -> None:
             raise ProblemError(f"{name} must be a whole number, 1 or more; got {brief(value)}.")
         if value > 2**20:
             raise SizeError(f"{name} may be {2**20} at most; got {brief(value)}.")
-
-
-def _is_number(value: Any) -> bool:
-    try:
-        return isinstance(value, int | float | np.number) and math.isfinite(value)
-    except (OverflowError, TypeError):  # a whole number beyond every float; a complex one
-        return False
