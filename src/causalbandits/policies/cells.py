@@ -59,10 +59,11 @@ class CellPolicy(Policy[Cells]):
     def index(self, cells: Cells, rng: np.random.Generator, draws: int | None = None) -> Array:
         """One number per cell; of several draws, a row each."""
         p = self.index_parameters
-        prepare, combine, noise, _ = INDEX[type(p)]
+        prepare, combine, noise, *_ = INDEX[type(p)]
         centre, width = prepare(p, cells.count, cells.total, self.exploration(cells.rounds))
         shape = cells.count.shape if draws is None else (draws, *cells.count.shape)
-        return combine(p, centre, width, SAMPLERS[noise].of_cells(rng, centre, width, shape))
+        values: Array = combine(p, centre, width, SAMPLERS[noise].of_cells(rng, centre, width, shape))
+        return values
 
     def score(self, situation: Situation, statistic: Cells, rng: np.random.Generator) -> Scores:
         return self.spread(self.imagined(situation, statistic, rng), self.index(statistic, rng))

@@ -395,8 +395,7 @@ class CausalBandit(Remembers):
 
     def possible_together(self, action: Action, seen: Mapping[str, int]) -> bool:
         """Whether P(seen | do(a)) > 0 for values of any variables, given by their codes; True if it is hard to tell."""
-        done = self.model.codes(action.intervention)
-        return not self._has_zeros or can_happen(self.model, done, seen)
+        return not self._has_zeros or can_happen(self.model, self.model.codes(action.intervention), seen)
 
     @cached_property
     def _has_zeros(self) -> bool:
