@@ -87,14 +87,14 @@ def test_a_situation_under_other_tables_is_that_of_a_problem_with_them(case, see
         (problem.situation(every=True), other.situation(every=True)),
         (problem.situation(any_tables=True), other.situation(any_tables=True)),
     ):
-        found = ours.under(tables)
+        found = ours.with_tables(tables)
         assert [found.action(i).choices for i in range(found.size)] == [
             theirs.action(i).choices for i in range(theirs.size)
         ]
         assert np.allclose(found.project(index).values, theirs.project(index).values, rtol=1e-12, atol=1e-12)
     do = problem.actions[problem.actions.size - 1]
     exact = distribution(model, do, case.parents).reshape(-1) @ index
-    found = problem.situation(every=True).under(tables).project(index).values[-1]
+    found = problem.situation(every=True).with_tables(tables).project(index).values[-1]
     assert math.isclose(found, exact, rel_tol=1e-9, abs_tol=1e-9)
 
 
@@ -121,8 +121,8 @@ def test_the_search_by_structure_never_loses_the_best_whatever_the_tables(given_
         drawn = problem.model.draw(rng)
         tables = {name: v.table for name, v in drawn.variables.items()}
         index = rng.normal(size=problem.configurations)
-        everything = problem.situation(every=True).under(tables).project(index).values.max()
-        searched = problem.situation(any_tables=True).under(tables).project(index).values.max()
+        everything = problem.situation(every=True).with_tables(tables).project(index).values.max()
+        searched = problem.situation(any_tables=True).with_tables(tables).project(index).values.max()
         assert math.isclose(everything, searched, rel_tol=1e-9, abs_tol=1e-9)
 
 

@@ -62,11 +62,11 @@ class LearntCells(Cells):
     def __post_init__(self) -> None:
         self.drawn: Memory[Any, Situation] = Memory(SITUATIONS_DRAWN)
         """Situations under the tables that were drawn last; not saved, since they can be drawn again."""
-        self.pace: Pace | None = None
+        self.schedule: Schedule | None = None
         """When they are to be drawn anew; found when it is asked for."""
 
 
-class Pace:
+class Schedule:
     """How often each row was seen, and from which count, or round, on tables are drawn anew."""
 
     def __init__(self, tables: LearntTables, cells: LearntCells) -> None:
@@ -227,16 +227,16 @@ def nothing_learnt(problem: CausalBandit) -> LearntCells:
 
 def count_tables(tables: LearntTables, cells: LearntCells, outcome: Outcome) -> None:
     """Take in what an outcome, whose reward is counted already, says of the tables."""
-    pace = cells.pace = cells.pace or Pace(tables, cells)
-    due = cells.rounds >= pace.rounds
+    schedule = cells.schedule = cells.schedule or Schedule(tables, cells)
+    due = cells.rounds >= schedule.rounds
     for entry, row in tables.entries(outcome):
         cells.seen[entry] += 1.0
-        pace.counts[row] += 1.0
-        due = due or pace.counts[row] >= pace.limits[row]
+        schedule.counts[row] += 1.0
+        due = due or schedule.counts[row] >= schedule.limits[row]
     if due:
         cells.seen_at_draw[:], cells.rounds_at_draw = cells.seen, cells.rounds
         cells.draw += 1
-        cells.pace = None
+        cells.schedule = None
         cells.drawn.clear()
 
 
@@ -251,11 +251,11 @@ def under_drawn_tables(situation: Situation, cells: LearntCells, trust: float, r
         own = np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, cells.draw, 1))  # type: ignore[attr-defined]
         tables = learnt_tables(situation.problem)
         entries = tables.drawn(cells.seen_at_draw, trust, np.random.default_rng(own), 1)[0]
-        found = cells.drawn.keep((situation, seed, cells.draw), situation.under(tables.by_name(entries)))
+        found = cells.drawn.keep((situation, seed, cells.draw), situation.with_tables(tables.by_name(entries)))
     return found
 
 
 def under_mean_tables(situation: Situation, cells: LearntCells, trust: float) -> Situation:
     """The situation if the tables are as expected: P(z | a) is then what is expected of it."""
     tables = learnt_tables(situation.problem)
-    return situation.under(tables.by_name(tables.mean(cells.seen, trust)))
+    return situation.with_tables(tables.by_name(tables.mean(cells.seen, trust)))

@@ -41,7 +41,7 @@ class SearchSet(ABC):
         """The choices of every searched action, a row each, in order."""
 
     @abstractmethod
-    def under(self, tables: Mapping[str, Array]) -> SearchSet:
+    def with_tables(self, tables: Mapping[str, Array]) -> SearchSet:
         """The same actions in the same order, where variables have other tables."""
 
     def project(self, x: Array) -> Array:
@@ -66,8 +66,8 @@ class EveryAction(SearchSet):
     def array(self) -> Choices2D:
         return self.space.array()
 
-    def under(self, tables: Mapping[str, Array]) -> EveryAction:
-        return EveryAction(self.space, with_tables(self._blocks, tables), self._shape)
+    def with_tables(self, tables: Mapping[str, Array]) -> EveryAction:
+        return EveryAction(self.space, blocks_with_tables(self._blocks, tables), self._shape)
 
 
 class SomeActions(SearchSet):
@@ -90,8 +90,8 @@ class SomeActions(SearchSet):
     def array(self) -> Choices2D:
         return np.array([action.choices for action in self._actions])
 
-    def under(self, tables: Mapping[str, Array]) -> SomeActions:
-        return SomeActions(self._every.under(tables), self.numbers.tolist())
+    def with_tables(self, tables: Mapping[str, Array]) -> SomeActions:
+        return SomeActions(self._every.with_tables(tables), self.numbers.tolist())
 
     def project(self, x: Array) -> Array:
         if self._every.size <= WHOLE_LIMIT:
@@ -139,8 +139,8 @@ class Combinations(SearchSet):
             joined[:, block.knobs] = choices[self.projection.row_of_action(b)]
         return joined
 
-    def under(self, tables: Mapping[str, Array]) -> Combinations:
-        return replace(self, blocks=with_tables(self.blocks, tables))
+    def with_tables(self, tables: Mapping[str, Array]) -> Combinations:
+        return replace(self, blocks=blocks_with_tables(self.blocks, tables))
 
     def action(self, position: int) -> Action:
         return self._remembered(position)
@@ -267,7 +267,7 @@ def _combinations(touches: list[Codes], limit: int) -> list[Codes]:
     return which
 
 
-def with_tables(blocks: tuple[Block, ...], tables: Mapping[str, Array]) -> tuple[Block, ...]:
+def blocks_with_tables(blocks: tuple[Block, ...], tables: Mapping[str, Array]) -> tuple[Block, ...]:
     """The same blocks, where variables have other tables."""
     return tuple(block.with_tables(tables) for block in blocks)
 

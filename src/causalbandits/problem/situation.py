@@ -52,9 +52,9 @@ class Situation(Remembers):
         """Whether an action may be chosen now."""
         return action.space is self.problem.actions and (not self._few or action in self._few)
 
-    def under(self, tables: Mapping[str, Array]) -> Situation:
+    def with_tables(self, tables: Mapping[str, Array]) -> Situation:
         """The same actions, where the variables on the way to the parents have other tables."""
-        return Situation(self.problem, self.search.under(tables))
+        return Situation(self.problem, self.search.with_tables(tables))
 
     def project(self, index: Array) -> Scores:
         """Score the searched actions: the mean of a number per configuration, under P(z | a).
