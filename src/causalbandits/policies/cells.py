@@ -34,6 +34,8 @@ class CellPolicy(Policy[Cells]):
 
     causal: ClassVar[bool]
     """Cells are configurations of the parents (True) or actions (False)."""
+    weighs_costs: ClassVar[bool] = True
+    """Whether what an action costs is subtracted from its score."""
 
     @property
     @abstractmethod
@@ -65,10 +67,10 @@ class CellPolicy(Policy[Cells]):
         return index.combine(p, *parts, SAMPLERS[index.noise].of_cells(rng, *parts, shape))
 
     def score(self, situation: Situation, statistic: Cells, rng: np.random.Generator) -> Scores:
-        return self.spread(situation, self.index(statistic, rng))
+        return self.spread(situation if self.weighs_costs else situation.free, self.index(statistic, rng))
 
     def spread(self, situation: Situation, index: Array) -> Scores:
-        """From one number per cell to scores of the searched actions."""
+        """From one number per cell to scores of the searched actions, less their costs."""
         return situation.project(index) if self.causal else situation.gather(index)
 
     def cell(self, problem: CausalBandit, action: Action, z: Z) -> int:
@@ -87,11 +89,12 @@ class CellPolicy(Policy[Cells]):
         return cells
 
     def favourite(self, situation: Situation, statistic: Cells) -> Favourite:
-        """The largest estimated mean among the actions that lead often enough where rewards have been seen."""
-        means = self.spread(situation, estimated_means(self.index_parameters, statistic))
-        seen = self.spread(situation, np.minimum(1.0, statistic.count)).values
+        """The largest estimated mean, less its cost, among actions that lead often enough where rewards were seen."""
+        means = self.spread(situation.free, estimated_means(self.index_parameters, statistic))
+        worth = situation.priced(means)
+        seen = self.spread(situation.free, np.minimum(1.0, statistic.count)).values
         enough = seen >= min(ENOUGH_SEEN, float(seen.max()))
-        first, second = two_best(Scores(np.where(enough, means.values, means.values.min() - 1.0), means.scale))
+        first, second = two_best(Scores(np.where(enough, worth.values, worth.values.min() - 1.0), worth.scale))
         runner_up = None if second is None else RunnerUp(situation.action(second), float(means.values[second]))
         return Favourite(situation.action(first), float(means.values[first]), float(seen[first]), runner_up)
 

@@ -41,6 +41,15 @@ class Scores(NamedTuple):
         size = np.abs(values).max(axis=-1)
         return cls(values, float(size) if values.ndim == 1 else size)
 
+    def less(self, costs: Array, largest: float | Array) -> Scores:
+        """The same actions when each of them costs something, `largest` at most.
+
+        >>> Scores.of(np.array([1., 2.])).less(np.array([0., 3.]), 3.)
+        Scores(values=array([ 1., -1.]), scale=3.0)
+        """
+        scale = np.maximum(self.scale, largest) if isinstance(self.scale, np.ndarray) else max(self.scale, largest)
+        return Scores(self.values - costs, scale)
+
     def best_position(self) -> int:
         """The first position whose score is the largest, to within rounding.
 

@@ -6,6 +6,8 @@ of a situation, in the agent and in the simulator alike; it never looks at the g
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,6 +22,9 @@ from causalbandits.problem.search import EveryAction, SearchSet, SomeActions
 
 if TYPE_CHECKING:
     from causalbandits.problem.problem import CausalBandit
+
+Pricing = Callable[[Scores], Scores]
+"""What costs make of scores of the reward alone."""
 
 
 class Situation(Remembers):
@@ -40,6 +45,7 @@ class Situation(Remembers):
         """How many actions are searched."""
         self.action = search.action
         self._few = frozenset(map(search.action, range(search.size))) if isinstance(search, SomeActions) else None
+        self._pricing: Pricing | None = None if problem.costs is None else self._less_costs
         self._of_configurations, self._of_actions = (problem.configurations,), (problem.actions.size,)
 
     def __repr__(self) -> str:
@@ -49,25 +55,55 @@ class Situation(Remembers):
         """Whether an action may be chosen now."""
         return action.space is self.problem.actions and (not self._few or action in self._few)
 
+    @cached_property
+    def costs(self) -> Array | None:
+        """What each searched action costs; None in a problem without costs."""
+        costs = self.problem.costs
+        return None if costs is None else costs.of_each(self.search.array())
+
+    def priced(self, scores: Scores) -> Scores:
+        """Scores of the reward alone, less what the searched actions cost; `project` and `gather` do this themselves."""
+        return scores if self._pricing is None else self._pricing(scores)
+
+    def _less_costs(self, scores: Scores) -> Scores:
+        assert self.costs is not None
+        assert self.problem.costs is not None
+        return scores.less(self.costs, self.problem.costs.largest)
+
+    @cached_property
+    def free(self) -> Situation:
+        """The same situation where nothing costs anything: for what is to be known of the reward alone."""
+        return self if self._pricing is None else self.under(None)
+
+    def under(self, pricing: Pricing | None) -> Situation:
+        """The same situation with another rule for costs. What is remembered of one is remembered of the other."""
+        self._memory, self.costs  # noqa: B018 (made before they are shared)
+        other = object.__new__(Situation)
+        other.__dict__.update(self.__dict__, _pricing=pricing)
+        return other
+
     def project(self, index: Array) -> Scores:
-        """Score the searched actions: the mean of a number per configuration, under P(z | a).
+        """Score the searched actions: the mean of a number per configuration, under P(z | a), less what they cost.
 
         Of several draws, a row each, the scores are a row each as well.
         """
         if getattr(index, "shape", None) == self._of_configurations:
-            return Scores(self.search.project(index), _size(index))
+            return self.priced(Scores(self.search.project(index), _size(index)))
         index = self._checked(index, "project", "configuration", self._of_configurations)
         size = _size(index) if index.ndim == 1 else np.abs(index).max(axis=1)
-        return Scores(self.search.project(np.ascontiguousarray(index.T)), size)
+        return self.priced(Scores(self.search.project(np.ascontiguousarray(index.T)), size))
 
     def gather(self, index: Array) -> Scores:
-        """Score the searched actions by a number for each action of the problem, of one draw or of several."""
+        """Score the searched actions by a number for each action of the problem, less what they cost.
+
+        Of one draw, or of several, a row each.
+        """
         index = self._checked(index, "gather", "action", self._of_actions)
         size = _size(index) if index.ndim == 1 else np.abs(index).max(axis=1)
         if isinstance(self.search, EveryAction):
-            return Scores(index, size)
+            return self.priced(Scores(index, size))
         if isinstance(self.search, SomeActions):
-            return Scores(index[..., self.search.numbers], size)
+            return self.priced(Scores(index[..., self.search.numbers], size))
         raise PolicyError("A policy that keeps a number per action searches them all: set searches_all = True.")
 
     def _checked(self, index: npt.ArrayLike, method: str, what: str, shape: tuple[int]) -> Array:
