@@ -69,6 +69,10 @@ SAME = [
         ["--manipulate", "x,w", "--parents", "m", "--action", "x=high", "--action", "x=low, w=2", "--action", ""],
         'manipulable = ["x", "w"]\nparents = ["m"]\nactions = [{ x = "high" }, { x = "low", w = "2" }, {}]',
     ),
+    (
+        ["--manipulate", "x,w", "--parents", "m", "--cost", "x=0.5", "--cost", "w:2=0.25"],
+        'manipulable = ["x", "w"]\nparents = ["m"]\ncosts = { x = 0.5, w = { "2" = 0.25 } }',
+    ),
 ]
 
 
@@ -81,7 +85,7 @@ def typed(arguments):
         entry = by_flag[flag]
         if entry == "reduce":
             given[entry] = flag == "--reduce"
-        elif entry == "actions":
+        elif entry in ("actions", "costs"):
             given[entry] = [*(given[entry] or []), next(rest)]
         else:
             given[entry] = next(rest)

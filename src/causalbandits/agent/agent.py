@@ -175,6 +175,7 @@ class Agent:
     ) -> None:
         """The outcome of a decision: the values of the reward's parents, and the reward. Once per id, in any order.
 
+        The reward is told as it came: what the action cost is known, and is not to be subtracted from it.
         `parents=None` says that their values were lost; policies that need only the action learn all the same.
         `observed` are further variables of the model that were seen, for policies that learn from them.
         """
@@ -294,7 +295,7 @@ class Agent:
         return Outcome(choice.action, z, value, successes, id, choice.propensity, choice.support, seen)
 
     def recommend(self, *, level: float = 0.95) -> Recommendation:
-        """The action with the largest estimated mean so far, and an interval for that mean.
+        """The action with the largest estimated mean so far, less its cost, and an interval for that mean.
 
         Thompson sampling gives its posterior's credible interval. UCB, KL-UCB and uniform give confidence bounds
         that hold for all configurations (actions, for the baselines) at all times together, CL-UCB its ellipsoid:
@@ -309,7 +310,8 @@ class Agent:
         best = self.policy.favoured(self._whole, statistic)
         bounds = self.policy.bounds(self._whole, statistic, best.action, level)
         found = best.action.intervention, best.mean, bounds.lower, bounds.upper, level, bounds.kind, best.seen
-        return Recommendation(*found, best.runner_up, bounds.assumes, caveats(self.policy, self._told))
+        cost = self.problem.cost(best.action)
+        return Recommendation(*found, best.runner_up, bounds.assumes, caveats(self.policy, self._told), cost)
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write everything, random state included, to a JSON file; never leaves half a file behind.

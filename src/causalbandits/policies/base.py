@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 import numpy as np
 
 from causalbandits._code import code_hash
-from causalbandits._types import is_real, is_whole
+from causalbandits._types import Array, is_real, is_whole
 from causalbandits.errors import PolicyError, ScaleWarning
 from causalbandits.policies.estimates import Bounds
 from causalbandits.policies.identity import is_plain
@@ -30,14 +30,15 @@ S = TypeVar("S", bound=Statistic)
 
 
 class RunnerUp(NamedTuple):
-    """The second best action so far, and its estimated mean reward."""
+    """The second best action so far, its estimated mean reward, nothing subtracted, and what it costs."""
 
     action: Action
     mean: float
+    cost: float = 0.0
 
 
 class Favourite(NamedTuple):
-    """The best action so far, and its estimated mean reward.
+    """The best action so far, all costs considered, and its estimated mean reward, nothing subtracted.
 
     `seen` is the probability that it leads where rewards have been seen; None where that has no meaning.
     """
@@ -46,6 +47,12 @@ class Favourite(NamedTuple):
     mean: float
     seen: float | None = None
     runner_up: RunnerUp | None = None
+
+
+def runner_up_of(situation: Situation, position: int, means: Array) -> RunnerUp:
+    """The action at a position as the second best."""
+    action = situation.action(position)
+    return RunnerUp(action, float(means[position]), situation.problem.cost(action))
 
 
 def two_best(scores: Scores) -> tuple[int, int | None]:

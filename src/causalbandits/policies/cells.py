@@ -12,7 +12,7 @@ import numpy as np
 
 from causalbandits._types import Array, Z
 from causalbandits.errors import SizeError
-from causalbandits.policies.base import Favourite, Policy, RunnerUp, two_best
+from causalbandits.policies.base import Favourite, Policy, runner_up_of, two_best
 from causalbandits.policies.estimates import Bounds, estimated_means, weighted_bounds
 from causalbandits.policies.indices import INDEX, SAMPLERS, IndexParameters
 from causalbandits.policies.outcome import Outcome
@@ -95,7 +95,7 @@ class CellPolicy(Policy[Cells]):
         seen = self.spread(situation.free, np.minimum(1.0, statistic.count)).values
         enough = seen >= min(ENOUGH_SEEN, float(seen.max()))
         first, second = two_best(Scores(np.where(enough, worth.values, worth.values.min() - 1.0), worth.scale))
-        runner_up = None if second is None else RunnerUp(situation.action(second), float(means.values[second]))
+        runner_up = None if second is None else runner_up_of(situation, second, means.values)
         return Favourite(situation.action(first), float(means.values[first]), float(seen[first]), runner_up)
 
     @property

@@ -26,6 +26,7 @@ from causalbandits.policies.base import (
     require_one_of,
     require_positive,
     require_truth,
+    runner_up_of,
     two_best,
 )
 from causalbandits.policies.outcome import Outcome
@@ -147,7 +148,7 @@ class LinearPolicy(Policy[Regression]):
             return self._favourite_by_block(situation, theta)
         means = in_order(self.action_features(situation), theta)
         first, second = two_best(situation.priced(Scores.of(means)))
-        runner_up = None if second is None else RunnerUp(situation.action(second), float(means[second]))
+        runner_up = None if second is None else runner_up_of(situation, second, means)
         return Favourite(situation.action(first), float(means[first]), runner_up=runner_up)
 
     def _favourite_by_block(self, situation: Situation, theta: Array) -> Favourite:
@@ -173,9 +174,8 @@ class LinearPolicy(Policy[Regression]):
             return Favourite(action, mean)
         _, k, other = min(losses)
         loss = float(values[k][best[k]] - values[k][other])
-        return Favourite(
-            action, mean, runner_up=RunnerUp(search.action_of([*best[:k], other, *best[k + 1 :]]), mean - loss)
-        )
+        second = search.action_of([*best[:k], other, *best[k + 1 :]])
+        return Favourite(action, mean, runner_up=RunnerUp(second, mean - loss, situation.problem.cost(second)))
 
     def effects(self, problem: CausalBandit) -> str:
         return hashlib.sha256(self.resolved(problem).content()).hexdigest()[:16]

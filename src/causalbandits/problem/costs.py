@@ -35,7 +35,7 @@ DEAREST = 1e100
 
 
 class Costs:
-    """What the actions of a space cost. Sums run over the knobs in their order, so that they are the same everywhere."""
+    """What the actions of a space cost. Sums run over the knobs in their order: they are the same everywhere."""
 
     def __init__(self, space: ActionSpace, tables: Sequence[Sequence[float]]) -> None:
         self.space = space
@@ -107,9 +107,14 @@ class Costs:
         named = zip(space.variables, record, strict=True)
         return cls.given(space, {v.name: dict(zip(v.states, own, strict=True)) for v, own in named})
 
-    def __repr__(self) -> str:
+    @property
+    def shown(self) -> str:
+        """Each knob that costs something, with its price or the range of its prices."""
         parts = [_shown(v.name, prices[1:]) for v, prices in zip(self.space.variables, self._lists, strict=True)]
-        return f"Costs({', '.join(part for part in parts if part)})"
+        return ", ".join(part for part in parts if part)
+
+    def __repr__(self) -> str:
+        return f"Costs({self.shown})"
 
 
 def _table(variable: Variable, given: object) -> list[float]:
@@ -129,8 +134,8 @@ def _table(variable: Variable, given: object) -> list[float]:
 def _price(variable: Variable, price: object, value: str) -> float:
     if not is_real(price) or not 0 <= price <= DEAREST:
         raise ProblemError(
-            f"What it costs to set {variable.name!r}{value} must be a number from 0 to {DEAREST:g}; got {price!r}. What "
-            "earns something belongs in the reward."
+            f"What it costs to set {variable.name!r}{value} must be a number from 0 to {DEAREST:g}; got {price!r}. "
+            "What earns something belongs in the reward."
         )
     return float(price)
 

@@ -1,9 +1,9 @@
 """Rows with costs: which are no mixture of others that costs no more.
 
-With the other blocks fixed, the score of a block's row is <P, v> - price x cost, plus what the others add. Whatever v is
-and whatever the price, if it is not negative, a row is never the only best if a mixture of other rows has its P and costs
-no more. So the points (P, cost) count, and with each all points above it: the hull is that of the points and the ray
-(0, 1). Of two configurations, that is the lower envelope of the cost over the probability p of the first:
+With the other blocks fixed, the score of a block's row is <P, v> - price x cost, plus what the others add. Whatever v
+is, and whatever the price, if it is not negative: a row is never the only best if a mixture of other rows has its P and
+costs no more. So the points (P, cost) count, and with each all points above it: the hull is that of the points and the
+ray (0, 1). Of two configurations, that is the lower envelope of the cost over the probability p of the first:
 
     cost
      0.3 |                d

@@ -22,8 +22,8 @@ from causalbandits.model.intervention import Intervention, State
 from causalbandits.model.model import CausalModel, unique_names
 from causalbandits.model.variable import Variable
 from causalbandits.problem.actions import Action, ActionSpace, Choices, shown
-from causalbandits.problem.costs import Costs, Prices
 from causalbandits.problem.constraints import Manipulable, action_space, without_forbidden
+from causalbandits.problem.costs import Costs, Prices
 from causalbandits.problem.inference import ENTRY_LIMIT, Block, find_blocks
 from causalbandits.problem.projection import Projection
 from causalbandits.problem.search import EveryAction, Reduction, SearchSet, SomeActions, reduce_space
@@ -70,8 +70,8 @@ class CausalBandit(Remembers):
     them search all.
 
     `costs={"product": 0.02, "send_time": {"morning": 0.01}}` says what it costs to set a knob, or to set it to a value,
-    in the reward's units; what is not there, and what is left alone, costs nothing. Actions are then judged by their mean
-    reward less their cost. Rewards are told as they come, nothing subtracted.
+    in the reward's units; what is not there, and what is left alone, costs nothing. Actions are then judged by their
+    mean reward less their cost. Rewards are told as they come, nothing subtracted.
     """
 
     def __init__(

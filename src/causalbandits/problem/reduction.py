@@ -101,9 +101,7 @@ class BlockReduction:
         return f", at {instead:.3g} instead of {mine:.3g}" if mine - instead > 1e-9 * mine else ""
 
 
-def reduce_block(
-    block: Block, choices: Choices2D, *, only_subsets: bool, costs: Array | None = None
-) -> BlockReduction:
+def reduce_block(block: Block, choices: Choices2D, *, only_subsets: bool, costs: Array | None = None) -> BlockReduction:
     """Keep the rows that are no mixture of others, or of others that cost no more where choices have `costs`.
 
     `choices` are the allowed ones of the block's knobs, in order. With `only_subsets` a row is only replaced by rows
@@ -148,5 +146,3 @@ def _mixtures_by_construction(block: Block, choices: Choices2D) -> dict[int, Wei
             shares = {(*row[:k], value + 1, *row[k + 1 :]): float(w) for value, w in enumerate(roots[k]) if w > 0}
             mixtures[i] = {position[set_to]: share for set_to, share in shares.items()}
     return mixtures
-
-

@@ -13,7 +13,15 @@ import numpy as np
 from causalbandits._memory import Memory
 from causalbandits._types import Array, Codes
 from causalbandits.errors import ActionIndexError, SizeError
-from causalbandits.problem.actions import ACTIONS_KEPT, ENUMERATION_LIMIT, Action, ActionSpace, Choices, Choices2D, shown
+from causalbandits.problem.actions import (
+    ACTIONS_KEPT,
+    ENUMERATION_LIMIT,
+    Action,
+    ActionSpace,
+    Choices,
+    Choices2D,
+    shown,
+)
 from causalbandits.problem.costs import Costs
 from causalbandits.problem.inference import Block
 from causalbandits.problem.projection import Projection

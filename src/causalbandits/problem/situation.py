@@ -62,7 +62,7 @@ class Situation(Remembers):
         return None if costs is None else costs.of_each(self.search.array())
 
     def priced(self, scores: Scores) -> Scores:
-        """Scores of the reward alone, less what the searched actions cost; `project` and `gather` do this themselves."""
+        """Scores of the reward alone, less what the searched actions cost; `project` and `gather` do it themselves."""
         return scores if self._pricing is None else self._pricing(scores)
 
     def _less_costs(self, scores: Scores) -> Scores:
