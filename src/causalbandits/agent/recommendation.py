@@ -22,6 +22,8 @@ FAR = 1.5
 class Recommendation(NamedTuple):
     """The best action so far, by its mean reward less its cost; the mean and the interval are of the reward alone.
 
+    Under a budget, the best by its mean reward among those that cost no more than the `allowance`.
+
     `kind` says what the interval is: "confidence" or "posterior"; `assumes`, what it needs.
 
     `seen` is the probability that the action leads to a configuration whose rewards have been seen; None where
@@ -39,13 +41,17 @@ class Recommendation(NamedTuple):
     assumes: str
     caveats: tuple[str, ...]
     cost: float = 0.0
+    allowance: float | None = None
+    """What a budget has for each round; None without one."""
 
     def __repr__(self) -> str:
         lines = [
             f"{self.intervention}: mean reward {self.mean:.4g}, {self.level:.0%} {self.kind} interval "
             f"{self.lower:.4g} to {self.upper:.4g}"
         ]
-        if self.cost:
+        if self.allowance is not None:
+            lines.append(f"  costs {self.cost:.4g}, where the budget has {self.allowance:.4g} a round")
+        elif self.cost:
             lines.append(f"  costs {self.cost:.4g}, so worth {self.mean - self.cost:.4g}")
         if self.runner_up is not None:
             cost = f", costs {self.runner_up.cost:.4g}" if self.runner_up.cost else ""

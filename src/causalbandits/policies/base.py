@@ -22,6 +22,7 @@ from causalbandits.policies.outcome import Choice, Outcome
 from causalbandits.policies.statistics import Statistic
 from causalbandits.policies.totals import Totals
 from causalbandits.problem.actions import Action
+from causalbandits.problem.budget import Purse
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.problem.scores import Scores
 from causalbandits.problem.situation import Situation
@@ -149,6 +150,13 @@ class Policy(ABC, Generic[S]):
         if choice.propensity is not None and not 0.0 < choice.propensity <= 1.0:
             raise PolicyError(f"{self.id}: a propensity must lie in (0, 1], or be None; it is {choice.propensity!r}.")
         return choice
+
+    def paced(self, situation: Situation, statistic: S, rng: np.random.Generator, purse: Purse) -> Choice:
+        """`chosen` within a budget, which decides by this round's scores and a coin: one of two actions."""
+        assert situation.costs is not None
+        pace = purse.pace(situation.costs, rng.random)
+        choice = self.chosen(situation.under(pace), statistic, rng)
+        return Choice(choice.action, None if self.randomised else pace.chance)
 
     def favoured(self, situation: Situation, statistic: S) -> Favourite:
         """`favourite`, and a clear word if it gives something else than a Favourite."""

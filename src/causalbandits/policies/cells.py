@@ -67,7 +67,8 @@ class CellPolicy(Policy[Cells]):
         return index.combine(p, *parts, SAMPLERS[index.noise].of_cells(rng, *parts, shape))
 
     def score(self, situation: Situation, statistic: Cells, rng: np.random.Generator) -> Scores:
-        return self.spread(situation if self.weighs_costs else situation.free, self.index(statistic, rng))
+        weighed = situation if self.weighs_costs or situation.is_paced else situation.free
+        return self.spread(weighed, self.index(statistic, rng))
 
     def spread(self, situation: Situation, index: Array) -> Scores:
         """From one number per cell to scores of the searched actions, less their costs."""

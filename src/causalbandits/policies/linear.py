@@ -93,7 +93,7 @@ class LinearPolicy(Policy[Regression]):
         """Whether <theta, m_a> is a sum over blocks that can be maximised one by one."""
         search = situation.search
         additive = isinstance(self.resolved(situation.problem), AdditiveFeatures)
-        return additive and isinstance(search, Combinations) and search.which is None
+        return additive and situation.additive and isinstance(search, Combinations) and search.which is None
 
     def best_if_true(self, situation: Situation, theta: Array) -> Action:
         """The best action if theta were the truth.
@@ -101,7 +101,8 @@ class LinearPolicy(Policy[Regression]):
         Where it separates, each block is maximised alone, and the actions (there may be 4^1000) are never listed.
         """
         features, search = self.resolved(situation.problem), situation.search
-        if not (isinstance(features, AdditiveFeatures) and isinstance(search, Combinations) and search.which is None):
+        separates = situation.additive and isinstance(search, Combinations) and search.which is None
+        if not (separates and isinstance(features, AdditiveFeatures) and isinstance(search, Combinations)):
             scores = situation.priced(Scores.of(in_order(self.action_features(situation), theta)))
             return situation.action(scores.best_position())
         rows = np.empty(len(search.blocks), dtype=np.intp)

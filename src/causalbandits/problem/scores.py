@@ -62,6 +62,10 @@ class Scores(NamedTuple):
         # One of these is the top itself.
         return int((self.values[: top + 1] >= least_tied(best, max(1.0, scale))).argmax())
 
+    def refuse_unless_finite(self) -> None:
+        """A clear word if some of them are NaN or infinite."""
+        _refuse_unless(bool(np.isfinite(self.values).all() and np.isfinite(self.scale).all()))
+
     def best_positions(self) -> Codes:
         """The same for every draw.
 

@@ -6,6 +6,7 @@ of a situation, in the agent and in the simulator alike; it never looks at the g
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -15,8 +16,9 @@ import numpy.typing as npt
 
 from causalbandits._memory import Remembers
 from causalbandits._types import Array
-from causalbandits.errors import PolicyError
+from causalbandits.errors import BudgetError, PolicyError, ProblemWarning
 from causalbandits.problem.actions import Action
+from causalbandits.problem.budget import SLACK, Budget, Pace, Purse
 from causalbandits.problem.scores import Scores
 from causalbandits.problem.search import EveryAction, SearchSet, SomeActions
 
@@ -46,6 +48,8 @@ class Situation(Remembers):
         self.action = search.action
         self._few = frozenset(map(search.action, range(search.size))) if isinstance(search, SomeActions) else None
         self._pricing: Pricing | None = None if problem.costs is None else self._less_costs
+        self.additive = True
+        """Whether costs are subtracted, if there are any, so that blocks can be judged one by one."""
         self._of_configurations, self._of_actions = (problem.configurations,), (problem.actions.size,)
 
     def __repr__(self) -> str:
@@ -79,8 +83,13 @@ class Situation(Remembers):
         """The same situation with another rule for costs. What is remembered of one is remembered of the other."""
         self._memory, self.costs  # noqa: B018 (made before they are shared)
         other = object.__new__(Situation)
-        other.__dict__.update(self.__dict__, _pricing=pricing)
+        other.__dict__.update(self.__dict__, _pricing=pricing, additive=pricing is None)
         return other
+
+    @property
+    def is_paced(self) -> bool:
+        """Whether a budget decides what scores lead to."""
+        return isinstance(self._pricing, Pace)
 
     def project(self, index: Array) -> Scores:
         """Score the searched actions: the mean of a number per configuration, under P(z | a), less what they cost.
@@ -114,6 +123,24 @@ class Situation(Remembers):
         if numbers.shape != shape and (numbers.ndim != 2 or numbers.shape[1:] != shape):
             raise PolicyError(f"{method}() takes one number per {what}, {shape[0]} of them; got shape {numbers.shape}.")
         return numbers
+
+
+def opened(budget: Budget, situation: Situation, *, stacklevel: int) -> Purse:
+    """A purse for actions of a situation; says so if the money cannot last for all rounds."""
+    if not isinstance(budget, Budget):
+        raise BudgetError(f"budget must be a Budget, such as Budget(250, rounds=5000); got {budget!r}.")
+    if situation.costs is None:
+        raise BudgetError("A budget needs to know what actions cost: CausalBandit(..., costs={...}).")
+    cheapest = float(situation.costs.min())
+    if cheapest * budget.rounds > budget.total * (1 + SLACK):
+        warnings.warn(
+            f"The cheapest action costs {cheapest:g}, so that {budget.total:g} lasts for "
+            f"{int(budget.total * (1 + SLACK) / cheapest)} rounds, not for {budget.rounds}: only the cheapest will be "
+            "played, and the campaign ends early. Give more money, or fewer rounds.",
+            ProblemWarning,
+            stacklevel=stacklevel + 1,
+        )
+    return Purse(budget, cheapest)
 
 
 def _size(index: Array) -> float:
