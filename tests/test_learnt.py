@@ -42,6 +42,11 @@ def play(agent, env, rounds, seed=0):
     return log
 
 
+def under(situation, tables):
+    """A situation in which variables have other tables."""
+    return situation.searching(situation.search.with_tables(tables))
+
+
 def columns(log):
     return {name: [row[name] for row in log] for name in log[0]}
 
@@ -87,14 +92,14 @@ def test_a_situation_under_other_tables_is_that_of_a_problem_with_them(case, see
         (problem.situation(every=True), other.situation(every=True)),
         (problem.situation(any_tables=True), other.situation(any_tables=True)),
     ):
-        found = ours.with_tables(tables)
+        found = ours.searching(ours.search.with_tables(tables))
         assert [found.action(i).choices for i in range(found.size)] == [
             theirs.action(i).choices for i in range(theirs.size)
         ]
         assert np.allclose(found.project(index).values, theirs.project(index).values, rtol=1e-12, atol=1e-12)
     do = problem.actions[problem.actions.size - 1]
     exact = distribution(model, do, case.parents).reshape(-1) @ index
-    found = problem.situation(every=True).with_tables(tables).project(index).values[-1]
+    found = under(problem.situation(every=True), tables).project(index).values[-1]
     assert math.isclose(found, exact, rel_tol=1e-9, abs_tol=1e-9)
 
 
@@ -121,8 +126,8 @@ def test_the_search_by_structure_never_loses_the_best_whatever_the_tables(given_
         drawn = problem.model.draw(rng)
         tables = {name: v.table for name, v in drawn.variables.items()}
         index = rng.normal(size=problem.configurations)
-        everything = problem.situation(every=True).with_tables(tables).project(index).values.max()
-        searched = problem.situation(any_tables=True).with_tables(tables).project(index).values.max()
+        everything = under(problem.situation(every=True), tables).project(index).values.max()
+        searched = under(problem.situation(any_tables=True), tables).project(index).values.max()
         assert math.isclose(everything, searched, rel_tol=1e-9, abs_tol=1e-9)
 
 
@@ -202,7 +207,7 @@ def test_asking_again_uses_the_same_drawn_tables_and_draws_nothing_else(env):
     statistic, situation, rng = BETA.begin(problem), BETA.situation(problem), np.random.default_rng(5)
     state = copy.deepcopy(rng.bit_generator.state)
     first = under_drawn_tables(situation, statistic, 1.0, rng)
-    assert under_drawn_tables(situation, statistic, 1.0, rng) is first
+    assert under_drawn_tables(situation, statistic, 1.0, rng).search is first.search
     assert rng.bit_generator.state == state
     again = under_drawn_tables(situation, BETA.begin(problem), 1.0, np.random.default_rng(5))
     index = np.arange(problem.configurations, dtype=float)

@@ -75,6 +75,10 @@ SAME = [
         ["--manipulate", "x", "--manipulate", "w = 2, 1", "--parents", "m"],
         'manipulable = { x = ["low", "high"], w = [2, 1] }\nparents = ["m"]',
     ),
+    (
+        ["--manipulate", "x,w", "--parents", "m", "--cost", "x=0.5", "--cost", "w:2=0.25"],
+        'manipulable = ["x", "w"]\nparents = ["m"]\ncosts = { x = 0.5, w = { "2" = 0.25 } }',
+    ),
 ]
 
 
@@ -87,7 +91,7 @@ def typed(arguments):
         entry = by_flag[flag]
         if entry == "reduce":
             given[entry] = flag == "--reduce"
-        elif entry in ("manipulable", "actions"):
+        elif entry in ("manipulable", "actions", "costs"):
             given[entry] = [*(given[entry] or []), next(rest)]
         else:
             given[entry] = next(rest)

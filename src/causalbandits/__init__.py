@@ -22,6 +22,7 @@ from causalbandits.policies import (
     policy,
 )
 from causalbandits.problem.actions import ActionSpace
+from causalbandits.problem.budget import Budget
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.problem.scores import Scores
 from causalbandits.results.citations import citation
@@ -39,6 +40,7 @@ __all__ = [
     "ActionSpace",
     "Agent",
     "BernoulliReward",
+    "Budget",
     "CausalBandit",
     "CausalBanditsError",
     "CausalKLUCB",

@@ -8,6 +8,7 @@ CausalBanditsError (a ValueError)
 │   └── ActionIndexError  a number beyond the last action (an IndexError, too)
 ├── ProblemError          manipulable variables, parents, constraints, rewards and their means
 ├── PolicyError           a policy's parameters, or a policy used where it cannot work
+├── BudgetError           a budget that is none, or does not allow for anything any more
 ├── SizeError             something too large to enumerate or to hold, refused before it starts
 ├── TellError             feedback that the agent cannot take; nothing was changed
 └── StateError            a file that cannot be read or written, is corrupted, or belongs to something else
@@ -71,6 +72,10 @@ class ProblemError(CausalBanditsError):
 
 class PolicyError(CausalBanditsError):
     """A policy's parameters, or a policy used where it cannot work."""
+
+
+class BudgetError(CausalBanditsError):
+    """A budget that is none, or that does not allow for anything any more; nothing was decided."""
 
 
 class SizeError(CausalBanditsError):

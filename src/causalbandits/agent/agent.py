@@ -7,6 +7,7 @@ import os
 import secrets
 import warnings
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import astuple
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, overload
 
@@ -20,6 +21,7 @@ from causalbandits.agent.past import Learnt, Past
 from causalbandits.agent.recommendation import Recommendation, caveats
 from causalbandits.agent.telling import checked
 from causalbandits.errors import (
+    BudgetError,
     CausalBanditsError,
     InterventionError,
     ProblemWarning,
@@ -32,8 +34,9 @@ from causalbandits.model.model import CausalModel
 from causalbandits.policies import AnyPolicy, Choice, Outcome, as_policy
 from causalbandits.policies.outcome import flip
 from causalbandits.problem.actions import PREDICATE_LIMIT
+from causalbandits.problem.budget import Budget, Spent, Within
 from causalbandits.problem.problem import CausalBandit
-from causalbandits.problem.situation import Situation
+from causalbandits.problem.situation import Situation, opened
 
 Eligible = Iterable[Mapping[str, State]] | Callable[[Intervention], bool]
 
@@ -71,6 +74,9 @@ class Agent:
     >>> agent.rounds, agent.pending
     (1, {})
 
+    With `budget=Budget(250, rounds=5000)` what actions cost is money, and only limits: scores are of the reward alone,
+    and each decision keeps to the budget. It is charged when asked, and given back by `forget`; see `agent.budget`.
+
     `impossible="accept"` takes in values, of the parents or observed, that the model gives probability 0 under the
     action; the default refuses them, because they mean that the model is wrong or the data mixed up.
     """
@@ -82,6 +88,7 @@ class Agent:
         *,
         seed: int | np.random.SeedSequence | None = None,
         impossible: Literal["refuse", "accept"] = "refuse",
+        budget: Budget | None = None,
     ) -> None:
         if not isinstance(problem, CausalBandit):
             raise CausalBanditsError(f"An Agent works on a CausalBandit; got {problem!r}.")
@@ -93,6 +100,7 @@ class Agent:
         self.impossible = impossible
         self._statistic = chosen.begin(problem)
         self._whole = chosen.situation(problem)
+        self._purse = None if budget is None else opened(budget, self._whole, stacklevel=2)
         self._seed = _seed_sequence(seed)
         self._rng = np.random.Generator(np.random.PCG64(self._seed))
         self._pending: dict[int, Choice] = {}
@@ -130,6 +138,11 @@ class Agent:
         """
         return self.policy.learnt_model(self.problem, self._folded()) or self.problem.model
 
+    @property
+    def budget(self) -> Spent | None:
+        """What has been spent of the budget, and what is left; None without one."""
+        return None if self._purse is None else self._purse.spent
+
     @overload
     def ask(self, n: None = None, *, eligible: Eligible | None = None) -> Decision: ...
     @overload
@@ -139,18 +152,31 @@ class Agent:
 
         A batch is chosen from what is known now: a randomised policy (Thompson sampling) draws anew for each of
         the n; a deterministic one (UCB) gives the same action n times. `eligible` narrows this decision to some
-        interventions: a list of them, or a function that says yes or no.
+        interventions: a list of them, or a function that says yes or no. Where a budget does not allow for all of a
+        batch, none of it is decided.
         """
         if n is not None and (not is_whole(n) or not 1 <= n <= BATCH_LIMIT):
             raise CausalBanditsError(f"ask(n) needs a whole number from 1 to {BATCH_LIMIT}; got {n!r}.")
         situation = self._whole if eligible is None else self._narrowed(eligible)
         if n is None:
             return self._decide(situation)
-        return [self._decide(situation) for _ in range(n)]
+        made: list[Decision] = []
+        try:
+            for _ in range(n):
+                made.append(self._decide(situation))  # noqa: PERF401 (needed if a later one is refused)
+        except BudgetError:
+            for decision in made:
+                self.forget(decision.id)
+            raise
+        return made
 
     def _decide(self, situation: Situation) -> Decision:
         statistic = self._folded() if self._must_fold else self._statistic
-        choice = self.policy.chosen(situation, statistic, self._rng)
+        if self._purse is None:
+            choice = self.policy.chosen(situation, statistic, self._rng)
+        else:
+            choice = self.policy.paced(situation, statistic, self._rng, self._purse)
+            self._purse.pay(self.problem.cost(choice.action))
         id = self._next_id
         self._pending[id] = choice
         self._next_id += 1
@@ -189,6 +215,7 @@ class Agent:
     ) -> None:
         """The outcome of a decision: the values of the reward's parents, and the reward. Once per id, in any order.
 
+        The reward is told as it came: what the action cost is known, and is not to be subtracted from it.
         `parents=None` says that their values were lost; policies that need only the action learn all the same.
         `observed` are further variables of the model that were seen, for policies that learn from them.
         """
@@ -262,9 +289,11 @@ class Agent:
     def forget(self, id: int) -> None:
         """Stop waiting for the reward of a decision: it was not carried out, or its reward will never be known.
 
-        What was told already must be taken back first (`retract`).
+        What was told already must be taken back first (`retract`). A budget gets its money and its round back.
         """
-        self._choice_of(id)
+        choice = self._choice_of(id)
+        if self._purse is not None:
+            self._purse.give_back(self.problem.cost(choice.action))
         del self._pending[id]
 
     def _check_id(self, id: int) -> None:
@@ -312,23 +341,34 @@ class Agent:
         return Outcome(choice.action, z, value, successes, id, choice.propensity, choice.support, seen)
 
     def recommend(self, *, level: float = 0.95) -> Recommendation:
-        """The action with the largest estimated mean so far, and an interval for that mean.
+        """The action with the largest estimated mean so far, less its cost, and an interval for that mean.
 
         Thompson sampling gives its posterior's credible interval. UCB, KL-UCB and uniform give confidence bounds
         that hold for all configurations (actions, for the baselines) at all times together, CL-UCB its ellipsoid:
         both stay valid however the actions were chosen and whenever you look. Configurations without rewards are taken
         to be like the others, within the prior's scale. Only actions that mostly lead to configurations seen before are
-        candidates. Tables that were fitted to data are as uncertain as these leave them. What the interval assumes, and
-        where the rewards contradict that, is said with it.
+        candidates; under a budget, only those that it pays for in every round. Tables that were fitted to data are as
+        uncertain as these leave them. What the interval assumes, and where rewards contradict that, is said with it.
         """
         if not isinstance(level, float) or not 0 < level <= SUREST:
             raise CausalBanditsError(f"level must be a number above 0 and up to {SUREST}, such as 0.95; got {level!r}.")
-        statistic = self._folded()
-        best = self.policy.favoured(self._whole, statistic)
+        statistic, situation, allowance = self._folded(), self._whole, None
+        if self._purse is not None and situation.costs is not None:
+            allowance = self._purse.budget.a_round
+            situation = situation.under(Within(situation.costs, allowance))
+        best = self.policy.favoured(situation, statistic)
         bounds = self.policy.bounds(self._whole, statistic, best.action, level)
         found = best.action.intervention, best.mean, bounds.lower, bounds.upper, level, bounds.kind, best.seen
         against = (*caveats(self.policy, self._told), *self.policy.concerns(self.problem, statistic))
-        return Recommendation(*found, best.runner_up, bounds.assumes, against)
+        cost = self.problem.cost(best.action)
+        return Recommendation(*found, best.runner_up, bounds.assumes, against, cost, allowance)
+
+    def _charge_again(self) -> None:
+        """Charge the budget for all decisions that were not forgotten."""
+        if self._purse is not None:
+            told = [outcome.action for outcome in self._told if outcome.number >= 0]
+            for action in [*told, *(choice.action for choice in self._pending.values())]:
+                self._purse.pay(self.problem.cost(action))
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write everything, random state included, to a JSON file; never leaves half a file behind.
@@ -346,6 +386,7 @@ class Agent:
             "random_state": self._rng.bit_generator.state,
             "pending": {str(id): _pending_record(choice) for id, choice in self._pending.items()},
             "next_id": self._next_id,
+            **({} if self._purse is None else {"budget": astuple(self._purse.budget)}),
         }
         before = self._editions.get(where)
         after = saving.Edition.after(before, self._name)
@@ -377,7 +418,8 @@ class Agent:
         try:
             seed = np.random.SeedSequence(content["seed"]["entropy"], spawn_key=content["seed"]["spawn_key"])
             chosen = saving.policy_of(content["policy"], policy, known)
-            agent = cls(known, chosen, seed=seed, impossible=content["impossible"])
+            budget = Budget(*content["budget"]) if "budget" in content else None
+            agent = cls(known, chosen, seed=seed, impossible=content["impossible"], budget=budget)
             agent._statistic.restore(content["statistic"])
             agent._told.restore(content["outcomes"], known)
             agent._must_fold = known.fingerprint != saved.fingerprint
@@ -385,6 +427,7 @@ class Agent:
             agent._pending = {int(id): _pending_of(known, record) for id, record in content["pending"].items()}
             agent._next_id = int(content["next_id"])
             agent._learnt = sum(outcome.number < 0 for outcome in agent._told)
+            agent._charge_again()
             edition = saving.edition_of(content)
         except (TypeError, ValueError, KeyError, AttributeError) as error:
             if isinstance(error, CausalBanditsError):

@@ -20,7 +20,11 @@ FAR = 1.5
 
 
 class Recommendation(NamedTuple):
-    """The best action so far. `kind` says what the interval is: "confidence" or "posterior"; `assumes`, what it needs.
+    """The best action so far, by its mean reward less its cost; the mean and the interval are of the reward alone.
+
+    Under a budget, the best by its mean reward among those that cost no more than the `allowance`.
+
+    `kind` says what the interval is: "confidence" or "posterior"; `assumes`, what it needs.
 
     `seen` is the probability that the action leads to a configuration whose rewards have been seen; None where
     that has no meaning (linear policies). `caveats` say where the rewards contradict what was assumed.
@@ -36,14 +40,22 @@ class Recommendation(NamedTuple):
     runner_up: RunnerUp | None
     assumes: str
     caveats: tuple[str, ...]
+    cost: float = 0.0
+    allowance: float | None = None
+    """What a budget has for each round; None without one."""
 
     def __repr__(self) -> str:
         lines = [
             f"{self.intervention}: mean reward {self.mean:.4g}, {self.level:.0%} {self.kind} interval "
             f"{self.lower:.4g} to {self.upper:.4g}"
         ]
+        if self.allowance is not None:
+            lines.append(f"  costs {self.cost:.4g}, where the budget has {self.allowance:.4g} a round")
+        elif self.cost:
+            lines.append(f"  costs {self.cost:.4g}, so worth {self.mean - self.cost:.4g}")
         if self.runner_up is not None:
-            lines.append(f"  runner-up: {self.runner_up.action}, {self.runner_up.mean:.4g}")
+            cost = f", costs {self.runner_up.cost:.4g}" if self.runner_up.cost else ""
+            lines.append(f"  runner-up: {self.runner_up.action}, {self.runner_up.mean:.4g}{cost}")
         if self.seen is not None and self.seen < 1:
             lines.append(f"  leads to configurations whose rewards have been seen {self.seen:.0%} of the time")
         lines.append(f"  if {self.assumes}")

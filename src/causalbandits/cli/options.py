@@ -68,6 +68,27 @@ def _actions(typed: Sequence[str]) -> list[dict[str, str]]:
     return [_assignments(_names(action), "--action") for action in typed]
 
 
+def _costs(typed: Sequence[str]) -> dict[str, Any]:
+    """Prices by knob, or by knob and value."""
+    found: dict[str, Any] = {}
+    for place, price in _assignments(typed, "--cost").items():
+        name, colon, value = place.partition(":")
+        if isinstance(found.get(name), dict) != bool(colon) and name in found:
+            raise CausalBanditsError(f"--cost: expected one price of {name!r}, or one for each value; got both.")
+        if colon:
+            found.setdefault(name, {})[value] = _number(price)
+        else:
+            found[name] = _number(price)
+    return found
+
+
+def _number(typed: str) -> float:
+    try:
+        return float(typed)
+    except ValueError:
+        raise CausalBanditsError(f"--cost: expected a number, such as A=0.1; got {typed!r}.") from None
+
+
 def _assignments(typed: Sequence[str], flag: str) -> dict[str, str]:
     """Values by name, each name once."""
     found: dict[str, str] = {}
@@ -100,6 +121,13 @@ OPTIONS: dict[str, Option] = {
     ),
     "reduce": Option(
         "--reduce/--no-reduce", "", "Whether causal policies search only the actions that can be the best.", bool
+    ),
+    "costs": Option(
+        "--cost",
+        "A=0.1",
+        "What it costs to set A, or with A:x=0.1 to set it to x; as often as you like.",
+        list[str],
+        _costs,
     ),
 }
 

@@ -30,6 +30,9 @@ ROUNDS_AT_ONCE, NUMBERS_AT_ONCE = 2**16, 2**29
 """So many rounds are played at a time, and fewer where they look at more than so many numbers, which takes about a
 second; but `kernels.FRESH` of them, or a multiple, so that parts change no bit."""
 
+NOTHING = tables.Priced(np.zeros(0), 0.0)
+"""What nothing costs."""
+
 Call = tuple[str, tuple[Any, ...]]
 """Which rounds, and their first four arguments: rule, table, world, what is kept."""
 
@@ -117,7 +120,8 @@ def _cells(env: Environment, policy: CellPolicy, situation: Situation, cells: Ce
     moving = not policy.randomised and not settled
     explorations = np.array([policy.exploration(n) for n in (told if moving else [0])])
     draws = policy.draws if isinstance(policy, PosteriorPolicy) else 1
-    rule = tables.CellRule(policy.index_parameters, policy.causal, moving, explorations, draws)
+    priced = _priced(situation) if policy.weighs_costs else NOTHING
+    rule = tables.CellRule(policy.index_parameters, policy.causal, moving, explorations, draws, priced)
     tree = situation.remember("tree", lambda: tables.tree_of(situation.search.projection))
     arguments = (rule, tree, _world(env, situation), tables.CellSums(cells.count, cells.total))
     return ("settled" if settled else "drawn"), arguments
@@ -125,11 +129,12 @@ def _cells(env: Environment, policy: CellPolicy, situation: Situation, cells: Ce
 
 def _linear(env: Environment, policy: LinearPolicy, situation: Situation, statistic: Regression, told: range) -> Call:
     features = policy.resolved(situation.problem)
-    rule, kept = _linear_rule(policy, features.dimension, told), tables.Rotated(statistic.R, statistic.u)
-    search = situation.search
+    kept, search = tables.Rotated(statistic.R, statistic.u), situation.search
     if _by_block(situation, policy) and isinstance(features, AdditiveFeatures) and isinstance(search, Combinations):
-        by_block = env.remember(("by block", features), lambda: tables.by_block_of(env, features, search.rows))
+        rule = _linear_rule(policy, features.dimension, told, NOTHING)
+        by_block = env.remember(("by block", features), lambda: tables.by_block_of(env, features, search))
         return "by block", (rule, by_block, _unlisted_world(env, situation, search), kept)
+    rule = _linear_rule(policy, features.dimension, told, _priced(situation))
     regressors = situation.remember(
         ("regressors", features),
         lambda: tables.regressors_of(situation.problem, features, policy.action_features(situation)),
@@ -137,13 +142,19 @@ def _linear(env: Environment, policy: LinearPolicy, situation: Situation, statis
     return "linear", (rule, regressors, _world(env, situation), kept)
 
 
-def _linear_rule(policy: LinearPolicy, dimension: int, told: range) -> tables.LinearRule:
+def _priced(situation: Situation) -> tables.Priced:
+    """What the searched actions cost."""
+    costs = situation.problem.costs
+    return NOTHING if situation.costs is None or costs is None else tables.Priced(situation.costs, costs.largest)
+
+
+def _linear_rule(policy: LinearPolicy, dimension: int, told: range, priced: tables.Priced) -> tables.LinearRule:
     observed = policy.regressor == "observed"
     if isinstance(policy, CausalLinearThompsonSampling):
-        return tables.LinearRule(True, observed, policy.spread, np.zeros(1), policy.draws)
+        return tables.LinearRule(True, observed, policy.spread, np.zeros(1), policy.draws, priced)
     if isinstance(policy, CausalLinearUCB):
         betas = np.array([policy.beta(dimension, n) for n in ([0] if policy.horizon is not None else told)])
-        return tables.LinearRule(False, observed, 0.0, betas, 1)
+        return tables.LinearRule(False, observed, 0.0, betas, 1, priced)
     raise TypeError(f"{policy!r} cannot be played compiled.")
 
 
@@ -161,8 +172,11 @@ def _world(env: Environment, situation: Situation) -> tables.FlatWorld:
     """What truly happens under each action that the policy searches, which it may believe to do something else."""
 
     def make() -> tables.FlatWorld:
-        if situation.problem is env.problem:
-            return tables.world_of(env, situation.search.projection)
-        return tables.world_of(env, project_some(situation.search.array(), env.problem.blocks, env.problem.shape))
+        true = env.problem
+        if situation.problem is true:
+            return tables.world_of(env, situation.search.projection, situation.costs)
+        actions = situation.search.array()
+        costs = None if true.costs is None else true.costs.of_each(actions)
+        return tables.world_of(env, project_some(actions, true.blocks, true.shape), costs)
 
     return env.remember(("world", situation), make)

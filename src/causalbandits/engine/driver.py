@@ -12,8 +12,11 @@ from causalbandits._types import Array
 from causalbandits.policies import AnyPolicy, Outcome
 from causalbandits.policies.outcome import flip
 from causalbandits.problem.actions import Action
+from causalbandits.problem.budget import Budget
 from causalbandits.problem.problem import CausalBandit
+from causalbandits.problem.situation import opened
 from causalbandits.world.environment import Environment
+from causalbandits.world.shortfall import Shortfall
 
 TICK = 256
 """Rounds between two reports of progress."""
@@ -55,11 +58,13 @@ def play(
     replication: int,
     tick: Callable[[int], None] = lambda rounds: None,
     watch: Watch | None = None,
+    budget: float | None = None,
 ) -> Played:
     """Play up to the last of `rounds`; pseudo-regret and rewards up to each of them.
 
     The policy believes in `problem`, which may be another than the environment's: its actions are then the
-    interventions that count, not their numbers. `watch` is called at each checkpoint.
+    interventions that count, not their numbers. `watch` is called at each checkpoint. With a `budget` for all rounds,
+    regret is what the best mixture for it would have brought more, of the reward alone.
     """
     world, own = stream(seed, replication, WORLD), seed_of(seed, replication, POLICY)
     rng = np.random.default_rng(own)
@@ -67,11 +72,17 @@ def play(
     true_actions = None if problem is env.problem else _TrueActions(env.problem)
     must_check = policy.unit_rewards and env.reward.bounded is not True
     flips, plays = policy.counts_successes, _Plays(env.problem)
+    purse = None if budget is None else opened(Budget(budget, int(rounds[-1])), situation, stacklevel=2)
+    lost = env.gap if budget is None else Shortfall(env, budget / int(rounds[-1]))
     regret = collected = 0.0
     played, checkpoints = Played(np.empty(len(rounds)), np.empty(len(rounds))), iter(enumerate(rounds.tolist()))
     slot, checkpoint = next(checkpoints)
     for t in range(1, int(rounds[-1]) + 1):
-        chosen, propensity, support = policy.chosen(situation, statistic, rng)
+        if purse is None:
+            chosen, propensity, support = policy.chosen(situation, statistic, rng)
+        else:
+            chosen, propensity, support = policy.paced(situation, statistic, rng, purse)
+            purse.pay(problem.cost(chosen))
         action = chosen if true_actions is None else true_actions[chosen]
         if policy.learns_tables:
             observed, z, reward = env.draw_all(action.choices, world)
@@ -82,7 +93,7 @@ def play(
         successes = flip(reward, own, t - 1) if flips else reward
         outcome = Outcome(chosen, z, reward, successes, t - 1, propensity, support, observed)
         policy.update(situation, statistic, outcome)
-        regret += env.gap(action.number)
+        regret += lost(action.number)
         collected += reward
         plays[action] = plays.get(action, 0) + 1
         if t == checkpoint:

@@ -152,6 +152,28 @@ def first_best(values, length):
 
 
 @register_jitable
+def least_scale(priced):
+    """The scale of ties is no smaller than this: 1, or the largest cost."""
+    return max(1.0, priced.largest)
+
+
+@register_jitable
+def subtract(scores, costs):
+    """As `Scores.less`."""
+    for a in range(len(costs)):
+        scores[a] -= costs[a]
+
+
+@register_jitable
+def first_best_priced(scores, costs, start, length, largest):
+    """As `Scores.of(scores).less(costs, largest).best_position()`; the costs begin at `start`."""
+    scale = max(largest, largest_size(scores, length))
+    for i in range(length):
+        scores[i] -= costs[start + i]
+    return first_tied(scores, length, scale)
+
+
+@register_jitable
 def one_draw(draws, rng):
     """Which of the draws is followed, as `policies.outcome.pick` does."""
     return 0 if draws == 1 else int(rng.random() * draws)
@@ -336,7 +358,23 @@ def happens(world, action, codes, rng):
 
 
 @register_jitable
-def summed(additive, rows, codes, states):
+def spent(priced, rows, paid):
+    """What the action costs that takes these rows: as `Costs.of`, knob by knob."""
+    if len(paid) == 0:
+        return 0.0
+    for b in range(len(rows)):
+        first, last = priced.knobs.starts[b], priced.knobs.starts[b + 1]
+        at = priced.prices.starts[b] + rows[b] * (last - first)
+        for i in range(last - first):
+            paid[priced.knobs.values[first + i]] = priced.prices.values[at + i]
+    total = 0.0
+    for knob in range(len(paid)):
+        total += paid[knob]
+    return total
+
+
+@register_jitable
+def summed(additive, rows, codes, states, cost):
     """Where actions are not listed: the mean reward of what happened and the gap of what was done.
 
     As `world.rewards.AdditiveMean` sums them.
@@ -351,7 +389,7 @@ def summed(additive, rows, codes, states):
     mean = 0.0
     for parent in range(len(states)):
         mean += additive.by_parent.values[additive.by_parent.starts[parent] + states[parent]]
-    return mean, max(0.0, additive.best - under)
+    return mean, max(0.0, additive.best - (under - cost))
 
 
 @register_jitable
@@ -376,7 +414,8 @@ def _settled_rounds(version):
         p, causal, exploration, world_rng = rule.p, rule.causal, rule.explorations[0], streams.world
         cells, actions = len(kept.counts), len(world.gap)
         values, codes = np.empty(cells), np.empty(len(world.sizes), dtype=np.int64)
-        sizes = new_tournament(cells, 1.0)
+        costs = rule.priced.costs
+        sizes = new_tournament(cells, least_scale(rule.priced))
         tournament = new_tournament(1 if causal else cells, -math.inf)
         one, two = np.empty(tree.buffer), np.empty(tree.buffer)
         scores = np.empty(actions if causal else 1)
@@ -388,13 +427,14 @@ def _settled_rounds(version):
             values[c] = combine(p, centre, width, 0.0)
             enter(sizes, c, abs(values[c]))
             if not causal:
-                enter(tournament, c, values[c])
+                enter(tournament, c, values[c] - costs[c] if len(costs) else values[c])
         best = 0.0
         regret, collected, slot, checkpoint = first_sums(record)
         for t in range(1, record.last + 1):
             if causal:
                 if t % FRESH == 1:
                     listed(tree, project(tree, values, one, two), actions, scores)
+                    subtract(scores, costs)
                     best = largest(scores, actions)
                 action = first_reaching(scores, least_tied(best, sizes[1]))
             else:
@@ -418,7 +458,7 @@ def _settled_rounds(version):
                     known[z] = True
                 best = add_column(scores, value - values[z], columns[row])
             else:
-                enter(tournament, action, value)
+                enter(tournament, action, value - costs[action] if len(costs) else value)
             values[changed] = value
         record.sums[0], record.sums[1] = regret, collected
 
@@ -436,8 +476,8 @@ def _drawn_rounds(version):
         values, codes = np.empty(cells), np.empty(len(world.sizes), dtype=np.int64)
         centre, width = np.empty(cells), np.empty(cells)
         one, two = np.empty(tree.buffer), np.empty(tree.buffer)
-        gather = causal and len(tree.node_of_action) > 0
-        in_order = np.empty(actions if gather else 0)
+        gather, costs = causal and len(tree.node_of_action) > 0, rule.priced.costs
+        in_order, floor = np.empty(actions if gather else 0), least_scale(rule.priced)
         best = np.empty(rule.draws, dtype=np.int64)
         changed = -1
         regret, collected, slot, checkpoint = first_sums(record)
@@ -458,7 +498,8 @@ def _drawn_rounds(version):
                 if gather:
                     listed(tree, scores, actions, in_order)
                     scores = in_order
-                best[draw] = first_tied(scores, actions, scale)
+                subtract(scores, costs)
+                best[draw] = first_tied(scores, actions, max(scale, floor))
             action = best[one_draw(rule.draws, rng)]
             z, reward, gap = happens(world, action, codes, world_rng)
             regret += gap
@@ -485,6 +526,7 @@ def _linear_rounds(version):
         actions, d = means.shape
         codes, theta, x = np.empty(len(world.sizes), dtype=np.int64), np.empty(d), np.empty(d)
         left, norms, scores = np.empty((d, actions)), np.empty(actions), np.empty(actions)
+        costs = rule.priced.costs
         best = np.empty(rule.draws, dtype=np.int64)
         regret, collected, slot, checkpoint = first_sums(record)
         for t in range(1, record.last + 1):
@@ -502,7 +544,10 @@ def _linear_rounds(version):
                     squared_norms(columns, R, left, norms)
                     for a in range(actions):
                         scores[a] = optimistic(scores[a], beta, norms[a])
-                best[draw] = first_best(scores, actions)
+                if len(costs):
+                    best[draw] = first_best_priced(scores, costs, 0, actions, rule.priced.largest)
+                else:
+                    best[draw] = first_best(scores, actions)
             action = best[one_draw(rule.draws, rng)]
             z, reward, gap = happens(world, action, codes, world_rng)
             regret += gap
@@ -535,6 +580,8 @@ def _by_block_rounds(version):
         theta, x = np.empty(d), np.empty(d)
         best, rows = np.empty((rule.draws, blocks), dtype=np.int64), np.empty(blocks, dtype=np.int64)
         listed_actions = len(world.gap) > 0 or len(plays) > 0
+        priced, least = by_block.priced, by_block.priced.least
+        paid = least.copy()
         regret, collected, slot, checkpoint = first_sums(record)
         for t in range(1, record.last + 1):
             for draw in range(rule.draws):
@@ -550,7 +597,11 @@ def _by_block_rounds(version):
                             score += by_block.means.values[at + i] * theta[by_block.where.values[first + i]]
                         scores[row] = score
                         at += width
-                    best[draw, b] = first_best(scores, by_block.rows[b])
+                    if len(least):
+                        costs, start = priced.costs.values, priced.costs.starts[b]
+                        best[draw, b] = first_best_priced(scores, costs, start, by_block.rows[b], priced.largest[b])
+                    else:
+                        best[draw, b] = first_best(scores, by_block.rows[b])
             drawn = one_draw(rule.draws, rng)
             action = 0
             for b in range(blocks):
@@ -562,7 +613,7 @@ def _by_block_rounds(version):
             if len(world.gap):
                 mean, gap = world.mean[z], world.gap[action]
             else:
-                mean, gap = summed(by_block.additive, rows, codes, states)
+                mean, gap = summed(by_block.additive, rows, codes, states, spent(priced, rows, paid))
             reward = reward_around(world, mean, world_rng)
             regret += gap
             collected += reward

@@ -16,14 +16,16 @@ from causalbandits._code import code_hash
 from causalbandits._progress import Notice
 from causalbandits.engine.compiled import can_play, play_compiled
 from causalbandits.engine.driver import ENVIRONMENT, PlayCounts, play, stream
-from causalbandits.errors import CausalBanditsError, PolicyError, ProblemError
+from causalbandits.errors import BudgetError, CausalBanditsError, PolicyError, ProblemError
 from causalbandits.model.fitted import FittedModel
 from causalbandits.policies import AnyPolicy
 from causalbandits.policies.identity import identity_with_code
+from causalbandits.problem.budget import Budget
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.results.measures import Values
 from causalbandits.results.origin import Origin
 from causalbandits.world.environment import LISTED, Environment
+from causalbandits.world.shortfall import Shortfall
 
 Source = Environment | Callable[[np.random.Generator], Environment]
 
@@ -44,6 +46,8 @@ class Plan:
     """Whether to use the compiled driver where it can be; the numbers are the same."""
     measures: tuple[str, ...] = ()
     """What to keep beside regret, of `results.measures.MEASURES`."""
+    budget: float | None = None
+    """What may be spent in all rounds together."""
 
     def environment(self, replication: int) -> Environment:
         """The environment of a replication, the same for every policy."""
@@ -78,26 +82,28 @@ class Plan:
         watch = _Observer(env, policy, problem, len(self.rounds), self.measures)
         arguments = env, policy, problem, self.rounds, self.seed, replication
         watching = watch if watch.found else None
-        if self.compiled and can_play(env, policy, problem):
+        if self._is_compiled(env, policy):
             played = play_compiled(*arguments, watch=watching)
             tick(int(self.rounds[-1]))
         else:
-            played = play(*arguments, tick, watching)
+            played = play(*arguments, tick, watching, self.budget)
         found = {"regret": played.regret, "reward": played.reward, **watch.found}
         return {name: found[name] for name in ("regret", *self.measures)}
 
     def all_compiled(self) -> bool:
         """Whether no policy needs the interpreter, so that threads serve as well as processes."""
         env = self.environment(0)
-        each = self.policies.values()
-        return self.compiled and all(can_play(env, policy, self._believed_by(policy, env)) for policy in each)
+        return all(self._is_compiled(env, policy) for policy in self.policies.values())
+
+    def _is_compiled(self, env: Environment, policy: AnyPolicy) -> bool:
+        return self.compiled and self.budget is None and can_play(env, policy, self._believed_by(policy, env))
 
     def compile(self) -> None:
         """Have the compiled rounds ready before they are needed, and say so if that takes its time."""
         env = self.environment(0)
-        for policy in self.policies.values() if self.compiled else ():
-            problem = self._believed_by(policy, env)
-            if can_play(env, policy, problem):
+        for policy in self.policies.values():
+            if self._is_compiled(env, policy):
+                problem = self._believed_by(policy, env)
                 with Notice(f"Compiling the simulator for {policy.id} (once; it is kept on disk) ..."):
                     play_compiled(env, policy, problem, np.ones(1, dtype=np.int64), self.seed, 0)
 
@@ -106,6 +112,8 @@ class Plan:
         env = self.environment(0)
         if "plays" in self.measures:
             env.problem.actions.refuse_enumeration("How often each action was played is kept for every action", LISTED)
+        if self.budget is not None:
+            self._check_budget(env, self._believed_in(env), self.budget)
         for policy in self.policies.values():
             if policy.unit_rewards and env.reward.bounded is False:
                 raise PolicyError(
@@ -125,6 +133,17 @@ class Plan:
         if not policy.learns_tables or isinstance(problem.model, FittedModel):
             return problem
         return problem.without_tables()
+
+    def _check_budget(self, env: Environment, problem: CausalBandit, total: float) -> None:
+        """Whether it lasts, and everybody knows what is paid."""
+        Shortfall(env, Budget(total, int(self.rounds[-1])).a_round)
+        if problem.costs != env.problem.costs:
+            raise BudgetError("The believed problem must have the environment's costs where there is a budget.")
+        if "simple regret" in self.measures:
+            raise BudgetError(
+                "Simple regret is that of a single action, and what a budget pays for is a mixture of two: leave the "
+                "measure 'simple regret' out, or the budget."
+            )
 
     def _believed_in(self, env: Environment) -> CausalBandit:
         if self.believed is None:
@@ -156,8 +175,11 @@ class Plan:
             "drawn": None if isinstance(self.source, Environment) else code_hash(self.source),
         }
         believed = None if self.believed is None else self.believed.fingerprint
+        budget = {} if self.budget is None else {"budget": self.budget}
         policies = {
-            name: _hashed({"policy": identity_with_code(policy, self._believed_by(policy, env)), "believed": believed})
+            name: _hashed(
+                {"policy": identity_with_code(policy, self._believed_by(policy, env)), "believed": believed, **budget}
+            )
             for name, policy in self.policies.items()
         }
         ids = {name: policy.id for name, policy in self.policies.items()}

@@ -17,6 +17,7 @@ from causalbandits.engine.plan import Plan, Source
 from causalbandits.engine.workers import Finished, run
 from causalbandits.errors import CausalBanditsError, SizeError, unknown
 from causalbandits.policies.registry import Policies, named
+from causalbandits.problem.budget import Budget
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.results.measures import MEASURES, Values
 from causalbandits.results.run import Run
@@ -48,6 +49,7 @@ def simulate(
     problem: CausalBandit | None = None,
     measures: str | Iterable[str] = (),
     rounds: Iterable[int] | None = None,
+    budget: float | None = None,
     checkpoint: FilePath | None = None,
     progress: bool | Callable[[int], None] = True,
 ) -> Run:
@@ -62,6 +64,9 @@ def simulate(
     policy would recommend; "reward", the sum of rewards; "plays", how often each action was played. `rounds` are those
     after which they are kept, the last of them the horizon; if they are left out, all up to a horizon of 1000, else
     500. `replications=range(100, 200)` plays just these, a part of a larger run (see `Run.merged`).
+
+    With a `budget`, what may be spent in all rounds together, costs only limit (see `Budget`), and regret is what the
+    best mixture of actions for that money would have brought more. Such runs are not compiled.
 
     `checkpoint` is a folder that remembers finished replications: the same call, after a crash, goes on from there and
     ends with the same numbers. `workers` is how many replications are played at the same time, one if it is left alone;
@@ -91,7 +96,8 @@ def simulate(
     asked = _checked_measures(measures)
     least = COMPILED_FROM // 25 if "causalbandits.engine.kernels" in sys.modules else COMPILED_FROM
     compiled = len(chosen) * len(numbers) * horizon >= least
-    plan = Plan(env, chosen, problem, kept, int(seed), compiled, asked)
+    money = None if budget is None else Budget(budget, int(horizon)).total
+    plan = Plan(env, chosen, problem, kept, int(seed), compiled, asked, money)
     plan.check()
     _check_size(plan, len(numbers))
     found = _gathered(numbers, _replications(plan, numbers, workers, checkpoint, progress))

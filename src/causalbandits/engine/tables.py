@@ -25,10 +25,12 @@ import numpy.typing as npt
 
 from causalbandits._types import Array
 from causalbandits.model.model import cumulative
+from causalbandits.problem.costs import Costs
 from causalbandits.problem.features import AdditiveFeatures, Features
 from causalbandits.problem.inference import Block
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.problem.projection import Projection
+from causalbandits.problem.search import Combinations
 from causalbandits.world.environment import Environment
 from causalbandits.world.rewards import AdditiveMean, BernoulliReward
 
@@ -59,6 +61,21 @@ class FlatTree(NamedTuple):
     """Empty where nodes stand in the actions' order."""
     buffer: int
     """The largest level's size."""
+
+
+class PricedRows(NamedTuple):
+    """What the choices of blocks cost; empty where nothing costs anything."""
+
+    costs: Ragged
+    """By block and row: what is subtracted from its score."""
+    largest: Array
+    """By block."""
+    prices: Ragged
+    """By block, row and knob."""
+    knobs: Ragged
+    """A block's knobs."""
+    least: Array
+    """By knob: what it costs where no block has it."""
 
 
 class Additive(NamedTuple):
@@ -106,6 +123,7 @@ class ByBlock(NamedTuple):
     """A block's features, by code."""
     additive: Additive
     """The mean reward, where it is additive, too."""
+    priced: PricedRows
 
 
 class Regressors(NamedTuple):
@@ -119,6 +137,14 @@ class Regressors(NamedTuple):
     """f(z), a row per configuration."""
 
 
+class Priced(NamedTuple):
+    """What actions cost."""
+
+    costs: Array
+    """By searched action; empty where nothing costs anything, or the policy does not mind."""
+    largest: float
+
+
 class CellRule(NamedTuple):
     """A policy on cells: its index, and what log(1/delta) is in each round (one number where it does not change)."""
 
@@ -128,6 +154,7 @@ class CellRule(NamedTuple):
     """Whether log(1/delta) moves with the round, and with it every cell's index."""
     explorations: Array
     draws: int
+    priced: Priced
 
 
 class LinearRule(NamedTuple):
@@ -138,6 +165,7 @@ class LinearRule(NamedTuple):
     spread: float
     betas: Array
     draws: int
+    priced: Priced
 
 
 class CellSums(NamedTuple):
@@ -201,13 +229,13 @@ def tree_of(projection: Projection) -> FlatTree:
     )
 
 
-def world_of(env: Environment, projection: Projection) -> FlatWorld:
-    """The environment with a listed set of actions."""
+def world_of(env: Environment, projection: Projection, costs: Array | None) -> FlatWorld:
+    """The environment with a listed set of actions, and what these cost."""
     cdf = _ragged([cumulative(rows) for rows in projection.rows])
     sizes = _ints([block.configurations for block in env.problem.blocks])
     rows = np.array([projection.row_of_action(b) for b in range(len(sizes))]).T
     starts = _ints(cdf.starts[None, :-1] + rows * sizes[None])
-    return _world(env, sizes, cdf, starts, env.configuration_means, env.gaps_in(projection))
+    return _world(env, sizes, cdf, starts, env.configuration_means, env.gaps_in(projection, costs))
 
 
 def world_by_block(env: Environment, rows: tuple[Array, ...]) -> FlatWorld:
@@ -224,8 +252,9 @@ def _world(env: Environment, sizes: Ints, cdf: Ragged, starts: Ints, mean: Array
     return FlatWorld(sizes, cdf, starts, _ragged(steps, np.int64), mean, gap, bernoulli, sd)
 
 
-def by_block_of(env: Environment, features: AdditiveFeatures, rows: tuple[Array, ...]) -> ByBlock:
-    """Features and, where it can be, the mean reward, by block."""
+def by_block_of(env: Environment, features: AdditiveFeatures, search: Combinations) -> ByBlock:
+    """Features, costs and, where it can be, the mean reward, by block."""
+    rows = search.rows
     blocks, mean = env.problem.blocks, env.mean if isinstance(env.mean, AdditiveMean) else None
     parts = features.block_means(rows)
     tables = [
@@ -244,6 +273,25 @@ def by_block_of(env: Environment, features: AdditiveFeatures, rows: tuple[Array,
         means=_ragged([means for _, means in parts]),
         features=_ragged(tables),
         additive=additive,
+        priced=_priced_rows(env.problem.costs, search),
+    )
+
+
+def _priced_rows(costs: Costs | None, search: Combinations) -> PricedRows:
+    if costs is None:
+        nothing, none = _ragged([]), _ragged([], np.int64)
+        return PricedRows(nothing, np.zeros(0), nothing, none, np.zeros(0))
+    own = search.row_costs(costs)
+    prices = [
+        np.column_stack([np.zeros((len(c), 0)), *(costs.tables[k][c[:, i]] for i, k in enumerate(block.knobs))])
+        for block, c in zip(search.blocks, search.choices, strict=True)
+    ]
+    return PricedRows(
+        costs=_ragged(own),
+        largest=np.array([paid.max() for paid in own]),
+        prices=_ragged(prices),
+        knobs=_ragged([block.knobs for block in search.blocks], np.int64),
+        least=np.array([table[choice] for table, choice in zip(costs.tables, search.least, strict=True)]),
     )
 
 

@@ -98,7 +98,7 @@ class Description:
             Heading("The problem"),
             Text(
                 f"{shown(size)} actions on {_names(problem.manipulable)}. The reward is learnt through "
-                f"{_names(problem.parents)}: {shown(self.reachable)} configurations can occur."
+                f"{_names(problem.parents)}: {shown(self.reachable)} configurations can occur.{_costs(problem)}"
             ),
             Heading("Which knobs matter"),
             Text(_matter(self)),
@@ -140,6 +140,11 @@ def write_description(description: Description, folder: Path) -> None:
 def _matter(d: Description) -> str:
     text = f"{_names(d.matter)} can change what the reward depends on." if d.matter else "None of them."
     return f"{text} Without any effect on it: {_names(d.idle)}." if d.idle else text
+
+
+def _costs(problem: CausalBandit) -> str:
+    """What is to be paid, in a sentence after others."""
+    return "" if problem.costs is None else f" Costs are subtracted: {problem.costs.shown}."
 
 
 def _telling(bounds: Comparison) -> list[Part]:

@@ -6,10 +6,12 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
+from causalbandits._types import is_real
 from causalbandits.errors import CausalBanditsError, unknown
 from causalbandits.model.intervention import State
 from causalbandits.model.model import CausalModel
 from causalbandits.model.variable import Variable
+from causalbandits.problem.costs import DEAREST
 from causalbandits.problem.problem import CausalBandit
 
 WRITABLE = tuple(
@@ -29,6 +31,7 @@ EXAMPLES = {
     "always": '["A"]',
     "actions": '[{ A = "x" }, { A = "x", B = "y" }]',
     "reduce": "false",
+    "costs": "{ A = 0.1, B = { x = 0.2 } }",
 }
 
 
@@ -77,6 +80,9 @@ def _check_actions(checked: Mapping[str, Any], model: CausalModel, spelling: Spe
         )
     for name in sorted(always.difference(knobs)):
         raise CausalBanditsError(f"{spelling.name('always')}: {unknown('variable that can be set:', name, knobs)}")
+    for name in checked.get("costs", ()):
+        if name not in knobs:
+            raise CausalBanditsError(f"{spelling.name('costs')}: {unknown('variable that can be set:', name, knobs)}")
     if checked.get("at_most", len(always)) < len(always):
         raise CausalBanditsError(
             f"{spelling.name('at_most')}: expected no less than the {len(always)} variables that are always set; "
@@ -160,6 +166,25 @@ def _actions(value: object, model: CausalModel) -> list[dict[str, State]]:
     return [{_name(name, model): _state(model[name], state) for name, state in action.items()} for action in value]
 
 
+def _costs(value: object, model: CausalModel) -> dict[str, float | dict[State, float]]:
+    if not isinstance(value, dict):
+        raise CausalBanditsError(f"expected a price for each knob, such as {EXAMPLES['costs']}; got {value!r}.")
+    return {_name(name, model): _prices(model[name], given) for name, given in value.items()}
+
+
+def _prices(variable: Variable, given: Any) -> Any:
+    """One price, or one for each value."""
+    if not isinstance(given, dict):
+        return _price(variable.name, given)
+    return {_state(variable, state): _price(f"{variable.name}={state}", price) for state, price in given.items()}
+
+
+def _price(what: str, given: object) -> float:
+    if not is_real(given) or not 0 <= given <= DEAREST:
+        raise CausalBanditsError(f"expected a number from 0 to {DEAREST:g} for {what}; got {given!r}.")
+    return float(given)
+
+
 def _state(variable: Variable, value: Any) -> State:
     """The state that is meant: itself, or else the one that is written so (the number 1 and the text "1")."""
     if value in variable.states:
@@ -178,4 +203,5 @@ RULES: dict[str, Callable[[object, CausalModel], Any]] = {
     "always": _names,
     "actions": _actions,
     "reduce": _truth,
+    "costs": _costs,
 }

@@ -7,6 +7,10 @@ zoo = "email_campaign"            # with its parameters; or a model of your own:
 # parents = ["subject"]           # or reward = "click", perhaps with separator = "cheapest" and observable = [...]
 # at_most = 2                     # with either: at_most, always, actions, reduce, as of CausalBandit
 
+# [costs]                         # with either: what it costs to set a knob, or to set it to a value
+# product = 0.02
+# send_time = { morning = 0.01 }
+
 # [reward]                        # with a model of your own
 # kind = "bernoulli"              # bernoulli, gaussian or linear
 # mean = [0.3, 0.1]               # one axis per parent (linear: theta = [...]; gaussian and linear: sd = ...)
@@ -113,13 +117,24 @@ def read_file(path: Path) -> SpecFile:
         raise CausalBanditsError(f"Cannot read {path}: {error.strerror or error}.") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise CausalBanditsError(f"{path} is no TOML file: {error}.") from None
-    _known(content, ("environment", "reward", "simulation", "policies"), "table")
+    _known(content, ("environment", "costs", "reward", "simulation", "policies"), "table")
     tables = {name: _table(content, name) for name in content}
     if "environment" not in tables:
         raise CausalBanditsError('The file must have a table [environment]: zoo = "email_campaign", say.')
     chosen = {name: _policy(name, given, path.parent) for name, given in tables.get("policies", {}).items()}
     simulation = _simulation(tables.get("simulation", {}))
-    return SpecFile(path, tables["environment"], tables.get("reward"), simulation, chosen)
+    return SpecFile(path, _settings(tables), tables.get("reward"), simulation, chosen)
+
+
+def _settings(tables: Mapping[str, Any]) -> dict[str, Any]:
+    """[environment], and in it what [costs] says: they may be written in either."""
+    if "costs" not in tables:
+        return dict(tables["environment"])
+    if "costs" in tables["environment"]:
+        raise CausalBanditsError(
+            "Costs must be said once: in the table [costs], or in [environment] costs, not in both."
+        )
+    return {**tables["environment"], "costs": tables["costs"]}
 
 
 def _table(content: Mapping[str, Any], name: str) -> dict[str, Any]:

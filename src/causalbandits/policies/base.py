@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 import numpy as np
 
 from causalbandits._code import code_hash
-from causalbandits._types import is_real, is_whole
+from causalbandits._types import Array, is_real, is_whole
 from causalbandits.errors import PolicyError, ScaleWarning
 from causalbandits.model.fitted import FittedModel
 from causalbandits.policies.estimates import Bounds
@@ -24,6 +24,7 @@ from causalbandits.policies.outcome import Choice, Outcome
 from causalbandits.policies.statistics import Statistic
 from causalbandits.policies.totals import Totals
 from causalbandits.problem.actions import Action
+from causalbandits.problem.budget import Purse
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.problem.scores import Scores
 from causalbandits.problem.situation import Situation
@@ -32,14 +33,15 @@ S = TypeVar("S", bound=Statistic)
 
 
 class RunnerUp(NamedTuple):
-    """The second best action so far, and its estimated mean reward."""
+    """The second best action so far, its estimated mean reward, nothing subtracted, and what it costs."""
 
     action: Action
     mean: float
+    cost: float = 0.0
 
 
 class Favourite(NamedTuple):
-    """The best action so far, and its estimated mean reward.
+    """The best action so far, all costs considered, and its estimated mean reward, nothing subtracted.
 
     `seen` is the probability that it leads where rewards have been seen; None where that has no meaning.
     """
@@ -48,6 +50,12 @@ class Favourite(NamedTuple):
     mean: float
     seen: float | None = None
     runner_up: RunnerUp | None = None
+
+
+def runner_up_of(situation: Situation, position: int, means: Array) -> RunnerUp:
+    """The action at a position as the second best."""
+    action = situation.action(position)
+    return RunnerUp(action, float(means[position]), situation.problem.cost(action))
 
 
 def two_best(scores: Scores) -> tuple[int, int | None]:
@@ -146,6 +154,13 @@ class Policy(ABC, Generic[S]):
         if choice.propensity is not None and not 0.0 < choice.propensity <= 1.0:
             raise PolicyError(f"{self.id}: a propensity must lie in (0, 1], or be None; it is {choice.propensity!r}.")
         return choice
+
+    def paced(self, situation: Situation, statistic: S, rng: np.random.Generator, purse: Purse) -> Choice:
+        """`chosen` within a budget, which decides by this round's scores and a coin: one of two actions."""
+        assert situation.costs is not None
+        pace = purse.pace(situation.costs, rng.random)
+        choice = self.chosen(situation.under(pace), statistic, rng)
+        return Choice(choice.action, None if self.randomised else pace.chance)
 
     def favoured(self, situation: Situation, statistic: S) -> Favourite:
         """`favourite`, and a clear word if it gives something else than a Favourite."""

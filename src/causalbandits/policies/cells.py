@@ -12,7 +12,7 @@ import numpy as np
 
 from causalbandits._types import Array, Z
 from causalbandits.errors import SizeError
-from causalbandits.policies.base import Favourite, Policy, RunnerUp, two_best
+from causalbandits.policies.base import Favourite, Policy, runner_up_of, two_best
 from causalbandits.policies.estimates import Bounds, Spread, estimated_means, weighted_bounds
 from causalbandits.policies.indices import INDEX, SAMPLERS, IndexParameters
 from causalbandits.policies.outcome import Outcome
@@ -34,6 +34,8 @@ class CellPolicy(Policy[Cells]):
 
     causal: ClassVar[bool]
     """Cells are configurations of the parents (True) or actions (False)."""
+    weighs_costs: ClassVar[bool] = True
+    """Whether what an action costs is subtracted from its score."""
 
     @property
     @abstractmethod
@@ -66,7 +68,8 @@ class CellPolicy(Policy[Cells]):
         return values
 
     def score(self, situation: Situation, statistic: Cells, rng: np.random.Generator) -> Scores:
-        return self.spread(self.imagined(situation, statistic, rng), self.index(statistic, rng))
+        weighed = situation if self.weighs_costs or situation.is_paced else situation.free
+        return self.spread(self.imagined(weighed, statistic, rng), self.index(statistic, rng))
 
     def imagined(self, situation: Situation, statistic: Cells, rng: np.random.Generator) -> Situation:
         """The situation under a draw of whatever else is uncertain; by default, nothing is."""
@@ -77,7 +80,7 @@ class CellPolicy(Policy[Cells]):
         return situation
 
     def spread(self, situation: Situation, index: Array) -> Scores:
-        """From one number per cell to scores of the searched actions."""
+        """From one number per cell to scores of the searched actions, less their costs."""
         return situation.project(index) if self.causal else situation.gather(index)
 
     def cell(self, problem: CausalBandit, action: Action, z: Z) -> int:
@@ -96,13 +99,14 @@ class CellPolicy(Policy[Cells]):
         return cells
 
     def favourite(self, situation: Situation, statistic: Cells) -> Favourite:
-        """The largest estimated mean among the actions that lead often enough where rewards have been seen."""
+        """The largest estimated mean, less its cost, among actions that lead often enough where rewards were seen."""
         situation = self.expected(situation, statistic)
-        means = self.spread(situation, estimated_means(self.index_parameters, statistic))
-        seen = self.spread(situation, np.minimum(1.0, statistic.count)).values
+        means = self.spread(situation.free, estimated_means(self.index_parameters, statistic))
+        worth = situation.priced(means)
+        seen = self.spread(situation.free, np.minimum(1.0, statistic.count)).values
         enough = seen >= min(ENOUGH_SEEN, float(seen.max()))
-        first, second = two_best(Scores(np.where(enough, means.values, means.values.min() - 1.0), means.scale))
-        runner_up = None if second is None else RunnerUp(situation.action(second), float(means.values[second]))
+        first, second = two_best(Scores(np.where(enough, worth.values, worth.values.min() - 1.0), worth.scale))
+        runner_up = None if second is None else runner_up_of(situation, second, means.values)
         return Favourite(situation.action(first), float(means.values[first]), float(seen[first]), runner_up)
 
     @property

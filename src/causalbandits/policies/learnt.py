@@ -30,6 +30,7 @@ from causalbandits.policies.outcome import Outcome
 from causalbandits.policies.statistics import Cells
 from causalbandits.problem.actions import Action
 from causalbandits.problem.problem import DRAWS_AT_ONCE, CausalBandit
+from causalbandits.problem.search import SearchSet
 from causalbandits.problem.situation import Situation
 
 GROWTH, DELAY = 1.1, 1.02
@@ -41,8 +42,8 @@ ENOUGH_ROUNDS = 100
 ENTRIES_KEPT = 2**14
 """Of so many different outcomes it is remembered what they count for."""
 
-SITUATIONS_DRAWN = 2**6
-"""Under one draw of the tables so many situations are remembered."""
+SETS_DRAWN = 2**6
+"""Under one draw of the tables so many sets of actions are remembered."""
 
 Tables = dict[str, Array]
 
@@ -60,8 +61,8 @@ class LearntCells(Cells):
     draw: int
 
     def __post_init__(self) -> None:
-        self.drawn: Memory[Any, Situation] = Memory(SITUATIONS_DRAWN)
-        """Situations under the tables that were drawn last; not saved, since they can be drawn again."""
+        self.drawn: Memory[Any, SearchSet] = Memory(SETS_DRAWN)
+        """Actions under the tables that were drawn last; not saved, since they can be drawn again."""
         self.schedule: Schedule | None = None
         """When they are to be drawn anew; found when it is asked for."""
 
@@ -246,16 +247,17 @@ def under_drawn_tables(situation: Situation, cells: LearntCells, trust: float, r
     The draw belongs to the learner and its number: it comes from the seed of `rng`, and takes nothing from it.
     """
     seed = rng.bit_generator.seed_seq
-    found = cells.drawn.get((situation, seed, cells.draw))
+    key = situation.search, seed, cells.draw
+    found = cells.drawn.get(key)
     if found is None:
         own = np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, cells.draw, 1))  # type: ignore[attr-defined]
         tables = learnt_tables(situation.problem)
         entries = tables.drawn(cells.seen_at_draw, trust, np.random.default_rng(own), 1)[0]
-        found = cells.drawn.keep((situation, seed, cells.draw), situation.with_tables(tables.by_name(entries)))
-    return found
+        found = cells.drawn.keep(key, situation.search.with_tables(tables.by_name(entries)))
+    return situation.searching(found)
 
 
 def under_mean_tables(situation: Situation, cells: LearntCells, trust: float) -> Situation:
     """The situation if the tables are as expected: P(z | a) is then what is expected of it."""
     tables = learnt_tables(situation.problem)
-    return situation.with_tables(tables.by_name(tables.mean(cells.seen, trust)))
+    return situation.searching(situation.search.with_tables(tables.by_name(tables.mean(cells.seen, trust))))

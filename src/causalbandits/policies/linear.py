@@ -26,13 +26,14 @@ from causalbandits.policies.base import (
     require_one_of,
     require_positive,
     require_truth,
+    runner_up_of,
     two_best,
 )
 from causalbandits.policies.outcome import Outcome
 from causalbandits.policies.statistics import Regression
 from causalbandits.policies.totals import Totals
 from causalbandits.problem.actions import Action
-from causalbandits.problem.features import AdditiveFeatures, Features, FeatureSpec, in_order, resolve
+from causalbandits.problem.features import AdditiveFeatures, Features, FeatureSpec, Stack, in_order, resolve
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.problem.scores import Scores
 from causalbandits.problem.search import Combinations
@@ -92,7 +93,7 @@ class LinearPolicy(Policy[Regression]):
         """Whether <theta, m_a> is a sum over blocks that can be maximised one by one."""
         search = situation.search
         additive = isinstance(self.resolved(situation.problem), AdditiveFeatures)
-        return additive and isinstance(search, Combinations) and search.which is None
+        return additive and situation.additive and isinstance(search, Combinations) and search.which is None
 
     def best_if_true(self, situation: Situation, theta: Array) -> Action:
         """The best action if theta were the truth.
@@ -100,12 +101,35 @@ class LinearPolicy(Policy[Regression]):
         Where it separates, each block is maximised alone, and the actions (there may be 4^1000) are never listed.
         """
         features, search = self.resolved(situation.problem), situation.search
-        if not (isinstance(features, AdditiveFeatures) and isinstance(search, Combinations) and search.which is None):
-            return situation.action(Scores.of(in_order(self.action_features(situation), theta)).best_position())
+        separates = situation.additive and isinstance(search, Combinations) and search.which is None
+        if not (separates and isinstance(features, AdditiveFeatures) and isinstance(search, Combinations)):
+            scores = situation.priced(Scores.of(in_order(self.action_features(situation), theta)))
+            return situation.action(scores.best_position())
         rows = np.empty(len(search.blocks), dtype=np.intp)
-        for stack in situation.remember(("stacks", features), lambda: features.stacks(search.rows)):
-            rows[stack.blocks] = Scores.of(stack.values(theta)).best_positions()
+        stacks = situation.remember(("stacks", features), lambda: features.stacks(search.rows))
+        for stack, costs in zip(stacks, self._stack_costs(situation, features, stacks), strict=True):
+            scores = Scores.of(stack.values(theta))
+            rows[stack.blocks] = (scores if costs is None else scores.less(*costs)).best_positions()
         return search.action_of(rows.tolist())
+
+    def _stack_costs(
+        self, situation: Situation, features: Features, stacks: list[Stack]
+    ) -> list[tuple[Array, Array] | None]:
+        """What the choices of each stack's blocks cost, and each block's largest; None where nothing costs anything."""
+        paid = self.row_costs(situation)
+        if paid is None:
+            return [None] * len(stacks)
+        stacked = situation.remember(
+            ("stack costs", features), lambda: [np.array([paid[b] for b in s.blocks.tolist()]) for s in stacks]
+        )
+        return [(own, own.max(axis=1)) for own in stacked]
+
+    def row_costs(self, situation: Situation) -> list[Array] | None:
+        """What each block's choices cost, where it separates; None where nothing costs anything."""
+        costs, search = situation.problem.costs, situation.search
+        if costs is None or not isinstance(search, Combinations):
+            return None
+        return situation.remember("row costs", lambda: search.row_costs(costs))
 
     def start(self, problem: CausalBandit) -> Regression:
         return Regression.empty(self.resolved(problem).dimension, self.ridge)
@@ -124,8 +148,8 @@ class LinearPolicy(Policy[Regression]):
         if self.separates(situation):
             return self._favourite_by_block(situation, theta)
         means = in_order(self.action_features(situation), theta)
-        first, second = two_best(Scores.of(means))
-        runner_up = None if second is None else RunnerUp(situation.action(second), float(means[second]))
+        first, second = two_best(situation.priced(Scores.of(means)))
+        runner_up = None if second is None else runner_up_of(situation, second, means)
         return Favourite(situation.action(first), float(means[first]), runner_up=runner_up)
 
     def _favourite_by_block(self, situation: Situation, theta: Array) -> Favourite:
@@ -134,21 +158,25 @@ class LinearPolicy(Policy[Regression]):
         assert isinstance(features, AdditiveFeatures)
         assert isinstance(search, Combinations)
         values = [in_order(means, theta[where]) for where, means in features.block_means(search.rows)]
-        pairs = [two_best(Scores.of(own)) for own in values]
+        paid = self.row_costs(situation)
+        scores = [Scores.of(own) for own in values]
+        if paid is not None:
+            scores = [own.less(costs, float(costs.max())) for own, costs in zip(scores, paid, strict=True)]
+        pairs = [two_best(own) for own in scores]
         best = [first for first, _ in pairs]
         action = search.action_of(best)
         mean = float(self.expected_features(situation.problem, action) @ theta)
-        costs = [
-            (float(own[a] - own[b]), k, b)
-            for k, (own, (a, b)) in enumerate(zip(values, pairs, strict=True))
+        losses = [
+            (float(own.values[a] - own.values[b]), k, b)
+            for k, (own, (a, b)) in enumerate(zip(scores, pairs, strict=True))
             if b is not None
         ]
-        if not costs:
+        if not losses:
             return Favourite(action, mean)
-        cost, k, other = min(costs)
-        return Favourite(
-            action, mean, runner_up=RunnerUp(search.action_of([*best[:k], other, *best[k + 1 :]]), mean - cost)
-        )
+        _, k, other = min(losses)
+        loss = float(values[k][best[k]] - values[k][other])
+        second = search.action_of([*best[:k], other, *best[k + 1 :]])
+        return Favourite(action, mean, runner_up=RunnerUp(second, mean - loss, situation.problem.cost(second)))
 
     def effects(self, problem: CausalBandit) -> str:
         return hashlib.sha256(self.resolved(problem).content()).hexdigest()[:16]

@@ -61,7 +61,7 @@ class CausalLinearThompsonSampling(LinearPolicy):
         return self.v * self.noise_scale
 
     def score(self, situation: Situation, statistic: Regression, rng: np.random.Generator) -> Scores:
-        return Scores.of(in_order(self.action_features(situation), self.draw(statistic, rng)))
+        return situation.priced(Scores.of(in_order(self.action_features(situation), self.draw(statistic, rng))))
 
     def decide(self, situation: Situation, statistic: Regression, rng: np.random.Generator) -> Choice:
         best = [self.best_if_true(situation, self.draw(statistic, rng)) for _ in range(self.draws)]

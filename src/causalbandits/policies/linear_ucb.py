@@ -52,7 +52,8 @@ class CausalLinearUCB(HorizonPolicy[Regression], LinearPolicy):
     def score(self, situation: Situation, statistic: Regression, rng: np.random.Generator) -> Scores:
         rows = self.action_features(situation)
         beta = self.beta(rows.shape[1], statistic.rounds)
-        return Scores.of(optimistic(in_order(rows, statistic.theta()), beta, squared_norms(rows, statistic.R)))
+        scores = optimistic(in_order(rows, statistic.theta()), beta, squared_norms(rows, statistic.R))
+        return situation.priced(Scores.of(scores))
 
     def interval(self, situation: Situation, statistic: Regression, action: Action, level: float) -> Bounds:
         row, rows = self.expected_features(situation.problem, action), self.drawn_features(situation.problem, action)

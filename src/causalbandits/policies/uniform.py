@@ -20,6 +20,7 @@ class Uniform(CellPolicy):
     """Choose at random; the scales only serve the interval of a recommendation."""
 
     causal = False
+    weighs_costs = False
     id = "uniform"
     noise_scale: float = 1.0
     prior_scale: float = 1.0

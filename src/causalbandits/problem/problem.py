@@ -22,6 +22,7 @@ from causalbandits.model.intervention import Intervention, State
 from causalbandits.model.model import CausalModel, unique_names
 from causalbandits.problem.actions import Action, ActionSpace, Choices, shown
 from causalbandits.problem.constraints import Manipulable, action_space, without_forbidden
+from causalbandits.problem.costs import Costs, Prices
 from causalbandits.problem.evidence import can_happen
 from causalbandits.problem.inference import ENTRY_LIMIT, Block, find_blocks
 from causalbandits.problem.projection import Projection
@@ -74,6 +75,10 @@ class CausalBandit(Remembers):
     `forbid` (a function of an intervention: it sees what is set, never what a variable left alone turns out to be).
     Causal policies search only the actions that can be the best for some reward (see `reduction`); `reduce=False` makes
     them search all.
+
+    `costs={"product": 0.02, "send_time": {"morning": 0.01}}` says what it costs to set a knob, or to set it to a value,
+    in the reward's units; what is not there, and what is left alone, costs nothing. Actions are then judged by their
+    mean reward less their cost. Rewards are told as they come, nothing subtracted.
     """
 
     def __init__(
@@ -90,6 +95,7 @@ class CausalBandit(Remembers):
         actions: Iterable[Mapping[str, State]] | None = None,
         forbid: Callable[[Intervention], bool] | None = None,
         reduce: bool = True,
+        costs: Prices | None = None,
     ) -> None:
         if not isinstance(model, CausalModel):
             raise ProblemError(f"A CausalBandit needs a CausalModel; got {model!r}.")
@@ -108,7 +114,8 @@ class CausalBandit(Remembers):
             found = augmented.checked_parents(parents, reward)
         else:
             raise ProblemError('observable= says where to look for a separator: give separator="cheapest" too.')
-        self._settle(model, space, found, reward=reward, observable=seen, reduce=bool(reduce))
+        priced = Costs.given(space, costs)
+        self._settle(model, space, found, reward=reward, observable=seen, reduce=bool(reduce), costs=priced)
         _warn_of_idle(augmented.without_effect_on(found), found)
 
     def _settle(
@@ -120,12 +127,15 @@ class CausalBandit(Remembers):
         reward: str | None,
         observable: tuple[str, ...],
         reduce: bool,
+        costs: Costs | None,
     ) -> CausalBandit:
         """What was given, once it is known to fit together, and what follows from it."""
         self.model, self.actions, self.manipulable = model, space, space.names
         self.parents, self.reward, self.reduce = parents, reward, reduce
         self.observable = observable
         """Where the separator was looked for; empty where the parents were given."""
+        self.costs = costs
+        """What actions cost; None where none costs anything."""
         self.shape = tuple(len(model[name].states) for name in parents)
         self.configurations = math.prod(self.shape)
         self.blocks = find_blocks(self.model, self.manipulable, self.parents)
@@ -159,7 +169,7 @@ class CausalBandit(Remembers):
         why = "the action set is a list" if self.actions.listed is not None else "" if self.reduce else "reduce=False"
         if why:
             return self.every, Reduction(self.actions, (), (), self.actions.size, aside=why)
-        return reduce_space(self.actions, self.blocks, self.shape)
+        return reduce_space(self.actions, self.blocks, self.shape, self.costs)
 
     @property
     def search(self) -> SearchSet:
@@ -226,7 +236,7 @@ class CausalBandit(Remembers):
     def _in_unknown(self) -> Situation:
         if not self.reduce or self.actions.listed is not None:
             return self._in_all
-        return Situation(self, search_by_structure(self.actions, self.blocks, self.shape))
+        return Situation(self, search_by_structure(self.actions, self.blocks, self.shape, self.costs))
 
     def reduction(self) -> Reduction:
         """Which actions need not be searched, and why.
@@ -248,7 +258,13 @@ class CausalBandit(Remembers):
             if model[name].states != self.model[name].states or model[name].parents != self.model[name].parents:
                 raise ProblemError(f"with_model() takes the same graph and states; {name!r} differs.")
         return CausalBandit.__new__(CausalBandit)._settle(
-            model, self.actions, self.parents, reward=self.reward, observable=self.observable, reduce=self.reduce
+            model,
+            self.actions,
+            self.parents,
+            reward=self.reward,
+            observable=self.observable,
+            reduce=self.reduce,
+            costs=self.costs,
         )
 
     def without_tables(self) -> CausalBandit:
@@ -267,6 +283,7 @@ class CausalBandit(Remembers):
             ours == theirs
             and (self.manipulable, self.parents, self.reward) == (other.manipulable, other.parents, other.reward)
             and self.actions.same_as(other.actions)
+            and self.costs == other.costs
         )
 
     def choices(self, action: Action | Mapping[str, State] | int) -> Choices:
@@ -278,6 +295,11 @@ class CausalBandit(Remembers):
             self.actions.rank(choices)
             return choices
         return self.actions.choices(action)
+
+    def cost(self, action: Action | Mapping[str, State] | int) -> float:
+        """What an action costs; 0 in a problem without costs."""
+        choices = self.choices(action)
+        return 0.0 if self.costs is None else self.costs.of(choices)
 
     @overload
     def parent_distribution(
@@ -452,6 +474,7 @@ class CausalBandit(Remembers):
             "reward": self.reward,
             "reduce": self.reduce,
             **self.actions.to_record(),
+            **({} if self.costs is None else {"costs": self.costs.to_record()}),
         }
 
     @classmethod
@@ -466,8 +489,9 @@ class CausalBandit(Remembers):
             if not isinstance(record["reduce"], bool):
                 raise ProblemError(f"reduce must be true or false; got {record['reduce']!r}.")
             AugmentedGraph(model, space.names, space.surely_set()).checked_parents(parents, record["reward"])
+            costs = Costs.from_record(record.get("costs"), space)
             return cls.__new__(cls)._settle(
-                model, space, parents, reward=record["reward"], observable=(), reduce=record["reduce"]
+                model, space, parents, reward=record["reward"], observable=(), reduce=record["reduce"], costs=costs
             )
         except KeyError as error:
             raise StateError(f"Not the description of a problem: {error} is missing.") from None

@@ -40,6 +40,15 @@ class Scores(NamedTuple):
         """Scores that are themselves the numbers they were made from."""
         return cls(values, largest_size(values) if values.ndim == 1 else np.abs(values).max(axis=1))
 
+    def less(self, costs: Array, largest: float | Array) -> Scores:
+        """The same actions when each of them costs something, `largest` at most.
+
+        >>> Scores.of(np.array([1., 2.])).less(np.array([0., 3.]), 3.)
+        Scores(values=array([ 1., -1.]), scale=3.0)
+        """
+        scale = np.maximum(self.scale, largest) if isinstance(self.scale, np.ndarray) else max(self.scale, largest)
+        return Scores(self.values - costs, scale)
+
     def best_position(self) -> int:
         """The first position whose score is the largest, to within rounding.
 
@@ -55,6 +64,10 @@ class Scores(NamedTuple):
         if top == 0 or before.item(before.argmax()) < least:
             return top
         return int((before >= least).argmax())
+
+    def refuse_unless_finite(self) -> None:
+        """A clear word if some of them are NaN or infinite."""
+        _refuse_unless(bool(np.isfinite(self.values).all() and np.isfinite(self.scale).all()))
 
     def best_positions(self) -> Codes:
         """The same for every draw.

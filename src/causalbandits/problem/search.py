@@ -14,7 +14,16 @@ import numpy.typing as npt
 from causalbandits._memory import Memory
 from causalbandits._types import Array, Codes
 from causalbandits.errors import ActionIndexError, SizeError
-from causalbandits.problem.actions import ACTIONS_KEPT, ENUMERATION_LIMIT, Action, ActionSpace, Choices2D, shown
+from causalbandits.problem.actions import (
+    ACTIONS_KEPT,
+    ENUMERATION_LIMIT,
+    Action,
+    ActionSpace,
+    Choices,
+    Choices2D,
+    shown,
+)
+from causalbandits.problem.costs import Costs
 from causalbandits.problem.inference import Block
 from causalbandits.problem.projection import Projection
 from causalbandits.problem.reduction import BlockReduction, reduce_block
@@ -99,12 +108,12 @@ class SomeActions(SearchSet):
         return self.projection(x)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Combinations(SearchSet):
     """For each block some choices of its knobs; actions are combinations of these, the last block's moving fastest.
 
     `which[b]` says which choice each action makes, where not all combinations are there. Knobs that lead nowhere are
-    left alone (or, if they must be set, set to the first value that is allowed).
+    left alone (or, if they must be set, set to the first of the cheapest values that are allowed): as in `least`.
     """
 
     space: ActionSpace
@@ -112,6 +121,7 @@ class Combinations(SearchSet):
     choices: tuple[Choices2D, ...]
     which: tuple[Codes, ...] | None
     shape: tuple[int, ...]
+    least: Choices
 
     @cached_property
     def size(self) -> int:  # type: ignore[override]
@@ -133,8 +143,12 @@ class Combinations(SearchSet):
         """P(z_b | .) for the choices of each block."""
         return tuple(block.rows(choices) for block, choices in zip(self.blocks, self.choices, strict=True))
 
+    def row_costs(self, costs: Costs) -> list[Array]:
+        """What the choices of each block cost."""
+        return [costs.of_each(own, block.knobs) for block, own in zip(self.blocks, self.choices, strict=True)]
+
     def array(self) -> Choices2D:
-        joined = np.tile(self.space.least(), (self.size, 1))
+        joined = np.tile(self.least, (self.size, 1))
         for b, (block, choices) in enumerate(zip(self.blocks, self.choices, strict=True)):
             joined[:, block.knobs] = choices[self.projection.row_of_action(b)]
         return joined
@@ -174,7 +188,7 @@ class Combinations(SearchSet):
         return rows[::-1]
 
     def _made(self, rows: Sequence[int]) -> Action:
-        joined = list(self.space.least())
+        joined = list(self.least)
         for block, choices, row in zip(self.blocks, self.choices, rows, strict=True):
             for knob, choice in zip(block.knobs, choices[row].tolist(), strict=True):
                 joined[knob] = choice
@@ -191,11 +205,16 @@ class Reduction:
     searched: int
     aside: str = ""
     """Why nothing was reduced, where nothing was."""
+    priced: bool = False
+    """Whether actions have costs."""
 
     def __repr__(self) -> str:
         if self.aside:
             return f"All {shown(self.space.size)} actions are searched: {self.aside}."
-        lines = [f"{shown(self.space.size)} actions -> {shown(self.searched)} that can be the best for some reward."]
+        costs = ", less their costs" if self.priced else ""
+        lines = [
+            f"{shown(self.space.size)} actions -> {shown(self.searched)} that can be the best for some reward{costs}."
+        ]
         if self.irrelevant:
             lines.append(f"Without effect on the reward's parents, so left alone: {', '.join(self.irrelevant)}.")
         for reduced in self.blocks:
@@ -204,12 +223,15 @@ class Reduction:
 
 
 def reduce_space(
-    space: ActionSpace, blocks: tuple[Block, ...], shape: tuple[int, ...]
+    space: ActionSpace, blocks: tuple[Block, ...], shape: tuple[int, ...], costs: Costs | None = None
 ) -> tuple[Combinations, Reduction]:
     """The actions that can be the best, and the report of what was removed."""
     limit = space.at_most
+    own = [space.within(block.knobs).array() for block in blocks]
+    prices = [None if costs is None else costs.of_each(c, block.knobs) for block, c in zip(blocks, own, strict=True)]
     reductions = [
-        reduce_block(block, space.within(block.knobs).array(), only_subsets=limit is not None) for block in blocks
+        reduce_block(block, choices, only_subsets=limit is not None, costs=price)
+        for block, choices, price in zip(blocks, own, prices, strict=True)
     ]
     kept = tuple(r.choices[r.kept] for r in reductions)
     reached = {k for block in blocks for k in block.knobs}
@@ -218,37 +240,46 @@ def reduce_space(
     if limit is not None:
         forced = sum(name in space.always for name in idle)
         which = tuple(_combinations([(choices > 0).sum(axis=1) for choices in kept], limit - forced))
-    found = Combinations(space, blocks, kept, which, shape)
-    return found, Reduction(space, tuple(reductions), idle, found.size)
+    found = Combinations(space, blocks, kept, which, shape, _least(space, costs))
+    return found, Reduction(space, tuple(reductions), idle, found.size, priced=costs is not None)
 
 
-def search_by_structure(space: ActionSpace, blocks: tuple[Block, ...], shape: tuple[int, ...]) -> SearchSet:
+def _least(space: ActionSpace, costs: Costs | None) -> Choices:
+    """What is done with knobs that lead nowhere."""
+    return space.least() if costs is None else costs.cheapest(space.least())
+
+
+def search_by_structure(
+    space: ActionSpace, blocks: tuple[Block, ...], shape: tuple[int, ...], costs: Costs | None = None
+) -> SearchSet:
     """The actions that can be the best whatever the tables are.
 
     To leave a variable without causes alone is a mixture of setting it, whatever its distribution; and where that
-    is an action, too, it need not be searched. Knobs that lead nowhere are left alone.
+    is an action, too, and costs nothing, it need not be searched. Knobs that lead nowhere are left alone.
     """
-    limit = space.at_most
+    limit, least = space.at_most, _least(space, costs)
     chosen = tuple(space.within(block.knobs).array() for block in blocks)
-    idle = [_leaves_a_root(space, block, choices) for block, choices in zip(blocks, chosen, strict=True)]
+    idle = [_leaves_a_root(space, block, choices, costs) for block, choices in zip(blocks, chosen, strict=True)]
     if limit is None:
         kept = tuple(choices[~alone] for choices, alone in zip(chosen, idle, strict=True))
-        return Combinations(space, blocks, kept, None, shape)
+        return Combinations(space, blocks, kept, None, shape, least)
     reached = {k for block in blocks for k in block.knobs}
     limit -= sum(name in space.always for k, name in enumerate(space.names) if k not in reached)
     touches = [(choices > 0).sum(axis=1) for choices in chosen]
     which = _combinations(touches, limit)
     could_set_more = sum(own[rows] for own, rows in zip(touches, which, strict=True)) < limit
     alone = np.logical_or.reduce([own[rows] for own, rows in zip(idle, which, strict=True)])
-    return Combinations(space, blocks, chosen, tuple(rows[~(could_set_more & alone)] for rows in which), shape)
+    return Combinations(space, blocks, chosen, tuple(rows[~(could_set_more & alone)] for rows in which), shape, least)
 
 
-def _leaves_a_root(space: ActionSpace, block: Block, choices: Choices2D) -> npt.NDArray[np.bool_]:
-    """Which choices leave a variable alone that has no causes and may be set to all of its values."""
+def _leaves_a_root(space: ActionSpace, block: Block, choices: Choices2D, costs: Costs | None) -> npt.NDArray[np.bool_]:
+    """Which choices leave a variable alone that has no causes and may be set to all of its values, for nothing."""
     free = [
         column
         for column, (knob, name) in enumerate(zip(block.knobs, block.knob_names, strict=True))
-        if not block.model[name].parents and len(space.settable[knob]) == len(block.model[name].states)
+        if not block.model[name].parents
+        and len(space.settable[knob]) == len(block.model[name].states)
+        and (costs is None or not costs.tables[knob].any())
     ]
     return np.asarray((choices[:, free] == 0).any(axis=1))
 

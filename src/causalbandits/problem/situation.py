@@ -6,7 +6,9 @@ of a situation, in the agent and in the simulator alike; it never looks at the g
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import warnings
+from collections.abc import Callable
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,8 +16,9 @@ import numpy.typing as npt
 
 from causalbandits._memory import Remembers
 from causalbandits._types import Array
-from causalbandits.errors import PolicyError
+from causalbandits.errors import BudgetError, PolicyError, ProblemWarning
 from causalbandits.problem.actions import Action
+from causalbandits.problem.budget import SLACK, Budget, Pace, Purse
 from causalbandits.problem.scores import Scores, largest_size
 from causalbandits.problem.search import EveryAction, SearchSet, SomeActions
 
@@ -23,6 +26,9 @@ if TYPE_CHECKING:
     from causalbandits.problem.problem import CausalBandit
 
 FLOAT = np.dtype(np.float64)
+
+Pricing = Callable[[Scores], Scores]
+"""What costs make of scores of the reward alone."""
 
 
 class Situation(Remembers):
@@ -43,6 +49,9 @@ class Situation(Remembers):
         """How many actions are searched."""
         self.action = search.action
         self._few = frozenset(map(search.action, range(search.size))) if isinstance(search, SomeActions) else None
+        self._pricing: Pricing | None = None if problem.costs is None else self._less_costs
+        self.additive = True
+        """Whether costs are subtracted, if there are any, so that blocks can be judged one by one."""
         self._of_configurations, self._of_actions = (problem.configurations,), (problem.actions.size,)
 
     def __repr__(self) -> str:
@@ -52,28 +61,67 @@ class Situation(Remembers):
         """Whether an action may be chosen now."""
         return action.space is self.problem.actions and (not self._few or action in self._few)
 
-    def with_tables(self, tables: Mapping[str, Array]) -> Situation:
-        """The same actions, where the variables on the way to the parents have other tables."""
-        return Situation(self.problem, self.search.with_tables(tables))
+    @cached_property
+    def costs(self) -> Array | None:
+        """What each searched action costs; None in a problem without costs."""
+        costs = self.problem.costs
+        return None if costs is None else costs.of_each(self.search.array())
+
+    def priced(self, scores: Scores) -> Scores:
+        """Scores of the reward alone, less what the searched actions cost; `project` and `gather` do it themselves."""
+        return scores if self._pricing is None else self._pricing(scores)
+
+    def _less_costs(self, scores: Scores) -> Scores:
+        assert self.costs is not None
+        assert self.problem.costs is not None
+        return scores.less(self.costs, self.problem.costs.largest)
+
+    @cached_property
+    def free(self) -> Situation:
+        """The same situation where nothing costs anything: for what is to be known of the reward alone."""
+        return self if self._pricing is None else self.under(None)
+
+    def under(self, pricing: Pricing | None) -> Situation:
+        """The same situation with another rule for costs. What is remembered of one is remembered of the other."""
+        self._memory, self.costs  # noqa: B018 (made before they are shared)
+        other = object.__new__(Situation)
+        other.__dict__.update(self.__dict__, _pricing=pricing, additive=pricing is None)
+        return other
+
+    def searching(self, search: SearchSet) -> Situation:
+        """The same situation with other distributions of the same actions, in the same order."""
+        self.costs  # noqa: B018 (they are the same)
+        other = object.__new__(Situation)
+        own = {name: value for name, value in self.__dict__.items() if name not in ("_memory", "free")}
+        other.__dict__.update(own, search=search, action=search.action)
+        return other
+
+    @property
+    def is_paced(self) -> bool:
+        """Whether a budget decides what scores lead to."""
+        return isinstance(self._pricing, Pace)
 
     def project(self, index: Array) -> Scores:
-        """Score the searched actions: the mean of a number per configuration, under P(z | a).
+        """Score the searched actions: the mean of a number per configuration, under P(z | a), less what they cost.
 
         Of several draws, a row each, the scores are a row each as well.
         """
         index = self._checked(index, "project", "configuration", self._of_configurations)
         if index.ndim == 1:
-            return Scores(self.search.project(index), largest_size(index))
-        return Scores(self.search.project(np.ascontiguousarray(index.T)), np.abs(index).max(axis=1))
+            return self.priced(Scores(self.search.project(index), largest_size(index)))
+        return self.priced(Scores(self.search.project(np.ascontiguousarray(index.T)), np.abs(index).max(axis=1)))
 
     def gather(self, index: Array) -> Scores:
-        """Score the searched actions by a number for each action of the problem, of one draw or of several."""
+        """Score the searched actions by a number for each action of the problem, less what they cost.
+
+        Of one draw, or of several, a row each.
+        """
         index = self._checked(index, "gather", "action", self._of_actions)
         size = largest_size(index) if index.ndim == 1 else np.abs(index).max(axis=1)
         if isinstance(self.search, EveryAction):
-            return Scores(index, size)
+            return self.priced(Scores(index, size))
         if isinstance(self.search, SomeActions):
-            return Scores(index[..., self.search.numbers], size)
+            return self.priced(Scores(index[..., self.search.numbers], size))
         raise PolicyError("A policy that keeps a number per action searches them all: set searches_all = True.")
 
     def _checked(self, index: npt.ArrayLike, method: str, what: str, shape: tuple[int]) -> Array:
@@ -86,3 +134,21 @@ class Situation(Remembers):
         if numbers.shape != shape and (numbers.ndim != 2 or numbers.shape[1:] != shape):
             raise PolicyError(f"{method}() takes one number per {what}, {shape[0]} of them; got shape {numbers.shape}.")
         return numbers
+
+
+def opened(budget: Budget, situation: Situation, *, stacklevel: int) -> Purse:
+    """A purse for actions of a situation; says so if the money cannot last for all rounds."""
+    if not isinstance(budget, Budget):
+        raise BudgetError(f"budget must be a Budget, such as Budget(250, rounds=5000); got {budget!r}.")
+    if situation.costs is None:
+        raise BudgetError("A budget needs to know what actions cost: CausalBandit(..., costs={...}).")
+    cheapest = float(situation.costs.min())
+    if cheapest * budget.rounds > budget.total * (1 + SLACK):
+        warnings.warn(
+            f"The cheapest action costs {cheapest:g}, so that {budget.total:g} lasts for "
+            f"{int(budget.total * (1 + SLACK) / cheapest)} rounds, not for {budget.rounds}: only the cheapest will be "
+            "played, and the campaign ends early. Give more money, or fewer rounds.",
+            ProblemWarning,
+            stacklevel=stacklevel + 1,
+        )
+    return Purse(budget, cheapest)

@@ -162,14 +162,14 @@ def _thompson(policy: ThompsonSampling | CausalThompsonSampling, facts: Facts, l
     if beta:
         formula = f"4 sqrt({letter} T log T) + 4 {letter} with {letter} = {shown(cells)}"
         uniform = (policy.successes, policy.failures) == (1.0, 1.0)
-        wide = (count - 1) / (count + 1) if uniform else 1.0
+        wide = ((count - 1) / (count + 1) if uniform else 1.0) + facts.largest_cost()
     else:
         more = f" + {letter} (tau - s) sqrt(2 log T)" if first else ""
         formula = (
             f"2 s sqrt(2 {letter} T log T){more} + {letter} tau / (sqrt(2 pi) (1 + 2 log T)) "
             f"with s = {s:g}, tau = {tau:g}, {letter} = {shown(cells)}"
         )
-        wide = 2 * tau * math.sqrt(2 * math.log(count))
+        wide = 2 * tau * math.sqrt(2 * math.log(count)) + facts.largest_cost()
     what = _beta_prior(policy) if beta else f"N(0, {tau:g}^2) (prior_scale)"
     tied = "" if policy.causal or facts.own_configurations() is not False else "actions lead to the same configurations"
     checks = [(f"the means given the {given} are drawn independently, {what}", tied)]
@@ -246,7 +246,7 @@ def _linear_thompson(policy: CausalLinearThompsonSampling, facts: Facts, largest
         _gaussian(facts, "parents", s),
         ("v = 1", "" if policy.v == 1 else f"v is {policy.v:g}"),
     ]
-    wide = 2 * tau * L * math.sqrt(d)
+    wide = 2 * tau * L * math.sqrt(d) + facts.largest_cost()
     return _made(policy, "Bayesian", formula, checks, wide if largest_gap is None else min(wide, largest_gap), curve)
 
 

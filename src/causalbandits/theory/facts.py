@@ -95,7 +95,11 @@ class Facts:
         if self.listed:
             return float(self.environment.gaps().max())
         low, high = self.environment.mean.range()
-        return high - low
+        return high - low + self.largest_cost()
+
+    def largest_cost(self) -> float:
+        """By so much costs may move two actions apart."""
+        return 0.0 if self.problem.costs is None else self.problem.costs.largest
 
     def mean_gap(self) -> float | None:
         """The regret of a round with an action drawn at random."""

@@ -37,7 +37,7 @@ class Observation(NamedTuple):
 
 
 class Best(NamedTuple):
-    """The first of the best actions, and its mean reward."""
+    """The first of the best actions, and its mean reward, less its cost where it has one."""
 
     intervention: Intervention
     mean: float
@@ -85,6 +85,14 @@ class Environment(Remembers):
         """The exact mean reward of an action."""
         return self.mean.under(self.problem.choices(action))
 
+    def value(self, action: Mapping[str, State] | int) -> float:
+        """The exact mean reward of an action, less what it costs."""
+        return self._value(self.problem.choices(action))
+
+    def _value(self, choices: Choices) -> float:
+        mean, costs = self.mean.under(choices), self.problem.costs
+        return mean if costs is None else mean - costs.of(choices)
+
     @cached_property
     def means(self) -> Array:
         """The exact mean reward of every action."""
@@ -92,22 +100,27 @@ class Environment(Remembers):
         means.setflags(write=False)
         return means
 
+    @cached_property
+    def values(self) -> Array:
+        """The same, less what each action costs."""
+        costs = self.problem.costs
+        return self.means if costs is None else self.means - costs.of_each(self.problem.actions.array())
+
     def best(self) -> Best:
-        """The first action with the largest mean, to within rounding.
+        """The first action with the largest mean, less its cost, to within rounding.
 
         Of more than `LISTED` actions, the first of those that can be the only best (see `CausalBandit.reduction`).
         """
         space = self.problem.actions
         if isinstance(self.mean, AdditiveMean) and (space.is_product or self._is_beyond_listing()):
             choices = self._best_by_block(self.mean)
-            return Best(space.decode(choices), self.mean.under(choices))
-        if space.size <= LISTED:
-            action = Scores.of(self.means).best_position()
-            return Best(space[action], float(self.means[action]))
-        search = self.problem.search
-        means = self.mean.of_actions(search.projection)
-        position = Scores.of(means).best_position()
-        return Best(search.action(position).intervention, float(means[position]))
+            return Best(space.decode(choices), self._value(choices))
+        listed = space.size <= LISTED
+        situation = self.problem.situation(every=listed)
+        means = self.means if listed else self.mean.of_actions(situation.search.projection)
+        values = situation.priced(Scores.of(means))
+        position = values.best_position()
+        return Best(situation.action(position).intervention, float(values.values[position]))
 
     def _is_beyond_listing(self) -> bool:
         """Whether blocks are chosen freely of each other, and so many ways that only each can be looked at alone."""
@@ -116,19 +129,23 @@ class Environment(Remembers):
 
     def _best_by_block(self, mean: AdditiveMean) -> Choices:
         """An additive mean is a sum over blocks, each of which can be maximised alone."""
-        space, blocks = self.problem.actions, self.problem.blocks
-        choices = list(space.least())
+        space, blocks, costs = self.problem.actions, self.problem.blocks, self.problem.costs
+        choices = list(space.least() if costs is None else costs.cheapest(space.least()))
         own = [space.within(block.knobs).array() for block in blocks]
         rows = [block.rows(allowed) for block, allowed in zip(blocks, own, strict=True)]
         for block, allowed, contributions in zip(blocks, own, mean.by_row(rows), strict=True):
-            best = Scores.of(contributions).best_position()
+            scores = Scores.of(contributions)
+            if costs is not None:
+                paid = costs.of_each(allowed, block.knobs)
+                scores = scores.less(paid, float(paid.max()))
+            best = scores.best_position()
             for knob, choice in zip(block.knobs, allowed[best].tolist(), strict=True):
                 choices[knob] = choice
         return tuple(choices)
 
     def gaps(self) -> Array:
-        """How much worse than the best each action is, in the mean."""
-        return np.asarray(self.means.max() - self.means)
+        """How much worse than the best each action is, in the mean and less its cost."""
+        return np.asarray(self.values.max() - self.values)
 
     def gap(self, action: Mapping[str, State] | int) -> float:
         """How much worse than the best one action is; the others are not looked at."""
@@ -140,16 +157,17 @@ class Environment(Remembers):
             return float(self._all_gaps[number])
         gap = self._gaps.get(number)
         if gap is None:
-            gap = self._gaps.keep(number, max(0.0, self._best_mean - self.mean.under(space.choices(number))))
+            gap = self._gaps.keep(number, max(0.0, self._best_value - self._value(space.choices(number))))
         return gap
 
-    def gaps_in(self, projection: Projection) -> Array:
-        """How much worse than the best each action of a set is."""
-        return np.maximum(0.0, self._best_mean - self.mean.of_actions(projection))
+    def gaps_in(self, projection: Projection, costs: Array | None = None) -> Array:
+        """How much worse than the best each action of a set is; `costs` are theirs."""
+        means = self.mean.of_actions(projection)
+        return np.maximum(0.0, self._best_value - (means if costs is None else means - costs))
 
     @cached_property
     def _all_gaps(self) -> Array:
-        return np.maximum(0.0, self._best_mean - self.means)
+        return np.maximum(0.0, self._best_value - self.values)
 
     @cached_property
     def configuration_means(self) -> Array:
@@ -163,7 +181,7 @@ class Environment(Remembers):
         return hashlib.sha256(content).hexdigest()[:16]
 
     @cached_property
-    def _best_mean(self) -> float:
+    def _best_value(self) -> float:
         return self.best().mean
 
     def pull(self, action: Mapping[str, State] | int, rng: Seed = None) -> Observation:

@@ -1,0 +1,211 @@
+"""A budget: so much to spend in so many rounds, and how to spend it.
+
+If the values of actions were known, the most that a round could bring for b, in the mean, is a linear program:
+
+    max sum_a x_a value_a   where   sum_a x_a cost_a <= b,   sum_a x_a = 1,   x >= 0,
+
+and its answer is the upper envelope of the points (cost, value) at b: a mixture of two actions, one that costs b at
+most and one that costs more. While they are learnt, each decision takes this round's scores for the values, and for b
+what is left over the rounds that are left:
+
+    value
+      |               . d          a and c cost b at most, d costs more
+      |       . c  /               the envelope at b lies between c and d: d is played with probability
+      |         :                  (b - cost_c) / (cost_d - cost_c), else c
+      | . a     :
+      +---------b--------- cost
+
+There is no step size to tune, and the money lasts to the last round: what would not leave enough for the cheapest
+action in all later rounds is not played.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from causalbandits._types import Array, Codes, is_real, is_whole
+from causalbandits.errors import BudgetError
+from causalbandits.problem.scores import TIE, Scores
+
+SLACK = 1e-12
+"""Sums of prices in binary are off by rounding: a cost may exceed what is left by so much of the total."""
+
+
+@dataclass(frozen=True)
+class Budget:
+    """So much to spend, in the units of the costs, in so many rounds.
+
+    >>> Budget(250, rounds=5000)
+    Budget(total=250.0, rounds=5000)
+    """
+
+    total: float
+    rounds: int
+
+    def __post_init__(self) -> None:
+        if not is_real(self.total) or not 0 < self.total < math.inf:
+            raise BudgetError(f"A budget's total must be a positive finite number; got {self.total!r}.")
+        if not is_whole(self.rounds) or self.rounds < 1:
+            raise BudgetError(f"A budget's rounds must be a whole number, 1 or more; got {self.rounds!r}.")
+        object.__setattr__(self, "total", float(self.total))
+        object.__setattr__(self, "rounds", int(self.rounds))
+
+    @property
+    def a_round(self) -> float:
+        """What there is to spend in each round, in the mean."""
+        return self.total / self.rounds
+
+
+class Spent(NamedTuple):
+    """What has been spent of a budget, and what is left of it."""
+
+    spent: float
+    left: float
+    rounds_left: int
+
+
+class Mixture(NamedTuple):
+    """Two actions by their positions: the second with probability `share`, the first otherwise."""
+
+    low: int
+    high: int
+    share: float
+
+    def mean(self, values: Array) -> float:
+        """What it brings in the mean."""
+        return float((1.0 - self.share) * values[self.low] + self.share * values[self.high])
+
+
+def best_mixture(values: Array, costs: Array, allowance: float, tie: float = 0.0) -> Mixture:
+    """The upper envelope of (cost, value) at an allowance, which the cheapest action does not exceed.
+
+    Of values that differ by no more than `tie` the cheapest counts.
+
+    >>> best_mixture(np.array([0.1, 0.3, 0.4]), np.array([0., 1., 3.]), 1.5)
+    Mixture(low=1, high=2, share=0.25)
+    """
+    cheap = costs <= allowance
+    low = cheapest_of_the_best(values, costs, cheap, tie)
+    if cheap.all():
+        return Mixture(low, low, 0.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        slopes = np.where(cheap, -math.inf, (values - values[low]) / (costs - costs[low]))
+    high = int(slopes.argmax())
+    if values[high] - values[low] <= tie:
+        return Mixture(low, low, 0.0)
+    while True:
+        # The point farthest above the line takes the place of the end on its side of the allowance.
+        slope = (values[high] - values[low]) / (costs[high] - costs[low])
+        above = values - values[low] - slope * (costs - costs[low])
+        top = int(above.argmax())
+        if top in (low, high) or above[top] <= tie:
+            return Mixture(low, high, float((allowance - costs[low]) / (costs[high] - costs[low])))
+        low, high = (top, high) if cheap[top] else (low, top)
+
+
+def cheapest_of_the_best(values: Array, costs: Array, allowed: npt.NDArray[np.bool_], tie: float) -> int:
+    """Of the allowed positions with the largest value, to within `tie`, the first of the cheapest."""
+    best = allowed & (values >= np.max(values, where=allowed, initial=-math.inf) - tie)
+    return int(np.where(best, costs, math.inf).argmin())
+
+
+class Purse:
+    """What is left of a budget. Sums are exact, so that what is given back was never spent."""
+
+    def __init__(self, budget: Budget, cheapest: float) -> None:
+        self.budget, self.cheapest = budget, cheapest
+        self._spent, self._rounds = Fraction(0), 0
+
+    def pay(self, cost: float) -> None:
+        """A round is played."""
+        self._spent += Fraction(cost)
+        self._rounds += 1
+
+    def give_back(self, cost: float) -> None:
+        """A round was not played after all."""
+        self._spent -= Fraction(cost)
+        self._rounds -= 1
+
+    @property
+    def spent(self) -> Spent:
+        """How things stand; rounding, of which there may be 1e-12 of the total, is nobody's money."""
+        spent = min(self.budget.total, float(self._spent))
+        return Spent(spent, self.budget.total - spent, self.budget.rounds - self._rounds)
+
+    def pace(self, costs: Array, draw: Callable[[], float]) -> Pace:
+        """How one decision among actions with these costs keeps to the budget; refused where none can."""
+        spent, left, rounds = self.spent
+        if rounds < 1:
+            raise BudgetError(
+                f"All {self.budget.rounds} rounds of the budget have been decided. forget() those that were not "
+                "played, or start a new agent with a new budget."
+            )
+        slack = SLACK * self.budget.total
+        enough = left - (rounds - 1) * self.cheapest + slack
+        affordable = costs <= enough
+        if not affordable.any():
+            least = float(costs.min())
+            if least > left + slack:
+                raise BudgetError(
+                    f"Nothing that may be done is affordable: the cheapest costs {least:g}, and {left:g} of "
+                    f"{self.budget.total:g} are left for {rounds} rounds ({spent:g} are spent)."
+                )
+            affordable = costs <= least
+        return Pace(costs, affordable, max(left / rounds, float(costs[affordable].min())) * (1 + SLACK), draw())
+
+
+class Pace:
+    """How one decision keeps to a budget: from scores to one of the two actions of the best mixture.
+
+    `chance` is, afterwards, the probability of the action that was chosen, given the scores.
+    """
+
+    def __init__(self, costs: Array, affordable: npt.NDArray[np.bool_], allowance: float, uniform: float) -> None:
+        self.positions = np.flatnonzero(affordable)
+        self.costs, self.allowance, self.uniform = costs[self.positions], allowance, uniform
+        self.chance = 1.0
+
+    def __call__(self, scores: Scores) -> Scores:
+        paced = PacedScores(*scores)
+        paced.pace = self
+        return paced
+
+    def position(self, values: Array, scale: float) -> int:
+        """Where the action stands that is played."""
+        low, high, share = best_mixture(values[self.positions], self.costs, self.allowance, TIE * max(1.0, scale))
+        taken = self.uniform < share
+        self.chance = 1.0 if low == high else share if taken else 1.0 - share
+        return int(self.positions[high if taken else low])
+
+
+class PacedScores(Scores):
+    """Scores of the reward alone, of which not the best is played but what a budget allows."""
+
+    pace: Pace
+
+    def best_position(self) -> int:
+        self.refuse_unless_finite()
+        return self.pace.position(self.values, float(self.scale))
+
+    def best_positions(self) -> Codes:
+        self.refuse_unless_finite()
+        scales = np.broadcast_to(self.scale, len(self.values))
+        return np.array([self.pace.position(own, float(s)) for own, s in zip(self.values, scales, strict=True)])
+
+
+class Within:
+    """Only what costs no more than a limit, or else what costs least: for a recommendation under a budget."""
+
+    def __init__(self, costs: Array, limit: float) -> None:
+        self.allowed = costs <= max(limit * (1 + SLACK), float(costs.min()))
+
+    def __call__(self, scores: Scores) -> Scores:
+        least = scores.values.min(axis=-1, keepdims=True) - 1.0
+        return Scores(np.where(self.allowed, scores.values, least), scores.scale)

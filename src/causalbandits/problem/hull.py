@@ -1,0 +1,182 @@
+"""Which rows of a table are no mixture of the others, and how the others are mixed: the vertices of their convex hull.
+
+Random directions find vertices; a non-negative least-squares fit certifies the rest, or finds what is missing. Every
+certificate is composed onto rows that are kept and computed again.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from causalbandits._types import Array, Codes
+
+RESIDUAL = 1e-10
+"""A certificate's mixture may miss the removed row by this much in any entry."""
+
+DIRECTIONS = 2**26
+"""Random directions look for vertices with about this many multiplications in a block."""
+
+SOLVES = 2000
+"""At most this many least-squares problems a block; rows undecided by then are kept."""
+
+TINY = 1e-12
+"""Weights below this are left out of a certificate."""
+
+Weights = dict[int, float]
+
+
+class Hull:
+    """Vertices of rows found so far, and certificates for what was removed."""
+
+    def __init__(self, rows: Array) -> None:
+        self.rows = self.points = rows
+        self.kept: set[int] = set()
+        self.certificates: dict[int, Weights] = {}
+        self.solves = 0
+
+    def reduce(self, members: Codes, usable: list[int], mixtures: dict[int, Weights]) -> None:
+        """Decide about `members`; rows in `usable` are kept already and may stand in certificates."""
+        open_ = self._distinct([i for i in members.tolist() if i not in mixtures], usable)
+        self.certificates |= mixtures
+        if not open_:
+            return
+        points = np.array(usable + open_)
+        if self.rows.shape[1] <= 2:
+            self._decide_on_a_line(points, set(open_))
+        else:
+            self._decide_in_space(points, usable, open_)
+        self.kept |= set(open_) - set(self.certificates)
+
+    def _decide_on_a_line(self, points: Codes, open_: set[int]) -> None:
+        """Of rows with two entries, all lie between the two ends."""
+        ends, weights = _ends(self.rows[points, 0])
+        low, high = (int(points[end]) for end in ends)
+        for i, (to_low, to_high) in zip(points.tolist(), weights, strict=True):
+            if i in open_ and i not in (low, high):
+                self.certificates[i] = {k: w for k, w in ((low, to_low), (high, to_high)) if w > 0}
+
+    def _decide_in_space(self, points: Codes, usable: list[int], open_: list[int]) -> None:
+        vertices = set(points[self._vertices(points)].tolist())
+        known = dict.fromkeys([*usable, *(i for i in open_ if i in vertices)])
+        sure = set(known)
+        for i in open_:
+            if i not in vertices:
+                self._decide(i, points, known)
+        for i in [i for i in known if i not in sure]:  # what was found later may hold what was found before
+            mixture = self._mixture(i, [k for k in known if k != i])
+            if isinstance(mixture, dict):
+                self.certificates[i] = mixture
+                del known[i]
+
+    def _vertices(self, points: Codes) -> list[int]:
+        """Positions of points that are surely vertices."""
+        return _seen_from_random_directions(self.rows[points])
+
+    def _distinct(self, members: list[int], usable: list[int]) -> list[int]:
+        first: dict[bytes, int] = {}
+        for i in usable:
+            first.setdefault(key_of(self.rows[i]), i)
+        distinct = []
+        for i in members:
+            twin = first.setdefault(key_of(self.rows[i]), i)
+            if twin == i:
+                distinct.append(i)
+            else:
+                self.certificates[i] = {twin: 1.0}
+        return distinct
+
+    def _decide(self, i: int, points: Codes, known: dict[int, None]) -> None:
+        """Certify row i as a mixture of known vertices, or find the vertices that are missing."""
+        while self.solves < SOLVES and i not in known:
+            mixture = self._mixture(i, list(known))
+            if mixture is None:
+                return
+            if isinstance(mixture, dict):
+                self.certificates[i] = mixture
+                return
+            # The residual of the best mixture points away from the hull, so what lies farthest along it is outside.
+            farthest = int(points[np.argmax(self.points[points] @ mixture)])
+            known[i if farthest in known or farthest in self.certificates else farthest] = None
+
+    def _mixture(self, i: int, known: list[int]) -> Weights | Array | None:
+        """Row i's certificate as a mixture of known rows, or the direction in which it lies outside of their hull.
+
+        None if the budget is spent, or least squares do not converge: undecided, so kept.
+        """
+        from scipy.optimize import nnls
+
+        if self.solves >= SOLVES:
+            return None
+        self.solves += 1
+        target, matrix = np.append(self.rows[i], 1.0), np.vstack([self.rows[known].T, np.ones(len(known))])
+        try:
+            weights, _ = nnls(matrix, target)
+        except RuntimeError:
+            return None
+        weights = np.where(weights > TINY, weights, 0.0)
+        weights = weights / weights.sum()
+        if np.abs(weights @ self.rows[known] - self.rows[i]).max() <= RESIDUAL:
+            return {k: float(w) for k, w in zip(known, weights, strict=True) if w > 0}
+        return np.asarray((target - matrix @ weights)[:-1])
+
+    def checked_certificates(self) -> dict[int, Weights]:
+        """Certificates on kept rows only, each computed again; one that fails is dropped and its row kept."""
+        settled: dict[int, Weights] = {}
+
+        def settle(i: int) -> Weights:
+            if i not in self.certificates:
+                return {i: 1.0}
+            if i not in settled:
+                mixed: Weights = {}
+                for k, w in self.certificates[i].items():
+                    for kept, share in settle(k).items():
+                        mixed[kept] = mixed.get(kept, 0.0) + w * share
+                total = sum(mixed.values())
+                settled[i] = {k: w / total for k, w in mixed.items()}
+            return settled[i]
+
+        while True:
+            settled.clear()
+            for i in self.certificates:
+                settle(i)
+            failed = [i for i, weights in settled.items() if self.misses(i, weights) > RESIDUAL]
+            if not failed:
+                return settled
+            for i in failed:
+                del self.certificates[i]
+
+    def allowed(self, mixtures: dict[int, Weights]) -> dict[int, Weights]:
+        """Those of mixtures whose rows are right that may stand for the row."""
+        return mixtures
+
+    def misses(self, row: int, weights: Weights) -> float:
+        """By how much a mixture misses a row."""
+        mixture = sum(w * self.rows[i] for i, w in weights.items())
+        return float(np.abs(mixture - self.rows[row]).max())
+
+
+def key_of(row: Array) -> bytes:
+    """Rows with the same key are the same but for rounding."""
+    return (np.round(row, 12) + 0.0).tobytes()
+
+
+def _ends(values: Array) -> tuple[list[int], list[tuple[float, float]]]:
+    """In one dimension: the positions of the smallest and the largest value, and every value's weights on them."""
+    low, high = int(values.argmin()), int(values.argmax())
+    if low == high:
+        return [low, high], [(1.0, 0.0)] * len(values)
+    share = (values - values[low]) / (values[high] - values[low])
+    return [low, high], [(1.0 - float(s), float(s)) for s in share]
+
+
+def _seen_from_random_directions(points: Array) -> list[int]:
+    """Points that are the farthest in some direction, and so vertices."""
+    n, d = points.shape
+    centred = points - points.mean(axis=0)
+    return sorted({int(i) for i in np.argmax(centred @ random_directions(n, d).T, axis=0)})
+
+
+def random_directions(n: int, d: int) -> Array:
+    """As many directions in d dimensions as n points can be looked at from within the limit."""
+    count = int(min(4096, max(64, DIRECTIONS // (n * d))))
+    return np.random.default_rng(0).standard_normal((count, d))
