@@ -93,6 +93,13 @@ class Same(np.random.Generator):
         return self.uniform if size is None else np.full(size, self.uniform)
 
 
+def tables_known() -> list[str]:
+    """The ids of the policies that take the model's tables as they are."""
+    import causalbandits as cb
+
+    return [id for id in cb.policies.POLICIES if not cb.policy(id).learns_tables]
+
+
 def known_to(policy: Any, env: Any) -> Any:
     """The environment's problem, as a policy is to know it: without its tables, if it learns them."""
     import causalbandits as cb

@@ -269,9 +269,9 @@ def test_every_variable_on_the_way_is_drawn_by_its_own_table(env):
 
 
 def test_learning_without_tables_costs_little_on_the_email_campaign(env):
-    """47.9 in the long run, and 454 for TS without the graph; 24 runs have a standard error of about 3."""
-    run = cb.simulate(env, ["c-ts-beta-learnt"], horizon=5000, replications=24, seed=1, workers=2)
-    assert run.regret("c-ts-beta-learnt")[:, -1].mean() < 60
+    """47.9 in the long run, and 454 for TS without the graph; 12 runs have a standard error of about 4."""
+    run = cb.simulate(env, ["c-ts-beta-learnt"], horizon=5000, replications=12, seed=1, workers=2)
+    assert run.regret("c-ts-beta-learnt")[:, -1].mean() < 62
 
 
 def ten_settings(rng):
@@ -394,3 +394,40 @@ def test_rewards_are_counted_as_without_learning(env):
     assert np.array_equal(statistic.count, plain.count)
     assert np.array_equal(statistic.total, plain.total)
     assert len(list(itertools.islice(agent._told, 3))) == 3
+
+
+PRICES = {"product": 0.02, "purpose": {"Promo": 0.05}, "send_time": 0.01}
+
+
+def priced(env):
+    p = env.problem
+    return cb.Environment(cb.CausalBandit(p.model, p.manipulable, p.parents, costs=PRICES), env.reward)
+
+
+def test_what_costs_something_may_be_left_alone_whatever_the_tables(env):
+    """Of each knob that costs something, leaving it alone stays; the best is never lost."""
+    problem = priced(env).problem.without_tables()
+    assert problem.situation(any_tables=True).size == problem.actions.size
+    some = cb.CausalBandit(problem.model, problem.manipulable, problem.parents, costs={"product": 0.1})
+    assert some.situation(any_tables=True).size == 4 * 4 * 3 < some.actions.size
+    rng = np.random.default_rng(0)
+    for _ in range(30):
+        tables = {name: v.table for name, v in some.model.draw(rng).variables.items()}
+        index = rng.random(some.configurations)
+        best = [
+            under(some.situation(**how), tables).project(index).values.max()
+            for how in ({"every": True}, {"any_tables": True})
+        ]
+        assert math.isclose(best[0], best[1], rel_tol=1e-12)
+
+
+def test_costs_and_budgets_go_with_learnt_tables(env):
+    """Drawn tables are kept for a whole epoch also where every decision has a situation of its own."""
+    world = priced(env)
+    agent = cb.Agent(world.problem.without_tables(), BETA, seed=1, budget=cb.Budget(10, rounds=300))
+    play(agent, world, 300)
+    assert 9 < agent.budget.spent <= 10
+    assert len(agent._folded().drawn) <= 1
+    run = cb.simulate(world, ["c-ts-beta-learnt", "ts-beta"], horizon=1500, replications=6, seed=1, workers=2)
+    learnt, plain = (run.regret(id)[:, -1].mean() for id in ("c-ts-beta-learnt", "ts-beta"))
+    assert learnt < plain / 2

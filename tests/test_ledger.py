@@ -16,7 +16,7 @@ from causalbandits.errors import PolicyError, StateError, TellError
 from causalbandits.policies import POLICIES, Outcome
 from causalbandits.policies.outcome import flip
 from causalbandits.policies.totals import Totals
-from oracles import known_to
+from oracles import known_to, tables_known
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +45,7 @@ def quarters(rng):
     return int(rng.integers(5)) / 4
 
 
-@pytest.mark.parametrize("id", [id for id in POLICIES if not cb.policy(id).learns_tables])
+@pytest.mark.parametrize("id", tables_known())
 def test_a_statistic_from_sums_is_the_one_from_outcomes(env, id):
     """Bit for bit where sums are exact, as of rewards in quarters; linear ones, which are rotated in, to rounding."""
     policy = cb.policy(id)
