@@ -191,15 +191,15 @@ def test_rows_of_tiny_parameters_are_drawn_beside_rows_of_large_ones():
     assert abs(drawn[:, 2].mean() - 0.5) < 0.06
 
 
-def test_tables_are_kept_until_a_row_has_grown_by_a_tenth_or_the_rounds_by_a_fiftieth(env):
+def test_tables_are_kept_until_a_row_has_grown_by_a_tenth_or_the_rounds_by_a_fiftieth_or_ten(env):
     agent = cb.Agent(env.problem.without_tables(), BETA, seed=1)
     play(agent, env, 2000)
-    assert 150 < agent._folded().draw < 500
+    assert 200 < agent._folded().draw < 600
     tables = learnt_tables(agent.problem)
     statistic = agent._folded()
     weight, at_draw = (tables.totals(tables.prior + n) for n in (statistic.seen, statistic.seen_at_draw))
     assert (weight < 1.1 * at_draw).all()
-    assert statistic.rounds < 1.02 * statistic.rounds_at_draw
+    assert statistic.rounds < min(1.02 * statistic.rounds_at_draw, statistic.rounds_at_draw + 10)
 
 
 def test_asking_again_uses_the_same_drawn_tables_and_draws_nothing_else(env):

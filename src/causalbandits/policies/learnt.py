@@ -5,7 +5,8 @@ round counts for a variable that was not set, if it and all its causes were seen
 tables and mean rewards are independent, and are drawn independently: Thompson sampling of the whole model.
 
 Drawn tables are kept until the data disagree, or until it is time for those rows that nobody visits: they are drawn
-anew as soon as one row's a + n has grown by `GROWTH`, or the rounds by `DELAY`. They are not plugged in: under mean
+anew as soon as one row's a + n has grown by `GROWTH`, or the rounds by `DELAY`, and after `LONGEST` rounds at the latest:
+a good value that had bad luck early is tried again only if a draw favours it. They are not plugged in: under mean
 tables a value that was never tried looks like nothing in particular for ever. Nor is one draw kept until everything has
 doubled: a bad one would be played for so long.
 
@@ -33,8 +34,8 @@ from causalbandits.problem.problem import DRAWS_AT_ONCE, CausalBandit
 from causalbandits.problem.search import SearchSet
 from causalbandits.problem.situation import Situation
 
-GROWTH, DELAY = 1.1, 1.02
-"""Tables are drawn anew when a row's weight, or the number of rounds, has grown by this factor."""
+GROWTH, DELAY, LONGEST = 1.1, 1.02, 10
+"""Tables are drawn anew when a row's weight, or the number of rounds, has grown by this factor; or after so many."""
 
 ENOUGH_ROUNDS = 100
 """After so many rounds something should have been learnt of every table."""
@@ -74,7 +75,7 @@ class Schedule:
         prior = tables.totals(tables.prior)
         self.counts: list[float] = tables.totals(cells.seen).tolist()
         self.limits: list[float] = (GROWTH * (prior + tables.totals(cells.seen_at_draw)) - prior).tolist()
-        self.rounds = DELAY * cells.rounds_at_draw
+        self.rounds = min(DELAY * cells.rounds_at_draw, cells.rounds_at_draw + LONGEST)
 
 
 class LearntTables:
@@ -173,8 +174,12 @@ class LearntTables:
         a = self.prior
         if trust < 1.0:
             a = np.where((rng.random((n, len(kept))) < kept)[:, self.row_of], a, 1.0)
-        logs = log_gammas(np.broadcast_to(a + seen, (n, self.size)), rng)
-        weights = np.exp(logs - np.maximum.reduceat(logs, self.row_starts, axis=1)[:, self.row_of])
+        concentrations = np.broadcast_to(a + seen, (n, self.size))
+        if concentrations.min() >= 1.0:
+            weights = rng.standard_gamma(concentrations)
+        else:  # these may underflow, all of a row's
+            logs = log_gammas(concentrations, rng)
+            weights = np.exp(logs - np.maximum.reduceat(logs, self.row_starts, axis=1)[:, self.row_of])
         return np.asarray(weights / np.add.reduceat(weights, self.row_starts, axis=1)[:, self.row_of])
 
     def distribution(self, problem: CausalBandit, cells: LearntCells, trust: float, action: Action) -> Spread:
