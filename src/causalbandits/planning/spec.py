@@ -5,7 +5,7 @@ zoo = "email_campaign"            # with its parameters; or a model of your own:
 # model = "model.json"            # JSON, BIF or XMLBIF, relative to this file
 # manipulable = ["purpose"]
 # parents = ["subject"]           # or reward = "click", perhaps with separator = "cheapest" and observable = [...]
-# at_most = 2                     # with either: at_most, always, actions, reduce, as of CausalBandit
+# at_most = 2                     # with either: at_most, always, actions, reduce, require, as of CausalBandit
 
 # [costs]                         # with either: what it costs to set a knob, or to set it to a value
 # product = 0.02
