@@ -285,3 +285,24 @@ def test_what_is_given_back_was_never_spent():
         purse.pay(0.1)
         purse.give_back(float(cost))
     assert purse.spent.spent == math.fsum([0.1] * 2000)
+
+
+def test_a_budget_is_written_in_a_file_and_said_in_the_report(tmp_path):
+    from causalbandits.planning.comparison import write_comparison
+    from causalbandits.planning.spec import read_spec
+
+    lines = ["[environment]", 'zoo = "email_campaign"', "[costs]", "product = 0.05", "[simulation]", "horizon = 60"]
+    path = tmp_path / "paced.toml"
+    path.write_text("\n".join([*lines, "replications = 2", "budget = 0.5", "[policies]", "c-ts-beta = {}"]))
+    spec = read_spec(path)
+    assert spec.budget == 0.5
+    run = write_comparison(spec, tmp_path / "out")
+    again = cb.simulate(spec.environment, ["c-ts-beta"], horizon=60, replications=2, budget=0.5)
+    assert np.array_equal(run.regret("c-ts-beta"), again.regret("c-ts-beta"))
+    page = (tmp_path / "out" / "report.md").read_text()
+    assert "costs on product" in page
+    assert "0.5 may be spent" in page
+    for wrong in ("-1", "true", '"much"', "inf"):
+        path.write_text("\n".join([*lines, f"budget = {wrong}", "[policies]", "c-ts-beta = {}"]))
+        with pytest.raises(cb.CausalBanditsError, match=r"\[simulation\] budget: expected a positive number"):
+            read_spec(path)

@@ -146,7 +146,8 @@ class CausalBandit(Remembers):
     def __repr__(self) -> str:
         return (
             f"CausalBandit({shown(self.actions.size)} actions on {shown_names(self.manipulable)}; "
-            f"{shown(self.configurations)} configurations of {shown_names(self.parents)})"
+            f"{shown(self.configurations)} configurations of {shown_names(self.parents)}"
+            f"{'' if self.costs is None else f'; costs on {shown_names(self.costs.names)}'})"
         )
 
     @cached_property
