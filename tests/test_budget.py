@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import causalbandits as cb
 from causalbandits.engine.driver import POLICY, WORLD, play, seed_of, stream
 from causalbandits.errors import BudgetError, ProblemWarning
-from causalbandits.policies import POLICIES
+from causalbandits.policies import POLICIES, Choice
 from causalbandits.problem.budget import Budget, Purse, best_mixture
 from oracles import cases, patient
 
@@ -306,3 +306,29 @@ def test_a_budget_is_written_in_a_file_and_said_in_the_report(tmp_path):
         path.write_text("\n".join([*lines, f"budget = {wrong}", "[policies]", "c-ts-beta = {}"]))
         with pytest.raises(cb.CausalBanditsError, match=r"\[simulation\] budget: expected a positive number"):
             read_spec(path)
+
+
+def test_a_policy_of_your_own_that_ignores_the_budget_is_refused():
+    class Spendthrift(cb.Uniform):
+        def decide(self, situation, statistic, rng):
+            return Choice(max(map(situation.action, range(situation.size)), key=situation.problem.cost))
+
+    agent = cb.Agent(email().problem, Spendthrift(), budget=Budget(0.1, 50))
+    with pytest.raises(cb.errors.PolicyError, match="must keep to the budget; it chose"):
+        agent.ask()
+    assert agent.budget == (0.0, 0.1, 50)
+
+
+def test_a_world_of_a_step_function_has_costs_and_a_budget_too():
+    coin = cb.Variable("coin", ["heads", "tails"], table=[0.5, 0.5])
+    problem = cb.CausalBandit(cb.CausalModel([coin]), ["coin"], ["coin"], costs={"coin": 0.2})
+
+    def step(do, rng):
+        side = do.get("coin") or str(rng.choice(["heads", "tails"]))
+        return {"coin": side}, float(side == "heads")
+
+    env = cb.StepEnvironment(problem, step, means=[0.5, 1.0, 0.0])
+    assert env.best() == ({"coin": "heads"}, 0.8)
+    assert env.gap({}) == pytest.approx(0.3)
+    run = cb.simulate(env, ["c-ucb"], horizon=100, replications=1, budget=10)
+    assert -1 < run.regret("c-ucb")[0, -1] < 75  # 0.75 a round at best

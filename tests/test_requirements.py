@@ -72,6 +72,7 @@ def test_a_refused_action_is_named_with_its_probability():
         problem.requirements
     )
     assert "P(harm in some, much) <= 0.15" in repr(problem.requirements)
+    assert "Required: P(harm=much) <= 0.06 leaves 6 of 9" in " ".join(repr(cb.describe(problem)).split())
 
 
 def test_it_constrains_what_comes_about_by_itself_too():
