@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 import causalbandits as cb
+from causalbandits.problem.budget import best_mixture
 
 IMAGES = Path(__file__).parent / "images"
 
@@ -55,7 +56,7 @@ def main() -> None:
 
 def pictures() -> dict[str, str]:
     """Every picture, by its file's name."""
-    return {"email_graph.svg": email_graph(), "flow.svg": flow(), "blocks.svg": blocks()}
+    return {"email_graph.svg": email_graph(), "flow.svg": flow(), "blocks.svg": blocks(), "budget.svg": budget()}
 
 
 def email_graph() -> str:
@@ -157,6 +158,53 @@ def flow() -> str:
         "statistic."
     )
     return picture(720, 300, what, shapes)
+
+
+def budget() -> str:
+    """What money buys on the e-mail campaign: every action by cost and mean reward, and the envelope at a budget."""
+    prices = {"product": 0.05, "purpose": 0.08, "send_time": {"morning": 0.02}}
+    p = cb.zoo.email_campaign().problem
+    problem = cb.CausalBandit(p.model, p.manipulable, p.parents, costs=prices)
+    env = cb.Environment(problem, cb.zoo.email_campaign().reward)
+    costs, means = np.array([problem.cost(do) for do in problem.actions]), env.means
+    low, high = float(means.min()), float(means.max())
+
+    def at(cost: float, mean: float) -> Point:
+        return round(60 + 3600 * cost, 1), round(250 - 190 * (mean - low) / (high - low), 1)
+
+    mixtures = {b: best_mixture(means, costs, b, tie=1e-12) for b in (0.0, 0.035, 0.05, 0.1, costs.max())}
+    corners = sorted({end for m in mixtures.values() for end in (m.low, m.high)}, key=lambda a: costs[a])
+    line = " L ".join("{:.1f} {:.1f}".format(*at(costs[a], means[a])) for a in corners)
+    shapes = ['<path class="line" d="M 60 20 V 262 H 640"/>', f'<path class="line" d="M {line}"/>']
+    for cost, mean in zip(costs, means, strict=True):
+        x, y = at(cost, mean)
+        shapes.append(f'<circle class="faint" cx="{x:.1f}" cy="{y:.1f}" r="5"/>')
+    for a in corners:
+        x, y = at(costs[a], means[a])
+        shapes.append(f'<circle class="knob" cx="{x:.1f}" cy="{y:.1f}" r="6"/>')
+        name = str(problem.actions[a])[3:-1].replace("_", " ") or "nothing is set"
+        place, kind = {0: ((x + 12, y + 5), ""), 1: ((x - 4, y - 12), ""), 2: ((x, y - 14), "mid ")}.get(
+            corners.index(a), ((x + 40, y - 30), "end ")
+        )
+        shapes.append(text(place, name, f"{kind}small"))
+    mixture = mixtures[0.05]
+    x, y = at(0.05, mixture.mean(means))
+    shapes.append(f'<path class="line" stroke-dasharray="5 4" d="M {x:.1f} 262 V {y:.1f}"/>')
+    shapes.append(f'<circle class="reward" cx="{x:.1f}" cy="{y:.1f}" r="7"/>')
+    shapes.append(text((x - 10, 200), "250 for 5000 rounds", "end small strong"))
+    shapes.append(text((x - 10, 218), f"buy {mixture.mean(means):.3f} a round", "end small strong"))
+    shapes += [text((330, 292), "cost", "mid small"), text((52, 65), f"{high:.2f}", "end small")]
+    shapes += [
+        text((52, 254), f"{low:.2f}", "end small"),
+        text((52, 150), "mean", "end small"),
+        text((52, 168), "reward", "end small"),
+    ]
+    shapes += [text((at(c, 0)[0], 278), f"{c:.2f}", "mid small") for c in (0.0, 0.05, 0.1, 0.15)]
+    what = (
+        "The 80 actions of the e-mail campaign by what they cost and what they bring. The envelope above them is what "
+        "money buys in the mean; at 0.05 a round it is a mixture of two actions."
+    )
+    return picture(700, 300, what, shapes)
 
 
 def picture(width: int, height: int, what: str, shapes: list[str]) -> str:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import causalbandits as cb
 from causalbandits.engine.driver import POLICY, WORLD, play, seed_of, stream
 from causalbandits.errors import BudgetError, ProblemWarning
+from causalbandits.policies import Choice
 from causalbandits.problem.budget import Budget, Purse, best_mixture
 from oracles import cases, patient, tables_known
 
@@ -284,3 +285,50 @@ def test_what_is_given_back_was_never_spent():
         purse.pay(0.1)
         purse.give_back(float(cost))
     assert purse.spent.spent == math.fsum([0.1] * 2000)
+
+
+def test_a_budget_is_written_in_a_file_and_said_in_the_report(tmp_path):
+    from causalbandits.planning.comparison import write_comparison
+    from causalbandits.planning.spec import read_spec
+
+    lines = ["[environment]", 'zoo = "email_campaign"', "[costs]", "product = 0.05", "[simulation]", "horizon = 60"]
+    path = tmp_path / "paced.toml"
+    path.write_text("\n".join([*lines, "replications = 2", "budget = 0.5", "[policies]", "c-ts-beta = {}"]))
+    spec = read_spec(path)
+    assert spec.budget == 0.5
+    run = write_comparison(spec, tmp_path / "out")
+    again = cb.simulate(spec.environment, ["c-ts-beta"], horizon=60, replications=2, budget=0.5)
+    assert np.array_equal(run.regret("c-ts-beta"), again.regret("c-ts-beta"))
+    page = (tmp_path / "out" / "report.md").read_text()
+    assert "costs on product" in page
+    assert "0.5 may be spent" in page
+    for wrong in ("-1", "true", '"much"', "inf"):
+        path.write_text("\n".join([*lines, f"budget = {wrong}", "[policies]", "c-ts-beta = {}"]))
+        with pytest.raises(cb.CausalBanditsError, match=r"\[simulation\] budget: expected a positive number"):
+            read_spec(path)
+
+
+def test_a_policy_of_your_own_that_ignores_the_budget_is_refused():
+    class Spendthrift(cb.Uniform):
+        def decide(self, situation, statistic, rng):
+            return Choice(max(map(situation.action, range(situation.size)), key=situation.problem.cost))
+
+    agent = cb.Agent(email().problem, Spendthrift(), budget=Budget(0.1, 50))
+    with pytest.raises(cb.errors.PolicyError, match="must keep to the budget; it chose"):
+        agent.ask()
+    assert agent.budget == (0.0, 0.1, 50)
+
+
+def test_a_world_of_a_step_function_has_costs_and_a_budget_too():
+    coin = cb.Variable("coin", ["heads", "tails"], table=[0.5, 0.5])
+    problem = cb.CausalBandit(cb.CausalModel([coin]), ["coin"], ["coin"], costs={"coin": 0.2})
+
+    def step(do, rng):
+        side = do.get("coin") or str(rng.choice(["heads", "tails"]))
+        return {"coin": side}, float(side == "heads")
+
+    env = cb.StepEnvironment(problem, step, means=[0.5, 1.0, 0.0])
+    assert env.best() == ({"coin": "heads"}, 0.8)
+    assert env.gap({}) == pytest.approx(0.3)
+    run = cb.simulate(env, ["c-ucb"], horizon=100, replications=1, budget=10)
+    assert -1 < run.regret("c-ucb")[0, -1] < 75  # 0.75 a round at best

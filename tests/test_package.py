@@ -263,3 +263,20 @@ def test_the_example_of_wrong_tables_runs(capsys):
         "10,000 mails",
         "the exact table",
     ]
+
+
+def test_the_example_of_costs_runs(capsys):
+    example = runpy.run_path(str(ROOT / "examples/costs.py"))
+    example["main"].__globals__.update(HORIZON=100, BUDGETS=(5,))
+    example["main"](replications=2)
+    printed = capsys.readouterr().out.splitlines()
+    assert [line.split("  ")[0] for line in printed if "(" in line][1:] == [
+        "c-ts-beta",
+        "c-ts-gaussian",
+        "c-ts-gaussian, told reward less cost",
+        "c-ts-beta that ignores costs",
+        "ts-beta",
+        "c-ts-beta, paced",
+        "c-ts-beta, until the money is gone",
+        "ts-beta, paced",
+    ]

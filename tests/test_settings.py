@@ -79,6 +79,10 @@ SAME = [
         ["--manipulate", "x,w", "--parents", "m", "--cost", "x=0.5", "--cost", "w:2=0.25"],
         'manipulable = ["x", "w"]\nparents = ["m"]\ncosts = { x = 0.5, w = { "2" = 0.25 } }',
     ),
+    (
+        ["--manipulate", "x,w", "--parents", "m", "--require", "x:high=0.9", "--require", "w:2=0.5"],
+        'manipulable = ["x", "w"]\nparents = ["m"]\nrequire = { x = { high = 0.9 }, w = { "2" = 0.5 } }',
+    ),
 ]
 
 
@@ -91,7 +95,7 @@ def typed(arguments):
         entry = by_flag[flag]
         if entry == "reduce":
             given[entry] = flag == "--reduce"
-        elif entry in ("manipulable", "actions", "costs"):
+        elif entry in ("manipulable", "actions", "costs", "require"):
             given[entry] = [*(given[entry] or []), next(rest)]
         else:
             given[entry] = next(rest)

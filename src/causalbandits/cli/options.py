@@ -76,17 +76,28 @@ def _costs(typed: Sequence[str]) -> dict[str, Any]:
         if isinstance(found.get(name), dict) != bool(colon) and name in found:
             raise CausalBanditsError(f"--cost: expected one price of {name!r}, or one for each value; got both.")
         if colon:
-            found.setdefault(name, {})[value] = _number(price)
+            found.setdefault(name, {})[value] = _number(price, "--cost")
         else:
-            found[name] = _number(price)
+            found[name] = _number(price, "--cost")
     return found
 
 
-def _number(typed: str) -> float:
+def _require(typed: Sequence[str]) -> dict[str, dict[str, float]]:
+    """How likely values may be, by variable and value."""
+    found: dict[str, dict[str, float]] = {}
+    for place, limit in _assignments(typed, "--require").items():
+        name, colon, value = place.partition(":")
+        if not colon:
+            raise CausalBanditsError(f"--require: expected a variable and its value, such as C:y=0.01; got {place!r}.")
+        found.setdefault(name, {})[value] = _number(limit, "--require")
+    return found
+
+
+def _number(typed: str, flag: str) -> float:
     try:
         return float(typed)
     except ValueError:
-        raise CausalBanditsError(f"--cost: expected a number, such as A=0.1; got {typed!r}.") from None
+        raise CausalBanditsError(f"{flag}: expected a number, such as 0.1; got {typed!r}.") from None
 
 
 def _assignments(typed: Sequence[str], flag: str) -> dict[str, str]:
@@ -121,6 +132,9 @@ OPTIONS: dict[str, Option] = {
     ),
     "reduce": Option(
         "--reduce/--no-reduce", "", "Whether causal policies search only the actions that can be the best.", bool
+    ),
+    "require": Option(
+        "--require", "C:y=0.01", "C may be y with probability 0.01 at most; as often as you like.", list[str], _require
     ),
     "costs": Option(
         "--cost",

@@ -43,7 +43,7 @@ def write_comparison(spec: Spec, folder: Path, workers: int | None = None) -> Ru
             Heading("The world"),
             Text(
                 f"{spec.environment.problem!r}. The best action is {best.intervention}, with mean reward "
-                f"{best.mean:.4g}."
+                f"{best.mean:.4g}{_said(spec)}."
             ),
             Picture("graph", "Blue variables can be set; those with a bold rim are the reward's parents."),
             Heading("Regret"),
@@ -55,3 +55,12 @@ def write_comparison(spec: Spec, folder: Path, workers: int | None = None) -> Ru
         ],
     )
     return run
+
+
+def _said(spec: Spec) -> str:
+    """What costs do to that."""
+    if spec.environment.problem.costs is None:
+        return ""
+    if spec.budget is None:
+        return ", its cost subtracted; regret is of the reward less the cost"
+    return f", its cost subtracted; {spec.budget:g} may be spent, and regret is against the best mixture for that"

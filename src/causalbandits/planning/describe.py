@@ -100,6 +100,7 @@ class Description:
                 f"{shown(size)} actions on {_names(problem.manipulable)}. The reward is learnt through "
                 f"{_names(problem.parents)}: {shown(self.reachable)} configurations can occur.{_costs(problem)}"
             ),
+            *([] if problem.requirements is None else [Text(f"Required: {problem.requirements!r}")]),
             Heading("Which knobs matter"),
             Text(_matter(self)),
             Heading("What the graph saves"),

@@ -32,6 +32,7 @@ EXAMPLES = {
     "actions": '[{ A = "x" }, { A = "x", B = "y" }]',
     "reduce": "false",
     "costs": "{ A = 0.1, B = { x = 0.2 } }",
+    "require": "{ C = { y = 0.01 } }",
 }
 
 
@@ -185,6 +186,22 @@ def _price(what: str, given: object) -> float:
     return float(given)
 
 
+def _require(value: object, model: CausalModel) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise CausalBanditsError(f"expected how likely a value may be, such as {EXAMPLES['require']}; got {value!r}.")
+    return {_name(name, model): _likely(model[name], given) for name, given in value.items()}
+
+
+def _likely(variable: Variable, given: Any) -> dict[State, float]:
+    """How likely each of some values may be."""
+    if not isinstance(given, dict):
+        raise CausalBanditsError(f"expected how likely which value of {variable.name!r} may be; got {given!r}.")
+    for state, limit in given.items():
+        if not is_real(limit) or not 0 <= limit < 1:
+            raise CausalBanditsError(f"expected a number from 0 to below 1 for {variable.name}={state}; got {limit!r}.")
+    return {_state(variable, state): float(limit) for state, limit in given.items()}
+
+
 def _state(variable: Variable, value: Any) -> State:
     """The state that is meant: itself, or else the one that is written so (the number 1 and the text "1")."""
     if value in variable.states:
@@ -204,4 +221,5 @@ RULES: dict[str, Callable[[object, CausalModel], Any]] = {
     "actions": _actions,
     "reduce": _truth,
     "costs": _costs,
+    "require": _require,
 }

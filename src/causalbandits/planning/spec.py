@@ -5,7 +5,7 @@ zoo = "email_campaign"            # with its parameters; or a model of your own:
 # model = "model.json"            # JSON, BIF or XMLBIF, relative to this file
 # manipulable = ["purpose"]
 # parents = ["subject"]           # or reward = "click", perhaps with separator = "cheapest" and observable = [...]
-# at_most = 2                     # with either: at_most, always, actions, reduce, as of CausalBandit
+# at_most = 2                     # with either: at_most, always, actions, reduce, require, as of CausalBandit
 
 # [costs]                         # with either: what it costs to set a knob, or to set it to a value
 # product = 0.02
@@ -19,6 +19,7 @@ zoo = "email_campaign"            # with its parameters; or a model of your own:
 horizon = 5000
 replications = 20
 seed = 0
+# budget = 250                    # with costs: what may be spent in all rounds together
 
 [policies]
 c-ts-beta = {}                    # ids, or names of your own with id = "..."; the rest are parameters
@@ -30,12 +31,14 @@ A comparison needs all of it, a look at the problem only [environment].
 
 from __future__ import annotations
 
+import math
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from causalbandits._types import is_real
 from causalbandits.engine import simulate
 from causalbandits.errors import CausalBanditsError, unknown
 from causalbandits.planning.keywords import Spelling
@@ -47,7 +50,7 @@ from causalbandits.results.run import Run
 from causalbandits.world.environment import Environment
 
 LEAST = {"horizon": 1, "replications": 1, "seed": 0}
-"""The entries of [simulation], all of them whole numbers, with the least that each may be."""
+"""The entries of [simulation] that are whole numbers, with the least that each may be."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,7 @@ class Spec:
     horizon: int
     replications: int = 20
     seed: int = 0
+    budget: float | None = None
 
     def run(self, workers: int | None = None, checkpoint: Path | None = None) -> Run:
         """The simulation."""
@@ -69,6 +73,7 @@ class Spec:
             horizon=self.horizon,
             replications=self.replications,
             seed=self.seed,
+            budget=self.budget,
             workers=workers,
             checkpoint=checkpoint,
         )
@@ -81,7 +86,7 @@ class SpecFile:
     path: Path
     settings: Mapping[str, Any]
     reward: Mapping[str, Any] | None
-    simulation: Mapping[str, int]
+    simulation: Mapping[str, Any]
     policies: Mapping[str, AnyPolicy]
 
     def world(
@@ -143,10 +148,13 @@ def _table(content: Mapping[str, Any], name: str) -> dict[str, Any]:
     return dict(content[name])
 
 
-def _simulation(given: Mapping[str, Any]) -> dict[str, int]:
-    _known(given, LEAST, "entry of [simulation]:")
+def _simulation(given: Mapping[str, Any]) -> dict[str, Any]:
+    _known(given, (*LEAST, "budget"), "entry of [simulation]:")
     for name, value in given.items():
-        if not isinstance(value, int) or isinstance(value, bool) or value < LEAST[name]:
+        if name == "budget":
+            if not is_real(value) or not 0 < value < math.inf:
+                raise CausalBanditsError(f"[simulation] budget: expected a positive number; got {value!r}.")
+        elif not isinstance(value, int) or isinstance(value, bool) or value < LEAST[name]:
             raise CausalBanditsError(
                 f"[simulation] {name}: expected a whole number, {LEAST[name]} or more; got {value!r}."
             )

@@ -160,6 +160,12 @@ class Policy(ABC, Generic[S]):
         assert situation.costs is not None
         pace = purse.pace(situation.costs, rng.random)
         choice = self.chosen(situation.under(pace), statistic, rng)
+        cost = situation.problem.cost(choice.action)
+        if not pace.affords(cost):
+            raise PolicyError(
+                f"{self.id}: decide() must keep to the budget; it chose {choice.action}, which costs {cost:g}. Take "
+                "the best position of scores from situation.project, situation.gather or situation.priced."
+            )
         return Choice(choice.action, None if self.randomised else pace.chance)
 
     def favoured(self, situation: Situation, statistic: S) -> Favourite:

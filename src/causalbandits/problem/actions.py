@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -34,6 +34,16 @@ ACTIONS_KEPT = 2**14
 
 PREDICATE_LIMIT = 2**20
 """A function given by the user is asked about no more actions than this: a few seconds."""
+
+
+class Reasons(Protocol):
+    """What refuses actions knows why."""
+
+    def reason(self, choices: Choices) -> str | None:
+        """Why an action may not be chosen; None if it may."""
+
+    def to_record(self) -> list[Any]:
+        """JSON-ready."""
 
 
 class Action:
@@ -120,6 +130,8 @@ class ActionSpace:
         self._ways = self._count_completions()
         self._listed: dict[Choices, int] | None = None
         self._order: tuple[Choices, ...] = ()
+        self.requirements: Reasons | None = None
+        """Why other actions are none of the list, where that was required."""
         self._found: Memory[int, Action] = Memory(ACTIONS_KEPT)
         self._found_by_items: Memory[Intervention | frozenset[tuple[str, State]], Action] = Memory(ACTIONS_KEPT)
 
@@ -199,6 +211,10 @@ class ActionSpace:
         self.refuse_enumeration("A predicate is asked about every action", PREDICATE_LIMIT)
         rows = map(tuple, self.array().tolist())
         return self._restricted(tuple(row for row in rows if allowed(self.decode(row))))
+
+    def listing(self, choices: Iterable[Choices]) -> ActionSpace:
+        """The space of just these actions, given by their choices, in this order."""
+        return self._restricted(tuple(choices))
 
     def _restricted(self, order: tuple[Choices, ...]) -> ActionSpace:
         if not order:
@@ -291,6 +307,9 @@ class ActionSpace:
         given = self.check(choices)
         if self._listed is not None:
             if given not in self._listed:
+                why = None if self.requirements is None else self.requirements.reason(given)
+                if why is not None:
+                    raise InterventionError(f"{self.decode(given)} is no action: {why}.")
                 raise InterventionError(f"{self.decode(given)} is not among the {self.size} allowed actions.")
             return self._listed[given]
         left, number = len(self._ways[0]) - 1, 0
@@ -350,13 +369,17 @@ class ActionSpace:
 
     def to_record(self) -> dict[str, Any]:
         """A JSON-ready description, enough to make the space again for the same model."""
-        record = {
+        record: dict[str, Any] = {
             "manipulable": list(self.names),
             "at_most": self.at_most,
             "always": sorted(self.always),
             "actions": None if self._listed is None else [list(choices) for choices in self._order],
         }
-        return record | ({"settable": [list(own) for own in self.settable]} if self.values else {})
+        if self.values:
+            record["settable"] = [list(own) for own in self.settable]
+        if self.requirements is not None:
+            record["require"] = self.requirements.to_record()
+        return record
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any], model: CausalModel) -> ActionSpace:

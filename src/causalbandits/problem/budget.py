@@ -177,6 +177,10 @@ class Pace:
         paced.pace = self
         return paced
 
+    def affords(self, cost: float) -> bool:
+        """Whether an action of this cost may be played."""
+        return cost <= float(self.costs.max())
+
     def position(self, values: Array, scale: float) -> int:
         """Where the action stands that is played."""
         low, high, share = best_mixture(values[self.positions], self.costs, self.allowance, TIE * max(1.0, scale))

@@ -108,6 +108,11 @@ class Costs:
         return cls.given(space, {v.name: dict(zip(v.states, own, strict=True)) for v, own in named})
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """The knobs that cost something."""
+        return tuple(v.name for v, table in zip(self.space.variables, self.tables, strict=True) if table.any())
+
+    @property
     def shown(self) -> str:
         """Each knob that costs something, with its price or the range of its prices."""
         parts = [_shown(v.name, prices[1:]) for v, prices in zip(self.space.variables, self._lists, strict=True)]

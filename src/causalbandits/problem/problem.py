@@ -20,12 +20,13 @@ from causalbandits.errors import InterventionError, ProblemError, ProblemWarning
 from causalbandits.model.fitted import FittedModel
 from causalbandits.model.intervention import Intervention, State
 from causalbandits.model.model import CausalModel, unique_names
-from causalbandits.problem.actions import Action, ActionSpace, Choices, shown
+from causalbandits.problem.actions import Action, ActionSpace, Choices, Reasons, shown
 from causalbandits.problem.constraints import Manipulable, action_space, without_forbidden
 from causalbandits.problem.costs import Costs, Prices
 from causalbandits.problem.evidence import can_happen
 from causalbandits.problem.inference import ENTRY_LIMIT, Block, find_blocks
 from causalbandits.problem.projection import Projection
+from causalbandits.problem.requirements import Limits, required, requirements_of
 from causalbandits.problem.search import (
     EveryAction,
     Reduction,
@@ -79,6 +80,10 @@ class CausalBandit(Remembers):
     `costs={"product": 0.02, "send_time": {"morning": 0.01}}` says what it costs to set a knob, or to set it to a value,
     in the reward's units; what is not there, and what is left alone, costs nothing. Actions are then judged by their
     mean reward less their cost. Rewards are told as they come, nothing subtracted.
+
+    `require={"complaint": {"yes": 0.01}}` says what may happen: only actions under which a complaint has probability
+    0.01 at most may be chosen (see `requirements`); a number alone is for the value 1 of a variable that is 0 or 1.
+    Where tables were fitted to data, this must be so with probability 0.95.
     """
 
     def __init__(
@@ -96,6 +101,7 @@ class CausalBandit(Remembers):
         forbid: Callable[[Intervention], bool] | None = None,
         reduce: bool = True,
         costs: Prices | None = None,
+        require: Limits | None = None,
     ) -> None:
         if not isinstance(model, CausalModel):
             raise ProblemError(f"A CausalBandit needs a CausalModel; got {model!r}.")
@@ -106,6 +112,8 @@ class CausalBandit(Remembers):
         space = action_space(model, manipulable, at_most=at_most, always=always, actions=actions)
         if forbid is not None:
             space = without_forbidden(space, forbid, stacklevel=2)
+        if require is not None:
+            space = required(space, model, require, reward)
         augmented = AugmentedGraph(model, space.names, space.surely_set())
         seen: tuple[str, ...] = ()
         if separator is not None:
@@ -146,7 +154,8 @@ class CausalBandit(Remembers):
     def __repr__(self) -> str:
         return (
             f"CausalBandit({shown(self.actions.size)} actions on {shown_names(self.manipulable)}; "
-            f"{shown(self.configurations)} configurations of {shown_names(self.parents)})"
+            f"{shown(self.configurations)} configurations of {shown_names(self.parents)}"
+            f"{'' if self.costs is None else f'; costs on {shown_names(self.costs.names)}'})"
         )
 
     @cached_property
@@ -295,6 +304,11 @@ class CausalBandit(Remembers):
             self.actions.rank(choices)
             return choices
         return self.actions.choices(action)
+
+    @property
+    def requirements(self) -> Reasons | None:
+        """What was required of actions, and which it left; None if nothing was, or all actions comply."""
+        return self.actions.requirements
 
     def cost(self, action: Action | Mapping[str, State] | int) -> float:
         """What an action costs; 0 in a problem without costs."""
@@ -489,6 +503,7 @@ class CausalBandit(Remembers):
             if not isinstance(record["reduce"], bool):
                 raise ProblemError(f"reduce must be true or false; got {record['reduce']!r}.")
             AugmentedGraph(model, space.names, space.surely_set()).checked_parents(parents, record["reward"])
+            space.requirements = requirements_of(record.get("require"), space, model)
             costs = Costs.from_record(record.get("costs"), space)
             return cls.__new__(cls)._settle(
                 model, space, parents, reward=record["reward"], observable=(), reduce=record["reduce"], costs=costs

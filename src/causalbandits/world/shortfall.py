@@ -5,7 +5,7 @@ from __future__ import annotations
 from causalbandits._memory import Memory
 from causalbandits.errors import BudgetError
 from causalbandits.problem.budget import SLACK, Mixture, best_mixture
-from causalbandits.world.environment import MEANS_KEPT, Environment
+from causalbandits.world.environment import LISTED, MEANS_KEPT, Environment
 
 
 class Shortfall:
@@ -23,7 +23,8 @@ class Shortfall:
     """
 
     def __init__(self, env: Environment, allowance: float) -> None:
-        situation = env.problem.situation()
+        listed = env.problem.actions.size <= LISTED
+        situation = env.problem.situation(every=listed)
         if situation.costs is None:
             raise BudgetError("A budget needs to know what actions cost: CausalBandit(..., costs={...}).")
         cheapest = float(situation.costs.min())
@@ -32,7 +33,7 @@ class Shortfall:
                 f"The cheapest action costs {cheapest:g}, and the budget has {allowance:g} for each round: it does not "
                 "last for all of them. Give a larger budget, or a shorter horizon."
             )
-        values = env.mean.of_actions(situation.search.projection)
+        values = env.means if listed else env.mean.of_actions(situation.search.projection)
         self._env, self.mixture = env, best_mixture(values, situation.costs, max(allowance, cheapest))
         self.best: float = Mixture.mean(self.mixture, values)
         """The most that a round can bring in the mean."""

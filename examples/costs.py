@@ -1,0 +1,98 @@
+"""What costs and a budget do to the e-mail campaign, and what it costs to treat them otherwise.
+
+Regret is of the reward less the cost; under a budget, it is what the best mixture of actions for that money would have
+brought more. Rows marked by hand are played by a loop around an agent, because no policy does them.
+"""
+
+import sys
+from collections.abc import Callable
+
+import numpy as np
+
+import causalbandits as cb
+from causalbandits.world.shortfall import Shortfall
+
+HORIZON = 5000
+PRICES = {"product": 0.05, "purpose": 0.08, "send_time": {"morning": 0.02}}
+BUDGETS = (100, 250, 400)
+
+Values = np.ndarray
+
+
+def campaign(costs: dict | None = PRICES) -> cb.Environment:
+    """The e-mail campaign of the zoo, with prices."""
+    env = cb.zoo.email_campaign()
+    p = env.problem
+    return cb.Environment(cb.CausalBandit(p.model, p.manipulable, p.parents, costs=costs), env.reward)
+
+
+def played(policy: str, replications: int, **keywords) -> Values:
+    """Final regrets."""
+    run = cb.simulate(campaign(), [policy], horizon=HORIZON, replications=replications, seed=1, **keywords)
+    return run.regret(policy)[:, -1]
+
+
+def told_the_difference(replications: int) -> Values:
+    """By hand: rewards are told less the cost of the action, and nothing costs anything."""
+    env, found = campaign(), []
+    for replication in range(replications):
+        agent, rng = (
+            cb.Agent(campaign(None).problem, "c-ts-gaussian", seed=replication),
+            np.random.default_rng(replication),
+        )
+        lost = 0.0
+        for _ in range(HORIZON):
+            decision = agent.ask()
+            seen = env.pull(decision.intervention, rng)
+            agent.tell(decision.id, seen.parents, seen.reward - env.problem.cost(decision.intervention))
+            lost += env.gap(decision.intervention)
+        found.append(lost)
+    return np.array(found)
+
+
+def unpaced(total: float, replications: int) -> Values:
+    """By hand: what is best, until the money is gone, and then what is free."""
+    env = campaign()
+    free = [do for do in env.problem.actions if not env.problem.cost(do)]
+    best, found = Shortfall(env, total / HORIZON).best, []
+    for replication in range(replications):
+        agent, rng = cb.Agent(campaign(None).problem, "c-ts-beta", seed=replication), np.random.default_rng(replication)
+        left, brought = total, 0.0
+        for _ in range(HORIZON):
+            decision = agent.ask() if left > env.problem.costs.largest else agent.ask(eligible=free)
+            seen = env.pull(decision.intervention, rng)
+            agent.tell(decision.id, seen.parents, seen.reward)
+            left -= env.problem.cost(decision.intervention)
+            brought += env.mean_reward(decision.intervention)
+        found.append(HORIZON * best - brought)
+    return np.array(found)
+
+
+def main(replications: int = 40) -> None:
+    few = max(2, replications // 4)
+    rows: dict[str, Callable[[], Values]] = {
+        "c-ts-beta": lambda: played("c-ts-beta", replications),
+        "c-ts-gaussian": lambda: played("c-ts-gaussian", replications),
+        "c-ts-gaussian, told reward less cost": lambda: told_the_difference(few),
+        "c-ts-beta that ignores costs": lambda: played("c-ts-beta", replications, problem=campaign(None).problem),
+        "ts-beta": lambda: played("ts-beta", replications),
+    }
+    print(f"Regret of reward less cost after {HORIZON} mails (standard error).\n")
+    for name, regret in rows.items():
+        print(f"{name:<40}{shown(regret())}")
+    print("\nRegret against the best mixture for the money, which is:" + "".join(f"{total:>16}" for total in BUDGETS))
+    paced: dict[str, Callable[[float], Values]] = {
+        "c-ts-beta, paced": lambda total: played("c-ts-beta", few, budget=total),
+        "c-ts-beta, until the money is gone": lambda total: unpaced(total, few),
+        "ts-beta, paced": lambda total: played("ts-beta", few, budget=total),
+    }
+    for name, under in paced.items():
+        print(f"{name:<56}" + "".join(f"{shown(under(total)):>16}" for total in BUDGETS))
+
+
+def shown(values: Values) -> str:
+    return f"{values.mean():.1f} ({values.std(ddof=1) / np.sqrt(len(values)):.1f})"
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:]))

@@ -1,0 +1,214 @@
+"""What may happen, and how often: actions that make some outcome too likely are no actions of the problem.
+
+    require={"complaint": {"yes": 0.01}}    P(complaint = yes | do(a)) <= 0.01 for every action a that may be chosen
+
+P(. | do(a)) is computed exactly, as for the reward's parents, before anything is reduced: a refused action never stands
+in a mixture. Where tables were fitted to data, an action must comply with probability `SURE` under their posterior.
+
+>>> from causalbandits import CausalBandit, CausalModel, Variable
+>>> model = CausalModel([
+...     Variable("dose", ["low", "high"], table=[.5, .5]),
+...     Variable("harm", ["no", "yes"], parents=["dose"], table=[[.99, .01], [.95, .05]]),
+...     Variable("effect", [0, 1], parents=["dose"], table=[[.6, .4], [.2, .8]])])
+>>> problem = CausalBandit(model, ["dose"], ["effect"], require={"harm": {"yes": 0.04}})
+>>> list(problem.actions)
+[do(), do(dose=low)]
+>>> problem.requirements
+P(harm=yes) <= 0.04 leaves 2 of 3 actions. Most likely under do(dose=high): 0.05.
+>>> problem.cost({"dose": "high"})
+Traceback (most recent call last):
+    ...
+causalbandits.errors.InterventionError: do(dose=high) is no action: P(harm=yes) would be 0.05, and 0.04 is allowed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from causalbandits._types import Array, Codes, is_real
+from causalbandits.errors import InterventionError, ProblemError, unknown
+from causalbandits.model.fitted import FittedModel
+from causalbandits.model.graph import ancestors
+from causalbandits.model.intervention import State
+from causalbandits.model.model import CausalModel
+from causalbandits.model.variable import Variable
+from causalbandits.problem.actions import PREDICATE_LIMIT, ActionSpace, Choices, Choices2D
+from causalbandits.problem.inference import Block, find_blocks
+
+Limits = Mapping[str, float | Mapping[State | tuple[State, ...], float]]
+"""For each variable the values that may not be too likely, alone or several in a tuple, each with its limit."""
+
+SURE = 0.95
+"""Under fitted tables an action complies if it does so in this share of their posterior's draws."""
+
+POSTERIORS = 400
+"""So many models are drawn; always the same ones."""
+
+ROUNDING = 1e-12
+"""A probability exceeds its limit if it does so by more than this."""
+
+EXAMPLE = "{'complaint': {'yes': 0.01}}"
+
+
+@dataclass(frozen=True)
+class Requirement:
+    """P(variable in some of its values | do(a)) is at most `limit`."""
+
+    variable: Variable
+    codes: tuple[int, ...]
+    limit: float
+    block: Block
+
+    def __str__(self) -> str:
+        values = [self.variable.states[code] for code in self.codes]
+        shown = f"={values[0]}" if len(values) == 1 else f" in {', '.join(map(str, values))}"
+        return f"P({self.variable.name}{shown})"
+
+    def probabilities(self, choices: Choices2D) -> Array:
+        """Of each action, given by its choices of all knobs: the mean, where tables are uncertain."""
+        own, which = self._own(choices)
+        return np.asarray(self.block.rows(own)[:, list(self.codes)].sum(axis=1)[which])
+
+    def holds(self, choices: Choices2D) -> npt.NDArray[np.bool_]:
+        """Of which actions it is true, surely enough."""
+        model = self.block.model
+        if not isinstance(model, FittedModel):
+            return np.asarray(self.probabilities(choices) <= self.limit + ROUNDING)
+        tables, (own, which) = model.draw_tables(POSTERIORS, np.random.default_rng(0)), self._own(choices)
+        drawn = [self.block.under(tables, row)[:, list(self.codes)].sum(axis=1) for row in own.tolist()]
+        return np.array([(p <= self.limit + ROUNDING).mean() >= SURE for p in drawn])[which]
+
+    def _own(self, choices: Choices2D) -> tuple[Choices2D, Codes]:
+        """The distinct choices of the block's knobs, and which of them each action makes."""
+        if not self.block.knobs:
+            return choices[:1, :0], np.zeros(len(choices), dtype=np.intp)
+        own, which = np.unique(choices[:, self.block.knobs], axis=0, return_inverse=True)
+        return own, which.reshape(-1)
+
+
+@dataclass(frozen=True)
+class Requirements:
+    """All that is required, and what it leaves; prints as a sentence or two for each."""
+
+    space: ActionSpace
+    """Of all actions."""
+    parts: tuple[Requirement, ...]
+
+    def reason(self, choices: Choices) -> str | None:
+        """Why an action may not be chosen; None if it may."""
+        row = np.array([choices])
+        for part in self.parts:
+            if not part.holds(row)[0]:
+                found = float(part.probabilities(row)[0])
+                if found <= part.limit + ROUNDING:
+                    return f"{part} would be {found:.3g}, and not surely {part.limit:g}, which is allowed"
+                return f"{part} would be {found:.3g}, and {part.limit:g} is allowed"
+        return None
+
+    def __repr__(self) -> str:
+        choices, lines = self.space.array(), []
+        for part in self.parts:
+            p, left = part.probabilities(choices), int(part.holds(choices).sum())
+            worst = int(p.argmax())
+            lines.append(
+                f"{part} <= {part.limit:g} leaves {left} of {self.space.size} actions. Most likely under "
+                f"{self.space.decode(choices[worst].tolist())}: {p[worst]:.3g}."
+            )
+        return "\n".join(lines)
+
+    def to_record(self) -> list[list[Any]]:
+        """JSON-ready: variable, codes of its values, limit."""
+        return [[part.variable.name, list(part.codes), part.limit] for part in self.parts]
+
+
+def required(space: ActionSpace, model: CausalModel, limits: Limits, reward: str | None) -> ActionSpace:
+    """The actions that comply; they know why the others do not."""
+    if not isinstance(limits, Mapping):
+        raise ProblemError(f"require must say what may happen how often, such as {EXAMPLE}; got {limits!r}.")
+    parts = []
+    for name, given in limits.items():
+        if not isinstance(name, str) or name not in model.names:
+            raise ProblemError(unknown("variable in require=:", name, model.names))
+        if reward in ancestors(model.graph, [name]):
+            raise ProblemError(
+                f"require: {name!r} is the reward or follows from it, and how that comes about is not known but learnt."
+            )
+        block = find_blocks(model, space.names, [name])[0]
+        parts += [Requirement(model[name], *limit, block) for limit in _limits(model[name], given)]
+    requirements = Requirements(space, tuple(parts))
+    return _complying(space, requirements) if parts else space
+
+
+def _complying(space: ActionSpace, requirements: Requirements) -> ActionSpace:
+    space.refuse_enumeration("What every action leads to is looked at", PREDICATE_LIMIT)
+    choices = space.array()
+    complies = np.ones(len(choices), dtype=bool)
+    for part in requirements.parts:
+        complies &= part.holds(choices)
+    if not complies.any():
+        first = requirements.parts[0]
+        p = first.probabilities(choices)
+        least = int(p.argmin())
+        limits = " and ".join(f"{part} <= {part.limit:g}" for part in requirements.parts)
+        if isinstance(first.block.model, FittedModel):
+            limits += f" with probability {SURE:g} under the fitted tables"
+        raise ProblemError(
+            f"require leaves no action: none keeps to {limits}. "
+            f"{first} is least under {space.decode(choices[least].tolist())}, {p[least]:.3g}. Allow for more."
+        )
+    if complies.all():
+        return space
+    left = space.listing(map(tuple, choices[complies].tolist()))
+    left.requirements = requirements
+    return left
+
+
+def _limits(variable: Variable, given: object) -> Iterable[tuple[tuple[int, ...], float]]:
+    """Codes of values, and how likely they may be together."""
+    if not isinstance(given, Mapping):
+        if not is_real(given) or set(variable.states) != {0, 1}:
+            value = variable.states[-1]
+            raise ProblemError(
+                f"require must say how likely which value of {variable.name!r} may be, such as "
+                f"{{{variable.name!r}: {{{value!r}: 0.01}}}}; got {given!r}."
+            )
+        given = {1: given}
+    for values, limit in given.items():
+        if not is_real(limit) or not 0 <= limit < 1:
+            raise ProblemError(
+                f"How likely {variable.name}={values} may be must be a number from 0 to below 1; got {limit!r}."
+            )
+        yield _codes(variable, values), float(limit)
+
+
+def _codes(variable: Variable, values: object) -> tuple[int, ...]:
+    several = isinstance(values, tuple) and values not in variable.states
+    try:
+        codes = {variable.code(value) for value in (values if isinstance(values, tuple) and several else (values,))}
+    except InterventionError as error:
+        raise ProblemError(f"require: {error}") from None
+    if not codes:
+        raise ProblemError(f"require must name at least one value of {variable.name!r}; got none.")
+    return tuple(sorted(codes))
+
+
+def requirements_of(record: Any, space: ActionSpace, model: CausalModel) -> Requirements | None:
+    """What `Requirements.to_record` describes; the actions that it left are listed elsewhere."""
+    if record is None:
+        return None
+    try:
+        every = ActionSpace(space.variables, at_most=space.at_most, always=space.always, values=space.values)
+        parts = [
+            Requirement(model[name], tuple(map(int, codes)), float(limit), find_blocks(model, space.names, [name])[0])
+            for name, codes, limit in record
+        ]
+    except (TypeError, ValueError) as error:
+        raise ProblemError(
+            f"require must be a list of variables, codes and limits; got {record!r} ({error})."
+        ) from None
+    return Requirements(every, tuple(parts))
