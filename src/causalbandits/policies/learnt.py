@@ -5,10 +5,10 @@ round counts for a variable that was not set, if it and all its causes were seen
 tables and mean rewards are independent, and are drawn independently: Thompson sampling of the whole model.
 
 Drawn tables are kept until the data disagree, or until it is time for those rows that nobody visits: they are drawn
-anew as soon as one row's a + n has grown by `GROWTH`, or the rounds by `DELAY`, and after `LONGEST` rounds at the latest:
-a good value that had bad luck early is tried again only if a draw favours it. They are not plugged in: under mean
-tables a value that was never tried looks like nothing in particular for ever. Nor is one draw kept until everything has
-doubled: a bad one would be played for so long.
+anew as soon as one row's a + n has grown by `GROWTH`, or the rounds by `DELAY`, and after `LONGEST` rounds at the
+latest: a good value that had bad luck early is tried again only if a draw favours it. They are not plugged in: under
+mean tables a value that was never tried looks like nothing in particular for ever. Nor is one draw kept until
+everything has doubled: a bad one would be played for so long.
 
 With trust t below 1, a row is as the past says only with probability t, beforehand; otherwise nothing is known of it,
 Dirichlet(1). By how well each explains what was counted since, a row's past is kept or forgotten.
