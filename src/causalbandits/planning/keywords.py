@@ -29,6 +29,7 @@ EXAMPLES = {
     "always": '["A"]',
     "actions": '[{ A = "x" }, { A = "x", B = "y" }]',
     "reduce": "false",
+    "context": '["A"]',
 }
 
 
@@ -176,4 +177,5 @@ RULES: dict[str, Callable[[object, CausalModel], Any]] = {
     "always": _names,
     "actions": _actions,
     "reduce": _truth,
+    "context": _names,
 }

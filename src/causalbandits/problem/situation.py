@@ -40,7 +40,12 @@ class Situation(Remembers):
         """How many actions are searched."""
         self.action = search.action
         self._few = frozenset(map(search.action, range(search.size))) if isinstance(search, SomeActions) else None
+        self.known = problem.known
+        """The codes of what is known of the context (see `CausalBandit.known`)."""
+        self.cells = problem.cells
+        """The configurations that agree with it; None where that is all of them."""
         self._of_configurations, self._of_actions = (problem.configurations,), (problem.actions.size,)
+        self._of_cells = self._of_configurations if self.cells is None else (len(self.cells),)
 
     def __repr__(self) -> str:
         return f"Situation({self.size} of {self.problem.actions.size} actions are searched)"
@@ -52,9 +57,10 @@ class Situation(Remembers):
     def project(self, index: Array) -> Scores:
         """Score the searched actions: the mean of a number per configuration, under P(z | a).
 
-        Of several draws, a row each, the scores are a row each as well.
+        Of several draws, a row each, the scores are a row each as well. Where something is known of the parents, the
+        numbers of those configurations that agree with it (`cells`) are enough.
         """
-        if getattr(index, "shape", None) == self._of_configurations:
+        if getattr(index, "shape", None) in (self._of_configurations, self._of_cells):
             return Scores(self.search.project(index), _size(index))
         index = self._checked(index, "project", "configuration", self._of_configurations)
         size = _size(index) if index.ndim == 1 else np.abs(index).max(axis=1)
@@ -75,7 +81,7 @@ class Situation(Remembers):
             numbers = np.asarray(index, dtype=np.float64)
         except (TypeError, ValueError):
             raise PolicyError(f"{method}() takes one number per {what}, {shape[0]} of them; got {index!r}.") from None
-        if numbers.shape != shape and (numbers.ndim != 2 or numbers.shape[1:] != shape):
+        if numbers.shape[-1:] not in (shape, self._of_cells if method == "project" else shape) or numbers.ndim > 2:
             raise PolicyError(f"{method}() takes one number per {what}, {shape[0]} of them; got shape {numbers.shape}.")
         return numbers
 
