@@ -61,7 +61,7 @@ def test_a_statistic_from_sums_is_the_one_from_outcomes(env, id):
 def test_totals_have_every_sum(env):
     told = list(outcomes(env, 300, lambda rng: float(rng.normal())))
     totals = Totals.of(told)
-    for (action, z), sums in totals.items():
+    for (_, action, z), sums in totals.items():
         own = [o.reward for o in told if o.action == action and o.z == z]
         assert sums.rounds == len(own)
         assert sums.total == pytest.approx(sum(own))

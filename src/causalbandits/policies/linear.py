@@ -115,8 +115,9 @@ class LinearPolicy(Policy[Regression]):
 
     def from_totals(self, problem: CausalBandit, totals: Totals) -> Regression:
         regression = self.start(problem)
-        for action, z, sums in totals.lines():
-            regression.add_sums(self.regressors(problem, action, z), sums.rounds, sums.total)
+        for context, action, z, sums in totals.lines():
+            x = self.regressors(problem.in_context(context), action, z)
+            regression.add_sums(x, sums.rounds, sums.total)
         return regression
 
     def favourite(self, situation: Situation, statistic: Regression) -> Favourite:

@@ -69,7 +69,9 @@ class PosteriorPolicy(CellPolicy):
     def decide(self, situation: Situation, statistic: Cells, rng: np.random.Generator) -> Choice:
         if self.draws == 1:
             return super().decide(situation, statistic, rng)
-        best = self.spread(situation, self.index(statistic, rng, self.draws)).best_positions()
+        best = self.spread(
+            situation, self.index(self.of_context(situation, statistic), rng, self.draws)
+        ).best_positions()
         return pick([situation.action(position) for position in best.tolist()], rng)
 
     def largest_expected_reward(self, problem: CausalBandit) -> float:

@@ -143,6 +143,16 @@ class CausalBandit(Distributions):
         """The values that the context may have, and how likely they are, given what is known."""
         return Contexts(self.model, self.context, self.known)
 
+    @cached_property
+    def context_number(self) -> int | None:
+        """The number of the context; 0 where there is none, None where it is not known in full."""
+        return self.contexts.number(self.known)
+
+    @cached_property
+    def can_occur(self) -> bool:
+        """Whether what is known has a probability above 0."""
+        return self.known is None or self.contexts.probability(self.known) > 0.0
+
     @property
     def context_distribution(self) -> Array:
         """P(c), one axis per variable of the context."""
