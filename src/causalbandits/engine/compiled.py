@@ -41,6 +41,8 @@ def can_play(env: Environment, policy: AnyPolicy, problem: CausalBandit) -> bool
         return False
     if policy.unit_rewards and env.reward.bounded is not True:
         return False
+    if env.problem.context:
+        return False
     situation = problem.situation(every=policy.searches_all)
     if _by_block(situation, policy):
         if problem is not env.problem:

@@ -17,6 +17,7 @@ from causalbandits.errors import ProblemError
 from causalbandits.model.intervention import Intervention, State
 from causalbandits.model.model import cumulative
 from causalbandits.problem.actions import ENUMERATION_LIMIT, Choices
+from causalbandits.problem.inference import Block
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.problem.projection import Projection
 from causalbandits.problem.scores import Scores
@@ -24,6 +25,9 @@ from causalbandits.world.rewards import AdditiveMean, Reward
 
 LISTED = 2**16
 """Up to this many actions the best is found among all of them."""
+
+CONTEXTS_KEPT = 2**12
+"""A world is remembered in so many contexts."""
 
 MEANS_KEPT = 2**16
 """So many gaps of actions, and means of configurations, are remembered."""
@@ -67,13 +71,47 @@ class Environment(Remembers):
         self._cdfs: list[Memory[Choices, list[float]]] = [Memory(block.rows_remembered) for block in problem.blocks]
         self._means: Memory[Z, float] = Memory(MEANS_KEPT)
         self._gaps: Memory[int, float] = Memory(MEANS_KEPT)
+        self._in_contexts: Memory[Z, Environment] = Memory(CONTEXTS_KEPT)
+
+    def given(self, context: Mapping[str, State]) -> Environment:
+        """The same world once some or all of the context is known; remembered."""
+        return self.in_context(self.problem.given(context).known)
+
+    def in_context(self, codes: Z | None) -> Environment:
+        """The same, given by codes as `CausalBandit.in_context` takes them."""
+        if codes is None or codes == self.problem.known:
+            return self
+        found = self._in_contexts.get(codes)
+        if found is None:
+            found = self._in_contexts.keep(codes, Environment(self.problem.in_context(codes), self.reward))
+        return found
+
+    def draw_context(self, rng: Seed = None) -> dict[str, State]:
+        """What is known before a decision: values of the context, as they come."""
+        return self.problem.contexts.values(self.draw_codes(random_generator(rng)))
+
+    def draw_codes(self, rng: np.random.Generator) -> Z:
+        """The same as codes: one uniform for each part of the context, in order."""
+        codes = [0] * len(self.problem.context)
+        for block, cdf in self._context_cdfs:
+            code = bisect_right(cdf, rng.random())
+            for axis, size in zip(reversed(block.parents), reversed(block.shape), strict=True):
+                code, codes[axis] = divmod(code, size)
+        return tuple(codes)
+
+    @cached_property
+    def _context_cdfs(self) -> list[tuple[Block, list[float]]]:
+        return [(block, cumulative(block.table[0]).tolist()) for block in self.problem.contexts.blocks]
+
+    def _where(self, context: Mapping[str, State] | None) -> Environment:
+        return self if context is None else self.given(context)
 
     def __repr__(self) -> str:
         return f"Environment({self.problem!r}, {self.reward!r})"
 
-    def mean_reward(self, action: Mapping[str, State] | int) -> float:
-        """The exact mean reward of an action."""
-        return self.mean.under(self.problem.choices(action))
+    def mean_reward(self, action: Mapping[str, State] | int, context: Mapping[str, State] | None = None) -> float:
+        """The exact mean reward of an action, in a context if one is given."""
+        return self._where(context).mean.under(self.problem.choices(action))
 
     @cached_property
     def means(self) -> Array:
@@ -82,11 +120,13 @@ class Environment(Remembers):
         means.setflags(write=False)
         return means
 
-    def best(self) -> Best:
-        """The first action with the largest mean, to within rounding.
+    def best(self, context: Mapping[str, State] | None = None) -> Best:
+        """The first action with the largest mean, to within rounding; in a context, if one is given.
 
         Of more than `LISTED` actions, the first of those that can be the only best (see `CausalBandit.reduction`).
         """
+        if context is not None:
+            return self.given(context).best()
         space = self.problem.actions
         if isinstance(self.mean, AdditiveMean) and (space.is_product or self._is_beyond_listing()):
             choices = self._best_by_block(self.mean)
@@ -120,8 +160,10 @@ class Environment(Remembers):
         """How much worse than the best each action is, in the mean."""
         return np.asarray(self.means.max() - self.means)
 
-    def gap(self, action: Mapping[str, State] | int) -> float:
-        """How much worse than the best one action is; the others are not looked at."""
+    def gap(self, action: Mapping[str, State] | int, context: Mapping[str, State] | None = None) -> float:
+        """How much worse than the best one action is, in a context if one is given; the others are not looked at."""
+        if context is not None:
+            return self.given(context).gap(action)
         space = self.problem.actions
         number = (
             action if type(action) is int and 0 <= action < space.size else space.rank(self.problem.choices(action))
@@ -156,14 +198,16 @@ class Environment(Remembers):
     def _best_mean(self) -> float:
         return self.best().mean
 
-    def pull(self, action: Mapping[str, State] | int, rng: Seed = None) -> Observation:
-        """Try an action once.
+    def pull(
+        self, action: Mapping[str, State] | int, rng: Seed = None, context: Mapping[str, State] | None = None
+    ) -> Observation:
+        """Try an action once, in a context if one is given; in whatever context comes if not.
 
         >>> from causalbandits import zoo
         >>> zoo.email_campaign().pull({"send_time": "morning"}, rng=1)
         Observation(parents={'subject': 'short', 'template': '2', 'send_time': 'morning'}, reward=1.0)
         """
-        z, reward = self.draw(self.problem.choices(action), random_generator(rng))
+        z, reward = self._where(context).draw(self.problem.choices(action), random_generator(rng))
         return Observation(self.problem.decode_parents(z), reward)
 
     def draw(self, choices: Choices, rng: np.random.Generator) -> tuple[Z, float]:
