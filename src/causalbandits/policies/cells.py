@@ -13,8 +13,8 @@ from typing import ClassVar
 import numpy as np
 
 from causalbandits._types import Array, Codes, Z
-from causalbandits.errors import PolicyError, SizeError
-from causalbandits.policies.base import Favourite, Policy, RunnerUp, two_best
+from causalbandits.errors import SizeError
+from causalbandits.policies.base import Favourite, Policy, RunnerUp, require_context, two_best
 from causalbandits.policies.estimates import Bounds, estimated_means, weighted_bounds
 from causalbandits.policies.indices import INDEX, SAMPLERS, IndexParameters
 from causalbandits.policies.outcome import Outcome
@@ -76,14 +76,7 @@ class CellPolicy(Policy[Cells]):
 
     def first_cell(self, problem: CausalBandit) -> int:
         """Where the cells of actions begin in a context."""
-        number = problem.context_number
-        if number is None:
-            raise PolicyError(
-                f"The policy {self.id!r} keeps a number for every action in every context, so that it needs all of it "
-                f"({', '.join(problem.context)}); known is {problem.contexts.shown(problem.known) or 'nothing'}. A "
-                "causal policy can do with a part."
-            )
-        return number * problem.actions.size
+        return require_context(self.id, problem) * problem.actions.size
 
     def of_context(self, situation: Situation, statistic: Cells) -> Cells:
         """The cells that matter now."""

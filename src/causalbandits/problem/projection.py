@@ -188,13 +188,17 @@ class Projection:
         in order."""
         if self._axes == list(range(len(self._shape))):
             return None
-        known = agreeing(self._shape, self._blocks)
-        every = np.arange(math.prod(self._shape)) if known is None else known
+        every = np.arange(math.prod(self._shape)) if self.cells is None else self.cells
         return every[self._sorted()]
 
     @cached_property
-    def _by_block_of_agreeing(self) -> Codes | None:
-        """The same where only those that agree are given."""
+    def cells(self) -> Codes | None:
+        """The configurations that agree with what is known; None where that is all of them."""
+        return agreeing(self._shape, self._blocks)
+
+    @cached_property
+    def order_of_cells(self) -> Codes | None:
+        """These by block, by their places among them; None if they already are."""
         return None if self._axes == sorted(self._axes) else self._sorted()
 
     def _sorted(self) -> Codes:
@@ -210,7 +214,7 @@ class Projection:
         levels, node_of_action = self.joined_tree
         order = self.by_block
         if order is not None and len(order) == len(x):
-            order = self._by_block_of_agreeing
+            order = self.order_of_cells
         y = x if order is None else x[order]
         for level in levels:
             y = level.sum_out(y)
