@@ -2,6 +2,7 @@
 
 from causalbandits.policies.base import AnyPolicy, Policy
 from causalbandits.policies.kl_ucb import KLUCB, CausalKLUCB
+from causalbandits.policies.lin import LinTS, LinUCB
 from causalbandits.policies.linear_thompson import CausalLinearThompsonSampling
 from causalbandits.policies.linear_ucb import CausalLinearUCB
 from causalbandits.policies.outcome import Choice, Outcome
@@ -21,6 +22,8 @@ __all__ = [
     "CausalThompsonSampling",
     "CausalUCB",
     "Choice",
+    "LinTS",
+    "LinUCB",
     "Outcome",
     "Policy",
     "ThompsonSampling",

@@ -10,6 +10,7 @@ from causalbandits._types import is_iterable
 from causalbandits.errors import PolicyError, unknown
 from causalbandits.policies.base import AnyPolicy, Policy
 from causalbandits.policies.kl_ucb import KLUCB, CausalKLUCB
+from causalbandits.policies.lin import LinTS, LinUCB
 from causalbandits.policies.linear_thompson import CausalLinearThompsonSampling
 from causalbandits.policies.linear_ucb import CausalLinearUCB
 from causalbandits.policies.thompson import CausalThompsonSampling, ThompsonSampling
@@ -28,6 +29,8 @@ POLICIES: dict[str, tuple[type[AnyPolicy], dict[str, Any]]] = {
     "cl-ucb": (CausalLinearUCB, {"regressor": "expected"}),
     "cl-ucb-observed": (CausalLinearUCB, {"regressor": "observed"}),
     "kl-ucb": (KLUCB, {}),
+    "lin-ts": (LinTS, {}),
+    "lin-ucb": (LinUCB, {}),
     "ts-beta": (ThompsonSampling, {"prior": "beta"}),
     "ts-gaussian": (ThompsonSampling, {"prior": "gaussian"}),
     "ucb": (UCB, {}),
