@@ -66,7 +66,7 @@ def play(
     world, own = stream(seed, replication, WORLD), seed_of(seed, replication, POLICY)
     rng = np.random.default_rng(own)
     moments, statistic = Moments(env, policy, problem), policy.begin(problem)
-    situation, here = moments.whole
+    always = None if env.problem.context else moments.whole
     true_actions = None if problem is env.problem else _TrueActions(env.problem)
     must_check = policy.unit_rewards and env.reward.bounded is not True
     flips, plays = policy.counts_successes, _Plays(env.problem)
@@ -74,8 +74,7 @@ def play(
     played, checkpoints = Played(np.empty(len(rounds)), np.empty(len(rounds))), iter(enumerate(rounds.tolist()))
     slot, checkpoint = next(checkpoints)
     for t in range(1, int(rounds[-1]) + 1):
-        if env.problem.context:
-            situation, here = moments[env.draw_codes(world)]
+        situation, here = always or moments[env.draw_codes(world)]
         chosen, propensity, support = policy.chosen(situation, statistic, rng)
         action = chosen if true_actions is None else true_actions[chosen]
         z, reward = here.draw(action.choices, world)

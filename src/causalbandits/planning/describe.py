@@ -112,7 +112,7 @@ class Description:
                 f"searches {_searched(problem)}."
             ),
             # What each removed choice is a mixture of is for problem.reduction() itself to say.
-            Code("\n".join(line for line in repr(problem.reduction()).splitlines() if not line.startswith("  "))),
+            Code("\n".join(line for line in _reduction(problem).splitlines() if not line.startswith("  "))),
         ]
         if self.separators:
             rows = [
@@ -151,6 +151,14 @@ def _known_beforehand(problem: CausalBandit) -> list[Part]:
             "counts in all of them; a policy without the graph learns every action anew in each."
         ),
     ]
+
+
+def _reduction(problem: CausalBandit) -> str:
+    """Of the likeliest context, where there are some: without one, actions may be too many that are few given it."""
+    if not problem.context or problem.contexts.size > CONTEXTS_SHOWN:
+        return repr(problem.reduction())
+    likeliest = problem.in_context(problem.contexts.likely()[0][0])
+    return f"If {likeliest.contexts.shown(likeliest.known)}:\n{likeliest.reduction()!r}"
 
 
 def _searched(problem: CausalBandit) -> str:
