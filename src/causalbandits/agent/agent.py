@@ -260,7 +260,8 @@ class Agent:
 
         All outcomes are taken in anew before the next decision, once for however many corrections.
         """
-        outcome = self._outcome(int(id), self._asked_again(self._told_of(id)), parents, reward, observed)
+        was = self._told_of(id)
+        outcome = self._outcome(was.number, self._asked_again(was), parents, reward, observed)
         self._take_in(self.policy.begin(self.problem), outcome)  # whether it can be taken in at all
         self._told.replace(outcome)
         self._must_fold = True
