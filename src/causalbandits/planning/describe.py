@@ -226,9 +226,10 @@ def _start(given: CausalBandit | Environment, problem: CausalBandit, reachable: 
     unit = "if rewards lie in [0, 1] (else c-ts-gaussian), " if bounded is None else ""
     tabular = "c-ts-gaussian" if bounded is False else "c-ts-beta"
     if reachable * FEW_PER_CONFIGURATION <= horizon:
+        without = problem.actions.size * problem.contexts.size
         graph = (
-            f"it learns {shown(reachable)} means instead of {shown(problem.actions.size)}"
-            if reachable < problem.actions.size
+            f"it learns {shown(reachable)} means instead of {shown(without)}"
+            if reachable < without
             else "the graph saves no means here, but ties actions that lead to the same configurations together"
         )
         return (
