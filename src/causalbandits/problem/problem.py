@@ -172,6 +172,11 @@ class CausalBandit(Distributions):
         return self.contexts.number(self.known)
 
     @cached_property
+    def known_parents(self) -> dict[str, State]:
+        """What is known of the parents, by name."""
+        return {name: value for name, value in self.contexts.values(self.known).items() if name in self.parents}
+
+    @cached_property
     def can_occur(self) -> bool:
         """Whether what is known has a probability above 0."""
         return self.known is None or self.contexts.probability(self.known) > 0.0
