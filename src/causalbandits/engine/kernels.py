@@ -265,7 +265,8 @@ def _drawn_rounds(version):
         in_order = np.empty(len(world.gap) if causal and len(tree.node_of_action.values) else 0)
         costs, floor = rule.priced.costs, least_scale(rule.priced)
         best = np.empty(rule.draws, dtype=np.int64)
-        group = changed = 0
+        group = changed = first = actions = start = agreeing = length = 0
+        middle, spread, last = centre[0], width[0], -1
         regret, collected, slot, checkpoint = first_sums(record)
         for t in range(1, record.last + 1):
             exploration = rule.explorations[min(t, len(rule.explorations)) - 1]
@@ -277,12 +278,13 @@ def _drawn_rounds(version):
                 cell = group * cells + changed
                 centre[group, changed], width[group, changed] = prepared(p, kept, cell, exploration)
             context = drawn_number(before, world.context_starts, 0, comes, world_rng)
-            first = first_of[context]
-            actions = first_of[context + 1] - first
-            group = 0 if causal else told[context]
-            start = tree.cells.starts[context]
-            agreeing = tree.cells.starts[context + 1] - start if causal else 0
-            length = agreeing if agreeing else cells
+            if context != last:  # slices count references
+                last, first, group = context, first_of[context], 0 if causal else told[context]
+                actions = first_of[context + 1] - first
+                start = tree.cells.starts[context]
+                agreeing = tree.cells.starts[context + 1] - start if causal else 0
+                length = agreeing if agreeing else cells
+                middle, spread = centre[group], width[group]
             if rule.moving:
                 for i in range(length):
                     c = tree.cells.values[start + i] if agreeing else i
@@ -291,15 +293,15 @@ def _drawn_rounds(version):
                 if agreeing:
                     for i in range(length):
                         c = tree.cells.values[start + i]
-                        values[i] = noise(p, centre[0, c], width[0, c], rng)
+                        values[i] = noise(p, middle[c], spread[c], rng)
                     for i in range(length):
                         c = tree.cells.values[start + i]
-                        values[i] = combine(p, centre[0, c], width[0, c], values[i])
+                        values[i] = combine(p, middle[c], spread[c], values[i])
                 else:
                     for c in range(cells):
-                        values[c] = noise(p, centre[group, c], width[group, c], rng)
+                        values[c] = noise(p, middle[c], spread[c], rng)
                     for c in range(cells):
-                        values[c] = combine(p, centre[group, c], width[group, c], values[c])
+                        values[c] = combine(p, middle[c], spread[c], values[c])
                 scale = largest_size(values, length)
                 scores = project(tree, context, values, length, one, two) if causal else values
                 if len(in_order):
