@@ -10,7 +10,7 @@ import pytest
 import causalbandits as cb
 from causalbandits.engine.compiled import can_play, play_compiled
 from causalbandits.engine.driver import play
-from causalbandits.errors import BudgetError, PolicyError, TellError
+from causalbandits.errors import BudgetError, InterventionError, PolicyError, ProblemError, StateError, TellError
 from causalbandits.policies import Outcome
 from causalbandits.policies.learnt import learnt_tables, under_drawn_tables
 from oracles import distribution, tables_known
@@ -303,3 +303,106 @@ def test_a_budget_is_refused_where_there_is_a_context():
         cb.Agent(env.problem, "c-ts-beta", budget=cb.Budget(10, rounds=100))
     with pytest.raises(BudgetError, match="where there is a context"):
         cb.simulate(env, "c-ts-beta", horizon=100, replications=1, budget=5.0, progress=False)
+
+
+LIMIT = 0.62
+
+
+def complies(problem, do, context) -> bool:
+    """Whether P(w in 1, 2 | do, context) keeps to the limit, by force."""
+    z = by_force(problem.model, problem, do, context)
+    return z.sum(axis=(0, 2, 3))[1:].sum() <= LIMIT + 1e-12
+
+
+def careful(seed=3, limit=LIMIT, **more):
+    return world(seed, require={"w": {(1, 2): limit}}, **more)
+
+
+@pytest.mark.parametrize(("seed", "kinds"), [(1, 1), (3, 2)])
+def test_in_each_context_only_what_keeps_to_the_limit_there_may_be_done(seed, kinds):
+    problem, sets = careful(seed).problem, set()
+    assert problem.actions.size == 12
+    for context in [*contexts(), {"a": 1}, {"b": 0}]:
+        allowed = [do for do in problem.actions if complies(problem, do, context)]
+        view = problem.given(context)
+        if not allowed:
+            with pytest.raises(ProblemError, match=r"require leaves no action where [ab]="):
+                view.situation()
+            continue
+        for situation in (view.situation(), view.situation(every=True), view.situation(any_tables=True)):
+            found = [situation.action(position).intervention for position in range(situation.size)]
+            assert set(found) <= set(allowed)
+            if len(allowed) < 12:
+                assert found == allowed
+        sets.add(tuple(map(str, allowed)))
+    assert len(sets) >= kinds
+
+
+def test_the_best_in_a_context_is_the_best_of_what_is_allowed_there():
+    for additive in (False, True):
+        env = careful(additive=additive)
+        problem = env.problem
+        for context in contexts():
+            allowed = [do for do in problem.actions if complies(problem, do, context)]
+            assert 0 < len(allowed) < 12
+            worth = {do: env.value(do, context) for do in allowed}
+            assert env.best(context).mean == pytest.approx(max(worth.values()), abs=1e-12)
+            assert env.best(context).intervention in allowed
+            for do, value in worth.items():
+                assert env.gap(do, context) == pytest.approx(max(worth.values()) - value, abs=1e-12)
+
+
+@pytest.mark.parametrize("id", ["c-ts-beta", "c-ucb", "ts-beta", "ucb", "cl-ts", "cl-ucb", "lin-ts", "uniform"])
+def test_nobody_does_in_a_context_what_is_not_allowed_there(id, tmp_path):
+    env, rng = careful(), np.random.default_rng(0)
+    agent = cb.Agent(env.problem, id, seed=1)
+    for t in range(120):
+        context = env.draw_context(rng)
+        decision = agent.ask(context=context)
+        assert complies(env.problem, decision.intervention, context)
+        seen = env.pull(decision.intervention, rng, context)
+        agent.tell(decision.id, seen.parents, seen.reward)
+        if t == 60:
+            agent.save(tmp_path / "a.json")
+            agent = cb.Agent.load(tmp_path / "a.json", problem=env.problem)
+    for _, found in agent.recommendations():
+        assert complies(env.problem, found.intervention, found.context)
+    run = cb.simulate(env, id, horizon=200, replications=1, seed=1, measures="plays", progress=False)
+    assert run.regret(id)[0, -1] > 0
+    with pytest.raises(StateError, match="belongs to another problem"):
+        cb.Agent.load(tmp_path / "a.json", problem=careful(limit=0.7).problem)
+
+
+def test_where_nothing_keeps_to_the_limit_the_context_is_refused_and_others_are_not():
+    problem = careful(limit=0.5).problem
+    agent, refused = cb.Agent(problem, "c-ts-beta", seed=1), 0
+    for context in contexts():
+        if any(by_force(problem.model, problem, do, context).sum(axis=(0, 2, 3))[0] >= 0.5 for do in problem.actions):
+            assert agent.ask(context=context)
+            continue
+        refused += 1
+        where = f"where b={context['b']}, a={context['a']}"
+        with pytest.raises(ProblemError, match=f"no action {where}: none keeps to P.w in 1, 2. <= 0.5"):
+            agent.ask(context=context)
+    assert 0 < refused < 6
+
+
+def test_eligible_actions_that_are_not_allowed_are_left_out_and_if_all_are_that_is_said():
+    problem, context = careful().problem, {"b": 0, "a": 0}
+    allowed = [do for do in problem.actions if complies(problem, do, context)]
+    refused = [do for do in problem.actions if not complies(problem, do, context)]
+    agent = cb.Agent(problem, "c-ts-beta", seed=1)
+    assert agent.ask(context=context, eligible=[*refused, allowed[0]]).intervention == allowed[0]
+    assert (
+        agent.ask(context=context, eligible=lambda do: do in refused or do == allowed[-1]).intervention == allowed[-1]
+    )
+    with pytest.raises(InterventionError, match=r"because P\(w in 1, 2\) would be .* and 0.62 is allowed"):
+        agent.ask(context=context, eligible=refused)
+
+
+def test_without_looking_it_is_the_mean_over_contexts_that_counts():
+    problem = careful().problem
+    allowed = [do for do in problem.actions if complies(problem, do, {})]
+    situation = problem.situation()
+    assert [situation.action(position).intervention for position in range(situation.size)] == allowed
+    assert f"leaves {len(allowed)} of 12 actions" in repr(problem.requirements)
