@@ -5,7 +5,7 @@ round counts for a variable that was not set, if it and all its causes were seen
 tables and mean rewards are independent, and are drawn independently: Thompson sampling of the whole model.
 
 Drawn tables are kept until the data disagree, or until it is time for those rows that nobody visits: they are drawn
-anew as soon as one row's a + n has grown by `GROWTH`, or the rounds by `DELAY`, and after `LONGEST` rounds at the
+anew as soon as one row's a + n has grown by `GROWTH`, or the rounds by `DELAY`, and after `AT_LATEST` rounds at the
 latest: a good value that had bad luck early is tried again only if a draw favours it. They are not plugged in: under
 mean tables a value that was never tried looks like nothing in particular for ever. Nor is one draw kept until
 everything has doubled: a bad one would be played for so long.
@@ -36,7 +36,7 @@ from causalbandits.problem.problem import CausalBandit
 from causalbandits.problem.search import SearchSet
 from causalbandits.problem.situation import Situation
 
-GROWTH, DELAY, LONGEST = 1.1, 1.02, 10
+GROWTH, DELAY, AT_LATEST = 1.1, 1.02, 10
 """Tables are drawn anew when a row's weight, or the number of rounds, has grown by this factor; or after so many."""
 
 ENOUGH_ROUNDS = 100
@@ -48,7 +48,7 @@ ENTRIES_KEPT = 2**14
 SETS_DRAWN = 2**6
 """Under one draw of the tables so many sets of actions are remembered."""
 
-LEAST = 1e-12
+LEAST_ENTRY = 1e-12
 """Where there is a context, no entry that is possible is drawn smaller than this."""
 
 Tables = dict[str, Array]
@@ -80,7 +80,7 @@ class Schedule:
         prior = tables.totals(tables.prior)
         self.counts: list[float] = tables.totals(cells.seen).tolist()
         self.limits: list[float] = (GROWTH * (prior + tables.totals(cells.seen_at_draw)) - prior).tolist()
-        self.rounds = min(DELAY * cells.rounds_at_draw, cells.rounds_at_draw + LONGEST)
+        self.rounds = min(DELAY * cells.rounds_at_draw, cells.rounds_at_draw + AT_LATEST)
 
 
 class LearntTables:
@@ -189,7 +189,7 @@ class LearntTables:
             logs = log_gammas(concentrations, rng)
             weights = np.exp(logs - np.maximum.reduceat(logs, self.row_starts, axis=1)[:, self.row_of])
         if self.context:  # no draw says that a context which may come never does
-            least = LEAST * np.add.reduceat(weights, self.row_starts, axis=1)[:, self.row_of]
+            least = LEAST_ENTRY * np.add.reduceat(weights, self.row_starts, axis=1)[:, self.row_of]
             weights = np.where(concentrations > 0.0, np.maximum(weights, least), weights)
         return np.asarray(weights / np.add.reduceat(weights, self.row_starts, axis=1)[:, self.row_of])
 
