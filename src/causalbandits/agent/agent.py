@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import secrets
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, overload
@@ -14,19 +15,24 @@ import numpy as np
 from causalbandits._files import checked_path
 from causalbandits._types import is_whole
 from causalbandits.agent import saving
+from causalbandits.agent.contradictions import checked_model, contradictions, evidence_of_told
 from causalbandits.agent.ledger import Ledger, action_at, support_of, support_record
+from causalbandits.agent.order import InOrder
 from causalbandits.agent.past import Learnt, Past
 from causalbandits.agent.recommendation import Recommendation, caveats
 from causalbandits.agent.telling import checked
 from causalbandits.errors import (
     CausalBanditsError,
+    EvidenceWarning,
     InterventionError,
     StateError,
     TellError,
 )
+from causalbandits.fitting.checks import Check
 from causalbandits.fitting.counting import Interventions
 from causalbandits.model.intervention import Intervention, State
 from causalbandits.policies import AnyPolicy, Choice, Outcome, as_policy
+from causalbandits.policies.claims import Evidence
 from causalbandits.policies.outcome import flip
 from causalbandits.problem.actions import PREDICATE_LIMIT
 from causalbandits.problem.problem import CausalBandit
@@ -91,6 +97,7 @@ class Agent:
         self._rng = np.random.Generator(np.random.PCG64(self._seed))
         self._pending: dict[int, Choice] = {}
         self._told = Ledger(None if chosen.randomised else 1.0)
+        self._order = InOrder()
         self._must_fold = False
         """Whether outcomes were corrected since the statistic was made."""
         self._flips = chosen.counts_successes
@@ -162,8 +169,18 @@ class Agent:
             self._statistic = self.policy.begin(self.problem)
             for outcome in self._told:
                 self.policy.update(self._whole, self._statistic, outcome)
+            self._order = InOrder(self._told)
             self._must_fold = False
+            self._witness()
         return self._statistic
+
+    def _witness(self) -> str:
+        """Show the policy what is complete by now, in the order of decisions; the last that it noticed."""
+        noticed = ""
+        if self.policy.in_order:
+            for outcome in self._order.ready(self._pending, self._next_id):
+                noticed = self.policy.witness(self._whole, self._statistic, outcome) or noticed
+        return noticed
 
     def tell(
         self,
@@ -188,6 +205,13 @@ class Agent:
             raise
         self._told.add(outcome)
         del self._pending[id]
+        if self.policy.in_order:
+            self._order.add(outcome)
+            if noticed := self._witness():
+                self._warn(noticed)
+
+    def _warn(self, noticed: str) -> None:
+        warnings.warn(f"{noticed[:1].upper()}{noticed[1:]}. See agent.evidence().", EvidenceWarning, stacklevel=3)
 
     def learn(self, past: Any, *, reward: str | None = None, interventions: Interventions = None) -> Learnt:
         """Take in rounds of the past that the agent did not decide; what was used, what was not and why.
@@ -249,6 +273,8 @@ class Agent:
         """
         self._choice_of(id)
         del self._pending[id]
+        if self.policy.in_order and not self._must_fold and (noticed := self._witness()):
+            self._warn(noticed)
 
     def _check_id(self, id: int) -> None:
         if isinstance(id, bool) or not isinstance(id, int | np.integer) or not 0 <= id < self._next_id:
@@ -309,7 +335,26 @@ class Agent:
         best = self.policy.favoured(self._whole, statistic)
         bounds = self.policy.bounds(self._whole, statistic, best.action, level)
         found = best.action.intervention, best.mean, bounds.lower, bounds.upper, level, bounds.kind, best.seen
-        return Recommendation(*found, best.runner_up, bounds.assumes, caveats(self.policy, self._told))
+        doubts = *caveats(self.policy, self._told), *contradictions(self.problem, self.policy, statistic, self._told)
+        return Recommendation(*found, best.runner_up, bounds.assumes, doubts)
+
+    def evidence(self, *, level: float | None = None) -> Evidence:
+        """What the outcomes say of the model: that knobs act through the parents alone, and every row of its tables.
+
+        The e-values are made from the policy's own chances (`draws=` above 1): they are valid however actions were
+        chosen and whenever you look, and the chance of a false alarm is `level` at most, ever (0.05; a guard has its own).
+        Outcomes count in the order of decisions: those after the first pending one wait for it.
+        """
+        known = self.problem, self.policy, self._folded(), self._told
+        return evidence_of_told(*known, min(self._pending, default=None), level)
+
+    def check(self, *, level: float = 0.05) -> Check:
+        """Test the same claims by Pearson's statistic, for any policy; approximate while running.
+
+        p-values take the outcomes for a sample that was chosen without looking: chosen adaptively they are about right,
+        and looking again and again finds something in the end. `evidence` has neither weakness.
+        """
+        return checked_model(self.problem, self._told, level)
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write everything, random state included, to a JSON file; never leaves half a file behind.
@@ -327,6 +372,7 @@ class Agent:
             "random_state": self._rng.bit_generator.state,
             "pending": {str(id): _pending_record(choice) for id, choice in self._pending.items()},
             "next_id": self._next_id,
+            "witnessed": self._order.next_one,
         }
         before = self._editions.get(where)
         after = saving.Edition.after(before, self._name)
@@ -365,6 +411,7 @@ class Agent:
             agent._rng.bit_generator.state = content["random_state"]
             agent._pending = {int(id): _pending_of(known, record) for id, record in content["pending"].items()}
             agent._next_id = int(content["next_id"])
+            agent._order = InOrder(agent._told, int(content.get("witnessed", 0)))
             agent._learnt = sum(outcome.number < 0 for outcome in agent._told)
             edition = saving.edition_of(content)
         except (TypeError, ValueError, KeyError, AttributeError) as error:

@@ -39,7 +39,7 @@ def can_play(env: Environment, policy: AnyPolicy, problem: CausalBandit) -> bool
     known = type(env.reward) in (BernoulliReward, GaussianReward, LinearReward)
     if not known or type(policy) not in CELL_POLICIES | LINEAR_POLICIES:
         return False
-    if policy.unit_rewards and env.reward.bounded is not True:
+    if problem.parents != env.problem.parents or (policy.unit_rewards and env.reward.bounded is not True):
         return False
     situation = problem.situation(every=policy.searches_all)
     if _by_block(situation, policy):

@@ -59,14 +59,16 @@ def play(
     """Play up to the last of `rounds`; pseudo-regret and rewards up to each of them.
 
     The policy believes in `problem`, which may be another than the environment's: its actions are then the
-    interventions that count, not their numbers. `watch` is called at each checkpoint.
+    interventions that count, not their numbers, and of z it sees the parents that it believes in. `watch` is called at
+    each checkpoint.
     """
     world, own = stream(seed, replication, WORLD), seed_of(seed, replication, POLICY)
     rng = np.random.default_rng(own)
     situation, statistic = problem.situation(every=policy.searches_all), policy.begin(problem)
     true_actions = None if problem is env.problem else _TrueActions(env.problem)
+    seen = None if problem.parents == env.problem.parents else list(map(env.problem.parents.index, problem.parents))
     must_check = policy.unit_rewards and env.reward.bounded is not True
-    flips, plays = policy.counts_successes, _Plays(env.problem)
+    flips, in_order, plays = policy.counts_successes, policy.in_order, _Plays(env.problem)
     regret = collected = 0.0
     played, checkpoints = Played(np.empty(len(rounds)), np.empty(len(rounds))), iter(enumerate(rounds.tolist()))
     slot, checkpoint = next(checkpoints)
@@ -74,10 +76,15 @@ def play(
         chosen, propensity, support = policy.chosen(situation, statistic, rng)
         action = chosen if true_actions is None else true_actions[chosen]
         z, reward = env.draw(action.choices, world)
+        if seen is not None:
+            z = tuple([z[axis] for axis in seen])
         if must_check:
             policy.check_reward(reward)
         successes = flip(reward, own, t - 1) if flips else reward
-        policy.update(situation, statistic, Outcome(chosen, z, reward, successes, t - 1, propensity, support))
+        outcome = Outcome(chosen, z, reward, successes, t - 1, propensity, support)
+        policy.update(situation, statistic, outcome)
+        if in_order:
+            policy.witness(situation, statistic, outcome)
         regret += env.gap(action.number)
         collected += reward
         plays[action] = plays.get(action, 0) + 1

@@ -75,6 +75,8 @@ class Policy(ABC, Generic[S]):
     """Whether nothing can be learnt of a reward without the values of its parents."""
     counts_successes: ClassVar[bool] = False
     """Whether it counts successes: a reward between 0 and 1 then comes with a coin's flip, `outcome.successes`."""
+    in_order: ClassVar[bool] = False
+    """Whether it also looks at outcomes in the order of their decisions: `witness`."""
 
     @property
     @abstractmethod
@@ -95,6 +97,13 @@ class Policy(ABC, Generic[S]):
     @abstractmethod
     def update(self, situation: Situation, statistic: S, outcome: Outcome) -> None:
         """Take in one outcome. Nothing here is random: the statistic is a fold of the outcomes."""
+
+    def witness(self, situation: Situation, statistic: S, outcome: Outcome) -> str:
+        """Look at an outcome that was taken in, once all earlier decisions are told or forgotten, if `in_order`.
+
+        What it noticed is said in words, or nothing is. Nothing here is random either.
+        """
+        return ""
 
     def begin(self, problem: CausalBandit) -> S:
         """`start`, and a clear word if it gives something that cannot be saved."""

@@ -28,6 +28,14 @@ ENOUGH_SEEN = 0.5
 """An action is a favourite only if it leads where rewards have been seen this often, as soon as any does."""
 
 
+def favourite_of(situation: Situation, means: Scores, seen: Array) -> Favourite:
+    """The two best of the searched actions that lead often enough where rewards have been seen."""
+    enough = seen >= min(ENOUGH_SEEN, float(seen.max()))
+    first, second = two_best(Scores(np.where(enough, means.values, means.values.min() - 1.0), means.scale))
+    runner_up = None if second is None else RunnerUp(situation.action(second), float(means.values[second]))
+    return Favourite(situation.action(first), float(means.values[first]), float(seen[first]), runner_up)
+
+
 @dataclass(frozen=True, kw_only=True)
 class CellPolicy(Policy[Cells]):
     """Statistic, index, projection; a subclass names its index and which cells it keeps."""
@@ -90,10 +98,7 @@ class CellPolicy(Policy[Cells]):
         """The largest estimated mean among the actions that lead often enough where rewards have been seen."""
         means = self.spread(situation, estimated_means(self.index_parameters, statistic))
         seen = self.spread(situation, np.minimum(1.0, statistic.count)).values
-        enough = seen >= min(ENOUGH_SEEN, float(seen.max()))
-        first, second = two_best(Scores(np.where(enough, means.values, means.values.min() - 1.0), means.scale))
-        runner_up = None if second is None else RunnerUp(situation.action(second), float(means.values[second]))
-        return Favourite(situation.action(first), float(means.values[first]), float(seen[first]), runner_up)
+        return favourite_of(situation, means, seen)
 
     @property
     def searches_all(self) -> bool:  # type: ignore[override]

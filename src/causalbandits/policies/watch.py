@@ -1,0 +1,282 @@
+"""Watch: the evidence against a model, taken in decision by decision, and what there is to say of it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from causalbandits._types import Array, Z
+from causalbandits.errors import SizeError
+from causalbandits.policies.evidence import (
+    arrow_factors,
+    coin_likelihoods,
+    guessed_means,
+    log_mean_exp,
+    normal_likelihoods,
+    row_gains,
+    suspected,
+)
+from causalbandits.policies.outcome import Outcome
+from causalbandits.policies.statistics import Statistic
+from causalbandits.policies.watched import watched
+from causalbandits.problem.actions import Choices
+from causalbandits.problem.problem import CausalBandit
+from causalbandits.problem.projection import CELL_LIMIT
+
+Whole = npt.NDArray[np.int64]
+
+GROWTH = 1.1
+"""Learnt tables are made anew when so many times more has been counted."""
+
+DONE = (
+    "nothing was changed",
+    "its choice has joined the reward's parents",
+    "the graph is given up: every action is learnt by itself",
+    "the tables are learnt from what is seen",
+    "nothing was changed: there would be too many numbers to keep",
+)
+"""What can be done about an alarm, by number."""
+NOTHING, MENDED, GIVEN_UP, LEARNT, TOO_LARGE = range(len(DONE))
+
+ARROW, ROW = 0, 1
+"""What an alarm is about: a knob, or a row of a table."""
+
+NUMBERS = 5
+"""An alarm is kept as so many numbers: decision, ARROW or ROW, which one, log E, what was done."""
+
+
+class Ring(NamedTuple):
+    """An alarm in numbers."""
+
+    decision: int
+    about: int
+    which: int
+    log_e: float
+    done: int
+
+
+@dataclass(eq=False)
+class Watch(Statistic):
+    """Sums by stratum and choice, evidence per knob, counts and evidence per row of the tables.
+
+    A stratum is a configuration of the parents, together with the choices of those knobs that have joined them.
+    """
+
+    witnessed: int
+    """How many outcomes are part of the evidence: those before which none is missing."""
+    joined: Whole
+    """For each knob whether its choice has joined the parents."""
+    stratum_count: Array
+    stratum_total: Array
+    seen: Array
+    """Rewards by stratum and choice: a row a stratum, a column for each choice of each knob."""
+    paid: Array
+    """Their sums."""
+    choice_count: Array
+    """Rewards by choice, over all strata."""
+    pooled: Array
+    """By how much the rewards of each choice exceeded their strata's means."""
+    spread: float
+    """The squares of the rewards' distances from what their strata's means were before."""
+    log_arrows: Array
+    """log E of each knob."""
+    counted: Array
+    """How often each value was drawn from each row of each table."""
+    log_rows: Array
+    """log E of each row, for each alternative."""
+    log_tables: float
+    """log of the product over the rows of 3/4 + E/4."""
+    learnt: int
+    """Whether tables are learnt from what was counted."""
+    believed: Array
+    """The counts from which they were last made."""
+    alarms: Array
+    """`NUMBERS` each."""
+
+    GROWING: ClassVar[tuple[str, ...]] = ("stratum_count", "stratum_total", "seen", "paid", "alarms")
+    """These have sizes that hang on what happened."""
+
+    @staticmethod
+    def empty_fields(problem: CausalBandit) -> dict[str, Any]:
+        """Nothing seen yet."""
+        claims, knobs = watched(problem), len(problem.manipulable)
+        size = problem.configurations * claims.columns
+        if size > CELL_LIMIT:
+            raise SizeError(
+                f"Evidence needs a number for each of {problem.configurations} configurations and {claims.columns} "
+                f"choices, {size} of them; the limit is {CELL_LIMIT}. Let a smaller set stand in for the parents."
+            )
+        return {
+            "witnessed": 0,
+            "joined": np.zeros(knobs, dtype=np.int64),
+            **_no_sums(problem.configurations, claims.columns, knobs),
+            "counted": np.zeros(claims.entries),
+            "log_rows": np.zeros((claims.rows, len(claims.alternatives))),
+            "log_tables": 0.0,
+            "learnt": 0,
+            "believed": np.zeros(claims.entries),
+            "alarms": np.zeros(0),
+        }
+
+    @classmethod
+    def begin(cls, problem: CausalBandit) -> Watch:
+        """A watch on a problem."""
+        return cls(rounds=0, **cls.empty_fields(problem))
+
+    def restore(self, record: Any) -> None:
+        if isinstance(record, dict):
+            for name in self.GROWING:
+                if isinstance(record.get(name), list):
+                    setattr(self, name, np.zeros(np.shape(record[name]), dtype=getattr(self, name).dtype))
+        super().restore(record)
+
+    def in_force(self, problem: CausalBandit) -> CausalBandit:
+        """The problem with the tables that are believed by now."""
+        if not self.learnt:
+            return problem
+        key = "learnt", self.believed.tobytes()
+        return problem.remember(key, lambda: watched(problem).learnt(self.believed))
+
+    # --- one more outcome -----------------------------------------------------------------------------
+
+    def take_in(self, problem: CausalBandit, outcome: Outcome, reward: float, noise: float | None) -> None:
+        """One more outcome, in the order of decisions.
+
+        `noise` is the scale of the rewards given z, None if they are successes and failures.
+        """
+        if not outcome.z:
+            return
+        self.witnessed += 1
+        claims = watched(problem)
+        stratum = self._stratum(problem, outcome.action.choices, outcome.z)
+        own = claims.starts + outcome.action.choices
+        chances = self._chances(problem, outcome)
+        if chances is not None:
+            q = self._likelihoods(stratum, reward, noise)
+            self.log_arrows += np.log(arrow_factors(q, chances, claims.starts, own))
+        self._add(stratum, own, reward)
+        for row, entries, value in claims.cells(outcome):
+            self._count(claims.alternatives[:, entries], claims.prior[entries], claims.fitted, row, entries, value)
+        if self.learnt and self.counted.sum() >= GROWTH * self.believed.sum():
+            self.believed = self.counted.copy()
+
+    def _stratum(self, problem: CausalBandit, choices: Choices, z: Z) -> int:
+        number = problem.configuration(z)
+        if len(self.alarms):
+            for knob in np.flatnonzero(self.joined).tolist():
+                number = number * problem.actions.radices[knob] + choices[knob]
+        return number
+
+    def _chances(self, problem: CausalBandit, outcome: Outcome) -> Array | None:
+        """P(x | stratum) for every choice x of every knob; None where nothing was left to chance."""
+        if outcome.support is None or len(outcome.support) == 1:
+            return None
+        claims, known = watched(problem), watched(self.in_force(problem))
+        fixed = np.flatnonzero(self.joined).tolist() if len(self.alarms) else []
+        done, z = outcome.action.choices, outcome.z
+        starts, chances, whole = claims.starts.tolist(), [0.0] * claims.columns, 0.0
+        for action, share in outcome.support:
+            choices = action.choices
+            if fixed and any(choices[k] != done[k] for k in fixed):
+                continue
+            weight = share * known.chance(choices, z)
+            whole += weight
+            for start, choice in zip(starts, choices, strict=True):
+                chances[start + choice] += weight
+        own = next(share for action, share in outcome.support if action.choices == done) * known.chance(done, z)
+        if own == 0.0 or own == whole:
+            return None
+        return np.array(chances) / whole
+
+    def _likelihoods(self, stratum: int, reward: float, noise: float | None) -> Array:
+        sums = self.seen[stratum], self.paid[stratum], self.pooled, self.choice_count
+        means = guessed_means(self._mean(stratum), *sums)
+        if noise is None:
+            return coin_likelihoods(means, reward)
+        rounds = float(self.choice_count.sum()) / len(self.joined)
+        return normal_likelihoods(means, reward, (self.spread + noise * noise) / (rounds + 1.0))
+
+    def _mean(self, stratum: int) -> float:
+        """The stratum's mean so far; that of all rewards, where it has none."""
+        count = float(self.stratum_count[stratum])
+        if count:
+            return float(self.stratum_total[stratum]) / count
+        return float(self.stratum_total.sum()) / max(1.0, float(self.stratum_count.sum()))
+
+    def _add(self, stratum: int, own: npt.NDArray[np.intp], reward: float) -> None:
+        before = self._mean(stratum)
+        self.spread += (reward - before) ** 2
+        self.stratum_count[stratum] += 1.0
+        self.stratum_total[stratum] += reward
+        after = self._mean(stratum)
+        self.pooled -= self.seen[stratum] * (after - before)
+        self.pooled[own] += reward - after
+        self.choice_count[own] += 1.0
+        self.seen[stratum, own] += 1.0
+        self.paid[stratum, own] += reward
+
+    def _count(self, alternatives: Array, prior: Array, fitted: bool, row: int, entries: slice, value: int) -> None:
+        counts, logs = self.counted[entries], self.log_rows[row]
+        null = float(prior[value])
+        if fitted:
+            null = (null + float(counts[value])) / float(prior.sum() + counts.sum())
+        before = suspected(log_mean_exp(logs.tolist()))
+        logs += row_gains(alternatives, counts, value, null)
+        self.log_tables += suspected(log_mean_exp(logs.tolist())) - before
+        counts[value] += 1.0
+
+    # --- what it says ---------------------------------------------------------------------------------
+
+    def rings(self) -> list[Ring]:
+        """The alarms, the first first."""
+        numbers = self.alarms.reshape(-1, NUMBERS).tolist()
+        return [Ring(int(t), int(about), int(which), log_e, int(done)) for t, about, which, log_e, done in numbers]
+
+    def rung(self, about: int) -> bool:
+        """Whether it has been said already, and nothing was done about it since."""
+        return any(ring.about == about and ring.done in (NOTHING, GIVEN_UP, LEARNT, TOO_LARGE) for ring in self.rings())
+
+    def alarm(self, level: float) -> tuple[int, int, float] | None:
+        """What it is about, which one, and log E, if there is reason for one. Each of the two tests may err in level/2."""
+        limit = math.log(2.0 / level)
+        if self.log_tables >= limit and not self.rung(ROW):
+            rows = [log_mean_exp(logs) for logs in self.log_rows.tolist()]
+            worst = max(range(len(rows)), key=rows.__getitem__)
+            return ROW, worst, rows[worst]
+        if self.log_arrows.max() >= limit and not self.rung(ARROW):
+            tested = np.flatnonzero(self.joined == 0)
+            if log_mean_exp(self.log_arrows[tested].tolist()) >= limit:
+                worst = int(tested[self.log_arrows[tested].argmax()])
+                return ARROW, worst, float(self.log_arrows[worst])
+        return None
+
+    def note(self, decision: int, about: int, which: int, log_e: float, done: int) -> Ring:
+        """Keep an alarm."""
+        ring = Ring(decision, about, which, log_e, done)
+        self.alarms = np.concatenate([self.alarms, np.array(ring, dtype=np.float64)])
+        return ring
+
+    def start_again(self, problem: CausalBandit) -> None:
+        """The evidence on knobs begins anew, in the strata that there are now."""
+        strata = problem.configurations
+        for knob in np.flatnonzero(self.joined).tolist():
+            strata *= problem.actions.radices[knob]
+        for name, value in _no_sums(strata, self.seen.shape[1], len(self.joined)).items():
+            setattr(self, name, value)
+
+
+def _no_sums(strata: int, columns: int, knobs: int) -> dict[str, Any]:
+    return {
+        "stratum_count": np.zeros(strata),
+        "stratum_total": np.zeros(strata),
+        "seen": np.zeros((strata, columns)),
+        "paid": np.zeros((strata, columns)),
+        "choice_count": np.zeros(columns),
+        "pooled": np.zeros(columns),
+        "spread": 0.0,
+        "log_arrows": np.zeros(knobs),
+    }
