@@ -342,7 +342,7 @@ class Agent:
         """What the outcomes say of the model: that knobs act through the parents alone, and every row of its tables.
 
         The e-values are made from the policy's own chances (`draws=` above 1): they are valid however actions were
-        chosen and whenever you look, and the chance of a false alarm is `level` at most, ever (0.05; a guard has its own).
+        chosen and whenever you look. The chance of a false alarm, ever, is `level` at most (0.05, or the guard's own).
         Outcomes count in the order of decisions: those after the first pending one wait for it.
         """
         known = self.problem, self.policy, self._folded(), self._told

@@ -16,8 +16,8 @@ from causalbandits.fitting.checks import Check, Finding, finding_of, judged, tab
 from causalbandits.fitting.pearson import contingency
 from causalbandits.policies import AnyPolicy, GuardedThompsonSampling, Outcome
 from causalbandits.policies.claims import Evidence, arrow_claim, evidence_of
-from causalbandits.policies.watch import NOTHING, Watch
 from causalbandits.policies.watched import watched
+from causalbandits.policies.watching import NOTHING, Watching
 from causalbandits.problem.problem import CausalBandit
 
 CLASSES = 8
@@ -51,7 +51,7 @@ def evidence_of_told(
             "with draws=32, or agent.check(), which is approximate and takes any policy."
         )
     error = _checked_level(0.05 if level is None else level)
-    watch, noise = Watch.begin(problem), None if policy.counts_successes else getattr(policy, "noise_scale", 1.0)
+    watch, noise = Watching.begin(problem), None if policy.counts_successes else getattr(policy, "noise_scale", 1.0)
     for outcome in _in_turn(told, first_pending):
         watch.take_in(problem, outcome, outcome.successes if policy.counts_successes else outcome.reward, noise)
         if (found := watch.alarm(error)) is not None:
@@ -86,10 +86,11 @@ def _arrows(problem: CausalBandit, told: Sequence[Outcome]) -> list[Finding]:
     classes = _classes(np.array([outcome.reward for outcome in told]))
     configurations = np.array([problem.configuration(outcome.z) for outcome in told], dtype=np.int64)
     strata = np.unique(configurations, return_inverse=True)[1].reshape(-1)
-    choices = np.array([outcome.action.choices for outcome in told], dtype=np.int64).reshape(len(told), -1)
+    choices = np.array([outcome.action.choices for outcome in told], dtype=np.int64)
+    choices = choices.reshape(len(told), len(problem.manipulable))
     found = []
     for k, knob in enumerate(problem.manipulable):
-        counts = _counted(strata, choices[:, k] if len(told) else strata, classes)
+        counts = _counted(strata, choices[:, k], classes)
         found.append(finding_of("graph", arrow_claim(problem, k), (knob,), problem.parents, contingency(counts)))
     return found
 

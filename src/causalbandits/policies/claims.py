@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from causalbandits.policies.evidence import log_mean_exp
-from causalbandits.policies.watch import ARROW, DONE, Ring, Watch
 from causalbandits.policies.watched import watched
+from causalbandits.policies.watching import ARROW, DONE, Ring, Watching
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.problem.separation import shown_names
 
 CLAIMS_SHOWN = 10
 
 
-class Claim(NamedTuple):
+class ModelClaim(NamedTuple):
     """One claim of the graph or of a table, and the evidence against it."""
 
     part: Literal["graph", "tables"]
@@ -55,14 +55,14 @@ class Alarm(NamedTuple):
 class Evidence:
     """What the outcomes say to every claim, the worst first; prints in words."""
 
-    claims: tuple[Claim, ...]
+    claims: tuple[ModelClaim, ...]
     alarms: tuple[Alarm, ...]
     rounds: int
     """Outcomes that count: those before which none is missing."""
     level: float
 
     @property
-    def contradicted(self) -> tuple[Claim, ...]:
+    def contradicted(self) -> tuple[ModelClaim, ...]:
         """The claims that the outcomes contradict by now."""
         return tuple(claim for claim in self.claims if claim.contradicted)
 
@@ -91,9 +91,9 @@ def shown_e(log_e: float) -> str:
     return f"{math.exp(log_e):.2g}" if log_e < 700 else f"about 10^{log_e / math.log(10):.0f}"
 
 
-def evidence_of(problem: CausalBandit, watch: Watch, level: float) -> Evidence:
+def evidence_of(problem: CausalBandit, watch: Watching, level: float) -> Evidence:
     """What a watch has to say. A claim is contradicted if an alarm has named it, or its own e-value is large enough."""
-    named = {(ring.about, ring.which) for ring in watch.rings()}
+    named = {(ring.about, ring.which): ring.log_e for ring in watch.rings()}
     arrows = watch.log_arrows.tolist()
     rows = [log_mean_exp(logs) for logs in watch.log_rows.tolist()]
     found = []
@@ -102,7 +102,9 @@ def evidence_of(problem: CausalBandit, watch: Watch, level: float) -> Evidence:
         for which, log_e in enumerate(logs):
             part: Literal["graph", "tables"] = "graph" if about == ARROW else "tables"
             wrong = log_e >= limit or (about, which) in named
-            found.append(Claim(part, _claim(problem, about, which), _variable(problem, about, which), log_e, wrong))
+            log_e = max(log_e, named.get((about, which), log_e))  # which begins anew where something was mended
+            text, variable = _claim(problem, about, which), _variable(problem, about, which)
+            found.append(ModelClaim(part, text, variable, log_e, wrong))
     found.sort(key=lambda claim: (claim.part, not claim.contradicted, -claim.log_e))
     return Evidence(tuple(found), tuple(alarm_of(problem, ring) for ring in watch.rings()), watch.witnessed, level)
 

@@ -25,7 +25,7 @@ from causalbandits.policies.guarded_cells import GuardedCells
 from causalbandits.policies.mended import MendedSearch, cell_of, ways
 from causalbandits.policies.outcome import Choice, Outcome, pick
 from causalbandits.policies.thompson import CausalThompsonSampling
-from causalbandits.policies.watch import ARROW, GIVEN_UP, LEARNT, MENDED, NOTHING, TOO_LARGE
+from causalbandits.policies.watching import ARROW, GIVEN_UP, LEARNT, MENDED, NOTHING, TOO_LARGE
 from causalbandits.problem.actions import Action
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.problem.projection import CELL_LIMIT

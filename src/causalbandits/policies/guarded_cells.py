@@ -10,13 +10,13 @@ import numpy as np
 from causalbandits._types import Array
 from causalbandits.policies.mended import cell_of
 from causalbandits.policies.statistics import Cells
-from causalbandits.policies.watch import Watch, Whole
+from causalbandits.policies.watching import Watching, Whole
 from causalbandits.problem.actions import Action, Choices
 from causalbandits.problem.problem import CausalBandit
 
 
 @dataclass(eq=False)
-class GuardedCells(Watch):
+class GuardedCells(Watching):
     """Cells as they are at present, and rewards by action and configuration, from which other cells can be made."""
 
     count: Array
@@ -30,7 +30,7 @@ class GuardedCells(Watch):
     told_total: Array
 
     GROWING: ClassVar[tuple[str, ...]] = (
-        *Watch.GROWING,
+        *Watching.GROWING,
         *("count", "total", "told_choices", "told_z", "told_count", "told_total"),
     )
 

@@ -118,7 +118,7 @@ class Watched:
         """The same problem with tables as they are to be expected after what was counted.
 
         Each row is as the model says, or drawn from one of the alternatives: the mean over these, by how likely each
-        makes the counts. So a row of which nothing was seen stays what it was, and a contradicted one follows the counts.
+        makes the counts. A row of which nothing was seen stays what it was, and a contradicted one follows the counts.
         """
         tables = {}
         for name, (variable, sizes, _, entry) in self.tables.items():

@@ -1,4 +1,4 @@
-"""Watch: the evidence against a model, taken in decision by decision, and what there is to say of it."""
+"""The evidence against a model, taken in decision by decision, and whether there is reason for an alarm."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ NOTHING, MENDED, GIVEN_UP, LEARNT, TOO_LARGE = range(len(DONE))
 ARROW, ROW = 0, 1
 """What an alarm is about: a knob, or a row of a table."""
 
-NUMBERS = 5
+PER_ALARM = 5
 """An alarm is kept as so many numbers: decision, ARROW or ROW, which one, log E, what was done."""
 
 
@@ -60,7 +60,7 @@ class Ring(NamedTuple):
 
 
 @dataclass(eq=False)
-class Watch(Statistic):
+class Watching(Statistic):
     """Sums by stratum and choice, evidence per knob, counts and evidence per row of the tables.
 
     A stratum is a configuration of the parents, together with the choices of those knobs that have joined them.
@@ -95,7 +95,7 @@ class Watch(Statistic):
     believed: Array
     """The counts from which they were last made."""
     alarms: Array
-    """`NUMBERS` each."""
+    """`PER_ALARM` each."""
 
     GROWING: ClassVar[tuple[str, ...]] = ("stratum_count", "stratum_total", "seen", "paid", "alarms")
     """These have sizes that hang on what happened."""
@@ -123,7 +123,7 @@ class Watch(Statistic):
         }
 
     @classmethod
-    def begin(cls, problem: CausalBandit) -> Watch:
+    def begin(cls, problem: CausalBandit) -> Watching:
         """A watch on a problem."""
         return cls(rounds=0, **cls.empty_fields(problem))
 
@@ -233,7 +233,7 @@ class Watch(Statistic):
 
     def rings(self) -> list[Ring]:
         """The alarms, the first first."""
-        numbers = self.alarms.reshape(-1, NUMBERS).tolist()
+        numbers = self.alarms.reshape(-1, PER_ALARM).tolist()
         return [Ring(int(t), int(about), int(which), log_e, int(done)) for t, about, which, log_e, done in numbers]
 
     def rung(self, about: int) -> bool:
@@ -241,7 +241,7 @@ class Watch(Statistic):
         return any(ring.about == about and ring.done in (NOTHING, GIVEN_UP, LEARNT, TOO_LARGE) for ring in self.rings())
 
     def alarm(self, level: float) -> tuple[int, int, float] | None:
-        """What it is about, which one, and log E, if there is reason for one. Each of the two tests may err in level/2."""
+        """What it is about, which one, log E, if there is reason for one. Each of the two tests may err in level/2."""
         limit = math.log(2.0 / level)
         if self.log_tables >= limit and not self.rung(ROW):
             rows = [log_mean_exp(logs) for logs in self.log_rows.tolist()]
