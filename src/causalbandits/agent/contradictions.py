@@ -119,8 +119,8 @@ def _tables(problem: CausalBandit, told: Iterable[Outcome]) -> list[Finding]:
     weighed = [(Outcome(action, z, 0.0, 0.0), n) for (action, z), n in usual.items()]
     weighed += [(outcome, 1) for outcome in told if outcome.observed]
     for outcome, n in weighed:
-        for cell in claims.cells(outcome):
-            counts[cell.entries.start + cell.value] += n
+        for value in claims.drawn(outcome):
+            counts[value.place] += n
     return [
         found
         for name, (variable, _, _, entry) in claims.tables.items()

@@ -15,7 +15,8 @@ with Dirichlet(1). Again a martingale, and so is the product over all rows of 3/
 
 A martingale that starts at 1 reaches 1/level with probability `level` at most, ever (Ville 1939): that is an alarm.
 
-    q:  mean of z + what the knob's choice adds, over all z + what it adds in z, both drawn towards 0 by 20 rewards
+    q:  mean of z + what the knob's choice adds, over all z + what it adds in z; the first is drawn towards the mean of
+        all rewards by 10 rewards, the others towards 0 by 20
 """
 
 from __future__ import annotations
@@ -28,6 +29,9 @@ from causalbandits._types import Array, Codes
 
 SHRINKAGE = 20.0
 """A guess is drawn towards "no difference" as if so many rewards had shown none."""
+
+STEADINESS = 10.0
+"""A stratum's mean is drawn towards that of all rewards as if so many of its rewards had been like these."""
 
 SUREST_GUESS = 1e-3
 """No coin is guessed to be surer than this: a single surprise would otherwise undo all evidence."""
@@ -46,10 +50,19 @@ def guessed_means(mean: float, count: Array, total: Array, pooled: Array, rounds
     """What is expected in one stratum, for every choice of every knob.
 
     `mean` is the stratum's; `count` and `total` are its rewards by choice; `pooled` is by how much the rewards of each
-    choice exceeded their strata's means, summed over all strata, and `rounds` how many they were.
+    choice exceeded what was expected in their strata, summed over all of these, and `rounds` how many they were.
     """
     around = mean + pooled / (rounds + SHRINKAGE)
     return np.asarray(around + (total - count * around) / (count + SHRINKAGE))
+
+
+def steady_mean(count: float, total: float, all_count: float, all_total: float, *, coins: bool) -> float:
+    """What is expected in a stratum, whatever is done; a first coin is expected to be fair."""
+    if coins:
+        common = (all_total + 0.5) / (all_count + 1.0)
+    else:
+        common = all_total / all_count if all_count else 0.0
+    return (total + STEADINESS * common) / (count + STEADINESS)
 
 
 def coin_likelihoods(means: Array, reward: float) -> Array:
@@ -74,16 +87,12 @@ def arrow_factors(likelihoods: Array, chances: Array, starts: Codes, chosen: Cod
     return np.asarray(likelihoods[chosen] / expected)
 
 
-def row_gains(alternatives: Array, counts: Array, value: int, null: float) -> list[float]:
-    """What one more value adds to log E of a row, for each alternative (its pseudo-counts, a row each).
+def row_gain(own: float, whole: float, seen: float, rows: float, null: float) -> float:
+    """What one more value adds to log E of a row whose alternative has pseudo-counts `own`, of `whole`, for this value.
 
-    `null` is the value's probability if the row is right.
+    So far it was `seen` in so many of its `rows`; `null` is its probability if the row is right.
     """
-    if null == 0.0:
-        return [IMPOSSIBLE] * len(alternatives)
-    seen, rows = float(counts[value]), float(counts.sum())
-    drawn = zip(alternatives[:, value].tolist(), alternatives.sum(axis=1).tolist(), strict=True)
-    return [math.log((own + seen) / (whole + rows) / null) for own, whole in drawn]
+    return IMPOSSIBLE if null == 0.0 else math.log((own + seen) / (whole + rows) / null)
 
 
 def log_mean_exp(logs: list[float]) -> float:
@@ -93,7 +102,7 @@ def log_mean_exp(logs: list[float]) -> float:
     3.0
     """
     largest = max(logs)
-    return largest + math.log(math.fsum(math.exp(log - largest) for log in logs) / len(logs))
+    return largest + math.log(sum([math.exp(log - largest) for log in logs]) / len(logs))
 
 
 def suspected(log_e: float) -> float:

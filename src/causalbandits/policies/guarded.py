@@ -23,7 +23,7 @@ from causalbandits.policies.claims import Evidence, alarm_of, evidence_of
 from causalbandits.policies.estimates import Bounds, estimated_means, weighted_bounds
 from causalbandits.policies.guarded_cells import GuardedCells
 from causalbandits.policies.mended import MendedSearch, cell_of, ways
-from causalbandits.policies.outcome import Choice, Outcome, pick
+from causalbandits.policies.outcome import Choice, Outcome, pick_place
 from causalbandits.policies.thompson import CausalThompsonSampling
 from causalbandits.policies.watching import ARROW, GIVEN_UP, LEARNT, MENDED, NOTHING, TOO_LARGE
 from causalbandits.problem.actions import Action
@@ -108,7 +108,7 @@ class GuardedThompsonSampling(Policy[GuardedCells]):
         field = self._field(situation, statistic)
         index = self.inner.index(statistic.cells, rng, self.draws)
         best = self._spread(field, statistic, index).best_positions()
-        choice = pick([field.action(position) for position in best.tolist()], rng)
+        choice = pick_place(best.tolist(), field.action, rng)
         return self._audited(field, choice, rng) if self.audit else choice
 
     def _field(self, situation: Situation, statistic: GuardedCells) -> Situation:
@@ -175,7 +175,7 @@ class GuardedThompsonSampling(Policy[GuardedCells]):
         if problem.actions.size > MENDABLE:
             return TOO_LARGE
         statistic.joined[which] = about == ARROW and self.on_alarm == "mend"
-        knobs = tuple(np.flatnonzero(statistic.joined).tolist())
+        knobs = statistic.knobs
         cells = problem.configurations * ways(problem.actions.radices, knobs)
         if not knobs or len(knobs) == len(problem.manipulable) or cells >= problem.actions.size:
             statistic.given_up = 1

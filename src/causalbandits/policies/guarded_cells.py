@@ -55,11 +55,6 @@ class GuardedCells(Watching):
         """What posteriors are made of."""
         return Cells(self.rounds, self.count, self.total)
 
-    @property
-    def knobs(self) -> tuple[int, ...]:
-        """Those that have joined the parents."""
-        return tuple(np.flatnonzero(self.joined).tolist()) if len(self.alarms) else ()
-
     def cell(self, problem: CausalBandit, action: Action, z: int) -> int:
         """Where an outcome counts."""
         if self.given_up:

@@ -18,7 +18,7 @@ from causalbandits.errors import PolicyError
 from causalbandits.policies.base import require_draws, require_one_of, require_positive
 from causalbandits.policies.cells import CellPolicy
 from causalbandits.policies.indices import BetaPosterior, GaussianPosterior
-from causalbandits.policies.outcome import Choice, pick
+from causalbandits.policies.outcome import Choice, pick_place
 from causalbandits.policies.statistics import Cells
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.problem.situation import Situation
@@ -70,7 +70,7 @@ class PosteriorPolicy(CellPolicy):
         if self.draws == 1:
             return super().decide(situation, statistic, rng)
         best = self.spread(situation, self.index(statistic, rng, self.draws)).best_positions()
-        return pick([situation.action(position) for position in best.tolist()], rng)
+        return pick_place(best.tolist(), situation.action, rng)
 
     def largest_expected_reward(self, problem: CausalBandit) -> float:
         return math.inf if self.prior == "beta" else 3 * (self.noise_scale + self.prior_scale)

@@ -33,12 +33,13 @@ class WatchedTable(NamedTuple):
     entry: int
 
 
-class Cell(NamedTuple):
-    """A value that was drawn from a row: the row's number, and where its numbers are."""
+class Drawn(NamedTuple):
+    """A value that was drawn from a row: the row's number, the value's place, and from where to where its row is."""
 
     row: int
-    entries: slice
-    value: int
+    place: int
+    start: int
+    stop: int
 
 
 class Watched:
@@ -49,6 +50,7 @@ class Watched:
         radices = problem.actions.radices
         self.starts = np.concatenate([[0], np.cumsum(radices)[:-1]]).astype(np.intp)
         """Where each knob's choices begin, in a row of the choices of all knobs."""
+        self.begins: list[int] = self.starts.tolist()
         self.columns = int(sum(radices))
         names = {name for block in problem.blocks for name in block.names}
         self.tables: dict[str, WatchedTable] = {}
@@ -57,11 +59,13 @@ class Watched:
             if name in names:
                 self._add(problem.model[name])
         self.fitted = isinstance(problem.model, FittedModel)
-        self.null = self._joined({name: problem.model[name].table for name in self.tables})
-        self.prior = self._joined(problem.model.concentrations) if isinstance(problem.model, FittedModel) else self.null
-        """The pseudo-counts of fitted tables."""
-        self.alternatives = np.ones((1, self.entries)) if self.fitted else np.outer(WEIGHTS, self.null)
+        known = {name: problem.model[name].table for name in self.tables}
+        self.prior = self._joined(problem.model.concentrations if isinstance(problem.model, FittedModel) else known)
+        """The probabilities in the tables, or the pseudo-counts of fitted ones."""
+        self._prior: list[float] = self.prior.tolist()
+        self.alternatives = np.ones((1, self.entries)) if self.fitted else np.outer(WEIGHTS, self.prior)
         """What a wrong row is drawn from: Dirichlet variables with these pseudo-counts."""
+        self._drawn: Memory[tuple[Choices, Z], tuple[Drawn, ...]] = Memory(CHANCES_KEPT)
         self._chances: Memory[tuple[Choices, Z], float] = Memory(CHANCES_KEPT)
 
     def _add(self, variable: Variable) -> None:
@@ -81,8 +85,15 @@ class Watched:
             self._chances.keep((choices, z), found)
         return found
 
-    def cells(self, outcome: Outcome) -> Iterator[Cell]:
+    def drawn(self, outcome: Outcome) -> tuple[Drawn, ...]:
         """What an outcome says of the tables: of variables that were not set, and were seen with all their parents."""
+        if outcome.observed:
+            return tuple(self._values(outcome))
+        key = outcome.action.choices, outcome.z
+        found = self._drawn.get(key)
+        return self._drawn.keep(key, tuple(self._values(outcome))) if found is None else found
+
+    def _values(self, outcome: Outcome) -> Iterator[Drawn]:
         done = outcome.action.choices
         seen = dict(zip(self.problem.parents, outcome.z, strict=True))
         if outcome.observed:
@@ -100,7 +111,19 @@ class Watched:
             else:
                 states = len(variable.states)
                 start = entry + number * states
-                yield Cell(row + number, slice(start, start + states), seen[name])
+                yield Drawn(row + number, start + seen[name], start, start + states)
+
+    def null(self, value: Drawn, seen: float, rows: float) -> float:
+        """The probability of a value if its row is right, after it was `seen` so often in so many `rows`."""
+        own = self._prior[value.place]
+        return (own + seen) / (sum(self._prior[value.start : value.stop]) + rows) if self.fitted else own
+
+    def pseudo_counts(self, value: Drawn) -> list[tuple[float, float]]:
+        """For each alternative: those of the value, and of its row."""
+        if self.fitted:
+            return [(1.0, float(value.stop - value.start))]
+        own = self._prior[value.place]
+        return [(weight * own, weight) for weight in WEIGHTS]
 
     def table_of(self, row: int) -> WatchedTable:
         """The table that a row belongs to."""

@@ -17,12 +17,14 @@ from causalbandits.policies.evidence import (
     guessed_means,
     log_mean_exp,
     normal_likelihoods,
-    row_gains,
+    row_gain,
+    steady_mean,
     suspected,
 )
+from causalbandits.policies.mended import cell_of, ways
 from causalbandits.policies.outcome import Outcome
 from causalbandits.policies.statistics import Statistic
-from causalbandits.policies.watched import watched
+from causalbandits.policies.watched import Drawn, Watched, watched
 from causalbandits.problem.actions import Choices
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.problem.projection import CELL_LIMIT
@@ -79,9 +81,12 @@ class Watching(Statistic):
     choice_count: Array
     """Rewards by choice, over all strata."""
     pooled: Array
-    """By how much the rewards of each choice exceeded their strata's means."""
+    """By how much the rewards of each choice exceeded what was expected in their strata."""
     spread: float
-    """The squares of the rewards' distances from what their strata's means were before."""
+    """The squares of these distances."""
+    count_of_all: float
+    total_of_all: float
+    """The rewards of all strata: how many, and their sum."""
     log_arrows: Array
     """log E of each knob."""
     counted: Array
@@ -134,6 +139,11 @@ class Watching(Statistic):
                     setattr(self, name, np.zeros(np.shape(record[name]), dtype=getattr(self, name).dtype))
         super().restore(record)
 
+    @property
+    def knobs(self) -> tuple[int, ...]:
+        """Those that have joined the parents."""
+        return tuple([knob for knob, joined in enumerate(self.joined.tolist()) if joined])
+
     def in_force(self, problem: CausalBandit) -> CausalBandit:
         """The problem with the tables that are believed by now."""
         if not self.learnt:
@@ -153,32 +163,28 @@ class Watching(Statistic):
         self.witnessed += 1
         claims = watched(problem)
         stratum = self._stratum(problem, outcome.action.choices, outcome.z)
-        own = claims.starts + outcome.action.choices
-        chances = self._chances(problem, outcome)
+        own = [start + choice for start, choice in zip(claims.begins, outcome.action.choices, strict=True)]
+        mean, chances = self._expected(stratum, coins=noise is None), self._chances(problem, outcome)
         if chances is not None:
-            q = self._likelihoods(stratum, reward, noise)
-            self.log_arrows += np.log(arrow_factors(q, chances, claims.starts, own))
-        self._add(stratum, own, reward)
-        for row, entries, value in claims.cells(outcome):
-            self._count(claims.alternatives[:, entries], claims.prior[entries], claims.fitted, row, entries, value)
+            q = self._likelihoods(stratum, mean, reward, noise)
+            self.log_arrows += np.log(arrow_factors(q, chances, claims.starts, np.array(own)))
+        self._add(stratum, own, mean, reward)
+        for value in claims.drawn(outcome):
+            self._count(claims, value)
         if self.learnt and self.counted.sum() >= GROWTH * self.believed.sum():
             self.believed = self.counted.copy()
 
     def _stratum(self, problem: CausalBandit, choices: Choices, z: Z) -> int:
-        number = problem.configuration(z)
-        if len(self.alarms):
-            for knob in np.flatnonzero(self.joined).tolist():
-                number = number * problem.actions.radices[knob] + choices[knob]
-        return number
+        return cell_of(problem.configuration(z), choices, problem.actions.radices, self.knobs)
 
     def _chances(self, problem: CausalBandit, outcome: Outcome) -> Array | None:
         """P(x | stratum) for every choice x of every knob; None where nothing was left to chance."""
         if outcome.support is None or len(outcome.support) == 1:
             return None
         claims, known = watched(problem), watched(self.in_force(problem))
-        fixed = np.flatnonzero(self.joined).tolist() if len(self.alarms) else []
+        fixed = self.knobs
         done, z = outcome.action.choices, outcome.z
-        starts, chances, whole = claims.starts.tolist(), [0.0] * claims.columns, 0.0
+        starts, chances, whole = claims.begins, [0.0] * claims.columns, 0.0
         for action, share in outcome.support:
             choices = action.choices
             if fixed and any(choices[k] != done[k] for k in fixed):
@@ -192,42 +198,44 @@ class Watching(Statistic):
             return None
         return np.array(chances) / whole
 
-    def _likelihoods(self, stratum: int, reward: float, noise: float | None) -> Array:
-        sums = self.seen[stratum], self.paid[stratum], self.pooled, self.choice_count
-        means = guessed_means(self._mean(stratum), *sums)
+    def _expected(self, stratum: int, *, coins: bool) -> float:
+        """The reward of a stratum, as far as it can be told now."""
+        own = float(self.stratum_count[stratum]), float(self.stratum_total[stratum])
+        return steady_mean(*own, self.count_of_all, self.total_of_all, coins=coins)
+
+    def _likelihoods(self, stratum: int, mean: float, reward: float, noise: float | None) -> Array:
+        means = guessed_means(mean, self.seen[stratum], self.paid[stratum], self.pooled, self.choice_count)
         if noise is None:
             return coin_likelihoods(means, reward)
-        rounds = float(self.choice_count.sum()) / len(self.joined)
-        return normal_likelihoods(means, reward, (self.spread + noise * noise) / (rounds + 1.0))
+        return normal_likelihoods(means, reward, (self.spread + noise * noise) / (self.count_of_all + 1.0))
 
-    def _mean(self, stratum: int) -> float:
-        """The stratum's mean so far; that of all rewards, where it has none."""
-        count = float(self.stratum_count[stratum])
-        if count:
-            return float(self.stratum_total[stratum]) / count
-        return float(self.stratum_total.sum()) / max(1.0, float(self.stratum_count.sum()))
-
-    def _add(self, stratum: int, own: npt.NDArray[np.intp], reward: float) -> None:
-        before = self._mean(stratum)
-        self.spread += (reward - before) ** 2
+    def _add(self, stratum: int, own: list[int], mean: float, reward: float) -> None:
+        self.spread += (reward - mean) ** 2
+        self.count_of_all += 1.0
+        self.total_of_all += reward
         self.stratum_count[stratum] += 1.0
         self.stratum_total[stratum] += reward
-        after = self._mean(stratum)
-        self.pooled -= self.seen[stratum] * (after - before)
-        self.pooled[own] += reward - after
-        self.choice_count[own] += 1.0
-        self.seen[stratum, own] += 1.0
-        self.paid[stratum, own] += reward
+        seen, paid, pooled, count = self.seen[stratum], self.paid[stratum], self.pooled, self.choice_count
+        for column in own:  # a few numbers: faster one by one
+            pooled[column] += reward - mean
+            count[column] += 1.0
+            seen[column] += 1.0
+            paid[column] += reward
 
-    def _count(self, alternatives: Array, prior: Array, fitted: bool, row: int, entries: slice, value: int) -> None:
-        counts, logs = self.counted[entries], self.log_rows[row]
-        null = float(prior[value])
-        if fitted:
-            null = (null + float(counts[value])) / float(prior.sum() + counts.sum())
-        before = suspected(log_mean_exp(logs.tolist()))
-        logs += row_gains(alternatives, counts, value, null)
-        self.log_tables += suspected(log_mean_exp(logs.tolist())) - before
-        counts[value] += 1.0
+    def _count(self, claims: Watched, value: Drawn) -> None:
+        row, place, start, stop = value
+        logs, seen, rows = (
+            self.log_rows[row].tolist(),
+            float(self.counted[place]),
+            sum(self.counted[start:stop].tolist()),
+        )
+        null = claims.null(value, seen, rows)
+        before = suspected(log_mean_exp(logs))
+        for j, (own, whole) in enumerate(claims.pseudo_counts(value)):
+            logs[j] += row_gain(own, whole, seen, rows, null)
+        self.log_rows[row] = logs
+        self.log_tables += suspected(log_mean_exp(logs)) - before
+        self.counted[place] += 1.0
 
     # --- what it says ---------------------------------------------------------------------------------
 
@@ -247,11 +255,12 @@ class Watching(Statistic):
             rows = [log_mean_exp(logs) for logs in self.log_rows.tolist()]
             worst = max(range(len(rows)), key=rows.__getitem__)
             return ROW, worst, rows[worst]
-        if self.log_arrows.max() >= limit and not self.rung(ARROW):
-            tested = np.flatnonzero(self.joined == 0)
-            if log_mean_exp(self.log_arrows[tested].tolist()) >= limit:
-                worst = int(tested[self.log_arrows[tested].argmax()])
-                return ARROW, worst, float(self.log_arrows[worst])
+        logs = self.log_arrows.tolist()
+        if max(logs) >= limit and not self.rung(ARROW):
+            tested = np.flatnonzero(self.joined == 0).tolist()
+            if log_mean_exp([logs[knob] for knob in tested]) >= limit:
+                worst = max(tested, key=logs.__getitem__)
+                return ARROW, worst, logs[worst]
         return None
 
     def note(self, decision: int, about: int, which: int, log_e: float, done: int) -> Ring:
@@ -262,9 +271,7 @@ class Watching(Statistic):
 
     def start_again(self, problem: CausalBandit) -> None:
         """The evidence on knobs begins anew, in the strata that there are now."""
-        strata = problem.configurations
-        for knob in np.flatnonzero(self.joined).tolist():
-            strata *= problem.actions.radices[knob]
+        strata = problem.configurations * ways(problem.actions.radices, self.knobs)
         for name, value in _no_sums(strata, self.seen.shape[1], len(self.joined)).items():
             setattr(self, name, value)
 
@@ -278,5 +285,7 @@ def _no_sums(strata: int, columns: int, knobs: int) -> dict[str, Any]:
         "choice_count": np.zeros(columns),
         "pooled": np.zeros(columns),
         "spread": 0.0,
+        "count_of_all": 0.0,
+        "total_of_all": 0.0,
         "log_arrows": np.zeros(knobs),
     }
