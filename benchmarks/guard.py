@@ -112,21 +112,21 @@ RIVALS = {"c-ts-beta": BETA, "guarded": GUARD, "ts-beta": TS, "hac-ucb": cb.HACU
 SOUND = cb.GuardedThompsonSampling(prior="gaussian", noise_scale=0.5, on_alarm="warn")
 
 PARTS = {
-    "false alarms, exact tables": Part(right, {"guarded": GUARD}, 1000),
-    "false alarms, tables from 100 rows": Part(partial(fitted, rows=100), {"guarded": WARNED}, 300),
-    "false alarms, tables from 1000 rows": Part(partial(fitted, rows=1000), {"guarded": WARNED}, 300),
-    "false alarms, t_3 noise": Part(heavy_tails, {"guarded": SOUND}, 300),
-    "nothing wrong": Part(right, RIVALS, 200),
-    "nothing wrong, 2% audit": Part(right, {"guarded": cb.GuardedThompsonSampling(prior="beta", audit=0.02)}, 100),
+    "false alarms, exact tables": Part(right, {"guarded": GUARD}, 400),
+    "false alarms, tables from 100 rows": Part(partial(fitted, rows=100), {"guarded": WARNED}, 100),
+    "false alarms, tables from 1000 rows": Part(partial(fitted, rows=1000), {"guarded": WARNED}, 100),
+    "false alarms, t_3 noise": Part(heavy_tails, {"guarded": SOUND}, 100),
+    "nothing wrong": Part(right, RIVALS, 100),
+    "nothing wrong, 2% audit": Part(right, {"guarded": cb.GuardedThompsonSampling(prior="beta", audit=0.02)}, 60),
     **{
-        f"{knob} {effect}": Part(partial(arrow, knob=knob, effect=effect), RIVALS, 48, wrong=knob)
+        f"{knob} {effect}": Part(partial(arrow, knob=knob, effect=effect), RIVALS, 32, wrong=knob)
         for knob in ("product", "purpose")
         for effect in (0.15, 0.3)
     },
-    "row .9, in truth .5": Part(partial(row, believed=0.9, true=0.5), RIVALS, 48, wrong="template"),
-    "row .7, in truth .6": Part(partial(row, believed=0.7, true=0.6), RIVALS, 48, wrong="template"),
-    "HAC-UCB's worst case": Part(partial(two_views, worst=True, horizon=5000), RIVALS, 48, wrong="a"),
-    "HAC-UCB's benign case": Part(partial(two_views, worst=False, horizon=5000), RIVALS, 48),
+    "row .9, in truth .5": Part(partial(row, believed=0.9, true=0.5), RIVALS, 32, wrong="template"),
+    "row .7, in truth .6": Part(partial(row, believed=0.7, true=0.6), RIVALS, 32, wrong="template"),
+    "HAC-UCB's worst case": Part(partial(two_views, worst=True, horizon=5000), RIVALS, 32, wrong="a"),
+    "HAC-UCB's benign case": Part(partial(two_views, worst=False, horizon=5000), RIVALS, 32),
 }
 
 

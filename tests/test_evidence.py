@@ -15,6 +15,7 @@ from causalbandits.policies import Outcome
 from causalbandits.policies.evidence import arrow_factors, log_mean_exp
 from causalbandits.policies.watched import expected_rows, log_dirichlet_multinomial, watched
 from causalbandits.policies.watching import ARROW, MENDED, NOTHING, ROW, Watching
+from worlds import BELIEF, with_arrow
 
 
 def small_problem(p=(0.3, 0.8)):
@@ -198,6 +199,31 @@ def test_learnt_rows_follow_the_counts_where_these_contradict_the_table_and_else
     assert rows[0] == pytest.approx([0.9, 0.1])
     assert rows[1] == pytest.approx([0.9, 0.1], abs=1e-3)
     assert rows[2] == pytest.approx([0.5, 0.5], abs=0.01)
+
+
+def test_fitted_rows_are_learnt_from_both_until_they_contradict_each_other():
+    prior = np.array([[9.0, 1.0], [9.0, 1.0], [90.0, 10.0]])
+    counts = np.array([[0.0, 0.0], [27.0, 3.0], [100.0, 100.0]])
+    rows = expected_rows(prior, np.ones((1, 3, 2)), counts, fitted=True)
+    assert rows[0] == pytest.approx([0.9, 0.1])
+    assert rows[1] == pytest.approx([0.9, 0.1], abs=0.02)
+    assert rows[2] == pytest.approx([0.5, 0.5], abs=0.01)
+
+
+def test_a_constant_added_to_all_rewards_changes_no_evidence():
+    env, policy = with_arrow("product", 0.3), cb.CausalThompsonSampling(noise_scale=0.5, draws=16)
+    situation, statistic, rng = BELIEF.situation(), policy.begin(BELIEF), np.random.default_rng(1)
+    watches = [Watching.begin(BELIEF) for _ in range(2)]
+    for t in range(200):
+        choice = policy.decide(situation, statistic, rng)
+        z, reward = env.draw(choice.action.choices, rng)
+        reward += 0.2 * rng.normal()
+        outcome = Outcome(choice.action, z[:3], reward, reward, t, choice.propensity, choice.support)
+        policy.update(situation, statistic, outcome)
+        for watch, more in zip(watches, (0.0, 50.0), strict=True):
+            watch.take_in(BELIEF, outcome, reward + more, 0.5)
+    assert watches[0].log_arrows == pytest.approx(watches[1].log_arrows, abs=1e-6)
+    assert watches[0].log_arrows[0] > math.log(40)
 
 
 def test_learnt_tables_are_those_of_a_problem_with_these_tables():

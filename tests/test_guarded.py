@@ -13,6 +13,7 @@ import causalbandits as cb
 from causalbandits.engine.compiled import can_play
 from causalbandits.engine.driver import POLICY, WORLD, play, seed_of, stream
 from causalbandits.errors import EvidenceWarning, PolicyError, SizeError
+from causalbandits.planning.spec import read_spec
 from causalbandits.policies import Outcome
 from causalbandits.policies.mended import MendedSearch, cell_of
 from causalbandits.policies.watched import watched
@@ -304,3 +305,15 @@ def test_a_giant_action_set_is_watched_but_not_mended():
 def test_the_compiled_rounds_leave_it_to_the_plain_ones():
     assert not can_play(EMAIL, GUARD, BELIEF)
     assert not can_play(EMAIL, cb.HACUCB(), BELIEF)
+
+
+def test_a_file_that_describes_a_comparison_takes_the_ids(tmp_path):
+    (tmp_path / "campaign.toml").write_text(
+        """
+        environment = { zoo = "email_campaign" }
+        simulation = { horizon = 40, replications = 1 }
+        policies = { c-ts-beta-guarded = { audit = 0.02, on_alarm = "warn" }, hac-ucb = {} }
+        """
+    )
+    run = read_spec(tmp_path / "campaign.toml").run()
+    assert run.policies == ("c-ts-beta-guarded", "hac-ucb")

@@ -189,4 +189,5 @@ def expected_rows(prior: Array, alternatives: Array, counts: Array, *, fitted: b
     weights = np.exp(np.array(logs) - np.max(logs, axis=0))
     weights /= weights.sum(axis=0)
     rows = np.einsum("mr,mrs->rs", weights, np.array(means))
+    rows = np.where(counts.sum(axis=-1, keepdims=True) > 0, rows, means[0])
     return np.asarray(rows / rows.sum(axis=-1, keepdims=True))

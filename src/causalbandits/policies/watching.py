@@ -164,7 +164,10 @@ class Watching(Statistic):
         claims = watched(problem)
         stratum = self._stratum(problem, outcome.action.choices, outcome.z)
         own = [start + choice for start, choice in zip(claims.begins, outcome.action.choices, strict=True)]
-        mean, chances = self._expected(stratum, coins=noise is None), self._chances(problem, outcome)
+        # Of numbers the first says where they lie, so that a constant added to all changes nothing.
+        first = noise is not None and self.count_of_all == 0.0
+        mean = reward if first else self._expected(stratum, coins=noise is None)
+        chances = self._chances(problem, outcome)
         if chances is not None:
             q = self._likelihoods(stratum, mean, reward, noise)
             self.log_arrows += np.log(arrow_factors(q, chances, claims.starts, np.array(own)))
