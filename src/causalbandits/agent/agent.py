@@ -16,22 +16,27 @@ import numpy as np
 from causalbandits._files import checked_path
 from causalbandits._types import is_iterable, is_whole
 from causalbandits.agent import saving
+from causalbandits.agent.contradictions import checked_model, contradictions, evidence_of_told
 from causalbandits.agent.ledger import Ledger, action_at, support_of, support_record
+from causalbandits.agent.order import InOrder
 from causalbandits.agent.past import Learnt, Past
 from causalbandits.agent.recommendation import Recommendation, caveats
 from causalbandits.agent.telling import checked
 from causalbandits.errors import (
     BudgetError,
     CausalBanditsError,
+    EvidenceWarning,
     InterventionError,
     ProblemWarning,
     StateError,
     TellError,
 )
+from causalbandits.fitting.checks import Check
 from causalbandits.fitting.counting import Interventions
 from causalbandits.model.intervention import Intervention, State
 from causalbandits.model.model import CausalModel
 from causalbandits.policies import AnyPolicy, Choice, Outcome, as_policy
+from causalbandits.policies.claims import Evidence
 from causalbandits.policies.outcome import flip
 from causalbandits.problem.actions import PREDICATE_LIMIT
 from causalbandits.problem.budget import Budget, Spent, Within
@@ -100,11 +105,14 @@ class Agent:
         self.impossible = impossible
         self._statistic = chosen.begin(problem)
         self._whole = chosen.situation(problem)
+        if budget is not None:
+            chosen.refuse_budget()
         self._purse = None if budget is None else opened(budget, self._whole, stacklevel=2)
         self._seed = _seed_sequence(seed)
         self._rng = np.random.Generator(np.random.PCG64(self._seed))
         self._pending: dict[int, Choice] = {}
         self._told = Ledger(None if chosen.randomised else 1.0)
+        self._order = InOrder()
         self._must_fold = False
         """Whether outcomes were corrected since the statistic was made."""
         self._flips = chosen.counts_successes
@@ -202,8 +210,18 @@ class Agent:
             self._statistic = self.policy.begin(self.problem)
             for outcome in self._told:
                 self.policy.update(self._whole, self._statistic, outcome)
+            self._order = InOrder(self._told)
             self._must_fold = False
+            self._witness()
         return self._statistic
+
+    def _witness(self) -> str:
+        """Show the policy what is complete by now, in the order of decisions; the last that it noticed."""
+        noticed = ""
+        if self.policy.in_order:
+            for outcome in self._order.ready(self._pending, self._next_id):
+                noticed = self.policy.witness(self._whole, self._statistic, outcome) or noticed
+        return noticed
 
     def tell(
         self,
@@ -232,6 +250,13 @@ class Agent:
         if len(self._told) == LOOKED_AT:
             for concern in self.policy.concerns(self.problem, statistic):
                 warnings.warn(f"{concern}.", ProblemWarning, stacklevel=2)
+        if self.policy.in_order:
+            self._order.add(outcome)
+            if noticed := self._witness():
+                self._warn(noticed)
+
+    def _warn(self, noticed: str) -> None:
+        warnings.warn(f"{noticed[:1].upper()}{noticed[1:]}. See agent.evidence().", EvidenceWarning, stacklevel=3)
 
     def learn(self, past: Any, *, reward: str | None = None, interventions: Interventions = None) -> Learnt:
         """Take in rounds of the past that the agent did not decide; what was used, what was not and why.
@@ -295,6 +320,8 @@ class Agent:
         if self._purse is not None:
             self._purse.give_back(self.problem.cost(choice.action))
         del self._pending[id]
+        if self.policy.in_order and not self._must_fold and (noticed := self._witness()):
+            self._warn(noticed)
 
     def _check_id(self, id: int) -> None:
         if isinstance(id, bool) or not isinstance(id, int | np.integer) or not 0 <= id < self._next_id:
@@ -359,7 +386,11 @@ class Agent:
         best = self.policy.favoured(situation, statistic)
         bounds = self.policy.bounds(self._whole, statistic, best.action, level)
         found = best.action.intervention, best.mean, bounds.lower, bounds.upper, level, bounds.kind, best.seen
-        against = (*caveats(self.policy, self._told), *self.policy.concerns(self.problem, statistic))
+        against = (
+            *caveats(self.policy, self._told),
+            *self.policy.concerns(self.problem, statistic),
+            *contradictions(self.problem, self.policy, statistic, self._told),
+        )
         cost = self.problem.cost(best.action)
         return Recommendation(*found, best.runner_up, bounds.assumes, against, cost, allowance)
 
@@ -369,6 +400,24 @@ class Agent:
             told = [outcome.action for outcome in self._told if outcome.number >= 0]
             for action in [*told, *(choice.action for choice in self._pending.values())]:
                 self._purse.pay(self.problem.cost(action))
+
+    def evidence(self, *, level: float | None = None) -> Evidence:
+        """What the outcomes say of the model: that knobs act through the parents alone, and every row of its tables.
+
+        The e-values are made from the policy's own chances (`draws=` above 1): they are valid however actions were
+        chosen and whenever you look. The chance of a false alarm, ever, is `level` at most (0.05, or the guard's own).
+        Outcomes count in the order of decisions: those after the first pending one wait for it.
+        """
+        known = self.problem, self.policy, self._folded(), self._told
+        return evidence_of_told(*known, min(self._pending, default=None), level)
+
+    def check(self, *, level: float = 0.05) -> Check:
+        """Test the same claims by Pearson's statistic, for any policy; approximate while running.
+
+        p-values take the outcomes for a sample that was chosen without looking: chosen adaptively they are about right,
+        and looking again and again finds something in the end. `evidence` has neither weakness.
+        """
+        return checked_model(self.problem, self._told, level)
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write everything, random state included, to a JSON file; never leaves half a file behind.
@@ -387,6 +436,7 @@ class Agent:
             "pending": {str(id): _pending_record(choice) for id, choice in self._pending.items()},
             "next_id": self._next_id,
             **({} if self._purse is None else {"budget": astuple(self._purse.budget)}),
+            "witnessed": self._order.next_one,
         }
         before = self._editions.get(where)
         after = saving.Edition.after(before, self._name)
@@ -426,6 +476,7 @@ class Agent:
             agent._rng.bit_generator.state = content["random_state"]
             agent._pending = {int(id): _pending_of(known, record) for id, record in content["pending"].items()}
             agent._next_id = int(content["next_id"])
+            agent._order = InOrder(agent._told, int(content.get("witnessed", 0)))
             agent._learnt = sum(outcome.number < 0 for outcome in agent._told)
             agent._charge_again()
             edition = saving.edition_of(content)

@@ -42,7 +42,9 @@ def can_play(env: Environment, policy: AnyPolicy, problem: CausalBandit) -> bool
     known = type(env.reward) in (BernoulliReward, GaussianReward, LinearReward)
     if not known or type(policy) not in CELL_POLICIES | LINEAR_POLICIES:
         return False
-    if policy.learns_tables or (policy.unit_rewards and env.reward.bounded is not True):
+    if policy.learns_tables or problem.parents != env.problem.parents:
+        return False
+    if policy.unit_rewards and env.reward.bounded is not True:
         return False
     situation = policy.situation(problem)
     if _by_block(situation, policy):

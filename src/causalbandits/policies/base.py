@@ -87,6 +87,8 @@ class Policy(ABC, Generic[S]):
     """Whether the model's tables are learnt from all that is observed: nothing may then be searched by them."""
     counts_successes: ClassVar[bool] = False
     """Whether it counts successes: a reward between 0 and 1 then comes with a coin's flip, `outcome.successes`."""
+    in_order: ClassVar[bool] = False
+    """Whether it also looks at outcomes in the order of their decisions: `witness`."""
 
     @property
     @abstractmethod
@@ -107,6 +109,13 @@ class Policy(ABC, Generic[S]):
     @abstractmethod
     def update(self, situation: Situation, statistic: S, outcome: Outcome) -> None:
         """Take in one outcome. Nothing here is random: the statistic is a fold of the outcomes."""
+
+    def witness(self, situation: Situation, statistic: S, outcome: Outcome) -> str:
+        """Look at an outcome that was taken in, once all earlier decisions are told or forgotten, if `in_order`.
+
+        What it noticed is said in words, or nothing is. Nothing here is random either.
+        """
+        return ""
 
     def begin(self, problem: CausalBandit) -> S:
         """`start`, and a clear word if it gives something that cannot be saved."""
@@ -167,6 +176,9 @@ class Policy(ABC, Generic[S]):
                 "the best position of scores from situation.project, situation.gather or situation.priced."
             )
         return Choice(choice.action, None if self.randomised else pace.chance)
+
+    def refuse_budget(self) -> None:
+        """Say so if a budget is not for this policy."""
 
     def favoured(self, situation: Situation, statistic: S) -> Favourite:
         """`favourite`, and a clear word if it gives something else than a Favourite."""

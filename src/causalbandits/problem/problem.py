@@ -23,8 +23,8 @@ from causalbandits.model.model import CausalModel, unique_names
 from causalbandits.problem.actions import Action, ActionSpace, Choices, Reasons, shown
 from causalbandits.problem.constraints import Manipulable, action_space, without_forbidden
 from causalbandits.problem.costs import Costs, Prices
-from causalbandits.problem.evidence import can_happen
 from causalbandits.problem.inference import ENTRY_LIMIT, Block, find_blocks
+from causalbandits.problem.possibility import can_happen
 from causalbandits.problem.projection import Projection
 from causalbandits.problem.requirements import Limits, required, requirements_of
 from causalbandits.problem.search import (

@@ -76,7 +76,7 @@ class Scores(NamedTuple):
         [1, 0]
         """
         best, scale = self.values.max(axis=1), np.maximum(1.0, self.scale)
-        _refuse_unless(bool(np.isfinite(best).all() and np.isfinite(scale).all()))
+        _refuse_unless(math.isfinite(float(np.add.reduce(best + scale))))
         return np.asarray((self.values >= least_tied(best, scale)[:, None]).argmax(axis=1))
 
 
