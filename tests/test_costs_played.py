@@ -172,3 +172,12 @@ def test_a_saved_agent_keeps_its_costs(tmp_path):
     assert [again.ask() for _ in range(20)] == [agent.ask() for _ in range(20)]
     with pytest.raises(cb.CausalBanditsError, match="another problem"):
         cb.Agent.load(tmp_path / "agent.json", problem=email(costs=None).problem)
+
+
+def test_more_actions_than_can_be_listed_are_refused_in_words_where_a_budget_must_score_them():
+    env = many(300, {"x0": 0.1})
+    assert len(cb.Agent(env.problem, "cl-ts", seed=0).ask().intervention) > 0
+    with pytest.raises(cb.errors.SizeError, match="too many to score one by one"):
+        cb.Agent(env.problem, "cl-ts", budget=cb.Budget(10, 100))
+    with pytest.raises(cb.errors.SizeError, match="too many to score one by one"):
+        env.problem.situation().costs  # noqa: B018

@@ -24,7 +24,7 @@ from causalbandits.policies.outcome import Choice, Outcome
 from causalbandits.policies.statistics import Statistic
 from causalbandits.policies.totals import Totals
 from causalbandits.problem.actions import Action
-from causalbandits.problem.budget import Purse
+from causalbandits.problem.budget import PacedScores, Purse
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.problem.scores import Scores
 from causalbandits.problem.situation import Situation
@@ -143,7 +143,8 @@ class Policy(ABC, Generic[S]):
                 f"{self.id}: score() must give one score for each of the {situation.size} searched actions; its scores "
                 f"have shape {np.shape(scores.values)}."
             )
-        return scores
+        # Who makes scores without the situation's help need not know of budgets.
+        return situation.priced(scores) if situation.is_paced and not isinstance(scores, PacedScores) else scores
 
     def decide(self, situation: Situation, statistic: S, rng: np.random.Generator) -> Choice:
         """The action to play."""

@@ -83,7 +83,7 @@ class Situation(Remembers):
 
     def under(self, pricing: Pricing | None) -> Situation:
         """The same situation with another rule for costs. What is remembered of one is remembered of the other."""
-        self._memory, self.costs  # noqa: B018 (made before they are shared)
+        self._memory  # noqa: B018 (made before it is shared)
         other = object.__new__(Situation)
         other.__dict__.update(self.__dict__, _pricing=pricing, additive=pricing is None)
         return other
@@ -140,9 +140,11 @@ def opened(budget: Budget, situation: Situation, *, stacklevel: int) -> Purse:
     """A purse for actions of a situation; says so if the money cannot last for all rounds."""
     if not isinstance(budget, Budget):
         raise BudgetError(f"budget must be a Budget, such as Budget(250, rounds=5000); got {budget!r}.")
-    if situation.costs is None:
+    if situation.problem.costs is None:
         raise BudgetError("A budget needs to know what actions cost: CausalBandit(..., costs={...}).")
-    cheapest = float(situation.costs.min())
+    costs = situation.costs
+    assert costs is not None
+    cheapest = float(costs.min())
     if cheapest * budget.rounds > budget.total * (1 + SLACK):
         warnings.warn(
             f"The cheapest action costs {cheapest:g}, so that {budget.total:g} lasts for "
