@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from causalbandits._types import Array, Z
 from causalbandits.errors import SizeError
+from causalbandits.policies.alarms import ARROW, GIVEN_UP, LEARNT, NOTHING, PER_ALARM, ROW, TOO_LARGE, Ring
 from causalbandits.policies.evidence import (
     arrow_factors,
     coin_likelihoods,
@@ -33,32 +34,6 @@ Whole = npt.NDArray[np.int64]
 
 GROWTH = 1.1
 """Learnt tables are made anew when so many times more has been counted."""
-
-DONE = (
-    "nothing was changed",
-    "its choice has joined the reward's parents",
-    "the graph is given up: every action is learnt by itself",
-    "the tables are learnt from what is seen",
-    "nothing was changed: there would be too many numbers to keep",
-)
-"""What can be done about an alarm, by number."""
-NOTHING, MENDED, GIVEN_UP, LEARNT, TOO_LARGE = range(len(DONE))
-
-ARROW, ROW = 0, 1
-"""What an alarm is about: a knob, or a row of a table."""
-
-PER_ALARM = 5
-"""An alarm is kept as so many numbers: decision, ARROW or ROW, which one, log E, what was done."""
-
-
-class Ring(NamedTuple):
-    """An alarm in numbers."""
-
-    decision: int
-    about: int
-    which: int
-    log_e: float
-    done: int
 
 
 @dataclass(eq=False)

@@ -57,13 +57,13 @@ class Situation(Remembers):
         if getattr(index, "shape", None) == self._of_configurations:
             return Scores(self.search.project(index), _size(index))
         index = self._checked(index, "project", "configuration", self._of_configurations)
-        size = _size(index) if index.ndim == 1 else np.abs(index).max(axis=1)
+        size = _size(index) if index.ndim == 1 else _sizes(index)
         return Scores(self.search.project(np.ascontiguousarray(index.T)), size)
 
     def gather(self, index: Array) -> Scores:
         """Score the searched actions by a number for each action of the problem, of one draw or of several."""
         index = self._checked(index, "gather", "action", self._of_actions)
-        size = _size(index) if index.ndim == 1 else np.abs(index).max(axis=1)
+        size = _size(index) if index.ndim == 1 else _sizes(index)
         if isinstance(self.search, EveryAction):
             return Scores(index, size)
         if isinstance(self.search, SomeActions):
@@ -83,3 +83,8 @@ class Situation(Remembers):
 def _size(index: Array) -> float:
     """The largest absolute number."""
     return float(np.maximum.reduce(np.abs(index)))
+
+
+def _sizes(index: Array) -> Array:
+    """The same for every row."""
+    return np.asarray(np.maximum.reduce(np.abs(index), axis=1))
