@@ -19,7 +19,8 @@ import numpy as np
 
 import causalbandits as cb
 from causalbandits.engine.driver import play
-from causalbandits.policies.watching import ARROW, Watching
+from causalbandits.policies.alarms import ARROW
+from causalbandits.policies.watching import Watching
 
 RESULT = Path(__file__).with_name("guard.json")
 EMAIL = cb.zoo.email_campaign()

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 import causalbandits as cb
 from causalbandits.policies import Outcome
+from causalbandits.policies.alarms import ARROW, MENDED, NOTHING, ROW
 from causalbandits.policies.evidence import arrow_factors, log_mean_exp
 from causalbandits.policies.watched import expected_rows, log_dirichlet_multinomial, watched
-from causalbandits.policies.watching import ARROW, MENDED, NOTHING, ROW, Watching
+from causalbandits.policies.watching import Watching
 from worlds import BELIEF, with_arrow
 
 

@@ -15,9 +15,9 @@ from causalbandits.engine.driver import POLICY, WORLD, play, seed_of, stream
 from causalbandits.errors import EvidenceWarning, PolicyError, SizeError
 from causalbandits.planning.spec import read_spec
 from causalbandits.policies import Outcome
+from causalbandits.policies.alarms import ARROW, GIVEN_UP, LEARNT, MENDED, NOTHING, ROW, TOO_LARGE
 from causalbandits.policies.mended import MendedSearch, cell_of
 from causalbandits.policies.watched import watched
-from causalbandits.policies.watching import ARROW, GIVEN_UP, LEARNT, MENDED, NOTHING, ROW, TOO_LARGE
 from worlds import BELIEF, EMAIL, seen, twenty_actions, with_arrow, with_row
 
 GUARD = cb.GuardedThompsonSampling(prior="beta")

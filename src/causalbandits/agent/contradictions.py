@@ -15,9 +15,10 @@ from causalbandits.errors import CausalBanditsError, PolicyError
 from causalbandits.fitting.checks import Check, Finding, finding_of, judged, table_findings
 from causalbandits.fitting.pearson import contingency
 from causalbandits.policies import AnyPolicy, GuardedThompsonSampling, Outcome
+from causalbandits.policies.alarms import NOTHING
 from causalbandits.policies.claims import Evidence, arrow_claim, evidence_of
 from causalbandits.policies.watched import watched
-from causalbandits.policies.watching import NOTHING, Watching
+from causalbandits.policies.watching import Watching
 from causalbandits.problem.problem import CausalBandit
 
 CLASSES = 8

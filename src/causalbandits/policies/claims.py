@@ -6,9 +6,10 @@ import math
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+from causalbandits.policies.alarms import ARROW, DONE, Ring
 from causalbandits.policies.evidence import log_mean_exp
 from causalbandits.policies.watched import watched
-from causalbandits.policies.watching import ARROW, DONE, Ring, Watching
+from causalbandits.policies.watching import Watching
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.problem.separation import shown_names
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from causalbandits._types import Array, is_real
 from causalbandits.errors import PolicyError, SizeError
+from causalbandits.policies.alarms import ARROW, GIVEN_UP, LEARNT, MENDED, NOTHING, TOO_LARGE
 from causalbandits.policies.base import Favourite, Policy, require_draws, require_one_of
 from causalbandits.policies.cells import favourite_of
 from causalbandits.policies.claims import Evidence, alarm_of, evidence_of
@@ -25,7 +26,6 @@ from causalbandits.policies.guarded_cells import GuardedCells
 from causalbandits.policies.mended import MendedSearch, cell_of, ways
 from causalbandits.policies.outcome import Choice, Outcome, pick_place
 from causalbandits.policies.thompson import CausalThompsonSampling
-from causalbandits.policies.watching import ARROW, GIVEN_UP, LEARNT, MENDED, NOTHING, TOO_LARGE
 from causalbandits.problem.actions import Action
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.problem.projection import CELL_LIMIT

@@ -50,7 +50,6 @@ class Watched:
         radices = problem.actions.radices
         self.starts = np.concatenate([[0], np.cumsum(radices)[:-1]]).astype(np.intp)
         """Where each knob's choices begin, in a row of the choices of all knobs."""
-        self.begins: list[int] = self.starts.tolist()
         self.columns = int(sum(radices))
         names = {name for block in problem.blocks for name in block.names}
         self.tables: dict[str, WatchedTable] = {}
@@ -65,6 +64,7 @@ class Watched:
         self._prior: list[float] = self.prior.tolist()
         self.alternatives = np.ones((1, self.entries)) if self.fitted else np.outer(WEIGHTS, self.prior)
         """What a wrong row is drawn from: Dirichlet variables with these pseudo-counts."""
+        self._columns: Memory[Choices, tuple[int, ...]] = Memory(CHANCES_KEPT)
         self._drawn: Memory[tuple[Choices, Z], tuple[Drawn, ...]] = Memory(CHANCES_KEPT)
         self._chances: Memory[tuple[Choices, Z], float] = Memory(CHANCES_KEPT)
 
@@ -76,6 +76,11 @@ class Watched:
 
     def _joined(self, arrays: Mapping[str, Array]) -> Array:
         return np.concatenate([np.asarray(arrays[name]).reshape(-1) for name in self.tables])
+
+    def columns_of(self, choices: Choices) -> tuple[int, ...]:
+        """Where an action's choices stand in a row of the choices of all knobs."""
+        found = self._columns.get(choices)
+        return self._columns.keep(choices, tuple((self.starts + choices).tolist())) if found is None else found
 
     def chance(self, choices: Choices, z: Z) -> float:
         """P(z | do(a))."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from causalbandits._types import Array, Z
 from causalbandits.errors import SizeError
+from causalbandits.policies.alarms import ARROW, GIVEN_UP, LEARNT, NOTHING, PER_ALARM, ROW, TOO_LARGE, Ring
 from causalbandits.policies.evidence import (
     arrow_factors,
     coin_likelihoods,
@@ -33,32 +34,6 @@ Whole = npt.NDArray[np.int64]
 
 GROWTH = 1.1
 """Learnt tables are made anew when so many times more has been counted."""
-
-DONE = (
-    "nothing was changed",
-    "its choice has joined the reward's parents",
-    "the graph is given up: every action is learnt by itself",
-    "the tables are learnt from what is seen",
-    "nothing was changed: there would be too many numbers to keep",
-)
-"""What can be done about an alarm, by number."""
-NOTHING, MENDED, GIVEN_UP, LEARNT, TOO_LARGE = range(len(DONE))
-
-ARROW, ROW = 0, 1
-"""What an alarm is about: a knob, or a row of a table."""
-
-PER_ALARM = 5
-"""An alarm is kept as so many numbers: decision, ARROW or ROW, which one, log E, what was done."""
-
-
-class Ring(NamedTuple):
-    """An alarm in numbers."""
-
-    decision: int
-    about: int
-    which: int
-    log_e: float
-    done: int
 
 
 @dataclass(eq=False)
@@ -93,8 +68,10 @@ class Watching(Statistic):
     """How often each value was drawn from each row of each table."""
     log_rows: Array
     """log E of each row, for each alternative."""
+    log_suspected: Array
+    """log of 3/4 + E/4 of each row."""
     log_tables: float
-    """log of the product over the rows of 3/4 + E/4."""
+    """The sum of these."""
     learnt: int
     """Whether tables are learnt from what was counted."""
     believed: Array
@@ -121,6 +98,7 @@ class Watching(Statistic):
             **_no_sums(problem.configurations, claims.columns, knobs),
             "counted": np.zeros(claims.entries),
             "log_rows": np.zeros((claims.rows, len(claims.alternatives))),
+            "log_suspected": np.zeros(claims.rows),
             "log_tables": 0.0,
             "learnt": 0,
             "believed": np.zeros(claims.entries),
@@ -163,7 +141,7 @@ class Watching(Statistic):
         self.witnessed += 1
         claims = watched(problem)
         stratum = self._stratum(problem, outcome.action.choices, outcome.z)
-        own = [start + choice for start, choice in zip(claims.begins, outcome.action.choices, strict=True)]
+        own = claims.columns_of(outcome.action.choices)
         # Of numbers the first says where they lie, so that a constant added to all changes nothing.
         first = noise is not None and self.count_of_all == 0.0
         mean = reward if first else self._expected(stratum, coins=noise is None)
@@ -187,19 +165,17 @@ class Watching(Statistic):
         claims, known = watched(problem), watched(self.in_force(problem))
         fixed = self.knobs
         done, z = outcome.action.choices, outcome.z
-        starts, chances, whole = claims.begins, [0.0] * claims.columns, 0.0
+        chances, whole = [0.0] * claims.columns, 0.0
         for action, share in outcome.support:
             choices = action.choices
             if fixed and any(choices[k] != done[k] for k in fixed):
                 continue
             weight = share * known.chance(choices, z)
             whole += weight
-            for start, choice in zip(starts, choices, strict=True):
-                chances[start + choice] += weight
-        own = next(share for action, share in outcome.support if action.choices == done) * known.chance(done, z)
-        if own == 0.0 or own == whole:
-            return None
-        return np.array(chances) / whole
+            for column in claims.columns_of(choices):
+                chances[column] += weight
+        own = (outcome.propensity or 0.0) * known.chance(done, z)
+        return None if own == 0.0 or own == whole else np.array(chances) / whole
 
     def _expected(self, stratum: int, *, coins: bool) -> float:
         """The reward of a stratum, as far as it can be told now."""
@@ -212,7 +188,7 @@ class Watching(Statistic):
             return coin_likelihoods(means, reward)
         return normal_likelihoods(means, reward, (self.spread + noise * noise) / (self.count_of_all + 1.0))
 
-    def _add(self, stratum: int, own: list[int], mean: float, reward: float) -> None:
+    def _add(self, stratum: int, own: tuple[int, ...], mean: float, reward: float) -> None:
         self.spread += (reward - mean) ** 2
         self.count_of_all += 1.0
         self.total_of_all += reward
@@ -233,11 +209,12 @@ class Watching(Statistic):
             sum(self.counted[start:stop].tolist()),
         )
         null = claims.null(value, seen, rows)
-        before = suspected(log_mean_exp(logs))
         for j, (own, whole) in enumerate(claims.pseudo_counts(value)):
             logs[j] += row_gain(own, whole, seen, rows, null)
         self.log_rows[row] = logs
-        self.log_tables += suspected(log_mean_exp(logs)) - before
+        after = suspected(log_mean_exp(logs))
+        self.log_tables += after - float(self.log_suspected[row])
+        self.log_suspected[row] = after
         self.counted[place] += 1.0
 
     # --- what it says ---------------------------------------------------------------------------------

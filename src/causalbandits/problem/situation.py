@@ -109,7 +109,9 @@ class Situation(Remembers):
         index = self._checked(index, "project", "configuration", self._of_configurations)
         if index.ndim == 1:
             return self.priced(Scores(self.search.project(index), largest_size(index)))
-        return self.priced(Scores(self.search.project(np.ascontiguousarray(index.T)), np.abs(index).max(axis=1)))
+        return self.priced(
+            Scores(self.search.project(np.ascontiguousarray(index.T)), np.maximum.reduce(np.abs(index), axis=1))
+        )
 
     def gather(self, index: Array) -> Scores:
         """Score the searched actions by a number for each action of the problem, less what they cost.
@@ -117,7 +119,7 @@ class Situation(Remembers):
         Of one draw, or of several, a row each.
         """
         index = self._checked(index, "gather", "action", self._of_actions)
-        size = largest_size(index) if index.ndim == 1 else np.abs(index).max(axis=1)
+        size = largest_size(index) if index.ndim == 1 else np.maximum.reduce(np.abs(index), axis=1)
         if isinstance(self.search, EveryAction):
             return self.priced(Scores(index, size))
         if isinstance(self.search, SomeActions):
