@@ -30,7 +30,7 @@ ROUNDS_AT_ONCE, NUMBERS_AT_ONCE = 2**16, 2**29
 """So many rounds are played at a time, and fewer where they look at more than so many numbers, which takes about a
 second; but `kernels.FRESH` of them, or a multiple, so that parts change no bit."""
 
-NOTHING = tables.Priced(np.zeros(0), 0.0)
+FREE = tables.Priced(np.zeros(0), 0.0)
 """What nothing costs."""
 
 Call = tuple[str, tuple[Any, ...]]
@@ -122,7 +122,7 @@ def _cells(env: Environment, policy: CellPolicy, situation: Situation, cells: Ce
     moving = not policy.randomised and not settled
     explorations = np.array([policy.exploration(n) for n in (told if moving else [0])])
     draws = policy.draws if isinstance(policy, PosteriorPolicy) else 1
-    priced = _priced(situation) if policy.weighs_costs else NOTHING
+    priced = _priced(situation) if policy.weighs_costs else FREE
     rule = tables.CellRule(policy.index_parameters, policy.causal, moving, explorations, draws, priced)
     tree = situation.remember("tree", lambda: tables.tree_of(situation.search.projection))
     arguments = (rule, tree, _world(env, situation), tables.CellSums(cells.count, cells.total))
@@ -133,7 +133,7 @@ def _linear(env: Environment, policy: LinearPolicy, situation: Situation, statis
     features = policy.resolved(situation.problem)
     kept, search = tables.Rotated(statistic.R, statistic.u), situation.search
     if _by_block(situation, policy) and isinstance(features, AdditiveFeatures) and isinstance(search, Combinations):
-        rule = _linear_rule(policy, features.dimension, told, NOTHING)
+        rule = _linear_rule(policy, features.dimension, told, FREE)
         by_block = env.remember(("by block", features), lambda: tables.by_block_of(env, features, search))
         return "by block", (rule, by_block, _unlisted_world(env, situation, search), kept)
     rule = _linear_rule(policy, features.dimension, told, _priced(situation))
@@ -147,7 +147,7 @@ def _linear(env: Environment, policy: LinearPolicy, situation: Situation, statis
 def _priced(situation: Situation) -> tables.Priced:
     """What the searched actions cost."""
     costs = situation.problem.costs
-    return NOTHING if situation.costs is None or costs is None else tables.Priced(situation.costs, costs.largest)
+    return FREE if situation.costs is None or costs is None else tables.Priced(situation.costs, costs.largest)
 
 
 def _linear_rule(policy: LinearPolicy, dimension: int, told: range, priced: tables.Priced) -> tables.LinearRule:

@@ -5,7 +5,7 @@ round counts for a variable that was not set, if it and all its causes were seen
 tables and mean rewards are independent, and are drawn independently: Thompson sampling of the whole model.
 
 Drawn tables are kept until the data disagree, or until it is time for those rows that nobody visits: they are drawn
-anew as soon as one row's a + n has grown by `GROWTH`, or the rounds by `DELAY`, and after `LONGEST` rounds at the
+anew as soon as one row's a + n has grown by `GROWTH`, or the rounds by `DELAY`, and after `AT_THE_LATEST` rounds at the
 latest: a good value that had bad luck early is tried again only if a draw favours it. They are not plugged in: under
 mean tables a value that was never tried looks like nothing in particular for ever. Nor is one draw kept until
 everything has doubled: a bad one would be played for so long.
@@ -34,7 +34,7 @@ from causalbandits.problem.problem import DRAWS_AT_ONCE, CausalBandit
 from causalbandits.problem.search import SearchSet
 from causalbandits.problem.situation import Situation
 
-GROWTH, DELAY, LONGEST = 1.1, 1.02, 10
+GROWTH, DELAY, AT_THE_LATEST = 1.1, 1.02, 10
 """Tables are drawn anew when a row's weight, or the number of rounds, has grown by this factor; or after so many."""
 
 ENOUGH_ROUNDS = 100
@@ -75,7 +75,7 @@ class Schedule:
         prior = tables.totals(tables.prior)
         self.counts: list[float] = tables.totals(cells.seen).tolist()
         self.limits: list[float] = (GROWTH * (prior + tables.totals(cells.seen_at_draw)) - prior).tolist()
-        self.rounds = min(DELAY * cells.rounds_at_draw, cells.rounds_at_draw + LONGEST)
+        self.rounds = min(DELAY * cells.rounds_at_draw, cells.rounds_at_draw + AT_THE_LATEST)
 
 
 class LearntTables:

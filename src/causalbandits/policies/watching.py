@@ -32,7 +32,7 @@ from causalbandits.problem.projection import CELL_LIMIT
 
 Whole = npt.NDArray[np.int64]
 
-GROWTH = 1.1
+MADE_ANEW = 1.1
 """Learnt tables are made anew when so many times more has been counted."""
 
 
@@ -152,7 +152,7 @@ class Watching(Statistic):
         self._add(stratum, own, mean, reward)
         for value in claims.drawn(outcome):
             self._count(claims, value)
-        if self.learnt and self.counted.sum() >= GROWTH * self.believed.sum():
+        if self.learnt and self.counted.sum() >= MADE_ANEW * self.believed.sum():
             self.believed = self.counted.copy()
 
     def _stratum(self, problem: CausalBandit, choices: Choices, z: Z) -> int:
