@@ -15,6 +15,7 @@ import causalbandits as cb
 from causalbandits.problem.budget import best_mixture
 
 IMAGES = Path(__file__).parent / "images"
+CONTEXT_PAGE = Path(__file__).parent / "context.md"
 
 STYLE = """
 :root { --pic-ink: #1f2933; --pic-line: #7b8794; --pic-card: #ffffff; }
@@ -63,6 +64,7 @@ def pictures() -> dict[str, str]:
         "blocks.svg": blocks(),
         "budget.svg": budget(),
         "guard.svg": guard(),
+        "context.svg": context(),
     }
 
 
@@ -248,6 +250,28 @@ def guard() -> str:
         "where an arrow is missing."
     )
     return picture(720, 78 * len(worlds) + 50, what, shapes)
+
+
+def context() -> str:
+    """What it buys to look at the segment: the table of the page as bars."""
+    lines = CONTEXT_PAGE.read_text(encoding="utf-8").splitlines()
+    rows = [line.split("|")[1:4] for line in lines if line.startswith("| `")]
+    shapes = [
+        text((300, 22), "regret after 5000 mails", "small"),
+        text((475, 22), "above: first world, below: second", "small"),
+    ]
+    for i, (name, *cells) in enumerate(rows):
+        y, words = 40 + 52 * i, name.replace("`", "").strip()
+        shapes.append(text((288, y + 25), words, "end small"))
+        for k, cell in enumerate(cells):
+            regret = float(cell.split("(")[0])
+            kind, top = ("soft" if k else "knob") if i == 0 else ("faint" if k else "reward"), y + 19 * k
+            shapes.append(f'<rect class="{kind}" x="300" y="{top}" width="{0.5 * regret:.1f}" height="17"/>')
+            shapes.append(text((306 + 0.5 * regret, top + 13), f"{regret:.0f}", "small"))
+    what = (
+        "Regret after 5000 mails in two worlds: causal Thompson sampling that is told the segment loses least in both."
+    )
+    return picture(720, 50 + 52 * len(rows), what, shapes)
 
 
 def picture(width: int, height: int, what: str, shapes: list[str]) -> str:

@@ -186,13 +186,13 @@ def test_watching_in_parts_changes_no_bit(monkeypatch, id):
 
 
 def test_the_user_is_listened_to_more_often_where_rounds_cost_more():
-    small = cb.zoo.email_campaign().problem
-    large = cb.zoo.random_parallel(3, 14, np.ones(14), rng=0).problem
-    vast = cb.zoo.random_parallel(3, 1000, np.ones(1000), rng=0).problem
+    small = cb.zoo.email_campaign()
+    large = cb.zoo.random_parallel(3, 14, np.ones(14), rng=0)
+    vast = cb.zoo.random_parallel(3, 1000, np.ones(1000), rng=0)
 
-    def at_once(problem, id):
+    def at_once(env, id):
         policy = cb.policy(id)
-        return compiled_module.rounds_at_once(problem.situation(every=policy.searches_all), policy)
+        return compiled_module.rounds_at_once(compiled_module.scene_of(env, policy, env.problem), policy)
 
     assert at_once(small, "c-ts-gaussian") == at_once(small, "cl-ucb") == 2**16
     assert at_once(large, "c-ts-gaussian") == compiled_module.NUMBERS_AT_ONCE // 2**28 < kernels.FRESH

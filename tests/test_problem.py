@@ -21,8 +21,7 @@ from causalbandits.errors import (
     StateError,
 )
 from causalbandits.model.model import CausalModel, Variable
-from causalbandits.problem import features
-from causalbandits.problem import problem as problems
+from causalbandits.problem import distributions, features
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.world import zoo
 from oracles import all_interventions, cases, distribution, joint, models, pairs, patient, random_table
@@ -279,7 +278,7 @@ def test_probabilities_of_single_configurations_need_no_joint_table():
 
 
 def test_a_matrix_too_large_is_refused_with_its_size_and_a_way_out(monkeypatch):
-    monkeypatch.setattr(problems, "ENTRY_LIMIT", 5)
+    monkeypatch.setattr(distributions, "ENTRY_LIMIT", 5)
     problem = CausalBandit(model_of(CAMPAIGN), ["X"], ["M"])
     with pytest.raises(
         SizeError, match=r"3 actions x 2 configurations are 6 numbers; .*one action at a time, or use project"

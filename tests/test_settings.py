@@ -66,6 +66,10 @@ SAME = [
         'manipulable = ["x", "w"]\nparents = ["m"]\nat_most = 1\nalways = ["x"]\nreduce = false',
     ),
     (
+        ["--manipulate", "x", "--parents", "m", "--context", "w"],
+        'manipulable = ["x"]\nparents = ["m"]\ncontext = ["w"]',
+    ),
+    (
         ["--manipulate", "x,w", "--parents", "m", "--action", "x=high", "--action", "x=low, w=2", "--action", ""],
         'manipulable = ["x", "w"]\nparents = ["m"]\nactions = [{ x = "high" }, { x = "low", w = "2" }, {}]',
     ),

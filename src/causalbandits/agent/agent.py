@@ -17,10 +17,10 @@ from causalbandits._files import checked_path
 from causalbandits._types import is_iterable, is_whole
 from causalbandits.agent import saving
 from causalbandits.agent.contradictions import checked_model, contradictions, evidence_of_told
-from causalbandits.agent.ledger import Ledger, action_at, support_of, support_record
+from causalbandits.agent.ledger import Ledger, Pending
 from causalbandits.agent.order import InOrder
 from causalbandits.agent.past import Learnt, Past
-from causalbandits.agent.recommendation import Recommendation, caveats
+from causalbandits.agent.recommendation import Recommendation, Recommendations, caveats
 from causalbandits.agent.telling import checked
 from causalbandits.errors import (
     BudgetError,
@@ -44,6 +44,7 @@ from causalbandits.problem.problem import CausalBandit
 from causalbandits.problem.situation import Situation, opened
 
 Eligible = Iterable[Mapping[str, State]] | Callable[[Intervention], bool]
+Context = Mapping[str, State]
 
 SUREST = 1 - 1e-9
 """No interval is made for a higher level: its ends would be rounding."""
@@ -110,7 +111,7 @@ class Agent:
         self._purse = None if budget is None else opened(budget, self._whole, stacklevel=2)
         self._seed = _seed_sequence(seed)
         self._rng = np.random.Generator(np.random.PCG64(self._seed))
-        self._pending: dict[int, Choice] = {}
+        self._pending: dict[int, Pending] = {}
         self._told = Ledger(None if chosen.randomised else 1.0)
         self._order = InOrder()
         self._must_fold = False
@@ -136,7 +137,7 @@ class Agent:
     @property
     def pending(self) -> dict[int, Intervention]:
         """Decisions whose reward has not come (yet), by id."""
-        return {id: choice.action.intervention for id, choice in self._pending.items()}
+        return {id: asked.choice.action.intervention for id, asked in self._pending.items()}
 
     @property
     def model(self) -> CausalModel:
@@ -152,20 +153,23 @@ class Agent:
         return None if self._purse is None else self._purse.spent
 
     @overload
-    def ask(self, n: None = None, *, eligible: Eligible | None = None) -> Decision: ...
+    def ask(self, n: None = None, *, context: Context | None = None, eligible: Eligible | None = None) -> Decision: ...
     @overload
-    def ask(self, n: int, *, eligible: Eligible | None = None) -> list[Decision]: ...
-    def ask(self, n: int | None = None, *, eligible: Eligible | None = None) -> Decision | list[Decision]:
+    def ask(self, n: int, *, context: Context | None = None, eligible: Eligible | None = None) -> list[Decision]: ...
+    def ask(
+        self, n: int | None = None, *, context: Context | None = None, eligible: Eligible | None = None
+    ) -> Decision | list[Decision]:
         """The next decision, or `n` of them at once.
 
-        A batch is chosen from what is known now: a randomised policy (Thompson sampling) draws anew for each of
-        the n; a deterministic one (UCB) gives the same action n times. `eligible` narrows this decision to some
-        interventions: a list of them, or a function that says yes or no. Where a budget does not allow for all of a
-        batch, none of it is decided.
+        `context` has the values of what is known beforehand, by variable, as far as they are known; without any, the
+        decision is that of one who does not look. A batch is chosen from what is known now: a randomised policy
+        (Thompson sampling) draws anew for each of the n; a deterministic one (UCB) gives the same action n times.
+        `eligible` narrows this decision to some interventions: a list of them, or a function that says yes or no.
+        Where a budget does not allow for all of a batch, none of it is decided.
         """
         if n is not None and (not is_whole(n) or not 1 <= n <= BATCH_LIMIT):
             raise CausalBanditsError(f"ask(n) needs a whole number from 1 to {BATCH_LIMIT}; got {n!r}.")
-        situation = self._whole if eligible is None else self._narrowed(eligible)
+        situation = self._whole if context is None and eligible is None else self._situation(context, eligible)
         if n is None:
             return self._decide(situation)
         made: list[Decision] = []
@@ -186,41 +190,62 @@ class Agent:
             choice = self.policy.paced(situation, statistic, self._rng, self._purse)
             self._purse.pay(self.problem.cost(choice.action))
         id = self._next_id
-        self._pending[id] = choice
+        self._pending[id] = Pending(choice, situation.known)
         self._next_id += 1
         return Decision(id, choice.action.intervention, choice.propensity)
 
-    def _narrowed(self, given: Eligible) -> Situation:
+    def _situation(self, context: Context | None, eligible: Eligible | None = None) -> Situation:
+        problem = self.problem if context is None else self.problem.given(context)
+        if self.impossible == "refuse" and not problem.can_occur:
+            raise CausalBanditsError(
+                f"The context {dict(context or {})} has probability 0, says the model. If the model is an estimate, "
+                'make the agent with impossible="accept".'
+            )
+        if eligible is None:
+            return self.policy.situation(problem)
+        return self._narrowed(problem, eligible)
+
+    def _narrowed(self, problem: CausalBandit, given: Eligible) -> Situation:
         if callable(given):
             space = self.problem.actions
             space.refuse_enumeration("eligible as a function is asked about every action", PREDICATE_LIMIT)
             every = map(space.action, range(space.size))
             return self.policy.situation(
-                self.problem, eligible=[action for action in every if _says_yes(given, action.intervention)]
+                problem, eligible=[action for action in every if _says_yes(given, action.intervention)]
             )
         if not is_iterable(given) or isinstance(given, str | Mapping):
             raise InterventionError(
                 f"eligible must be a list of interventions, or a function that says yes or no to one; got {given!r}."
             )
-        return self.policy.situation(self.problem, eligible=given)
+        return self.policy.situation(problem, eligible=given)
 
     def _folded(self) -> Any:
         """The policy's statistic, made anew from all outcomes if some were corrected."""
         if self._must_fold:
             self._statistic = self.policy.begin(self.problem)
             for outcome in self._told:
-                self.policy.update(self._whole, self._statistic, outcome)
+                self._take_in(self._statistic, outcome)
             self._order = InOrder(self._told)
             self._must_fold = False
             self._witness()
         return self._statistic
+
+    def _take_in(self, statistic: Any, outcome: Outcome) -> None:
+        """Update a statistic, in the situation that the decision was made in."""
+        self.policy.update(self._made_in(outcome), statistic, outcome)
+
+    def _made_in(self, outcome: Outcome) -> Situation:
+        """The situation that a decision was made in."""
+        if outcome.context is None:
+            return self._whole
+        return self.policy.situation(self.problem.in_context(outcome.context))
 
     def _witness(self) -> str:
         """Show the policy what is complete by now, in the order of decisions; the last that it noticed."""
         noticed = ""
         if self.policy.in_order:
             for outcome in self._order.ready(self._pending, self._next_id):
-                noticed = self.policy.witness(self._whole, self._statistic, outcome) or noticed
+                noticed = self.policy.witness(self._made_in(outcome), self._statistic, outcome) or noticed
         return noticed
 
     def tell(
@@ -233,15 +258,16 @@ class Agent:
     ) -> None:
         """The outcome of a decision: the values of the reward's parents, and the reward. Once per id, in any order.
 
-        The reward is told as it came: what the action cost is known, and is not to be subtracted from it.
-        `parents=None` says that their values were lost; policies that need only the action learn all the same.
+        The reward is told as it came: what the action cost is known, and is not to be subtracted from it. Parents that
+        were known before the decision may be left out. `parents=None` says that their values were lost; policies that
+        need only the action learn all the same.
         `observed` are further variables of the model that were seen, for policies that learn from them.
         """
-        choice = self._pending.get(id) if type(id) is int else None
-        outcome = self._outcome(id, choice or self._choice_of(id), parents, reward, observed)
+        asked = self._pending.get(id) if type(id) is int else None
+        outcome = self._outcome(id, asked or self._asked(id), parents, reward, observed)
         statistic = self._folded() if self._must_fold else self._statistic
         try:
-            self.policy.update(self._whole, statistic, outcome)
+            self._take_in(statistic, outcome)
         except BaseException:
             self._must_fold = True  # it may have been changed half-way
             raise
@@ -277,7 +303,7 @@ class Agent:
         statistic = self._folded()
         try:
             for outcome in told:
-                self.policy.update(self._whole, statistic, outcome)
+                self._take_in(statistic, outcome)
         except BaseException:
             self._must_fold = True  # some of them have been taken in
             raise
@@ -298,9 +324,8 @@ class Agent:
 
         All outcomes are taken in anew before the next decision, once for however many corrections.
         """
-        was = self._told_of(id)
-        outcome = self._outcome(int(id), Choice(was.action, was.propensity, was.support), parents, reward, observed)
-        self.policy.update(self._whole, self.policy.begin(self.problem), outcome)  # whether it can be taken in at all
+        outcome = self._outcome(int(id), _asked_again(self._told_of(id)), parents, reward, observed)
+        self._take_in(self.policy.begin(self.problem), outcome)  # whether it can be taken in at all
         self._told.replace(outcome)
         self._must_fold = True
 
@@ -308,7 +333,7 @@ class Agent:
         """Take back what was told of a decision: it waits for its reward again, as if nothing had been told."""
         was = self._told_of(id)
         self._told.remove(was.number)
-        self._pending[was.number] = Choice(was.action, was.propensity, was.support)
+        self._pending[was.number] = _asked_again(was)
         self._must_fold = True
 
     def forget(self, id: int) -> None:
@@ -316,9 +341,9 @@ class Agent:
 
         What was told already must be taken back first (`retract`). A budget gets its money and its round back.
         """
-        choice = self._choice_of(id)
+        asked = self._asked(id)
         if self._purse is not None:
-            self._purse.give_back(self.problem.cost(choice.action))
+            self._purse.give_back(self.problem.cost(asked.choice.action))
         del self._pending[id]
         if self.policy.in_order and not self._must_fold and (noticed := self._witness()):
             self._warn(noticed)
@@ -329,7 +354,7 @@ class Agent:
                 f"Unknown decision {id!r}: {self._next_id} have been made, with ids from 0. Use decision.id."
             )
 
-    def _choice_of(self, id: int) -> Choice:
+    def _asked(self, id: int) -> Pending:
         self._check_id(id)
         if id not in self._pending:
             raise TellError(
@@ -351,54 +376,65 @@ class Agent:
     def _outcome(
         self,
         id: int,
-        choice: Choice,
+        asked: Pending,
         parents: Mapping[str, State] | None,
         reward: float,
         observed: Mapping[str, State] | None,
     ) -> Outcome:
         """What was told, if it can be."""
+        (action, propensity, support), context = asked
+        known = self.problem if context is None else self.problem.in_context(context)
         accept = self.impossible == "accept"
-        z, value, seen = checked(
-            self.problem, self.policy, choice.action, parents, reward, observed, accept_impossible=accept
-        )
+        z, value, seen = checked(known, self.policy, action, parents, reward, observed, accept_impossible=accept)
         if abs(value) > self._expected:
             self.policy.warn_of_scale("A reward is of size", abs(value), self.problem, stacklevel=3)
             self._expected = math.inf
         successes = flip(value, self._seed, id) if self._flips else value
-        return Outcome(choice.action, z, value, successes, id, choice.propensity, choice.support, seen)
+        return Outcome(action, z, value, successes, id, propensity, support, seen, context)
 
-    def recommend(self, *, level: float = 0.95) -> Recommendation:
+    def recommend(self, *, context: Context | None = None, level: float = 0.95) -> Recommendation:
         """The action with the largest estimated mean so far, less its cost, and an interval for that mean.
 
-        Thompson sampling gives its posterior's credible interval. UCB, KL-UCB and uniform give confidence bounds
-        that hold for all configurations (actions, for the baselines) at all times together, CL-UCB its ellipsoid:
-        both stay valid however the actions were chosen and whenever you look. Configurations without rewards are taken
-        to be like the others, within the prior's scale. Only actions that mostly lead to configurations seen before are
-        candidates; under a budget, only those that it pays for in every round. Tables that were fitted to data are as
-        uncertain as these leave them. What the interval assumes, and where rewards contradict that, is said with it.
+        `context` has the values of what is known, as for `ask`. Thompson sampling gives its posterior's credible
+        interval. UCB, KL-UCB and uniform give confidence bounds that hold for all configurations (actions, for the
+        baselines) at all times together, CL-UCB its ellipsoid: both stay valid however the actions were chosen and
+        whenever you look. Configurations without rewards are taken to be like the others, within the prior's scale.
+        Only actions that mostly lead to configurations seen before are candidates; under a budget, only those that it
+        pays for in every round. Tables that were fitted to data are as uncertain as these leave them. What the interval
+        assumes, and where rewards contradict that, is said with it.
         """
+        return self._recommended(self._whole if context is None else self._situation(context), level)
+
+    def recommendations(self, *, level: float = 0.95) -> Recommendations:
+        """What to do in each context that can occur, the likeliest first, with its share of the decisions."""
+        whole = self.problem
+        views = ((share, whole.in_context(codes or None)) for codes, share in whole.contexts.likely())
+        situations = ((share, self.policy.situation(view)) for share, view in views)
+        return Recommendations((share, self._recommended(situation, level)) for share, situation in situations)
+
+    def _recommended(self, situation: Situation, level: float) -> Recommendation:
         if not isinstance(level, float) or not 0 < level <= SUREST:
             raise CausalBanditsError(f"level must be a number above 0 and up to {SUREST}, such as 0.95; got {level!r}.")
-        statistic, situation, allowance = self._folded(), self._whole, None
+        statistic, weighed, allowance = self._folded(), situation, None
         if self._purse is not None and situation.costs is not None:
             allowance = self._purse.budget.a_round
-            situation = situation.under(Within(situation.costs, allowance))
-        best = self.policy.favoured(situation, statistic)
-        bounds = self.policy.bounds(self._whole, statistic, best.action, level)
+            weighed = situation.under(Within(situation.costs, allowance))
+        best = self.policy.favoured(weighed, statistic)
+        bounds = self.policy.bounds(situation, statistic, best.action, level)
         found = best.action.intervention, best.mean, bounds.lower, bounds.upper, level, bounds.kind, best.seen
         against = (
             *caveats(self.policy, self._told),
             *self.policy.concerns(self.problem, statistic),
             *contradictions(self.problem, self.policy, statistic, self._told),
         )
-        cost = self.problem.cost(best.action)
-        return Recommendation(*found, best.runner_up, bounds.assumes, against, cost, allowance)
+        cost, context = self.problem.cost(best.action), self.problem.contexts.values(situation.known)
+        return Recommendation(*found, best.runner_up, bounds.assumes, against, cost, allowance, context)
 
     def _charge_again(self) -> None:
         """Charge the budget for all decisions that were not forgotten."""
         if self._purse is not None:
             told = [outcome.action for outcome in self._told if outcome.number >= 0]
-            for action in [*told, *(choice.action for choice in self._pending.values())]:
+            for action in [*told, *(asked.choice.action for asked in self._pending.values())]:
                 self._purse.pay(self.problem.cost(action))
 
     def evidence(self, *, level: float | None = None) -> Evidence:
@@ -433,7 +469,7 @@ class Agent:
             "outcomes": self._told.to_record(),
             "seed": {"entropy": self._seed.entropy, "spawn_key": list(self._seed.spawn_key)},
             "random_state": self._rng.bit_generator.state,
-            "pending": {str(id): _pending_record(choice) for id, choice in self._pending.items()},
+            "pending": {str(id): asked.to_record() for id, asked in self._pending.items()},
             "next_id": self._next_id,
             **({} if self._purse is None else {"budget": astuple(self._purse.budget)}),
             "witnessed": self._order.next_one,
@@ -474,7 +510,7 @@ class Agent:
             agent._told.restore(content["outcomes"], known)
             agent._must_fold = known.fingerprint != saved.fingerprint
             agent._rng.bit_generator.state = content["random_state"]
-            agent._pending = {int(id): _pending_of(known, record) for id, record in content["pending"].items()}
+            agent._pending = {int(id): Pending.of_record(known, record) for id, record in content["pending"].items()}
             agent._next_id = int(content["next_id"])
             agent._order = InOrder(agent._told, int(content.get("witnessed", 0)))
             agent._learnt = sum(outcome.number < 0 for outcome in agent._told)
@@ -511,11 +547,6 @@ def _says_yes(eligible: Callable[[Intervention], bool], intervention: Interventi
     return bool(answer)
 
 
-def _pending_record(choice: Choice) -> dict[str, Any]:
-    support = None if choice.support is None else support_record(choice.support)
-    return {"action": list(choice.action.choices), "propensity": choice.propensity, "support": support}
-
-
-def _pending_of(problem: CausalBandit, record: Any) -> Choice:
-    support = None if record["support"] is None else support_of(problem, record["support"])
-    return Choice(action_at(problem, record["action"]), record["propensity"], support)
+def _asked_again(was: Outcome) -> Pending:
+    """The decision that an outcome belongs to."""
+    return Pending(Choice(was.action, was.propensity, was.support), was.context)

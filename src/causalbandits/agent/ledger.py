@@ -4,13 +4,34 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from causalbandits._types import Z
 from causalbandits.errors import StateError
-from causalbandits.policies.outcome import Outcome, Support
+from causalbandits.policies.outcome import Choice, Outcome, Support
 from causalbandits.problem.actions import Action
 from causalbandits.problem.problem import CausalBandit
+
+
+class Pending(NamedTuple):
+    """A decision whose reward has not come yet: what was chosen, and what was known then."""
+
+    choice: Choice
+    context: Z | None = None
+
+    def to_record(self) -> dict[str, Any]:
+        """JSON-ready."""
+        action, propensity, support = self.choice
+        record = {"action": list(action.choices), "propensity": propensity}
+        record["support"] = None if support is None else support_record(support)
+        return record if self.context is None else {**record, "context": list(self.context)}
+
+    @classmethod
+    def of_record(cls, problem: CausalBandit, record: Any) -> Pending:
+        """The decision that `to_record` describes."""
+        support = None if record["support"] is None else support_of(problem, record["support"])
+        choice = Choice(action_at(problem, record["action"]), record["propensity"], support)
+        return cls(choice, problem.contexts.checked(record.get("context")))
 
 
 class Ledger:
@@ -25,7 +46,9 @@ class Ledger:
         self._number, self._reward = array("q"), array("d")
         self._action: list[Action] = []
         self._z: list[Z] = []
-        self._zs: dict[Z, Z] = {}
+        self._context: list[Z | None] = []
+        self._kept: dict[Z, Z] = {}
+        """Every configuration and context once."""
         self._unusual: dict[int, Outcome] = {}
 
     def __len__(self) -> int:
@@ -47,14 +70,17 @@ class Ledger:
     def _outcome(self, row: int) -> Outcome:
         number, reward = self._number[row], self._reward[row]
         unusual = self._unusual.get(number)
-        return unusual or Outcome(self._action[row], self._z[row], reward, reward, number, self._usual)
+        if unusual is not None:
+            return unusual
+        return Outcome(self._action[row], self._z[row], reward, reward, number, self._usual, context=self._context[row])
 
     def add(self, outcome: Outcome) -> None:
         """One more outcome."""
-        action, z, reward, successes, number, propensity, support, observed = outcome
+        action, z, reward, successes, number, propensity, support, observed, context = outcome
         self._number.append(number)
         self._action.append(action)
-        self._z.append(self._zs.setdefault(z, z))
+        self._z.append(self._kept.setdefault(z, z))
+        self._context.append(None if context is None else self._kept.setdefault(context, context))
         self._reward.append(reward)
         if successes != reward or propensity != self._usual or support is not None or observed:
             self._unusual[number] = outcome
@@ -68,7 +94,7 @@ class Ledger:
     def remove(self, number: int) -> None:
         """As if the outcome of this decision had never been told."""
         row = self._row(number)
-        for column in (self._number, self._action, self._z, self._reward):
+        for column in (self._number, self._action, self._z, self._context, self._reward):
             del column[row]
         self._unusual.pop(number, None)
 
@@ -76,7 +102,12 @@ class Ledger:
         """JSON-ready; every number keeps all its bits. Actions and configurations are listed once."""
         actions = {action: code for code, action in enumerate(dict.fromkeys(self._action))}
         configurations = {z: code for code, z in enumerate(dict.fromkeys(self._z))}
+        contexts = {context: code for code, context in enumerate(dict.fromkeys(self._context))}
         told = list(self)
+        in_contexts = {
+            "contexts": [None if context is None else list(context) for context in contexts],
+            "context": [contexts[context] for context in self._context],
+        }
         return {
             "actions": [list(action.choices) for action in actions],
             "configurations": [list(z) for z in configurations],
@@ -88,6 +119,7 @@ class Ledger:
             "propensity": [outcome.propensity for outcome in told],
             "supports": {str(o.number): support_record(o.support) for o in told if o.support is not None},
             "observed": {str(o.number): dict(o.observed) for o in told if o.observed},
+            **(in_contexts if any(context is not None for context in contexts) else {}),
         }
 
     def restore(self, record: Any, problem: CausalBandit) -> None:
@@ -97,9 +129,11 @@ class Ledger:
             configurations = [tuple(map(int, z)) for z in record["configurations"]]
             supports = {int(number): support_of(problem, given) for number, given in record["supports"].items()}
             observed = {int(number): dict(given) for number, given in record["observed"].items()}
-            columns = (record[name] for name in ("number", "action", "z", "reward", "successes", "propensity"))
-            for number, action, z, reward, successes, propensity in zip(*columns, strict=True):
-                more = propensity, supports.get(number), observed.get(number)
+            contexts = [problem.contexts.checked(context) for context in record.get("contexts", [None])]
+            columns = [record[name] for name in ("number", "action", "z", "reward", "successes", "propensity")]
+            columns.append(record.get("context", [0] * len(columns[0])))
+            for number, action, z, reward, successes, propensity, context in zip(*columns, strict=True):
+                more = propensity, supports.get(number), observed.get(number), contexts[context]
                 self.add(Outcome(actions[action], configurations[z], reward, successes, number, *more))
         except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise StateError(f"The saved outcomes are corrupted: {error!r}.") from None

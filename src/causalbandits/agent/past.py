@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from causalbandits.errors import CausalBanditsError, InterventionError
+from causalbandits._types import Z
+from causalbandits.errors import CausalBanditsError, InterventionError, ProblemError
 from causalbandits.fitting.counting import Interventions
 from causalbandits.fitting.past import PastRounds, read_past
 from causalbandits.policies import AnyPolicy, Outcome
@@ -46,32 +47,51 @@ class Past:
 
     def outcomes(self, data: Any, reward: str, interventions: Interventions, first: int) -> list[Outcome]:
         """The outcomes of all rows that can be used; their numbers go down from `first`, which is below 0."""
-        needed = dict.fromkeys(
-            [*self.problem.parents, *(self.problem.manipulable if interventions is not None else ())]
-        )
+        knobs = self.problem.manipulable if interventions is not None else ()
+        needed = dict.fromkeys([*self.problem.parents, *knobs, *self._context])
         states = {name: self.problem.model[name].states for name in needed}
         rounds = read_past(data, states, reward, interventions)
         coins = np.random.SeedSequence(self.seed.entropy, spawn_key=(*self.seed.spawn_key, PAST))
         told: list[Outcome] = []
-        for action, z, value in self._rows(rounds, interventions is not None):
+        for action, z, value, context in self._rows(rounds, interventions is not None):
             number = first - len(told)
             successes = flip(value, coins, -number) if self.policy.counts_successes else value
-            told.append(Outcome(action, z, value, successes, number))
+            told.append(Outcome(action, z, value, successes, number, context=context))
         return told
 
-    def _rows(self, rounds: PastRounds, experiment: bool) -> Iterator[tuple[Action, tuple[int, ...], float]]:
+    @property
+    def _context(self) -> tuple[str, ...]:
+        """The context, where it matters: what a configuration is worth is the same in all contexts."""
+        return () if self.policy.needs_parents else self.problem.context
+
+    def _rows(self, rounds: PastRounds, experiment: bool) -> Iterator[tuple[Action, Z, float, Z | None]]:
         knobs = self.problem.manipulable if experiment else ()
         parents = np.column_stack([rounds.codes[name] for name in self.problem.parents]).tolist()
         choices = np.zeros((len(parents), len(self.problem.manipulable)), dtype=np.int64)
         for k, name in enumerate(knobs):
             choices[:, k] = np.where(rounds.was_set[name], rounds.codes[name] + 1, 0)
-        for row, z, reward in zip(choices.tolist(), parents, rounds.rewards.tolist(), strict=True):
+        before = np.column_stack([rounds.codes[name] for name in self._context]).tolist() if self._context else None
+        known = [None] * len(parents) if before is None else [tuple(codes) for codes in before]
+        for row, z, reward, context in zip(choices.tolist(), parents, rounds.rewards.tolist(), known, strict=True):
             action = self._action(tuple(row))
             reason = "it was no action of this problem" if action is None else self._reason(action, tuple(z), reward)
+            reason = reason or self._reason_of_context(context)
             if reason or action is None:
                 self.left_out[reason] += 1
             else:
-                yield action, tuple(z), reward
+                yield action, tuple(z), reward, context
+
+    def _reason_of_context(self, context: Z | None) -> str:
+        """Why a context cannot be used; empty if it can."""
+        if context is None:
+            return ""
+        if min(context) < 0:
+            return "a value of the context is missing"
+        try:
+            can_occur = self.problem.in_context(context).can_occur
+        except ProblemError:
+            return "the context is impossible, says the model"
+        return "" if can_occur or self.accept_impossible else "the context has probability 0, says the model"
 
     def _action(self, choices: tuple[int, ...]) -> Action | None:
         try:
@@ -80,7 +100,7 @@ class Past:
             # What is learnt of configurations does not depend on the action, which may then be any.
             return Action(self.problem.actions, choices) if self.policy.needs_parents and not any(choices) else None
 
-    def _reason(self, action: Action, z: tuple[int, ...], reward: float) -> str:
+    def _reason(self, action: Action, z: Z, reward: float) -> str:
         """Why a row cannot be used; empty if it can."""
         if np.isnan(reward):
             return "the reward is missing"

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from causalbandits.agent.ledger import Ledger
-from causalbandits.model.intervention import Intervention
+from causalbandits.model.intervention import Intervention, State
 from causalbandits.policies import AnyPolicy
 from causalbandits.policies.base import RunnerUp
 from causalbandits.policies.outcome import Outcome
@@ -43,10 +44,14 @@ class Recommendation(NamedTuple):
     cost: float = 0.0
     allowance: float | None = None
     """What a budget has for each round; None without one."""
+    context: Mapping[str, State] = MappingProxyType({})
+    """What is known, where something is."""
 
     def __repr__(self) -> str:
+        known = ", ".join(f"{name}={value}" for name, value in self.context.items())
+        what = f"{known}: {self.intervention}" if known else str(self.intervention)
         lines = [
-            f"{self.intervention}: mean reward {self.mean:.4g}, {self.level:.0%} {self.kind} interval "
+            f"{what}: mean reward {self.mean:.4g}, {self.level:.0%} {self.kind} interval "
             f"{self.lower:.4g} to {self.upper:.4g}"
         ]
         if self.allowance is not None:
@@ -60,6 +65,13 @@ class Recommendation(NamedTuple):
             lines.append(f"  leads to configurations whose rewards have been seen {self.seen:.0%} of the time")
         lines.append(f"  if {self.assumes}")
         return "\n".join([*lines, *(f"  but {caveat}" for caveat in self.caveats)])
+
+
+class Recommendations(tuple[tuple[float, Recommendation], ...]):
+    """Pairs of a context's share and the recommendation for it; prints as a line or two for each."""
+
+    def __repr__(self) -> str:
+        return "\n".join(f"{share:.1%}  {recommendation!r}" for share, recommendation in self)
 
 
 def caveats(policy: AnyPolicy, told: Ledger) -> tuple[str, ...]:
@@ -102,5 +114,5 @@ def _spreads(policy: AnyPolicy, told: Ledger) -> tuple[float | None, float | Non
 
 
 def _cell(policy: AnyPolicy, outcome: Outcome) -> Hashable:
-    """What the policy takes to explain the reward: the action, for one that searches all of them, or the parents."""
-    return outcome.action if policy.searches_all else outcome.z
+    """What the policy takes to explain the reward: the parents, or the action in its context if it searches all."""
+    return (outcome.action, outcome.context) if policy.searches_all else outcome.z

@@ -32,8 +32,10 @@ def checked(
     *,
     accept_impossible: bool,
 ) -> Told:
-    """What was told of an action, in codes; a TellError if it cannot be."""
+    """What was told of an action, in codes; a TellError if it cannot be. The problem is as it was known to be."""
     value = _number(reward)
+    if parents is not None and problem.known is not None and isinstance(parents, Mapping):
+        parents = _with_known(problem, parents)
     try:
         policy.check_reward(value)
         z = () if parents is None else problem.encode_parents(parents)
@@ -50,7 +52,7 @@ def checked(
     seen = None if observed is None else _seen(problem, action, {} if parents is None else parents, observed)
     if seen and not accept_impossible:
         known = {} if parents is None else dict(zip(problem.parents, z, strict=True))
-        if not problem.possible_together(action, {**known, **seen}):
+        if not problem.possible_together(action, {**problem.known_codes, **known, **seen}):
             raise _impossible({**(parents or {}), **(observed or {})}, action)
     return z, value, seen or None
 
@@ -60,6 +62,18 @@ def _impossible(told: Mapping[str, State], action: Action) -> TellError:
         f"{dict(told)} is impossible under {action}, says the model. If the model is "
         'an estimate, make the agent with impossible="accept". Nothing was changed.'
     )
+
+
+def _with_known(problem: CausalBandit, parents: Mapping[str, State]) -> Mapping[str, State]:
+    """The parents that were known before the decision need not be told again, and cannot be otherwise."""
+    known = problem.contexts.values(problem.known)
+    for name, value in known.items():
+        if name in parents and parents[name] != value:
+            raise TellError(
+                f"{name!r} was known to be {value!r} before the decision; it is told as {parents[name]!r}. "
+                "Nothing was changed."
+            )
+    return {**{name: value for name, value in known.items() if name in problem.parents}, **parents}
 
 
 def _number(reward: float) -> float:
@@ -87,7 +101,8 @@ def _seen(
         codes = problem.model.codes(observed)
     except CausalBanditsError as error:
         raise TellError(f"{error} Nothing was changed.") from None
-    for known, what in ((action.intervention, "was set to"), (parents, "was told as")):
+    before = problem.contexts.values(problem.known)
+    for known, what in ((action.intervention, "was set to"), (before, "was known to be"), (parents, "was told as")):
         for name in observed:
             if name in known and known[name] != observed[name]:
                 raise TellError(

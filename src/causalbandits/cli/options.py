@@ -127,6 +127,7 @@ OPTIONS: dict[str, Option] = {
     "observable": Option("--observe", "A,B", "The same, with the variables that can be observed.", value=_names),
     "at_most": Option("--at-most", "2", "So many variables may be set at once.", int),
     "always": Option("--always", "A,B", "Variables that every action sets.", value=_names),
+    "context": Option("--context", "A,B", "Variables that may be known before a decision.", value=_names),
     "actions": Option(
         "--action", "A=x,B=y", "An action, as often as you like: only these may be tried.", list[str], _actions
     ),

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from itertools import accumulate
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from causalbandits._types import Array, Z
 from causalbandits.engine import tables
-from causalbandits.engine.driver import POLICY, WORLD, Played, Rounds, Watch, stream
-from causalbandits.policies import POLICIES, AnyPolicy, CausalLinearThompsonSampling, CausalLinearUCB
+from causalbandits.engine.driver import POLICY, WORLD, Moment, Moments, Played, Rounds, Watch, stream
+from causalbandits.policies import POLICIES, AnyPolicy, CausalLinearThompsonSampling, CausalLinearUCB, LinTS, LinUCB
 from causalbandits.policies.base import HorizonPolicy
 from causalbandits.policies.cells import CellPolicy
 from causalbandits.policies.linear import LinearPolicy
@@ -17,13 +19,13 @@ from causalbandits.policies.statistics import Cells, Regression, Statistic
 from causalbandits.policies.thompson import PosteriorPolicy
 from causalbandits.problem.features import AdditiveFeatures
 from causalbandits.problem.problem import CausalBandit
+from causalbandits.problem.projection import Projection
 from causalbandits.problem.search import Combinations, project_some
-from causalbandits.problem.situation import Situation
 from causalbandits.world.environment import LISTED, Environment
 from causalbandits.world.rewards import AdditiveMean, BernoulliReward, GaussianReward, LinearReward
 
 CELL_POLICIES = {kind for kind, _ in POLICIES.values() if issubclass(kind, CellPolicy)}
-LINEAR_POLICIES = {CausalLinearUCB, CausalLinearThompsonSampling}
+LINEAR_POLICIES = {CausalLinearUCB, CausalLinearThompsonSampling, LinUCB, LinTS}
 """Subclasses may define anything, so only the library's own policies are taken."""
 
 ROUNDS_AT_ONCE, NUMBERS_AT_ONCE = 2**16, 2**29
@@ -32,6 +34,8 @@ second; but `kernels.FRESH` of them, or a multiple, so that parts change no bit.
 
 FREE = tables.Priced(np.zeros(0), 0.0)
 """What nothing costs."""
+CONTEXTS_COMPILED = 2**8
+"""Up to so many contexts are laid out beforehand; of more, the plain driver looks at those that come."""
 
 Call = tuple[str, tuple[Any, ...]]
 """Which rounds, and their first four arguments: rule, table, world, what is kept."""
@@ -46,15 +50,60 @@ def can_play(env: Environment, policy: AnyPolicy, problem: CausalBandit) -> bool
         return False
     if policy.unit_rewards and env.reward.bounded is not True:
         return False
-    situation = policy.situation(problem)
-    if _by_block(situation, policy):
+    if env.problem.contexts.size > CONTEXTS_COMPILED:
+        return False
+    scene = scene_of(env, policy, problem)
+    if _by_block(scene, policy):
         if problem is not env.problem:
             return False
         if isinstance(env.mean, AdditiveMean):
             return True
     if problem is not env.problem and not problem.actions.same_as(env.problem.actions):
         return False
-    return situation.size <= LISTED and problem.configurations <= LISTED
+    return scene.size <= LISTED and problem.configurations <= LISTED
+
+
+class Scene(NamedTuple):
+    """A policy's problem and the world it is in, in every context, by the number of the world's."""
+
+    problem: CausalBandit
+    env: Environment
+    moments: tuple[Moment, ...]
+    told: tuple[int, ...]
+    """Which context each is for the policy, by number."""
+
+    @property
+    def known(self) -> tuple[Z | None, ...]:
+        """What the policy knows in each."""
+        return tuple(moment.situation.known for moment in self.moments)
+
+    @property
+    def size(self) -> int:
+        """How many actions are searched, in all contexts together."""
+        return sum(moment.situation.size for moment in self.moments)
+
+    @property
+    def first(self) -> list[int]:
+        """Where each context's actions begin, and the last one's end; all 0 where these are too many to be listed."""
+        ends = accumulate((moment.situation.size for moment in self.moments), initial=0)
+        return list(ends) if self.size <= LISTED else [0] * (len(self.moments) + 1)
+
+
+def scene_of(env: Environment, policy: AnyPolicy, problem: CausalBandit) -> Scene:
+    """Every context; one that never occurs is shown as one that does."""
+    every = policy.searches_all
+
+    def make() -> Scene:
+        moments, contexts = Moments(env, policy, problem), env.problem.contexts
+        if not contexts.names:
+            return Scene(problem, env, (moments.whole,), (0,))
+        likely = dict(contexts.likely())
+        usual = next(iter(likely))
+        found = [moments[codes if codes in likely else usual] for codes in map(contexts.at, range(contexts.size))]
+        numbers = [moment.situation.problem.context_number for moment in found]
+        return Scene(problem, env, tuple(found), tuple(number or 0 for number in numbers))
+
+    return env.remember(("scene", problem, every), make)
 
 
 def play_compiled(
@@ -70,84 +119,111 @@ def play_compiled(
     from causalbandits.engine.kernels import FRESH, kernel
 
     streams = tables.Streams(stream(seed, replication, POLICY), stream(seed, replication, WORLD))
-    situation, statistic = policy.situation(problem), policy.begin(problem)
+    scene, statistic = scene_of(env, policy, problem), policy.begin(problem)
     played, sums = Played(np.empty(len(rounds)), np.empty(len(rounds))), np.zeros(2)
-    listed = watch is not None and situation.size <= LISTED
-    plays = np.zeros(situation.size if listed else 0, dtype=np.int64)
-    start, step = 0, FRESH * max(1, rounds_at_once(situation, policy) // FRESH)
+    listed = watch is not None and scene.size <= LISTED
+    plays = np.zeros(scene.size if listed else 0, dtype=np.int64)
+    start, step = 0, FRESH * max(1, rounds_at_once(scene, policy) // FRESH)
     while start < rounds[-1]:
         slot = int(np.searchsorted(rounds, start, side="right"))
         end = min(start + step, int(rounds[slot if watch is not None else -1]))
         within = slice(slot, int(np.searchsorted(rounds, end, side="right")))
-        name, arguments = _call(env, policy, situation, statistic, range(start, end))
+        name, arguments = _call(policy, scene, statistic, range(start, end))
         kept = played.regret[within], played.reward[within]
         record = tables.Record(end - start, rounds[within] - start, *kept, sums, plays)
         kernel(name)(*arguments, streams, record)
         statistic.rounds, start = end, end
         if watch is not None and end == rounds[slot]:
-            watch(slot, statistic, lambda: _by_number(plays, situation, env.problem))
+            watch(slot, statistic, lambda: _by_number(plays, scene))
     return played
 
 
-def rounds_at_once(situation: Situation, policy: AnyPolicy) -> int:
+def rounds_at_once(scene: Scene, policy: AnyPolicy) -> int:
     """How many rounds may be played before the user is listened to again."""
-    search, causal = situation.search, isinstance(policy, CellPolicy) and policy.causal
-    if _by_block(situation, policy) and isinstance(search, Combinations):
+    search, causal = scene.moments[0].situation.search, isinstance(policy, CellPolicy) and policy.causal
+    if _by_block(scene, policy) and isinstance(search, Combinations):
         return min(ROUNDS_AT_ONCE, NUMBERS_AT_ONCE // sum(rows.size for rows in search.rows))
-    width = situation.problem.configurations if causal else 1
+    width = scene.problem.configurations if causal else 1
     if isinstance(policy, LinearPolicy):
-        width = policy.resolved(situation.problem).dimension ** 2
-    return min(ROUNDS_AT_ONCE, NUMBERS_AT_ONCE // (situation.size * width))
+        width = policy.dimension(scene.problem) ** 2
+    most = max(moment.situation.size for moment in scene.moments)
+    return min(ROUNDS_AT_ONCE, NUMBERS_AT_ONCE // (most * width))
 
 
-def _by_number(plays: npt.NDArray[np.int64], situation: Situation, true: CausalBandit) -> npt.NDArray[np.int64]:
+def _by_number(plays: npt.NDArray[np.int64], scene: Scene) -> npt.NDArray[np.int64]:
     """Plays of positions as plays of the true problem's actions."""
-    counts = np.zeros(true.actions.size, dtype=np.int64)
-    for position in np.flatnonzero(plays).tolist():
-        counts[true.actions.rank(situation.action(position).choices)] += plays[position]
+    actions = scene.env.problem.actions
+    counts = np.zeros(actions.size, dtype=np.int64)
+    for moment, first in zip(scene.moments, scene.first, strict=False):
+        own = plays[first : first + moment.situation.size]
+        for position in np.flatnonzero(own).tolist():
+            counts[actions.rank(moment.situation.action(position).choices)] += own[position]
     return counts
 
 
-def _call(env: Environment, policy: AnyPolicy, situation: Situation, statistic: Statistic, told: range) -> Call:
+def _call(policy: AnyPolicy, scene: Scene, statistic: Statistic, told: range) -> Call:
     """The rounds before which `told` rewards had come in."""
     if isinstance(policy, CellPolicy) and isinstance(statistic, Cells):
-        return _cells(env, policy, situation, statistic, told)
+        return _cells(policy, scene, statistic, told)
     if isinstance(policy, LinearPolicy) and isinstance(statistic, Regression):
-        return _linear(env, policy, situation, statistic, told)
+        return _linear(policy, scene, statistic, told)
     raise TypeError(f"{policy!r} cannot be played compiled.")
 
 
-def _cells(env: Environment, policy: CellPolicy, situation: Situation, cells: Cells, told: range) -> Call:
+def _cells(policy: CellPolicy, scene: Scene, cells: Cells, told: range) -> Call:
     settled = not policy.randomised and isinstance(policy, HorizonPolicy) and policy.horizon is not None
     moving = not policy.randomised and not settled
     explorations = np.array([policy.exploration(n) for n in (told if moving else [0])])
     draws = policy.draws if isinstance(policy, PosteriorPolicy) else 1
-    priced = _priced(situation) if policy.weighs_costs else FREE
-    rule = tables.CellRule(policy.index_parameters, policy.causal, moving, explorations, draws, priced)
-    tree = situation.remember("tree", lambda: tables.tree_of(situation.search.projection))
-    arguments = (rule, tree, _world(env, situation), tables.CellSums(cells.count, cells.total))
-    return ("settled" if settled else "drawn"), arguments
-
-
-def _linear(env: Environment, policy: LinearPolicy, situation: Situation, statistic: Regression, told: range) -> Call:
-    features = policy.resolved(situation.problem)
-    kept, search = tables.Rotated(statistic.R, statistic.u), situation.search
-    if _by_block(situation, policy) and isinstance(features, AdditiveFeatures) and isinstance(search, Combinations):
-        rule = _linear_rule(policy, features.dimension, told, FREE)
-        by_block = env.remember(("by block", features), lambda: tables.by_block_of(env, features, search))
-        return "by block", (rule, by_block, _unlisted_world(env, situation, search), kept)
-    rule = _linear_rule(policy, features.dimension, told, _priced(situation))
-    regressors = situation.remember(
-        ("regressors", features),
-        lambda: tables.regressors_of(situation.problem, features, policy.action_features(situation)),
+    rule = tables.CellRule(
+        policy.index_parameters, policy.causal, moving, explorations, draws, _priced(scene, policy.weighs_costs)
     )
-    return "linear", (rule, regressors, _world(env, situation), kept)
+    tree = scene.problem.remember(("tree", policy.searches_all, scene.known), lambda: _tree(scene))
+    arguments = (rule, tree, _world(scene, policy), tables.CellSums(cells.count, cells.total))
+    return ("drawn" if not settled else "settled" if policy.causal else "settled actions"), arguments
 
 
-def _priced(situation: Situation) -> tables.Priced:
-    """What the searched actions cost."""
-    costs = situation.problem.costs
-    return FREE if situation.costs is None or costs is None else tables.Priced(situation.costs, costs.largest)
+def _tree(scene: Scene) -> tables.FlatTree:
+    projections = [moment.situation.search.projection for moment in scene.moments]
+    return tables.tree_of(projections, scene.problem.configurations)
+
+
+def _linear(policy: LinearPolicy, scene: Scene, statistic: Regression, told: range) -> Call:
+    kept, env = tables.Rotated(statistic.R, statistic.u), scene.env
+    by_rows = _by_block(scene, policy)
+    rule = _linear_rule(policy, len(statistic.u), told, _priced(scene, not by_rows))
+    if by_rows:
+        features = policy.resolved(scene.problem)
+        by_block = env.remember(("by block", features), lambda: _features_by_block(scene, policy))
+        return "by block", (rule, by_block, _unlisted_world(scene, policy), kept)
+    key = "regressors", policy.feature_key(scene.problem), scene.known
+    regressors = scene.problem.remember(key, lambda: _regressors(scene, policy))
+    return "linear", (rule, regressors, _world(scene, policy), kept)
+
+
+def _features_by_block(scene: Scene, policy: LinearPolicy) -> tables.ByBlock:
+    features = [policy.resolved(moment.situation.problem) for moment in scene.moments]
+    additive = [own for own in features if isinstance(own, AdditiveFeatures)]
+    return tables.by_block_of([moment.env for moment in scene.moments], additive, _searches(scene))
+
+
+def _searches(scene: Scene) -> list[Combinations]:
+    searches = [moment.situation.search for moment in scene.moments]
+    return [search for search in searches if isinstance(search, Combinations)]
+
+
+def _regressors(scene: Scene, policy: LinearPolicy) -> tables.Regressors:
+    means = [policy.action_features(moment.situation) for moment in scene.moments]
+    return tables.regressors_of(means, policy.configuration_features(scene.problem))
+
+
+def _priced(scene: Scene, weighed: bool) -> tables.Priced:
+    """What the searched actions cost, if that is weighed."""
+    costs = scene.problem.costs
+    if costs is None or not weighed:
+        return FREE
+    own = [moment.situation.costs for moment in scene.moments]
+    return tables.Priced(np.concatenate([paid for paid in own if paid is not None]), costs.largest)
 
 
 def _linear_rule(policy: LinearPolicy, dimension: int, told: range, priced: tables.Priced) -> tables.LinearRule:
@@ -160,25 +236,46 @@ def _linear_rule(policy: LinearPolicy, dimension: int, told: range, priced: tabl
     raise TypeError(f"{policy!r} cannot be played compiled.")
 
 
-def _by_block(situation: Situation, policy: AnyPolicy) -> bool:
-    return isinstance(policy, CausalLinearThompsonSampling) and policy.separates(situation)
+def _by_block(scene: Scene, policy: AnyPolicy) -> bool:
+    if not isinstance(policy, CausalLinearThompsonSampling):
+        return False
+    return all(policy.separates(moment.situation) for moment in scene.moments)
 
 
-def _unlisted_world(env: Environment, situation: Situation, search: Combinations) -> tables.FlatWorld:
+def _unlisted_world(scene: Scene, policy: AnyPolicy) -> tables.FlatWorld:
+    env = scene.moments[0].env
     if not isinstance(env.mean, AdditiveMean):
-        return _world(env, situation)
-    return env.remember("world by block", lambda: tables.world_by_block(env, search.rows))
+        return _world(scene, policy)
+    return scene.env.remember(
+        "world by block",
+        lambda: tables.world_by_block(_before(scene), env, [own.rows for own in _searches(scene)], scene.first),
+    )
 
 
-def _world(env: Environment, situation: Situation) -> tables.FlatWorld:
+def _before(scene: Scene) -> tables.Before:
+    return tables.before_of(scene.env, scene.told)
+
+
+def _world(scene: Scene, policy: AnyPolicy) -> tables.FlatWorld:
     """What truly happens under each action that the policy searches, which it may believe to do something else."""
 
     def make() -> tables.FlatWorld:
-        true = env.problem
-        if situation.problem is true:
-            return tables.world_of(env, situation.search.projection, situation.costs)
-        actions = situation.search.array()
-        costs = None if true.costs is None else true.costs.of_each(actions)
-        return tables.world_of(env, project_some(actions, true.blocks, true.shape), costs)
+        envs = [moment.env for moment in scene.moments]
+        projections = [_true_projection(moment) for moment in scene.moments]
+        return tables.world_of(_before(scene), envs, projections, [_true_costs(moment) for moment in scene.moments])
 
-    return env.remember(("world", situation), make)
+    return scene.env.remember(("world", scene.problem, policy.searches_all), make)
+
+
+def _true_projection(moment: Moment) -> Projection:
+    search, true = moment.situation.search, moment.env.problem
+    if moment.situation.problem is true:
+        return search.projection
+    return project_some(search.array(), true.blocks, true.shape)
+
+
+def _true_costs(moment: Moment) -> Array | None:
+    true = moment.env.problem
+    if moment.situation.problem is true or true.costs is None:
+        return moment.situation.costs if true.costs is not None else None
+    return true.costs.of_each(moment.situation.search.array())

@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from causalbandits._types import Array
+from causalbandits._types import Array, Z
 from causalbandits.policies import AnyPolicy, Outcome
 from causalbandits.policies.outcome import flip
 from causalbandits.problem.actions import Action
 from causalbandits.problem.budget import Budget
 from causalbandits.problem.problem import CausalBandit
-from causalbandits.problem.situation import opened
+from causalbandits.problem.situation import Situation, opened
 from causalbandits.world.environment import Environment
 from causalbandits.world.shortfall import Shortfall
 
@@ -62,14 +62,15 @@ def play(
 ) -> Played:
     """Play up to the last of `rounds`; pseudo-regret and rewards up to each of them.
 
-    The policy believes in `problem`, which may be another than the environment's: its actions are then the
-    interventions that count, not their numbers, and of z it sees the parents that it believes in. `watch` is called at
-    each checkpoint. With a `budget` for all rounds, regret is what the best mixture for it would have brought more, of
-    the reward alone.
+    Where there is a context, it is drawn before the decision, and regret is against the best action for it. The policy
+    believes in `problem`, which may be another than the environment's: its actions are then the interventions that
+    count, not their numbers, and of z it sees the parents that it believes in. `watch` is called at each checkpoint.
+    With a `budget` for all rounds, regret is what the best mixture for it would have brought more, of the reward alone.
     """
     world, own = stream(seed, replication, WORLD), seed_of(seed, replication, POLICY)
     rng = np.random.default_rng(own)
-    situation, statistic = policy.situation(problem), policy.begin(problem)
+    moments, statistic = Moments(env, policy, problem), policy.begin(problem)
+    situation, here = moments.whole
     true_actions = None if problem is env.problem else _TrueActions(env.problem)
     seen = None if problem.parents == env.problem.parents else list(map(env.problem.parents.index, problem.parents))
     must_check = policy.unit_rewards and env.reward.bounded is not True
@@ -77,11 +78,13 @@ def play(
     if budget is not None:
         policy.refuse_budget()
     purse = None if budget is None else opened(Budget(budget, int(rounds[-1])), situation, stacklevel=2)
-    lost = env.gap if budget is None else Shortfall(env, budget / int(rounds[-1]))
+    shortfall = None if budget is None else Shortfall(env, budget / int(rounds[-1]))
     regret = collected = 0.0
     played, checkpoints = Played(np.empty(len(rounds)), np.empty(len(rounds))), iter(enumerate(rounds.tolist()))
     slot, checkpoint = next(checkpoints)
     for t in range(1, int(rounds[-1]) + 1):
+        if env.problem.context:
+            situation, here = moments[env.draw_codes(world)]
         if purse is None:
             chosen, propensity, support = policy.chosen(situation, statistic, rng)
         else:
@@ -89,19 +92,20 @@ def play(
             purse.pay(problem.cost(chosen))
         action = chosen if true_actions is None else true_actions[chosen]
         if policy.learns_tables:
-            observed, z, reward = env.draw_all(action.choices, world)
+            observed, z, reward = here.draw_all(action.choices, world)
         else:
-            observed, (z, reward) = None, env.draw(action.choices, world)
+            observed, (z, reward) = None, here.draw(action.choices, world)
         if seen is not None:
             z = tuple([z[axis] for axis in seen])
         if must_check:
             policy.check_reward(reward)
         successes = flip(reward, own, t - 1) if flips else reward
-        outcome = Outcome(chosen, z, reward, successes, t - 1, propensity, support, observed)
+        more = propensity, support, observed, situation.known
+        outcome = Outcome(chosen, z, reward, successes, t - 1, *more)
         policy.update(situation, statistic, outcome)
         if in_order:
             policy.witness(situation, statistic, outcome)
-        regret += lost(action.number)
+        regret += here.gap(action.number) if shortfall is None else shortfall(action.number)
         collected += reward
         plays[action] = plays.get(action, 0) + 1
         if t == checkpoint:
@@ -113,6 +117,32 @@ def play(
             tick(TICK)
     tick(int(rounds[-1]) % TICK)
     return played
+
+
+class Moment(NamedTuple):
+    """A situation as the policy believes it to be, and the world as it is then."""
+
+    situation: Situation
+    env: Environment
+
+
+class Moments(dict[Z, Moment]):
+    """Every context that came, by its codes in the environment; a policy is told what its own problem calls context."""
+
+    def __init__(self, env: Environment, policy: AnyPolicy, problem: CausalBandit) -> None:
+        self._env, self._problem, self._policy = env, problem, policy
+        self._told = [env.problem.context.index(name) for name in problem.context]
+
+    @property
+    def whole(self) -> Moment:
+        """Without a context."""
+        return Moment(self._policy.situation(self._problem), self._env)
+
+    def __missing__(self, codes: Z) -> Moment:
+        told = tuple(codes[i] for i in self._told)
+        believed = self._problem.in_context(told) if told else self._problem
+        self[codes] = Moment(self._policy.situation(believed), self._env.in_context(codes))
+        return self[codes]
 
 
 class _Plays(dict[Action, int]):

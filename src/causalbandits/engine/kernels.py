@@ -28,6 +28,9 @@ from causalbandits.problem import scores as ties
 FRESH = 1024
 """Scores that are kept by adding to them are computed afresh every so many rounds: rounding stays far below `TIE`."""
 
+CAUGHT_UP = 4
+"""So many changes are added to the scores of a context that comes again; beyond, they are computed afresh."""
+
 COLUMNS_KEPT = 2**17
 """Columns of P are kept if all of them have at most so many entries."""
 
@@ -158,10 +161,11 @@ def least_scale(priced):
 
 
 @register_jitable
-def subtract(scores, costs):
-    """As `Scores.less`."""
-    for a in range(len(costs)):
-        scores[a] -= costs[a]
+def subtract(scores, costs, start, length):
+    """As `Scores.less`; the costs begin at `start`, unless there are none."""
+    if len(costs):
+        for a in range(length):
+            scores[a] -= costs[start + a]
 
 
 @register_jitable
@@ -180,53 +184,57 @@ def one_draw(draws, rng):
 
 
 @register_jitable
-def new_tournament(players, least):
-    """A binary tree of maxima: the i-th player's value is at `len / 2 + i`, the largest of all at 1."""
+def new_tournaments(number, players, least):
+    """Binary trees of maxima, a line each: the i-th player's value is at `width / 2 + i`, the largest of all at 1."""
     half = 1
     while half < players:
         half *= 2
-    return np.full(2 * half, least)
+    return np.full((number, 2 * half), least)
 
 
 @register_jitable
-def enter(tournament, player, value):
+def enter(tournaments, line, player, value):
     """A player's value changes, and what depends on it."""
-    i = len(tournament) // 2 + player
-    tournament[i] = value
+    i = tournaments.shape[1] // 2 + player
+    tournaments[line, i] = value
     while i > 1:
         i //= 2
-        winner = max(tournament[2 * i], tournament[2 * i + 1])
-        if tournament[i] == winner:
+        winner = max(tournaments[line, 2 * i], tournaments[line, 2 * i + 1])
+        if tournaments[line, i] == winner:
             break
-        tournament[i] = winner
+        tournaments[line, i] = winner
 
 
 @register_jitable
-def first_in(tournament, least):
+def first_in(tournaments, line, least):
     """The first player whose value is at least this; there is one."""
-    half, i = len(tournament) // 2, 1
+    half, i = tournaments.shape[1] // 2, 1
     while i < half:
-        i = 2 * i if tournament[2 * i] >= least else 2 * i + 1
+        i = 2 * i if tournaments[line, 2 * i] >= least else 2 * i + 1
     return i - half
 
 
 @register_jitable
-def project(tree, x, one, two):
-    """As `Projection.__call__`, up to the order of the actions: see `listed`."""
+def project(tree, context, x, length, one, two):
+    """As `Projection.__call__` on the cells of a context, up to the order of the actions: see `listed`."""
     y, out = one, two
-    for i in range(len(x)):
-        y[i] = x[tree.by_block[i]] if len(tree.by_block) else x[i]
-    length = len(x)
-    columns = tree.columns.values
+    order = tree.by_block.starts[context]
+    if tree.by_block.starts[context + 1] > order:
+        for i in range(length):
+            y[i] = x[tree.by_block.values[order + i]]
+    else:
+        for i in range(length):
+            y[i] = x[i]
+    columns = tree.columns
     for level in range(len(tree.sizes)):
-        size, width, before = tree.sizes[level], tree.widths[level], tree.before[level]
-        start, parents = tree.columns.starts[level], tree.parents.starts[level]
+        size, width, before = tree.sizes[level], tree.widths[context, level], tree.before[context, level]
+        start, parents = tree.starts[context, level], tree.parent_starts[context, level]
         stride = length // size
         if parents >= 0:
             rest = stride // before
             for r in range(rest):
                 for c in range(width):
-                    at = r * before + tree.parents.values[parents + c]
+                    at = r * before + tree.parents[parents + c]
                     total = y[at] * columns[start + c]
                     for z in range(1, size):
                         total += y[z * stride + at] * columns[start + z * width + c]
@@ -263,33 +271,36 @@ def project(tree, x, one, two):
 
 
 @register_jitable
-def listed(tree, nodes, actions, scores):
+def listed(tree, context, nodes, actions, scores):
     """Scores in the order of the actions."""
-    for a in range(actions):
-        scores[a] = nodes[tree.node_of_action[a]] if len(tree.node_of_action) else nodes[a]
+    start, end = tree.node_of_action.starts[context], tree.node_of_action.starts[context + 1]
+    if end > start:
+        for a in range(actions):
+            scores[a] = nodes[tree.node_of_action.values[start + a]]
+    else:
+        for a in range(actions):
+            scores[a] = nodes[a]
 
 
 @register_jitable
-def column(tree, z, cells, one, two):
-    """P(z | a) for every node of the last level."""
+def column(tree, context, at, cells, one, two):
+    """P(z | a) for every node of the last level, of the configuration at a place."""
     y, out = one, two
     y[0] = 1.0
     nodes, rest = 1, cells
-    if len(tree.place):
-        z = tree.place[z]
     for level in range(len(tree.sizes)):
-        width, parents = tree.widths[level], tree.parents.starts[level]
+        width, parents = tree.widths[context, level], tree.parent_starts[context, level]
         rest //= tree.sizes[level]
-        code, z = z // rest, z % rest
-        start = tree.columns.starts[level] + code * width
+        code, at = at // rest, at % rest
+        start = tree.starts[context, level] + code * width
         if parents >= 0:
             for c in range(width):
-                out[c] = y[tree.parents.values[parents + c]] * tree.columns.values[start + c]
+                out[c] = y[tree.parents[parents + c]] * tree.columns[start + c]
             nodes = width
         else:
             for node in range(nodes):
                 for c in range(width):
-                    out[node * width + c] = y[node] * tree.columns.values[start + c]
+                    out[node * width + c] = y[node] * tree.columns[start + c]
             nodes *= width
         y, out = out, y
     return y
@@ -316,13 +327,16 @@ def add_column(scores, change, entries):
 
 
 @register_jitable
-def configuration(world, starts, action, codes, rng):
-    """What an action leads to, one uniform a block: each block's code, and the number of the configuration."""
+def drawn_number(law, starts, line, codes, rng):
+    """One uniform for each part of a `tables.Law`: their codes, and the number that their steps add up to.
+
+    In one piece, and on one tuple: calls within it would count references to arrays, which takes longer than all else.
+    """
     number = 0
-    cdf = world.cdf.values
-    for b in range(len(world.sizes)):
+    cdf = law.cdf.values
+    for b in range(len(law.sizes)):
         u = rng.random()
-        start, last = starts[action, b], world.sizes[b] - 1
+        start, last = starts[line, b], law.sizes[b] - 1
         code = 0
         if last == 1:
             code = int(cdf[start] <= u)
@@ -338,7 +352,7 @@ def configuration(world, starts, action, codes, rng):
                 else:
                     high = middle
         codes[b] = code
-        number += world.steps.values[world.steps.starts[b] + code]
+        number += law.steps.values[law.steps.starts[b] + code]
     return number
 
 
@@ -351,20 +365,20 @@ def reward_around(world, mean, rng):
 
 
 @register_jitable
-def happens(world, action, codes, rng):
+def happens(world, position, codes, rng):
     """One step of the world, as `Environment` takes it: the configuration, the reward, and the gap of the action."""
-    z = configuration(world, world.starts, action, codes, rng)
-    return z, reward_around(world, world.mean[z], rng), world.gap[action]
+    z = drawn_number(world.law, world.starts, position, codes, rng)
+    return z, reward_around(world, world.mean[z], rng), world.gap[position]
 
 
 @register_jitable
-def spent(priced, rows, paid):
-    """What the action costs that takes these rows: as `Costs.of`, knob by knob."""
+def spent(priced, here, rows, paid):
+    """What the action costs that takes these rows: as `Costs.of`, knob by knob; a context's blocks begin at `here`."""
     if len(paid) == 0:
         return 0.0
     for b in range(len(rows)):
         first, last = priced.knobs.starts[b], priced.knobs.starts[b + 1]
-        at = priced.prices.starts[b] + rows[b] * (last - first)
+        at = priced.prices.starts[here + b] + rows[b] * (last - first)
         for i in range(last - first):
             paid[priced.knobs.values[first + i]] = priced.prices.values[at + i]
     total = 0.0
@@ -374,14 +388,14 @@ def spent(priced, rows, paid):
 
 
 @register_jitable
-def summed(additive, rows, codes, states, cost):
+def summed(additive, context, rows, codes, states, cost):
     """Where actions are not listed: the mean reward of what happened and the gap of what was done.
 
     As `world.rewards.AdditiveMean` sums them.
     """
     under = 0.0
     for b in range(len(rows)):
-        under += additive.gains.values[additive.gains.starts[b] + rows[b]]
+        under += additive.gains.values[additive.gains.starts[context * len(rows) + b] + rows[b]]
         first, last = additive.parents.starts[b], additive.parents.starts[b + 1]
         at = additive.codes.starts[b] + codes[b] * (last - first)
         for i in range(last - first):
@@ -389,7 +403,7 @@ def summed(additive, rows, codes, states, cost):
     mean = 0.0
     for parent in range(len(states)):
         mean += additive.by_parent.values[additive.by_parent.starts[parent] + states[parent]]
-    return mean, max(0.0, additive.best - (under - cost))
+    return mean, max(0.0, additive.best[context] - (under - cost))
 
 
 @register_jitable
@@ -405,111 +419,210 @@ def write_down(record, slot, regret, collected):
     return slot + 1, record.rounds[slot + 1] if slot + 1 < len(record.rounds) else 0
 
 
+@register_jitable
+def scale_of(values, tree, context, floor):
+    """The scale of ties where only some cells agree with what is known; no smaller than `floor`."""
+    size = floor
+    for i in range(tree.cells.starts[context], tree.cells.starts[context + 1]):
+        size = max(size, abs(values[tree.cells.values[i]]))
+    return size
+
+
 def _settled_rounds(version):
-    """An index that neither is drawn nor moves with the round changes only where a reward came in."""
+    """A number per configuration that neither is drawn nor moves with the round changes only where a reward came in.
+
+    Each context keeps its scores, and the changes since it last came are added when it comes again; if these are many,
+    the scores are computed afresh.
+    """
 
     def play(rule, tree, world, kept, streams, record):
         key = version  # noqa: F841 (part of the cache's key)
-        plays = record.plays
-        p, causal, exploration, world_rng = rule.p, rule.causal, rule.explorations[0], streams.world
-        cells, actions = len(kept.counts), len(world.gap)
-        values, codes = np.empty(cells), np.empty(len(world.sizes), dtype=np.int64)
-        costs = rule.priced.costs
-        sizes = new_tournament(cells, least_scale(rule.priced))
-        tournament = new_tournament(1 if causal else cells, -math.inf)
+        plays, first_of = record.plays, world.first
+        before, comes = world.before, np.empty(len(world.before.sizes), dtype=np.int64)
+        p, exploration, world_rng = rule.p, rule.explorations[0], streams.world
+        cells, positions, contexts = len(kept.counts), len(world.gap), len(first_of) - 1
+        values, codes = np.empty(cells), np.empty(len(world.law.sizes), dtype=np.int64)
+        some = np.empty(cells)
+        costs, floor = rule.priced.costs, least_scale(rule.priced)
+        sizes = new_tournaments(1, cells, floor)
         one, two = np.empty(tree.buffer), np.empty(tree.buffer)
-        scores = np.empty(actions if causal else 1)
-        keeps = causal and cells * actions <= COLUMNS_KEPT
-        columns = np.empty((cells if keeps else 1, actions if causal else 1))
-        known = np.zeros(cells, dtype=np.bool_)
+        scores, best = np.empty(positions), np.empty(contexts)
+        own, last, first, actions = scores, -1, 0, positions
+        places, agreeing = False, 0
+        keeps = cells * positions <= COLUMNS_KEPT
+        columns = np.empty(cells * positions if keeps else positions)
+        known = np.zeros((cells, contexts), dtype=np.bool_)
+        changed, changes = np.empty(FRESH + 1, dtype=np.int64), np.empty(FRESH + 1)
+        came, logged = np.full(contexts, -1), 0
         for c in range(cells):
             centre, width = prepared(p, kept, c, exploration)
             values[c] = combine(p, centre, width, 0.0)
-            enter(sizes, c, abs(values[c]))
-            if not causal:
-                enter(tournament, c, values[c] - costs[c] if len(costs) else values[c])
-        best = 0.0
+            enter(sizes, 0, c, abs(values[c]))
         regret, collected, slot, checkpoint = first_sums(record)
         for t in range(1, record.last + 1):
-            if causal:
-                if t % FRESH == 1:
-                    listed(tree, project(tree, values, one, two), actions, scores)
-                    subtract(scores, costs)
-                    best = largest(scores, actions)
-                action = first_reaching(scores, least_tied(best, sizes[1]))
+            if t % FRESH == 1:
+                came[:] = -1
+                logged = 0
+            context = drawn_number(before, world.context_starts, 0, comes, world_rng)
+            if context != last:  # slices count references
+                last, first = context, first_of[context]
+                actions = first_of[context + 1] - first
+                own = scores[first : first + actions]
+                places = tree.place.starts[context + 1] > tree.place.starts[context]
+                agreeing = tree.cells.starts[context + 1] - tree.cells.starts[context]
+            if came[context] < 0 or logged - came[context] > CAUGHT_UP:
+                for i in range(agreeing):
+                    some[i] = values[tree.cells.values[tree.cells.starts[context] + i]]
+                x = some if agreeing else values
+                nodes = project(tree, context, x, agreeing if agreeing else cells, one, two)
+                listed(tree, context, nodes, actions, own)
+                subtract(own, costs, first, actions)
+                best[context] = largest(own, actions)
             else:
-                action = first_in(tournament, least_tied(tournament[1], sizes[1]))
-            z, reward, gap = happens(world, action, codes, world_rng)
+                for i in range(came[context], logged):
+                    z = changed[i]
+                    at, start = z, (z * positions if keeps else 0) + first
+                    if places:
+                        at = tree.place.values[tree.place.starts[context] + z]
+                    if at >= 0:
+                        if not (keeps and known[z, context]):
+                            nodes = column(tree, context, at, agreeing if agreeing else cells, one, two)
+                            listed(tree, context, nodes, actions, columns[start : start + actions])
+                            known[z, context] = True
+                        best[context] = add_column(own, changes[i], columns[start : start + actions])
+            came[context] = logged
+            scale = scale_of(values, tree, context, floor) if agreeing else sizes[0, 1]
+            position = first + first_reaching(own, least_tied(best[context], scale))
+            z, reward, gap = happens(world, position, codes, world_rng)
             regret += gap
             collected += reward
             if len(plays):
-                plays[action] += 1
+                plays[position] += 1
             if t == checkpoint:
                 slot, checkpoint = write_down(record, slot, regret, collected)
-            changed = z if causal else action
-            take_in(kept.counts, kept.totals, changed, reward)
-            centre, width = prepared(p, kept, changed, exploration)
+            take_in(kept.counts, kept.totals, z, reward)
+            centre, width = prepared(p, kept, z, exploration)
             value = combine(p, centre, width, 0.0)
-            enter(sizes, changed, abs(value))
-            if causal:
-                row = z if keeps else 0
-                if not (keeps and known[z]):
-                    listed(tree, column(tree, z, cells, one, two), actions, columns[row])
-                    known[z] = True
-                best = add_column(scores, value - values[z], columns[row])
-            else:
-                enter(tournament, action, value - costs[action] if len(costs) else value)
-            values[changed] = value
+            enter(sizes, 0, z, abs(value))
+            changed[logged], changes[logged] = z, value - values[z]
+            logged += 1
+            values[z] = value
+        record.sums[0], record.sums[1] = regret, collected
+
+    return play
+
+
+def _settled_actions(version):
+    """The same with a number per action: the best comes out of a tournament, of which each context has its own."""
+
+    def play(rule, tree, world, kept, streams, record):
+        key = version  # noqa: F841 (part of the cache's key)
+        plays, first_of = record.plays, world.first
+        before, told = world.before, world.told
+        comes = np.empty(len(before.sizes), dtype=np.int64)
+        p, exploration, world_rng = rule.p, rule.explorations[0], streams.world
+        cells, actions, costs = len(kept.counts), first_of[1], rule.priced.costs
+        groups, codes = cells // actions, np.empty(len(world.law.sizes), dtype=np.int64)
+        sizes = new_tournaments(groups, actions, least_scale(rule.priced))
+        tournaments = new_tournaments(groups, actions, -math.inf)
+        for c in range(cells):
+            centre, width = prepared(p, kept, c, exploration)
+            value = combine(p, centre, width, 0.0)
+            enter(sizes, c // actions, c % actions, abs(value))
+            enter(tournaments, c // actions, c % actions, value - costs[c % actions] if len(costs) else value)
+        regret, collected, slot, checkpoint = first_sums(record)
+        for t in range(1, record.last + 1):
+            context = drawn_number(before, world.context_starts, 0, comes, world_rng)
+            group = told[context]
+            action = first_in(tournaments, group, least_tied(tournaments[group, 1], sizes[group, 1]))
+            position = first_of[context] + action
+            _, reward, gap = happens(world, position, codes, world_rng)
+            regret += gap
+            collected += reward
+            if len(plays):
+                plays[position] += 1
+            if t == checkpoint:
+                slot, checkpoint = write_down(record, slot, regret, collected)
+            cell = group * actions + action
+            take_in(kept.counts, kept.totals, cell, reward)
+            centre, width = prepared(p, kept, cell, exploration)
+            value = combine(p, centre, width, 0.0)
+            enter(sizes, group, action, abs(value))
+            enter(tournaments, group, action, value - costs[action] if len(costs) else value)
         record.sums[0], record.sums[1] = regret, collected
 
     return play
 
 
 def _drawn_rounds(version):
-    """Every index is drawn anew, or moves with the round."""
+    """Every index is drawn anew, or moves with the round; only those of the context's own cells."""
 
     def play(rule, tree, world, kept, streams, record):
         key = version  # noqa: F841 (part of the cache's key)
-        plays = record.plays
+        plays, first_of = record.plays, world.first
+        before, told = world.before, world.told
+        comes = np.empty(len(before.sizes), dtype=np.int64)
         p, causal, rng, world_rng = rule.p, rule.causal, streams.policy, streams.world
-        cells, actions = len(kept.counts), len(world.gap)
-        values, codes = np.empty(cells), np.empty(len(world.sizes), dtype=np.int64)
-        centre, width = np.empty(cells), np.empty(cells)
+        groups = 1 if causal else len(kept.counts) // first_of[1]
+        cells = len(kept.counts) // groups
+        values, codes = np.empty(cells), np.empty(len(world.law.sizes), dtype=np.int64)
+        centre, width = np.empty((groups, cells)), np.empty((groups, cells))
         one, two = np.empty(tree.buffer), np.empty(tree.buffer)
-        gather, costs = causal and len(tree.node_of_action) > 0, rule.priced.costs
-        in_order, floor = np.empty(actions if gather else 0), least_scale(rule.priced)
+        in_order = np.empty(len(world.gap) if causal and len(tree.node_of_action.values) else 0)
+        costs, floor = rule.priced.costs, least_scale(rule.priced)
         best = np.empty(rule.draws, dtype=np.int64)
-        changed = -1
+        group = changed = 0
         regret, collected, slot, checkpoint = first_sums(record)
         for t in range(1, record.last + 1):
             exploration = rule.explorations[min(t, len(rule.explorations)) - 1]
-            if rule.moving or t == 1:
-                for c in range(cells):
-                    centre[c], width[c] = prepared(p, kept, c, exploration)
-            else:
-                centre[changed], width[changed] = prepared(p, kept, changed, exploration)
+            if t == 1 and not rule.moving:
+                for g in range(groups):
+                    for c in range(cells):
+                        centre[g, c], width[g, c] = prepared(p, kept, g * cells + c, exploration)
+            elif not rule.moving:
+                cell = group * cells + changed
+                centre[group, changed], width[group, changed] = prepared(p, kept, cell, exploration)
+            context = drawn_number(before, world.context_starts, 0, comes, world_rng)
+            first = first_of[context]
+            actions = first_of[context + 1] - first
+            group = 0 if causal else told[context]
+            start = tree.cells.starts[context]
+            agreeing = tree.cells.starts[context + 1] - start if causal else 0
+            length = agreeing if agreeing else cells
+            if rule.moving:
+                for i in range(length):
+                    c = tree.cells.values[start + i] if agreeing else i
+                    centre[group, c], width[group, c] = prepared(p, kept, group * cells + c, exploration)
             for draw in range(rule.draws):
-                for c in range(cells):
-                    values[c] = noise(p, centre[c], width[c], rng)
-                for c in range(cells):
-                    values[c] = combine(p, centre[c], width[c], values[c])
-                scale = largest_size(values, cells)
-                scores = project(tree, values, one, two) if causal else values
-                if gather:
-                    listed(tree, scores, actions, in_order)
+                if agreeing:
+                    for i in range(length):
+                        c = tree.cells.values[start + i]
+                        values[i] = noise(p, centre[0, c], width[0, c], rng)
+                    for i in range(length):
+                        c = tree.cells.values[start + i]
+                        values[i] = combine(p, centre[0, c], width[0, c], values[i])
+                else:
+                    for c in range(cells):
+                        values[c] = noise(p, centre[group, c], width[group, c], rng)
+                    for c in range(cells):
+                        values[c] = combine(p, centre[group, c], width[group, c], values[c])
+                scale = largest_size(values, length)
+                scores = project(tree, context, values, length, one, two) if causal else values
+                if len(in_order):
+                    listed(tree, context, scores, actions, in_order)
                     scores = in_order
-                subtract(scores, costs)
+                subtract(scores, costs, first, actions)
                 best[draw] = first_tied(scores, actions, max(scale, floor))
             action = best[one_draw(rule.draws, rng)]
-            z, reward, gap = happens(world, action, codes, world_rng)
+            z, reward, gap = happens(world, first + action, codes, world_rng)
             regret += gap
             collected += reward
             if len(plays):
-                plays[action] += 1
+                plays[first + action] += 1
             if t == checkpoint:
                 slot, checkpoint = write_down(record, slot, regret, collected)
             changed = z if causal else action
-            take_in(kept.counts, kept.totals, changed, reward)
+            take_in(kept.counts, kept.totals, group * cells + changed, reward)
         record.sums[0], record.sums[1] = regret, collected
 
     return play
@@ -520,16 +633,26 @@ def _linear_rounds(version):
 
     def play(rule, regressors, world, kept, streams, record):
         key = version  # noqa: F841 (part of the cache's key)
-        plays = record.plays
+        plays, first_of = record.plays, world.first
+        before, comes = world.before, np.empty(len(world.before.sizes), dtype=np.int64)
         R, u, rng, world_rng = kept.R, kept.u, streams.policy, streams.world
-        means, columns = regressors.means, regressors.columns
-        actions, d = means.shape
-        codes, theta, x = np.empty(len(world.sizes), dtype=np.int64), np.empty(d), np.empty(d)
-        left, norms, scores = np.empty((d, actions)), np.empty(actions), np.empty(actions)
-        costs = rule.priced.costs
+        means, d, costs = regressors.means, regressors.means.shape[1], rule.priced.costs
+        most = 0
+        for c in range(len(first_of) - 1):
+            most = max(most, first_of[c + 1] - first_of[c])
+        codes, theta, x = np.empty(len(world.law.sizes), dtype=np.int64), np.empty(d), np.empty(d)
+        room, norms, scores = np.empty(d * most), np.empty(most), np.empty(most)
+        columns, left, last = room.reshape(d, most), room.reshape(d, most), -1
         best = np.empty(rule.draws, dtype=np.int64)
         regret, collected, slot, checkpoint = first_sums(record)
         for t in range(1, record.last + 1):
+            context = drawn_number(before, world.context_starts, 0, comes, world_rng)
+            first = first_of[context]
+            actions = first_of[context + 1] - first
+            if context != last:  # slices count references
+                last, start = context, regressors.columns.starts[context]
+                columns = regressors.columns.values[start : start + d * actions].reshape(d, actions)
+                left = room[: d * actions].reshape(d, actions)
             for draw in range(rule.draws):
                 for i in range(d):
                     theta[i] = perturbed(u[i], rule.spread, rng.standard_normal()) if rule.thompson else u[i]
@@ -545,19 +668,19 @@ def _linear_rounds(version):
                     for a in range(actions):
                         scores[a] = optimistic(scores[a], beta, norms[a])
                 if len(costs):
-                    best[draw] = first_best_priced(scores, costs, 0, actions, rule.priced.largest)
+                    best[draw] = first_best_priced(scores, costs, first, actions, rule.priced.largest)
                 else:
                     best[draw] = first_best(scores, actions)
             action = best[one_draw(rule.draws, rng)]
-            z, reward, gap = happens(world, action, codes, world_rng)
+            z, reward, gap = happens(world, first + action, codes, world_rng)
             regret += gap
             collected += reward
             if len(plays):
-                plays[action] += 1
+                plays[first + action] += 1
             if t == checkpoint:
                 slot, checkpoint = write_down(record, slot, regret, collected)
             for i in range(d):
-                x[i] = regressors.table[z, i] if rule.observed else means[action, i]
+                x[i] = regressors.table[z, i] if rule.observed else means[first + action, i]
             rotate_in(R, u, x, reward)
         record.sums[0], record.sums[1] = regret, collected
 
@@ -569,9 +692,10 @@ def _by_block_rounds(version):
 
     def play(rule, by_block, world, kept, streams, record):
         key = version  # noqa: F841 (part of the cache's key)
-        plays = record.plays
+        plays, first_of = record.plays, world.first
+        before, comes = world.before, np.empty(len(world.before.sizes), dtype=np.int64)
         R, u, rng, world_rng = kept.R, kept.u, streams.policy, streams.world
-        blocks, d = len(world.sizes), len(u)
+        blocks, d = len(world.law.sizes), len(u)
         codes, states = (
             np.empty(blocks, dtype=np.int64),
             np.empty(len(by_block.additive.parents.values), dtype=np.int64),
@@ -584,36 +708,43 @@ def _by_block_rounds(version):
         paid = least.copy()
         regret, collected, slot, checkpoint = first_sums(record)
         for t in range(1, record.last + 1):
+            context = drawn_number(before, world.context_starts, 0, comes, world_rng)
+            here = context * blocks
             for draw in range(rule.draws):
                 for i in range(d):
                     theta[i] = perturbed(u[i], rule.spread, rng.standard_normal())
                 solve(R, theta)
                 for b in range(blocks):
                     first, width = by_block.where.starts[b], by_block.where.starts[b + 1] - by_block.where.starts[b]
-                    at = by_block.means.starts[b]
-                    for row in range(by_block.rows[b]):
+                    at = by_block.means.starts[here + b]
+                    for row in range(by_block.rows[here + b]):
                         score = by_block.means.values[at] * theta[by_block.where.values[first]]
                         for i in range(1, width):
                             score += by_block.means.values[at + i] * theta[by_block.where.values[first + i]]
                         scores[row] = score
                         at += width
                     if len(least):
-                        costs, start = priced.costs.values, priced.costs.starts[b]
-                        best[draw, b] = first_best_priced(scores, costs, start, by_block.rows[b], priced.largest[b])
+                        costs, start, dearest = (
+                            priced.costs.values,
+                            priced.costs.starts[here + b],
+                            priced.largest[here + b],
+                        )
+                        best[draw, b] = first_best_priced(scores, costs, start, by_block.rows[here + b], dearest)
                     else:
-                        best[draw, b] = first_best(scores, by_block.rows[b])
+                        best[draw, b] = first_best(scores, by_block.rows[here + b])
             drawn = one_draw(rule.draws, rng)
             action = 0
             for b in range(blocks):
                 rows[b] = best[drawn, b]
-                own_starts[0, b] = world.cdf.starts[b] + rows[b] * world.sizes[b]
+                own_starts[0, b] = world.law.cdf.starts[here + b] + rows[b] * world.law.sizes[b]
                 if listed_actions:
-                    action = action * by_block.rows[b] + rows[b]
-            z = configuration(world, own_starts, 0, codes, world_rng)
+                    action = action * by_block.rows[here + b] + rows[b]
+            action += first_of[context]
+            z = drawn_number(world.law, own_starts, 0, codes, world_rng)
             if len(world.gap):
                 mean, gap = world.mean[z], world.gap[action]
             else:
-                mean, gap = summed(by_block.additive, rows, codes, states, spent(priced, rows, paid))
+                mean, gap = summed(by_block.additive, context, rows, codes, states, spent(priced, here, rows, paid))
             reward = reward_around(world, mean, world_rng)
             regret += gap
             collected += reward
@@ -622,9 +753,10 @@ def _by_block_rounds(version):
             if t == checkpoint:
                 slot, checkpoint = write_down(record, slot, regret, collected)
             source, which = (by_block.features, codes) if rule.observed else (by_block.means, rows)
+            line = 0 if rule.observed else here
             for b in range(blocks):
                 first, width = by_block.where.starts[b], by_block.where.starts[b + 1] - by_block.where.starts[b]
-                at = source.starts[b] + which[b] * width
+                at = source.starts[line + b] + which[b] * width
                 for i in range(width):
                     x[by_block.where.values[first + i]] = source.values[at + i]
             rotate_in(R, u, x, reward)
@@ -635,7 +767,7 @@ def _by_block_rounds(version):
 
 @cache
 def kernel(name: str) -> Any:
-    """One of the four kinds of rounds; compiled, or fetched from disk, when called with parameters of a new type."""
+    """One of the kinds of rounds; compiled, or fetched from disk, when called with parameters of a new type."""
     package = Path(__file__).parent.parent
     version = hashlib.sha256(b"".join((package / source).read_bytes() for source in SOURCES)).hexdigest()
     play = KERNELS[name](version)
@@ -647,6 +779,7 @@ def kernel(name: str) -> Any:
 
 KERNELS = {
     "settled": _settled_rounds,
+    "settled actions": _settled_actions,
     "drawn": _drawn_rounds,
     "linear": _linear_rounds,
     "by block": _by_block_rounds,

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from causalbandits._code import code_hash
 from causalbandits._progress import Notice
 from causalbandits.engine.compiled import can_play, play_compiled
-from causalbandits.engine.driver import ENVIRONMENT, PlayCounts, play, stream
+from causalbandits.engine.driver import ENVIRONMENT, Moment, Moments, PlayCounts, play, stream
 from causalbandits.errors import BudgetError, CausalBanditsError, PolicyError, ProblemError
 from causalbandits.model.fitted import FittedModel
 from causalbandits.policies import AnyPolicy
@@ -28,6 +28,9 @@ from causalbandits.world.environment import LISTED, Environment
 from causalbandits.world.shortfall import Shortfall
 
 Source = Environment | Callable[[np.random.Generator], Environment]
+
+CONTEXTS_WEIGHED = 256
+"""A mean over contexts is one over all of them, or over so many that were drawn."""
 
 Found = dict[str, dict[str, Values]]
 """By policy, then measure: one replication's values at each checkpoint."""
@@ -123,7 +126,8 @@ class Plan:
             problem = self._believed_by(policy, env)
             statistic = policy.begin(problem)
             if "simple regret" in self.measures:
-                policy.favoured(policy.situation(problem), statistic)
+                for _, moment in weighed(Moments(env, policy, problem), env)[:1]:
+                    policy.favoured(moment.situation, statistic)
             size = max(abs(bound) for bound in env.mean.range())
             policy.warn_of_scale("The mean reward reaches", size, problem, stacklevel=3)
 
@@ -148,6 +152,12 @@ class Plan:
     def _believed_in(self, env: Environment) -> CausalBandit:
         if self.believed is None:
             return env.problem
+        for name in self.believed.context:
+            if name not in env.problem.context:
+                raise ProblemError(
+                    f"The believed problem has {name!r} as context, which the environment's has not: "
+                    f"{list(env.problem.context)}."
+                )
         ours, theirs = self.believed.manipulable, env.problem.manipulable
         if ours != theirs:
             raise ProblemError(
@@ -160,7 +170,7 @@ class Plan:
                 f"The believed problem's parents must be among the environment's, {list(env.problem.parents)}: only "
                 f"these are drawn; {unseen[0]!r} is not."
             )
-        for name in (*ours, *self.believed.parents):
+        for name in (*ours, *self.believed.parents, *self.believed.context):
             mine, true = self.believed.model[name].states, env.problem.model[name].states
             if mine != true:
                 raise ProblemError(
@@ -202,7 +212,7 @@ class _Observer:
         self, env: Environment, policy: AnyPolicy, problem: CausalBandit, checkpoints: int, measures: tuple[str, ...]
     ) -> None:
         self._env, self._policy = env, policy
-        self._situation = policy.situation(problem)
+        self._moments = weighed(Moments(env, policy, problem), env) if "simple regret" in measures else []
         self.found: dict[str, Values] = {}
         if "simple regret" in measures:
             self.found["simple regret"] = np.empty(checkpoints)
@@ -211,11 +221,25 @@ class _Observer:
 
     def __call__(self, slot: int, statistic: Any, counts: PlayCounts) -> None:
         if "simple regret" in self.found:
-            action = self._policy.favoured(self._situation, statistic).action
-            # Another belief may number actions otherwise.
-            self.found["simple regret"][slot] = self._env.gap(self._env.problem.actions.rank(action.choices))
+            lost = [share * self._lost(moment, statistic) for share, moment in self._moments]
+            self.found["simple regret"][slot] = sum(lost[1:], lost[0])
         if "plays" in self.found:
             self.found["plays"][slot] = counts()
+
+    def _lost(self, moment: Moment, statistic: Any) -> float:
+        action = self._policy.favoured(moment.situation, statistic).action
+        # Another belief may number actions otherwise.
+        return moment.env.gap(self._env.problem.actions.rank(action.choices))
+
+
+def weighed(moments: Moments, env: Environment) -> list[tuple[float, Moment]]:
+    """Every context that can occur with its probability; of too many, so many that were drawn, all alike."""
+    if not env.problem.context:
+        return [(1.0, moments.whole)]
+    if env.problem.contexts.size <= CONTEXTS_WEIGHED:
+        return [(share, moments[codes]) for codes, share in env.problem.contexts.likely()]
+    rng = np.random.default_rng(0)
+    return [(1 / CONTEXTS_WEIGHED, moments[env.draw_codes(rng)]) for _ in range(CONTEXTS_WEIGHED)]
 
 
 def _hashed(parts: Mapping[str, Any]) -> str:

@@ -12,24 +12,28 @@ with three choices of two configurations and one with two choices of three, say:
 
 A round draws one uniform a block, finds its code in the action's own piece of `cdf`, and adds the codes' `steps` up to
 the number of the configuration, by which `mean` is known.
+
+Where something is known beforehand, the searched actions of all contexts stand end to end, too: those of context c are
+at the positions from `first[c]` on. Which variables are known is the same in all of them, and so are the blocks; a
+round draws the context, and then looks at nothing but its own piece. Without a context there is one piece.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from causalbandits._types import Array
+from causalbandits._types import Array, Codes
 from causalbandits.model.model import cumulative
 from causalbandits.problem.costs import Costs
-from causalbandits.problem.features import AdditiveFeatures, Features
+from causalbandits.problem.features import AdditiveFeatures
 from causalbandits.problem.inference import Block
-from causalbandits.problem.problem import CausalBandit
-from causalbandits.problem.projection import Projection
+from causalbandits.problem.projection import Level, Projection
 from causalbandits.problem.search import Combinations
 from causalbandits.world.environment import Environment
 from causalbandits.world.rewards import AdditiveMean, BernoulliReward
@@ -45,26 +49,32 @@ class Ragged(NamedTuple):
 
 
 class FlatTree(NamedTuple):
-    """A projection, level after level: see `projection.Level`."""
+    """The projections of all contexts, level after level: see `projection.Level`. A line per context, or a piece."""
 
-    by_block: Ints
-    """The configurations in the order of the blocks; empty where that is their own order."""
-    place: Ints
-    """The inverse of `by_block`."""
+    cells: Ragged
+    """The configurations that agree with what is known; an empty piece where that is all of them."""
+    by_block: Ragged
+    """These in the order of the blocks, by their places among them; empty where that is their own order."""
+    place: Ragged
+    """Where each configuration stands in that order, -1 where it does not agree; empty where that is its number."""
     sizes: Ints
     widths: Ints
     before: Ints
-    columns: Ragged
-    parents: Ragged
+    columns: Any
+    """All columns, of which each level's begin at `starts`."""
+    starts: Ints
+    parents: Any
+    """All nodes' nodes in the level before, of which each level's begin at `parent_starts`."""
+    parent_starts: Ints
     """A level that starts at -1 has all pairs as nodes."""
-    node_of_action: Ints
-    """Empty where nodes stand in the actions' order."""
+    node_of_action: Ragged
+    """An empty piece where nodes stand in the actions' order."""
     buffer: int
     """The largest level's size."""
 
 
 class PricedRows(NamedTuple):
-    """What the choices of blocks cost; empty where nothing costs anything."""
+    """What the choices of blocks cost, in every context; empty where nothing costs anything."""
 
     costs: Ragged
     """By block and row: what is subtracted from its score."""
@@ -73,35 +83,51 @@ class PricedRows(NamedTuple):
     prices: Ragged
     """By block, row and knob."""
     knobs: Ragged
-    """A block's knobs."""
+    """A block's knobs, the same in all contexts."""
     least: Array
     """By knob: what it costs where no block has it."""
+
+
+class Law(NamedTuple):
+    """Parts that are drawn one by one, a uniform each: cumulative distributions, and what codes add to a number."""
+
+    sizes: Ints
+    """How many codes each part has."""
+    cdf: Ragged
+    steps: Ragged
+    """What a part's code adds to the number."""
 
 
 class Additive(NamedTuple):
     """A mean reward that is a sum over parents, where neither actions nor configurations are listed."""
 
     gains: Ragged
-    """What a block's row adds to the mean reward."""
+    """What a block's row adds to the mean reward; in every context."""
     codes: Ragged
     """Which state each of a block's parents has, by code."""
     parents: Ragged
     """A block's parents."""
     by_parent: Ragged
     """What a parent's state adds to the mean reward."""
-    best: float
+    best: Array
+    """Of each context."""
 
 
 class FlatWorld(NamedTuple):
     """What happens: each block's cumulative distribution by row, mean rewards, gaps."""
 
-    sizes: Ints
-    """How many configurations each block has."""
-    cdf: Ragged
+    before: Law
+    """Of the context's number; it has no parts where there is no context."""
+    context_starts: Ints
+    """A line, where each of its parts begins in `before.cdf`."""
+    told: Ints
+    """Which context the policy takes each for: by number, of what its own problem calls context."""
+    first: Ints
+    """Where each context's actions begin, and the last one's end."""
+    law: Law
+    """Of the configuration's number, by block; `cdf` has those of the first context's blocks, then of the next."""
     starts: Ints
-    """Where each action's distribution of each block begins in `cdf`; no lines where actions are not listed."""
-    steps: Ragged
-    """What a block's code adds to the number of the configuration."""
+    """Where each action's distribution of each block begins in `law.cdf`; no lines where actions are not listed."""
     mean: Array
     """By configuration; empty where the mean is a sum over parents."""
     gap: Array
@@ -114,11 +140,11 @@ class ByBlock(NamedTuple):
     """Additive features, block by block; nothing by action or configuration."""
 
     rows: Ints
-    """How many choices each block has."""
+    """How many choices each block has; the first context's blocks, then the next."""
     where: Ragged
     """Which coordinates of theta each block has."""
     means: Ragged
-    """A block's features in the mean, by row."""
+    """A block's features in the mean, by row; in every context."""
     features: Ragged
     """A block's features, by code."""
     additive: Additive
@@ -130,9 +156,9 @@ class Regressors(NamedTuple):
     """Features of listed actions and configurations."""
 
     means: Array
-    """m_a, a row per action."""
-    columns: Array
-    """The same, a column per action."""
+    """m_a, a row per position."""
+    columns: Ragged
+    """The same of each context, a column per action."""
     table: Array
     """f(z), a row per configuration."""
 
@@ -141,7 +167,7 @@ class Priced(NamedTuple):
     """What actions cost."""
 
     costs: Array
-    """By searched action; empty where nothing costs anything, or the policy does not mind."""
+    """By position; empty where nothing costs anything, or the policy does not mind."""
     largest: float
 
 
@@ -204,101 +230,162 @@ class Record(NamedTuple):
     """By position; empty if nobody asks, or actions are not listed."""
 
 
-def tree_of(projection: Projection) -> FlatTree:
-    """The projection, for the compiled rounds."""
-    levels, node_of_action = projection.tree
-    sizes = [level.columns.shape[0] for level in levels]
-    length = buffer = math.prod(sizes)
+def tree_of(projections: Sequence[Projection], configurations: int) -> FlatTree:
+    """The projections of all contexts, for the compiled rounds."""
+    levels = [level for projection in projections for level in projection.tree[0]]
+    lines = (len(projections), -1)
+    columns = _ragged([level.columns for level in levels])
+    parents = _ragged([_or_none(level.parent) for level in levels], np.int64)
+    all_pairs = np.array([level.parent is None for level in levels])
+    return FlatTree(
+        cells=_ragged([_or_none(p.cells) for p in projections], np.int64),
+        by_block=_ragged([_or_none(p.order_of_cells) for p in projections], np.int64),
+        place=_ragged([_place(p.cells, p.order_of_cells, configurations) for p in projections], np.int64),
+        sizes=_ints([level.columns.shape[0] for level in projections[0].tree[0]]),
+        widths=_ints([level.columns.shape[2] for level in levels]).reshape(lines),
+        before=_ints([level.before for level in levels]).reshape(lines),
+        columns=columns.values,
+        starts=columns.starts[:-1].reshape(lines),
+        parents=parents.values,
+        parent_starts=_ints(np.where(all_pairs, -1, parents.starts[:-1])).reshape(lines),
+        node_of_action=_ragged([_or_none(p.tree[1]) for p in projections], np.int64),
+        buffer=max(_largest_level(p.tree[0]) for p in projections),
+    )
+
+
+def _or_none(codes: Codes | None) -> Any:
+    return [] if codes is None else codes
+
+
+def _largest_level(levels: list[Level]) -> int:
+    length = buffer = math.prod(level.columns.shape[0] for level in levels)
     for level in levels:
         size, _, width = level.columns.shape
         length = length // size * width if level.parent is None else length // size // level.before * width
         buffer = max(buffer, length)
-    by_block = _ints([] if projection.by_block is None else projection.by_block)
-    parents = _ragged([[] if level.parent is None else level.parent for level in levels], np.int64)
-    all_pairs = [level.parent is None for level in levels]
-    return FlatTree(
-        by_block=by_block,
-        place=_ints(np.argsort(by_block)),
-        sizes=_ints(sizes),
-        widths=_ints([level.columns.shape[2] for level in levels]),
-        before=_ints([level.before for level in levels]),
-        columns=_ragged([level.columns for level in levels]),
-        parents=Ragged(parents.values, _ints(np.where(all_pairs, -1, parents.starts[:-1]))),
-        node_of_action=_ints([] if node_of_action is None else node_of_action),
-        buffer=int(buffer),
-    )
+    return int(buffer)
 
 
-def world_of(env: Environment, projection: Projection, costs: Array | None) -> FlatWorld:
-    """The environment with a listed set of actions, and what these cost."""
-    cdf = _ragged([cumulative(rows) for rows in projection.rows])
-    sizes = _ints([block.configurations for block in env.problem.blocks])
-    rows = np.array([projection.row_of_action(b) for b in range(len(sizes))]).T
-    starts = _ints(cdf.starts[None, :-1] + rows * sizes[None])
-    return _world(env, sizes, cdf, starts, env.configuration_means, env.gaps_in(projection, costs))
+def _place(known: Codes | None, order: Codes | None, configurations: int) -> Ints:
+    """The inverse of the order in which configurations are taken; empty where that is their own."""
+    if known is None:
+        return _ints([] if order is None else np.argsort(order))
+    place = np.full(configurations, -1, dtype=np.int64)
+    place[known if order is None else known[order]] = np.arange(len(known))
+    return place
 
 
-def world_by_block(env: Environment, rows: tuple[Array, ...]) -> FlatWorld:
-    """The environment with neither actions nor configurations listed."""
-    cdf = _ragged([cumulative(own) for own in rows])
-    sizes = _ints([block.configurations for block in env.problem.blocks])
-    return _world(env, sizes, cdf, np.zeros((0, len(sizes)), dtype=np.int64), np.zeros(0), np.zeros(0))
+class Before(NamedTuple):
+    """What is drawn before each decision, and what the policy is told of it; the first fields of a `FlatWorld`."""
+
+    before: Law
+    context_starts: Ints
+    told: Ints
 
 
-def _world(env: Environment, sizes: Ints, cdf: Ragged, starts: Ints, mean: Array, gap: Array) -> FlatWorld:
-    strides = [math.prod(env.problem.shape[axis + 1 :]) if len(mean) else 0 for axis in range(len(env.problem.shape))]
-    steps = [[sum(c * strides[axis] for axis, c in code) for code in _codes(block)] for block in env.problem.blocks]
+def before_of(env: Environment, told: Sequence[int]) -> Before:
+    """The context as it comes, and what the policy takes it for."""
+    contexts = env.problem.contexts
+    cdf = _ragged([cumulative(block.table[0]) for block in contexts.blocks])
+    return Before(_law(contexts.blocks, contexts.shape, cdf), cdf.starts[None, :-1].copy(), _ints(told))
+
+
+def _law(blocks: Sequence[Block], shape: tuple[int, ...], cdf: Ragged, *, numbered: bool = True) -> Law:
+    strides = [math.prod(shape[axis + 1 :]) if numbered else 0 for axis in range(len(shape))]
+    steps = [[sum(c * strides[axis] for axis, c in code) for code in _codes(block)] for block in blocks]
+    return Law(_ints([block.configurations for block in blocks]), cdf, _ragged(steps, np.int64))
+
+
+def world_of(
+    before: Before, envs: Sequence[Environment], projections: Sequence[Projection], costs: Sequence[Array | None]
+) -> FlatWorld:
+    """The environment in every context, with a listed set of actions in each, and what these cost."""
+    cdf = _ragged([cumulative(rows) for projection in projections for rows in projection.rows])
+    blocks = envs[0].problem.blocks
+    sizes, lines = _ints([block.configurations for block in blocks]), cdf.starts[:-1].reshape(-1, len(blocks))
+    starts = [own[None] + _rows_of_actions(p) * sizes[None] for own, p in zip(lines, projections, strict=True)]
+    gaps = [env.gaps_in(p, paid) for env, p, paid in zip(envs, projections, costs, strict=True)]
+    first = [0, *map(len, gaps)]
+    means = envs[0].configuration_means
+    return _world(envs[0], before, np.cumsum(first), cdf, np.concatenate(starts), means, np.concatenate(gaps))
+
+
+def _rows_of_actions(projection: Projection) -> Ints:
+    return _ints(np.array([projection.row_of_action(b) for b in range(len(projection.rows))]).T)
+
+
+def world_by_block(
+    before: Before, env: Environment, rows: Sequence[Sequence[Array]], first: Sequence[int]
+) -> FlatWorld:
+    """The environment with neither actions nor configurations listed, given every context's rows."""
+    cdf = _ragged([cumulative(own) for context in rows for own in context])
+    none = np.zeros((0, len(env.problem.blocks)), dtype=np.int64)
+    return _world(env, before, first, cdf, none, np.zeros(0), np.zeros(0))
+
+
+def _world(
+    env: Environment, before: Before, first: Any, cdf: Ragged, starts: Any, mean: Array, gap: Array
+) -> FlatWorld:
+    law = _law(env.problem.blocks, env.problem.shape, cdf, numbered=len(mean) > 0)
     bernoulli, sd = isinstance(env.reward, BernoulliReward), float(getattr(env.reward, "sd", 0.0))
-    return FlatWorld(sizes, cdf, starts, _ragged(steps, np.int64), mean, gap, bernoulli, sd)
+    return FlatWorld(*before, _ints(first), law, _ints(starts), mean, gap, bernoulli, sd)
 
 
-def by_block_of(env: Environment, features: AdditiveFeatures, search: Combinations) -> ByBlock:
-    """Features, costs and, where it can be, the mean reward, by block."""
-    rows = search.rows
-    blocks, mean = env.problem.blocks, env.mean if isinstance(env.mean, AdditiveMean) else None
-    parts = features.block_means(rows)
+def by_block_of(
+    envs: Sequence[Environment], features: Sequence[AdditiveFeatures], searches: Sequence[Combinations]
+) -> ByBlock:
+    """Features, costs and, where it can be, the mean reward, by block; world, features and search of every context."""
+    blocks, rows = envs[0].problem.blocks, [search.rows for search in searches]
+    parts = [own.block_means(row) for own, row in zip(features, rows, strict=True)]
     tables = [
-        [np.concatenate([features.tables[axis][c] for axis, c in code]) for code in _codes(block)] for block in blocks
+        [np.concatenate([features[0].tables[axis][c] for axis, c in code]) for code in _codes(block)]
+        for block in blocks
     ]
-    additive = Additive(
-        gains=_ragged([] if mean is None else mean.by_row(rows)),
-        codes=_ragged([[[c for _, c in code] for code in _codes(block)] for block in blocks], np.int64),
-        parents=_ragged([block.parents for block in blocks], np.int64),
-        by_parent=_ragged([] if mean is None else mean.by_parent),
-        best=env.best().mean,
-    )
     return ByBlock(
-        rows=_ints([len(own) for own in rows]),
-        where=_ragged([where for where, _ in parts], np.int64),
-        means=_ragged([means for _, means in parts]),
+        rows=_ints([len(own) for context in rows for own in context]),
+        where=_ragged([where for where, _ in parts[0]], np.int64),
+        means=_ragged([means for context in parts for _, means in context]),
         features=_ragged(tables),
-        additive=additive,
-        priced=_priced_rows(env.problem.costs, search),
+        additive=_additive(envs, rows),
+        priced=_priced_rows(envs[0].problem.costs, searches),
     )
 
 
-def _priced_rows(costs: Costs | None, search: Combinations) -> PricedRows:
+def _priced_rows(costs: Costs | None, searches: Sequence[Combinations]) -> PricedRows:
     if costs is None:
         nothing, none = _ragged([]), _ragged([], np.int64)
         return PricedRows(nothing, np.zeros(0), nothing, none, np.zeros(0))
-    own = search.row_costs(costs)
+    own = [paid for search in searches for paid in search.row_costs(costs)]
     prices = [
         np.column_stack([np.zeros((len(c), 0)), *(costs.tables[k][c[:, i]] for i, k in enumerate(block.knobs))])
+        for search in searches
         for block, c in zip(search.blocks, search.choices, strict=True)
     ]
     return PricedRows(
         costs=_ragged(own),
         largest=np.array([paid.max() for paid in own]),
         prices=_ragged(prices),
-        knobs=_ragged([block.knobs for block in search.blocks], np.int64),
-        least=np.array([table[choice] for table, choice in zip(costs.tables, search.least, strict=True)]),
+        knobs=_ragged([block.knobs for block in searches[0].blocks], np.int64),
+        least=np.array([table[choice] for table, choice in zip(costs.tables, searches[0].least, strict=True)]),
     )
 
 
-def regressors_of(problem: CausalBandit, features: Features, means: Array) -> Regressors:
-    """Features of listed actions, given their means, and of all configurations."""
-    table = np.array([features.at(z) for z in np.ndindex(*problem.shape)])
-    return Regressors(means, np.ascontiguousarray(means.T), table)
+def _additive(envs: Sequence[Environment], rows: Sequence[Sequence[Array]]) -> Additive:
+    blocks = envs[0].problem.blocks
+    means = [env.mean for env in envs if isinstance(env.mean, AdditiveMean)]
+    gains = [own.by_row(row) for own, row in zip(means, rows, strict=True)] if means else []
+    return Additive(
+        gains=_ragged([block for context in gains for block in context]),
+        codes=_ragged([[[c for _, c in code] for code in _codes(block)] for block in blocks], np.int64),
+        parents=_ragged([block.parents for block in blocks], np.int64),
+        by_parent=_ragged(means[0].by_parent if means else []),
+        best=np.array([env.best().mean for env in envs]),
+    )
+
+
+def regressors_of(means: Sequence[Array], table: Array) -> Regressors:
+    """Features of listed actions in the mean, in every context, and of all configurations."""
+    return Regressors(np.concatenate(means), _ragged([own.T for own in means]), table)
 
 
 def _codes(block: Block) -> list[list[tuple[int, int]]]:

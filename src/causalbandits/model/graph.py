@@ -52,6 +52,22 @@ def components(graph: Graph, names: Collection[str]) -> list[set[str]]:
     return list(nx.weakly_connected_components(graph.subgraph(names)))
 
 
+def parts_given(graph: Graph, names: Collection[str], known: Collection[str]) -> list[set[str]]:
+    """The parts of what leads to `names` that are independent of each other once `known` is; those that hold a name.
+
+    A known common cause splits what it leads to, a known common effect joins its causes.
+
+    >>> graph = nx.DiGraph([("c", "a"), ("c", "b"), ("x", "e"), ("y", "e")])
+    >>> sorted(sorted(part) for part in parts_given(graph, ["a", "b"], ["c"]))
+    [['a'], ['b']]
+    >>> sorted(sorted(part) for part in parts_given(graph, ["x", "y"], ["e"]))
+    [['x', 'y']]
+    """
+    moral = nx.moral_graph(graph.subgraph(ancestors(graph, [*names, *known])))
+    moral.remove_nodes_from(known)
+    return [part for part in nx.connected_components(moral) if not part.isdisjoint(names)]
+
+
 def without_causes_of(graph: Graph, names: Iterable[str]) -> Graph:
     """The graph without the edges into these variables."""
     cut = nx.DiGraph(graph)

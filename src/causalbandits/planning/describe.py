@@ -42,6 +42,9 @@ FEW_PER_CONFIGURATION = 5
 
 CAPTION = "Blue can be set, yellow can be observed, green is the reward; a bold rim: stands in for its parents."
 
+CONTEXTS_SHOWN = 64
+"""Of up to so many contexts each is looked at."""
+
 SPREAD_LIMIT = 2**20
 """The reward's spread given a separator is computed up to this many joint values of it, the reward and the knobs."""
 
@@ -93,7 +96,7 @@ class Description:
     @cached_property
     def _parts(self) -> list[Part]:
         problem = self.problem
-        size, kept = problem.actions.size, problem.search.size
+        size, means = problem.actions.size, problem.actions.size * problem.contexts.size
         parts: list[Part] = [
             Heading("The problem"),
             Text(
@@ -101,12 +104,13 @@ class Description:
                 f"{_names(problem.parents)}: {shown(self.reachable)} configurations can occur.{_costs(problem)}"
             ),
             *([] if problem.requirements is None else [Text(f"Required: {problem.requirements!r}")]),
+            *_known_beforehand(problem),
             Heading("Which knobs matter"),
             Text(_matter(self)),
             Heading("What the graph saves"),
             Text(
-                f"A policy without the graph learns {shown(size)} means; with it, {shown(self.reachable)}, and "
-                f"searches {shown(kept)} actions."
+                f"A policy without the graph learns {shown(means)} means; with it, {shown(self.reachable)}, and "
+                f"searches {_searched(problem)}."
             ),
             # What each removed choice is a mixture of is for problem.reduction() itself to say.
             Code("\n".join(line for line in repr(problem.reduction()).splitlines() if not line.startswith("  "))),
@@ -136,6 +140,27 @@ def write_description(description: Description, folder: Path) -> None:
     write_figures(folder / "figures", {"graph": plot_graph(description.problem)})
     title = Heading(repr(description.problem), 1)
     write_page(folder, [title, Picture("graph", CAPTION), *description._parts])
+
+
+def _known_beforehand(problem: CausalBandit) -> list[Part]:
+    if not problem.context:
+        return []
+    return [
+        Heading("What is known beforehand"),
+        Text(
+            f"{_names(problem.context)}: {shown(problem.contexts.size)} contexts. What is learnt of a configuration "
+            "counts in all of them; a policy without the graph learns every action anew in each."
+        ),
+    ]
+
+
+def _searched(problem: CausalBandit) -> str:
+    """How many actions, in the contexts that there are if these are few."""
+    if not problem.context or problem.contexts.size > CONTEXTS_SHOWN:
+        return f"{shown(problem.search.size)} actions"
+    sizes = sorted(problem.in_context(codes).search.size for codes, _ in problem.contexts.likely())
+    least, most = shown(sizes[0]), shown(sizes[-1])
+    return f"{least if least == most else f'{least} to {most}'} actions, by context"
 
 
 def _matter(d: Description) -> str:
@@ -233,6 +258,7 @@ def _separators(problem: CausalBandit) -> tuple[Separator, ...]:
                 observable=problem.observable or None,
                 always=sorted(always),
                 reduce=False,
+                context=problem.context,
             )
         sets["cheapest"] = cheapest.parents
     found: dict[tuple[str, ...], str] = {}

@@ -33,6 +33,7 @@ EXAMPLES = {
     "reduce": "false",
     "costs": "{ A = 0.1, B = { x = 0.2 } }",
     "require": "{ C = { y = 0.01 } }",
+    "context": '["A"]',
 }
 
 
@@ -222,4 +223,5 @@ RULES: dict[str, Callable[[object, CausalModel], Any]] = {
     "reduce": _truth,
     "costs": _costs,
     "require": _require,
+    "context": _names,
 }

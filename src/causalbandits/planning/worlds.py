@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from causalbandits.engine.driver import ENVIRONMENT, WORLD, stream
+from causalbandits.engine.plan import CONTEXTS_WEIGHED
 from causalbandits.errors import CausalBanditsError
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.world.environment import LISTED, Environment
@@ -79,8 +80,18 @@ class Worlds:
         return float(np.median([self._lost_blindly(seed, number) for number in range(WEIGHED)]))
 
     def _lost_blindly(self, seed: int, number: int) -> float:
-        env, size = self(stream(seed, number, ENVIRONMENT)), self.problem.actions.size
+        env, rng = self(stream(seed, number, ENVIRONMENT)), stream(seed, number, WORLD)
+        if not self.problem.context:
+            return self._lost_in(env, rng)
+        contexts = env.problem.contexts
+        if contexts.size <= CONTEXTS_WEIGHED:
+            return sum(share * self._lost_in(env.in_context(codes), rng) for codes, share in contexts.likely())
+        drawn = [env.in_context(env.draw_codes(rng)) for _ in range(CONTEXTS_WEIGHED)]
+        return float(np.mean([self._lost_in(here, rng) for here in drawn]))
+
+    def _lost_in(self, env: Environment, rng: np.random.Generator) -> float:
+        size = self.problem.actions.size
         if size <= LISTED:
             return float(env.gaps().mean())
-        rng, length = stream(seed, number, WORLD), size.bit_length() // 8 + 9  # more bytes than its numbers have
+        length = size.bit_length() // 8 + 9  # more bytes than its numbers have
         return float(np.mean([env.gap(int.from_bytes(rng.bytes(length), "little") % size) for _ in range(TRIED)]))

@@ -4,6 +4,7 @@ from causalbandits.policies.base import AnyPolicy, Policy
 from causalbandits.policies.guarded import GuardedThompsonSampling
 from causalbandits.policies.hac_ucb import HACUCB
 from causalbandits.policies.kl_ucb import KLUCB, CausalKLUCB
+from causalbandits.policies.lin import LinTS, LinUCB
 from causalbandits.policies.linear_thompson import CausalLinearThompsonSampling
 from causalbandits.policies.linear_ucb import CausalLinearUCB
 from causalbandits.policies.outcome import Choice, Outcome
@@ -25,6 +26,8 @@ __all__ = [
     "CausalUCB",
     "Choice",
     "GuardedThompsonSampling",
+    "LinTS",
+    "LinUCB",
     "Outcome",
     "Policy",
     "ThompsonSampling",

@@ -325,6 +325,18 @@ def require_draws(value: object) -> None:
         raise PolicyError(f"draws must be {DRAWS_LIMIT} at most; got {value}.")
 
 
+def require_context(id: str, problem: CausalBandit) -> int:
+    """The number of the context; a policy that keeps something for each of them must know which it is."""
+    number = problem.context_number
+    if number is None:
+        raise PolicyError(
+            f"The policy {id!r} keeps a number for every action in every context, so that it needs all of it "
+            f"({', '.join(problem.context)}); known is {problem.contexts.shown(problem.known) or 'nothing'}. A "
+            "causal policy can do with a part."
+        )
+    return number
+
+
 def require_whole(name: str, value: object) -> None:
     """Refuse anything but a positive whole number."""
     if not is_whole(value) or value < 1:

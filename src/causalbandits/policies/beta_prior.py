@@ -57,13 +57,20 @@ def per_cell(successes: Any, failures: Any) -> tuple[float | Array, float | Arra
 
 def require_fit(policy: str, problem: CausalBandit, causal: bool, **priors: Any) -> None:
     """Refuse an array that has not a number for each of a problem's cells."""
-    whole = problem.shape if causal else (problem.actions.size,)
+    whole = problem.shape if causal else _actions(problem)
     cells = math.prod(whole)
     for name, value in priors.items():
         shape = np.shape(value)
         if isinstance(value, tuple) and shape not in ((cells,), whole):
-            of = f"{cells} configurations of {', '.join(problem.parents)}" if causal else f"{cells} actions"
+            of = f"configurations of {', '.join(problem.parents)}" if causal else "actions"
+            of = f"{cells} {of}{' in contexts' if problem.context and not causal else ''}"
             either = f", as {cells} numbers or in the shape {whole}" if len(whole) > 1 else ""
             raise PolicyError(
                 f"{policy}: {name} must be a number, or have one for each of the {of}{either}; its shape is {shape}."
             )
+
+
+def _actions(problem: CausalBandit) -> tuple[int, ...]:
+    """All actions; in every context, where there is one."""
+    size = problem.actions.size
+    return (problem.contexts.size, size) if problem.context else (size,)

@@ -1,5 +1,7 @@
 """Policies that keep a count and a sum per cell. Cells are configurations of the reward's parents or actions:
 the second is the first with P(z | a) = identity, which is all that separates UCB from C-UCB and TS from C-TS.
+A configuration's rewards count in every context; an action's are worth something else in each, so that it has a cell
+for every context.
 """
 
 from __future__ import annotations
@@ -10,15 +12,15 @@ from typing import ClassVar
 
 import numpy as np
 
-from causalbandits._types import Array, Z
+from causalbandits._types import Array, Codes, Z
 from causalbandits.errors import SizeError
-from causalbandits.policies.base import Favourite, Policy, runner_up_of, two_best
+from causalbandits.policies.base import Favourite, Policy, require_context, runner_up_of, two_best
 from causalbandits.policies.estimates import Bounds, Spread, estimated_means, weighted_bounds
-from causalbandits.policies.indices import INDEX, SAMPLERS, IndexParameters
+from causalbandits.policies.indices import INDEX, SAMPLERS, IndexParameters, at_cells
 from causalbandits.policies.outcome import Outcome
 from causalbandits.policies.statistics import Cells
 from causalbandits.policies.totals import Totals
-from causalbandits.problem.actions import Action
+from causalbandits.problem.actions import ENUMERATION_LIMIT, Action
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.problem.projection import CELL_LIMIT
 from causalbandits.problem.scores import Scores
@@ -41,7 +43,7 @@ class CellPolicy(Policy[Cells]):
     """Statistic, index, projection; a subclass names its index and which cells it keeps."""
 
     causal: ClassVar[bool]
-    """Cells are configurations of the parents (True) or actions (False)."""
+    """Cells are configurations of the parents (True) or actions, in each context (False)."""
     weighs_costs: ClassVar[bool] = True
     """Whether what an action costs is subtracted from its score."""
 
@@ -57,7 +59,7 @@ class CellPolicy(Policy[Cells]):
     def start(self, problem: CausalBandit) -> Cells:
         if not self.causal:
             problem.actions.refuse_enumeration(f"The policy {self.id!r} keeps a number for every action")
-            return Cells.empty(problem.actions.size)
+            return Cells.empty(self._actions_in_contexts(problem))
         if problem.configurations > CELL_LIMIT:
             raise SizeError(
                 f"The policy {self.id!r} keeps a number for each of the {problem.configurations} configurations of "
@@ -66,9 +68,40 @@ class CellPolicy(Policy[Cells]):
             )
         return Cells.empty(problem.configurations)
 
-    def index(self, cells: Cells, rng: np.random.Generator, draws: int | None = None) -> Array:
-        """One number per cell; of several draws, a row each."""
-        p = self.index_parameters
+    def _actions_in_contexts(self, problem: CausalBandit) -> int:
+        size, contexts = problem.actions.size, problem.contexts.size
+        if size * contexts > ENUMERATION_LIMIT:
+            raise SizeError(
+                f"The policy {self.id!r} keeps a number for every action in every context, {size} x {contexts} of "
+                f"them; the limit is {ENUMERATION_LIMIT}. Name fewer variables as context, or use a causal policy."
+            )
+        return size * contexts
+
+    def cells_in(self, problem: CausalBandit) -> Codes | slice | None:
+        """The cells that matter in a context: the others' index need not be made; None where all do."""
+        if self.causal or not problem.context:
+            return problem.cells if self.causal else None
+        first = self.first_cell(problem)
+        return slice(first, first + problem.actions.size)
+
+    def first_cell(self, problem: CausalBandit) -> int:
+        """Where the cells of actions begin in a context."""
+        return require_context(self.id, problem) * problem.actions.size
+
+    def index_now(
+        self, situation: Situation, statistic: Cells, rng: np.random.Generator, draws: int | None = None
+    ) -> Array:
+        """One number for each cell that matters now; of several draws, a row each."""
+        own = self.cells_in(situation.problem)
+        if own is None:
+            return self.index(statistic, rng, draws)
+        return self.index(statistic.at(own), rng, draws, at_cells(self.index_parameters, own))
+
+    def index(
+        self, cells: Cells, rng: np.random.Generator, draws: int | None = None, own: IndexParameters | None = None
+    ) -> Array:
+        """One number per cell; of several draws, a row each. `own` are parameters of these cells, if not of all."""
+        p = self.index_parameters if own is None else own
         prepare, combine, noise, *_ = INDEX[type(p)]
         centre, width = prepare(p, cells.count, cells.total, self.exploration(cells.rounds))
         shape = cells.count.shape if draws is None else (draws, *cells.count.shape)
@@ -77,7 +110,7 @@ class CellPolicy(Policy[Cells]):
 
     def score(self, situation: Situation, statistic: Cells, rng: np.random.Generator) -> Scores:
         weighed = situation if self.weighs_costs or situation.is_paced else situation.free
-        return self.spread(self.imagined(weighed, statistic, rng), self.index(statistic, rng))
+        return self.spread(self.imagined(weighed, statistic, rng), self.index_now(situation, statistic, rng))
 
     def imagined(self, situation: Situation, statistic: Cells, rng: np.random.Generator) -> Situation:
         """The situation under a draw of whatever else is uncertain; by default, nothing is."""
@@ -88,12 +121,16 @@ class CellPolicy(Policy[Cells]):
         return situation
 
     def spread(self, situation: Situation, index: Array) -> Scores:
-        """From one number per cell to scores of the searched actions, less their costs."""
-        return situation.project(index) if self.causal else situation.gather(index)
+        """From one number per cell, of all cells or of those that matter now, to scores less costs."""
+        if self.causal:
+            return situation.project(index)
+        own = self.cells_in(situation.problem)
+        is_cut = own is None or index.shape[-1] == situation.problem.actions.size
+        return situation.gather(index if is_cut else index[..., own])
 
     def cell(self, problem: CausalBandit, action: Action, z: Z) -> int:
-        """Where an outcome counts."""
-        return problem.configuration(z) if self.causal else action.number
+        """Where an outcome counts; `problem` is as it was known to be."""
+        return problem.configuration(z) if self.causal else self.first_cell(problem) + action.number
 
     def update(self, situation: Situation, statistic: Cells, outcome: Outcome) -> None:
         reward = outcome.successes if self.counts_successes else outcome.reward
@@ -101,9 +138,9 @@ class CellPolicy(Policy[Cells]):
 
     def from_totals(self, problem: CausalBandit, totals: Totals) -> Cells:
         cells = self.start(problem)
-        for action, z, sums in totals.lines():
+        for context, action, z, sums in totals.lines():
             total = sums.successes if self.counts_successes else sums.total
-            cells.add_sums(self.cell(problem, action, z), sums.rounds, total)
+            cells.add_sums(self.cell(problem.in_context(context), action, z), sums.rounds, total)
         return cells
 
     def favourite(self, situation: Situation, statistic: Cells) -> Favourite:
@@ -124,7 +161,7 @@ class CellPolicy(Policy[Cells]):
     def interval(self, situation: Situation, statistic: Cells, action: Action, level: float) -> Bounds:
         if not self.causal:
             weights = np.zeros(len(statistic.count))
-            weights[action.number] = 1.0
+            weights[self.first_cell(situation.problem) + action.number] = 1.0
             return weighted_bounds(self.index_parameters, statistic, weights, level=level, cell="action")
         return weighted_bounds(
             self.index_parameters, statistic, *self.weights(situation, statistic, action), level=level

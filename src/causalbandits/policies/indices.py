@@ -187,6 +187,15 @@ INDEX: dict[type, Index] = {
 }
 
 
+def at_cells(p: IndexParameters, cells: Any) -> IndexParameters:
+    """The parameters of some cells' index: themselves, unless each cell has its own."""
+    if not any(isinstance(part, np.ndarray) for part in p):
+        return p
+    own = INDEX[type(p)].at_cell
+    assert own is not None
+    return own(p, cells)  # type: ignore[no-any-return]
+
+
 class Sampler(NamedTuple):
     """How noise is drawn: for cells together, in their order, and compiled, cell by cell: the same numbers."""
 

@@ -26,11 +26,13 @@ from causalbandits._memory import Memory
 from causalbandits._types import Array, Codes
 from causalbandits.errors import PolicyError
 from causalbandits.model.fitted import FittedModel, log_gammas
+from causalbandits.model.graph import ancestors
 from causalbandits.policies.estimates import Spread
 from causalbandits.policies.outcome import Outcome
 from causalbandits.policies.statistics import Cells
 from causalbandits.problem.actions import Action
-from causalbandits.problem.problem import DRAWS_AT_ONCE, CausalBandit
+from causalbandits.problem.distributions import DRAWS_AT_ONCE
+from causalbandits.problem.problem import CausalBandit
 from causalbandits.problem.search import SearchSet
 from causalbandits.problem.situation import Situation
 
@@ -45,6 +47,9 @@ ENTRIES_KEPT = 2**14
 
 SETS_DRAWN = 2**6
 """Under one draw of the tables so many sets of actions are remembered."""
+
+LEAST = 1e-12
+"""Where there is a context, no entry that is possible is drawn smaller than this."""
 
 Tables = dict[str, Array]
 
@@ -79,7 +84,7 @@ class Schedule:
 
 
 class LearntTables:
-    """The tables of a problem that decide about P(z | a), entry by entry, one after the other."""
+    """The tables of a problem that decide about P(z | a), and in contexts P(z | a, c), entry after entry."""
 
     def __init__(self, problem: CausalBandit) -> None:
         if not isinstance(problem.model, FittedModel):
@@ -88,7 +93,8 @@ class LearntTables:
                 "to data, or say that nothing is known: fit(graph, None, states=...)."
             )
         self.model, self.parents, self.knobs = problem.model, problem.parents, problem.manipulable
-        on_the_way = {name for block in problem.blocks for name in block.names}
+        self.context = problem.context
+        on_the_way = ancestors(self.model.graph, (*self.parents, *self.context))
         self.names = tuple(name for name in self.model.order if name in on_the_way)
         tables = [self.model[name].table for name in self.names]
         self._starts = np.cumsum([0, *(table.size for table in tables)]).tolist()
@@ -117,12 +123,14 @@ class LearntTables:
     def entries(self, outcome: Outcome) -> list[tuple[int, int]]:
         """Which entries an outcome counts for, each with its row."""
         observed = outcome.observed
-        key = (outcome.action, outcome.z, tuple(observed.items()) if observed else ())
+        key = (outcome.action, outcome.z, outcome.context, tuple(observed.items()) if observed else ())
         found = self._entries.get(key)
         return self._entries.keep(key, self._found(outcome)) if found is None else found
 
     def _found(self, outcome: Outcome) -> list[tuple[int, int]]:
-        codes = dict(zip(self.parents, outcome.z, strict=False)) | dict(outcome.observed or {})
+        known = zip(self.context, outcome.context or (), strict=False)
+        codes = {name: code for name, code in known if code >= 0}
+        codes |= dict(zip(self.parents, outcome.z, strict=False)) | dict(outcome.observed or {})
         was_set = {name: choice - 1 for name, choice in zip(self.knobs, outcome.action.choices, strict=True) if choice}
         codes |= was_set
         found = []
@@ -180,6 +188,9 @@ class LearntTables:
         else:  # these may underflow, all of a row's
             logs = log_gammas(concentrations, rng)
             weights = np.exp(logs - np.maximum.reduceat(logs, self.row_starts, axis=1)[:, self.row_of])
+        if self.context:  # no draw says that a context which may come never does
+            least = LEAST * np.add.reduceat(weights, self.row_starts, axis=1)[:, self.row_of]
+            weights = np.where(concentrations > 0.0, np.maximum(weights, least), weights)
         return np.asarray(weights / np.add.reduceat(weights, self.row_starts, axis=1)[:, self.row_of])
 
     def distribution(self, problem: CausalBandit, cells: LearntCells, trust: float, action: Action) -> Spread:
@@ -221,8 +232,8 @@ class LearntTables:
 
 
 def learnt_tables(problem: CausalBandit) -> LearntTables:
-    """The tables that are learnt on a problem."""
-    return problem.remember("learnt tables", lambda: LearntTables(problem))
+    """The tables that are learnt on a problem, the same in all contexts."""
+    return problem.whole.remember("learnt tables", lambda: LearntTables(problem.whole))
 
 
 def nothing_learnt(problem: CausalBandit) -> LearntCells:

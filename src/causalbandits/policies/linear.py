@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import math
 from abc import abstractmethod
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -131,16 +132,29 @@ class LinearPolicy(Policy[Regression]):
             return None
         return situation.remember("row costs", lambda: search.row_costs(costs))
 
+    def dimension(self, problem: CausalBandit) -> int:
+        """How many numbers theta has."""
+        return self.resolved(problem).dimension
+
+    def feature_key(self, problem: CausalBandit) -> Hashable:
+        """Equal for policies with the same features."""
+        return self.resolved(problem)
+
+    def configuration_features(self, problem: CausalBandit) -> Array:
+        """f(z), a row for each configuration."""
+        return np.array([self.resolved(problem).at(z) for z in np.ndindex(*problem.shape)])
+
     def start(self, problem: CausalBandit) -> Regression:
-        return Regression.empty(self.resolved(problem).dimension, self.ridge)
+        return Regression.empty(self.dimension(problem), self.ridge)
 
     def update(self, situation: Situation, statistic: Regression, outcome: Outcome) -> None:
         statistic.add(self.regressors(situation.problem, outcome.action, outcome.z), outcome.reward)
 
     def from_totals(self, problem: CausalBandit, totals: Totals) -> Regression:
         regression = self.start(problem)
-        for action, z, sums in totals.lines():
-            regression.add_sums(self.regressors(problem, action, z), sums.rounds, sums.total)
+        for context, action, z, sums in totals.lines():
+            x = self.regressors(problem.in_context(context), action, z)
+            regression.add_sums(x, sums.rounds, sums.total)
         return regression
 
     def favourite(self, situation: Situation, statistic: Regression) -> Favourite:

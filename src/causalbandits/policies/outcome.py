@@ -43,6 +43,8 @@ class Outcome(NamedTuple):
     support: Support | None = None
     observed: Mapping[str, int] | None = None
     """Codes of further variables that were seen."""
+    context: Z | None = None
+    """Codes of what was known before the decision, -1 for what was not; None where nothing was."""
 
 
 def pick(actions: Sequence[Action], rng: np.random.Generator) -> Choice:

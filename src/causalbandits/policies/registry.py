@@ -12,6 +12,7 @@ from causalbandits.policies.base import AnyPolicy, Policy
 from causalbandits.policies.guarded import GuardedThompsonSampling
 from causalbandits.policies.hac_ucb import HACUCB
 from causalbandits.policies.kl_ucb import KLUCB, CausalKLUCB
+from causalbandits.policies.lin import LinTS, LinUCB
 from causalbandits.policies.linear_thompson import CausalLinearThompsonSampling
 from causalbandits.policies.linear_ucb import CausalLinearUCB
 from causalbandits.policies.thompson import CausalThompsonSampling, ThompsonSampling
@@ -33,6 +34,8 @@ POLICIES: dict[str, tuple[type[AnyPolicy], dict[str, Any]]] = {
     "cl-ucb-observed": (CausalLinearUCB, {"regressor": "observed"}),
     "hac-ucb": (HACUCB, {}),
     "kl-ucb": (KLUCB, {}),
+    "lin-ts": (LinTS, {}),
+    "lin-ucb": (LinUCB, {}),
     "ts-beta": (ThompsonSampling, {"prior": "beta"}),
     "ts-gaussian": (ThompsonSampling, {"prior": "gaussian"}),
     "ucb": (UCB, {}),

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from causalbandits._types import Array
+from causalbandits._types import Array, Codes
 from causalbandits.errors import PolicyError, StateError
 from causalbandits.policies.factor import rotate_in, solve
 
@@ -82,6 +82,10 @@ class Cells(Statistic):
     def empty(cls, size: int) -> Cells:
         """Nothing seen yet."""
         return cls(0, np.zeros(size), np.zeros(size))
+
+    def at(self, cells: Codes | slice) -> Cells:
+        """Some of the cells."""
+        return Cells(self.rounds, self.count[cells], self.total[cells])
 
     def add(self, cell: int, reward: float) -> None:
         """One reward in one cell."""

@@ -45,7 +45,7 @@ class PosteriorPolicy(CellPolicy):
 
     `successes` a and `failures` b belong to the Beta prior: what you think of the means beforehand, as if so many had
     been seen. successes=2, failures=50 says rates of about 4%. Arrays say it for each configuration by itself: a number
-    for each in their order, or shaped like `problem.shape`; for a baseline, a number for each action.
+    for each in their order, or shaped like `problem.shape`; for a baseline, a number for each action (in each context).
 
     With `draws=M`, M posteriors are drawn and one of their M best actions is played, each draw being as likely: still
     Thompson sampling, and the decision knows its propensity. It costs M draws.
@@ -93,7 +93,7 @@ class PosteriorPolicy(CellPolicy):
         if self.draws == 1:
             return super().decide(situation, statistic, rng)
         imagined = self.imagined(situation, statistic, rng)
-        best = self.spread(imagined, self.index(statistic, rng, self.draws)).best_positions()
+        best = self.spread(imagined, self.index_now(situation, statistic, rng, self.draws)).best_positions()
         return pick_place(best.tolist(), situation.action, rng)
 
     def largest_expected_reward(self, problem: CausalBandit) -> float:

@@ -1,4 +1,4 @@
-"""What outcomes add up to: for each action and configuration how many, the sum of rewards, of their squares, successes.
+"""What outcomes add up to, by context, action and configuration: how many, sums of rewards and squares, successes.
 
 Policies that keep sums can make their statistic from it, whatever the order of the outcomes was.
 """
@@ -14,7 +14,7 @@ from causalbandits.problem.actions import Action
 
 
 class Sums(NamedTuple):
-    """Of the outcomes of one action that led to one configuration."""
+    """Of the outcomes of one action, in one context, that led to one configuration."""
 
     rounds: int = 0
     total: float = 0.0
@@ -22,13 +22,13 @@ class Sums(NamedTuple):
     successes: float = 0.0
 
 
-class Totals(dict[tuple[Action, Z], Sums]):
-    """(action, z) -> sums; only what occurred.
+class Totals(dict[tuple[Z | None, Action, Z], Sums]):
+    """(context, action, z) -> sums; only what occurred.
 
     >>> from causalbandits import zoo
     >>> do = zoo.email_campaign().problem.actions.action(0)
     >>> Totals.of(Outcome(do, (0, 0, 0), reward, reward) for reward in (1.0, 0.0, 1.0))
-    {(do(), (0, 0, 0)): Sums(rounds=3, total=2.0, squares=2.0, successes=2.0)}
+    {(None, do(), (0, 0, 0)): Sums(rounds=3, total=2.0, squares=2.0, successes=2.0)}
     """
 
     @classmethod
@@ -41,10 +41,10 @@ class Totals(dict[tuple[Action, Z], Sums]):
 
     def add(self, outcome: Outcome) -> None:
         """Take in one more."""
-        n, total, squares, successes = self.get((outcome.action, outcome.z), Sums())
-        y = outcome.reward
-        self[outcome.action, outcome.z] = Sums(n + 1, total + y, squares + y * y, successes + outcome.successes)
+        key, y = (outcome.context, outcome.action, outcome.z), outcome.reward
+        n, total, squares, successes = self.get(key, Sums())
+        self[key] = Sums(n + 1, total + y, squares + y * y, successes + outcome.successes)
 
-    def lines(self) -> Iterator[tuple[Action, Z, Sums]]:
-        """Action, configuration, sums."""
-        return ((action, z, sums) for (action, z), sums in self.items())
+    def lines(self) -> Iterator[tuple[Z | None, Action, Z, Sums]]:
+        """Context, action, configuration, sums."""
+        return ((*key, sums) for key, sums in self.items())

@@ -63,6 +63,16 @@ class Budget:
         return self.total / self.rounds
 
 
+def refuse_context(context: tuple[str, ...]) -> None:
+    """A budget is shared by all contexts, and how is not worked out here."""
+    if context:
+        raise BudgetError(
+            f"A budget cannot be kept to where there is a context ({', '.join(context)}): what is spent in one context "
+            "is missing in the others. Leave out context, or give costs without a budget, which are subtracted in "
+            "every context."
+        )
+
+
 class Spent(NamedTuple):
     """What has been spent of a budget, and what is left of it."""
 

@@ -69,6 +69,10 @@ class Features(ABC):
     def content(self) -> bytes:
         """All numbers that define it."""
 
+    @abstractmethod
+    def on(self, problem: CausalBandit) -> Features:
+        """The same functions of the same parents on a problem with another P(z | a)."""
+
 
 def resolve(problem: CausalBandit, spec: FeatureSpec = None, *, intercept: bool = False) -> Features:
     """The features that `spec` means on this problem: None, a function per parent, or a function of all parents.
@@ -85,6 +89,8 @@ def resolve(problem: CausalBandit, spec: FeatureSpec = None, *, intercept: bool 
 
 
 def _made(problem: CausalBandit, spec: FeatureSpec, intercept: bool) -> Features:
+    if problem.whole is not problem:  # the same features, with other means
+        return resolve(problem.whole, spec, intercept=intercept).on(problem)
     if spec is None or isinstance(spec, Mapping):
         tables = _per_parent(problem, spec or {})
         # The first parent's features carry the constant: so it is additive, too.
@@ -150,6 +156,9 @@ class AdditiveFeatures(Features):
         self.slices = [slice(int(a), int(b)) for a, b in itertools.pairwise(ends)]
         self.dimension = int(ends[-1])
         self._means: Memory[Choices, Array] = Memory(FEATURES_KEPT)
+
+    def on(self, problem: CausalBandit) -> AdditiveFeatures:
+        return AdditiveFeatures(problem, self.tables)
 
     def at(self, z: tuple[int, ...]) -> Array:
         return np.concatenate([table[code] for table, code in zip(self.tables, z, strict=True)])
@@ -223,6 +232,9 @@ class TabulatedFeatures(Features):
         self._problem = problem
         self.table = table.reshape(problem.configurations, -1)
         self.dimension = self.table.shape[1]
+
+    def on(self, problem: CausalBandit) -> TabulatedFeatures:
+        return TabulatedFeatures(problem, self.table)
 
     def at(self, z: tuple[int, ...]) -> Array:
         return np.asarray(self.table[self._problem.configuration(z)])

@@ -5,6 +5,10 @@ contraction then yields the distribution for all choices at once. *Blocks* are t
 ancestral graph of z. Different blocks share no variable, so P(z | do(a)) is the product of their tables:
 
     P(z | do(a)) = prod_b P(z_b | do(a_b)).
+
+Where something is known beforehand, blocks are the parts that stay connected once it is: their tables are cut at what
+is known, those of its effects among the known variables join them, and each row is divided by its sum, which is the
+probability of what is known and the same for every action.
 """
 
 from __future__ import annotations
@@ -12,6 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -19,7 +24,7 @@ import numpy.typing as npt
 
 from causalbandits._memory import Memory
 from causalbandits._types import Array
-from causalbandits.errors import SizeError
+from causalbandits.errors import ProblemError, SizeError
 from causalbandits.model import graph as graphs
 from causalbandits.model.model import CausalModel
 from causalbandits.problem.actions import Choices2D
@@ -44,15 +49,26 @@ ASKED, MODEL = ("asked",), ("model",)
 class Block:
     """A connected part of z's ancestral graph: its own knobs, its own parents of the reward, nothing shared.
 
-    `knobs` are positions among the manipulable variables, `parents` positions among z.
+    `knobs` are positions among the manipulable variables, `parents` positions among z. `known` are codes of variables
+    beside it whose values are known, `effects` those of them that it has causes of.
     """
 
+    point: int | None = None
+    """The code of its parent, where that is known."""
+
     def __init__(
-        self, model: CausalModel, names: Sequence[str], manipulable: Sequence[str], parents: Sequence[str]
+        self,
+        model: CausalModel,
+        names: Sequence[str],
+        manipulable: Sequence[str],
+        parents: Sequence[str],
+        known: Mapping[str, int] = MappingProxyType({}),
+        effects: Sequence[str] = (),
     ) -> None:
         self.model = model
         self.names = tuple(names)
-        self._tables: Mapping[str, Array] = {name: model[name].table for name in names}
+        self.known, self.effects = dict(known), tuple(effects)
+        self._tables: Mapping[str, Array] = {name: model[name].table for name in self._factors}
         self.knobs = tuple(i for i, name in enumerate(manipulable) if name in names)
         self.parents = tuple(i for i, name in enumerate(parents) if name in names)
         self.knob_names = tuple(manipulable[i] for i in self.knobs)
@@ -98,7 +114,7 @@ class Block:
         """P(z_b | do(a_b)) for every choice: a row per choice, a column per configuration."""
         if self.is_small:
             table = self._of_all([array for array, _ in self._all_choices()[0]])
-            table = table.reshape(self.choices, self.configurations)
+            table = self._given(table.reshape(self.choices, self.configurations))
         else:
             table = self._in_parts(self.choices, self._choices)
         table.setflags(write=False)
@@ -113,7 +129,7 @@ class Block:
 
     def _all_choices(self) -> tuple[list[Operand], list[Any]]:
         """The factors with all choices of the knobs, and the axes of what they make."""
-        return [self._factor(name) for name in self.names], self._output([("choice", k) for k in self.knob_names])
+        return [self._factor(name) for name in self._factors], self._output([("choice", k) for k in self.knob_names])
 
     def with_tables(self, tables: Mapping[str, Array]) -> Block:
         """The same block, its variables having other tables. It shares the orders in which sums are taken."""
@@ -154,15 +170,13 @@ class Block:
         parts = []
         for start in range(0, models, step):
             operands = [Operand(np.ones(min(step, models - start)), [MODEL])]
-            for name in self.names:
-                array, axes = self._factor(name)
+            for name in self._factors:
                 if chosen.get(name):
+                    array, axes = self._factor(name)
                     operands.append(Operand(array[chosen[name]], axes[1:]))
                 else:
-                    drawn = tables[name][start : start + step]
-                    own = axes[1:] if name in chosen else axes
-                    shape = [len(self.model[axis].states) for axis in own]
-                    operands.append(Operand(drawn.reshape(len(drawn), *shape), [MODEL, *own]))
+                    drawn, (own, shape, _) = tables[name][start : start + step], self._layout[name]
+                    operands.append(self._cut(Operand(drawn.reshape(len(drawn), *shape), [MODEL, *own])))
             parts.append(self._contract(operands, [MODEL], len(operands[0].array)))
         return np.concatenate(parts)
 
@@ -172,6 +186,11 @@ class Block:
         for axis, size in zip(self.parents, self.shape, strict=True):
             code = code * size + z[axis]
         return float(self.row(tuple([choices[k] for k in self.knobs]))[code])
+
+    def mass(self) -> float:
+        """The probability of what is known, if nothing is set; of all of it where all are `effects`."""
+        operands = self._left_alone()
+        return float(contract(operands, self._find_order(operands, []).steps, []).item())
 
     def may_be_zero(self) -> bool:
         """Whether some configuration may be impossible under some choice; True if only a large table could tell."""
@@ -190,42 +209,72 @@ class Block:
     def _some(self, choices: Choices2D) -> Array:
         """One axis runs over the asked choices, instead of one for each knob."""
         operands = [Operand(np.ones(len(choices)), [ASKED])]
-        for name in self.names:
+        for name in self._factors:
             array, axes = self._factor(name)
             if name in self.knob_names:
                 own = choices[:, self.knob_names.index(name)]
                 array, axes = np.take(np.moveaxis(array, 0, -1), own, axis=-1), [*axes[1:], ASKED]
             operands.append(Operand(array, axes))
-        return contract_in_order(operands, self._order.steps, self._output([ASKED])).reshape(len(choices), -1)
+        rows = contract_in_order(operands, self._order.steps, self._output([ASKED])).reshape(len(choices), -1)
+        return self._given(rows)
 
     @cached_property
     def _order(self) -> Order:
         """It depends on the block alone: were it the number of choices, so would the last bits of their rows."""
+        return self._find_order(self._left_alone(), self._output([]))
+
+    def _left_alone(self) -> list[Operand]:
+        """The tables if nothing is set."""
         operands = [Operand(np.ones(()), [])]
-        for name in self.names:
+        for name in self._factors:
             array, axes = self._factor(name)
             operands.append(Operand(array[0], axes[1:]) if name in self.knob_names else Operand(array, axes))
-        return self._find_order(operands, self._output([]))
+        return operands
+
+    @property
+    def _factors(self) -> tuple[str, ...]:
+        """The variables whose tables are multiplied."""
+        return (*self.names, *self.effects)
+
+    def _axes(self, name: str) -> list[Any]:
+        """The axes of a variable's table, but those of size 1."""
+        return [axis for axis in (*self.model[name].parents, name) if len(self.model[axis].states) > 1]
 
     def _factor(self, name: str) -> Operand:
-        """A variable's table with its axes; a knob's has its choices in front."""
+        """A variable's table with its axes, cut at what is known; a knob's has its choices in front."""
         table, (axes, shape, forced) = self._tables[name], self._layout[name]
         if forced is None:
-            return Operand(table.reshape(shape), axes)
-        return Operand(np.concatenate([table[None], forced]).reshape(-1, *shape), [("choice", name), *axes])
+            return self._cut(Operand(table.reshape(shape), axes))
+        return self._cut(Operand(np.concatenate([table[None], forced]).reshape(-1, *shape), [("choice", name), *axes]))
 
     @cached_property
     def _layout(self) -> dict[str, tuple[list[Any], list[int], Array | None]]:
         """Each table's axes that have more than one state, their sizes, and, of a knob, what setting it makes of it."""
         layout: dict[str, tuple[list[Any], list[int], Array | None]] = {}
-        for name in self.names:
-            v, forced = self.model[name], None
-            axes: list[Any] = [axis for axis in (*v.parents, name) if len(self.model[axis].states) > 1]
+        for name in self._factors:
+            v, axes, forced = self.model[name], self._axes(name), None
             if name in self.knob_names:
                 size, ones = len(v.states), [1] * len(v.parents)
                 forced = np.broadcast_to(np.eye(size).reshape(size, *ones, size), (size, *v.table.shape))
             layout[name] = axes, [len(self.model[axis].states) for axis in axes], forced
         return layout
+
+    def _cut(self, operand: Operand) -> Operand:
+        """What is left of a table at the values that are known."""
+        if self.known.keys().isdisjoint(operand.axes):
+            return operand
+        where = tuple(self.known.get(axis, slice(None)) for axis in operand.axes)
+        return Operand(operand.array[where], [axis for axis in operand.axes if axis not in self.known])
+
+    def _given(self, rows: Array) -> Array:
+        """Joint distributions of z_b and what is known of its effects, as distributions of z_b given that."""
+        if not self.effects:
+            return rows
+        total = np.cumsum(rows, axis=1)[:, -1:]  # in order, whatever the other rows are
+        if not (total > 0.0).all():
+            told = ", ".join(f"{name}={self.model[name].states[code]!r}" for name, code in self.known.items())
+            raise ProblemError(f"The context is impossible, says the model: the probability of {told} is 0.")
+        return np.asarray(rows / total)
 
     def _output(self, front: list[Any]) -> list[Any]:
         return front + [name for name in self.parent_names if len(self.model[name].states) > 1]
@@ -233,7 +282,7 @@ class Block:
     def _contract(self, operands: list[Operand], front: list[Any], rows: int) -> Array:
         self._check_size(rows)
         order = self._find_order(operands, self._output(front))
-        return contract(operands, order.steps, self._output(front)).reshape(rows, self.configurations)
+        return self._given(contract(operands, order.steps, self._output(front)).reshape(rows, self.configurations))
 
     def _find_order(self, operands: list[Operand], output: list[Any]) -> Order:
         order = find_order(operands, output, ENTRY_LIMIT)
@@ -252,6 +301,26 @@ class Block:
             f"({ENTRY_LIMIT * 8 / 2**30:.3g} GiB). Manipulate fewer of these variables, allow fewer actions "
             "(at_most=, a list of actions), or let a smaller set stand in for the parents."
         )
+
+
+class KnownBlock(Block):
+    """A variable of z whose value is known beforehand: one row, a point mass."""
+
+    def __init__(self, model: CausalModel, name: str, parents: Sequence[str], code: int) -> None:
+        super().__init__(model, [name], (), parents)
+        self.point: int = code
+
+    @cached_property
+    def table(self) -> Array:
+        table: Array = (np.arange(self.configurations) == self.point)[None].astype(np.float64)
+        table.setflags(write=False)
+        return table
+
+    def with_tables(self, tables: Mapping[str, Array]) -> Block:
+        return self
+
+    def under(self, tables: Mapping[str, Array], choices: Sequence[int]) -> Array:
+        return np.tile(self.table, (len(next(iter(tables.values()))), 1))
 
 
 def find_blocks(model: CausalModel, manipulable: Sequence[str], parents: Sequence[str]) -> tuple[Block, ...]:

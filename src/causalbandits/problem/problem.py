@@ -6,54 +6,38 @@ import hashlib
 import json
 import math
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from operator import index
-from typing import Any, Literal, NamedTuple, overload
+from typing import Any, Literal
 
 import numpy as np
 
-from causalbandits._memory import Memory, Remembers
-from causalbandits._random import Seed
-from causalbandits._types import Array, is_iterable
-from causalbandits.errors import InterventionError, ProblemError, ProblemWarning, SizeError, StateError, unknown
+from causalbandits._memory import Memory
+from causalbandits._types import Array, Z, is_iterable
+from causalbandits.errors import InterventionError, ProblemError, ProblemWarning, StateError, unknown
 from causalbandits.model.fitted import FittedModel
 from causalbandits.model.intervention import Intervention, State
 from causalbandits.model.model import CausalModel, unique_names
-from causalbandits.problem.actions import Action, ActionSpace, Choices, Reasons, shown
+from causalbandits.problem.actions import Action, ActionSpace, Reasons, shown
 from causalbandits.problem.constraints import Manipulable, action_space, without_forbidden
+from causalbandits.problem.context import check_with_context, checked_context, context_codes
+from causalbandits.problem.contexts import Contexts
 from causalbandits.problem.costs import Costs, Prices
-from causalbandits.problem.inference import ENTRY_LIMIT, Block, find_blocks
-from causalbandits.problem.possibility import can_happen
-from causalbandits.problem.projection import Projection
+from causalbandits.problem.distributions import Distributions
+from causalbandits.problem.given import BlocksGiven
 from causalbandits.problem.requirements import Limits, required, requirements_of
-from causalbandits.problem.search import (
-    EveryAction,
-    Reduction,
-    SearchSet,
-    SomeActions,
-    reduce_space,
-    search_by_structure,
-)
+from causalbandits.problem.search import Reduction, SearchSet, SomeActions, reduce_space, search_by_structure
 from causalbandits.problem.separation import AugmentedGraph, shown_names
 from causalbandits.problem.situation import Situation
-
-DRAWS_AT_ONCE = 2**22
-"""So many numbers of drawn distributions are made at once."""
 
 SITUATIONS_KEPT = 2**8
 """So many narrowed situations are remembered."""
 
-
-class CredibleInterval(NamedTuple):
-    """The mean of a distribution, entry by entry, and the limits of what the data leave likely."""
-
-    mean: Array
-    lower: Array
-    upper: Array
+GIVEN_KEPT, CONFIGURATIONS_KEPT = 2**12, 2**24
+"""The problem is remembered in so many contexts, and no more of them than have this many configurations together."""
 
 
-class CausalBandit(Remembers):
+class CausalBandit(Distributions):
     """A model, the variables that may be set, and the reward's parents (or a set that stands in for them).
 
     >>> from causalbandits import CausalModel, Variable
@@ -84,6 +68,9 @@ class CausalBandit(Remembers):
     `require={"complaint": {"yes": 0.01}}` says what may happen: only actions under which a complaint has probability
     0.01 at most may be chosen (see `requirements`); a number alone is for the value 1 of a variable that is 0 or 1.
     Where tables were fitted to data, this must be so with probability 0.95.
+
+    `context` names the variables whose values may be known before a decision. No action can change them, and given the
+    parents they tell nothing more of the reward: with `reward=` that is checked, without it, it is believed.
     """
 
     def __init__(
@@ -102,6 +89,7 @@ class CausalBandit(Remembers):
         reduce: bool = True,
         costs: Prices | None = None,
         require: Limits | None = None,
+        context: Iterable[str] = (),
     ) -> None:
         if not isinstance(model, CausalModel):
             raise ProblemError(f"A CausalBandit needs a CausalModel; got {model!r}.")
@@ -116,14 +104,18 @@ class CausalBandit(Remembers):
             space = required(space, model, require, reward)
         augmented = AugmentedGraph(model, space.names, space.surely_set())
         seen: tuple[str, ...] = ()
+        known = checked_context(augmented, context, reward)
         if separator is not None:
-            found, seen = augmented.cheapest(_sought(separator, parents, reward), observable)
+            found, seen = augmented.cheapest(_sought(separator, parents, reward), observable, known)
         elif observable is None:
             found = augmented.checked_parents(parents, reward)
         else:
             raise ProblemError('observable= says where to look for a separator: give separator="cheapest" too.')
+        check_with_context(augmented, found, known, reward)
         priced = Costs.given(space, costs)
-        self._settle(model, space, found, reward=reward, observable=seen, reduce=bool(reduce), costs=priced)
+        self._settle(
+            model, space, found, reward=reward, observable=seen, reduce=bool(reduce), costs=priced, context=known
+        )
         _warn_of_idle(augmented.without_effect_on(found), found)
 
     def _settle(
@@ -136,6 +128,9 @@ class CausalBandit(Remembers):
         observable: tuple[str, ...],
         reduce: bool,
         costs: Costs | None,
+        context: tuple[str, ...],
+        known: Z | None = None,
+        whole: CausalBandit | None = None,
     ) -> CausalBandit:
         """What was given, once it is known to fit together, and what follows from it."""
         self.model, self.actions, self.manipulable = model, space, space.names
@@ -146,32 +141,103 @@ class CausalBandit(Remembers):
         """What actions cost; None where none costs anything."""
         self.shape = tuple(len(model[name].states) for name in parents)
         self.configurations = math.prod(self.shape)
-        self.blocks = find_blocks(self.model, self.manipulable, self.parents)
+        self.context = context
+        """The variables whose values may be known before a decision."""
+        self.known = known
+        """The codes of the context's variables, -1 for those that are not known; None if none is."""
+        self.whole = self if whole is None else whole
+        """The problem before anything is known."""
+        self._blocks_given: BlocksGiven = (
+            BlocksGiven(model, space.names, parents) if whole is None else whole._blocks_given
+        )
+        self.known_codes = dict(_told(context, known))
+        """What is known of the context, by name."""
+        self.blocks = self._blocks_given(self.known_codes)
+        self._given: Memory[Z, CausalBandit] = Memory(
+            max(16, min(GIVEN_KEPT, CONFIGURATIONS_KEPT // self.configurations))
+        )
+        self._given_values: Memory[frozenset[tuple[str, State]], CausalBandit] = Memory(GIVEN_KEPT)
         self._situations: Memory[tuple[int, ...], Situation] = Memory(SITUATIONS_KEPT)
         self._lists: Memory[tuple[Action | Mapping[str, State], ...], tuple[int, ...]] = Memory(SITUATIONS_KEPT)
         return self
 
-    def __repr__(self) -> str:
-        return (
-            f"CausalBandit({shown(self.actions.size)} actions on {shown_names(self.manipulable)}; "
-            f"{shown(self.configurations)} configurations of {shown_names(self.parents)}"
-            f"{'' if self.costs is None else f'; costs on {shown_names(self.costs.names)}'})"
-        )
+    @cached_property
+    def contexts(self) -> Contexts:
+        """The values that the context may have, and how likely they are, given what is known."""
+        return Contexts(self.model, self.context, self.known)
 
     @cached_property
-    def every(self) -> EveryAction:
-        """All actions, in the order of their numbers."""
-        return EveryAction(self.actions, self.blocks, self.shape)
+    def context_number(self) -> int | None:
+        """The number of the context; 0 where there is none, None where it is not known in full."""
+        return self.contexts.number(self.known)
+
+    @cached_property
+    def can_occur(self) -> bool:
+        """Whether what is known has a probability above 0."""
+        return self.known is None or self.contexts.probability(self.known) > 0.0
 
     @property
-    def projection(self) -> Projection:
-        """Sums over P(z | a) for every action, in the order of their numbers."""
-        return self.every.projection
+    def context_distribution(self) -> Array:
+        """P(c), one axis per variable of the context."""
+        return self.contexts.distribution
 
-    def projection_of(self, choices: Choices) -> Projection:
-        """Sums over P(z | a) for a single action, equal to `projection`'s in every bit."""
-        rows = [block.row(tuple(choices[k] for k in block.knobs))[None] for block in self.blocks]
-        return Projection(rows, None, self.shape, self.blocks, all_pairs=True)
+    def given(self, context: Mapping[str, State]) -> CausalBandit:
+        """The same problem once some or all of its context is known: P(z | do(a)) is P(z | do(a), c) there.
+
+        Actions and configurations, and their numbers, are the same. It is remembered.
+        """
+        try:
+            key = frozenset(context.items())
+            found = self._given_values.get(key)
+        except (AttributeError, TypeError):
+            key, found = frozenset(), None
+        if found is None:
+            codes = context_codes(self.model, self.context, context)
+            found = self.in_context(self._also_known(codes)) if codes else self
+            self._given_values.keep(key, found)
+        return found
+
+    def in_context(self, codes: Z | None) -> CausalBandit:
+        """The same, given by codes: one per variable of the context, -1 for what is not known; None if nothing is."""
+        if codes is None or codes == self.known:
+            return self.whole if codes is None else self
+        found = self.whole._given.get(codes)
+        if found is None:
+            found = self.whole._given.keep(codes, self._view(codes))
+        return found
+
+    def _view(self, codes: Z) -> CausalBandit:
+        """A problem that shares all but what depends on the context."""
+        whole = self.whole
+        return CausalBandit.__new__(CausalBandit)._settle(
+            whole.model,
+            whole.actions,
+            whole.parents,
+            reward=whole.reward,
+            observable=whole.observable,
+            reduce=whole.reduce,
+            costs=whole.costs,
+            context=whole.context,
+            known=codes,
+            whole=whole,
+        )
+
+    def _also_known(self, codes: Mapping[str, int]) -> Z:
+        before = self.known or (-1,) * len(self.context)
+        for name, code in zip(self.context, before, strict=True):
+            if code >= 0 and codes.get(name, code) != code:
+                known, told = (self.model[name].states[i] for i in (code, codes[name]))
+                raise ProblemError(f"{name!r} is known to be {known!r} here; it cannot be {told!r} as well.")
+        return tuple([codes.get(name, code) for name, code in zip(self.context, before, strict=True)])
+
+    def __repr__(self) -> str:
+        costs = "" if self.costs is None else f"; costs on {shown_names(self.costs.names)}"
+        context = f"; context {shown_names(self.context)}" if self.context else ""
+        known = f", known: {self.contexts.shown(self.known)}" if self.known else ""
+        return (
+            f"CausalBandit({shown(self.actions.size)} actions on {shown_names(self.manipulable)}; "
+            f"{shown(self.configurations)} configurations of {shown_names(self.parents)}{costs}{context}{known})"
+        )
 
     @cached_property
     def _reduced(self) -> tuple[SearchSet, Reduction]:
@@ -188,16 +254,19 @@ class CausalBandit(Remembers):
     def situation(
         self,
         *,
+        context: Mapping[str, State] | None = None,
         every: bool = False,
         any_tables: bool = False,
         eligible: Iterable[Action | Mapping[str, State]] | None = None,
     ) -> Situation:
         """What is known before one decision, in which all actions may be chosen, or only the `eligible` ones.
 
-        The actions that can be the best for some reward are searched; with `any_tables` those that can be, whatever
-        the tables are, or `every` one that may be chosen. Situations are remembered: asking again for the same one
-        costs next to nothing.
+        `context` are values of its variables, some or all of them. The actions that can be the best for some reward are
+        searched; with `any_tables` those that can be, whatever the tables are, or `every` one that may be chosen.
+        Situations are remembered: asking again for the same one costs next to nothing.
         """
+        if context is not None:
+            return self.given(context).situation(every=every, any_tables=any_tables, eligible=eligible)
         for name, value in (("every", every), ("any_tables", any_tables)):
             if not isinstance(value, bool):
                 raise ProblemError(f"{name} must be True or False; got {value!r}.")
@@ -266,7 +335,7 @@ class CausalBandit(Remembers):
         for name in self.model.names:
             if model[name].states != self.model[name].states or model[name].parents != self.model[name].parents:
                 raise ProblemError(f"with_model() takes the same graph and states; {name!r} differs.")
-        return CausalBandit.__new__(CausalBandit)._settle(
+        other = CausalBandit.__new__(CausalBandit)._settle(
             model,
             self.actions,
             self.parents,
@@ -274,7 +343,9 @@ class CausalBandit(Remembers):
             observable=self.observable,
             reduce=self.reduce,
             costs=self.costs,
+            context=self.context,
         )
+        return other.in_context(self.known)
 
     def without_tables(self) -> CausalBandit:
         """The same problem, of whose tables nothing is known but their shapes: for policies that learn them.
@@ -288,22 +359,9 @@ class CausalBandit(Remembers):
     def same_but_tables(self, other: CausalBandit) -> bool:
         """Whether another problem differs in the numbers of its tables at most."""
         ours, theirs = ({name: (v.states, v.parents) for name, v in p.model.variables.items()} for p in (self, other))
-        return (
-            ours == theirs
-            and (self.manipulable, self.parents, self.reward) == (other.manipulable, other.parents, other.reward)
-            and self.actions.same_as(other.actions)
-            and self.costs == other.costs
-        )
-
-    def choices(self, action: Action | Mapping[str, State] | int) -> Choices:
-        """An action, given as such, by its number or its intervention, as one choice per manipulable variable."""
-        if isinstance(action, Action):
-            return action.choices
-        if isinstance(action, Mapping):
-            choices = self.actions.encode(action)
-            self.actions.rank(choices)
-            return choices
-        return self.actions.choices(action)
+        mine, its = ((p.manipulable, p.parents, p.reward, p.context, p.known) for p in (self, other))
+        same_actions = self.actions.same_as(other.actions) and self.costs == other.costs
+        return ours == theirs and mine == its and same_actions
 
     @property
     def requirements(self) -> Reasons | None:
@@ -315,132 +373,6 @@ class CausalBandit(Remembers):
         choices = self.choices(action)
         return 0.0 if self.costs is None else self.costs.of(choices)
 
-    @overload
-    def parent_distribution(
-        self,
-        action: Action | Mapping[str, State] | int,
-        *,
-        interval: Literal[False] = False,
-        level: float = ...,
-        draws: int = ...,
-        rng: Seed = ...,
-    ) -> Array: ...
-
-    @overload
-    def parent_distribution(
-        self,
-        action: Action | Mapping[str, State] | int,
-        *,
-        interval: Literal[True],
-        level: float = ...,
-        draws: int = ...,
-        rng: Seed = ...,
-    ) -> CredibleInterval: ...
-
-    def parent_distribution(
-        self,
-        action: Action | Mapping[str, State] | int,
-        *,
-        interval: bool = False,
-        level: float = 0.95,
-        draws: int = 1000,
-        rng: Seed = 0,
-    ) -> Array | CredibleInterval:
-        """P(z | do(a)) with one axis per parent.
-
-        If the model was fitted, `interval=True` adds what the data leave uncertain: for each configuration, the
-        quantiles between which its probability lies with probability `level`, from `draws` of the posterior.
-        """
-        choices = self.choices(action)
-        if self.configurations > ENTRY_LIMIT:
-            raise SizeError(
-                f"The joint distribution of {len(self.parents)} parents has {shown(self.configurations)} entries; the "
-                f"limit is {ENTRY_LIMIT}. Use features, whose means need the parents' marginals only."
-            )
-        own = [tuple(choices[k] for k in block.knobs) for block in self.blocks]
-        mean = self.joint([block.row(c)[None] for block, c in zip(self.blocks, own, strict=True)])[0]
-        if not isinstance(interval, bool):
-            raise ProblemError(f"interval must be True or False; got {interval!r}.")
-        if not interval:
-            return np.asarray(mean)
-        if not isinstance(self.model, FittedModel):
-            raise ProblemError(
-                "Only a model fitted to data has intervals (fit(graph, data)); this one is known exactly."
-            )
-        if not isinstance(level, float | int) or not 0 < level < 1:
-            raise ProblemError(f"level must lie between 0 and 1; got {level!r}.")
-        if not isinstance(draws, int | np.integer) or draws < 2 or draws * self.configurations > ENTRY_LIMIT:
-            raise ProblemError(
-                f"draws must be a whole number, 2 or more, and {ENTRY_LIMIT // self.configurations} at most for "
-                f"{self.configurations} configurations; got {draws!r}."
-            )
-        tables = self.model.draw_tables(int(draws), rng)
-        drawn = self.joint([block.under(tables, c) for block, c in zip(self.blocks, own, strict=True)])
-        lower, upper = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2], axis=0)
-        return CredibleInterval(mean, lower, upper)
-
-    def block_draws(self, action: Action, draws: int = 400) -> list[Array] | None:
-        """Each block's P(z_b | do(a)) drawn from the posterior of fitted tables, a row each; None where they are exact.
-
-        The draws are the same every time, so that an interval made of them is.
-        """
-        if not isinstance(self.model, FittedModel):
-            return None
-        tables = self.model.draw_tables(draws, np.random.default_rng(0))
-        return [block.under(tables, [action.choices[k] for k in block.knobs]) for block in self.blocks]
-
-    def parent_draws(self, action: Action) -> Array | None:
-        """The same for P(z | do(a))."""
-        rows = self.block_draws(action, max(2, min(400, DRAWS_AT_ONCE // self.configurations)))
-        return None if rows is None else self.joint(rows).reshape(len(rows[0]), -1)
-
-    def joint(self, rows: Sequence[Array]) -> Array:
-        """The product of the blocks' distributions, given as rows of as many models: models, then the parents' axes."""
-        product = np.ones((len(rows[0]), 1))
-        for row in rows:
-            product = (product[:, :, None] * row[:, None, :]).reshape(len(row), -1)
-        axes = [axis for block in self.blocks for axis in block.parents]
-        by_block = product.reshape(-1, *(self.shape[axis] for axis in axes))
-        return np.ascontiguousarray(by_block.transpose(0, *(1 + np.argsort(axes))))
-
-    def parent_distributions(self) -> Array:
-        """P(z | do(a)) for all actions at once: a row per action, then one axis per parent."""
-        size = self.actions.size * self.configurations
-        if size > ENTRY_LIMIT:
-            raise SizeError(
-                f"{self.actions.size} actions x {self.configurations} configurations are {size} numbers; the limit "
-                f"is {ENTRY_LIMIT}. Ask for one action at a time, or use project(), which never builds this matrix."
-            )
-        table = np.ones((self.actions.size, 1))
-        for b, rows in enumerate(self.projection.rows):
-            table = (table[:, :, None] * rows[self.projection.row_of_action(b)][:, None, :]).reshape(len(table), -1)
-        axes = [axis for block in self.blocks for axis in block.parents]
-        by_block = table.reshape(-1, *(self.shape[axis] for axis in axes))
-        return np.ascontiguousarray(by_block.transpose(0, *(1 + np.argsort(axes))))
-
-    def probability(self, action: int, z: Sequence[int]) -> float:
-        """P(z | do(a)) of one configuration, z given by the parents' codes."""
-        self.configuration(z)
-        choices = self.actions.choices(action)
-        return math.prod([block.probability(choices, z) for block in self.blocks])
-
-    def possible(self, action: Action, z: Sequence[int]) -> bool:
-        """Whether P(z | do(a)) > 0; asks only the blocks in which something is impossible."""
-        doubtful = self._blocks_with_zeros
-        return not doubtful or all(block.probability(action.choices, z) > 0.0 for block in doubtful)
-
-    def possible_together(self, action: Action, seen: Mapping[str, int]) -> bool:
-        """Whether P(seen | do(a)) > 0 for values of any variables, given by their codes; True if it is hard to tell."""
-        return not self._has_zeros or can_happen(self.model, self.model.codes(action.intervention), seen)
-
-    @cached_property
-    def _has_zeros(self) -> bool:
-        return any(not v.table.all() for v in self.model.variables.values())
-
-    @cached_property
-    def _blocks_with_zeros(self) -> tuple[Block, ...]:
-        return tuple(block for block in self.blocks if block.may_be_zero())
-
     @cached_property
     def _parent_names(self) -> frozenset[str]:
         return frozenset(self.parents)
@@ -448,20 +380,6 @@ class CausalBandit(Remembers):
     @cached_property
     def _parent_codes(self) -> tuple[tuple[str, Callable[[State], int]], ...]:
         return tuple((name, self.model[name].code) for name in self.parents)
-
-    def configuration(self, z: Sequence[int]) -> int:
-        """The number of a configuration: the last parent moves fastest."""
-        number = 0
-        try:
-            for size, code in zip(self.shape, z, strict=True):
-                if not 0 <= code < size:
-                    raise IndexError
-                number = number * size + code
-            return index(number)
-        except (TypeError, ValueError, IndexError, ArithmeticError):
-            raise ProblemError(
-                f"A configuration has one code per parent, each below {list(self.shape)}; got {z!r}."
-            ) from None
 
     def encode_parents(self, values: Mapping[str, State]) -> tuple[int, ...]:
         """The parents' values as codes; all of them must be there, and nothing else."""
@@ -489,6 +407,8 @@ class CausalBandit(Remembers):
             "reduce": self.reduce,
             **self.actions.to_record(),
             **({} if self.costs is None else {"costs": self.costs.to_record()}),
+            **({"context": list(self.context)} if self.context else {}),
+            **({"known": list(self.known)} if self.known else {}),
         }
 
     @classmethod
@@ -502,12 +422,17 @@ class CausalBandit(Remembers):
             parents = unique_names("parent", record["parents"], model)
             if not isinstance(record["reduce"], bool):
                 raise ProblemError(f"reduce must be true or false; got {record['reduce']!r}.")
-            AugmentedGraph(model, space.names, space.surely_set()).checked_parents(parents, record["reward"])
+            reward, augmented = record["reward"], AugmentedGraph(model, space.names, space.surely_set())
+            augmented.checked_parents(parents, reward)
+            context = checked_context(augmented, record.get("context", ()), reward)
+            check_with_context(augmented, parents, context, reward)
             space.requirements = requirements_of(record.get("require"), space, model)
             costs = Costs.from_record(record.get("costs"), space)
-            return cls.__new__(cls)._settle(
-                model, space, parents, reward=record["reward"], observable=(), reduce=record["reduce"], costs=costs
+            reduce = record["reduce"]
+            problem = cls.__new__(cls)._settle(
+                model, space, parents, reward=reward, observable=(), reduce=reduce, costs=costs, context=context
             )
+            return problem.in_context(problem.contexts.checked(record.get("known")))
         except KeyError as error:
             raise StateError(f"Not the description of a problem: {error} is missing.") from None
         except (TypeError, ProblemError, InterventionError) as error:
@@ -519,6 +444,11 @@ class CausalBandit(Remembers):
         record = self.to_record()
         record["model"].pop("properties", None)  # remarks do not count when models are compared
         return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _told(context: tuple[str, ...], known: Z | None) -> Iterator[tuple[str, int]]:
+    """What is known of the context, by name."""
+    return ((name, code) for name, code in zip(context, known or (), strict=False) if code >= 0)
 
 
 def _sought(separator: str, parents: Iterable[str] | None, reward: str | None) -> str:

@@ -120,7 +120,9 @@ class Projection:
         self.rows, self.which = rows, which
         self.size = math.prod(map(len, rows)) if which is None else len(which[0])
         self._shape, self._blocks, self._all_pairs = shape, blocks, all_pairs or which is None
-        self._axes = [axis for block in blocks for axis in block.parents]
+        self._free = [b for b, block in enumerate(blocks) if block.point is None]
+        """What is known is looked up, not summed over."""
+        self._axes = [axis for b in self._free for axis in blocks[b].parents]
 
     def row_of_action(self, block: int) -> Codes:
         """Which of a block's rows each action has."""
@@ -132,12 +134,12 @@ class Projection:
     @cached_property
     def tree(self) -> Tree:
         """Block by block."""
-        return self._tree([(b, b + 1) for b in range(len(self._blocks))])
+        return self._tree([(b, b + 1) for b in range(len(self._free))])
 
     @cached_property
     def joined_tree(self) -> Tree:
         """With small blocks joined."""
-        return self._tree(_groups(self._blocks))
+        return self._tree(_groups([self._blocks[b] for b in self._free]))
 
     @cached_property
     def whole(self) -> Array | None:
@@ -149,7 +151,7 @@ class Projection:
         return np.ascontiguousarray(columns if node_of_action is None else columns[:, node_of_action])
 
     def _tree(self, groups: list[tuple[int, int]]) -> Tree:
-        rest = configurations = math.prod(self._shape)
+        rest = configurations = math.prod(self._shape[axis] for axis in self._axes)
         if configurations > CELL_LIMIT:
             raise SizeError(
                 f"{len(self._shape)} parents have {configurations} configurations; a table over them may have "
@@ -179,8 +181,9 @@ class Projection:
 
     def _joined(self, first: int, last: int) -> tuple[Array, Codes | None]:
         """The rows of some blocks together, and which of them each action has."""
-        rows, which = self.rows[first], None if self.which is None else self.which[first]
-        for b in range(first + 1, last):
+        one, *others = self._free[first:last]
+        rows, which = self.rows[one], None if self.which is None else self.which[one]
+        for b in others:
             own = self.rows[b]
             size = len(rows) * len(own)
             rows = (rows[:, None, :, None] * own[None, :, None, :]).reshape(size, -1)
@@ -190,14 +193,37 @@ class Projection:
 
     @cached_property
     def by_block(self) -> Codes | None:
-        """The configurations with the parents sorted by block; None if they already are."""
-        if self._axes == sorted(self._axes):
+        """The configurations that agree with what is known, the parents sorted by block; None if that is all of them,
+        in order."""
+        if self._axes == list(range(len(self._shape))):
             return None
-        return np.arange(math.prod(self._shape)).reshape(self._shape).transpose(self._axes).reshape(-1)
+        every = np.arange(math.prod(self._shape)) if self.cells is None else self.cells
+        return every[self._sorted()]
+
+    @cached_property
+    def cells(self) -> Codes | None:
+        """The configurations that agree with what is known; None where that is all of them."""
+        return agreeing(self._shape, self._blocks)
+
+    @cached_property
+    def order_of_cells(self) -> Codes | None:
+        """These by block, by their places among them; None if they already are."""
+        return None if self._axes == sorted(self._axes) else self._sorted()
+
+    def _sorted(self) -> Codes:
+        shape = [self._shape[axis] for axis in sorted(self._axes)]
+        order = np.argsort(np.argsort(self._axes))  # each axis' place among those that are free
+        return np.arange(math.prod(shape)).reshape(shape).transpose(order).reshape(-1)
 
     def __call__(self, x: Array) -> Array:
-        """A number per action; of an x with several columns, a row for each of them, equal to its own in every bit."""
-        y = x if self.by_block is None else x[self.by_block]
+        """A number per action; of an x with several columns, a row for each of them, equal to its own in every bit.
+
+        `x` may have only the configurations that agree with what is known.
+        """
+        order = self.by_block
+        if order is not None and len(order) == len(x):
+            order = self.order_of_cells
+        y = x if order is None else x[order]
         if self.whole is not None and x.ndim == 1:
             return np.add.reduce(y[:, None] * self.whole)  # type: ignore[no-any-return]
         levels, node_of_action = self.joined_tree
@@ -206,6 +232,15 @@ class Projection:
         # Columns are one more axis that is never summed out: it ends up before the nodes.
         scores = y.reshape(-1) if x.ndim == 1 else y.reshape(x.shape[1], -1)
         return scores if node_of_action is None else scores[..., node_of_action]
+
+
+def agreeing(shape: tuple[int, ...], blocks: Sequence[Block]) -> Codes | None:
+    """The configurations that agree with what is known; None where that is all of them."""
+    known = {block.parents[0]: block.point for block in blocks if block.point is not None}
+    if not known:
+        return None
+    where = tuple(known.get(axis, slice(None)) for axis in range(len(shape)))
+    return np.ascontiguousarray(np.arange(math.prod(shape)).reshape(shape)[where]).reshape(-1)
 
 
 def _groups(blocks: Sequence[Block]) -> list[tuple[int, int]]:

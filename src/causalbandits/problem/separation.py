@@ -17,7 +17,7 @@ class AugmentedGraph:
     """A model's graph with a node for every intervention; what is always set has no causes of its own left."""
 
     def __init__(self, model: CausalModel, manipulable: Iterable[str], surely_set: Collection[str]) -> None:
-        self.model, self.manipulable = model, tuple(manipulable)
+        self.model, self.manipulable, self.surely_set = model, tuple(manipulable), frozenset(surely_set)
         own = graphs.without_causes_of(model.graph, surely_set)
         self.graph, self.nodes = graphs.with_intervention_nodes(own, self.manipulable)
 
@@ -68,31 +68,36 @@ class AugmentedGraph:
                     f"parents {list(self.model[reward].parents)} always do."
                 )
 
-    def cheapest(self, reward: str, observable: Iterable[str] | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """The cheapest set of observable variables that separates every intervention from the reward, and these."""
+    def cheapest(
+        self, reward: str, observable: Iterable[str] | None, context: tuple[str, ...] = ()
+    ) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The cheapest set of observable variables that separates every intervention from the reward, and these.
+
+        It separates the context from the reward, too, which it may have variables of: these are observed anyhow.
+        """
         self._refuse_manipulable(reward)
         self.model[reward]
         others = [name for name in self.model.names if name != reward]
         seen = tuple(others) if observable is None else unique_names("observable variable", observable, self.model)
         if reward in seen:
             raise ProblemError(f"observable= must not have the reward {reward!r} in it: it comes too late.")
+        seen += tuple(name for name in context if name not in seen)
+        starts: list[Hashable] = [*self.nodes.values(), *context]
         costs: dict[Hashable, int] = {name: graphs.product_cost(len(self.model[name].states)) for name in others}
-        found = graphs.cheapest_separator(self.graph, self._starts, reward, {name: costs[name] for name in seen})
+        found = graphs.cheapest_separator(self.graph, starts, reward, {name: costs[name] for name in seen})
         if found is None:
-            raise ProblemError(self._not_separated(reward, seen, costs))
-        if not found:
+            raise ProblemError(self._not_separated(reward, seen, costs, starts))
+        if found <= set(context):
             raise ProblemError(f"No intervention can change the reward {reward!r}: none leads to it in the graph.")
         return tuple(name for name in self.model.names if name in found), seen
 
-    @property
-    def _starts(self) -> list[Hashable]:
-        return list(self.nodes.values())
-
-    def _not_separated(self, reward: str, seen: tuple[str, ...], costs: dict[Hashable, int]) -> str:
+    def _not_separated(
+        self, reward: str, seen: tuple[str, ...], costs: dict[Hashable, int], starts: list[Hashable]
+    ) -> str:
         """What to start observing: as few as possible of what is not seen yet."""
         more = 1 + sum(costs.values())
         dear = {name: cost if name in seen else cost + more for name, cost in costs.items()}
-        wanted = graphs.cheapest_separator(self.graph, self._starts, reward, dear) or set()
+        wanted = graphs.cheapest_separator(self.graph, starts, reward, dear) or set()
         missing = [name for name in self.model.names if name in wanted and name not in seen]
         return (
             f"No set of the observable variables {shown_names(seen)} separates the interventions from the "

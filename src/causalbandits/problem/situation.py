@@ -18,7 +18,7 @@ from causalbandits._memory import Remembers
 from causalbandits._types import Array
 from causalbandits.errors import BudgetError, PolicyError, ProblemWarning
 from causalbandits.problem.actions import Action
-from causalbandits.problem.budget import SLACK, Budget, Pace, Purse
+from causalbandits.problem.budget import SLACK, Budget, Pace, Purse, refuse_context
 from causalbandits.problem.scores import Scores, largest_size
 from causalbandits.problem.search import EveryAction, SearchSet, SomeActions
 
@@ -52,7 +52,12 @@ class Situation(Remembers):
         self._pricing: Pricing | None = None if problem.costs is None else self._less_costs
         self.additive = True
         """Whether costs are subtracted, if there are any, so that blocks can be judged one by one."""
+        self.known = problem.known
+        """The codes of what is known of the context (see `CausalBandit.known`)."""
+        self.cells = problem.cells
+        """The configurations that agree with it; None where that is all of them."""
         self._of_configurations, self._of_actions = (problem.configurations,), (problem.actions.size,)
+        self._of_cells = self._of_configurations if self.cells is None else (len(self.cells),)
 
     def __repr__(self) -> str:
         return f"Situation({self.size} of {self.problem.actions.size} actions are searched)"
@@ -104,9 +109,10 @@ class Situation(Remembers):
     def project(self, index: Array) -> Scores:
         """Score the searched actions: the mean of a number per configuration, under P(z | a), less what they cost.
 
-        Of several draws, a row each, the scores are a row each as well.
+        Of several draws, a row each, the scores are a row each as well. Where something is known of the parents, the
+        numbers of those configurations that agree with it (`cells`) are enough.
         """
-        index = self._checked(index, "project", "configuration", self._of_configurations)
+        index = self._checked(index, "project", "configuration", self._of_configurations, self._of_cells)
         if index.ndim == 1:
             return self.priced(Scores(self.search.project(index), largest_size(index)))
         return self.priced(
@@ -118,7 +124,7 @@ class Situation(Remembers):
 
         Of one draw, or of several, a row each.
         """
-        index = self._checked(index, "gather", "action", self._of_actions)
+        index = self._checked(index, "gather", "action", self._of_actions, self._of_actions)
         size = largest_size(index) if index.ndim == 1 else np.maximum.reduce(np.abs(index), axis=1)
         if isinstance(self.search, EveryAction):
             return self.priced(Scores(index, size))
@@ -126,14 +132,14 @@ class Situation(Remembers):
             return self.priced(Scores(index[..., self.search.numbers], size))
         raise PolicyError("A policy that keeps a number per action searches them all: set searches_all = True.")
 
-    def _checked(self, index: npt.ArrayLike, method: str, what: str, shape: tuple[int]) -> Array:
-        if type(index) is np.ndarray and index.dtype is FLOAT and index.shape == shape:
+    def _checked(self, index: npt.ArrayLike, method: str, what: str, shape: tuple[int], few: tuple[int]) -> Array:
+        if type(index) is np.ndarray and index.dtype is FLOAT and index.shape in (shape, few):
             return index
         try:
             numbers = np.asarray(index, dtype=np.float64)
         except (TypeError, ValueError):
             raise PolicyError(f"{method}() takes one number per {what}, {shape[0]} of them; got {index!r}.") from None
-        if numbers.shape != shape and (numbers.ndim != 2 or numbers.shape[1:] != shape):
+        if numbers.shape[-1:] not in (shape, few) or numbers.ndim > 2:
             raise PolicyError(f"{method}() takes one number per {what}, {shape[0]} of them; got shape {numbers.shape}.")
         return numbers
 
@@ -144,6 +150,7 @@ def opened(budget: Budget, situation: Situation, *, stacklevel: int) -> Purse:
         raise BudgetError(f"budget must be a Budget, such as Budget(250, rounds=5000); got {budget!r}.")
     if situation.problem.costs is None:
         raise BudgetError("A budget needs to know what actions cost: CausalBandit(..., costs={...}).")
+    refuse_context(situation.problem.context)
     costs = situation.costs
     assert costs is not None
     cheapest = float(costs.min())

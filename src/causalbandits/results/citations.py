@@ -59,9 +59,23 @@ BIBTEX = {
   booktitle = {Advances in Neural Information Processing Systems (NIPS)},
   year      = {2011}
 }""",
+    "li2010": """@inproceedings{li2010contextual,
+  title     = {A Contextual-Bandit Approach to Personalized News Article Recommendation},
+  author    = {Li, Lihong and Chu, Wei and Langford, John and Schapire, Robert E.},
+  booktitle = {International Conference on World Wide Web (WWW)},
+  year      = {2010}
+}""",
+    "agrawal2013": """@inproceedings{agrawal2013thompson,
+  title     = {Thompson Sampling for Contextual Bandits with Linear Payoffs},
+  author    = {Agrawal, Shipra and Goyal, Navin},
+  booktitle = {International Conference on Machine Learning (ICML)},
+  year      = {2013}
+}""",
 }
 
 TITLES = {
+    "li2010": "Li, Chu, Langford, Schapire (WWW 2010)",
+    "agrawal2013": "Agrawal, Goyal (ICML 2013)",
     "lu2020": "Lu, Meisami, Tewari, Yan (UAI 2020)",
     "auer2002": "Auer, Cesa-Bianchi, Fischer (2002)",
     "thompson1933": "Thompson (1933)",
@@ -85,6 +99,8 @@ OF_POLICY: dict[str, tuple[str, ...]] = {
     "cl-ucb-observed": ("lu2020", "abbasi2011"),
     "cl-ts": ("lu2020",),
     "cl-ts-observed": ("lu2020",),
+    "lin-ts": ("agrawal2013",),
+    "lin-ucb": ("li2010", "abbasi2011"),
     "ucb": ("auer2002",),
     "hac-ucb": ("bilodeau2022",),
     "kl-ucb": ("garivier2011",),

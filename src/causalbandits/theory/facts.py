@@ -67,8 +67,20 @@ class Facts:
         raise ProblemError(f"A bound needs a CausalBandit or an Environment; got {given!r}.")
 
     def cells(self, causal: bool) -> int:
-        """J or K: how many means a policy learns."""
-        return reachable_configurations(self.problem) if causal else self.problem.actions.size
+        """J or K: how many means a policy learns; those of configurations count in every context, actions' do not."""
+        if causal:
+            return reachable_configurations(self.problem)
+        return self.problem.actions.size * self.problem.contexts.size
+
+    @cached_property
+    def places(self) -> list[tuple[float, Environment]] | None:
+        """The environment in every context, with its probability; None where there are too many, or none is known."""
+        env = self.environment
+        if env is None or self.problem.contexts.size * self.problem.actions.size > SMALL_TABLE:
+            return None
+        if not self.problem.context:
+            return [(1.0, env)]
+        return [(share, env.in_context(codes)) for codes, share in self.problem.contexts.likely()]
 
     @property
     def listed(self) -> bool:
@@ -84,16 +96,18 @@ class Facts:
 
     def own_configurations(self) -> bool | None:
         """Whether every action leads to one configuration, and no two actions to the same."""
+        if self.problem.context:
+            return False  # it leads to the same ones in several
         if self.support is None:
             return False if self.problem.actions.size > self.problem.configurations else None
         return bool((self.support.sum(axis=1) == 1).all() and (self.support.sum(axis=0) <= 1).all())
 
     def largest_gap(self) -> float | None:
-        """Delta_max; the range of E[Y | z], which is no smaller, where there are too many actions."""
+        """Delta_max, of any context; the range of E[Y | z], which is no smaller, where there are too many actions."""
         if self.environment is None:
             return None
-        if self.listed:
-            return float(self.environment.gaps().max())
+        if self.listed and self.places is not None:
+            return max(float(env.gaps().max()) for _, env in self.places)
         low, high = self.environment.mean.range()
         return high - low + self.largest_cost()
 
@@ -103,7 +117,9 @@ class Facts:
 
     def mean_gap(self) -> float | None:
         """The regret of a round with an action drawn at random."""
-        return float(self.environment.gaps().mean()) if self.environment is not None and self.listed else None
+        if self.places is None or not self.listed:
+            return None
+        return sum(share * float(env.gaps().mean()) for share, env in self.places)
 
     def gaussian_sd(self) -> float | None:
         """The standard deviation of a Gaussian reward given the parents."""
@@ -153,8 +169,8 @@ class Facts:
         """The largest |E[Y | z]| over reachable configurations, or |E[Y | a]| over actions."""
         if self.environment is None:
             return None
-        if not causal and self.listed:
-            return float(np.abs(self.environment.means).max())
+        if not causal and self.listed and self.places is not None:
+            return max(float(np.abs(env.means).max()) for _, env in self.places)
         if not self.environment.mean.by_configuration:
             return None
         if self.support is None:
@@ -163,7 +179,7 @@ class Facts:
 
     def feature_norm(self, features: Features, observed: bool) -> float:
         """A bound on the norm of what is regressed on: f(z), or its mean under each action."""
-        if observed or not self.listed:
+        if observed or not self.listed or self.problem.context:
             return features.largest_norm()
         return float(np.linalg.norm(features.means(self.problem.projection), axis=1).max())
 
@@ -178,8 +194,10 @@ class Facts:
             reached = self.support.any(axis=0)
             every = [features.at(z) for z in np.ndindex(*self.problem.shape)]
             return _fit(np.array(every)[reached], env.configuration_means[reached])
-        if not observed and self.listed:
-            return _fit(features.means(self.problem.projection), env.means)
+        if not observed and self.listed and self.places is not None:
+            worlds = [place for _, place in self.places]
+            means = [features.on(world.problem).means(world.problem.projection) for world in worlds]
+            return _fit(np.concatenate(means), np.concatenate([world.means for world in worlds]))
         mean: Any = env.mean
         return Line(float(np.linalg.norm(mean.theta)), 0.0) if getattr(mean, "features", None) is features else None
 

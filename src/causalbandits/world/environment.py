@@ -14,9 +14,12 @@ from causalbandits._memory import Memory, Remembers
 from causalbandits._random import Seed, random_generator
 from causalbandits._types import Array, Z
 from causalbandits.errors import ProblemError
+from causalbandits.model.graph import ancestors
 from causalbandits.model.intervention import Intervention, State
 from causalbandits.model.model import cumulative
 from causalbandits.problem.actions import ENUMERATION_LIMIT, Choices
+from causalbandits.problem.given import BlocksGiven
+from causalbandits.problem.inference import Block
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.problem.projection import Projection
 from causalbandits.problem.scores import Scores
@@ -24,6 +27,9 @@ from causalbandits.world.rewards import AdditiveMean, Reward
 
 LISTED = 2**16
 """Up to this many actions the best is found among all of them."""
+
+CONTEXTS_KEPT = 2**12
+"""A world is remembered in so many contexts."""
 
 MEANS_KEPT = 2**16
 """So many gaps of actions, and means of configurations, are remembered."""
@@ -77,17 +83,51 @@ class Environment(Remembers):
         self._cdfs: list[Memory[Choices, list[float]]] = [Memory(block.rows_remembered) for block in problem.blocks]
         self._means: Memory[Z, float] = Memory(MEANS_KEPT)
         self._gaps: Memory[int, float] = Memory(MEANS_KEPT)
+        self._in_contexts: Memory[Z, Environment] = Memory(CONTEXTS_KEPT)
+
+    def given(self, context: Mapping[str, State]) -> Environment:
+        """The same world once some or all of the context is known; remembered."""
+        return self.in_context(self.problem.given(context).known)
+
+    def in_context(self, codes: Z | None) -> Environment:
+        """The same, given by codes as `CausalBandit.in_context` takes them."""
+        if codes is None or codes == self.problem.known:
+            return self
+        found = self._in_contexts.get(codes)
+        if found is None:
+            found = self._in_contexts.keep(codes, Environment(self.problem.in_context(codes), self.reward))
+        return found
+
+    def draw_context(self, rng: Seed = None) -> dict[str, State]:
+        """What is known before a decision: values of the context, as they come."""
+        return self.problem.contexts.values(self.draw_codes(random_generator(rng)))
+
+    def draw_codes(self, rng: np.random.Generator) -> Z:
+        """The same as codes: one uniform for each part of the context, in order."""
+        codes = [0] * len(self.problem.context)
+        for block, cdf in self._context_cdfs:
+            code = bisect_right(cdf, rng.random())
+            for axis, size in zip(reversed(block.parents), reversed(block.shape), strict=True):
+                code, codes[axis] = divmod(code, size)
+        return tuple(codes)
+
+    @cached_property
+    def _context_cdfs(self) -> list[tuple[Block, list[float]]]:
+        return [(block, cumulative(block.table[0]).tolist()) for block in self.problem.contexts.blocks]
+
+    def _where(self, context: Mapping[str, State] | None) -> Environment:
+        return self if context is None else self.given(context)
 
     def __repr__(self) -> str:
         return f"Environment({self.problem!r}, {self.reward!r})"
 
-    def mean_reward(self, action: Mapping[str, State] | int) -> float:
-        """The exact mean reward of an action."""
-        return self.mean.under(self.problem.choices(action))
+    def mean_reward(self, action: Mapping[str, State] | int, context: Mapping[str, State] | None = None) -> float:
+        """The exact mean reward of an action, in a context if one is given."""
+        return self._where(context).mean.under(self.problem.choices(action))
 
-    def value(self, action: Mapping[str, State] | int) -> float:
-        """The exact mean reward of an action, less what it costs."""
-        return self._value(self.problem.choices(action))
+    def value(self, action: Mapping[str, State] | int, context: Mapping[str, State] | None = None) -> float:
+        """The exact mean reward of an action, less what it costs; in a context, if one is given."""
+        return self._where(context)._value(self.problem.choices(action))
 
     def _value(self, choices: Choices) -> float:
         mean, costs = self.mean.under(choices), self.problem.costs
@@ -106,11 +146,13 @@ class Environment(Remembers):
         costs = self.problem.costs
         return self.means if costs is None else self.means - costs.of_each(self.problem.actions.array())
 
-    def best(self) -> Best:
-        """The first action with the largest mean, less its cost, to within rounding.
+    def best(self, context: Mapping[str, State] | None = None) -> Best:
+        """The first action with the largest mean, less its cost, to within rounding; in a context, if one is given.
 
         Of more than `LISTED` actions, the first of those that can be the only best (see `CausalBandit.reduction`).
         """
+        if context is not None:
+            return self.given(context).best()
         space = self.problem.actions
         if isinstance(self.mean, AdditiveMean) and (space.is_product or self._is_beyond_listing()):
             choices = self._best_by_block(self.mean)
@@ -147,8 +189,10 @@ class Environment(Remembers):
         """How much worse than the best each action is, in the mean and less its cost."""
         return np.asarray(self.values.max() - self.values)
 
-    def gap(self, action: Mapping[str, State] | int) -> float:
-        """How much worse than the best one action is; the others are not looked at."""
+    def gap(self, action: Mapping[str, State] | int, context: Mapping[str, State] | None = None) -> float:
+        """How much worse than the best one action is, in a context if one is given; the others are not looked at."""
+        if context is not None:
+            return self.given(context).gap(action)
         space = self.problem.actions
         number = (
             action if type(action) is int and 0 <= action < space.size else space.rank(self.problem.choices(action))
@@ -184,14 +228,16 @@ class Environment(Remembers):
     def _best_value(self) -> float:
         return self.best().mean
 
-    def pull(self, action: Mapping[str, State] | int, rng: Seed = None) -> Observation:
-        """Try an action once.
+    def pull(
+        self, action: Mapping[str, State] | int, rng: Seed = None, context: Mapping[str, State] | None = None
+    ) -> Observation:
+        """Try an action once, in a context if one is given; in whatever context comes if not.
 
         >>> from causalbandits import zoo
         >>> zoo.email_campaign().pull({"send_time": "morning"}, rng=1)
         Observation(parents={'subject': 'short', 'template': '2', 'send_time': 'morning'}, reward=1.0)
         """
-        z, reward = self.draw(self.problem.choices(action), random_generator(rng))
+        z, reward = self._where(context).draw(self.problem.choices(action), random_generator(rng))
         return Observation(self.problem.decode_parents(z), reward)
 
     def draw(self, choices: Choices, rng: np.random.Generator) -> tuple[Z, float]:
@@ -226,7 +272,14 @@ class Environment(Remembers):
     def _course(self, choices: Choices, rng: np.random.Generator) -> dict[str, int]:
         """What every variable on the way to the parents turns out to be."""
         course: dict[str, int] = {}
+        known = self.problem.known_codes
         for name, knob, causes, cdfs in self._mechanisms:
+            if name in known:
+                course[name] = known[name]
+                continue
+            if name in self._causes_of_known:
+                course[name] = bisect_right(self._cdf_given(name, {**course, **known}), rng.random())
+                continue
             if knob is not None and choices[knob]:
                 course[name] = choices[knob] - 1
                 continue
@@ -236,10 +289,29 @@ class Environment(Remembers):
             course[name] = bisect_right(cdfs[row], rng.random())
         return course
 
+    def _cdf_given(self, name: str, known: Mapping[str, int]) -> list[float]:
+        """How a cause of what is known comes about, given that and the causes before it."""
+        key = name, tuple(known.items())
+        found = self._cdfs_given.get(key)
+        if found is None:
+            block = self._causes_of_known[name](known)[0]
+            found = self._cdfs_given.keep(key, cumulative(block.table[0]).tolist())
+        return found
+
+    @cached_property
+    def _cdfs_given(self) -> Memory[tuple[str, tuple[tuple[str, int], ...]], list[float]]:
+        return Memory(MEANS_KEPT)
+
+    @cached_property
+    def _causes_of_known(self) -> dict[str, BlocksGiven]:
+        """The causes of what is known, which are no knobs: by name, how each is distributed given others."""
+        model, known = self.problem.model, self.problem.known_codes
+        return {name: BlocksGiven(model, (), (name,)) for name in ancestors(model.graph, known) if name not in known}
+
     @cached_property
     def _mechanisms(self) -> list[_Mechanism]:
         model, knobs = self.problem.model, self.problem.manipulable
-        on_the_way = {name for block in self.problem.blocks for name in block.names}
+        on_the_way = ancestors(model.graph, (*self.problem.parents, *self.problem.context))
         return [
             _Mechanism(
                 name,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from causalbandits._memory import Memory
 from causalbandits.errors import BudgetError
-from causalbandits.problem.budget import SLACK, Mixture, best_mixture
+from causalbandits.problem.budget import SLACK, Mixture, best_mixture, refuse_context
 from causalbandits.world.environment import LISTED, MEANS_KEPT, Environment
 
 
@@ -27,6 +27,7 @@ class Shortfall:
         situation = env.problem.situation(every=listed)
         if situation.costs is None:
             raise BudgetError("A budget needs to know what actions cost: CausalBandit(..., costs={...}).")
+        refuse_context(env.problem.context)
         cheapest = float(situation.costs.min())
         if cheapest > allowance * (1 + SLACK):
             raise BudgetError(

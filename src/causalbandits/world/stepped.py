@@ -66,6 +66,11 @@ class StepEnvironment(Environment):
                 "A StepEnvironment needs a CausalBandit and a function step(intervention, rng); got "
                 f"{problem!r}, {step!r}."
             )
+        if problem.context:
+            raise ProblemError(
+                "A step function is not told the context, so that it cannot act on it; this problem has "
+                f"{', '.join(problem.context)}. Use an Environment with a reward, or leave the context out."
+            )
         problem.actions.refuse_enumeration("What an action is worth is kept for every action", LISTED)
         self.problem, self.step = problem, step
         self.reward = StepReward(step)

@@ -19,7 +19,7 @@ from causalbandits.world.environment import Environment
 from causalbandits.world.rewards import BernoulliReward, LinearReward
 
 # The worlds; random_dag and random_model are what they are made of.
-__all__ = ["email_campaign", "figure2", "lower_bound", "parallel", "random_parallel", "random_world"]
+__all__ = ["email_campaign", "email_segments", "figure2", "lower_bound", "parallel", "random_parallel", "random_world"]
 
 VARIABLE_LIMIT, DRAWN_LIMIT = 2000, 2**22
 """So many variables, and numbers in all their tables, are drawn."""
@@ -59,6 +59,47 @@ def email_campaign() -> Environment:
     )
     subject, template_, send_time = np.ix_([1, 2], [1, 2], [1, 2, 3])
     return Environment(problem, BernoulliReward(1 - (subject + template_ + send_time) / 9))
+
+
+def email_segments(tastes: bool = False) -> Environment:
+    """The e-mail campaign for customers of three segments, known beforehand: what is chosen leads each to other mails.
+
+    With `tastes`, segments also click on other things: then what a reward depends on has the segment in it.
+
+    >>> env = email_segments()
+    >>> for segment in env.problem.model["segment"].states:
+    ...     print(segment, env.best({"segment": segment}).intervention)
+    new do(product=Photoshop, purpose=Promo, send_time=morning)
+    regular do(product=Photoshop, purpose=Nurture, send_time=morning)
+    lapsed do(product=Adobe Stock, purpose=Awareness, send_time=morning)
+    """
+    if not isinstance(tastes, bool):
+        raise ProblemError(f"tastes must be True or False; got {tastes!r}.")
+    knobs = [email_campaign().problem.model[name] for name in ("product", "purpose", "send_time")]
+    short = np.array([[0.7, 0.3, 0.2], [0.7, 0.2, 0.4], [0.3, 0.9, 0.5], [0.3, 0.6, 0.8]])
+    others = [[0.8, 0.5, 0.2], [0.9, 0.2, 0.3], [0.5, 0.8, 0.4], [0.2, 0.6, 0.5]]
+    adobe_stock = [[0.6, 0.4, 0.5], [0.7, 0.3, 0.6], [0.6, 0.5, 0.7], [0.5, 0.5, 0.9]]
+    first = np.array([others, others, adobe_stock])
+    model = CausalModel(
+        [
+            Variable("segment", ["new", "regular", "lapsed"], table=[0.5, 0.3, 0.2]),
+            *knobs,
+            Variable("subject", ["short", "long"], parents=["purpose", "segment"], table=_either(short)),
+            Variable("template", ["1", "2"], parents=["product", "purpose", "segment"], table=_either(first)),
+        ]
+    )
+    parents = ["subject", "template", "send_time", *(["segment"] if tastes else [])]
+    problem = CausalBandit(model, [v.name for v in knobs], parents, context=["segment"])
+    subject, template, send_time = np.ix_([1, 2], [1, 2], [1, 2, 3])
+    clicks = 1 - (subject + template + send_time) / 9
+    if tastes:  # regular customers like the other template, lapsed ones read in the evening
+        clicks = np.stack([clicks, clicks[:, ::-1], clicks[:, :, ::-1]], axis=-1)
+    return Environment(problem, BernoulliReward(clicks))
+
+
+def _either(first: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """The probabilities of two states, from those of the first."""
+    return np.stack([first, 1 - first], axis=-1)
 
 
 def parallel(

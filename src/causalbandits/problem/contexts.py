@@ -1,0 +1,104 @@
+"""The values that a context may have: their codes and numbers, and how likely they are."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+
+from causalbandits._types import Array, Z, is_whole
+from causalbandits.errors import ProblemError, SizeError
+from causalbandits.model import graph as graphs
+from causalbandits.model.intervention import State
+from causalbandits.model.model import CausalModel
+from causalbandits.problem.actions import shown
+from causalbandits.problem.distributions import joint_of
+from causalbandits.problem.given import BlocksGiven
+from causalbandits.problem.inference import ENTRY_LIMIT, Block
+
+CONTEXTS_LIMIT = 2**16
+"""No more contexts than this are listed."""
+
+
+class Contexts:
+    """The contexts of a problem, where `known` is what is known of them already.
+
+    A context is given by its codes, one per variable, -1 for what is not known. The last variable's moves fastest.
+    """
+
+    def __init__(self, model: CausalModel, names: tuple[str, ...], known: Z | None) -> None:
+        self.names, self._model, self._known = names, model, known
+        self.shape = tuple(len(model[name].states) for name in names)
+        self.size = math.prod(self.shape)
+        """How many there are; 1 where there is no context."""
+
+    @cached_property
+    def blocks(self) -> tuple[Block, ...]:
+        """The parts of the context that have nothing to do with each other; no action changes them."""
+        return BlocksGiven(self._model, (), self.names)(self._codes(self._known)) if self.names else ()
+
+    @cached_property
+    def distribution(self) -> Array:
+        """P(c), one axis per variable of the context."""
+        if self.size > ENTRY_LIMIT:
+            raise SizeError(
+                f"There are {shown(self.size)} contexts; the limit for their distribution is {ENTRY_LIMIT}."
+            )
+        if not self.names:
+            return np.ones(())
+        return np.asarray(joint_of(self.blocks, self.shape, [block.table for block in self.blocks])[0])
+
+    def likely(self) -> list[tuple[Z, float]]:
+        """Every context that can occur and its probability, the likeliest first."""
+        if self.size > CONTEXTS_LIMIT:
+            raise SizeError(
+                f"This would list {shown(self.size)} contexts; the limit is {CONTEXTS_LIMIT}. Ask for those that "
+                "matter, one by one."
+            )
+        flat = self.distribution.reshape(-1)
+        order = np.argsort(-flat, kind="stable")
+        return [(self.at(number), float(flat[number])) for number in order.tolist() if flat[number] > 0]
+
+    def probability(self, codes: Z) -> float:
+        """The probability of what these codes say, before anything else is known."""
+        known = self._codes(codes)
+        graph = self._model.graph
+        names = [n for n in self._model.order if n in graphs.ancestors(graph, known) and n not in known]
+        return Block(self._model, names, (), (), known, tuple(known)).mass()
+
+    def number(self, codes: Z | None) -> int | None:
+        """The number of a context that is known in full (0, where there is none); else None."""
+        number = 0
+        for size, code in zip(self.shape, codes or (-1,) * len(self.shape), strict=True):
+            if code < 0:
+                return None
+            number = number * size + code
+        return number
+
+    def at(self, number: int) -> Z:
+        """The codes of the context with this number."""
+        return tuple(map(int, np.unravel_index(number, self.shape))) if self.names else ()
+
+    def values(self, codes: Z | None) -> dict[str, State]:
+        """What is known, by name."""
+        return {name: self._model[name].states[code] for name, code in self._codes(codes).items()}
+
+    def shown(self, codes: Z | None) -> str:
+        """The same for people."""
+        return ", ".join(f"{name}={value}" for name, value in self.values(codes).items())
+
+    def checked(self, given: object) -> Z | None:
+        """Codes from a file."""
+        if given is None:
+            return None
+        if not isinstance(given, Sequence) or len(given) != len(self.shape):
+            raise ProblemError(f"A context has one code per variable of {list(self.names)}; got {given!r}.")
+        for code, size in zip(given, self.shape, strict=True):
+            if not is_whole(code) or not -1 <= code < size:
+                raise ProblemError(f"A context's codes lie below {list(self.shape)}, or are -1; got {given!r}.")
+        return tuple(map(int, given)) if any(code >= 0 for code in given) else None
+
+    def _codes(self, codes: Z | None) -> dict[str, int]:
+        return {name: code for name, code in zip(self.names, codes or (), strict=False) if code >= 0}
