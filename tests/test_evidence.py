@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import warnings
 
 import numpy as np
 import pytest
@@ -143,15 +144,15 @@ def test_evidence_on_rows_is_the_ratio_of_likelihoods_of_their_counts(rows):
     watch, claims = Watching.begin(problem), watched(problem)
     for outcome in told(problem, 300, seed=2):
         watch.take_in(problem, outcome, 1.0, None)
-    table = claims.tables["template"]
-    size = table.variable.table.size
-    own = slice(table.entry, table.entry + size)
+    places = claims.by_name(np.arange(claims.size))["template"]
+    own = slice(int(places.min()), int(places.max()) + 1)
+    first, size = int(claims.row_of[own.start]), places.size
     counts = watch.counted[own].reshape(-1, 2)
     prior = claims.prior[own].reshape(-1, 2)
     null = log_dirichlet_multinomial(prior, counts) if rows else (counts * np.log(prior)).sum(axis=1)
     for j, pseudo in enumerate(claims.alternatives):
         expected = log_dirichlet_multinomial(pseudo[own].reshape(-1, 2), counts) - null
-        assert watch.log_rows[table.row : table.row + size // 2, j] == pytest.approx(expected, abs=1e-9)
+        assert watch.log_rows[first : first + size // 2, j] == pytest.approx(expected, abs=1e-9)
     assert counts.sum() > 50
 
 
@@ -170,8 +171,7 @@ def test_rows_count_what_fit_counts():
             data[name].append(row[name])
     data["set"] = [",".join(o.action.intervention) for o in complete]
     fitted = cb.fit(problem.model, data, interventions="set")
-    table = claims.tables["template"]
-    assert watch.counted[table.entry : table.entry + 24] == pytest.approx(fitted.counts["template"].reshape(-1))
+    assert claims.by_name(watch.counted)["template"] == pytest.approx(fitted.counts["template"])
 
 
 def test_what_the_table_calls_impossible_is_an_alarm_at_once():
@@ -230,10 +230,103 @@ def test_a_constant_added_to_all_rewards_changes_no_evidence():
 def test_learnt_tables_are_those_of_a_problem_with_these_tables():
     problem = cb.zoo.email_campaign().problem
     claims = watched(problem)
-    counts = np.zeros(claims.entries)
-    table = claims.tables["subject"]
-    counts[table.entry : table.entry + 2] = 0.0, 400.0
+    counts = np.zeros(claims.size)
+    claims.by_name(counts)["subject"][0] = 0.0, 400.0
     learnt = claims.learnt(counts)
     assert learnt.model["subject"].table[0, 1] > 0.95
     assert learnt.model["subject"].table[1:] == pytest.approx(problem.model["subject"].table[1:])
     assert learnt.actions is problem.actions
+
+
+def problem_in_context(p=((0.3, 0.8), (0.6, 0.5))):
+    """What a does to z depends on c, which is seen beforehand; b leads nowhere."""
+    model = cb.CausalModel(
+        [
+            cb.Variable("c", [0, 1], table=[0.7, 0.3]),
+            cb.Variable("a", [0, 1], table=[0.5, 0.5]),
+            cb.Variable("b", [0, 1], table=[0.5, 0.5]),
+            cb.Variable("z", [0, 1], parents=["c", "a", "b"], table=[[[[1 - q, q]] * 2 for q in own] for own in p]),
+        ]
+    )
+    return cb.CausalBandit(model, ["a", "b"], ["z"], context=["c"], always=["a", "b"])
+
+
+def mean_in_contexts(problem, true, law, of, rounds=2):
+    """The mean of a function of the evidence over every history; who decides looks at the context and at the past."""
+    actions, total = [problem.actions.action(i) for i in range(4)], 0.0
+
+    def pi(history, context):
+        weights = np.array([1.0, 2.0, 1.0, 1.0]) if context else chances([h[1:] for h in history]) * 4
+        return weights / weights.sum()
+
+    def go(history, probability):
+        nonlocal total
+        if len(history) == rounds:
+            watch = Watching.begin(problem)
+            for t, (c, action, z, reward) in enumerate(history):
+                support = tuple(zip(actions, pi(history[:t], c).tolist(), strict=True))
+                told = Outcome(actions[action], (z,), reward, reward, t, support[action][1], support, None, (c,))
+                watch.take_in(problem.in_context((c,)), told, reward, None)
+            total += probability * of(watch)
+            return
+        for c, pc in enumerate((0.7, 0.3)):
+            for (action, share), z in itertools.product(enumerate(pi(history, c).tolist()), (0, 1)):
+                pz = true.in_context((c,)).probability(action, (z,))
+                for reward, py in law(action, z):
+                    go([*history, (c, action, z, reward)], probability * pc * share * pz * py)
+
+    go([], 1.0)
+    return total
+
+
+def test_evidence_has_mean_one_where_decisions_look_at_a_context():
+    problem = problem_in_context()
+    law = lambda a, z: coin((0.2, 0.7)[z])  # noqa: E731
+    for knob in (0, 1):
+        mean = mean_in_contexts(problem, problem, law, lambda w, knob=knob: math.exp(w.log_arrows[knob]))
+        assert mean == pytest.approx(1.0, abs=1e-12)
+    assert mean_in_contexts(problem, problem, law, lambda w: math.exp(w.log_tables)) == pytest.approx(1.0, abs=1e-12)
+
+
+def test_who_comes_is_not_tested():
+    """Segments that come otherwise than the model says are no reason for an alarm: they are known beforehand."""
+    problem = problem_in_context()
+    watch = Watching.begin(problem)
+    for t in range(200):
+        told = Outcome(problem.actions.action(0), (0,), 1.0, 1.0, t, context=(1,))
+        watch.take_in(problem.in_context((1,)), told, 1.0, None)
+    row = watched(problem).names.index("c")
+    assert watched(problem).described(row) == "P(c)"
+    assert watch.log_rows[row].tolist() == [0.0] * len(watch.log_rows[row])
+
+
+@pytest.mark.parametrize("knob", ["product", "purpose"])
+def test_a_guard_in_contexts_names_the_arrow_that_is_missing(knob):
+    """A segment that acts on subject and template is told; the hidden arrow is found all the same."""
+    env = with_arrow(knob, 0.3)
+    p = env.problem
+    segment = cb.Variable("segment", ["old", "new"], table=[0.5, 0.5])
+    variables = [
+        cb.Variable(
+            v.name,
+            v.states,
+            parents=["segment", *v.parents],
+            table=np.stack([v.table, np.roll(v.table, 1, axis=-1)]),
+        )
+        if v.name == "subject"
+        else v
+        for v in p.model.variables.values()
+    ]
+    model = cb.CausalModel([segment, *variables])
+    believed = cb.CausalBandit(model, p.manipulable, BELIEF.parents, context=["segment"])
+    world = cb.Environment(cb.CausalBandit(model, p.manipulable, p.parents, context=["segment"]), env.reward)
+    agent, rng = cb.Agent(believed, "c-ts-beta-guarded", seed=2), np.random.default_rng(3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for _ in range(600):
+            context = {"segment": ["old", "new"][int(rng.integers(2))]}
+            decision = agent.ask(context=context)
+            seen = world.pull(decision.intervention, rng, context=context)
+            agent.tell(decision.id, {name: seen.parents[name] for name in believed.parents}, seen.reward)
+    assert agent.evidence().alarms[0].variable == knob
+    assert agent.recommend(context={"segment": "new"}).caveats

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -54,7 +53,8 @@ def evidence_of_told(
     error = _checked_level(0.05 if level is None else level)
     watch, noise = Watching.begin(problem), None if policy.counts_successes else getattr(policy, "noise_scale", 1.0)
     for outcome in _in_turn(told, first_pending):
-        watch.take_in(problem, outcome, outcome.successes if policy.counts_successes else outcome.reward, noise)
+        known = problem if outcome.context is None else problem.in_context(outcome.context)
+        watch.take_in(known, outcome, outcome.successes if policy.counts_successes else outcome.reward, noise)
         if (found := watch.alarm(error)) is not None:
             watch.note(outcome.number, *found, NOTHING)
     return evidence_of(problem, watch, error)
@@ -115,17 +115,14 @@ def _counted(*codes: npt.NDArray[Any]) -> Array:
 def _tables(problem: CausalBandit, told: Iterable[Outcome]) -> list[Finding]:
     """Were the variables drawn as their tables say?"""
     claims = watched(problem)
-    counts = np.zeros(claims.entries)
-    usual: Counter[tuple[Any, ...]] = Counter((outcome.action, outcome.z) for outcome in told if not outcome.observed)
-    weighed = [(Outcome(action, z, 0.0, 0.0), n) for (action, z), n in usual.items()]
-    weighed += [(outcome, 1) for outcome in told if outcome.observed]
-    for outcome, n in weighed:
-        for value in claims.drawn(outcome):
-            counts[value.place] += n
+    counts = np.zeros(claims.size)
+    for outcome in told:
+        for place, _ in claims.entries(outcome):
+            counts[place] += 1.0
     return [
         found
-        for name, (variable, _, _, entry) in claims.tables.items()
-        for found in table_findings(problem.model, name, counts[entry : entry + variable.table.size])
+        for name, own in claims.by_name(counts).items()
+        for found in table_findings(problem.model, name, own.reshape(-1))
         if found.rows
     ]
 

@@ -119,7 +119,7 @@ def alarm_of(problem: CausalBandit, ring: Ring) -> Alarm:
 
 
 def _variable(problem: CausalBandit, about: int, which: int) -> str:
-    return problem.manipulable[which] if about == ARROW else watched(problem).table_of(which).variable.name
+    return problem.manipulable[which] if about == ARROW else watched(problem).variable_of(which)
 
 
 def arrow_claim(problem: CausalBandit, knob: int) -> str:

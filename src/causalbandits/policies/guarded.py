@@ -109,6 +109,10 @@ class GuardedThompsonSampling(Policy[GuardedCells]):
 
     def start(self, problem: CausalBandit) -> GuardedCells:
         self.inner.start(problem)  # which refuses what is too large
+        if problem.context and self.on_alarm == "leave":
+            raise PolicyError(
+                "on_alarm='leave' gives the graph up, and with it what it says of the context: use on_alarm='mend'."
+            )
         return GuardedCells.empty(problem)
 
     def score(self, situation: Situation, statistic: GuardedCells, rng: np.random.Generator) -> Scores:
@@ -188,7 +192,8 @@ class GuardedThompsonSampling(Policy[GuardedCells]):
         statistic.joined[which] = about == ARROW and self.on_alarm == "mend"
         knobs = statistic.knobs
         cells = problem.configurations * ways(problem.actions.radices, knobs)
-        if not knobs or len(knobs) == len(problem.manipulable) or cells >= problem.actions.size:
+        every = len(knobs) == len(problem.manipulable) or cells >= problem.actions.size
+        if not knobs or (every and not problem.context):
             statistic.given_up = 1
             statistic.arrange(problem, problem.actions.size)
             return GIVEN_UP

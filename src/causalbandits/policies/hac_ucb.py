@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from causalbandits._types import Array
+from causalbandits.errors import PolicyError
 from causalbandits.policies.base import Favourite, HorizonPolicy
 from causalbandits.policies.cells import favourite_of
 from causalbandits.policies.estimates import Bounds, estimated_means, weighted_bounds
@@ -58,6 +59,11 @@ class HACUCB(HorizonPolicy[TwoViews]):
     searches_all = True
 
     def start(self, problem: CausalBandit) -> TwoViews:
+        if problem.context:
+            raise PolicyError(
+                f"The policy {self.id!r} compares every action's own mean with what the graph says of it, and does not "
+                "look at a context: use a policy that does, or a problem without context."
+            )
         problem.actions.refuse_enumeration(f"The policy {self.id!r} keeps a number for every action")
         actions, cells = problem.actions.size, problem.configurations
         return TwoViews(0, np.zeros(actions), np.zeros(actions), np.zeros(cells), np.zeros(cells), 0)

@@ -3,34 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from causalbandits._memory import Memory
 from causalbandits._types import Array, Z
-from causalbandits.fitting.structure import conditional
 from causalbandits.model.fitted import FittedModel
 from causalbandits.model.model import CausalModel
 from causalbandits.model.variable import Variable
 from causalbandits.policies.evidence import SUSPICION, WEIGHTS
 from causalbandits.policies.outcome import Outcome
+from causalbandits.policies.table_rows import TableRows
 from causalbandits.problem.actions import Choices
 from causalbandits.problem.problem import CausalBandit
 
 CHANCES_KEPT = 2**14
 """So many probabilities of configurations are remembered."""
-
-
-class WatchedTable(NamedTuple):
-    """One variable's table: where its rows and its numbers stand among those of all tables."""
-
-    variable: Variable
-    sizes: tuple[int, ...]
-    """How many states each parent has."""
-    row: int
-    entry: int
 
 
 class Drawn(NamedTuple):
@@ -42,81 +31,45 @@ class Drawn(NamedTuple):
     stop: int
 
 
-class Watched:
+class Watched(TableRows):
     """The claims of one problem, numbered; made once a problem by `watched`."""
 
     def __init__(self, problem: CausalBandit) -> None:
+        super().__init__(problem)
         self.problem = problem
         radices = problem.actions.radices
         self.starts = np.concatenate([[0], np.cumsum(radices)[:-1]]).astype(np.intp)
         """Where each knob's choices begin, in a row of the choices of all knobs."""
         self.columns = int(sum(radices))
-        names = {name for block in problem.blocks for name in block.names}
-        self.tables: dict[str, WatchedTable] = {}
-        self.rows = self.entries = 0
-        for name in problem.model.order:
-            if name in names:
-                self._add(problem.model[name])
         self.fitted = isinstance(problem.model, FittedModel)
-        known = {name: problem.model[name].table for name in self.tables}
-        self.prior = self._joined(problem.model.concentrations if isinstance(problem.model, FittedModel) else known)
+        known = {name: problem.model[name].table for name in self.names}
+        self.prior = self.joined(problem.model.concentrations if isinstance(problem.model, FittedModel) else known)
         """The probabilities in the tables, or the pseudo-counts of fitted ones."""
         self._prior: list[float] = self.prior.tolist()
-        self.alternatives = np.ones((1, self.entries)) if self.fitted else np.outer(WEIGHTS, self.prior)
+        self.alternatives = np.ones((1, self.size)) if self.fitted else np.outer(WEIGHTS, self.prior)
         """What a wrong row is drawn from: Dirichlet variables with these pseudo-counts."""
+        self._is_context = [self.variable_of(row) in self.context for row in range(self.rows)]
         self._columns: Memory[Choices, tuple[int, ...]] = Memory(CHANCES_KEPT)
-        self._drawn: Memory[tuple[Choices, Z], tuple[Drawn, ...]] = Memory(CHANCES_KEPT)
-        self._chances: Memory[tuple[Choices, Z], float] = Memory(CHANCES_KEPT)
-
-    def _add(self, variable: Variable) -> None:
-        sizes = tuple(len(self.problem.model[parent].states) for parent in variable.parents)
-        self.tables[variable.name] = WatchedTable(variable, sizes, self.rows, self.entries)
-        self.rows += math.prod(sizes)
-        self.entries += math.prod(sizes) * len(variable.states)
-
-    def _joined(self, arrays: Mapping[str, Array]) -> Array:
-        return np.concatenate([np.asarray(arrays[name]).reshape(-1) for name in self.tables])
+        self._chances: Memory[tuple[Any, Choices, Z], float] = Memory(CHANCES_KEPT)
 
     def columns_of(self, choices: Choices) -> tuple[int, ...]:
         """Where an action's choices stand in a row of the choices of all knobs."""
         found = self._columns.get(choices)
         return self._columns.keep(choices, tuple((self.starts + choices).tolist())) if found is None else found
 
-    def chance(self, choices: Choices, z: Z) -> float:
-        """P(z | do(a))."""
-        found = self._chances.get((choices, z))
+    def chance(self, known: CausalBandit, choices: Choices, z: Z) -> float:
+        """P(z | do(a)), given what is known of the context."""
+        key = known.known, choices, z
+        found = self._chances.get(key)
         if found is None:
-            found = math.prod([block.probability(choices, z) for block in self.problem.blocks])
-            self._chances.keep((choices, z), found)
+            found = math.prod([block.probability(choices, z) for block in known.blocks])
+            self._chances.keep(key, found)
         return found
 
-    def drawn(self, outcome: Outcome) -> tuple[Drawn, ...]:
-        """What an outcome says of the tables: of variables that were not set, and were seen with all their parents."""
-        if outcome.observed:
-            return tuple(self._values(outcome))
-        key = outcome.action.choices, outcome.z
-        found = self._drawn.get(key)
-        return self._drawn.keep(key, tuple(self._values(outcome))) if found is None else found
-
-    def _values(self, outcome: Outcome) -> Iterator[Drawn]:
-        done = outcome.action.choices
-        seen = dict(zip(self.problem.parents, outcome.z, strict=True))
-        if outcome.observed:
-            seen |= outcome.observed
-        were_set = {name: choice - 1 for name, choice in zip(self.problem.manipulable, done, strict=True) if choice}
-        seen |= were_set
-        for name, (variable, sizes, row, entry) in self.tables.items():
-            if name in were_set or name not in seen:
-                continue
-            number = 0
-            for parent, size in zip(variable.parents, sizes, strict=True):
-                if parent not in seen:
-                    break
-                number = number * size + seen[parent]
-            else:
-                states = len(variable.states)
-                start = entry + number * states
-                yield Drawn(row + number, start + seen[name], start, start + states)
+    def drawn(self, outcome: Outcome) -> list[Drawn]:
+        """What an outcome says of the tables; who comes is not tested: what is known beforehand may well be chosen."""
+        drawn = [Drawn(row, place, *self.stretch(row)) for place, row in self.entries(outcome)]
+        return [value for value in drawn if not self._is_context[value.row]] if self.context else drawn
 
     def null(self, value: Drawn, seen: float, rows: float) -> float:
         """The probability of a value if its row is right, after it was `seen` so often in so many `rows`."""
@@ -130,18 +83,6 @@ class Watched:
         own = self._prior[value.place]
         return [(weight * own, weight) for weight in WEIGHTS]
 
-    def table_of(self, row: int) -> WatchedTable:
-        """The table that a row belongs to."""
-        return next(table for table in reversed(self.tables.values()) if table.row <= row)
-
-    def described(self, row: int) -> str:
-        """A row in words: P(template | product='Photoshop')."""
-        table = self.table_of(row)
-        variable = table.variable
-        codes = [int(code) for code in np.unravel_index(row - table.row, table.sizes)] if table.sizes else []
-        states = {parent: self.problem.model[parent].states for parent in variable.parents}
-        return conditional(variable.name, variable.parents, states, codes)
-
     def learnt(self, counts: Array) -> CausalBandit:
         """The same problem with tables as they are to be expected after what was counted.
 
@@ -149,12 +90,14 @@ class Watched:
         makes the counts. A row of which nothing was seen stays what it was, and a contradicted one follows the counts.
         """
         tables = {}
-        for name, (variable, sizes, _, entry) in self.tables.items():
-            own = slice(entry, entry + math.prod(sizes) * len(variable.states))
-            shape = math.prod(sizes), len(variable.states)
-            parts = [array[..., own].reshape(*array.shape[:-1], *shape) for array in (self.prior, self.alternatives)]
-            rows = expected_rows(parts[0], parts[1], counts[own].reshape(shape), fitted=self.fitted)
-            tables[name] = rows.reshape(variable.table.shape)
+        known, others, seen = (self.by_name(entries) for entries in (self.prior, self.alternatives, counts))
+        for name in self.names:
+            shape = -1, len(self.model[name].states)
+            alternatives = others[name].reshape(len(others[name]), *seen[name].reshape(shape).shape)
+            rows = expected_rows(
+                known[name].reshape(shape), alternatives, seen[name].reshape(shape), fitted=self.fitted
+            )
+            tables[name] = rows.reshape(seen[name].shape)
         variables = self.problem.model.variables.values()
         return self.problem.with_model(
             CausalModel(
@@ -164,8 +107,8 @@ class Watched:
 
 
 def watched(problem: CausalBandit) -> Watched:
-    """The claims of a problem."""
-    return problem.remember("watched", lambda: Watched(problem))
+    """The claims of a problem, the same in all contexts."""
+    return problem.whole.remember("watched", lambda: Watched(problem.whole))
 
 
 def log_dirichlet_multinomial(pseudo: Array, counts: Array) -> Array:

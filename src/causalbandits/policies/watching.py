@@ -96,12 +96,12 @@ class Watching(Statistic):
             "witnessed": 0,
             "joined": np.zeros(knobs, dtype=np.int64),
             **_no_sums(problem.configurations, claims.columns, knobs),
-            "counted": np.zeros(claims.entries),
+            "counted": np.zeros(claims.size),
             "log_rows": np.zeros((claims.rows, len(claims.alternatives))),
             "log_suspected": np.zeros(claims.rows),
             "log_tables": 0.0,
             "learnt": 0,
-            "believed": np.zeros(claims.entries),
+            "believed": np.zeros(claims.size),
             "alarms": np.zeros(0),
         }
 
@@ -127,7 +127,8 @@ class Watching(Statistic):
         if not self.learnt:
             return problem
         key = "learnt", self.believed.tobytes()
-        return problem.remember(key, lambda: watched(problem).learnt(self.believed))
+        learnt = problem.whole.remember(key, lambda: watched(problem).learnt(self.believed))
+        return learnt if problem is problem.whole else learnt.in_context(problem.known)
 
     # --- one more outcome -----------------------------------------------------------------------------
 
@@ -162,7 +163,8 @@ class Watching(Statistic):
         """P(x | stratum) for every choice x of every knob; None where nothing was left to chance."""
         if outcome.support is None or len(outcome.support) == 1:
             return None
-        claims, known = watched(problem), watched(self.in_force(problem))
+        claims, in_force = watched(problem), self.in_force(problem)
+        known = watched(in_force)
         fixed = self.knobs
         done, z = outcome.action.choices, outcome.z
         chances, whole = [0.0] * claims.columns, 0.0
@@ -170,11 +172,11 @@ class Watching(Statistic):
             choices = action.choices
             if fixed and any(choices[k] != done[k] for k in fixed):
                 continue
-            weight = share * known.chance(choices, z)
+            weight = share * known.chance(in_force, choices, z)
             whole += weight
             for column in claims.columns_of(choices):
                 chances[column] += weight
-        own = (outcome.propensity or 0.0) * known.chance(done, z)
+        own = (outcome.propensity or 0.0) * known.chance(in_force, done, z)
         return None if own == 0.0 or own == whole else np.array(chances) / whole
 
     def _expected(self, stratum: int, *, coins: bool) -> float:

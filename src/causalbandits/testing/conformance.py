@@ -122,8 +122,12 @@ def check_decisions_stay_eligible(policy: AnyPolicy) -> None:
 
 
 def check_budgets_are_kept(policy: AnyPolicy) -> None:
-    """Within a budget, only what is affordable is chosen."""
-    env = zoo.email_campaign()
+    """Within a budget, only what is affordable is chosen; or a budget is refused at once."""
+    try:
+        policy.refuse_budget()
+    except PolicyError:
+        return
+    env = _campaign(policy)
     p = env.problem
     prices: Prices = {"product": 0.5, "purpose": {"Promo": 2.0}, "send_time": 0.25}
     priced = Environment(CausalBandit(p.model, p.manipulable, p.parents, costs=prices), env.reward)
