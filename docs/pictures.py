@@ -6,6 +6,7 @@ site's where a picture stands on a page, and follow the reader's system elsewher
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -62,6 +63,7 @@ def pictures() -> dict[str, str]:
         "flow.svg": flow(),
         "blocks.svg": blocks(),
         "budget.svg": budget(),
+        "guard.svg": guard(),
         "context.svg": context(),
     }
 
@@ -212,6 +214,42 @@ def budget() -> str:
         "money buys in the mean; at 0.05 a round it is a mixture of two actions."
     )
     return picture(700, 300, what, shapes)
+
+
+def guard() -> str:
+    """Regret with and without a guard, as benchmarks/guard.json has it."""
+    measured = json.loads((IMAGES.parents[1] / "benchmarks" / "guard.json").read_text(encoding="utf-8"))
+    worlds = {
+        "nothing wrong": "nothing wrong",
+        "product 0.15": "product → click, ±0.15",
+        "product 0.3": "product → click, ±0.3",
+        "purpose 0.15": "purpose → click, ±0.15",
+        "purpose 0.3": "purpose → click, ±0.3",
+        "HAC-UCB's worst case": "HAC-UCB's worst case",
+    }
+    kinds = {"guarded": "knob", "c-ts-beta": "reward", "ts-beta": "faint", "hac-ucb": "soft"}
+    names = {"guarded": "guarded C-TS", "c-ts-beta": "C-TS", "ts-beta": "TS, no graph", "hac-ucb": "HAC-UCB"}
+    most = max(measured[world]["policies"][policy]["regret"] for world in worlds for policy in kinds)
+    shapes = []
+    for i, (world, title) in enumerate(worlds.items()):
+        top = 20.0 + 78 * i
+        shapes.append(text((186, top + 36), title, "end small"))
+        for j, (policy, kind) in enumerate(kinds.items()):
+            regret = measured[world]["policies"][policy]["regret"]
+            width, y = 420 * regret / most, top + 16 * j
+            shapes.append(f'<rect class="{kind}" x="198" y="{y:.1f}" width="{width:.1f}" height="14"/>')
+            shapes.append(text((204 + width, y + 12), f"{regret:.0f}", "small"))
+    for j, (policy, kind) in enumerate(kinds.items()):
+        x, y = 198 + 120 * j, 78 * len(worlds) + 34
+        shapes += [
+            f'<rect class="{kind}" x="{x}" y="{y - 11}" width="14" height="14"/>',
+            text((x + 20, y + 1), names[policy], "small"),
+        ]
+    what = (
+        "Regret after 5000 rounds of guarded C-TS, C-TS, TS without the graph and HAC-UCB, where nothing is wrong and "
+        "where an arrow is missing."
+    )
+    return picture(720, 78 * len(worlds) + 50, what, shapes)
 
 
 def context() -> str:

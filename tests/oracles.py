@@ -100,6 +100,15 @@ def tables_known() -> list[str]:
     return [id for id in cb.policies.POLICIES if not cb.policy(id).learns_tables]
 
 
+def played_compiled() -> list[str]:
+    """The ids of the policies that the compiled rounds play."""
+    import causalbandits as cb
+    from causalbandits.engine.compiled import can_play
+
+    env = cb.zoo.email_campaign()
+    return [id for id in tables_known() if can_play(env, cb.policy(id).for_horizon(10), env.problem)]
+
+
 def known_to(policy: Any, env: Any) -> Any:
     """The environment's problem, as a policy is to know it: without its tables, if it learns them."""
     import causalbandits as cb

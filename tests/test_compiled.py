@@ -203,10 +203,13 @@ def test_the_user_is_listened_to_more_often_where_rounds_cost_more():
 def test_a_run_without_end_can_be_interrupted():
     program = "import causalbandits as cb; cb.simulate(cb.zoo.figure2(), 'c-ucb', horizon=10**12, replications=1)"
     process = subprocess.Popen([sys.executable, "-c", program], stderr=subprocess.PIPE, text=True)
-    with pytest.raises(subprocess.TimeoutExpired):
-        process.wait(timeout=15)
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=30)
+    try:
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(timeout=15)
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=60)
+    finally:
+        process.kill()  # it would run for days
     assert "KeyboardInterrupt" in errors
 
 

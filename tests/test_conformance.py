@@ -79,6 +79,8 @@ class Broken(cb.Uniform):
     def decide(self, situation, statistic, rng):
         if self.fault == "stubborn":
             return Choice(situation.action(7))
+        if self.fault == "spendthrift" and situation.is_paced:
+            return Choice(max(map(situation.action, range(situation.size)), key=situation.problem.cost))
         if self.fault == "meddling":
             statistic.count[3] += 1.0
         if self.fault == "outside" and situation.size == 3:
@@ -118,6 +120,7 @@ class Broken(cb.Uniform):
         ("false propensity", "propensity must be the action's probability"),
         ("random update", "the same outcomes gave two different statistics"),
         ("wrong sums", "from sums has another total"),
+        ("spendthrift", "within a budget, it must choose what is affordable"),
     ],
 )
 def test_a_broken_policy_is_caught(fault, complaint):

@@ -8,7 +8,7 @@ import pytest
 import causalbandits as cb
 from causalbandits.engine.compiled import can_play, play_compiled
 from causalbandits.engine.driver import play
-from causalbandits.policies import POLICIES
+from oracles import played_compiled
 
 ROUNDS = np.array([1, 2, 50, 700, 1300])
 
@@ -53,7 +53,7 @@ def equal(env, policy, problem=None, rounds=ROUNDS, **more):
 
 
 @pytest.mark.parametrize("world", ENVIRONMENTS)
-@pytest.mark.parametrize("id", [id for id in POLICIES if not cb.policy(id).learns_tables])
+@pytest.mark.parametrize("id", played_compiled())
 def test_every_policy_is_played_alike_in_contexts(id, world):
     env, policy = ENVIRONMENTS[world](), cb.policy(id)
     if policy.unit_rewards and not env.reward.bounded:

@@ -9,7 +9,7 @@ import causalbandits as cb
 from causalbandits.engine.compiled import can_play, play_compiled
 from causalbandits.engine.driver import POLICY, WORLD, play, seed_of, stream
 from causalbandits.engine.simulate import checkpoints
-from oracles import tables_known
+from oracles import played_compiled
 
 PRICES = {"product": 0.02, "purpose": 0.03, "send_time": {"morning": 0.01}}
 
@@ -32,7 +32,7 @@ def assert_same(env, policy, horizon=300, seed=3):
     return plain
 
 
-@pytest.mark.parametrize("id", tables_known())
+@pytest.mark.parametrize("id", played_compiled())
 def test_both_drivers_give_the_same_bits_with_costs(id):
     assert_same(email(), cb.policy(id))
 
@@ -172,3 +172,12 @@ def test_a_saved_agent_keeps_its_costs(tmp_path):
     assert [again.ask() for _ in range(20)] == [agent.ask() for _ in range(20)]
     with pytest.raises(cb.CausalBanditsError, match="another problem"):
         cb.Agent.load(tmp_path / "agent.json", problem=email(costs=None).problem)
+
+
+def test_more_actions_than_can_be_listed_are_refused_in_words_where_a_budget_must_score_them():
+    env = many(300, {"x0": 0.1})
+    assert len(cb.Agent(env.problem, "cl-ts", seed=0).ask().intervention) > 0
+    with pytest.raises(cb.errors.SizeError, match="too many to score one by one"):
+        cb.Agent(env.problem, "cl-ts", budget=cb.Budget(10, 100))
+    with pytest.raises(cb.errors.SizeError, match="too many to score one by one"):
+        env.problem.situation().costs  # noqa: B018

@@ -1,8 +1,10 @@
-"""What was set and seen can have happened together: against enumeration of the joint distribution."""
+"""Evidence: martingales, by adding up every possible history, and against closed forms."""
 
 from __future__ import annotations
 
 import itertools
+import math
+import warnings
 
 import numpy as np
 import pytest
@@ -10,110 +12,321 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import causalbandits as cb
-from causalbandits.errors import TellError
-from causalbandits.problem import evidence
-from causalbandits.problem.evidence import can_happen
+from causalbandits.policies import Outcome
+from causalbandits.policies.alarms import ARROW, MENDED, NOTHING, ROW
+from causalbandits.policies.evidence import arrow_factors, log_mean_exp
+from causalbandits.policies.watched import expected_rows, log_dirichlet_multinomial, watched
+from causalbandits.policies.watching import Watching
+from worlds import BELIEF, with_arrow
 
 
-def random_model(rng, variables=5):
-    """Tables most of whose entries are 0."""
-    made = []
-    for i in range(variables):
-        parents = [f"v{j}" for j in range(i) if rng.random() < 0.5]
-        states = int(rng.integers(1, 4))
-        shape = (*(len(made[int(name[1:])].states) for name in parents), states)
-        weights = rng.random(shape) * (rng.random(shape) < 0.5)
-        weights[..., 0] += weights.sum(axis=-1) == 0
-        made.append(
-            cb.Variable(f"v{i}", range(states), parents=parents, table=weights / weights.sum(-1, keepdims=True))
-        )
-    return cb.CausalModel(made)
+def small_problem(p=(0.3, 0.8)):
+    """Two knobs; the first leads to z, the second nowhere."""
+    model = cb.CausalModel(
+        [
+            cb.Variable("a", [0, 1], table=[0.5, 0.5]),
+            cb.Variable("b", [0, 1], table=[0.5, 0.5]),
+            cb.Variable("z", [0, 1], parents=["a", "b"], table=[[[1 - q, q]] * 2 for q in p]),
+        ]
+    )
+    return cb.CausalBandit(model, ["a", "b"], ["z"], always=["a", "b"])
 
 
-def probability(model, done, seen):
-    """P(seen | do(done)), by summing over all values of all variables."""
+def chances(history):
+    """Of four actions, by an adaptive rule: what has paid is tried again."""
+    weights = np.ones(4)
+    for action, z, reward in history:
+        weights[action] += 2 * reward + 0.5 * z
+    return weights / weights.sum()
+
+
+def expectation(problem, true, law, rounds, of, prepare=lambda watch: None, noise=None):
+    """The mean of a function of the evidence, over every history of so many rounds.
+
+    `law(action, z)` gives the rewards' values and their probabilities.
+    """
+    actions = [problem.actions.action(i) for i in range(4)]
     total = 0.0
-    for values in itertools.product(*(range(len(model[name].states)) for name in model.names)):
-        code = dict(zip(model.names, values, strict=True))
-        if all(code[name] == given for name, given in {**seen, **done}.items()):
-            total += np.prod(
-                [v.table[tuple(code[p] for p in (*v.parents, n))] for n, v in model.variables.items() if n not in done]
-            )
+
+    def go(history, probability):
+        nonlocal total
+        if len(history) == rounds:
+            watch = Watching.begin(problem)
+            prepare(watch)
+            for t in range(rounds):
+                action, z, reward = history[t]
+                support = tuple(zip(actions, chances(history[:t]).tolist(), strict=True))
+                pi = support[action][1]
+                watch.take_in(problem, Outcome(actions[action], (z,), reward, reward, t, pi, support), reward, noise)
+            total += probability * of(watch)
+            return
+        for (action, pi), z in itertools.product(enumerate(chances(history).tolist()), (0, 1)):
+            pz = true.probability(action, (z,))
+            for reward, py in law(action, z):
+                go([*history, (action, z, reward)], probability * pi * pz * py)
+
+    go([], 1.0)
     return total
 
 
-@settings(max_examples=150, deadline=None)
-@given(st.integers(0, 10**9))
-def test_it_is_possible_where_its_probability_is_positive(seed):
-    rng = np.random.default_rng(seed)
-    model = random_model(rng)
-    role = dict(zip(model.names, rng.integers(3, size=len(model.names)), strict=True))
-    done, seen = (
-        {name: int(rng.integers(len(model[name].states))) for name in model.names if role[name] == kind}
-        for kind in (1, 2)
+def coin(p):
+    return [(1.0, p), (0.0, 1 - p)]
+
+
+@pytest.mark.parametrize("knob", [0, 1])
+def test_evidence_on_a_knob_has_mean_one_for_an_adaptive_policy_if_the_graph_is_right(knob):
+    problem = small_problem()
+    mean = expectation(problem, problem, lambda a, z: coin((0.2, 0.7)[z]), 3, lambda w: math.exp(w.log_arrows[knob]))
+    assert mean == pytest.approx(1.0, abs=1e-12)
+
+
+def test_so_it_has_for_rewards_of_any_law():
+    problem = small_problem()
+    law = [(0.0, 0.5), (0.3, 0.4), (9.0, 0.1)], [(-1.0, 0.2), (0.5, 0.8)]
+    mean = expectation(
+        problem, problem, lambda a, z: law[z], 2, lambda w: math.exp(log_mean_exp(w.log_arrows.tolist())), noise=0.5
     )
-    assert can_happen(model, done, seen) == (probability(model, done, seen) > 0)
+    assert mean == pytest.approx(1.0, abs=1e-12)
 
 
-def test_a_thousand_functions_of_each_other_neither_overflow_nor_vanish():
-    first = cb.Variable("v0", [0, 1], table=[0.5, 0.5])
-    copies = [cb.Variable(f"v{i}", [0, 1], parents=[f"v{i - 1}"], table=np.eye(2)) for i in range(1, 1500)]
-    model = cb.CausalModel([first, *copies])
-    assert can_happen(model, {}, {"v0": 1, "v1499": 1})
-    assert not can_happen(model, {}, {"v0": 1, "v1499": 0})
-    assert can_happen(model, {"v700": 0}, {"v0": 1, "v1499": 0})
+def test_it_grows_if_the_reward_depends_on_the_knob():
+    problem = small_problem()
+    mean = expectation(problem, problem, lambda a, z: coin(0.9 if a in (1, 3) else 0.1), 3, lambda w: w.log_arrows[1])
+    assert mean > 0.002
 
 
-def test_what_is_too_large_to_tell_counts_as_possible(monkeypatch):
-    model = cb.CausalModel([
-        cb.Variable("a", [0, 1], table=[0.5, 0.5]),
-        cb.Variable("b", [0, 1], parents=["a"], table=np.eye(2)),
-        cb.Variable("c", [0, 1], parents=["a", "b"], table=[[[1, 0], [0, 1]], [[0, 1], [1, 0]]]),
-    ])  # fmt: skip
-    assert not can_happen(model, {}, {"c": 1})
-    monkeypatch.setattr(evidence, "LARGEST_FACTOR", 0)
-    assert can_happen(model, {}, {"c": 1})
+def test_a_knob_that_has_joined_the_parents_explains_what_it_does():
+    """The reward depends on b: once b has joined, evidence on a is a martingale again."""
+    problem = small_problem()
+
+    def join_b(watch):
+        watch.joined[1] = 1
+        watch.note(0, ARROW, 1, 5.0, MENDED)
+        watch.start_again(problem)
+
+    law = lambda a, z: coin((0.1 if z else 0.3) + 0.6 * (a in (1, 3)))  # noqa: E731
+    mean = expectation(problem, problem, law, 3, lambda w: math.exp(w.log_arrows[0]), join_b)
+    assert mean == pytest.approx(1.0, abs=1e-12)
 
 
-@pytest.fixture
-def problem():
-    model = cb.CausalModel([
-        cb.Variable("knob", [0, 1], table=[0.5, 0.5]),
-        cb.Variable("light", ["off", "on"], parents=["knob"], table=[[1, 0], [0.5, 0.5]]),
-        cb.Variable("seen", ["no", "yes"], parents=["light"], table=[[1, 0], [0.1, 0.9]]),
-    ])  # fmt: skip
-    return cb.CausalBandit(model, ["knob"], ["seen"])
+def test_evidence_on_tables_has_mean_one_if_they_are_right_and_more_if_not():
+    problem, other = small_problem(), small_problem((0.3, 0.5))
+    law = lambda a, z: coin(0.5 + 0.1 * z)  # noqa: E731
+    assert expectation(problem, problem, law, 3, lambda w: math.exp(w.log_tables)) == pytest.approx(1.0, abs=1e-12)
+    assert expectation(problem, other, law, 3, lambda w: math.exp(w.log_tables)) > 1.001
 
 
-def test_an_agent_refuses_what_was_observed_if_it_is_impossible(problem):
-    agent = cb.Agent(problem, "c-ucb")
-    on = agent.ask(eligible=[{"knob": 1}]).id
-    off = agent.ask(eligible=[{"knob": 0}]).id
-    with pytest.raises(
-        TellError, match=r"\{'seen': 'yes', 'light': 'off'\} is impossible under do\(knob=1\), says the mo"
-    ):
-        agent.tell(on, {"seen": "yes"}, 1, observed={"light": "off"})
-    with pytest.raises(
-        TellError, match=r"\{'seen': 'no', 'light': 'on'\} is impossible under do\(knob=0\), says the model"
-    ):
-        agent.tell(off, {"seen": "no"}, 1, observed={"light": "on"})
-    assert agent.rounds == 0
-    agent.tell(on, {"seen": "yes"}, 1, observed={"light": "on"})
-    agent.tell(off, {"seen": "no"}, 1, observed={"light": "off"})
-    with pytest.raises(TellError, match="is impossible under"):
-        agent.correct(on, {"seen": "yes"}, 1, observed={"light": "off"})
-    assert agent.rounds == 2
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(st.floats(0.01, 1.0), min_size=3, max_size=3),
+    st.lists(st.floats(0.001, 1.0), min_size=3, max_size=3),
+)
+def test_a_factor_has_mean_one_whatever_was_guessed(q, weights):
+    p, starts = np.array(weights) / sum(weights), np.array([0])
+    factors = [arrow_factors(np.array(q), p, starts, np.array([x]))[0] for x in range(3)]
+    assert float(p @ np.array(factors)) == pytest.approx(1.0, abs=1e-12)
 
 
-def test_a_reward_without_its_parents_is_asked_the_same(problem):
-    agent = cb.Agent(problem, "ucb")
-    off = agent.ask(eligible=[{"knob": 0}]).id
-    with pytest.raises(TellError, match=r"\{'light': 'on'\} is impossible under do\(knob=0\)"):
-        agent.tell(off, None, 1, observed={"light": "on"})
-    agent.tell(off, None, 1, observed={"light": "off"})
+def told(problem, n, seed):
+    rng = np.random.default_rng(seed)
+    for t in range(n):
+        action = problem.actions.action(int(rng.integers(problem.actions.size)))
+        z = tuple(int(rng.integers(size)) for size in problem.shape)
+        yield Outcome(action, z, 1.0, 1.0, t)
 
 
-def test_an_agent_that_accepts_the_impossible_takes_it_in(problem):
-    agent = cb.Agent(problem, "c-ucb", impossible="accept")
-    agent.tell(agent.ask(eligible=[{"knob": 0}]).id, {"seen": "yes"}, 1, observed={"light": "off"})
-    assert agent.rounds == 1
+@pytest.mark.parametrize("rows", [0, 50])
+def test_evidence_on_rows_is_the_ratio_of_likelihoods_of_their_counts(rows):
+    """Kept value by value, it is the closed form of the counts; also for tables that were fitted."""
+    problem = cb.zoo.email_campaign().problem
+    if rows:
+        problem = problem.with_model(cb.fit(problem.model, problem.model.sample(rows, rng=1)))
+    watch, claims = Watching.begin(problem), watched(problem)
+    for outcome in told(problem, 300, seed=2):
+        watch.take_in(problem, outcome, 1.0, None)
+    places = claims.by_name(np.arange(claims.size))["template"]
+    own = slice(int(places.min()), int(places.max()) + 1)
+    first, size = int(claims.row_of[own.start]), places.size
+    counts = watch.counted[own].reshape(-1, 2)
+    prior = claims.prior[own].reshape(-1, 2)
+    null = log_dirichlet_multinomial(prior, counts) if rows else (counts * np.log(prior)).sum(axis=1)
+    for j, pseudo in enumerate(claims.alternatives):
+        expected = log_dirichlet_multinomial(pseudo[own].reshape(-1, 2), counts) - null
+        assert watch.log_rows[first : first + size // 2, j] == pytest.approx(expected, abs=1e-9)
+    assert counts.sum() > 50
+
+
+def test_rows_count_what_fit_counts():
+    """Of the same rounds: a variable that was set says nothing of its table, nor one whose parents were not seen."""
+    problem = cb.zoo.email_campaign().problem
+    outcomes = list(told(problem, 200, seed=3))
+    claims, watch = watched(problem), Watching.begin(problem)
+    for outcome in outcomes:
+        watch.take_in(problem, outcome, 1.0, None)
+    complete = [o for o in outcomes if o.action.choices[0] and o.action.choices[1]]
+    data = {name: [] for name in ("product", "purpose", "subject", "template", "send_time")}
+    for o in complete:
+        row = {**problem.decode_parents(o.z), **o.action.intervention}
+        for name in row:
+            data[name].append(row[name])
+    data["set"] = [",".join(o.action.intervention) for o in complete]
+    fitted = cb.fit(problem.model, data, interventions="set")
+    assert claims.by_name(watch.counted)["template"] == pytest.approx(fitted.counts["template"])
+
+
+def test_what_the_table_calls_impossible_is_an_alarm_at_once():
+    model = cb.CausalModel(
+        [
+            cb.Variable("a", [0, 1], table=[0.5, 0.5]),
+            cb.Variable("z", [0, 1], parents=["a"], table=[[1, 0], [0.5, 0.5]]),
+        ]
+    )
+    problem = cb.CausalBandit(model, ["a"], ["z"])
+    watch = Watching.begin(problem)
+    action = problem.actions.find({"a": 0})
+    watch.take_in(problem, Outcome(action, (1,), 1.0, 1.0, 0), 1.0, None)
+    about, row, log_e = watch.alarm(0.05)
+    assert (about, watched(problem).described(row)) == (ROW, "P(z | a=0)")
+    assert log_e > 600
+    watch.note(0, about, row, log_e, NOTHING)
+    assert watch.alarm(0.05) is None
+
+
+def test_learnt_rows_follow_the_counts_where_these_contradict_the_table_and_else_stay():
+    prior = np.array([[0.9, 0.1], [0.9, 0.1], [0.9, 0.1]])
+    counts = np.array([[0.0, 0.0], [450.0, 50.0], [250.0, 250.0]])
+    rows = expected_rows(prior, np.array([k * prior for k in (2, 20, 200)]), counts, fitted=False)
+    assert rows.sum(axis=1) == pytest.approx(1.0)
+    assert rows[0] == pytest.approx([0.9, 0.1])
+    assert rows[1] == pytest.approx([0.9, 0.1], abs=1e-3)
+    assert rows[2] == pytest.approx([0.5, 0.5], abs=0.01)
+
+
+def test_fitted_rows_are_learnt_from_both_until_they_contradict_each_other():
+    prior = np.array([[9.0, 1.0], [9.0, 1.0], [90.0, 10.0]])
+    counts = np.array([[0.0, 0.0], [27.0, 3.0], [100.0, 100.0]])
+    rows = expected_rows(prior, np.ones((1, 3, 2)), counts, fitted=True)
+    assert rows[0] == pytest.approx([0.9, 0.1])
+    assert rows[1] == pytest.approx([0.9, 0.1], abs=0.02)
+    assert rows[2] == pytest.approx([0.5, 0.5], abs=0.01)
+
+
+def test_a_constant_added_to_all_rewards_changes_no_evidence():
+    env, policy = with_arrow("product", 0.3), cb.CausalThompsonSampling(noise_scale=0.5, draws=16)
+    situation, statistic, rng = BELIEF.situation(), policy.begin(BELIEF), np.random.default_rng(1)
+    watches = [Watching.begin(BELIEF) for _ in range(2)]
+    for t in range(200):
+        choice = policy.decide(situation, statistic, rng)
+        z, reward = env.draw(choice.action.choices, rng)
+        reward += 0.2 * rng.normal()
+        outcome = Outcome(choice.action, z[:3], reward, reward, t, choice.propensity, choice.support)
+        policy.update(situation, statistic, outcome)
+        for watch, more in zip(watches, (0.0, 50.0), strict=True):
+            watch.take_in(BELIEF, outcome, reward + more, 0.5)
+    assert watches[0].log_arrows == pytest.approx(watches[1].log_arrows, abs=1e-6)
+    assert watches[0].log_arrows[0] > math.log(40)
+
+
+def test_learnt_tables_are_those_of_a_problem_with_these_tables():
+    problem = cb.zoo.email_campaign().problem
+    claims = watched(problem)
+    counts = np.zeros(claims.size)
+    claims.by_name(counts)["subject"][0] = 0.0, 400.0
+    learnt = claims.learnt(counts)
+    assert learnt.model["subject"].table[0, 1] > 0.95
+    assert learnt.model["subject"].table[1:] == pytest.approx(problem.model["subject"].table[1:])
+    assert learnt.actions is problem.actions
+
+
+def problem_in_context(p=((0.3, 0.8), (0.6, 0.5))):
+    """What a does to z depends on c, which is seen beforehand; b leads nowhere."""
+    model = cb.CausalModel(
+        [
+            cb.Variable("c", [0, 1], table=[0.7, 0.3]),
+            cb.Variable("a", [0, 1], table=[0.5, 0.5]),
+            cb.Variable("b", [0, 1], table=[0.5, 0.5]),
+            cb.Variable("z", [0, 1], parents=["c", "a", "b"], table=[[[[1 - q, q]] * 2 for q in own] for own in p]),
+        ]
+    )
+    return cb.CausalBandit(model, ["a", "b"], ["z"], context=["c"], always=["a", "b"])
+
+
+def mean_in_contexts(problem, true, law, of, rounds=2):
+    """The mean of a function of the evidence over every history; who decides looks at the context and at the past."""
+    actions, total = [problem.actions.action(i) for i in range(4)], 0.0
+
+    def pi(history, context):
+        weights = np.array([1.0, 2.0, 1.0, 1.0]) if context else chances([h[1:] for h in history]) * 4
+        return weights / weights.sum()
+
+    def go(history, probability):
+        nonlocal total
+        if len(history) == rounds:
+            watch = Watching.begin(problem)
+            for t, (c, action, z, reward) in enumerate(history):
+                support = tuple(zip(actions, pi(history[:t], c).tolist(), strict=True))
+                told = Outcome(actions[action], (z,), reward, reward, t, support[action][1], support, None, (c,))
+                watch.take_in(problem.in_context((c,)), told, reward, None)
+            total += probability * of(watch)
+            return
+        for c, pc in enumerate((0.7, 0.3)):
+            for (action, share), z in itertools.product(enumerate(pi(history, c).tolist()), (0, 1)):
+                pz = true.in_context((c,)).probability(action, (z,))
+                for reward, py in law(action, z):
+                    go([*history, (c, action, z, reward)], probability * pc * share * pz * py)
+
+    go([], 1.0)
+    return total
+
+
+def test_evidence_has_mean_one_where_decisions_look_at_a_context():
+    problem = problem_in_context()
+    law = lambda a, z: coin((0.2, 0.7)[z])  # noqa: E731
+    for knob in (0, 1):
+        mean = mean_in_contexts(problem, problem, law, lambda w, knob=knob: math.exp(w.log_arrows[knob]))
+        assert mean == pytest.approx(1.0, abs=1e-12)
+    assert mean_in_contexts(problem, problem, law, lambda w: math.exp(w.log_tables)) == pytest.approx(1.0, abs=1e-12)
+
+
+def test_who_comes_is_not_tested():
+    """Segments that come otherwise than the model says are no reason for an alarm: they are known beforehand."""
+    problem = problem_in_context()
+    watch = Watching.begin(problem)
+    for t in range(200):
+        told = Outcome(problem.actions.action(0), (0,), 1.0, 1.0, t, context=(1,))
+        watch.take_in(problem.in_context((1,)), told, 1.0, None)
+    row = watched(problem).names.index("c")
+    assert watched(problem).described(row) == "P(c)"
+    assert watch.log_rows[row].tolist() == [0.0] * len(watch.log_rows[row])
+
+
+@pytest.mark.parametrize("knob", ["product", "purpose"])
+def test_a_guard_in_contexts_names_the_arrow_that_is_missing(knob):
+    """A segment that acts on subject and template is told; the hidden arrow is found all the same."""
+    env = with_arrow(knob, 0.3)
+    p = env.problem
+    segment = cb.Variable("segment", ["old", "new"], table=[0.5, 0.5])
+    variables = [
+        cb.Variable(
+            v.name,
+            v.states,
+            parents=["segment", *v.parents],
+            table=np.stack([v.table, np.roll(v.table, 1, axis=-1)]),
+        )
+        if v.name == "subject"
+        else v
+        for v in p.model.variables.values()
+    ]
+    model = cb.CausalModel([segment, *variables])
+    believed = cb.CausalBandit(model, p.manipulable, BELIEF.parents, context=["segment"])
+    world = cb.Environment(cb.CausalBandit(model, p.manipulable, p.parents, context=["segment"]), env.reward)
+    agent, rng = cb.Agent(believed, "c-ts-beta-guarded", seed=2), np.random.default_rng(3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for _ in range(600):
+            context = {"segment": ["old", "new"][int(rng.integers(2))]}
+            decision = agent.ask(context=context)
+            seen = world.pull(decision.intervention, rng, context=context)
+            agent.tell(decision.id, {name: seen.parents[name] for name in believed.parents}, seen.reward)
+    assert agent.evidence().alarms[0].variable == knob
+    assert agent.recommend(context={"segment": "new"}).caveats

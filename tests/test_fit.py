@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 import causalbandits as cb
 from causalbandits.errors import DataError, DataWarning, ModelError, ProblemError, SizeError
-from causalbandits.fitting import batches, checks, coding, counting, csv_files, em, sources
+from causalbandits.fitting import batches, checks, coding, counting, csv_files, em, pearson, sources
 from causalbandits.fitting.structure import structure_of
 from oracles import cases, distribution, models, patient
 
@@ -955,8 +955,8 @@ def test_the_moments_of_the_statistic_are_those_of_all_permutations(table, monke
     def keep(pearson, mean, variance, *_):
         asked.update(pearson=pearson, mean=mean, variance=variance)
 
-    monkeypatch.setattr(checks, "_test", keep)
-    checks._contingency(np.array([table], dtype=float))
+    monkeypatch.setattr(pearson, "_test", keep)
+    pearson.contingency(np.array([table], dtype=float))
     values = np.array(list(permuted_statistics(np.array(table))))
     assert asked["mean"] == pytest.approx(values.mean())
     assert asked["variance"] == pytest.approx(values.var())
@@ -975,7 +975,7 @@ def test_p_values_of_thin_tables_are_right_where_the_g_tests_are_not():
     for _ in range(2000):
         counts = np.zeros((30, 2, 2))
         np.add.at(counts, (strata, rng.integers(2, size=150), (rng.random(150) < 0.3).astype(int)), 1)
-        found = checks._contingency(counts)
+        found = pearson.contingency(counts)
         expected = counts.sum(2)[:, :, None] * counts.sum(1)[:, None, :] / 5
         there = counts > 0
         g = 2 * (counts[there] * np.log(counts[there] / expected[there])).sum()

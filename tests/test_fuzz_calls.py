@@ -89,6 +89,15 @@ CALLS = {
     "retract": of_agent("retract", id=0),
     "forget": of_agent("forget", id=1),
     "recommend": of_agent("recommend", level=0.9),
+    "check": of_agent("check", level=0.05),
+    "evidence": (
+        lambda **given: cb.Agent(PROBLEM, cb.CausalThompsonSampling(draws=2)).evidence(**given),
+        {"level": 0.05},
+    ),
+    "guard": (
+        lambda **given: cb.Agent(PROBLEM, cb.GuardedThompsonSampling(**given)).ask(),
+        {"prior": "beta", "draws": 4, "level": 0.05, "audit": 0.1, "on_alarm": "warn"},
+    ),
     "learn": of_agent(
         "learn", past={**{k: [v] * 3 for k, v in SEEN.items()}, "y": [0, 1, 1]}, reward="y", interventions=None
     ),

@@ -131,9 +131,12 @@ def test_a_saved_agent_still_knows_the_reason(tmp_path):
     assert repr(again.problem.requirements) == repr(problem.requirements)
     with pytest.raises(InterventionError, match=r"would be 0\.095"):
         again.ask(eligible=[{"dose": "high"}])
-    for wrong in ([["harm"]], "x", [["harm", ["a"], 0.1]], [["horm", [1], 0.1]]):
+    record = problem.to_record()
+    for limits in ([["harm"]], "x", [["harm", ["a"], 0.1]], [["horm", [1], 0.1]]):
         with pytest.raises(cb.CausalBanditsError):
-            cb.CausalBandit.from_record({**problem.to_record(), "require": wrong})
+            cb.CausalBandit.from_record({**record, "require": {**record["require"], "limits": limits}})
+    with pytest.raises(cb.CausalBanditsError, match="require must have limits"):
+        cb.CausalBandit.from_record({**record, "require": "x"})
 
 
 @pytest.mark.parametrize(
@@ -167,7 +170,22 @@ def test_the_reward_is_not_required_because_it_is_learnt():
         cb.CausalBandit(MODEL, ["dose"], reward="effect", require={"effect": 0.5})
 
 
+@pytest.mark.filterwarnings("ignore::causalbandits.errors.ProblemWarning")
+def test_what_hangs_on_one_knob_narrows_it_whatever_the_number_of_actions():
+    knobs = [cb.Variable(f"x{i}", [0, 1, 2, 3], table=[0.25] * 4) for i in range(60)]
+    problem = cb.CausalBandit(cb.CausalModel(knobs), [k.name for k in knobs], ["x1", "x2"], require={"x1": {3: 0.2}})
+    assert problem.actions.size == 3 * 5**59
+    assert problem.search.size == 3 * 4
+    assert repr(problem.requirements) == "P(x1=3) <= 0.2 leaves 3 of 5 choices of x1. Most likely under do(x1=3): 1."
+    with pytest.raises(InterventionError, match=r"do\(x1=3\) is no action: P\(x1=3\) would be 1, and 0\.2 is allowed"):
+        problem.cost({"x1": 3})
+    with pytest.raises(InterventionError, match=r"do\(\) is no action: P\(x1=3\) would be 0\.25"):
+        problem.cost({})
+
+
+@pytest.mark.filterwarnings("ignore::causalbandits.errors.ProblemWarning")
 def test_more_actions_than_can_be_looked_at_are_refused():
     knobs = [cb.Variable(f"x{i}", [0, 1, 2, 3], table=[0.25] * 4) for i in range(12)]
+    both = cb.Variable("both", [0, 1], parents=["x1", "x2"], table=np.full((4, 4, 2), 0.5))
     with pytest.raises(SizeError, match="What every action leads to"):
-        cb.CausalBandit(cb.CausalModel(knobs), [k.name for k in knobs], ["x0"], require={"x1": {3: 0.5}})
+        cb.CausalBandit(cb.CausalModel([*knobs, both]), [k.name for k in knobs], ["x0"], require={"both": 0.4})

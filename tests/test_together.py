@@ -13,7 +13,7 @@ from causalbandits.engine.driver import play
 from causalbandits.errors import BudgetError, InterventionError, PolicyError, ProblemError, StateError, TellError
 from causalbandits.policies import Outcome
 from causalbandits.policies.learnt import learnt_tables, under_drawn_tables
-from oracles import distribution, tables_known
+from oracles import distribution, played_compiled
 
 CONTEXT = ["b", "a"]
 PRICES = {"x": {1: 0.05, 2: 0.11}, "y": 0.04}
@@ -105,7 +105,7 @@ def same_bits(env, policy, horizon=700, believed=None, **more):
 
 
 @pytest.mark.parametrize("additive", [False, True])
-@pytest.mark.parametrize("id", tables_known())
+@pytest.mark.parametrize("id", played_compiled())
 def test_both_drivers_play_alike_with_costs_in_contexts(id, additive):
     env, policy = world(additive=additive), cb.policy(id)
     if policy.unit_rewards and not env.reward.bounded:

@@ -9,6 +9,7 @@ from causalbandits.formats import read, write
 from causalbandits.model import CausalModel, FittedModel, Intervention, Variable
 from causalbandits.planning import describe, forecast
 from causalbandits.policies import (
+    HACUCB,
     KLUCB,
     UCB,
     CausalKLUCB,
@@ -16,6 +17,7 @@ from causalbandits.policies import (
     CausalLinearUCB,
     CausalThompsonSampling,
     CausalUCB,
+    GuardedThompsonSampling,
     LinTS,
     LinUCB,
     Policy,
@@ -37,6 +39,7 @@ from causalbandits.world.stepped import StepEnvironment
 __version__ = "0.1.0"
 
 __all__ = [
+    "HACUCB",
     "KLUCB",
     "UCB",
     "ActionSpace",
@@ -56,6 +59,7 @@ __all__ = [
     "Environment",
     "FittedModel",
     "GaussianReward",
+    "GuardedThompsonSampling",
     "Intervention",
     "LinTS",
     "LinUCB",

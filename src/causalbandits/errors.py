@@ -13,6 +13,7 @@ CausalBanditsError (a ValueError)
 ├── TellError             feedback that the agent cannot take; nothing was changed
 └── StateError            a file that cannot be read or written, is corrupted, or belongs to something else
 DataWarning (a UserWarning)     data that can be used and look odd, or estimates that claim more than the data said
+EvidenceWarning (a UserWarning) outcomes that contradict the graph or a table, and what was done about it
 ProblemWarning (a UserWarning)  a knob or a constraint of a problem that does nothing
 ScaleWarning (a UserWarning)    rewards far from the scale that a policy was told to expect
 TheoryWarning (a UserWarning)   a regret bound whose assumptions the environment does not meet
@@ -92,6 +93,10 @@ class StateError(CausalBanditsError):
 
 class DataWarning(UserWarning):
     """Data that can be used and look odd, or estimates that claim more than the data said."""
+
+
+class EvidenceWarning(UserWarning):
+    """Outcomes contradict the graph or a table; says which, how strongly, and what was done about it."""
 
 
 class ProblemWarning(UserWarning):

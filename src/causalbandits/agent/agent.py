@@ -17,22 +17,27 @@ import numpy as np
 from causalbandits._files import checked_path
 from causalbandits._types import Z, is_iterable, is_whole
 from causalbandits.agent import saving
+from causalbandits.agent.contradictions import checked_model, contradictions, evidence_of_told
 from causalbandits.agent.ledger import Ledger, Pending
+from causalbandits.agent.order import InOrder
 from causalbandits.agent.past import Learnt, Past
 from causalbandits.agent.recommendation import Recommendation, Recommendations, caveats
 from causalbandits.agent.telling import checked
 from causalbandits.errors import (
     BudgetError,
     CausalBanditsError,
+    EvidenceWarning,
     InterventionError,
     ProblemWarning,
     StateError,
     TellError,
 )
+from causalbandits.fitting.checks import Check
 from causalbandits.fitting.counting import Interventions
 from causalbandits.model.intervention import Intervention, State
 from causalbandits.model.model import CausalModel
 from causalbandits.policies import AnyPolicy, Choice, Outcome, as_policy
+from causalbandits.policies.claims import Evidence
 from causalbandits.policies.outcome import flip
 from causalbandits.problem.actions import PREDICATE_LIMIT
 from causalbandits.problem.budget import Budget, Spent, Within
@@ -103,11 +108,14 @@ class Agent:
         self._statistic = chosen.begin(problem)
         if not problem.context:  # with one it need never be made, and may be too large
             chosen.situation(problem)
+        if budget is not None:
+            chosen.refuse_budget()
         self._purse = None if budget is None else opened(budget, self._whole, stacklevel=2)
         self._seed = _seed_sequence(seed)
         self._rng = np.random.Generator(np.random.PCG64(self._seed))
         self._pending: dict[int, Pending] = {}
         self._told = Ledger(None if chosen.randomised else 1.0)
+        self._order = InOrder()
         self._must_fold = False
         """Whether outcomes were corrected since the statistic was made."""
         self._flips = chosen.counts_successes
@@ -224,7 +232,9 @@ class Agent:
             self._statistic = self.policy.begin(self.problem)
             for outcome in self._told:
                 self._take_in(self._statistic, outcome)
+            self._order = InOrder(self._told)
             self._must_fold = False
+            self._witness()
         return self._statistic
 
     def _take_in(self, statistic: Any, outcome: Outcome) -> None:
@@ -233,6 +243,15 @@ class Agent:
 
     def _situation_of(self, context: Z | None) -> Situation:
         return self._whole if context is None else self.policy.situation(self.problem.in_context(context))
+
+    def _witness(self) -> str:
+        """Show the policy what is complete by now, in the order of decisions; the last that it noticed."""
+        noticed = ""
+        if self.policy.in_order:
+            for outcome in self._order.ready(self._pending, self._next_id):
+                situation = self._situation_of(outcome.context)
+                noticed = self.policy.witness(situation, self._statistic, outcome) or noticed
+        return noticed
 
     def tell(
         self,
@@ -263,6 +282,13 @@ class Agent:
         if len(self._told) == LOOKED_AT:
             for concern in self.policy.concerns(self.problem, statistic):
                 warnings.warn(f"{concern}.", ProblemWarning, stacklevel=2)
+        if self.policy.in_order:
+            self._order.add(outcome)
+            if noticed := self._witness():
+                self._warn(noticed)
+
+    def _warn(self, noticed: str) -> None:
+        warnings.warn(f"{noticed[:1].upper()}{noticed[1:]}. See agent.evidence().", EvidenceWarning, stacklevel=3)
 
     def learn(self, past: Any, *, reward: str | None = None, interventions: Interventions = None) -> Learnt:
         """Take in rounds of the past that the agent did not decide; what was used, what was not and why.
@@ -326,6 +352,8 @@ class Agent:
         if self._purse is not None:
             self._purse.give_back(self.problem.cost(asked.choice.action))
         del self._pending[id]
+        if self.policy.in_order and not self._must_fold and (noticed := self._witness()):
+            self._warn(noticed)
 
     def _check_id(self, id: int) -> None:
         if isinstance(id, bool) or not isinstance(id, int | np.integer) or not 0 <= id < self._next_id:
@@ -403,7 +431,11 @@ class Agent:
         best = self.policy.favoured(weighed, statistic)
         bounds = self.policy.bounds(situation, statistic, best.action, level)
         found = best.action.intervention, best.mean, bounds.lower, bounds.upper, level, bounds.kind, best.seen
-        against = (*caveats(self.policy, self._told), *self.policy.concerns(self.problem, statistic))
+        against = (
+            *caveats(self.policy, self._told),
+            *self.policy.concerns(self.problem, statistic),
+            *contradictions(self.problem, self.policy, statistic, self._told),
+        )
         cost, context = self.problem.cost(best.action), self.problem.contexts.values(situation.known)
         return Recommendation(*found, best.runner_up, bounds.assumes, against, cost, allowance, context)
 
@@ -413,6 +445,24 @@ class Agent:
             told = [outcome.action for outcome in self._told if outcome.number >= 0]
             for action in [*told, *(asked.choice.action for asked in self._pending.values())]:
                 self._purse.pay(self.problem.cost(action))
+
+    def evidence(self, *, level: float | None = None) -> Evidence:
+        """What the outcomes say of the model: that knobs act through the parents alone, and every row of its tables.
+
+        The e-values are made from the policy's own chances (`draws=` above 1): they are valid however actions were
+        chosen and whenever you look. The chance of a false alarm, ever, is `level` at most (0.05, or the guard's own).
+        Outcomes count in the order of decisions: those after the first pending one wait for it.
+        """
+        known = self.problem, self.policy, self._folded(), self._told
+        return evidence_of_told(*known, min(self._pending, default=None), level)
+
+    def check(self, *, level: float = 0.05) -> Check:
+        """Test the same claims by Pearson's statistic, for any policy; approximate while running.
+
+        p-values take the outcomes for a sample that was chosen without looking: chosen adaptively they are about right,
+        and looking again and again finds something in the end. `evidence` has neither weakness.
+        """
+        return checked_model(self.problem, self._told, level)
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write everything, random state included, to a JSON file; never leaves half a file behind.
@@ -431,6 +481,7 @@ class Agent:
             "pending": {str(id): asked.to_record() for id, asked in self._pending.items()},
             "next_id": self._next_id,
             **({} if self._purse is None else {"budget": astuple(self._purse.budget)}),
+            "witnessed": self._order.next_one,
         }
         before = self._editions.get(where)
         after = saving.Edition.after(before, self._name)
@@ -470,6 +521,7 @@ class Agent:
             agent._rng.bit_generator.state = content["random_state"]
             agent._pending = {int(id): Pending.of_record(known, record) for id, record in content["pending"].items()}
             agent._next_id = int(content["next_id"])
+            agent._order = InOrder(agent._told, int(content.get("witnessed", 0)))
             agent._learnt = sum(outcome.number < 0 for outcome in agent._told)
             agent._charge_again()
             edition = saving.edition_of(content)

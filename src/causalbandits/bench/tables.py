@@ -72,6 +72,7 @@ def agent(repeats: int) -> Measurements:
     for name, asked, like in (
         ("c-ucb, 20 actions eligible", _asked(env, "c-ucb", some=20), "c-ucb"),
         ("c-ts-gaussian, draws=32", _asked(env, policy("c-ts-gaussian", draws=32)), "c-ts-gaussian"),
+        ("c-ts-gaussian-guarded", _asked(env, "c-ts-gaussian-guarded"), "c-ts-gaussian"),
     ):
         best = side_by_side({"agent": asked, "loop": _looped(matrices, like)}, repeats)
         rows.append([f"causalbandits {name}", best["agent"] * 1e6, best["loop"] * 1e6, best["agent"] / best["loop"]])

@@ -32,7 +32,7 @@ ROUNDS_AT_ONCE, NUMBERS_AT_ONCE = 2**16, 2**29
 """So many rounds are played at a time, and fewer where they look at more than so many numbers, which takes about a
 second; but `kernels.FRESH` of them, or a multiple, so that parts change no bit."""
 
-NOTHING = tables.Priced(np.zeros(0), 0.0)
+FREE = tables.Priced(np.zeros(0), 0.0)
 """What nothing costs."""
 CONTEXTS_COMPILED = 2**8
 """Up to so many contexts are laid out beforehand; of more, the plain driver looks at those that come."""
@@ -46,7 +46,9 @@ def can_play(env: Environment, policy: AnyPolicy, problem: CausalBandit) -> bool
     known = type(env.reward) in (BernoulliReward, GaussianReward, LinearReward)
     if not known or type(policy) not in CELL_POLICIES | LINEAR_POLICIES:
         return False
-    if policy.learns_tables or (policy.unit_rewards and env.reward.bounded is not True):
+    if policy.learns_tables or problem.parents != env.problem.parents:
+        return False
+    if policy.unit_rewards and env.reward.bounded is not True:
         return False
     if env.problem.contexts.size > CONTEXTS_COMPILED:
         return False
@@ -221,7 +223,7 @@ def _priced(scene: Scene, weighed: bool) -> tables.Priced:
     """What the searched actions cost, if that is weighed."""
     costs = scene.problem.costs
     if costs is None or not weighed:
-        return NOTHING
+        return FREE
     own = [moment.situation.costs for moment in scene.moments]
     return tables.Priced(np.concatenate([paid for paid in own if paid is not None]), costs.largest)
 

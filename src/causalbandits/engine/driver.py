@@ -63,17 +63,20 @@ def play(
     """Play up to the last of `rounds`; pseudo-regret and rewards up to each of them.
 
     Where there is a context, it is drawn before the decision, and regret is against the best action for it. The policy
-    believes in `problem`, which may be another than the environment's: its actions are then the
-    interventions that count, not their numbers. `watch` is called at each checkpoint. With a `budget` for all rounds,
-    regret is what the best mixture for it would have brought more, of the reward alone.
+    believes in `problem`, which may be another than the environment's: its actions are then the interventions that
+    count, not their numbers, and of z it sees the parents that it believes in. `watch` is called at each checkpoint.
+    With a `budget` for all rounds, regret is what the best mixture for it would have brought more, of the reward alone.
     """
     world, own = stream(seed, replication, WORLD), seed_of(seed, replication, POLICY)
     rng = np.random.default_rng(own)
     moments, statistic = Moments(env, policy, problem), policy.begin(problem)
     always = None if env.problem.context else moments.whole
     true_actions = None if problem is env.problem else _TrueActions(env.problem)
+    seen = None if problem.parents == env.problem.parents else list(map(env.problem.parents.index, problem.parents))
     must_check = policy.unit_rewards and env.reward.bounded is not True
-    flips, plays = policy.counts_successes, _Plays(env.problem)
+    flips, in_order, plays = policy.counts_successes, policy.in_order, _Plays(env.problem)
+    if budget is not None:
+        policy.refuse_budget()
     purse = None if budget is None else opened(Budget(budget, int(rounds[-1])), moments.whole[0], stacklevel=2)
     shortfall = None if budget is None else Shortfall(env, budget / int(rounds[-1]))
     regret = collected = 0.0
@@ -91,11 +94,16 @@ def play(
             observed, z, reward = here.draw_all(action.choices, world)
         else:
             observed, (z, reward) = None, here.draw(action.choices, world)
+        if seen is not None:
+            z = tuple([z[axis] for axis in seen])
         if must_check:
             policy.check_reward(reward)
         successes = flip(reward, own, t - 1) if flips else reward
         more = propensity, support, observed, situation.known
-        policy.update(situation, statistic, Outcome(chosen, z, reward, successes, t - 1, *more))
+        outcome = Outcome(chosen, z, reward, successes, t - 1, *more)
+        policy.update(situation, statistic, outcome)
+        if in_order:
+            policy.witness(situation, statistic, outcome)
         regret += here.gap(action.number) if shortfall is None else shortfall(action.number)
         collected += reward
         plays[action] = plays.get(action, 0) + 1

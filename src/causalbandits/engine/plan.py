@@ -158,23 +158,25 @@ class Plan:
                     f"The believed problem has {name!r} as context, which the environment's has not: "
                     f"{list(env.problem.context)}."
                 )
-        for what, ours, theirs in (
-            ("manipulable variables", self.believed.manipulable, env.problem.manipulable),
-            ("parents", self.believed.parents, env.problem.parents),
-            ("context", self.believed.context, self.believed.context),  # some of it, in whatever order
-        ):
-            if ours != theirs:
+        ours, theirs = self.believed.manipulable, env.problem.manipulable
+        if ours != theirs:
+            raise ProblemError(
+                f"The believed problem must have the environment's manipulable variables, {list(theirs)}, in the same "
+                f"order; it has {list(ours)}."
+            )
+        unseen = [name for name in self.believed.parents if name not in env.problem.parents]
+        if unseen:
+            raise ProblemError(
+                f"The believed problem's parents must be among the environment's, {list(env.problem.parents)}: only "
+                f"these are drawn; {unseen[0]!r} is not."
+            )
+        for name in (*ours, *self.believed.parents, *self.believed.context):
+            mine, true = self.believed.model[name].states, env.problem.model[name].states
+            if mine != true:
                 raise ProblemError(
-                    f"The believed problem must have the environment's {what}, {list(theirs)}, in the same order; it "
-                    f"has {list(ours)}."
+                    f"The believed problem must have the environment's states, in the same order: {name!r} has "
+                    f"{list(true)} there and {list(mine)} here. Give fit() the states, or the model as its graph."
                 )
-            for name in ours:
-                mine, true = self.believed.model[name].states, env.problem.model[name].states
-                if mine != true:
-                    raise ProblemError(
-                        f"The believed problem must have the environment's states, in the same order: {name!r} has "
-                        f"{list(true)} there and {list(mine)} here. Give fit() the states, or the model as its graph."
-                    )
         return self.believed
 
     @cached_property

@@ -57,8 +57,8 @@ def simulate(
 
     Policies are objects, ids, or a mapping from names of your own to either. `env` is an environment, or a function
     that draws one from a random generator: then each replication has its own, the same for every policy (Bayesian
-    regret). `problem` is what the policies believe, where that differs from the truth; its knobs and parents must be
-    the environment's.
+    regret). `problem` is what the policies believe, where that differs from the truth; its knobs must be the
+    environment's, and its parents among the environment's: an arrow that it does not know is a parent it leaves out.
 
     `measures` is what to keep beside regret: "simple regret", how much worse than the best the action is that the
     policy would recommend; "reward", the sum of rewards; "plays", how often each action was played. `rounds` are those

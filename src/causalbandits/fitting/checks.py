@@ -19,17 +19,18 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import networkx as nx
 import numpy as np
+import numpy.typing as npt
 
 from causalbandits._progress import Notice, Progress
-from causalbandits._types import Array
 from causalbandits.errors import DataError, SizeError, brief, unknown
 from causalbandits.fitting.counting import Interventions, Rows, Tallies, Tally
+from causalbandits.fitting.pearson import Tested, contingency, goodness
 from causalbandits.fitting.remarks import warn_of_odd_values
 from causalbandits.fitting.sources import source_of
 from causalbandits.fitting.structure import GraphLike, States, Structure, conditional, structure_of
@@ -39,9 +40,6 @@ from causalbandits.model.model import CausalModel
 
 if TYPE_CHECKING:
     import pandas
-
-ROWS_PER_DEGREE = 5
-"""A test with fewer rows for each degree of freedom is too thin to say anything."""
 
 FINDINGS_SHOWN = 10
 
@@ -178,13 +176,13 @@ def check(
             pairwise.append(_independent(tally))
             bar.advance(1)
     if isinstance(graph, CausalModel):
-        tables = [found for tally in families for found in _table_rows(graph, tally)]
+        tables = [found for tally in families for found in table_findings(graph, tally.axes[-1], tally.counts)]
     else:
         tables = []
     used = rows.count - rows.incomplete
     guessed = graph.overconfidence if isinstance(graph, FittedModel) else ""
     remark = f"{guessed} p-values of its tables are too small." if guessed else ""
-    return Check((*_judged(pairwise, level), *_judged(tables, level)), used, level, remark)
+    return Check((*judged(pairwise, level), *judged(tables, level)), used, level, remark)
 
 
 def _check_size(structure: Structure) -> None:
@@ -218,90 +216,36 @@ def _independent(tally: Tally) -> Finding:
     *given, other, name = tally.axes
     counts = tally.counts.reshape(-1, *tally.counts.shape[-2:]) if not tally.too_large else np.zeros((0, 1, 1))
     claim = f"{name} and {other} should be independent" + (f" given {' and '.join(given)}" if given else "")
-    return _finding("graph", claim, (name, other), given, _contingency(counts.astype(np.float64)))
+    return finding_of("graph", claim, (name, other), given, contingency(counts.astype(np.float64)))
 
 
-def _table_rows(model: CausalModel, tally: Tally) -> Iterable[Finding]:
-    *parents, name = tally.axes
+def table_findings(model: CausalModel, name: str, counted: npt.NDArray[Any]) -> Iterator[Finding]:
+    """What counts of a variable's values, row by row of its table, say to that."""
     v = model[name]
-    counts = tally.counts.reshape(-1, len(v.states)) if tally.counts.size else np.zeros((0, len(v.states)))
-    states = {p: model[p].states for p in parents}
-    shape = v.table.shape[:-1]
+    states, shape = {p: model[p].states for p in v.parents}, v.table.shape[:-1]
+    counts = counted.reshape(-1, len(v.states)) if counted.size else np.zeros((0, len(v.states)))
     for row, seen in enumerate(counts.astype(np.float64)):
-        what = conditional(name, parents, states, [int(i) for i in np.unravel_index(row, shape)] if shape else [])
+        what = conditional(name, v.parents, states, [int(i) for i in np.unravel_index(row, shape)] if shape else [])
         if isinstance(model, FittedModel):
             before = model.counts[name].reshape(counts.shape)[row]
-            test = _contingency(np.stack([before, seen])[None])
-            yield _finding("tables", f"{what} should be as it was fitted", (name,), parents, test)
+            test = contingency(np.stack([before, seen])[None])
+            yield finding_of("tables", f"{what} should be as it was fitted", (name,), v.parents, test)
         else:
             expected = v.table.reshape(counts.shape)[row]
             impossible = [v.states[i] for i in np.flatnonzero((seen > 0) & (expected == 0)).tolist()]
             remark = f" (it says that {impossible[0]!r} is impossible)" if impossible else ""
-            yield _finding(
-                "tables", f"{what} should be as in its table{remark}", (name,), parents, _goodness(seen, expected)
-            )
+            claim = f"{what} should be as in its table{remark}"
+            yield finding_of("tables", claim, (name,), v.parents, goodness(seen, expected))
 
 
-# --- tests --------------------------------------------------------------------------------------------
-
-
-class Evidence(NamedTuple):
-    """Rows, degrees of freedom, strength and p-value; the last is NaN if there is too little to say."""
-
-    rows: int
-    degrees: int
-    strength: float
-    p: float
-
-
-def _contingency(counts: Array) -> Evidence:
-    """Independence of rows and columns in every one of some tables of counts, by Pearson's statistic."""
-    counts = counts[counts.sum(axis=(1, 2)) > 3]
-    down, across = counts.sum(axis=2), counts.sum(axis=1)
-    r, c = (down > 0).sum(axis=1), (across > 0).sum(axis=1)
-    tells = (r > 1) & (c > 1)
-    counts, down, across, r, c = (array[tells] for array in (counts, down, across, r, c))
-    n = down.sum(axis=1)
-    over_down, over_across = (np.divide(1.0, m, out=np.zeros_like(m), where=m > 0) for m in (down, across))
-    pearson = n * (np.einsum("zij,zi,zj->z", counts**2, over_down, over_across) - 1)
-    mean = n / (n - 1) * (r - 1) * (c - 1)
-    v_r, v_c = ((k - 1) * (n - k) / (n - 1) for k in (r, c))
-    w_r, w_c = ((n * over.sum(axis=1) - k**2) / (n - 2) for over, k in ((over_down, r), (over_across, c)))
-    variance = 2 * n / (n - 3) * (v_r - w_r) * (v_c - w_c) + n**2 / (n - 1) * w_r * w_c
-    degrees, most = int(((r - 1) * (c - 1)).sum()), float((n * (np.minimum(r, c) - 1)).sum())
-    return _test(pearson.sum(), mean.sum(), variance.sum(), int(n.sum()), degrees, most)
-
-
-def _goodness(seen: Array, expected: Array) -> Evidence:
-    """Counts against probabilities, by Pearson's statistic."""
-    n, k = float(seen.sum()), int((expected > 0).sum())
-    if (seen[expected == 0] > 0).any():
-        return Evidence(int(n), k, math.inf, 0.0)
-    if n == 0 or k < 2:
-        return Evidence(int(n), k - 1, 0.0, math.nan)
-    p = expected[expected > 0]
-    pearson = float((seen[expected > 0] ** 2 / (n * p)).sum() - n)
-    variance = 2 * (k - 1) + ((1 / p).sum() - k**2 - 2 * k + 2) / n
-    return _test(pearson, k - 1, variance, int(n), k - 1, n)
-
-
-def _test(pearson: float, mean: float, variance: float, rows: int, degrees: int, most: float) -> Evidence:
-    if rows < ROWS_PER_DEGREE * degrees or degrees == 0 or variance <= 1e-9 * mean:
-        return Evidence(rows, degrees, 0.0, math.nan)
-    from scipy.special import chdtrc
-
-    matched = 2 * mean**2 / variance
-    p = float(chdtrc(matched, max(pearson, 0.0) * matched / mean))
-    return Evidence(rows, degrees, math.sqrt(max(pearson, 0.0) / most), p)
-
-
-def _finding(
-    part: Literal["graph", "tables"], claim: str, variables: tuple[str, ...], given: Sequence[str], test: Evidence
+def finding_of(
+    part: Literal["graph", "tables"], claim: str, variables: tuple[str, ...], given: Sequence[str], test: Tested
 ) -> Finding:
+    """A claim and its test, not yet judged."""
     return Finding(part, claim, variables, tuple(given), *test, math.nan, False)
 
 
-def _judged(findings: Sequence[Finding], level: float) -> list[Finding]:
+def judged(findings: Sequence[Finding], level: float) -> list[Finding]:
     """The findings with adjusted p-values, the worst first, those of claims that could not be tested last."""
     tested = sorted((f for f in findings if not math.isnan(f.p)), key=lambda found: (found.p, -found.strength))
     adjusted = adjust([found.p for found in tested])

@@ -1,6 +1,8 @@
 """The algorithms: one file each, found by id in the registry."""
 
 from causalbandits.policies.base import AnyPolicy, Policy
+from causalbandits.policies.guarded import GuardedThompsonSampling
+from causalbandits.policies.hac_ucb import HACUCB
 from causalbandits.policies.kl_ucb import KLUCB, CausalKLUCB
 from causalbandits.policies.lin import LinTS, LinUCB
 from causalbandits.policies.linear_thompson import CausalLinearThompsonSampling
@@ -12,6 +14,7 @@ from causalbandits.policies.ucb import UCB, CausalUCB
 from causalbandits.policies.uniform import Uniform
 
 __all__ = [
+    "HACUCB",
     "KLUCB",
     "POLICIES",
     "UCB",
@@ -22,6 +25,7 @@ __all__ = [
     "CausalThompsonSampling",
     "CausalUCB",
     "Choice",
+    "GuardedThompsonSampling",
     "LinTS",
     "LinUCB",
     "Outcome",

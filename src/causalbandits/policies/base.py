@@ -24,7 +24,7 @@ from causalbandits.policies.outcome import Choice, Outcome
 from causalbandits.policies.statistics import Statistic
 from causalbandits.policies.totals import Totals
 from causalbandits.problem.actions import Action
-from causalbandits.problem.budget import Purse
+from causalbandits.problem.budget import PacedScores, Purse
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.problem.scores import Scores
 from causalbandits.problem.situation import Situation
@@ -87,6 +87,8 @@ class Policy(ABC, Generic[S]):
     """Whether the model's tables are learnt from all that is observed: nothing may then be searched by them."""
     counts_successes: ClassVar[bool] = False
     """Whether it counts successes: a reward between 0 and 1 then comes with a coin's flip, `outcome.successes`."""
+    in_order: ClassVar[bool] = False
+    """Whether it also looks at outcomes in the order of their decisions: `witness`."""
 
     @property
     @abstractmethod
@@ -107,6 +109,13 @@ class Policy(ABC, Generic[S]):
     @abstractmethod
     def update(self, situation: Situation, statistic: S, outcome: Outcome) -> None:
         """Take in one outcome. Nothing here is random: the statistic is a fold of the outcomes."""
+
+    def witness(self, situation: Situation, statistic: S, outcome: Outcome) -> str:
+        """Look at an outcome that was taken in, once all earlier decisions are told or forgotten, if `in_order`.
+
+        What it noticed is said in words, or nothing is. Nothing here is random either.
+        """
+        return ""
 
     def begin(self, problem: CausalBandit) -> S:
         """`start`, and a clear word if it gives something that cannot be saved."""
@@ -134,7 +143,8 @@ class Policy(ABC, Generic[S]):
                 f"{self.id}: score() must give one score for each of the {situation.size} searched actions; its scores "
                 f"have shape {np.shape(scores.values)}."
             )
-        return scores
+        # Who makes scores without the situation's help need not know of budgets.
+        return situation.priced(scores) if situation.is_paced and not isinstance(scores, PacedScores) else scores
 
     def decide(self, situation: Situation, statistic: S, rng: np.random.Generator) -> Choice:
         """The action to play."""
@@ -167,6 +177,9 @@ class Policy(ABC, Generic[S]):
                 "the best position of scores from situation.project, situation.gather or situation.priced."
             )
         return Choice(choice.action, None if self.randomised else pace.chance)
+
+    def refuse_budget(self) -> None:
+        """Say so if a budget is not for this policy."""
 
     def favoured(self, situation: Situation, statistic: S) -> Favourite:
         """`favourite`, and a clear word if it gives something else than a Favourite."""

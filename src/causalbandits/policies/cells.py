@@ -30,6 +30,14 @@ ENOUGH_SEEN = 0.5
 """An action is a favourite only if it leads where rewards have been seen this often, as soon as any does."""
 
 
+def favourite_of(situation: Situation, means: Scores, seen: Array) -> Favourite:
+    """The two best, by their mean less their cost, of the actions that lead often enough where rewards were seen."""
+    enough, worth = seen >= min(ENOUGH_SEEN, float(seen.max())), situation.priced(means)
+    first, second = two_best(Scores(np.where(enough, worth.values, worth.values.min() - 1.0), worth.scale))
+    runner_up = None if second is None else runner_up_of(situation, second, means.values)
+    return Favourite(situation.action(first), float(means.values[first]), float(seen[first]), runner_up)
+
+
 @dataclass(frozen=True, kw_only=True)
 class CellPolicy(Policy[Cells]):
     """Statistic, index, projection; a subclass names its index and which cells it keeps."""
@@ -139,12 +147,8 @@ class CellPolicy(Policy[Cells]):
         """The largest estimated mean, less its cost, among actions that lead often enough where rewards were seen."""
         situation = self.expected(situation, statistic)
         means = self.spread(situation.free, estimated_means(self.index_parameters, statistic))
-        worth = situation.priced(means)
         seen = self.spread(situation.free, np.minimum(1.0, statistic.count)).values
-        enough = seen >= min(ENOUGH_SEEN, float(seen.max()))
-        first, second = two_best(Scores(np.where(enough, worth.values, worth.values.min() - 1.0), worth.scale))
-        runner_up = None if second is None else runner_up_of(situation, second, means.values)
-        return Favourite(situation.action(first), float(means.values[first]), float(seen[first]), runner_up)
+        return favourite_of(situation, means, seen)
 
     @property
     def searches_all(self) -> bool:  # type: ignore[override]

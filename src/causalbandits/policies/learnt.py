@@ -5,7 +5,7 @@ round counts for a variable that was not set, if it and all its causes were seen
 tables and mean rewards are independent, and are drawn independently: Thompson sampling of the whole model.
 
 Drawn tables are kept until the data disagree, or until it is time for those rows that nobody visits: they are drawn
-anew as soon as one row's a + n has grown by `GROWTH`, or the rounds by `DELAY`, and after `AT_LATEST` rounds at the
+anew as soon as one row's a + n has grown by `GROWTH`, or the rounds by `DELAY`, and after `AT_THE_LATEST` rounds at the
 latest: a good value that had bad luck early is tried again only if a draw favours it. They are not plugged in: under
 mean tables a value that was never tried looks like nothing in particular for ever. Nor is one draw kept until
 everything has doubled: a bad one would be played for so long.
@@ -16,34 +16,30 @@ Dirichlet(1). By how well each explains what was counted since, a row's past is 
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from causalbandits._memory import Memory
-from causalbandits._types import Array, Codes
+from causalbandits._types import Array
 from causalbandits.errors import PolicyError
 from causalbandits.model.fitted import FittedModel, log_gammas
-from causalbandits.model.graph import ancestors
 from causalbandits.policies.estimates import Spread
 from causalbandits.policies.outcome import Outcome
 from causalbandits.policies.statistics import Cells
+from causalbandits.policies.table_rows import TableRows
 from causalbandits.problem.actions import Action
 from causalbandits.problem.distributions import DRAWS_AT_ONCE
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.problem.search import SearchSet
 from causalbandits.problem.situation import Situation
 
-GROWTH, DELAY, AT_LATEST = 1.1, 1.02, 10
+GROWTH, DELAY, AT_THE_LATEST = 1.1, 1.02, 10
 """Tables are drawn anew when a row's weight, or the number of rounds, has grown by this factor; or after so many."""
 
 ENOUGH_ROUNDS = 100
 """After so many rounds something should have been learnt of every table."""
-
-ENTRIES_KEPT = 2**14
-"""Of so many different outcomes it is remembered what they count for."""
 
 SETS_DRAWN = 2**6
 """Under one draw of the tables so many sets of actions are remembered."""
@@ -80,11 +76,11 @@ class Schedule:
         prior = tables.totals(tables.prior)
         self.counts: list[float] = tables.totals(cells.seen).tolist()
         self.limits: list[float] = (GROWTH * (prior + tables.totals(cells.seen_at_draw)) - prior).tolist()
-        self.rounds = min(DELAY * cells.rounds_at_draw, cells.rounds_at_draw + AT_LATEST)
+        self.rounds = min(DELAY * cells.rounds_at_draw, cells.rounds_at_draw + AT_THE_LATEST)
 
 
-class LearntTables:
-    """The tables of a problem that decide about P(z | a), and in contexts P(z | a, c), entry after entry."""
+class LearntTables(TableRows):
+    """What is known of the tables that decide about P(z | a), and how they are drawn."""
 
     def __init__(self, problem: CausalBandit) -> None:
         if not isinstance(problem.model, FittedModel):
@@ -92,64 +88,14 @@ class LearntTables:
                 "tables='learnt' starts from what is known of the tables, and this model's are known exactly. Fit them "
                 "to data, or say that nothing is known: fit(graph, None, states=...)."
             )
-        self.model, self.parents, self.knobs = problem.model, problem.parents, problem.manipulable
-        self.context = problem.context
-        on_the_way = ancestors(self.model.graph, (*self.parents, *self.context))
-        self.names = tuple(name for name in self.model.order if name in on_the_way)
-        tables = [self.model[name].table for name in self.names]
-        self._starts = np.cumsum([0, *(table.size for table in tables)]).tolist()
-        self._shapes = [table.shape for table in tables]
-        widths = np.concatenate([np.full(table.size // table.shape[-1], table.shape[-1]) for table in tables])
-        self.row_starts: Codes = np.concatenate([[0], np.cumsum(widths)[:-1]])
-        self.row_of: Codes = np.repeat(np.arange(len(widths)), widths)
-        concentrations = self.model.concentrations
-        self.prior = np.concatenate([concentrations[name].reshape(-1) for name in self.names])
-        self._families = [
-            (name, start, tuple(zip((*self.model[name].parents, name), table.shape, strict=True)))
-            for name, start, table in zip(self.names, self._starts, tables, strict=False)
-        ]
-        self._entries: Memory[Any, list[tuple[int, int]]] = Memory(ENTRIES_KEPT)
-
-    @property
-    def size(self) -> int:
-        """How many entries the tables have."""
-        return len(self.prior)
+        super().__init__(problem)
+        self.fitted = problem.model
+        self.prior = self.joined(problem.model.concentrations)
 
     @property
     def usual_trust(self) -> float:
         """1/2 where the past holds rounds in which nothing was set: hidden causes may have chosen there."""
-        return 0.5 if self.model.observational else 1.0
-
-    def entries(self, outcome: Outcome) -> list[tuple[int, int]]:
-        """Which entries an outcome counts for, each with its row."""
-        observed = outcome.observed
-        key = (outcome.action, outcome.z, outcome.context, tuple(observed.items()) if observed else ())
-        found = self._entries.get(key)
-        return self._entries.keep(key, self._found(outcome)) if found is None else found
-
-    def _found(self, outcome: Outcome) -> list[tuple[int, int]]:
-        known = zip(self.context, outcome.context or (), strict=False)
-        codes = {name: code for name, code in known if code >= 0}
-        codes |= dict(zip(self.parents, outcome.z, strict=False)) | dict(outcome.observed or {})
-        was_set = {name: choice - 1 for name, choice in zip(self.knobs, outcome.action.choices, strict=True) if choice}
-        codes |= was_set
-        found = []
-        for name, start, axes in self._families:
-            if name not in was_set and all(axis in codes for axis, _ in axes):
-                entry = start + int(np.ravel_multi_index([codes[axis] for axis, _ in axes], [size for _, size in axes]))
-                found.append((entry, int(self.row_of[entry])))
-        return found
-
-    def totals(self, entries: Array) -> Array:
-        """The sum over each row."""
-        return np.asarray(np.add.reduceat(entries, self.row_starts))
-
-    def by_name(self, entries: Array) -> Tables:
-        """Entries as tables; several draws of them stay on the first axis."""
-        parts, draws = zip(self.names, self._starts, self._shapes, strict=False), entries.shape[:-1]
-        return {
-            name: entries[..., start : start + math.prod(shape)].reshape(*draws, *shape) for name, start, shape in parts
-        }
+        return 0.5 if self.fitted.observational else 1.0
 
     def belief_in_past(self, seen: Array, trust: float) -> Array:
         """For every row, the probability that it is as the past says."""
@@ -222,7 +168,7 @@ class LearntTables:
 
     def learnt_model(self, cells: LearntCells, trust: float) -> FittedModel:
         """What is known of the tables by now; a row's past counts as far as it is believed."""
-        model, kept = self.model, self.belief_in_past(cells.seen, trust)[self.row_of]
+        model, kept = self.fitted, self.belief_in_past(cells.seen, trust)[self.row_of]
         pseudo, seen = self.by_name(kept * self.prior + (1.0 - kept)), self.by_name(cells.seen)
         learnt = {name: seen[name] if name in seen else np.zeros_like(model.counts[name]) for name in model.names}
         prior = {name: pseudo[name] if name in pseudo else model.concentrations[name] for name in model.names}

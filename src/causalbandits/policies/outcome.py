@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -53,10 +52,18 @@ def pick(actions: Sequence[Action], rng: np.random.Generator) -> Choice:
 
     Over the draws this is Thompson sampling; given them, an action's probability is its share of them, exactly.
     """
-    counts = Counter(actions)
-    support = tuple((action, count / len(actions)) for action, count in counts.items())
-    chosen = actions[int(rng.random() * len(actions))]
-    return Choice(chosen, counts[chosen] / len(actions), support)
+    distinct = list(dict.fromkeys(actions))
+    return pick_place([distinct.index(action) for action in actions], distinct.__getitem__, rng)
+
+
+def pick_place(best: Sequence[int], action: Callable[[int], Action], rng: np.random.Generator) -> Choice:
+    """The same, of actions given by their places in a search."""
+    shares: dict[int, float] = {}
+    for place in best:
+        shares[place] = shares.get(place, 0.0) + 1.0
+    support = tuple([(action(place), count / len(best)) for place, count in shares.items()])
+    chosen = best[int(rng.random() * len(best))]
+    return Choice(action(chosen), shares[chosen] / len(best), support)
 
 
 def flip(reward: float, seed: np.random.SeedSequence, number: int) -> float:

@@ -9,6 +9,8 @@ from typing import Any
 from causalbandits._types import is_iterable
 from causalbandits.errors import PolicyError, unknown
 from causalbandits.policies.base import AnyPolicy, Policy
+from causalbandits.policies.guarded import GuardedThompsonSampling
+from causalbandits.policies.hac_ucb import HACUCB
 from causalbandits.policies.kl_ucb import KLUCB, CausalKLUCB
 from causalbandits.policies.lin import LinTS, LinUCB
 from causalbandits.policies.linear_thompson import CausalLinearThompsonSampling
@@ -20,14 +22,17 @@ from causalbandits.policies.uniform import Uniform
 POLICIES: dict[str, tuple[type[AnyPolicy], dict[str, Any]]] = {
     "c-kl-ucb": (CausalKLUCB, {}),
     "c-ts-beta": (CausalThompsonSampling, {"prior": "beta"}),
+    "c-ts-beta-guarded": (GuardedThompsonSampling, {"prior": "beta"}),
     "c-ts-beta-learnt": (CausalThompsonSampling, {"prior": "beta", "tables": "learnt"}),
     "c-ts-gaussian": (CausalThompsonSampling, {"prior": "gaussian"}),
+    "c-ts-gaussian-guarded": (GuardedThompsonSampling, {"prior": "gaussian"}),
     "c-ts-gaussian-learnt": (CausalThompsonSampling, {"prior": "gaussian", "tables": "learnt"}),
     "c-ucb": (CausalUCB, {}),
     "cl-ts": (CausalLinearThompsonSampling, {"regressor": "expected"}),
     "cl-ts-observed": (CausalLinearThompsonSampling, {"regressor": "observed"}),
     "cl-ucb": (CausalLinearUCB, {"regressor": "expected"}),
     "cl-ucb-observed": (CausalLinearUCB, {"regressor": "observed"}),
+    "hac-ucb": (HACUCB, {}),
     "kl-ucb": (KLUCB, {}),
     "lin-ts": (LinTS, {}),
     "lin-ucb": (LinUCB, {}),

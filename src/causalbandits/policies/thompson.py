@@ -31,7 +31,7 @@ from causalbandits.policies.learnt import (
     under_drawn_tables,
     under_mean_tables,
 )
-from causalbandits.policies.outcome import Choice, Outcome, pick
+from causalbandits.policies.outcome import Choice, Outcome, pick_place
 from causalbandits.policies.statistics import Cells
 from causalbandits.policies.totals import Totals
 from causalbandits.problem.actions import Action
@@ -94,7 +94,7 @@ class PosteriorPolicy(CellPolicy):
             return super().decide(situation, statistic, rng)
         imagined = self.imagined(situation, statistic, rng)
         best = self.spread(imagined, self.index_now(situation, statistic, rng, self.draws)).best_positions()
-        return pick([situation.action(position) for position in best.tolist()], rng)
+        return pick_place(best.tolist(), situation.action, rng)
 
     def largest_expected_reward(self, problem: CausalBandit) -> float:
         return math.inf if self.prior == "beta" else 3 * (self.noise_scale + self.prior_scale)

@@ -42,7 +42,7 @@ class Reasons(Protocol):
     def reason(self, choices: Choices) -> str | None:
         """Why an action may not be chosen; None if it may."""
 
-    def to_record(self) -> list[Any]:
+    def to_record(self) -> dict[str, Any]:
         """JSON-ready."""
 
 
@@ -305,11 +305,17 @@ class ActionSpace:
     def rank(self, choices: Sequence[int]) -> int:
         """The number of the action with these choices."""
         given = self.check(choices)
+        try:
+            return self._rank(given)
+        except InterventionError:
+            why = None if self.requirements is None else self.requirements.reason(given)
+            if why is None:
+                raise
+            raise InterventionError(f"{self.decode(given)} is no action: {why}.") from None
+
+    def _rank(self, given: Choices) -> int:
         if self._listed is not None:
             if given not in self._listed:
-                why = None if self.requirements is None else self.requirements.reason(given)
-                if why is not None:
-                    raise InterventionError(f"{self.decode(given)} is no action: {why}.")
                 raise InterventionError(f"{self.decode(given)} is not among the {self.size} allowed actions.")
             return self._listed[given]
         left, number = len(self._ways[0]) - 1, 0

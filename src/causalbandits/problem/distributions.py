@@ -18,8 +18,8 @@ from causalbandits.model.fitted import FittedModel
 from causalbandits.model.intervention import State
 from causalbandits.model.model import CausalModel
 from causalbandits.problem.actions import Action, ActionSpace, Choices, shown
-from causalbandits.problem.evidence import can_happen
 from causalbandits.problem.inference import ENTRY_LIMIT, Block
+from causalbandits.problem.possibility import can_happen
 from causalbandits.problem.projection import Projection, agreeing
 from causalbandits.problem.search import EveryAction
 

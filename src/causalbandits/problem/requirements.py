@@ -25,6 +25,7 @@ causalbandits.errors.InterventionError: do(dose=high) is no action: P(harm=yes) 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -143,19 +144,30 @@ class Requirements:
         )
 
     def __repr__(self) -> str:
-        choices, lines = self.space.array(), []
-        for part in self.parts:
-            p, left = part.probabilities(choices), int(part.holds(choices).sum())
-            worst = int(p.argmax())
-            lines.append(
-                f"{part} <= {part.limit:g} leaves {left} of {self.space.size} actions. Most likely under "
-                f"{self.space.decode(choices[worst].tolist())}: {p[worst]:.3g}."
-            )
-        return "\n".join(lines)
+        return "\n".join(map(self._report, self.parts))
 
-    def to_record(self) -> list[list[Any]]:
-        """JSON-ready: variable, codes of its values, limit."""
-        return [[part.variable.name, list(part.codes), part.limit] for part in self.parts]
+    def _report(self, part: Requirement) -> str:
+        few = self.space.size <= PREDICATE_LIMIT
+        choices = self.space.array() if few else self._choices_of(part)
+        p, left = part.probabilities(choices), int(part.holds(choices).sum())
+        worst = int(p.argmax())
+        what = "actions" if few else f"choices of {', '.join(part.block.knob_names)}"
+        return (
+            f"{part} <= {part.limit:g} leaves {left} of {len(choices)} {what}. Most likely under "
+            f"{self.space.decode(choices[worst].tolist())}: {p[worst]:.3g}."
+        )
+
+    def _choices_of(self, part: Requirement) -> Choices2D:
+        """What can be done to the knobs that a requirement hangs on, the others left alone."""
+        own = self.space.within(part.block.knobs).array()
+        choices = np.zeros((len(own), len(self.space.names)), dtype=np.intp)
+        choices[:, part.block.knobs] = own
+        return choices
+
+    def to_record(self) -> dict[str, Any]:
+        """JSON-ready: variable, codes of its values, limit; and the actions of which it was required."""
+        limits = [[part.variable.name, list(part.codes), part.limit] for part in self.parts]
+        return {"limits": limits, "of": self.space.to_record()}
 
 
 def required(
@@ -179,22 +191,50 @@ def required(
         parts += [Requirement(model[name], *limit, block) for limit in _limits(model[name], given)]
     if not parts:
         return space
-    space.refuse_enumeration("What every action leads to is looked at", PREDICATE_LIMIT)
-    requirements = Requirements(space, tuple(parts))
+    requirements = Requirements(copy(space), tuple(parts))
     if in_contexts:
+        space.refuse_enumeration("What every action leads to in a context is looked at", PREDICATE_LIMIT)
         space.requirements = requirements
         return space
     return _complying(space, requirements)
 
 
 def _complying(space: ActionSpace, requirements: Requirements) -> ActionSpace:
-    choices = space.array()
-    complies = requirements.complying(choices)
-    if complies.all():
+    """What hangs on one knob narrows its values, so that blocks stay free of each other; the rest makes a list."""
+    left, joint = space, False
+    for part in requirements.parts:
+        narrowed = _narrowed(left, part)
+        left, joint = (left, True) if narrowed is None else (narrowed, joint)
+    if joint:
+        left = _listed(left, requirements)
+    if left.size == space.size:
         return space
-    left = space.listing(map(tuple, choices[complies].tolist()))
     left.requirements = requirements
     return left
+
+
+def _narrowed(space: ActionSpace, part: Requirement) -> ActionSpace | None:
+    """The actions that comply, where these are all that set one knob to some values or leave it alone; else None."""
+    if len(part.block.knobs) != 1 or space.listed is not None:
+        return None
+    (knob,) = part.block.knobs
+    own = (0, *space.settable[knob])
+    choices = np.zeros((len(own), len(space.names)), dtype=np.intp)
+    choices[:, knob] = own
+    alone, *complies = part.holds(choices).tolist()
+    name, states = space.names[knob], space.variables[knob].states
+    values = [states[choice - 1] for choice, may in zip(own[1:], complies, strict=True) if may]
+    always = space.always if alone else space.always | {name}
+    if not values or (space.at_most is not None and len(always) > space.at_most):
+        return None
+    return ActionSpace(space.variables, at_most=space.at_most, always=always, values={**space.values, name: values})
+
+
+def _listed(space: ActionSpace, requirements: Requirements) -> ActionSpace:
+    space.refuse_enumeration("What every action leads to is looked at", PREDICATE_LIMIT)
+    choices = space.array()
+    complies = requirements.complying(choices)
+    return space if complies.all() else space.listing(map(tuple, choices[complies].tolist()))
 
 
 def _limits(variable: Variable, given: object) -> Iterable[tuple[tuple[int, ...], float]]:
@@ -231,13 +271,11 @@ def requirements_of(record: Any, space: ActionSpace, model: CausalModel) -> Requ
     if record is None:
         return None
     try:
-        every = ActionSpace(space.variables, at_most=space.at_most, always=space.always, values=space.values)
+        every = ActionSpace.from_record(record["of"], model)
         parts = [
             Requirement(model[name], tuple(map(int, codes)), float(limit), find_blocks(model, space.names, [name])[0])
-            for name, codes, limit in record
+            for name, codes, limit in record["limits"]
         ]
-    except (TypeError, ValueError) as error:
-        raise ProblemError(
-            f"require must be a list of variables, codes and limits; got {record!r} ({error})."
-        ) from None
+    except (TypeError, ValueError, LookupError) as error:
+        raise ProblemError(f"require must have limits, each with variable, codes and number ({error!r}).") from None
     return Requirements(every, tuple(parts))

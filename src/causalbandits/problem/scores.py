@@ -75,8 +75,8 @@ class Scores(NamedTuple):
         >>> Scores.of(np.array([[.5, 1., 1. + 1e-15], [3., 2., 1.]])).best_positions().tolist()
         [1, 0]
         """
-        best, scale = self.values.max(axis=1), np.maximum(1.0, self.scale)
-        _refuse_unless(bool(np.isfinite(best).all() and np.isfinite(scale).all()))
+        best, scale = np.maximum.reduce(self.values, axis=1), np.maximum(1.0, self.scale)
+        _refuse_unless(math.isfinite(float(np.add.reduce(best + scale))))
         return np.asarray((self.values >= least_tied(best, scale)[:, None]).argmax(axis=1))
 
 

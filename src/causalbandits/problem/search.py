@@ -129,14 +129,17 @@ class Combinations(SearchSet):
 
     @cached_property
     def projection(self) -> Projection:  # type: ignore[override]
+        self._refuse_listing()
+        which = None if self.which is None else list(self.which)
+        return Projection(list(self.rows), which, self.shape, self.blocks, all_pairs=False)
+
+    def _refuse_listing(self) -> None:
         if self.size > ENUMERATION_LIMIT:
             raise SizeError(
                 f"{shown(self.size)} actions can each be the best for some reward, too many to score one by one (the "
                 f"limit is {ENUMERATION_LIMIT}). Use cl-ts with features of single parents, which need not score them "
                 "all, or allow fewer actions."
             )
-        which = None if self.which is None else list(self.which)
-        return Projection(list(self.rows), which, self.shape, self.blocks, all_pairs=False)
 
     @cached_property
     def rows(self) -> tuple[Array, ...]:
@@ -148,6 +151,7 @@ class Combinations(SearchSet):
         return [costs.of_each(own, block.knobs) for block, own in zip(self.blocks, self.choices, strict=True)]
 
     def array(self) -> Choices2D:
+        self._refuse_listing()
         joined = np.tile(self.least, (self.size, 1))
         for b, (block, choices) in enumerate(zip(self.blocks, self.choices, strict=True)):
             joined[:, block.knobs] = choices[self.projection.row_of_action(b)]

@@ -88,7 +88,7 @@ class Situation(Remembers):
 
     def under(self, pricing: Pricing | None) -> Situation:
         """The same situation with another rule for costs. What is remembered of one is remembered of the other."""
-        self._memory, self.costs  # noqa: B018 (made before they are shared)
+        self._memory  # noqa: B018 (made before it is shared)
         other = object.__new__(Situation)
         other.__dict__.update(self.__dict__, _pricing=pricing, additive=pricing is None)
         return other
@@ -115,7 +115,9 @@ class Situation(Remembers):
         index = self._checked(index, "project", "configuration", self._of_configurations, self._of_cells)
         if index.ndim == 1:
             return self.priced(Scores(self.search.project(index), largest_size(index)))
-        return self.priced(Scores(self.search.project(np.ascontiguousarray(index.T)), np.abs(index).max(axis=1)))
+        return self.priced(
+            Scores(self.search.project(np.ascontiguousarray(index.T)), np.maximum.reduce(np.abs(index), axis=1))
+        )
 
     def gather(self, index: Array) -> Scores:
         """Score the searched actions by a number for each action of the problem, less what they cost.
@@ -123,7 +125,7 @@ class Situation(Remembers):
         Of one draw, or of several, a row each.
         """
         index = self._checked(index, "gather", "action", self._of_actions, self._of_actions)
-        size = largest_size(index) if index.ndim == 1 else np.abs(index).max(axis=1)
+        size = largest_size(index) if index.ndim == 1 else np.maximum.reduce(np.abs(index), axis=1)
         if isinstance(self.search, EveryAction):
             return self.priced(Scores(index, size))
         if isinstance(self.search, SomeActions):
@@ -146,10 +148,12 @@ def opened(budget: Budget, situation: Situation, *, stacklevel: int) -> Purse:
     """A purse for actions of a situation; says so if the money cannot last for all rounds."""
     if not isinstance(budget, Budget):
         raise BudgetError(f"budget must be a Budget, such as Budget(250, rounds=5000); got {budget!r}.")
-    if situation.costs is None:
+    if situation.problem.costs is None:
         raise BudgetError("A budget needs to know what actions cost: CausalBandit(..., costs={...}).")
     refuse_context(situation.problem.context)
-    cheapest = float(situation.costs.min())
+    costs = situation.costs
+    assert costs is not None
+    cheapest = float(costs.min())
     if cheapest * budget.rounds > budget.total * (1 + SLACK):
         warnings.warn(
             f"The cheapest action costs {cheapest:g}, so that {budget.total:g} lasts for "

@@ -47,6 +47,12 @@ BIBTEX = {
   booktitle = {Advances in Neural Information Processing Systems (NIPS)},
   year      = {2013}
 }""",
+    "bilodeau2022": """@inproceedings{bilodeau2022adaptively,
+  title     = {Adaptively Exploiting d-Separators with Causal Bandits},
+  author    = {Bilodeau, Blair and Wang, Linbo and Roy, Daniel M.},
+  booktitle = {Advances in Neural Information Processing Systems (NeurIPS)},
+  year      = {2022}
+}""",
     "abbasi2011": """@inproceedings{abbasi2011improved,
   title     = {Improved Algorithms for Linear Stochastic Bandits},
   author    = {Abbasi-Yadkori, Yasin and P{\\'a}l, D{\\'a}vid and Szepesv{\\'a}ri, Csaba},
@@ -76,6 +82,7 @@ TITLES = {
     "osband2013": "Osband, Russo, Van Roy (NIPS 2013)",
     "agrawal2012": "Agrawal, Goyal (COLT 2012)",
     "garivier2011": "Garivier, Cappe (COLT 2011)",
+    "bilodeau2022": "Bilodeau, Wang, Roy (NeurIPS 2022)",
     "abbasi2011": "Abbasi-Yadkori, Pal, Szepesvari (NIPS 2011)",
 }
 
@@ -83,9 +90,11 @@ OF_POLICY: dict[str, tuple[str, ...]] = {
     "c-ucb": ("lu2020",),
     "c-kl-ucb": ("lu2020", "garivier2011"),
     "c-ts-beta": ("lu2020",),
+    "c-ts-beta-guarded": ("lu2020",),
     "c-ts-gaussian": ("lu2020",),
     "c-ts-beta-learnt": ("lu2020", "osband2013"),
     "c-ts-gaussian-learnt": ("lu2020", "osband2013"),
+    "c-ts-gaussian-guarded": ("lu2020",),
     "cl-ucb": ("lu2020", "abbasi2011"),
     "cl-ucb-observed": ("lu2020", "abbasi2011"),
     "cl-ts": ("lu2020",),
@@ -93,6 +102,7 @@ OF_POLICY: dict[str, tuple[str, ...]] = {
     "lin-ts": ("agrawal2013",),
     "lin-ucb": ("li2010", "abbasi2011"),
     "ucb": ("auer2002",),
+    "hac-ucb": ("bilodeau2022",),
     "kl-ucb": ("garivier2011",),
     "ts-beta": ("thompson1933", "agrawal2012"),
     "ts-gaussian": ("thompson1933", "agrawal2012"),

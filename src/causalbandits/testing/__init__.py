@@ -12,6 +12,7 @@ A check that fails raises an AssertionError that says which rule was broken and 
 
 from causalbandits.testing.conformance import (
     CHECKS,
+    check_budgets_are_kept,
     check_decisions_follow_scores,
     check_decisions_stay_eligible,
     check_identity,
@@ -25,6 +26,7 @@ from causalbandits.testing.conformance import (
 
 __all__ = [
     "CHECKS",
+    "check_budgets_are_kept",
     "check_decisions_follow_scores",
     "check_decisions_stay_eligible",
     "check_identity",

@@ -21,6 +21,8 @@ from causalbandits.policies import AnyPolicy, Choice, Outcome, Policy
 from causalbandits.policies.outcome import flip
 from causalbandits.policies.totals import Totals
 from causalbandits.problem import CausalBandit, Scores, Situation
+from causalbandits.problem.budget import Budget
+from causalbandits.problem.costs import Prices
 from causalbandits.world import BernoulliReward, Environment, zoo
 
 DRAWS = 400
@@ -117,6 +119,25 @@ def check_decisions_stay_eligible(policy: AnyPolicy) -> None:
     situation = env.problem.situation(eligible=some)
     for seed in range(20):
         _check_choice(policy, situation, policy.decide(situation, statistic, np.random.default_rng(seed)))
+
+
+def check_budgets_are_kept(policy: AnyPolicy) -> None:
+    """Within a budget, only what is affordable is chosen; or a budget is refused at once."""
+    try:
+        policy.refuse_budget()
+    except PolicyError:
+        return
+    env = _campaign(policy)
+    p = env.problem
+    prices: Prices = {"product": 0.5, "purpose": {"Promo": 2.0}, "send_time": 0.25}
+    priced = Environment(CausalBandit(p.model, p.manipulable, p.parents, costs=prices), env.reward)
+    agent = Agent(priced.problem, policy, seed=5, budget=Budget(8, rounds=40))
+    try:
+        decided = _converse(agent, priced, 40)
+    except PolicyError as error:
+        raise AssertionError(f"{policy}: within a budget, it must choose what is affordable. {error}") from error
+    spent = sum(priced.problem.cost(do) for do in decided)
+    require(spent <= 8 + 1e-9, f"{policy}: it spent {spent:g} of 8.")
 
 
 def _check_choice(policy: AnyPolicy, situation: Situation, choice: object) -> None:
@@ -253,6 +274,7 @@ CHECKS: tuple[Callable[[AnyPolicy], None], ...] = (
     check_state_is_a_fold,
     check_state_round_trips,
     check_seeded_runs_repeat,
+    check_budgets_are_kept,
 )
 
 

@@ -1,0 +1,176 @@
+"""What the guard buys and what it costs: python benchmarks/guard.py [part ...]; writes benchmarks/guard.json.
+
+Worlds that the policies' belief is wrong about, in a known way, and worlds about which it is right. Each part is
+measured alone and kept; without names, all of them are.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import joblib
+import numpy as np
+
+import causalbandits as cb
+from causalbandits.engine.driver import play
+from causalbandits.policies.alarms import ARROW
+from causalbandits.policies.watching import Watching
+
+RESULT = Path(__file__).with_name("guard.json")
+EMAIL = cb.zoo.email_campaign()
+BELIEF = EMAIL.problem
+MEANS = EMAIL.configuration_means.reshape(BELIEF.shape)
+
+
+class World(NamedTuple):
+    """What is true, and what is believed."""
+
+    env: cb.Environment
+    belief: cb.CausalBandit
+
+
+def right(replication: int) -> World:
+    return World(EMAIL, BELIEF)
+
+
+def fitted(replication: int, rows: int) -> World:
+    """The tables are fitted to rows of the past."""
+    model = BELIEF.model
+    return World(EMAIL, BELIEF.with_model(cb.fit(model, model.sample(rows, rng=10_000 + replication))))
+
+
+def heavy_tails(replication: int) -> World:
+    """Rewards with noise of Student's distribution with three degrees of freedom."""
+
+    def sample(subject: str, template: str, send_time: str, rng: np.random.Generator) -> float:
+        z = BELIEF.encode_parents({"subject": subject, "template": template, "send_time": send_time})
+        return float(MEANS[z] + 0.3 * rng.standard_t(3))
+
+    return World(cb.Environment(BELIEF, cb.CustomReward(MEANS, sample)), BELIEF)
+
+
+def arrow(replication: int, knob: str, effect: float) -> World:
+    """Clicks also depend on a knob: from -effect for its first value to +effect for its last."""
+    true = cb.CausalBandit(BELIEF.model, BELIEF.manipulable, [*BELIEF.parents, knob])
+    shift = np.linspace(-effect, effect, len(BELIEF.model[knob].states))
+    return World(cb.Environment(true, cb.BernoulliReward(np.clip(MEANS[..., None] + shift, 0.01, 0.99))), BELIEF)
+
+
+def row(replication: int, believed: float, true: float) -> World:
+    """P(template = 1 | Photoshop, Promo) is not what is believed."""
+
+    def problem(p: float) -> cb.CausalBandit:
+        variables = dict(BELIEF.model.variables)
+        table = variables["template"].table.copy()
+        table[0, 1] = [p, 1 - p]
+        v = variables["template"]
+        variables["template"] = cb.Variable(v.name, v.states, parents=v.parents, table=table)
+        return BELIEF.with_model(cb.CausalModel(variables.values()))
+
+    return World(cb.Environment(problem(true), EMAIL.reward), problem(believed))
+
+
+def two_views(replication: int, worst: bool, horizon: int) -> World:
+    """The two instances of Bilodeau, Wang and Roy (2022): twenty actions, two configurations."""
+    k, half = 20, 10
+    if worst:
+        pz = np.repeat([6 / 8, 7 / 8], half)
+        means = np.stack([np.repeat([1 - 5.5 / 6, 1 - 1 / 6], half), np.repeat([5.5 / 6, 1 / 6], half)])
+    else:
+        pz = np.r_[0.0005, np.full(k - 1, 1 - 0.0005)]
+        means = np.repeat([[0.5 + np.sqrt(k * np.log(horizon) / horizon)], [0.5]], k, axis=1)
+    model = cb.CausalModel(
+        [
+            cb.Variable("a", list(range(k)), table=np.full(k, 1 / k)),
+            cb.Variable("z", [0, 1], parents=["a"], table=np.stack([1 - pz, pz], axis=1)),
+        ]
+    )
+    true = cb.CausalBandit(model, ["a"], ["z", "a"], always=["a"])
+    belief = cb.CausalBandit(model, ["a"], ["z"], always=["a"], reduce=False)
+    return World(cb.Environment(true, cb.BernoulliReward(means)), belief)
+
+
+class Part(NamedTuple):
+    """One world, who plays it, and how often."""
+
+    world: Callable[[int], World]
+    policies: dict[str, cb.Policy]
+    replications: int
+    horizon: int = 5000
+    wrong: str = ""
+    """What an alarm should name: the knob or the variable whose table it is."""
+
+
+BETA, TS = cb.CausalThompsonSampling(prior="beta"), cb.ThompsonSampling(prior="beta")
+GUARD, WARNED = (cb.GuardedThompsonSampling(prior="beta", on_alarm=way) for way in ("mend", "warn"))
+RIVALS = {"c-ts-beta": BETA, "guarded": GUARD, "ts-beta": TS, "hac-ucb": cb.HACUCB()}
+SOUND = cb.GuardedThompsonSampling(prior="gaussian", noise_scale=0.5, on_alarm="warn")
+
+PARTS = {
+    "false alarms, exact tables": Part(right, {"guarded": GUARD}, 400),
+    "false alarms, tables from 100 rows": Part(partial(fitted, rows=100), {"guarded": WARNED}, 100),
+    "false alarms, tables from 1000 rows": Part(partial(fitted, rows=1000), {"guarded": WARNED}, 100),
+    "false alarms, t_3 noise": Part(heavy_tails, {"guarded": SOUND}, 100),
+    "nothing wrong": Part(right, RIVALS, 100),
+    "nothing wrong, 2% audit": Part(right, {"guarded": cb.GuardedThompsonSampling(prior="beta", audit=0.02)}, 60),
+    **{
+        f"{knob} {effect}": Part(partial(arrow, knob=knob, effect=effect), RIVALS, 32, wrong=knob)
+        for knob in ("product", "purpose")
+        for effect in (0.15, 0.3)
+    },
+    "row .9, in truth .5": Part(partial(row, believed=0.9, true=0.5), RIVALS, 32, wrong="template"),
+    "row .7, in truth .6": Part(partial(row, believed=0.7, true=0.6), RIVALS, 32, wrong="template"),
+    "HAC-UCB's worst case": Part(partial(two_views, worst=True, horizon=5000), RIVALS, 32, wrong="a"),
+    "HAC-UCB's benign case": Part(partial(two_views, worst=False, horizon=5000), RIVALS, 32),
+}
+
+
+def played(part: Part, policy: cb.Policy, replication: int) -> tuple[float, tuple[int, str] | None]:
+    """The regret of one replication, and the first alarm: which decision, and what it names."""
+    env, belief = part.world(replication)
+    kept: list[Any] = []
+    rounds = np.array([part.horizon])
+    own = policy.for_horizon(part.horizon)
+    regret = play(env, own, belief, rounds, 0, replication, watch=lambda slot, statistic, plays: kept.append(statistic))
+    alarm = None
+    if isinstance(kept[-1], Watching) and kept[-1].rings():
+        ring = kept[-1].rings()[0]
+        name = cb.policies.claims.alarm_of(belief, ring).variable
+        alarm = ring.decision, f"{name}, {'arrow' if ring.about == ARROW else 'table'}"
+    return float(regret.regret[-1]), alarm
+
+
+def measured(part: Part) -> dict[str, Any]:
+    found = {}
+    for name, policy in part.policies.items():
+        results = joblib.Parallel(n_jobs=2)(joblib.delayed(played)(part, policy, r) for r in range(part.replications))
+        regrets, alarms = [regret for regret, _ in results], [alarm for _, alarm in results if alarm is not None]
+        own: dict[str, Any] = {
+            "regret": round(statistics.mean(regrets), 1),
+            "standard error": round(statistics.stdev(regrets) / len(regrets) ** 0.5, 1),
+        }
+        if isinstance(policy, cb.GuardedThompsonSampling):
+            own["alarmed"] = len(alarms) / len(regrets)
+            own["median decision"] = statistics.median(decision for decision, _ in alarms) if alarms else None
+            if part.wrong and alarms:
+                own["named right"] = sum(name.startswith(f"{part.wrong},") for _, name in alarms) / len(alarms)
+        found[name] = own
+    return {"replications": part.replications, "horizon": part.horizon, "policies": found}
+
+
+def main(names: list[str]) -> None:
+    kept = json.loads(RESULT.read_text(encoding="utf-8")) if RESULT.exists() else {}
+    for name in names or PARTS:
+        kept[name] = measured(PARTS[name])
+        print(name, json.dumps(kept[name]["policies"]), flush=True)
+        RESULT.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,140 @@
+"""What an agent's own outcomes say against its model: evidence, tests, and what a recommendation must say of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from causalbandits._types import Array, is_real
+from causalbandits.agent.ledger import Ledger
+from causalbandits.errors import CausalBanditsError, PolicyError
+from causalbandits.fitting.checks import Check, Finding, finding_of, judged, table_findings
+from causalbandits.fitting.pearson import contingency
+from causalbandits.policies import AnyPolicy, GuardedThompsonSampling, Outcome
+from causalbandits.policies.alarms import NOTHING
+from causalbandits.policies.claims import Evidence, arrow_claim, evidence_of
+from causalbandits.policies.watched import watched
+from causalbandits.policies.watching import Watching
+from causalbandits.problem.problem import CausalBandit
+
+CLASSES = 8
+"""Rewards of more different values than this are sorted into quarters before they are counted."""
+
+DOUBT = 0.001
+"""A recommendation speaks of contradictions at this level: it is asked for often."""
+
+REMARK = (
+    "Approximate while running: p-values do not know that actions were chosen by what had been seen, nor how often you "
+    "have looked."
+)
+
+
+def evidence_of_told(
+    problem: CausalBandit,
+    policy: AnyPolicy,
+    statistic: Any,
+    told: Ledger,
+    first_pending: int | None,
+    level: float | None,
+) -> Evidence:
+    """The evidence that a guard has gathered, or that can be gathered from what was told of a randomised policy."""
+    if isinstance(policy, GuardedThompsonSampling):
+        if level not in (None, policy.level):
+            raise PolicyError(f"The guard's own level is {policy.level:g}: leave level= out; got {level!r}.")
+        return policy.evidence(problem, statistic)
+    if getattr(policy, "draws", 1) < 2:
+        raise PolicyError(
+            f"Evidence is made from a policy's own chances, and {policy} does not know them: take Thompson sampling "
+            "with draws=32, or agent.check(), which is approximate and takes any policy."
+        )
+    error = _checked_level(0.05 if level is None else level)
+    watch, noise = Watching.begin(problem), None if policy.counts_successes else getattr(policy, "noise_scale", 1.0)
+    for outcome in _in_turn(told, first_pending):
+        known = problem if outcome.context is None else problem.in_context(outcome.context)
+        watch.take_in(known, outcome, outcome.successes if policy.counts_successes else outcome.reward, noise)
+        if (found := watch.alarm(error)) is not None:
+            watch.note(outcome.number, *found, NOTHING)
+    return evidence_of(problem, watch, error)
+
+
+def _checked_level(level: object) -> float:
+    if not is_real(level) or not 0 < level < 1:
+        raise CausalBanditsError(f"level must lie between 0 and 1; got {level!r}.")
+    return float(level)
+
+
+def _in_turn(told: Ledger, first_pending: int | None) -> list[Outcome]:
+    """What was told of decisions up to the first whose outcome is missing, in their order."""
+    decided = [outcome for outcome in told if outcome.number >= 0]
+    if first_pending is not None:
+        decided = [outcome for outcome in decided if outcome.number < first_pending]
+    return sorted(decided, key=lambda outcome: outcome.number)
+
+
+def checked_model(problem: CausalBandit, told: Ledger, level: float) -> Check:
+    """Every claim of the problem against what was told of decisions, by Pearson's statistic."""
+    error = _checked_level(level)
+    used = [outcome for outcome in told if outcome.number >= 0 and outcome.z]
+    graph, tables = _arrows(problem, used), _tables(problem, used)
+    return Check((*judged(graph, error), *judged(tables, error)), len(used), error, REMARK)
+
+
+def _arrows(problem: CausalBandit, told: Sequence[Outcome]) -> list[Finding]:
+    """Does the reward depend on what was done with a knob, given the parents?"""
+    classes = _classes(np.array([outcome.reward for outcome in told]))
+    configurations = np.array([problem.configuration(outcome.z) for outcome in told], dtype=np.int64)
+    strata = np.unique(configurations, return_inverse=True)[1].reshape(-1)
+    choices = np.array([outcome.action.choices for outcome in told], dtype=np.int64)
+    choices = choices.reshape(len(told), len(problem.manipulable))
+    found = []
+    for k, knob in enumerate(problem.manipulable):
+        counts = _counted(strata, choices[:, k], classes)
+        found.append(finding_of("graph", arrow_claim(problem, k), (knob,), problem.parents, contingency(counts)))
+    return found
+
+
+def _classes(rewards: Array) -> npt.NDArray[np.intp]:
+    """Each reward's class: its value, or, of many different values, its quarter."""
+    values, codes = np.unique(rewards, return_inverse=True)
+    if len(values) <= CLASSES:
+        return codes.reshape(-1)
+    return np.searchsorted(np.quantile(rewards, [0.25, 0.5, 0.75]), rewards)
+
+
+def _counted(*codes: npt.NDArray[Any]) -> Array:
+    """How often each combination of codes occurs, an axis each."""
+    shape = tuple(int(own.max(initial=0)) + 1 for own in codes)
+    counts = np.zeros(shape)
+    np.add.at(counts, codes, 1.0)
+    return counts
+
+
+def _tables(problem: CausalBandit, told: Iterable[Outcome]) -> list[Finding]:
+    """Were the variables drawn as their tables say?"""
+    claims = watched(problem)
+    counts = np.zeros(claims.size)
+    for outcome in told:
+        for place, _ in claims.entries(outcome):
+            counts[place] += 1.0
+    return [
+        found
+        for name, own in claims.by_name(counts).items()
+        for found in table_findings(problem.model, name, own.reshape(-1))
+        if found.rows
+    ]
+
+
+def contradictions(problem: CausalBandit, policy: AnyPolicy, statistic: Any, told: Ledger) -> tuple[str, ...]:
+    """Where outcomes contradict the model that a recommendation rests on, in words."""
+    if isinstance(policy, GuardedThompsonSampling):
+        return tuple(map(str, policy.evidence(problem, statistic).alarms))
+    if policy.searches_all and not policy.needs_parents:
+        return ()
+    found = checked_model(problem, told, DOUBT).contradicted
+    return tuple(
+        f"the outcomes contradict the model: {f.claim} (p = {f.p:.2g}, strength {f.strength:.2g}); see agent.check()"
+        for f in found
+    )

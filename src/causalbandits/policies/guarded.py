@@ -1,0 +1,240 @@
+"""C-TS that watches its own model, and mends it (the tests are those of `evidence`).
+
+theta_z ~ posterior, 32 times; pi(a): the share of the draws for which a is best; play a ~ pi
+the reward depends on knob k given z:  theta_z becomes theta_{z,x}, x what is done with k
+a row of a table is wrong:             the tables are learnt from what is seen
+no knob is left, or cells would be as many as actions:  the graph is given up, theta_a
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+
+from causalbandits._types import Array, is_real
+from causalbandits.errors import PolicyError, SizeError
+from causalbandits.policies.alarms import ARROW, GIVEN_UP, LEARNT, MENDED, NOTHING, TOO_LARGE
+from causalbandits.policies.base import Favourite, Policy, require_draws, require_one_of
+from causalbandits.policies.cells import favourite_of
+from causalbandits.policies.claims import Evidence, alarm_of, evidence_of
+from causalbandits.policies.estimates import Bounds, estimated_means, weighted_bounds
+from causalbandits.policies.guarded_cells import GuardedCells
+from causalbandits.policies.mended import MendedSearch, cell_of, ways
+from causalbandits.policies.outcome import Choice, Outcome, pick_place
+from causalbandits.policies.thompson import CausalThompsonSampling
+from causalbandits.problem.actions import Action
+from causalbandits.problem.problem import CausalBandit
+from causalbandits.problem.projection import CELL_LIMIT
+from causalbandits.problem.scores import Scores
+from causalbandits.problem.search import SomeActions
+from causalbandits.problem.situation import Situation
+
+MENDABLE = 2**16
+"""A graph is mended or given up only if there are no more actions than this: all of them are then searched."""
+
+AUDITED = 2**12
+"""No more actions than this are audited: each of them is then part of every decision's support."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GuardedThompsonSampling(Policy[GuardedCells]):
+    """C-TS that says when rewards or tables contradict the graph, and mends it.
+
+    `level` is the chance of any false alarm, ever, in each run. `draws` posteriors are drawn for a decision, as for
+    `CausalThompsonSampling`: without an alarm both decide the same. A share `audit` of the decisions is made at random,
+    which finds what Thompson sampling would no longer try. `on_alarm="mend"` lets the knob that the reward depends on
+    join its parents, or learns the tables that are wrong; "leave" gives the graph up at once; "warn" only says so.
+    """
+
+    in_order = True
+    prior: Literal["beta", "gaussian"] = "gaussian"
+    noise_scale: float = 1.0
+    prior_scale: float = 1.0
+    successes: float = 1.0
+    failures: float = 1.0
+    draws: int = 32
+    level: float = 0.05
+    audit: float = 0.0
+    on_alarm: Literal["mend", "warn", "leave"] = "mend"
+
+    def __post_init__(self) -> None:
+        _ = self.inner
+        require_draws(self.draws)
+        if self.draws < 2:
+            raise PolicyError("A guard needs chance that it knows: draws must be 2 or more; got 1.")
+        if not is_real(self.level) or not 1e-9 <= self.level <= 0.5:
+            raise PolicyError(f"level must lie between 1e-9 and 0.5; got {self.level!r}.")
+        if not is_real(self.audit) or not 0.0 <= self.audit <= 0.5:
+            raise PolicyError(f"audit must lie between 0 and 0.5; got {self.audit!r}.")
+        require_one_of("on_alarm", self.on_alarm, ("mend", "warn", "leave"))
+
+    @property
+    def id(self) -> str:
+        return f"c-ts-{self.prior}-guarded"
+
+    @cached_property
+    def inner(self) -> CausalThompsonSampling:
+        """The policy that is guarded."""
+        return CausalThompsonSampling(
+            prior=self.prior,
+            noise_scale=self.noise_scale,
+            prior_scale=self.prior_scale,
+            successes=self.successes,
+            failures=self.failures,
+            draws=self.draws,
+        )
+
+    @property
+    def unit_rewards(self) -> bool:  # type: ignore[override]
+        return self.prior == "beta"
+
+    @property
+    def counts_successes(self) -> bool:  # type: ignore[override]
+        return self.prior == "beta"
+
+    def largest_expected_reward(self, problem: CausalBandit) -> float:
+        return self.inner.largest_expected_reward(problem)
+
+    def refuse_budget(self) -> None:
+        raise PolicyError(
+            f"The policy {self.id!r} makes its evidence from the chances of its decisions, and a budget changes these: "
+            "leave the budget out, or take a policy without a guard."
+        )
+
+    # --- deciding -------------------------------------------------------------------------------------
+
+    def start(self, problem: CausalBandit) -> GuardedCells:
+        self.inner.start(problem)  # which refuses what is too large
+        if problem.context and self.on_alarm == "leave":
+            raise PolicyError(
+                "on_alarm='leave' gives the graph up, and with it what it says of the context: use on_alarm='mend'."
+            )
+        return GuardedCells.empty(problem)
+
+    def score(self, situation: Situation, statistic: GuardedCells, rng: np.random.Generator) -> Scores:
+        scores = self._spread(situation, statistic, self.inner.index(statistic.cells, rng, 1))
+        return Scores(scores.values[0], float(np.asarray(scores.scale)[0]))
+
+    def decide(self, situation: Situation, statistic: GuardedCells, rng: np.random.Generator) -> Choice:
+        field = self._field(situation, statistic)
+        index = self.inner.index(statistic.cells, rng, self.draws)
+        best = self._spread(field, statistic, index).best_positions()
+        choice = pick_place(best.tolist(), field.action, rng)
+        return self._audited(field, choice, rng) if self.audit else choice
+
+    def _field(self, situation: Situation, statistic: GuardedCells) -> Situation:
+        """What is searched: the situation itself, or by now all actions, or the same ones under other tables."""
+        if not len(statistic.alarms):
+            return situation
+        problem = statistic.in_force(situation.problem)
+        if not isinstance(situation.search, SomeActions):
+            return problem.situation(every=bool(statistic.given_up or statistic.knobs))
+        if problem is situation.problem:
+            return situation
+        return problem.situation(eligible=[situation.action(position) for position in range(situation.size)])
+
+    def _spread(self, field: Situation, statistic: GuardedCells, index: Array) -> Scores:
+        """From numbers per cell, a row a draw, to scores of the searched actions."""
+        if statistic.given_up:
+            return field.gather(index)
+        knobs = statistic.knobs
+        if not knobs:
+            return field.project(index)
+        return field.priced(field.remember(("mended", knobs), lambda: MendedSearch(field, knobs)).scores(index))
+
+    def _audited(self, field: Situation, choice: Choice, rng: np.random.Generator) -> Choice:
+        """The choice, or now and then any action; either way with its exact probability."""
+        if field.size > AUDITED:
+            raise SizeError(
+                f"audit= tries each of the {field.size} searched actions now and then; the limit is {AUDITED}. "
+                "Leave audit out, or allow fewer actions."
+            )
+        chances = {field.action(position): self.audit / field.size for position in range(field.size)}
+        for action, share in choice.support or ():
+            chances[action] += (1.0 - self.audit) * share
+        chosen = field.action(int(rng.integers(field.size))) if rng.random() < self.audit else choice.action
+        return Choice(chosen, chances[chosen], tuple(chances.items()))
+
+    # --- taking in ------------------------------------------------------------------------------------
+
+    def _reward(self, outcome: Outcome) -> float:
+        return outcome.successes if self.counts_successes else outcome.reward
+
+    def update(self, situation: Situation, statistic: GuardedCells, outcome: Outcome) -> None:
+        problem = situation.problem
+        statistic.tell(problem, outcome.action, problem.configuration(outcome.z), self._reward(outcome))
+
+    def witness(self, situation: Situation, statistic: GuardedCells, outcome: Outcome) -> str:
+        if statistic.given_up:
+            return ""
+        problem = situation.problem
+        statistic.take_in(problem, outcome, self._reward(outcome), None if self.counts_successes else self.noise_scale)
+        found = statistic.alarm(self.level)
+        if found is None:
+            return ""
+        done = self._respond(problem, statistic, *found[:2])
+        return str(alarm_of(problem, statistic.note(outcome.number, *found, done)))
+
+    def _respond(self, problem: CausalBandit, statistic: GuardedCells, about: int, which: int) -> int:
+        """Do what is to be done about an alarm; which it is."""
+        if self.on_alarm == "warn":
+            return NOTHING
+        if about != ARROW and self.on_alarm == "mend":
+            statistic.learnt, statistic.believed = 1, statistic.counted.copy()
+            statistic.start_again(problem)
+            return LEARNT
+        if problem.actions.size > MENDABLE:
+            return TOO_LARGE
+        statistic.joined[which] = about == ARROW and self.on_alarm == "mend"
+        knobs = statistic.knobs
+        cells = problem.configurations * ways(problem.actions.radices, knobs)
+        every = len(knobs) == len(problem.manipulable) or cells >= problem.actions.size
+        if not knobs or (every and not problem.context):
+            statistic.given_up = 1
+            statistic.arrange(problem, problem.actions.size)
+            return GIVEN_UP
+        if cells * statistic.seen.shape[1] > CELL_LIMIT:
+            statistic.joined[which] = 0
+            return TOO_LARGE
+        statistic.start_again(problem)
+        statistic.arrange(problem, cells)
+        return MENDED
+
+    # --- advising -------------------------------------------------------------------------------------
+
+    def evidence(self, problem: CausalBandit, statistic: GuardedCells) -> Evidence:
+        """What the outcomes say of the model."""
+        return evidence_of(problem, statistic, self.level)
+
+    def favourite(self, situation: Situation, statistic: GuardedCells) -> Favourite:
+        field, cells = self._field(situation, statistic), statistic.cells
+        numbers = np.stack([estimated_means(self.inner.index_parameters, cells), np.minimum(1.0, cells.count)])
+        scores = self._spread(field.free, statistic, numbers)
+        means = Scores(scores.values[0], float(np.asarray(scores.scale)[0]))
+        return favourite_of(field, means, scores.values[1])
+
+    def interval(self, situation: Situation, statistic: GuardedCells, action: Action, level: float) -> Bounds:
+        parameters, cells = self.inner.index_parameters, statistic.cells
+        problem = statistic.in_force(situation.problem)
+        if statistic.given_up:
+            weights = np.zeros(len(cells.count))
+            weights[action.number] = 1.0
+            return weighted_bounds(parameters, cells, weights, level=level, cell="action")
+        places = [
+            cell_of(z, action.choices, problem.actions.radices, statistic.knobs) for z in range(problem.configurations)
+        ]
+        weights, drawn = problem.parent_distribution(action).reshape(-1), problem.parent_draws(action)
+        rows = None if drawn is None else _placed(drawn, places, len(cells.count))
+        placed = _placed(weights[None], places, len(cells.count))[0]
+        return weighted_bounds(parameters, cells, placed, rows, level=level)
+
+
+def _placed(rows: Array, places: Sequence[int], size: int) -> Array:
+    """Numbers of configurations in the cells that they belong to."""
+    placed = np.zeros((len(rows), size))
+    placed[:, places] = rows
+    return placed

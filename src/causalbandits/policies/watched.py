@@ -1,0 +1,141 @@
+"""What a problem claims and outcomes can contradict: that knobs act through z alone, and every row of every table."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from causalbandits._memory import Memory
+from causalbandits._types import Array, Z
+from causalbandits.model.fitted import FittedModel
+from causalbandits.model.model import CausalModel
+from causalbandits.model.variable import Variable
+from causalbandits.policies.evidence import SUSPICION, WEIGHTS
+from causalbandits.policies.outcome import Outcome
+from causalbandits.policies.table_rows import TableRows
+from causalbandits.problem.actions import Choices
+from causalbandits.problem.problem import CausalBandit
+
+CHANCES_KEPT = 2**14
+"""So many probabilities of configurations are remembered."""
+
+
+class Drawn(NamedTuple):
+    """A value that was drawn from a row: the row's number, the value's place, and from where to where its row is."""
+
+    row: int
+    place: int
+    start: int
+    stop: int
+
+
+class Watched(TableRows):
+    """The claims of one problem, numbered; made once a problem by `watched`."""
+
+    def __init__(self, problem: CausalBandit) -> None:
+        super().__init__(problem)
+        self.problem = problem
+        radices = problem.actions.radices
+        self.starts = np.concatenate([[0], np.cumsum(radices)[:-1]]).astype(np.intp)
+        """Where each knob's choices begin, in a row of the choices of all knobs."""
+        self.columns = int(sum(radices))
+        self.fitted = isinstance(problem.model, FittedModel)
+        known = {name: problem.model[name].table for name in self.names}
+        self.prior = self.joined(problem.model.concentrations if isinstance(problem.model, FittedModel) else known)
+        """The probabilities in the tables, or the pseudo-counts of fitted ones."""
+        self._prior: list[float] = self.prior.tolist()
+        self.alternatives = np.ones((1, self.size)) if self.fitted else np.outer(WEIGHTS, self.prior)
+        """What a wrong row is drawn from: Dirichlet variables with these pseudo-counts."""
+        self._is_context = [self.variable_of(row) in self.context for row in range(self.rows)]
+        self._columns: Memory[Choices, tuple[int, ...]] = Memory(CHANCES_KEPT)
+        self._chances: Memory[tuple[Any, Choices, Z], float] = Memory(CHANCES_KEPT)
+
+    def columns_of(self, choices: Choices) -> tuple[int, ...]:
+        """Where an action's choices stand in a row of the choices of all knobs."""
+        found = self._columns.get(choices)
+        return self._columns.keep(choices, tuple((self.starts + choices).tolist())) if found is None else found
+
+    def chance(self, known: CausalBandit, choices: Choices, z: Z) -> float:
+        """P(z | do(a)), given what is known of the context."""
+        key = known.known, choices, z
+        found = self._chances.get(key)
+        if found is None:
+            found = math.prod([block.probability(choices, z) for block in known.blocks])
+            self._chances.keep(key, found)
+        return found
+
+    def drawn(self, outcome: Outcome) -> list[Drawn]:
+        """What an outcome says of the tables; who comes is not tested: what is known beforehand may well be chosen."""
+        drawn = [Drawn(row, place, *self.stretch(row)) for place, row in self.entries(outcome)]
+        return [value for value in drawn if not self._is_context[value.row]] if self.context else drawn
+
+    def null(self, value: Drawn, seen: float, rows: float) -> float:
+        """The probability of a value if its row is right, after it was `seen` so often in so many `rows`."""
+        own = self._prior[value.place]
+        return (own + seen) / (sum(self._prior[value.start : value.stop]) + rows) if self.fitted else own
+
+    def pseudo_counts(self, value: Drawn) -> list[tuple[float, float]]:
+        """For each alternative: those of the value, and of its row."""
+        if self.fitted:
+            return [(1.0, float(value.stop - value.start))]
+        own = self._prior[value.place]
+        return [(weight * own, weight) for weight in WEIGHTS]
+
+    def learnt(self, counts: Array) -> CausalBandit:
+        """The same problem with tables as they are to be expected after what was counted.
+
+        Each row is as the model says, or drawn from one of the alternatives: the mean over these, by how likely each
+        makes the counts. A row of which nothing was seen stays what it was, and a contradicted one follows the counts.
+        """
+        tables = {}
+        known, others, seen = (self.by_name(entries) for entries in (self.prior, self.alternatives, counts))
+        for name in self.names:
+            shape = -1, len(self.model[name].states)
+            alternatives = others[name].reshape(len(others[name]), *seen[name].reshape(shape).shape)
+            rows = expected_rows(
+                known[name].reshape(shape), alternatives, seen[name].reshape(shape), fitted=self.fitted
+            )
+            tables[name] = rows.reshape(seen[name].shape)
+        variables = self.problem.model.variables.values()
+        return self.problem.with_model(
+            CausalModel(
+                Variable(v.name, v.states, parents=v.parents, table=tables.get(v.name, v.table)) for v in variables
+            )
+        )
+
+
+def watched(problem: CausalBandit) -> Watched:
+    """The claims of a problem, the same in all contexts."""
+    return problem.whole.remember("watched", lambda: Watched(problem.whole))
+
+
+def log_dirichlet_multinomial(pseudo: Array, counts: Array) -> Array:
+    """Of counts in some order, row by row."""
+    from scipy.special import gammaln
+
+    whole, rows = pseudo.sum(axis=-1), counts.sum(axis=-1)
+    each = np.where(counts > 0, gammaln(np.maximum(pseudo, 1e-300) + counts) - gammaln(np.maximum(pseudo, 1e-300)), 0.0)
+    return np.asarray(gammaln(whole) - gammaln(whole + rows) + each.sum(axis=-1))
+
+
+def expected_rows(prior: Array, alternatives: Array, counts: Array, *, fitted: bool) -> Array:
+    """The rows of a table after `counts`: averaged over what each may be drawn from, by the likelihood of each.
+
+    `prior` is what the model says, probabilities or (`fitted`) pseudo-counts; `alternatives` are pseudo-counts.
+    """
+    means = [(pseudo + counts) / (pseudo + counts).sum(axis=-1, keepdims=True) for pseudo in alternatives]
+    logs = [log_dirichlet_multinomial(pseudo, counts) + math.log(SUSPICION / len(means)) for pseudo in alternatives]
+    if fitted:
+        means.insert(0, (prior + counts) / (prior + counts).sum(axis=-1, keepdims=True))
+        own = log_dirichlet_multinomial(prior, counts)
+    else:
+        means.insert(0, prior)
+        own = (counts * np.log(np.maximum(prior, 1e-300))).sum(axis=-1)
+    logs.insert(0, own + math.log(1.0 - SUSPICION))
+    weights = np.exp(np.array(logs) - np.max(logs, axis=0))
+    weights /= weights.sum(axis=0)
+    rows = np.einsum("mr,mrs->rs", weights, np.array(means))
+    rows = np.where(counts.sum(axis=-1, keepdims=True) > 0, rows, means[0])
+    return np.asarray(rows / rows.sum(axis=-1, keepdims=True))

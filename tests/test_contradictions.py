@@ -1,0 +1,132 @@
+"""What an agent's own outcomes say of its model: evidence, check, and what a recommendation says of them."""
+
+from __future__ import annotations
+
+import math
+import warnings
+
+import numpy as np
+import pytest
+
+import causalbandits as cb
+from causalbandits.errors import EvidenceWarning, PolicyError
+from worlds import BELIEF, EMAIL, seen, with_arrow, with_row
+
+
+def told(env, policy, rounds, seed=3, noise=0.0):
+    agent, rng = cb.Agent(BELIEF, policy, seed=seed), np.random.default_rng(seed)
+    for _ in range(rounds):
+        decision = agent.ask()
+        found = env.pull(decision.intervention, rng)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", EvidenceWarning)
+            agent.tell(decision.id, seen(found.parents), found.reward + noise * rng.normal())
+    return agent
+
+
+def test_the_evidence_of_a_policy_that_only_draws_is_that_of_a_guard_that_only_warns():
+    env = with_arrow("product", 0.3)
+    plain = told(env, cb.CausalThompsonSampling(prior="beta", draws=32), 150)
+    guard = told(env, cb.GuardedThompsonSampling(prior="beta", on_alarm="warn"), 150)
+    assert plain.evidence() == guard.evidence()
+    assert len(plain.evidence().alarms) == 1
+    assert plain.evidence().contradicted
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        cb.CausalThompsonSampling(prior="gaussian", noise_scale=0.5, draws=16),
+        cb.CausalLinearThompsonSampling(regressor="observed", draws=16),
+        cb.ThompsonSampling(prior="beta", draws=16),
+    ],
+)
+def test_every_policy_that_knows_its_chances_has_evidence(policy):
+    found = told(EMAIL, policy, 80).evidence(level=0.01)
+    assert (found.rounds, found.level, found.alarms) == (80, 0.01, ())
+    assert [claim.variable for claim in found.claims if claim.part == "graph"] != []
+    assert all(math.isfinite(claim.log_e) for claim in found.claims)
+
+
+@pytest.mark.parametrize("policy", ["c-ucb", "c-ts-beta", "uniform", "hac-ucb"])
+def test_who_does_not_know_its_chances_is_refused_with_the_way_out(policy):
+    with pytest.raises(PolicyError, match=r"does not know them: take Thompson sampling with draws=32, or agent.check"):
+        told(EMAIL, policy, 5).evidence()
+
+
+def test_a_guards_level_is_its_own():
+    agent = told(EMAIL, "c-ts-beta-guarded", 5)
+    with pytest.raises(PolicyError, match=r"own level is 0\.05: leave level= out; got 0\.01"):
+        agent.evidence(level=0.01)
+    with pytest.raises(cb.CausalBanditsError, match="level must lie between 0 and 1; got 2"):
+        told(EMAIL, cb.CausalThompsonSampling(prior="beta", draws=2), 5).evidence(level=2)
+
+
+def test_outcomes_wait_for_those_of_earlier_decisions():
+    agent = cb.Agent(BELIEF, cb.CausalThompsonSampling(prior="beta", draws=8), seed=0)
+    first, *others = agent.ask(10)
+    for decision in others:
+        found = EMAIL.pull(decision.intervention, decision.id)
+        agent.tell(decision.id, found.parents, found.reward)
+    assert agent.evidence().rounds == 0
+    agent.forget(first.id)
+    assert agent.evidence().rounds == 9
+
+
+def test_evidence_prints_claims_as_check_does():
+    text = repr(told(with_row(0.5), cb.GuardedThompsonSampling(prior="beta"), 120).evidence())
+    assert text.startswith("120 outcomes. The chance of a false alarm, ever, is 0.05 at most.\nAlarm: ")
+    row = "P(template | product='Photoshop', purpose='Promo') should be as in its table"
+    assert f"  {row}: e = " in text
+    assert "the data contradict it." in text
+    assert "The outcomes do not contradict the graph (3 claims)." in text
+
+
+def test_check_finds_the_arrow_for_a_policy_without_chance():
+    found = told(with_arrow("product", 0.3), cb.CausalUCB(noise_scale=0.5), 400).check()
+    assert ("product",) in [claim.variables for claim in found.contradicted]
+    assert "Approximate while running" in repr(found)
+
+
+def test_check_finds_it_for_rewards_of_many_values():
+    found = told(with_arrow("product", 0.3), cb.CausalThompsonSampling(noise_scale=0.5), 400, noise=0.1).check()
+    assert found.contradicted[0].variables == ("product",)
+
+
+def test_check_of_rows_is_what_check_says_of_the_same_data():
+    """As `check` says of the whole data, told as columns."""
+    agent = told(with_row(0.5), cb.Uniform(), 300)
+    outcomes = [o for o in agent._told if o.action.choices[0] and o.action.choices[1]]
+    columns = {name: [] for name in ("product", "purpose", "send_time", "subject", "template", "set")}
+    for o in outcomes:
+        row = {**BELIEF.decode_parents(o.z), **o.action.intervention, "set": ",".join(o.action.intervention)}
+        for name, value in row.items():
+            columns[name].append(value)
+    theirs = {f.claim: f for f in cb.check(BELIEF.model, columns, interventions="set").findings}
+    ours = [f for f in agent.check().findings if f.claim.startswith("P(template")]
+    assert len(ours) == 12
+    for found in ours:
+        assert found[4:8] == pytest.approx(theirs[found.claim][4:8], nan_ok=True)
+
+
+def test_check_before_anything_was_told_has_nothing_to_say():
+    found = cb.Agent(BELIEF, "c-ucb", seed=0).check()
+    assert (found.rows, found.contradicted) == (0, ())
+    with pytest.raises(cb.CausalBanditsError, match="level must lie between 0 and 1; got 'high'"):
+        cb.Agent(BELIEF, "c-ucb", seed=0).check(level="high")
+
+
+@pytest.mark.parametrize("policy", ["c-ts-beta", "c-ts-beta-guarded", "c-kl-ucb"])
+def test_a_recommendation_says_what_contradicts_its_model_and_how_strongly(policy):
+    caveats = told(with_arrow("product", 0.3), policy, 300).recommend().caveats
+    assert any("given subject, template, send_time, the reward should not depend on product (" in c for c in caveats)
+    assert all(("p = " in c) or ("e = " in c) for c in caveats)
+
+
+@pytest.mark.parametrize("policy", ["c-ts-beta", "c-ts-beta-guarded", "c-ucb", "cl-ts-observed"])
+def test_a_recommendation_under_a_right_model_says_nothing_of_the_kind(policy):
+    assert not any("contradict" in caveat for caveat in told(EMAIL, policy, 300).recommend().caveats)
+
+
+def test_baselines_rest_on_no_model_that_could_be_contradicted():
+    assert told(with_arrow("product", 0.3), cb.ThompsonSampling(prior="beta"), 200).recommend().caveats == ()
