@@ -112,7 +112,10 @@ GOOD = {
     ("changed", "message"),
     [
         ({"environment": None}, r"must have a table \[environment\]"),
-        ({"environment": '{ zoo = "email" }'}, "Unknown world of the zoo: 'email'. Did you mean 'email_campaign'"),
+        (
+            {"environment": '{ zoo = "e_campaign" }'},
+            "Unknown world of the zoo: 'e_campaign'. Did you mean 'email_campaign'",
+        ),
         (
             {"environment": '{ zoo = "lower_bound", N = 2 }'},
             r"The world lower_bound needs more: \[environment\] delta = ",

@@ -67,3 +67,10 @@ def test_a_specification_names_the_context(tmp_path):
     with pytest.raises(cb.CausalBanditsError, match=r"\[environment\] context: Unknown variable 'sgment'"):
         world_of({**settings, "context": ["sgment"]}, folder=tmp_path)
     assert math.isclose(problem.context_distribution.sum(), 1.0)
+
+
+def test_a_world_of_the_zoo_with_fewer_actions_keeps_its_context():
+    env = world_of({"zoo": "email_segments", "at_most": 1})
+    assert env.problem.context == ("segment",)
+    assert env.problem.actions.at_most == 1
+    assert world_of({"zoo": "email_segments", "context": []}).problem.context == ()

@@ -152,6 +152,7 @@ def test_every_keyword_reaches_the_problem(folder):
 def test_every_world_of_the_zoo_can_be_asked_for_with_its_parameters(name):
     parameters = {
         "email_campaign": [],
+        "email_segments": ["tastes=true"],
         "figure2": [],
         "lower_bound": ["N=3", "delta=0.1"],
         "parallel": ["px=[[0.5, 0.5]]", "pw=[[0.2, 0.7]]", "theta=[1.0]", "sd=0.2"],

@@ -8,13 +8,14 @@ import secrets
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import astuple
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, overload
 
 import numpy as np
 
 from causalbandits._files import checked_path
-from causalbandits._types import is_iterable, is_whole
+from causalbandits._types import Z, is_iterable, is_whole
 from causalbandits.agent import saving
 from causalbandits.agent.contradictions import checked_model, contradictions, evidence_of_told
 from causalbandits.agent.ledger import Ledger, Pending
@@ -105,9 +106,10 @@ class Agent:
         self.policy = chosen
         self.impossible = impossible
         self._statistic = chosen.begin(problem)
-        self._whole = chosen.situation(problem)
         if budget is not None:
             chosen.refuse_budget()
+        if not problem.context:  # with one it need never be made, and may be too large
+            chosen.situation(problem)
         self._purse = None if budget is None else opened(budget, self._whole, stacklevel=2)
         self._seed = _seed_sequence(seed)
         self._rng = np.random.Generator(np.random.PCG64(self._seed))
@@ -125,6 +127,11 @@ class Agent:
         self._name = secrets.token_hex(8)
         self._editions: dict[Path, saving.Edition] = {}
         """What this agent last read from or wrote to each file."""
+
+    @cached_property
+    def _whole(self) -> Situation:
+        """The situation of one who does not look."""
+        return self.policy.situation(self.problem)
 
     def __repr__(self) -> str:
         return f"Agent({self.policy}, {self.rounds} rewards, {len(self._pending)} pending)"
@@ -190,7 +197,7 @@ class Agent:
             choice = self.policy.paced(situation, statistic, self._rng, self._purse)
             self._purse.pay(self.problem.cost(choice.action))
         id = self._next_id
-        self._pending[id] = Pending(choice, situation.known)
+        self._pending[id] = Pending(choice, situation.problem)
         self._next_id += 1
         return Decision(id, choice.action.intervention, choice.propensity)
 
@@ -232,20 +239,17 @@ class Agent:
 
     def _take_in(self, statistic: Any, outcome: Outcome) -> None:
         """Update a statistic, in the situation that the decision was made in."""
-        self.policy.update(self._made_in(outcome), statistic, outcome)
+        self.policy.update(self._situation_of(outcome.context), statistic, outcome)
 
-    def _made_in(self, outcome: Outcome) -> Situation:
-        """The situation that a decision was made in."""
-        if outcome.context is None:
-            return self._whole
-        return self.policy.situation(self.problem.in_context(outcome.context))
+    def _situation_of(self, context: Z | None) -> Situation:
+        return self._whole if context is None else self.policy.situation(self.problem.in_context(context))
 
     def _witness(self) -> str:
         """Show the policy what is complete by now, in the order of decisions; the last that it noticed."""
         noticed = ""
         if self.policy.in_order:
             for outcome in self._order.ready(self._pending, self._next_id):
-                noticed = self.policy.witness(self._made_in(outcome), self._statistic, outcome) or noticed
+                noticed = self.policy.witness(self._situation_of(outcome.context), self._statistic, outcome) or noticed
         return noticed
 
     def tell(
@@ -267,7 +271,8 @@ class Agent:
         outcome = self._outcome(id, asked or self._asked(id), parents, reward, observed)
         statistic = self._folded() if self._must_fold else self._statistic
         try:
-            self._take_in(statistic, outcome)
+            known = self._pending[int(id)].problem
+            self.policy.update(known.situation(every=self.policy.searches_all), statistic, outcome)
         except BaseException:
             self._must_fold = True  # it may have been changed half-way
             raise
@@ -324,7 +329,8 @@ class Agent:
 
         All outcomes are taken in anew before the next decision, once for however many corrections.
         """
-        outcome = self._outcome(int(id), _asked_again(self._told_of(id)), parents, reward, observed)
+        was = self._told_of(id)
+        outcome = self._outcome(was.number, self._asked_again(was), parents, reward, observed)
         self._take_in(self.policy.begin(self.problem), outcome)  # whether it can be taken in at all
         self._told.replace(outcome)
         self._must_fold = True
@@ -333,7 +339,7 @@ class Agent:
         """Take back what was told of a decision: it waits for its reward again, as if nothing had been told."""
         was = self._told_of(id)
         self._told.remove(was.number)
-        self._pending[was.number] = _asked_again(was)
+        self._pending[was.number] = self._asked_again(was)
         self._must_fold = True
 
     def forget(self, id: int) -> None:
@@ -363,6 +369,10 @@ class Agent:
             )
         return self._pending[id]
 
+    def _asked_again(self, was: Outcome) -> Pending:
+        """The decision that an outcome belongs to."""
+        return Pending(Choice(was.action, was.propensity, was.support), self.problem.in_context(was.context))
+
     def _told_of(self, id: int) -> Outcome:
         self._check_id(id)
         try:
@@ -382,15 +392,14 @@ class Agent:
         observed: Mapping[str, State] | None,
     ) -> Outcome:
         """What was told, if it can be."""
-        (action, propensity, support), context = asked
-        known = self.problem if context is None else self.problem.in_context(context)
+        (action, propensity, support), known = asked
         accept = self.impossible == "accept"
         z, value, seen = checked(known, self.policy, action, parents, reward, observed, accept_impossible=accept)
         if abs(value) > self._expected:
             self.policy.warn_of_scale("A reward is of size", abs(value), self.problem, stacklevel=3)
             self._expected = math.inf
         successes = flip(value, self._seed, id) if self._flips else value
-        return Outcome(action, z, value, successes, id, propensity, support, seen, context)
+        return Outcome(action, z, value, successes, id, propensity, support, seen, known.known)
 
     def recommend(self, *, context: Context | None = None, level: float = 0.95) -> Recommendation:
         """The action with the largest estimated mean so far, less its cost, and an interval for that mean.
@@ -407,9 +416,8 @@ class Agent:
 
     def recommendations(self, *, level: float = 0.95) -> Recommendations:
         """What to do in each context that can occur, the likeliest first, with its share of the decisions."""
-        whole = self.problem
-        views = ((share, whole.in_context(codes or None)) for codes, share in whole.contexts.likely())
-        situations = ((share, self.policy.situation(view)) for share, view in views)
+        contexts = self.problem.contexts.likely()
+        situations = ((share, self._situation_of(codes or None)) for codes, share in contexts)
         return Recommendations((share, self._recommended(situation, level)) for share, situation in situations)
 
     def _recommended(self, situation: Situation, level: float) -> Recommendation:
@@ -545,8 +553,3 @@ def _says_yes(eligible: Callable[[Intervention], bool], intervention: Interventi
             f"eligible, a function, must say True or False to every intervention; to {intervention} it says {answer!r}."
         )
     return bool(answer)
-
-
-def _asked_again(was: Outcome) -> Pending:
-    """The decision that an outcome belongs to."""
-    return Pending(Choice(was.action, was.propensity, was.support), was.context)

@@ -17,21 +17,22 @@ class Pending(NamedTuple):
     """A decision whose reward has not come yet: what was chosen, and what was known then."""
 
     choice: Choice
-    context: Z | None = None
+    problem: CausalBandit
+    """As it was known to be."""
 
     def to_record(self) -> dict[str, Any]:
         """JSON-ready."""
         action, propensity, support = self.choice
         record = {"action": list(action.choices), "propensity": propensity}
         record["support"] = None if support is None else support_record(support)
-        return record if self.context is None else {**record, "context": list(self.context)}
+        return record if self.problem.known is None else {**record, "context": list(self.problem.known)}
 
     @classmethod
     def of_record(cls, problem: CausalBandit, record: Any) -> Pending:
         """The decision that `to_record` describes."""
         support = None if record["support"] is None else support_of(problem, record["support"])
         choice = Choice(action_at(problem, record["action"]), record["propensity"], support)
-        return cls(choice, problem.contexts.checked(record.get("context")))
+        return cls(choice, problem.in_context(problem.contexts.checked(record.get("context"))))
 
 
 class Ledger:

@@ -66,14 +66,13 @@ def _impossible(told: Mapping[str, State], action: Action) -> TellError:
 
 def _with_known(problem: CausalBandit, parents: Mapping[str, State]) -> Mapping[str, State]:
     """The parents that were known before the decision need not be told again, and cannot be otherwise."""
-    known = problem.contexts.values(problem.known)
-    for name, value in known.items():
+    for name, value in problem.known_parents.items():
         if name in parents and parents[name] != value:
             raise TellError(
                 f"{name!r} was known to be {value!r} before the decision; it is told as {parents[name]!r}. "
                 "Nothing was changed."
             )
-    return {**{name: value for name, value in known.items() if name in problem.parents}, **parents}
+    return {**problem.known_parents, **parents} if problem.known_parents else parents
 
 
 def _number(reward: float) -> float:

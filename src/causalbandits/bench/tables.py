@@ -13,6 +13,7 @@ import numpy as np
 
 from causalbandits.agent import Agent
 from causalbandits.bench import loops
+from causalbandits.bench.contexts import compared
 from causalbandits.bench.measure import Task, megabytes_in_new_process, seconds_in_new_process, side_by_side
 from causalbandits.bench.peers import peers
 from causalbandits.engine import simulate
@@ -202,6 +203,16 @@ def counting(repeats: int) -> Measurements:
     )
 
 
+def context(repeats: int) -> Measurements:
+    """Rounds and decisions with a context, against those without."""
+    return Measurements(
+        "Told the segment, and not told",
+        "One thread. The e-mail campaign with three segments; a round of the engine, and an agent's ask and tell.",
+        ["policy", "engine (ns)", "not told (ns)", "ratio", "agent (us)", "not told (us)", "agent's ratio"],
+        compared(repeats),
+    )
+
+
 SIMULATE = (
     "import causalbandits as cb\n"
     "cb.simulate(cb.zoo.figure2(), ['c-ucb', 'c-ts-gaussian', 'cl-ts'], horizon=10_000, replications=10)\n"
@@ -255,6 +266,7 @@ def memory(repeats: int) -> Measurements:
 TABLES: dict[str, Callable[[int], Measurements]] = {
     "engine": engine,
     "agent": agent,
+    "context": context,
     "growth": growth,
     "drawing": drawing,
     "threads": threads,

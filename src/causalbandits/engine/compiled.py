@@ -53,6 +53,8 @@ def can_play(env: Environment, policy: AnyPolicy, problem: CausalBandit) -> bool
     if env.problem.contexts.size > CONTEXTS_COMPILED:
         return False
     scene = scene_of(env, policy, problem)
+    if any(moment.situation.problem.is_narrowed for moment in scene.moments):
+        return False
     if _by_block(scene, policy):
         if problem is not env.problem:
             return False

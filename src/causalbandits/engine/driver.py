@@ -70,21 +70,20 @@ def play(
     world, own = stream(seed, replication, WORLD), seed_of(seed, replication, POLICY)
     rng = np.random.default_rng(own)
     moments, statistic = Moments(env, policy, problem), policy.begin(problem)
-    situation, here = moments.whole
+    always = None if env.problem.context else moments.whole
     true_actions = None if problem is env.problem else _TrueActions(env.problem)
     seen = None if problem.parents == env.problem.parents else list(map(env.problem.parents.index, problem.parents))
     must_check = policy.unit_rewards and env.reward.bounded is not True
     flips, in_order, plays = policy.counts_successes, policy.in_order, _Plays(env.problem)
     if budget is not None:
         policy.refuse_budget()
-    purse = None if budget is None else opened(Budget(budget, int(rounds[-1])), situation, stacklevel=2)
+    purse = None if budget is None else opened(Budget(budget, int(rounds[-1])), moments.whole[0], stacklevel=2)
     shortfall = None if budget is None else Shortfall(env, budget / int(rounds[-1]))
     regret = collected = 0.0
     played, checkpoints = Played(np.empty(len(rounds)), np.empty(len(rounds))), iter(enumerate(rounds.tolist()))
     slot, checkpoint = next(checkpoints)
     for t in range(1, int(rounds[-1]) + 1):
-        if env.problem.context:
-            situation, here = moments[env.draw_codes(world)]
+        situation, here = always or moments[env.draw_codes(world)]
         if purse is None:
             chosen, propensity, support = policy.chosen(situation, statistic, rng)
         else:

@@ -22,8 +22,28 @@ import numba
 import numpy as np
 from numba.extending import overload, register_jitable
 
+from causalbandits.engine.choosing import (
+    add_column,
+    column,
+    enter,
+    first_best,
+    first_best_priced,
+    first_in,
+    first_reaching,
+    first_tied,
+    largest,
+    largest_size,
+    least_scale,
+    least_tied,
+    listed,
+    new_tournaments,
+    one_draw,
+    project,
+    scale_of,
+    subtract,
+)
+from causalbandits.engine.happening import drawn_number, first_sums, happens, reward_around, spent, summed, write_down
 from causalbandits.policies import entries, indices, statistics
-from causalbandits.problem import scores as ties
 
 FRESH = 1024
 """Scores that are kept by adding to them are computed afresh every so many rounds: rounding stays far below `TIE`."""
@@ -39,6 +59,8 @@ SOURCES = (
     "policies/indices.py",
     "policies/statistics.py",
     "problem/scores.py",
+    "engine/choosing.py",
+    "engine/happening.py",
     "engine/kernels.py",
     "engine/tables.py",
 )
@@ -47,7 +69,7 @@ SOURCES = (
 rotate_in, solve = register_jitable(entries.rotate_in), register_jitable(entries.solve)
 squared_norms = register_jitable(entries.squared_norms)
 perturbed, optimistic = register_jitable(indices.perturbed), register_jitable(indices.optimistic)
-take_in, least_tied = register_jitable(statistics.take_in), register_jitable(ties.least_tied)
+take_in = register_jitable(statistics.take_in)
 register_jitable(indices.bernoulli_divergence)
 
 
@@ -98,334 +120,6 @@ def _noise(p: Any, centre: Any, width: Any, rng: Any) -> Any:
 def prepared(p, kept, cell, exploration):
     """The first step of a cell's index, from what is kept of it."""
     return prepare(at_cell(p, cell), kept.counts[cell], kept.totals[cell], exploration)
-
-
-@register_jitable
-def largest(values, length):
-    """The largest value, in four strands that the processor can follow at once."""
-    a = b = c = d = values[0]
-    whole = length - length % 4
-    for i in range(0, whole, 4):
-        a = values[i] if values[i] > a else a
-        b = values[i + 1] if values[i + 1] > b else b
-        c = values[i + 2] if values[i + 2] > c else c
-        d = values[i + 3] if values[i + 3] > d else d
-    for i in range(whole, length):
-        a = values[i] if values[i] > a else a
-    return max(max(a, b), max(c, d))
-
-
-@register_jitable
-def largest_size(values, length):
-    """The largest absolute value, and 1 at least: the scale of ties."""
-    a = b = c = d = 1.0
-    whole = length - length % 4
-    for i in range(0, whole, 4):
-        a = abs(values[i]) if abs(values[i]) > a else a
-        b = abs(values[i + 1]) if abs(values[i + 1]) > b else b
-        c = abs(values[i + 2]) if abs(values[i + 2]) > c else c
-        d = abs(values[i + 3]) if abs(values[i + 3]) > d else d
-    for i in range(whole, length):
-        a = abs(values[i]) if abs(values[i]) > a else a
-    return max(max(a, b), max(c, d))
-
-
-@register_jitable
-def first_reaching(scores, least):
-    """The first position with such a score; there is one."""
-    position = 0
-    while scores[position] < least:
-        position += 1
-    return position
-
-
-@register_jitable
-def first_tied(scores, length, scale):
-    """As `Scores.best_position`."""
-    return first_reaching(scores, least_tied(largest(scores, length), scale))
-
-
-@register_jitable
-def first_best(values, length):
-    """As `Scores.of(values).best_position()`."""
-    if length == 2:
-        scale = max(1.0, max(abs(values[0]), abs(values[1])))
-        return int(values[0] < least_tied(values[1], scale))
-    return first_tied(values, length, largest_size(values, length))
-
-
-@register_jitable
-def least_scale(priced):
-    """The scale of ties is no smaller than this: 1, or the largest cost."""
-    return max(1.0, priced.largest)
-
-
-@register_jitable
-def subtract(scores, costs, start, length):
-    """As `Scores.less`; the costs begin at `start`, unless there are none."""
-    if len(costs):
-        for a in range(length):
-            scores[a] -= costs[start + a]
-
-
-@register_jitable
-def first_best_priced(scores, costs, start, length, largest):
-    """As `Scores.of(scores).less(costs, largest).best_position()`; the costs begin at `start`."""
-    scale = max(largest, largest_size(scores, length))
-    for i in range(length):
-        scores[i] -= costs[start + i]
-    return first_tied(scores, length, scale)
-
-
-@register_jitable
-def one_draw(draws, rng):
-    """Which of the draws is followed, as `policies.outcome.pick` does."""
-    return 0 if draws == 1 else int(rng.random() * draws)
-
-
-@register_jitable
-def new_tournaments(number, players, least):
-    """Binary trees of maxima, a line each: the i-th player's value is at `width / 2 + i`, the largest of all at 1."""
-    half = 1
-    while half < players:
-        half *= 2
-    return np.full((number, 2 * half), least)
-
-
-@register_jitable
-def enter(tournaments, line, player, value):
-    """A player's value changes, and what depends on it."""
-    i = tournaments.shape[1] // 2 + player
-    tournaments[line, i] = value
-    while i > 1:
-        i //= 2
-        winner = max(tournaments[line, 2 * i], tournaments[line, 2 * i + 1])
-        if tournaments[line, i] == winner:
-            break
-        tournaments[line, i] = winner
-
-
-@register_jitable
-def first_in(tournaments, line, least):
-    """The first player whose value is at least this; there is one."""
-    half, i = tournaments.shape[1] // 2, 1
-    while i < half:
-        i = 2 * i if tournaments[line, 2 * i] >= least else 2 * i + 1
-    return i - half
-
-
-@register_jitable
-def project(tree, context, x, length, one, two):
-    """As `Projection.__call__` on the cells of a context, up to the order of the actions: see `listed`."""
-    y, out = one, two
-    order = tree.by_block.starts[context]
-    if tree.by_block.starts[context + 1] > order:
-        for i in range(length):
-            y[i] = x[tree.by_block.values[order + i]]
-    else:
-        for i in range(length):
-            y[i] = x[i]
-    columns = tree.columns
-    for level in range(len(tree.sizes)):
-        size, width, before = tree.sizes[level], tree.widths[context, level], tree.before[context, level]
-        start, parents = tree.starts[context, level], tree.parent_starts[context, level]
-        stride = length // size
-        if parents >= 0:
-            rest = stride // before
-            for r in range(rest):
-                for c in range(width):
-                    at = r * before + tree.parents[parents + c]
-                    total = y[at] * columns[start + c]
-                    for z in range(1, size):
-                        total += y[z * stride + at] * columns[start + z * width + c]
-                    out[r * width + c] = total
-            length = rest * width
-        elif size == 2 and width == 2:  # the common case, with nothing left to look up in the loop
-            a, b = columns[start], columns[start + 1]
-            c, d = columns[start + 2], columns[start + 3]
-            for r in range(stride):
-                out[2 * r] = y[r] * a + y[stride + r] * c
-                out[2 * r + 1] = y[r] * b + y[stride + r] * d
-            length = stride * width
-        else:
-            whole = width - width % 4
-            for r in range(stride):
-                for c in range(0, whole, 4):  # four sums at once
-                    at, weight = start + c, y[r]
-                    s0, s1 = weight * columns[at], weight * columns[at + 1]
-                    s2, s3 = weight * columns[at + 2], weight * columns[at + 3]
-                    for z in range(1, size):
-                        at, weight = at + width, y[z * stride + r]
-                        s0, s1 = s0 + weight * columns[at], s1 + weight * columns[at + 1]
-                        s2, s3 = s2 + weight * columns[at + 2], s3 + weight * columns[at + 3]
-                    to = r * width + c
-                    out[to], out[to + 1], out[to + 2], out[to + 3] = s0, s1, s2, s3
-                for c in range(whole, width):
-                    total = y[r] * columns[start + c]
-                    for z in range(1, size):
-                        total += y[z * stride + r] * columns[start + z * width + c]
-                    out[r * width + c] = total
-            length = stride * width
-        y, out = out, y
-    return y
-
-
-@register_jitable
-def listed(tree, context, nodes, actions, scores):
-    """Scores in the order of the actions."""
-    start, end = tree.node_of_action.starts[context], tree.node_of_action.starts[context + 1]
-    if end > start:
-        for a in range(actions):
-            scores[a] = nodes[tree.node_of_action.values[start + a]]
-    else:
-        for a in range(actions):
-            scores[a] = nodes[a]
-
-
-@register_jitable
-def column(tree, context, at, cells, one, two):
-    """P(z | a) for every node of the last level, of the configuration at a place."""
-    y, out = one, two
-    y[0] = 1.0
-    nodes, rest = 1, cells
-    for level in range(len(tree.sizes)):
-        width, parents = tree.widths[context, level], tree.parent_starts[context, level]
-        rest //= tree.sizes[level]
-        code, at = at // rest, at % rest
-        start = tree.starts[context, level] + code * width
-        if parents >= 0:
-            for c in range(width):
-                out[c] = y[tree.parents[parents + c]] * tree.columns[start + c]
-            nodes = width
-        else:
-            for node in range(nodes):
-                for c in range(width):
-                    out[node * width + c] = y[node] * tree.columns[start + c]
-            nodes *= width
-        y, out = out, y
-    return y
-
-
-@register_jitable
-def add_column(scores, change, entries):
-    """Add a multiple of a column to the scores; the largest of them."""
-    a = b = c = d = -math.inf
-    length = len(scores)
-    whole = length - length % 4
-    for i in range(0, whole, 4):
-        s0, s1 = scores[i] + change * entries[i], scores[i + 1] + change * entries[i + 1]
-        s2, s3 = scores[i + 2] + change * entries[i + 2], scores[i + 3] + change * entries[i + 3]
-        scores[i], scores[i + 1], scores[i + 2], scores[i + 3] = s0, s1, s2, s3
-        a = s0 if s0 > a else a
-        b = s1 if s1 > b else b
-        c = s2 if s2 > c else c
-        d = s3 if s3 > d else d
-    for i in range(whole, length):
-        scores[i] += change * entries[i]
-        a = scores[i] if scores[i] > a else a
-    return max(max(a, b), max(c, d))
-
-
-@register_jitable
-def drawn_number(law, starts, line, codes, rng):
-    """One uniform for each part of a `tables.Law`: their codes, and the number that their steps add up to.
-
-    In one piece, and on one tuple: calls within it would count references to arrays, which takes longer than all else.
-    """
-    number = 0
-    cdf = law.cdf.values
-    for b in range(len(law.sizes)):
-        u = rng.random()
-        start, last = starts[line, b], law.sizes[b] - 1
-        code = 0
-        if last == 1:
-            code = int(cdf[start] <= u)
-        elif last <= 8:
-            for c in range(last):  # no branch depends on chance
-                code += int(cdf[start + c] <= u)
-        else:
-            high = last
-            while code < high:
-                middle = (code + high) // 2
-                if cdf[start + middle] <= u:
-                    code = middle + 1
-                else:
-                    high = middle
-        codes[b] = code
-        number += law.steps.values[law.steps.starts[b] + code]
-    return number
-
-
-@register_jitable
-def reward_around(world, mean, rng):
-    """A reward with this mean."""
-    if world.bernoulli:
-        return 1.0 if rng.random() < mean else 0.0
-    return mean + world.sd * rng.standard_normal()
-
-
-@register_jitable
-def happens(world, position, codes, rng):
-    """One step of the world, as `Environment` takes it: the configuration, the reward, and the gap of the action."""
-    z = drawn_number(world.law, world.starts, position, codes, rng)
-    return z, reward_around(world, world.mean[z], rng), world.gap[position]
-
-
-@register_jitable
-def spent(priced, here, rows, paid):
-    """What the action costs that takes these rows: as `Costs.of`, knob by knob; a context's blocks begin at `here`."""
-    if len(paid) == 0:
-        return 0.0
-    for b in range(len(rows)):
-        first, last = priced.knobs.starts[b], priced.knobs.starts[b + 1]
-        at = priced.prices.starts[here + b] + rows[b] * (last - first)
-        for i in range(last - first):
-            paid[priced.knobs.values[first + i]] = priced.prices.values[at + i]
-    total = 0.0
-    for knob in range(len(paid)):
-        total += paid[knob]
-    return total
-
-
-@register_jitable
-def summed(additive, context, rows, codes, states, cost):
-    """Where actions are not listed: the mean reward of what happened and the gap of what was done.
-
-    As `world.rewards.AdditiveMean` sums them.
-    """
-    under = 0.0
-    for b in range(len(rows)):
-        under += additive.gains.values[additive.gains.starts[context * len(rows) + b] + rows[b]]
-        first, last = additive.parents.starts[b], additive.parents.starts[b + 1]
-        at = additive.codes.starts[b] + codes[b] * (last - first)
-        for i in range(last - first):
-            states[additive.parents.values[first + i]] = additive.codes.values[at + i]
-    mean = 0.0
-    for parent in range(len(states)):
-        mean += additive.by_parent.values[additive.by_parent.starts[parent] + states[parent]]
-    return mean, max(0.0, additive.best[context] - (under - cost))
-
-
-@register_jitable
-def first_sums(record):
-    """Before the first round: the sums so far, the slot that is filled next, and the round after which it is."""
-    return record.sums[0], record.sums[1], 0, record.rounds[0] if len(record.rounds) else 0
-
-
-@register_jitable
-def write_down(record, slot, regret, collected):
-    """Keep the sums; the next slot, and the round after which it is filled (0, if there is none)."""
-    record.regret[slot], record.reward[slot] = regret, collected
-    return slot + 1, record.rounds[slot + 1] if slot + 1 < len(record.rounds) else 0
-
-
-@register_jitable
-def scale_of(values, tree, context, floor):
-    """The scale of ties where only some cells agree with what is known; no smaller than `floor`."""
-    size = floor
-    for i in range(tree.cells.starts[context], tree.cells.starts[context + 1]):
-        size = max(size, abs(values[tree.cells.values[i]]))
-    return size
 
 
 def _settled_rounds(version):
@@ -571,7 +265,8 @@ def _drawn_rounds(version):
         in_order = np.empty(len(world.gap) if causal and len(tree.node_of_action.values) else 0)
         costs, floor = rule.priced.costs, least_scale(rule.priced)
         best = np.empty(rule.draws, dtype=np.int64)
-        group = changed = 0
+        group = changed = first = actions = start = agreeing = length = 0
+        middle, spread, last = centre[0], width[0], -1
         regret, collected, slot, checkpoint = first_sums(record)
         for t in range(1, record.last + 1):
             exploration = rule.explorations[min(t, len(rule.explorations)) - 1]
@@ -583,12 +278,13 @@ def _drawn_rounds(version):
                 cell = group * cells + changed
                 centre[group, changed], width[group, changed] = prepared(p, kept, cell, exploration)
             context = drawn_number(before, world.context_starts, 0, comes, world_rng)
-            first = first_of[context]
-            actions = first_of[context + 1] - first
-            group = 0 if causal else told[context]
-            start = tree.cells.starts[context]
-            agreeing = tree.cells.starts[context + 1] - start if causal else 0
-            length = agreeing if agreeing else cells
+            if context != last:  # slices count references
+                last, first, group = context, first_of[context], 0 if causal else told[context]
+                actions = first_of[context + 1] - first
+                start = tree.cells.starts[context]
+                agreeing = tree.cells.starts[context + 1] - start if causal else 0
+                length = agreeing if agreeing else cells
+                middle, spread = centre[group], width[group]
             if rule.moving:
                 for i in range(length):
                     c = tree.cells.values[start + i] if agreeing else i
@@ -597,15 +293,15 @@ def _drawn_rounds(version):
                 if agreeing:
                     for i in range(length):
                         c = tree.cells.values[start + i]
-                        values[i] = noise(p, centre[0, c], width[0, c], rng)
+                        values[i] = noise(p, middle[c], spread[c], rng)
                     for i in range(length):
                         c = tree.cells.values[start + i]
-                        values[i] = combine(p, centre[0, c], width[0, c], values[i])
+                        values[i] = combine(p, middle[c], spread[c], values[i])
                 else:
                     for c in range(cells):
-                        values[c] = noise(p, centre[group, c], width[group, c], rng)
+                        values[c] = noise(p, middle[c], spread[c], rng)
                     for c in range(cells):
-                        values[c] = combine(p, centre[group, c], width[group, c], values[c])
+                        values[c] = combine(p, middle[c], spread[c], values[c])
                 scale = largest_size(values, length)
                 scores = project(tree, context, values, length, one, two) if causal else values
                 if len(in_order):

@@ -113,7 +113,7 @@ class Description:
                 f"searches {_searched(problem)}."
             ),
             # What each removed choice is a mixture of is for problem.reduction() itself to say.
-            Code("\n".join(line for line in repr(problem.reduction()).splitlines() if not line.startswith("  "))),
+            Code("\n".join(line for line in _reduction(problem).splitlines() if not line.startswith("  "))),
         ]
         if self.separators:
             rows = [
@@ -152,6 +152,14 @@ def _known_beforehand(problem: CausalBandit) -> list[Part]:
             "counts in all of them; a policy without the graph learns every action anew in each."
         ),
     ]
+
+
+def _reduction(problem: CausalBandit) -> str:
+    """Of the likeliest context, where there are some: without one, actions may be too many that are few given it."""
+    if not problem.context or problem.contexts.size > CONTEXTS_SHOWN:
+        return repr(problem.reduction())
+    likeliest = problem.in_context(problem.contexts.likely()[0][0])
+    return f"If {likeliest.contexts.shown(likeliest.known)}:\n{likeliest.reduction()!r}"
 
 
 def _searched(problem: CausalBandit) -> str:
@@ -224,9 +232,10 @@ def _start(given: CausalBandit | Environment, problem: CausalBandit, reachable: 
     unit = "if rewards lie in [0, 1] (else c-ts-gaussian), " if bounded is None else ""
     tabular = "c-ts-gaussian" if bounded is False else "c-ts-beta"
     if reachable * FEW_PER_CONFIGURATION <= horizon:
+        without = problem.actions.size * problem.contexts.size
         graph = (
-            f"it learns {shown(reachable)} means instead of {shown(problem.actions.size)}"
-            if reachable < problem.actions.size
+            f"it learns {shown(reachable)} means instead of {shown(without)}"
+            if reachable < without
             else "the graph saves no means here, but ties actions that lead to the same configurations together"
         )
         return (

@@ -80,7 +80,7 @@ def _of_the_zoo(name: object, given: Mapping[str, Any], spelling: Spelling) -> E
 
 def _narrowed(env: Environment, given: Mapping[str, Any], spelling: Spelling) -> Environment:
     """The same world with fewer actions."""
-    own = {"manipulable": list(env.problem.manipulable), "parents": list(env.problem.parents)}
+    own = {name: list(getattr(env.problem, name)) for name in ("manipulable", "parents", "context")}
     model = env.problem.model
     with warnings.catch_warnings(action="ignore", category=ProblemWarning):  # a world of the zoo is as it is meant
         return Environment(CausalBandit(model, **keywords(own | dict(given), model, spelling)), env.reward)

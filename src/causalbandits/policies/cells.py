@@ -124,9 +124,9 @@ class CellPolicy(Policy[Cells]):
         """From one number per cell, of all cells or of those that matter now, to scores less costs."""
         if self.causal:
             return situation.project(index)
-        own = self.cells_in(situation.problem)
-        is_cut = own is None or index.shape[-1] == situation.problem.actions.size
-        return situation.gather(index if is_cut else index[..., own])
+        if index.shape[-1] == situation.problem.actions.size:
+            return situation.gather(index)
+        return situation.gather(index[..., self.cells_in(situation.problem)])
 
     def cell(self, problem: CausalBandit, action: Action, z: Z) -> int:
         """Where an outcome counts; `problem` is as it was known to be."""

@@ -25,7 +25,7 @@ from causalbandits.problem.contexts import Contexts
 from causalbandits.problem.costs import Costs, Prices
 from causalbandits.problem.distributions import Distributions
 from causalbandits.problem.given import BlocksGiven
-from causalbandits.problem.requirements import Limits, required, requirements_of
+from causalbandits.problem.requirements import Limits, Requirements, required, requirements_of
 from causalbandits.problem.search import Reduction, SearchSet, SomeActions, reduce_space, search_by_structure
 from causalbandits.problem.separation import AugmentedGraph, shown_names
 from causalbandits.problem.situation import Situation
@@ -67,7 +67,7 @@ class CausalBandit(Distributions):
 
     `require={"complaint": {"yes": 0.01}}` says what may happen: only actions under which a complaint has probability
     0.01 at most may be chosen (see `requirements`); a number alone is for the value 1 of a variable that is 0 or 1.
-    Where tables were fitted to data, this must be so with probability 0.95.
+    Where tables were fitted to data, this must be so with probability 0.95; in a context, for P(. | do(a), c).
 
     `context` names the variables whose values may be known before a decision. No action can change them, and given the
     parents they tell nothing more of the reward: with `reward=` that is checked, without it, it is believed.
@@ -100,11 +100,11 @@ class CausalBandit(Distributions):
         space = action_space(model, manipulable, at_most=at_most, always=always, actions=actions)
         if forbid is not None:
             space = without_forbidden(space, forbid, stacklevel=2)
+        known = checked_context(AugmentedGraph(model, space.names, space.surely_set()), context, reward)
         if require is not None:
-            space = required(space, model, require, reward)
+            space = required(space, model, require, reward, in_contexts=bool(known))
         augmented = AugmentedGraph(model, space.names, space.surely_set())
         seen: tuple[str, ...] = ()
-        known = checked_context(augmented, context, reward)
         if separator is not None:
             found, seen = augmented.cheapest(_sought(separator, parents, reward), observable, known)
         elif observable is None:
@@ -170,6 +170,11 @@ class CausalBandit(Distributions):
     def context_number(self) -> int | None:
         """The number of the context; 0 where there is none, None where it is not known in full."""
         return self.contexts.number(self.known)
+
+    @cached_property
+    def known_parents(self) -> dict[str, State]:
+        """What is known of the parents, by name."""
+        return {name: value for name, value in self.contexts.values(self.known).items() if name in self.parents}
 
     @cached_property
     def can_occur(self) -> bool:
@@ -242,9 +247,26 @@ class CausalBandit(Distributions):
     @cached_property
     def _reduced(self) -> tuple[SearchSet, Reduction]:
         why = "the action set is a list" if self.actions.listed is not None else "" if self.reduce else "reduce=False"
+        if self._complying is not None:
+            size, why = len(self._complying), "the others do not keep to what is required"
+            return SomeActions(self.every, self._complying), Reduction(self.actions, (), (), size, aside=why)
         if why:
             return self.every, Reduction(self.actions, (), (), self.actions.size, aside=why)
         return reduce_space(self.actions, self.blocks, self.shape, self.costs)
+
+    @cached_property
+    def _complying(self) -> tuple[int, ...] | None:
+        """Where what is required depends on the context: the actions that keep to it here; None if all do."""
+        if not self.context or not isinstance(self.requirements, Requirements):
+            return None
+        where = f" where {self.contexts.shown(self.known)}" if self.known else " where the context is not known"
+        complies = self.requirements.complying(self.actions.array(), where)
+        return None if complies.all() else tuple(np.flatnonzero(complies).tolist())
+
+    @property
+    def is_narrowed(self) -> bool:
+        """Whether fewer actions may be chosen here than there are, because of what is required."""
+        return self._complying is not None
 
     @property
     def search(self) -> SearchSet:
@@ -276,13 +298,26 @@ class CausalBandit(Distributions):
             raise InterventionError(
                 f"eligible must be a list of interventions, such as [{{'x': 1}}]; got {eligible!r}."
             )
-        numbers = self._numbers(tuple(eligible))
+        numbers = self._allowed(self._numbers(tuple(eligible)))
         if not numbers:
             raise InterventionError("No action is eligible: the list is empty, or the function says no to all.")
         found = self._situations.get(numbers)
         if found is None:
             found = self._situations.keep(numbers, Situation(self, SomeActions(self.every, numbers)))
         return found
+
+    def _allowed(self, numbers: tuple[int, ...]) -> tuple[int, ...]:
+        """Those that keep to what is required here."""
+        if self._complying is None or not numbers:
+            return numbers
+        left = tuple(sorted(set(numbers).intersection(self._complying)))
+        if not left and self.requirements is not None:
+            action = self.actions.action(numbers[0])
+            raise InterventionError(
+                f"No eligible action keeps to what is required: {action} does not, because "
+                f"{self.requirements.reason(action.choices)}."
+            )
+        return left
 
     def _numbers(self, given: tuple[Action | Mapping[str, State], ...]) -> tuple[int, ...]:
         """The numbers of some actions, in order; the same interventions, given again, are not looked up one by one."""
@@ -308,11 +343,11 @@ class CausalBandit(Distributions):
 
     @cached_property
     def _in_all(self) -> Situation:
-        return Situation(self, self.every)
+        return Situation(self, self.every if self._complying is None else self.search)
 
     @cached_property
     def _in_unknown(self) -> Situation:
-        if not self.reduce or self.actions.listed is not None:
+        if not self.reduce or self.actions.listed is not None or self.is_narrowed:
             return self._in_all
         return Situation(self, search_by_structure(self.actions, self.blocks, self.shape, self.costs))
 
@@ -361,12 +396,14 @@ class CausalBandit(Distributions):
         ours, theirs = ({name: (v.states, v.parents) for name, v in p.model.variables.items()} for p in (self, other))
         mine, its = ((p.manipulable, p.parents, p.reward, p.context, p.known) for p in (self, other))
         same_actions = self.actions.same_as(other.actions) and self.costs == other.costs
-        return ours == theirs and mine == its and same_actions
+        required = [[] if p.requirements is None else p.requirements.to_record() for p in (self, other)]
+        return ours == theirs and mine == its and same_actions and required[0] == required[1]
 
-    @property
+    @cached_property
     def requirements(self) -> Reasons | None:
-        """What was required of actions, and which it left; None if nothing was, or all actions comply."""
-        return self.actions.requirements
+        """What was required of actions, and which it leaves, here; None if nothing was, or all actions comply."""
+        found = self.actions.requirements
+        return found.given(self.known_codes) if self.known and isinstance(found, Requirements) else found
 
     def cost(self, action: Action | Mapping[str, State] | int) -> float:
         """What an action costs; 0 in a problem without costs."""

@@ -4,6 +4,7 @@
 
 P(. | do(a)) is computed exactly, as for the reward's parents, before anything is reduced: a refused action never stands
 in a mixture. Where tables were fitted to data, an action must comply with probability `SURE` under their posterior.
+Where a context is known, it is P(. | do(a), c) that counts, so that each context has actions of its own.
 
 >>> from causalbandits import CausalBandit, CausalModel, Variable
 >>> model = CausalModel([
@@ -23,8 +24,8 @@ causalbandits.errors.InterventionError: do(dose=high) is no action: P(harm=yes) 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,7 @@ from causalbandits.model.intervention import State
 from causalbandits.model.model import CausalModel
 from causalbandits.model.variable import Variable
 from causalbandits.problem.actions import PREDICATE_LIMIT, ActionSpace, Choices, Choices2D
+from causalbandits.problem.given import BlocksGiven
 from causalbandits.problem.inference import Block, find_blocks
 
 Limits = Mapping[str, float | Mapping[State | tuple[State, ...], float]]
@@ -83,6 +85,11 @@ class Requirement:
         drawn = [self.block.under(tables, row)[:, list(self.codes)].sum(axis=1) for row in own.tolist()]
         return np.array([(p <= self.limit + ROUNDING).mean() >= SURE for p in drawn])[which]
 
+    def given(self, names: Sequence[str], known: Mapping[str, int]) -> Requirement:
+        """The same where something is known beforehand; `names` are the knobs'."""
+        block = self.block
+        return replace(self, block=BlocksGiven(block.model, names, [self.variable.name])(known)[0])
+
     def _own(self, choices: Choices2D) -> tuple[Choices2D, Codes]:
         """The distinct choices of the block's knobs, and which of them each action makes."""
         if not self.block.knobs:
@@ -110,6 +117,31 @@ class Requirements:
                 return f"{part} would be {found:.3g}, and {part.limit:g} is allowed"
         return None
 
+    def given(self, known: Mapping[str, int]) -> Requirements:
+        """The same where something is known beforehand, given by codes."""
+        return Requirements(self.space, tuple(part.given(self.space.names, known) for part in self.parts))
+
+    def complying(self, choices: Choices2D, where: str = "") -> npt.NDArray[np.bool_]:
+        """Which actions keep to all of it; refused if none does, with a word on `where` that is."""
+        complies = np.ones(len(choices), dtype=bool)
+        for part in self.parts:
+            complies &= part.holds(choices)
+        if not complies.any():
+            raise ProblemError(self._none_complies(choices, where))
+        return complies
+
+    def _none_complies(self, choices: Choices2D, where: str) -> str:
+        first = self.parts[0]
+        p = first.probabilities(choices)
+        least = int(p.argmin())
+        limits = " and ".join(f"{part} <= {part.limit:g}" for part in self.parts)
+        if isinstance(first.block.model, FittedModel):
+            limits += f" with probability {SURE:g} under the fitted tables"
+        return (
+            f"require leaves no action{where}: none keeps to {limits}. "
+            f"{first} is least under {self.space.decode(choices[least].tolist())}, {p[least]:.3g}. Allow for more."
+        )
+
     def __repr__(self) -> str:
         return "\n".join(map(self._report, self.parts))
 
@@ -132,13 +164,18 @@ class Requirements:
         return choices
 
     def to_record(self) -> dict[str, Any]:
-        """JSON-ready: variable, codes of its values, limit; and the actions of which it was required."""
+        """JSON-ready: variable, codes of its values, limit; and the actions of which it was required, if others."""
         limits = [[part.variable.name, list(part.codes), part.limit] for part in self.parts]
-        return {"limits": limits, "of": self.space.to_record()}
+        return {"limits": limits, "of": None if self.space.requirements is self else self.space.to_record()}
 
 
-def required(space: ActionSpace, model: CausalModel, limits: Limits, reward: str | None) -> ActionSpace:
-    """The actions that comply; they know why the others do not."""
+def required(
+    space: ActionSpace, model: CausalModel, limits: Limits, reward: str | None, *, in_contexts: bool
+) -> ActionSpace:
+    """The actions that comply; they know why the others do not.
+
+    If that depends on the context, all are left, and the problem asks when it is known.
+    """
     if not isinstance(limits, Mapping):
         raise ProblemError(f"require must say what may happen how often, such as {EXAMPLE}; got {limits!r}.")
     parts = []
@@ -151,8 +188,14 @@ def required(space: ActionSpace, model: CausalModel, limits: Limits, reward: str
             )
         block = find_blocks(model, space.names, [name])[0]
         parts += [Requirement(model[name], *limit, block) for limit in _limits(model[name], given)]
+    if not parts:
+        return space
     requirements = Requirements(space, tuple(parts))
-    return _complying(space, requirements) if parts else space
+    if in_contexts:
+        space.refuse_enumeration("What every action leads to is looked at", PREDICATE_LIMIT)
+        space.requirements = requirements
+        return space
+    return _complying(space, requirements)
 
 
 def _complying(space: ActionSpace, requirements: Requirements) -> ActionSpace:
@@ -165,7 +208,7 @@ def _complying(space: ActionSpace, requirements: Requirements) -> ActionSpace:
         else:
             left = narrowed
     if joint:
-        left = _listed(left, joint, requirements)
+        left = _listed(left, joint)
     if left.size == space.size:
         return space
     left.requirements = requirements
@@ -189,23 +232,10 @@ def _narrowed(space: ActionSpace, part: Requirement) -> ActionSpace | None:
     return ActionSpace(space.variables, at_most=space.at_most, always=always, values={**space.values, name: values})
 
 
-def _listed(space: ActionSpace, parts: list[Requirement], requirements: Requirements) -> ActionSpace:
+def _listed(space: ActionSpace, parts: list[Requirement]) -> ActionSpace:
     space.refuse_enumeration("What every action leads to is looked at", PREDICATE_LIMIT)
     choices = space.array()
-    complies = np.ones(len(choices), dtype=bool)
-    for part in parts:
-        complies &= part.holds(choices)
-    if not complies.any():
-        first = requirements.parts[0]
-        p = first.probabilities(choices)
-        least = int(p.argmin())
-        limits = " and ".join(f"{part} <= {part.limit:g}" for part in requirements.parts)
-        if isinstance(first.block.model, FittedModel):
-            limits += f" with probability {SURE:g} under the fitted tables"
-        raise ProblemError(
-            f"require leaves no action: none keeps to {limits}. "
-            f"{first} is least under {space.decode(choices[least].tolist())}, {p[least]:.3g}. Allow for more."
-        )
+    complies = Requirements(space, tuple(parts)).complying(choices)
     return space if complies.all() else space.listing(map(tuple, choices[complies].tolist()))
 
 
@@ -243,7 +273,7 @@ def requirements_of(record: Any, space: ActionSpace, model: CausalModel) -> Requ
     if record is None:
         return None
     try:
-        every = ActionSpace.from_record(record["of"], model)
+        every = space if record["of"] is None else ActionSpace.from_record(record["of"], model)
         parts = [
             Requirement(model[name], tuple(map(int, codes)), float(limit), find_blocks(model, space.names, [name])[0])
             for name, codes, limit in record["limits"]

@@ -154,12 +154,13 @@ class Environment(Remembers):
         if context is not None:
             return self.given(context).best()
         space = self.problem.actions
-        if isinstance(self.mean, AdditiveMean) and (space.is_product or self._is_beyond_listing()):
+        narrowed = self.problem.is_narrowed
+        if not narrowed and isinstance(self.mean, AdditiveMean) and (space.is_product or self._is_beyond_listing()):
             choices = self._best_by_block(self.mean)
             return Best(space.decode(choices), self._value(choices))
         listed = space.size <= LISTED
         situation = self.problem.situation(every=listed)
-        means = self.means if listed else self.mean.of_actions(situation.search.projection)
+        means = self.means if listed and not narrowed else self.mean.of_actions(situation.search.projection)
         values = situation.priced(Scores.of(means))
         position = values.best_position()
         return Best(situation.action(position).intervention, float(values.values[position]))
@@ -187,7 +188,7 @@ class Environment(Remembers):
 
     def gaps(self) -> Array:
         """How much worse than the best each action is, in the mean and less its cost."""
-        return np.asarray(self.values.max() - self.values)
+        return self._all_gaps if self.problem.is_narrowed else np.asarray(self.values.max() - self.values)
 
     def gap(self, action: Mapping[str, State] | int, context: Mapping[str, State] | None = None) -> float:
         """How much worse than the best one action is, in a context if one is given; the others are not looked at."""

@@ -1,0 +1,248 @@
+"""The best of many scores, compiled: maxima, ties, tournaments, and the projection that makes scores of numbers.
+
+Each is the plain library's function entry by entry, in its order; `tests/test_compiled.py` compares them.
+"""
+
+import math
+
+import numpy as np
+from numba.extending import register_jitable
+
+from causalbandits.problem import scores as ties
+
+least_tied = register_jitable(ties.least_tied)
+
+
+@register_jitable
+def largest(values, length):
+    """The largest value, in four strands that the processor can follow at once."""
+    a = b = c = d = values[0]
+    whole = length - length % 4
+    for i in range(0, whole, 4):
+        a = values[i] if values[i] > a else a
+        b = values[i + 1] if values[i + 1] > b else b
+        c = values[i + 2] if values[i + 2] > c else c
+        d = values[i + 3] if values[i + 3] > d else d
+    for i in range(whole, length):
+        a = values[i] if values[i] > a else a
+    return max(max(a, b), max(c, d))
+
+
+@register_jitable
+def largest_size(values, length):
+    """The largest absolute value, and 1 at least: the scale of ties."""
+    a = b = c = d = 1.0
+    whole = length - length % 4
+    for i in range(0, whole, 4):
+        a = abs(values[i]) if abs(values[i]) > a else a
+        b = abs(values[i + 1]) if abs(values[i + 1]) > b else b
+        c = abs(values[i + 2]) if abs(values[i + 2]) > c else c
+        d = abs(values[i + 3]) if abs(values[i + 3]) > d else d
+    for i in range(whole, length):
+        a = abs(values[i]) if abs(values[i]) > a else a
+    return max(max(a, b), max(c, d))
+
+
+@register_jitable
+def first_reaching(scores, least):
+    """The first position with such a score; there is one."""
+    position = 0
+    while scores[position] < least:
+        position += 1
+    return position
+
+
+@register_jitable
+def first_tied(scores, length, scale):
+    """As `Scores.best_position`."""
+    return first_reaching(scores, least_tied(largest(scores, length), scale))
+
+
+@register_jitable
+def first_best(values, length):
+    """As `Scores.of(values).best_position()`."""
+    if length == 2:
+        scale = max(1.0, max(abs(values[0]), abs(values[1])))
+        return int(values[0] < least_tied(values[1], scale))
+    return first_tied(values, length, largest_size(values, length))
+
+
+@register_jitable
+def least_scale(priced):
+    """The scale of ties is no smaller than this: 1, or the largest cost."""
+    return max(1.0, priced.largest)
+
+
+@register_jitable
+def subtract(scores, costs, start, length):
+    """As `Scores.less`; the costs begin at `start`, unless there are none."""
+    if len(costs):
+        for a in range(length):
+            scores[a] -= costs[start + a]
+
+
+@register_jitable
+def first_best_priced(scores, costs, start, length, largest):
+    """As `Scores.of(scores).less(costs, largest).best_position()`; the costs begin at `start`."""
+    scale = max(largest, largest_size(scores, length))
+    for i in range(length):
+        scores[i] -= costs[start + i]
+    return first_tied(scores, length, scale)
+
+
+@register_jitable
+def one_draw(draws, rng):
+    """Which of the draws is followed, as `policies.outcome.pick` does."""
+    return 0 if draws == 1 else int(rng.random() * draws)
+
+
+@register_jitable
+def new_tournaments(number, players, least):
+    """Binary trees of maxima, a line each: the i-th player's value is at `width / 2 + i`, the largest of all at 1."""
+    half = 1
+    while half < players:
+        half *= 2
+    return np.full((number, 2 * half), least)
+
+
+@register_jitable
+def enter(tournaments, line, player, value):
+    """A player's value changes, and what depends on it."""
+    i = tournaments.shape[1] // 2 + player
+    tournaments[line, i] = value
+    while i > 1:
+        i //= 2
+        winner = max(tournaments[line, 2 * i], tournaments[line, 2 * i + 1])
+        if tournaments[line, i] == winner:
+            break
+        tournaments[line, i] = winner
+
+
+@register_jitable
+def first_in(tournaments, line, least):
+    """The first player whose value is at least this; there is one."""
+    half, i = tournaments.shape[1] // 2, 1
+    while i < half:
+        i = 2 * i if tournaments[line, 2 * i] >= least else 2 * i + 1
+    return i - half
+
+
+@register_jitable
+def project(tree, context, x, length, one, two):
+    """As `Projection.__call__` on the cells of a context, up to the order of the actions: see `listed`."""
+    y, out = one, two
+    order = tree.by_block.starts[context]
+    if tree.by_block.starts[context + 1] > order:
+        for i in range(length):
+            y[i] = x[tree.by_block.values[order + i]]
+    else:
+        for i in range(length):
+            y[i] = x[i]
+    columns = tree.columns
+    for level in range(len(tree.sizes)):
+        size, width, before = tree.sizes[level], tree.widths[context, level], tree.before[context, level]
+        start, parents = tree.starts[context, level], tree.parent_starts[context, level]
+        stride = length // size
+        if parents >= 0:
+            rest = stride // before
+            for r in range(rest):
+                for c in range(width):
+                    at = r * before + tree.parents[parents + c]
+                    total = y[at] * columns[start + c]
+                    for z in range(1, size):
+                        total += y[z * stride + at] * columns[start + z * width + c]
+                    out[r * width + c] = total
+            length = rest * width
+        elif size == 2 and width == 2:  # the common case, with nothing left to look up in the loop
+            a, b = columns[start], columns[start + 1]
+            c, d = columns[start + 2], columns[start + 3]
+            for r in range(stride):
+                out[2 * r] = y[r] * a + y[stride + r] * c
+                out[2 * r + 1] = y[r] * b + y[stride + r] * d
+            length = stride * width
+        else:
+            whole = width - width % 4
+            for r in range(stride):
+                for c in range(0, whole, 4):  # four sums at once
+                    at, weight = start + c, y[r]
+                    s0, s1 = weight * columns[at], weight * columns[at + 1]
+                    s2, s3 = weight * columns[at + 2], weight * columns[at + 3]
+                    for z in range(1, size):
+                        at, weight = at + width, y[z * stride + r]
+                        s0, s1 = s0 + weight * columns[at], s1 + weight * columns[at + 1]
+                        s2, s3 = s2 + weight * columns[at + 2], s3 + weight * columns[at + 3]
+                    to = r * width + c
+                    out[to], out[to + 1], out[to + 2], out[to + 3] = s0, s1, s2, s3
+                for c in range(whole, width):
+                    total = y[r] * columns[start + c]
+                    for z in range(1, size):
+                        total += y[z * stride + r] * columns[start + z * width + c]
+                    out[r * width + c] = total
+            length = stride * width
+        y, out = out, y
+    return y
+
+
+@register_jitable
+def listed(tree, context, nodes, actions, scores):
+    """Scores in the order of the actions."""
+    start, end = tree.node_of_action.starts[context], tree.node_of_action.starts[context + 1]
+    if end > start:
+        for a in range(actions):
+            scores[a] = nodes[tree.node_of_action.values[start + a]]
+    else:
+        for a in range(actions):
+            scores[a] = nodes[a]
+
+
+@register_jitable
+def column(tree, context, at, cells, one, two):
+    """P(z | a) for every node of the last level, of the configuration at a place."""
+    y, out = one, two
+    y[0] = 1.0
+    nodes, rest = 1, cells
+    for level in range(len(tree.sizes)):
+        width, parents = tree.widths[context, level], tree.parent_starts[context, level]
+        rest //= tree.sizes[level]
+        code, at = at // rest, at % rest
+        start = tree.starts[context, level] + code * width
+        if parents >= 0:
+            for c in range(width):
+                out[c] = y[tree.parents[parents + c]] * tree.columns[start + c]
+            nodes = width
+        else:
+            for node in range(nodes):
+                for c in range(width):
+                    out[node * width + c] = y[node] * tree.columns[start + c]
+            nodes *= width
+        y, out = out, y
+    return y
+
+
+@register_jitable
+def add_column(scores, change, entries):
+    """Add a multiple of a column to the scores; the largest of them."""
+    a = b = c = d = -math.inf
+    length = len(scores)
+    whole = length - length % 4
+    for i in range(0, whole, 4):
+        s0, s1 = scores[i] + change * entries[i], scores[i + 1] + change * entries[i + 1]
+        s2, s3 = scores[i + 2] + change * entries[i + 2], scores[i + 3] + change * entries[i + 3]
+        scores[i], scores[i + 1], scores[i + 2], scores[i + 3] = s0, s1, s2, s3
+        a = s0 if s0 > a else a
+        b = s1 if s1 > b else b
+        c = s2 if s2 > c else c
+        d = s3 if s3 > d else d
+    for i in range(whole, length):
+        scores[i] += change * entries[i]
+        a = scores[i] if scores[i] > a else a
+    return max(max(a, b), max(c, d))
+
+
+@register_jitable
+def scale_of(values, tree, context, floor):
+    """The scale of ties where only some cells agree with what is known; no smaller than `floor`."""
+    size = floor
+    for i in range(tree.cells.starts[context], tree.cells.starts[context + 1]):
+        size = max(size, abs(values[tree.cells.values[i]]))
+    return size

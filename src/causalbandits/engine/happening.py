@@ -1,0 +1,96 @@
+"""What happens in a round, compiled: contexts, configurations and rewards are drawn, and sums are written down."""
+
+from numba.extending import register_jitable
+
+
+@register_jitable
+def drawn_number(law, starts, line, codes, rng):
+    """One uniform for each part of a `tables.Law`: their codes, and the number that their steps add up to.
+
+    In one piece, and on one tuple: calls within it would count references to arrays, which takes longer than all else.
+    """
+    number = 0
+    cdf = law.cdf.values
+    for b in range(len(law.sizes)):
+        u = rng.random()
+        start, last = starts[line, b], law.sizes[b] - 1
+        code = 0
+        if last == 1:
+            code = int(cdf[start] <= u)
+        elif last <= 8:
+            for c in range(last):  # no branch depends on chance
+                code += int(cdf[start + c] <= u)
+        else:
+            high = last
+            while code < high:
+                middle = (code + high) // 2
+                if cdf[start + middle] <= u:
+                    code = middle + 1
+                else:
+                    high = middle
+        codes[b] = code
+        number += law.steps.values[law.steps.starts[b] + code]
+    return number
+
+
+@register_jitable
+def reward_around(world, mean, rng):
+    """A reward with this mean."""
+    if world.bernoulli:
+        return 1.0 if rng.random() < mean else 0.0
+    return mean + world.sd * rng.standard_normal()
+
+
+@register_jitable
+def happens(world, position, codes, rng):
+    """One step of the world, as `Environment` takes it: the configuration, the reward, and the gap of the action."""
+    z = drawn_number(world.law, world.starts, position, codes, rng)
+    return z, reward_around(world, world.mean[z], rng), world.gap[position]
+
+
+@register_jitable
+def spent(priced, here, rows, paid):
+    """What the action costs that takes these rows: as `Costs.of`, knob by knob; a context's blocks begin at `here`."""
+    if len(paid) == 0:
+        return 0.0
+    for b in range(len(rows)):
+        first, last = priced.knobs.starts[b], priced.knobs.starts[b + 1]
+        at = priced.prices.starts[here + b] + rows[b] * (last - first)
+        for i in range(last - first):
+            paid[priced.knobs.values[first + i]] = priced.prices.values[at + i]
+    total = 0.0
+    for knob in range(len(paid)):
+        total += paid[knob]
+    return total
+
+
+@register_jitable
+def summed(additive, context, rows, codes, states, cost):
+    """Where actions are not listed: the mean reward of what happened and the gap of what was done.
+
+    As `world.rewards.AdditiveMean` sums them.
+    """
+    under = 0.0
+    for b in range(len(rows)):
+        under += additive.gains.values[additive.gains.starts[context * len(rows) + b] + rows[b]]
+        first, last = additive.parents.starts[b], additive.parents.starts[b + 1]
+        at = additive.codes.starts[b] + codes[b] * (last - first)
+        for i in range(last - first):
+            states[additive.parents.values[first + i]] = additive.codes.values[at + i]
+    mean = 0.0
+    for parent in range(len(states)):
+        mean += additive.by_parent.values[additive.by_parent.starts[parent] + states[parent]]
+    return mean, max(0.0, additive.best[context] - (under - cost))
+
+
+@register_jitable
+def first_sums(record):
+    """Before the first round: the sums so far, the slot that is filled next, and the round after which it is."""
+    return record.sums[0], record.sums[1], 0, record.rounds[0] if len(record.rounds) else 0
+
+
+@register_jitable
+def write_down(record, slot, regret, collected):
+    """Keep the sums; the next slot, and the round after which it is filled (0, if there is none)."""
+    record.regret[slot], record.reward[slot] = regret, collected
+    return slot + 1, record.rounds[slot + 1] if slot + 1 < len(record.rounds) else 0
