@@ -24,7 +24,9 @@ def rows():
 @pytest.mark.parametrize("part", [part for part, own in MEASURED.items() if len(own["policies"]) > 1])
 def test_regrets_on_the_page_are_those_that_were_measured(part):
     own = MEASURED[part]["policies"]
-    expected = [f"{own[p]['regret']} ({own[p]['standard error']})" for p in ("guarded", "c-ts-beta", "ts-beta", "hac-ucb")]
+    expected = [
+        f"{own[p]['regret']} ({own[p]['standard error']})" for p in ("guarded", "c-ts-beta", "ts-beta", "hac-ucb")
+    ]
     assert expected in [cells for name, cells in rows() if name == part]
 
 
