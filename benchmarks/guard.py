@@ -62,15 +62,15 @@ def arrow(replication: int, knob: str, effect: float) -> World:
     return World(cb.Environment(true, cb.BernoulliReward(np.clip(MEANS[..., None] + shift, 0.01, 0.99))), BELIEF)
 
 
-def row(replication: int, believed: float, true: float) -> World:
-    """P(template = 1 | Photoshop, Promo) is not what is believed."""
+def row(replication: int, name: str, place: tuple[int, ...], believed: float, true: float) -> World:
+    """The first probability in a row of a table is not what is believed."""
 
     def problem(p: float) -> cb.CausalBandit:
         variables = dict(BELIEF.model.variables)
-        table = variables["template"].table.copy()
-        table[0, 1] = [p, 1 - p]
-        v = variables["template"]
-        variables["template"] = cb.Variable(v.name, v.states, parents=v.parents, table=table)
+        v = variables[name]
+        table = v.table.copy()
+        table[place] = [p, 1 - p]
+        variables[name] = cb.Variable(v.name, v.states, parents=v.parents, table=table)
         return BELIEF.with_model(cb.CausalModel(variables.values()))
 
     return World(cb.Environment(problem(true), EMAIL.reward), problem(believed))
@@ -112,6 +112,11 @@ GUARD, WARNED = (cb.GuardedThompsonSampling(prior="beta", on_alarm=way) for way 
 RIVALS = {"c-ts-beta": BETA, "guarded": GUARD, "ts-beta": TS, "hac-ucb": cb.HACUCB()}
 SOUND = cb.GuardedThompsonSampling(prior="gaussian", noise_scale=0.5, on_alarm="warn")
 
+TEMPLATE: dict[str, Any] = {"name": "template", "place": (0, 1)}
+"""P(template | Photoshop, Promo)."""
+SUBJECT: dict[str, Any] = {"name": "subject", "place": (1,)}
+"""P(subject | Promo)."""
+
 PARTS = {
     "false alarms, exact tables": Part(right, {"guarded": GUARD}, 400),
     "false alarms, tables from 100 rows": Part(partial(fitted, rows=100), {"guarded": WARNED}, 100),
@@ -124,8 +129,8 @@ PARTS = {
         for knob in ("product", "purpose")
         for effect in (0.15, 0.3)
     },
-    "row .9, in truth .5": Part(partial(row, believed=0.9, true=0.5), RIVALS, 32, wrong="template"),
-    "row .7, in truth .6": Part(partial(row, believed=0.7, true=0.6), RIVALS, 32, wrong="template"),
+    "row .9, in truth .5": Part(partial(row, **TEMPLATE, believed=0.9, true=0.5), RIVALS, 32, wrong="template"),
+    "row .7, in truth .6": Part(partial(row, **SUBJECT, believed=0.7, true=0.6), RIVALS, 32, wrong="subject"),
     "HAC-UCB's worst case": Part(partial(two_views, worst=True, horizon=5000), RIVALS, 32, wrong="a"),
     "HAC-UCB's benign case": Part(partial(two_views, worst=False, horizon=5000), RIVALS, 32),
 }

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 import causalbandits as cb
@@ -369,7 +369,7 @@ def depends(model: CausalModel, knobs: list[str], always: list[str], z: list[str
     return bool(np.nanmax(spread) > 1e-9)
 
 
-@settings(patient, max_examples=500)
+@settings(patient, max_examples=500, suppress_health_check=list(HealthCheck))
 @given(st.data(), st.integers(0, 2**32 - 1))
 def test_the_graph_refuses_a_context_just_where_the_numbers_do(data, seed):
     model = positive(data.draw(models(most=6, fewest_states=2)), np.random.default_rng(seed))

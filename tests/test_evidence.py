@@ -17,7 +17,7 @@ from causalbandits.policies.alarms import ARROW, MENDED, NOTHING, ROW
 from causalbandits.policies.evidence import arrow_factors, log_mean_exp
 from causalbandits.policies.watched import expected_rows, log_dirichlet_multinomial, watched
 from causalbandits.policies.watching import Watching
-from worlds import BELIEF, with_arrow
+from worlds import BELIEF, EMAIL, with_arrow
 
 
 def small_problem(p=(0.3, 0.8)):
@@ -225,6 +225,21 @@ def test_a_constant_added_to_all_rewards_changes_no_evidence():
             watch.take_in(BELIEF, outcome, reward + more, 0.5)
     assert watches[0].log_arrows == pytest.approx(watches[1].log_arrows, abs=1e-6)
     assert watches[0].log_arrows[0] > math.log(40)
+
+
+def test_an_outlier_leaves_evidence_finite():
+    policy = cb.CausalThompsonSampling(noise_scale=0.5, draws=16)
+    situation, statistic, rng = BELIEF.situation(), policy.begin(BELIEF), np.random.default_rng(1)
+    watch = Watching.begin(BELIEF)
+    for t in range(60):
+        choice = policy.decide(situation, statistic, rng)
+        z, _ = EMAIL.draw(choice.action.choices, rng)
+        reward = 1e9 if t == 40 else float(rng.normal())
+        outcome = Outcome(choice.action, z, reward, reward, t, choice.propensity, choice.support)
+        watch.take_in(BELIEF, outcome, reward, 0.5)
+    assert np.isfinite(watch.log_arrows).all()
+    assert watch.log_arrows.min() > -60 * math.log(1000)
+    assert watch.alarm(0.05) is None
 
 
 def test_learnt_tables_are_those_of_a_problem_with_these_tables():

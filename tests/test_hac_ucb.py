@@ -9,6 +9,7 @@ import pytest
 
 import causalbandits as cb
 from causalbandits.engine.driver import WORLD, play, stream
+from causalbandits.errors import PolicyError
 from worlds import EMAIL, twenty_actions
 
 
@@ -83,3 +84,8 @@ def test_it_advises_by_the_view_that_it_takes():
     best = agent.recommend()
     assert env.gap(best.intervention) == 0
     assert best.lower <= best.mean <= best.upper
+
+
+def test_it_does_not_look_at_a_context_and_says_so():
+    with pytest.raises(PolicyError, match="does not look at a context"):
+        cb.Agent(cb.zoo.email_segments().problem, "hac-ucb")

@@ -106,10 +106,10 @@ class Agent:
         self.policy = chosen
         self.impossible = impossible
         self._statistic = chosen.begin(problem)
-        if not problem.context:  # with one it need never be made, and may be too large
-            chosen.situation(problem)
         if budget is not None:
             chosen.refuse_budget()
+        if not problem.context:  # with one it need never be made, and may be too large
+            chosen.situation(problem)
         self._purse = None if budget is None else opened(budget, self._whole, stacklevel=2)
         self._seed = _seed_sequence(seed)
         self._rng = np.random.Generator(np.random.PCG64(self._seed))
@@ -249,8 +249,7 @@ class Agent:
         noticed = ""
         if self.policy.in_order:
             for outcome in self._order.ready(self._pending, self._next_id):
-                situation = self._situation_of(outcome.context)
-                noticed = self.policy.witness(situation, self._statistic, outcome) or noticed
+                noticed = self.policy.witness(self._situation_of(outcome.context), self._statistic, outcome) or noticed
         return noticed
 
     def tell(

@@ -87,7 +87,7 @@ def shown_e(log_e: float) -> str:
     """An e-value for people.
 
     >>> shown_e(0.0), shown_e(math.log(1234)), shown_e(2000.0)
-    ('1', '1.2e+03', 'about 10^868')
+    ('1', '1.2e+03', 'about 10^869')
     """
     return f"{math.exp(log_e):.2g}" if log_e < 700 else f"about 10^{log_e / math.log(10):.0f}"
 

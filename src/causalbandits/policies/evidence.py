@@ -34,7 +34,7 @@ STEADINESS = 10.0
 """A stratum's mean is drawn towards that of all rewards as if so many of its rewards had been like these."""
 
 SUREST_GUESS = 1e-3
-"""No coin is guessed to be surer than this: a single surprise would otherwise undo all evidence."""
+"""No guess is surer than this: a single surprise would otherwise undo all evidence."""
 
 WEIGHTS = (2.0, 20.0, 200.0)
 """How much a wrong row may still resemble the table's, in counts."""
@@ -72,9 +72,9 @@ def coin_likelihoods(means: Array, reward: float) -> Array:
 
 
 def normal_likelihoods(means: Array, reward: float, variance: float) -> Array:
-    """Of a number, up to a common factor, for normal variables with these means."""
+    """Of a number, up to a common factor, for normal variables with these means; an outlier is not believed in full."""
     exponents = (reward - means) ** 2 / (-2.0 * variance)
-    return np.asarray(np.exp(exponents - exponents.max()))
+    return np.asarray(np.maximum(np.exp(exponents - exponents.max()), SUREST_GUESS))
 
 
 def arrow_factors(likelihoods: Array, chances: Array, starts: Codes, chosen: Codes) -> Array:

@@ -25,7 +25,6 @@ causalbandits.errors.InterventionError: do(dose=high) is no action: P(harm=yes) 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -165,9 +164,9 @@ class Requirements:
         return choices
 
     def to_record(self) -> dict[str, Any]:
-        """JSON-ready: variable, codes of its values, limit; and the actions of which it was required."""
+        """JSON-ready: variable, codes of its values, limit; and the actions of which it was required, if others."""
         limits = [[part.variable.name, list(part.codes), part.limit] for part in self.parts]
-        return {"limits": limits, "of": self.space.to_record()}
+        return {"limits": limits, "of": None if self.space.requirements is self else self.space.to_record()}
 
 
 def required(
@@ -191,9 +190,9 @@ def required(
         parts += [Requirement(model[name], *limit, block) for limit in _limits(model[name], given)]
     if not parts:
         return space
-    requirements = Requirements(copy(space), tuple(parts))
+    requirements = Requirements(space, tuple(parts))
     if in_contexts:
-        space.refuse_enumeration("What every action leads to in a context is looked at", PREDICATE_LIMIT)
+        space.refuse_enumeration("What every action leads to is looked at", PREDICATE_LIMIT)
         space.requirements = requirements
         return space
     return _complying(space, requirements)
@@ -201,12 +200,15 @@ def required(
 
 def _complying(space: ActionSpace, requirements: Requirements) -> ActionSpace:
     """What hangs on one knob narrows its values, so that blocks stay free of each other; the rest makes a list."""
-    left, joint = space, False
+    left, joint = space, []
     for part in requirements.parts:
         narrowed = _narrowed(left, part)
-        left, joint = (left, True) if narrowed is None else (narrowed, joint)
+        if narrowed is None:
+            joint.append(part)
+        else:
+            left = narrowed
     if joint:
-        left = _listed(left, requirements)
+        left = _listed(left, joint)
     if left.size == space.size:
         return space
     left.requirements = requirements
@@ -230,10 +232,10 @@ def _narrowed(space: ActionSpace, part: Requirement) -> ActionSpace | None:
     return ActionSpace(space.variables, at_most=space.at_most, always=always, values={**space.values, name: values})
 
 
-def _listed(space: ActionSpace, requirements: Requirements) -> ActionSpace:
+def _listed(space: ActionSpace, parts: list[Requirement]) -> ActionSpace:
     space.refuse_enumeration("What every action leads to is looked at", PREDICATE_LIMIT)
     choices = space.array()
-    complies = requirements.complying(choices)
+    complies = Requirements(space, tuple(parts)).complying(choices)
     return space if complies.all() else space.listing(map(tuple, choices[complies].tolist()))
 
 
@@ -271,7 +273,7 @@ def requirements_of(record: Any, space: ActionSpace, model: CausalModel) -> Requ
     if record is None:
         return None
     try:
-        every = ActionSpace.from_record(record["of"], model)
+        every = space if record["of"] is None else ActionSpace.from_record(record["of"], model)
         parts = [
             Requirement(model[name], tuple(map(int, codes)), float(limit), find_blocks(model, space.names, [name])[0])
             for name, codes, limit in record["limits"]
