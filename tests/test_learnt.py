@@ -431,3 +431,17 @@ def test_costs_and_budgets_go_with_learnt_tables(env):
     run = cb.simulate(world, ["c-ts-beta-learnt", "ts-beta"], horizon=1500, replications=6, seed=1, workers=2)
     learnt, plain = (run.regret(id)[:, -1].mean() for id in ("c-ts-beta-learnt", "ts-beta"))
     assert learnt < plain / 2
+
+
+def test_how_often_contexts_come_is_learnt_too():
+    world = cb.zoo.email_segments()
+    agent, rng = cb.Agent(world.problem.without_tables(), BETA, seed=1), np.random.default_rng(2)
+    for _ in range(300):
+        known = world.draw_context(rng)
+        decision = agent.ask(context=known)
+        seen = world.pull(decision.intervention, rng, context=known)
+        agent.tell(decision.id, seen.parents, seen.reward)
+    shares = {one.context["segment"]: share for share, one in agent.recommendations()}
+    exact = world.problem.model["segment"]
+    for segment, share in zip(exact.states, exact.table.tolist(), strict=True):
+        assert abs(shares[segment] - share) < 0.12

@@ -416,7 +416,8 @@ class Agent:
 
     def recommendations(self, *, level: float = 0.95) -> Recommendations:
         """What to do in each context that can occur, the likeliest first, with its share of the decisions."""
-        contexts = self.problem.contexts.likely()
+        known = self.problem.with_model(self.model) if self.policy.learns_tables else self.problem
+        contexts = known.contexts.likely()
         situations = ((share, self._situation_of(codes or None)) for codes, share in contexts)
         return Recommendations((share, self._recommended(situation, level)) for share, situation in situations)
 
