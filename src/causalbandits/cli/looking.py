@@ -79,8 +79,8 @@ def forecast(
     """How many rounds would it take, and what would be lost on the way?
 
     Policies are played on many worlds drawn from a prior on the reward, and compared with a uniform test of actions.
-    Of a specification, as simulate takes it, \\[environment], \\[costs], \\[policies], horizon and seed are used, a budget
-    is not; options replace them.
+    Of a specification, as simulate takes it, \\[environment], \\[costs], \\[policies], horizon and seed are used,
+    and not a budget; options replace them.
 
     [bold]Examples[/bold]
 
