@@ -28,6 +28,26 @@ SEEN = {"subject": "short", "template": "1", "send_time": "morning"}
 RUN = cb.simulate(ENV, ["c-ucb", "uniform"], horizon=20, replications=3, measures=["plays"], progress=False)
 
 
+def priced(costs):
+    return cb.CausalBandit(PROBLEM.model, PROBLEM.manipulable, PROBLEM.parents, costs=costs)
+
+
+def required(limits):
+    return cb.CausalBandit(PROBLEM.model, PROBLEM.manipulable, PROBLEM.parents, require=limits)
+
+
+def key(value):
+    """What can be a key at all."""
+    try:
+        hash(value)
+    except TypeError:
+        return repr(value)
+    return value
+
+
+PRICED = priced({"product": 0.5})
+
+
 def agent():
     one = cb.Agent(PROBLEM, "c-ts-beta", seed=0, impossible="accept")
     one.tell(one.ask().id, SEEN, 1)
@@ -72,6 +92,8 @@ CALLS = {
             "actions": None,
             "forbid": None,
             "reduce": True,
+            "costs": {"purpose": {"Promo": 0.1}, "send_time": 0.2},
+            "require": {"subject": {"long": 0.6}},
             "reward": None,
             "separator": None,
             "observable": None,
@@ -82,7 +104,23 @@ CALLS = {
     "encode": (PROBLEM.encode_parents, {"values": SEEN}),
     "decode": (PROBLEM.decode_parents, {"z": (0, 0, 0)}),
     "configuration": (PROBLEM.configuration, {"z": (0, 0, 0)}),
+    "costs of a knob": (lambda price: priced({"purpose": price}), {"price": {"Promo": 0.1}}),
+    "costs of a value": (
+        lambda value, price: priced({"purpose": {key(value): price}}),
+        {"value": "Promo", "price": 0.1},
+    ),
+    "required of a variable": (lambda limit: required({"subject": limit}), {"limit": {"long": 0.6}}),
+    "required of a value": (
+        lambda value, limit: required({"subject": {key(value): limit}}),
+        {"value": "long", "limit": 0.6},
+    ),
+    "cost": (PRICED.cost, {"action": {}}),
+    "budget": (cb.Budget, {"total": 10, "rounds": 5}),
     "agent": (cb.Agent, {"problem": PROBLEM, "policy": "c-ucb", "seed": 0, "impossible": "refuse"}),
+    "agent with a budget": (
+        lambda **a: cb.Agent(**a).ask(),
+        {"problem": PRICED, "policy": "c-ts-beta", "budget": cb.Budget(10, 5)},
+    ),
     "ask": of_agent("ask", n=2, eligible=[{}, {"purpose": "Promo"}]),
     "tell": of_agent("tell", id=1, parents=SEEN, reward=1.0, observed={"product": "Photoshop"}),
     "correct": of_agent("correct", id=0, parents=SEEN, reward=0.0, observed=None),
@@ -111,6 +149,7 @@ CALLS = {
     "pull": (ENV.pull, {"action": {}, "rng": 0}),
     "mean_reward": (ENV.mean_reward, {"action": {}}),
     "gap": (ENV.gap, {"action": 3}),
+    "value": (ENV.value, {"action": {}}),
     "policy": (cb.policy, {"id": "c-ucb", "noise_scale": 1.0, "prior_scale": 1.0, "horizon": 10, "anytime": False}),
     "thompson": (cb.policy, {"id": "c-ts-gaussian", "noise_scale": 1.0, "prior_scale": 1.0, "draws": 2}),
     "beta": (
@@ -133,6 +172,7 @@ CALLS = {
             "problem": None,
             "measures": ("reward",),
             "rounds": [5],
+            "budget": None,
             "checkpoint": None,
         },
     ),
@@ -197,6 +237,7 @@ def test_the_fuzz_covers_the_public_surface():
     elsewhere = {"CausalModel", "FittedModel", "Variable", "Intervention", "check", "fit", "read", "write"}
     called = {
         "Agent",
+        "Budget",
         "CausalBandit",
         "Environment",
         "BernoulliReward",

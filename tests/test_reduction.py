@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import causalbandits as cb
 from causalbandits.policies import Outcome
-from causalbandits.problem import reduction
+from causalbandits.problem import hull
 from oracles import cases, distribution, random_table
 
 thorough = settings(deadline=None, max_examples=500, suppress_health_check=[HealthCheck.too_slow])
@@ -55,7 +55,7 @@ def test_every_removed_choice_is_a_mixture_of_kept_ones_that_touch_no_more_where
             assert set(weights) <= kept
             assert min(weights.values()) > 0
             assert sum(weights.values()) == pytest.approx(1, abs=1e-12)
-            assert block.residual(removed) <= reduction.RESIDUAL
+            assert block.residual(removed) <= hull.RESIDUAL
             if problem.actions.at_most is not None:
                 touched = block.choices[removed] > 0
                 assert all(not ((block.choices[k] > 0) & ~touched).any() for k in weights)
@@ -164,8 +164,8 @@ def test_a_list_of_actions_and_reduce_false_step_aside():
 
 
 def test_undecided_rows_are_kept(monkeypatch):
-    monkeypatch.setattr(reduction, "SOLVES", 0)
-    monkeypatch.setattr(reduction, "_seen_from_random_directions", lambda points: [0])
+    monkeypatch.setattr(hull, "SOLVES", 0)
+    monkeypatch.setattr(hull, "_seen_from_random_directions", lambda points: [0])
     problem = cb.zoo.email_campaign().problem
     blocks = problem.reduction().blocks
     assert len(blocks[0].kept) > 4

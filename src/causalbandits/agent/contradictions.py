@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from causalbandits._types import Array, is_real
+from causalbandits._types import Array, Z, is_real
 from causalbandits.agent.ledger import Ledger
 from causalbandits.errors import CausalBanditsError, PolicyError
 from causalbandits.fitting.checks import Check, Finding, finding_of, judged, table_findings
@@ -85,8 +85,8 @@ def checked_model(problem: CausalBandit, told: Ledger, level: float) -> Check:
 def _arrows(problem: CausalBandit, told: Sequence[Outcome]) -> list[Finding]:
     """Does the reward depend on what was done with a knob, given the parents?"""
     classes = _classes(np.array([outcome.reward for outcome in told]))
-    configurations = np.array([problem.configuration(outcome.z) for outcome in told], dtype=np.int64)
-    strata = np.unique(configurations, return_inverse=True)[1].reshape(-1)
+    numbers: dict[Z, int] = {}  # those that occurred: of all together there may be too many to count
+    strata = np.array([numbers.setdefault(outcome.z, len(numbers)) for outcome in told], dtype=np.int64)
     choices = np.array([outcome.action.choices for outcome in told], dtype=np.int64)
     choices = choices.reshape(len(told), len(problem.manipulable))
     found = []

@@ -387,7 +387,7 @@ class CausalBandit(Distributions):
 
         >>> from causalbandits import zoo
         >>> zoo.email_campaign().problem.without_tables().parent_distribution({"purpose": "Promo"})[0, :, 0].round(3)
-        array([0.042, 0.042, 0.042])
+        array([0.083, 0.083])
         """
         return self.remember("without tables", lambda: self.with_model(FittedModel.of_nothing(self.model)))
 
