@@ -445,3 +445,27 @@ def test_how_often_contexts_come_is_learnt_too():
     exact = world.problem.model["segment"]
     for segment, share in zip(exact.states, exact.table.tolist(), strict=True):
         assert abs(shares[segment] - share) < 0.12
+
+
+def test_tables_of_which_nothing_is_known_are_not_silently_taken_for_known(env):
+    problem = env.problem.without_tables()
+    assert set(problem.unknown_tables) == {"template", "subject"}
+    with pytest.warns(ProblemWarning, match=r"Nothing is known of the tables of .*c-ts-beta-learnt"):
+        cb.Agent(problem, "c-ts-beta")
+    with pytest.warns(ProblemWarning, match="Nothing is known of the tables"):
+        cb.simulate(env, "c-ucb", horizon=10, replications=1, problem=problem)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        cb.Agent(problem, "ts-beta")
+        cb.Agent(problem, "c-ts-beta-learnt")
+        cb.Agent(env.problem.with_model(cb.fit(env.problem.model, env.problem.model.sample(50, rng=0))), "c-ts-beta")
+        cb.Agent(
+            env.problem.with_model(cb.fit(env.problem.model, None, prior={"template": [3, 1], "subject": [1, 2]})),
+            "c-ucb",
+        )
+    description = cb.describe(problem)
+    assert description.policy == "c-ts-beta-learnt"
+    assert "Nothing is known of the tables of" in str(description)
+    assert "searches 36 actions" in str(description)
+    found = cb.forecast(problem, horizon=60, replications=3, progress=False)
+    assert "c-ts-beta-learnt" in str(found)

@@ -106,6 +106,7 @@ class Agent:
         self.policy = chosen
         self.impossible = impossible
         self._statistic = chosen.begin(problem)
+        chosen.warn_of_unknown_tables(problem, stacklevel=2)
         if budget is not None:
             chosen.refuse_budget()
         if not problem.context:  # with one it need never be made, and may be too large

@@ -129,6 +129,7 @@ class Plan:
                 for _, moment in weighed(Moments(env, policy, problem), env)[:1]:
                     policy.favoured(moment.situation, statistic)
             size = max(abs(bound) for bound in env.mean.range())
+            policy.warn_of_unknown_tables(problem, stacklevel=3)
             policy.warn_of_scale("The mean reward reaches", size, problem, stacklevel=3)
 
     def _believed_by(self, policy: AnyPolicy, env: Environment) -> CausalBandit:

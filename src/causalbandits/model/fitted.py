@@ -79,6 +79,11 @@ class FittedModel(CausalModel, kind="fitted"):
         """The parameters of the Dirichlet posteriors, in the shape of the tables."""
         return {name: self.counts[name] + self.prior[name] for name in self.names}
 
+    def is_unknown(self, name: str) -> bool:
+        """Whether nothing at all is known of a variable's table: no value was seen, none is likelier than others."""
+        prior = self.prior[name]
+        return prior.shape[-1] > 1 and not self.counts[name].any() and bool((prior == prior[..., :1]).all())
+
     @property
     def overconfidence(self) -> str:
         """What the posteriors leave out, in words; empty if nothing was filled in."""

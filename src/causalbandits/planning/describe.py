@@ -156,6 +156,11 @@ def _known_beforehand(problem: CausalBandit) -> list[Part]:
 
 def _reduction(problem: CausalBandit) -> str:
     """Of the likeliest context, where there are some: without one, actions may be too many that are few given it."""
+    if problem.unknown_tables:
+        return (
+            f"Nothing is known of the tables of {_names(problem.unknown_tables)}: what can be the best is decided by "
+            "the graph alone."
+        )
     if not problem.context or problem.contexts.size > CONTEXTS_SHOWN:
         return repr(problem.reduction())
     likeliest = problem.in_context(problem.contexts.likely()[0][0])
@@ -164,6 +169,8 @@ def _reduction(problem: CausalBandit) -> str:
 
 def _searched(problem: CausalBandit) -> str:
     """How many actions, in the contexts that there are if these are few."""
+    if problem.unknown_tables:
+        return f"{shown(problem.situation(any_tables=True).size)} actions"
     if not problem.context or problem.contexts.size > CONTEXTS_SHOWN:
         return f"{shown(problem.search.size)} actions"
     sizes = sorted(problem.in_context(codes).search.size for codes, _ in problem.contexts.likely())
@@ -230,7 +237,9 @@ def _start(given: CausalBandit | Environment, problem: CausalBandit, reachable: 
     """A rule of thumb, with its reason."""
     bounded = given.reward.bounded if isinstance(given, Environment) else None
     unit = "if rewards lie in [0, 1] (else c-ts-gaussian), " if bounded is None else ""
-    tabular = "c-ts-gaussian" if bounded is False else "c-ts-beta"
+    learnt = "-learnt" if problem.unknown_tables else ""
+    unit = unit.replace("c-ts-gaussian", f"c-ts-gaussian{learnt}")
+    tabular = f"c-ts-gaussian{learnt}" if bounded is False else f"c-ts-beta{learnt}"
     if reachable * FEW_PER_CONFIGURATION <= horizon:
         without = problem.actions.size * problem.contexts.size
         graph = (

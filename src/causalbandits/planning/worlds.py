@@ -69,7 +69,8 @@ class Worlds:
     def usual_policies(self, seed: int) -> list[str]:
         """Causal Thompson sampling, the same without the graph, and a uniform test; for 0 to 1 where rewards are so."""
         prior = "beta" if self(stream(seed, 0, ENVIRONMENT)).reward.bounded else "gaussian"
-        return [f"c-ts-{prior}", f"ts-{prior}", "uniform"]
+        learnt = "-learnt" if self.problem.unknown_tables else ""
+        return [f"c-ts-{prior}{learnt}", f"ts-{prior}", "uniform"]
 
     def at_stake(self, seed: int) -> float:
         """What an action chosen blindly loses against the best one, in the mean: the median of some worlds.

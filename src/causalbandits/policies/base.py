@@ -16,7 +16,7 @@ import numpy as np
 
 from causalbandits._code import code_hash
 from causalbandits._types import Array, is_real, is_whole
-from causalbandits.errors import PolicyError, ScaleWarning
+from causalbandits.errors import PolicyError, ProblemWarning, ScaleWarning
 from causalbandits.model.fitted import FittedModel
 from causalbandits.policies.estimates import Bounds
 from causalbandits.policies.identity import is_plain
@@ -27,6 +27,7 @@ from causalbandits.problem.actions import Action
 from causalbandits.problem.budget import PacedScores, Purse
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.problem.scores import Scores
+from causalbandits.problem.separation import shown_names
 from causalbandits.problem.situation import Situation
 
 S = TypeVar("S", bound=Statistic)
@@ -264,6 +265,18 @@ class Policy(ABC, Generic[S]):
                 f"{what} {size:g}, and {self} expects rewards within about {expected:g}: it may settle on the first "
                 "action that pays. Rescale the rewards, or raise prior_scale and noise_scale.",
                 ScaleWarning,
+                stacklevel=stacklevel + 1,
+            )
+
+    def warn_of_unknown_tables(self, problem: CausalBandit, stacklevel: int) -> None:
+        """Say so if the policy takes tables for known of which nothing is known."""
+        unknown = problem.unknown_tables
+        if unknown and not self.learns_tables and not self.searches_all:
+            warnings.warn(
+                f"Nothing is known of the tables of {shown_names(unknown)}, and {self.id} takes them as they are, every "
+                "value being as likely as any other: by that, actions can hardly be told apart. Use a policy that "
+                "learns tables, c-ts-beta-learnt or c-ts-gaussian-learnt, or fit them to data.",
+                ProblemWarning,
                 stacklevel=stacklevel + 1,
             )
 

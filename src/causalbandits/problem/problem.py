@@ -382,6 +382,14 @@ class CausalBandit(Distributions):
         )
         return other.in_context(self.known)
 
+    @cached_property
+    def unknown_tables(self) -> tuple[str, ...]:
+        """The variables between knobs and parents of whose tables nothing is known, as after `without_tables`."""
+        if not isinstance(self.model, FittedModel):
+            return ()
+        between = {name for block in self.blocks for name in block.names if block.knobs}.difference(self.manipulable)
+        return tuple(name for name in self.model.order if name in between and self.model.is_unknown(name))
+
     def without_tables(self) -> CausalBandit:
         """The same problem, of whose tables nothing is known but their shapes: for policies that learn them.
 
