@@ -274,8 +274,8 @@ class Policy(ABC, Generic[S]):
         if unknown and not self.learns_tables and not self.searches_all:
             warnings.warn(
                 f"Nothing is known of the tables of {shown_names(unknown)}, and {self.id} takes them as they are, "
-                "every value being as likely as any other: by that, actions can hardly be told apart. Use a policy that "
-                "learns tables, c-ts-beta-learnt or c-ts-gaussian-learnt, or fit them to data.",
+                "every value being as likely as any other: by that, actions can hardly be told apart. Use a policy "
+                "that learns tables, c-ts-beta-learnt or c-ts-gaussian-learnt, or fit them to data.",
                 ProblemWarning,
                 stacklevel=stacklevel + 1,
             )
