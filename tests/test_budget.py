@@ -214,7 +214,7 @@ def test_a_deterministic_policys_propensity_is_its_share_of_the_mixture():
 
 def test_a_batch_that_the_budget_does_not_allow_is_not_decided():
     agent = cb.Agent(email().problem, "c-ts-beta", seed=0, budget=Budget(1, 5))
-    with pytest.raises(BudgetError, match="All 5 rounds"):
+    with pytest.raises(BudgetError, match="for 5 more rounds"):
         agent.ask(6)
     assert agent.pending == {}
     assert agent.budget == (0.0, 1.0, 5)
@@ -222,7 +222,7 @@ def test_a_batch_that_the_budget_does_not_allow_is_not_decided():
     with pytest.raises(BudgetError, match="All 5 rounds"):
         agent.ask()
     agent.forget(min(agent.pending))
-    assert agent.ask().id > 5
+    assert agent.ask().id == 5
 
 
 def test_nothing_affordable_is_refused_with_what_is_left():
@@ -340,3 +340,10 @@ def test_a_guard_refuses_a_budget_which_would_change_its_chances(id):
         cb.Agent(email().problem, id, budget=Budget(7.5, 150))
     with pytest.raises(PolicyError, match="leave the budget out"):
         cb.simulate(email(), id, horizon=20, replications=1, budget=2.0)
+
+
+def test_a_batch_beyond_the_budget_s_rounds_is_refused_whole_and_leaves_no_gap():
+    agent = cb.Agent(email().problem, "c-ts-beta", seed=1, budget=Budget(10, 5))
+    with pytest.raises(BudgetError, match=r"for 5 more rounds; ask\(7\) wants 7"):
+        agent.ask(7)
+    assert agent.ask().id == 0

@@ -345,3 +345,93 @@ def test_a_guard_in_contexts_names_the_arrow_that_is_missing(knob):
             agent.tell(decision.id, {name: seen.parents[name] for name in believed.parents}, seen.reward)
     assert agent.evidence().alarms[0].variable == knob
     assert agent.recommend(context={"segment": "new"}).caveats
+
+
+def with_side_effect():
+    """A dose changes the mood, which the reward depends on, and may do harm, of which something is required."""
+    return cb.CausalModel(
+        [
+            cb.Variable("dose", ["low", "high"], table=[0.5, 0.5]),
+            cb.Variable("mood", [0, 1], parents=["dose"], table=[[0.6, 0.4], [0.3, 0.7]]),
+            cb.Variable("harm", ["no", "yes"], parents=["dose"], table=[[0.99, 0.01], [0.97, 0.03]]),
+        ]
+    )
+
+
+def test_what_is_required_is_watched_though_the_reward_does_not_hang_on_it():
+    problem = cb.CausalBandit(with_side_effect(), ["dose"], ["mood"], require={"harm": {"yes": 0.05}})
+    agent, rng = cb.Agent(problem, "c-ts-beta-guarded", seed=1), np.random.default_rng(0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for _ in range(200):
+            decision = agent.ask()
+            dose = decision.intervention.get("dose", "low")
+            z = int(rng.random() < 0.5)
+            harm = "yes" if rng.random() < 0.3 else "no"
+            agent.tell(decision.id, {"mood": z}, z, observed={"harm": harm, "dose": dose})
+    assert any("harm" in claim.claim for claim in agent.evidence().contradicted)
+    assert agent.model["harm"].table[:, 1].max() > 0.1
+    assert any("was judged by the tables as they were" in caveat for caveat in agent.recommend().caveats)
+
+
+def test_who_comes_is_tested_where_nobody_looked():
+    problem = problem_in_context()
+    watch = Watching.begin(problem)
+    for t in range(100):
+        told = Outcome(problem.actions.action(0), (0,), 1.0, 1.0, t, observed={"c": 1})
+        watch.take_in(problem, told, 1.0, None)
+    row = watched(problem).names.index("c")
+    assert log_mean_exp(watch.log_rows[row].tolist()) > math.log(100)
+
+
+def test_tastes_of_a_segment_that_the_graph_lacks_are_said():
+    """The reward turns with the segment, and the graph has no such arrow: the policy's own draws cannot show it."""
+    model = cb.CausalModel(
+        [
+            cb.Variable("segment", ["a", "b"], table=[0.5, 0.5]),
+            cb.Variable("page", [0, 1], table=[0.5, 0.5]),
+        ]
+    )
+    believed = cb.CausalBandit(model, ["page"], ["page"], context=["segment"])
+    for id in ("c-ts-beta", "c-ts-beta-guarded"):
+        agent, rng = cb.Agent(believed, id, seed=1), np.random.default_rng(0)
+        for _ in range(300):
+            segment = ["a", "b"][int(rng.integers(2))]
+            decision = agent.ask(context={"segment": segment})
+            page = decision.intervention.get("page", int(rng.integers(2)))
+            agent.tell(
+                decision.id, {"page": page}, int(rng.random() < (0.9 if (segment == "a") == (page == 0) else 0.1))
+            )
+        claims = [finding.claim for finding in agent.check().contradicted]
+        assert "given page, the reward should not depend on segment" in claims
+        assert any(
+            "should not depend on segment" in caveat for caveat in agent.recommend(context={"segment": "a"}).caveats
+        )
+
+
+def test_a_knob_that_hangs_on_the_context_when_left_alone_is_named_and_not_mended():
+    """To leave it alone means one thing in one context and another in the other: its choice is no value."""
+    model = cb.CausalModel(
+        [
+            cb.Variable("clinic", ["A", "B"], table=[0.5, 0.5]),
+            cb.Variable("nurse", [0, 1], parents=["clinic"], table=[[0.02, 0.98], [0.98, 0.02]]),
+            cb.Variable("pressure", ["bad", "good"], parents=["nurse"], table=[[0.6, 0.4], [0.4, 0.6]]),
+        ]
+    )
+    known = {"context": ["clinic"], "costs": {"nurse": 0.35}}
+    believed = cb.CausalBandit(model, ["nurse"], ["pressure"], **known)
+    true = cb.CausalBandit(model, ["nurse"], ["pressure", "nurse"], **known)
+    world = cb.Environment(true, cb.BernoulliReward([[0.1, 0.6], [0.4, 0.95]]))
+    policy = cb.GuardedThompsonSampling(prior="beta", audit=0.1)
+    agent, rng = cb.Agent(believed, policy, seed=0), np.random.default_rng(0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for _ in range(1500):
+            clinic = world.draw_context(rng)
+            decision = agent.ask(context=clinic)
+            seen = world.pull(decision.intervention, rng, context=clinic)
+            agent.tell(decision.id, {"pressure": seen.parents["pressure"]}, seen.reward)
+    (alarm,) = agent.evidence().alarms
+    assert alarm.variable == "nurse"
+    assert "left alone, it depends on the context" in str(alarm)
+    assert agent.recommend(context={"clinic": "A"}).caveats

@@ -469,3 +469,29 @@ def test_tables_of_which_nothing_is_known_are_not_silently_taken_for_known(env):
     assert "searches 36 actions" in str(description)
     found = cb.forecast(problem, horizon=60, replications=3, progress=False)
     assert "c-ts-beta-learnt" in str(found)
+
+
+def test_the_model_of_a_doubted_past_is_what_is_expected_of_it(env):
+    past = cb.fit(env.problem.model, env.problem.model.sample(200, rng=0))
+    problem = env.problem.with_model(past)
+    agent = cb.Agent(problem, cb.CausalThompsonSampling(prior="beta", tables="learnt", trust=0.3), seed=1)
+    assert agent.model.rows == 200
+    play(agent, env, 60)
+    tables = learnt_tables(problem)
+    expected = tables.by_name(tables.mean(agent._folded().seen, 0.3))
+    for name in tables.names:
+        assert np.allclose(agent.model[name].table, expected[name], atol=1e-12)
+    believing = cb.Agent(problem, cb.CausalThompsonSampling(prior="beta", tables="learnt", trust=1.0), seed=1)
+    play(believing, env, 60)
+    assert believing.model.rows == 260
+    assert believing.model.counts["subject"].sum() > past.counts["subject"].sum()
+
+
+def test_what_is_required_is_not_judged_by_tables_that_are_still_learnt(env):
+    p = env.problem
+    past = cb.fit(p.model, p.model.sample(5000, rng=0))
+    problem = cb.CausalBandit(past, p.manipulable, p.parents, require={"subject": {"long": 0.8}})
+    if problem.requirements is None:
+        problem = cb.CausalBandit(past, p.manipulable, p.parents, require={"subject": {"long": 0.5}})
+    with pytest.raises(PolicyError, match="require= is judged by the tables as they were"):
+        cb.Agent(problem, "c-ts-beta-learnt")

@@ -116,8 +116,13 @@ def test_under_fitted_tables_an_action_must_comply_with_high_posterior_probabili
             wide.cost(do)
 
 
-def test_what_leaves_everything_changes_nothing():
-    assert trial(require={"harm": {"much": 0.5}}).fingerprint == trial().fingerprint
+def test_what_leaves_everything_is_kept_in_mind_and_changes_nothing():
+    generous = trial(require={"harm": {"much": 0.5}})
+    assert generous.required == ("harm",)
+    assert list(generous.actions) == list(trial().actions)
+    assert generous.search.size == trial().search.size
+    again = cb.CausalBandit.from_record(generous.to_record())
+    assert again.fingerprint == generous.fingerprint
     assert trial(require={}).fingerprint == trial().fingerprint
 
 

@@ -180,6 +180,9 @@ class Agent:
         situation = self._whole if context is None and eligible is None else self._situation(context, eligible)
         if n is None:
             return self._decide(situation)
+        if self._purse is not None and n > self._purse.spent.rounds_left:
+            left = self._purse.spent.rounds_left
+            raise BudgetError(f"The budget is for {left} more rounds; ask({n}) wants {n}. Nothing was decided.")
         made: list[Decision] = []
         try:
             for _ in range(n):

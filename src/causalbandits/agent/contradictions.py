@@ -19,6 +19,7 @@ from causalbandits.policies.claims import Evidence, arrow_claim, evidence_of
 from causalbandits.policies.watched import watched
 from causalbandits.policies.watching import Watching
 from causalbandits.problem.problem import CausalBandit
+from causalbandits.problem.separation import shown_names
 
 CLASSES = 8
 """Rewards of more different values than this are sorted into quarters before they are counted."""
@@ -93,6 +94,21 @@ def _arrows(problem: CausalBandit, told: Sequence[Outcome]) -> list[Finding]:
     for k, knob in enumerate(problem.manipulable):
         counts = _counted(strata, choices[:, k], classes)
         found.append(finding_of("graph", arrow_claim(problem, k), (knob,), problem.parents, contingency(counts)))
+    return found + _tastes(problem, told, strata, classes)
+
+
+def _tastes(
+    problem: CausalBandit, told: Sequence[Outcome], strata: npt.NDArray[Any], classes: npt.NDArray[Any]
+) -> list[Finding]:
+    """Does the reward depend on what was known beforehand, given the parents?"""
+    found = []
+    for i, name in enumerate(problem.context):
+        if name not in problem.parents:
+            codes = np.array([-1 if o.context is None else o.context[i] for o in told], dtype=np.int64)
+            seen = codes >= 0
+            claim = f"given {shown_names(problem.parents)}, the reward should not depend on {name}"
+            counts = _counted(strata[seen], codes[seen], classes[seen])
+            found.append(finding_of("graph", claim, (name,), problem.parents, contingency(counts)))
     return found
 
 
@@ -130,11 +146,17 @@ def _tables(problem: CausalBandit, told: Iterable[Outcome]) -> list[Finding]:
 def contradictions(problem: CausalBandit, policy: AnyPolicy, statistic: Any, told: Ledger) -> tuple[str, ...]:
     """Where outcomes contradict the model that a recommendation rests on, in words."""
     if isinstance(policy, GuardedThompsonSampling):
-        return tuple(map(str, policy.evidence(problem, statistic).alarms))
+        alarms = tuple(map(str, policy.evidence(problem, statistic).alarms))
+        own = [f for f in checked_model(problem, told, DOUBT).contradicted if f.variables[0] in problem.context]
+        return (*alarms, *map(_in_words, own))
     if policy.searches_all and not policy.needs_parents:
         return ()
     found = checked_model(problem, told, DOUBT).contradicted
-    return tuple(
-        f"the outcomes contradict the model: {f.claim} (p = {f.p:.2g}, strength {f.strength:.2g}); see agent.check()"
-        for f in found
+    return tuple(map(_in_words, found))
+
+
+def _in_words(found: Finding) -> str:
+    return (
+        f"the outcomes contradict the model: {found.claim} (p = {found.p:.2g}, strength {found.strength:.2g}); see "
+        "agent.check()"
     )

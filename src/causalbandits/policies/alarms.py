@@ -10,9 +10,10 @@ DONE = (
     "the graph is given up: every action is learnt by itself",
     "the tables are learnt from what is seen",
     "nothing was changed: there would be too many numbers to keep",
+    "nothing was changed: left alone, it depends on the context, so that its choice cannot stand for its value",
 )
 """What can be done about an alarm, by number."""
-NOTHING, MENDED, GIVEN_UP, LEARNT, TOO_LARGE = range(len(DONE))
+NOTHING, MENDED, GIVEN_UP, LEARNT, TOO_LARGE, BY_CONTEXT = range(len(DONE))
 
 ARROW, ROW = 0, 1
 """What an alarm is about: a knob, or a row of a table."""

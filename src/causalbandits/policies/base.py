@@ -17,7 +17,7 @@ import numpy as np
 from causalbandits._code import code_hash
 from causalbandits._types import Array, is_real, is_whole
 from causalbandits.errors import PolicyError, ProblemWarning, ScaleWarning
-from causalbandits.model.fitted import FittedModel
+from causalbandits.model.model import CausalModel
 from causalbandits.policies.estimates import Bounds
 from causalbandits.policies.identity import is_plain
 from causalbandits.policies.outcome import Choice, Outcome
@@ -213,7 +213,7 @@ class Policy(ABC, Generic[S]):
         """A problem at a decision, with the actions that the policy searches."""
         return problem.situation(every=self.searches_all, any_tables=self.learns_tables, **narrowed)
 
-    def learnt_model(self, problem: CausalBandit, statistic: S) -> FittedModel | None:
+    def learnt_model(self, problem: CausalBandit, statistic: S) -> CausalModel | None:
         """What is known of the tables by now; None where they are not learnt."""
         return None
 

@@ -17,7 +17,9 @@ import numpy as np
 
 from causalbandits._types import Array, is_real
 from causalbandits.errors import PolicyError, SizeError
-from causalbandits.policies.alarms import ARROW, GIVEN_UP, LEARNT, MENDED, NOTHING, TOO_LARGE
+from causalbandits.model.graph import ancestors
+from causalbandits.model.model import CausalModel
+from causalbandits.policies.alarms import ARROW, BY_CONTEXT, GIVEN_UP, LEARNT, MENDED, NOTHING, TOO_LARGE
 from causalbandits.policies.base import Favourite, Policy, require_draws, require_one_of
 from causalbandits.policies.cells import favourite_of
 from causalbandits.policies.claims import Evidence, alarm_of, evidence_of
@@ -189,6 +191,8 @@ class GuardedThompsonSampling(Policy[GuardedCells]):
             return LEARNT
         if problem.actions.size > MENDABLE:
             return TOO_LARGE
+        if about == ARROW and problem.context and _hangs_on_context(problem, problem.manipulable[which]):
+            return BY_CONTEXT
         statistic.joined[which] = about == ARROW and self.on_alarm == "mend"
         knobs = statistic.knobs
         cells = problem.configurations * ways(problem.actions.radices, knobs)
@@ -204,11 +208,22 @@ class GuardedThompsonSampling(Policy[GuardedCells]):
         statistic.arrange(problem, cells)
         return MENDED
 
+    def concerns(self, problem: CausalBandit, statistic: GuardedCells) -> tuple[str, ...]:
+        if not problem.required or not statistic.learnt:
+            return ()
+        return (
+            f"what is required of {', '.join(problem.required)} was judged by the tables as they were, and these are "
+            "contradicted: make the problem anew with agent.model",
+        )
+
     # --- advising -------------------------------------------------------------------------------------
 
     def evidence(self, problem: CausalBandit, statistic: GuardedCells) -> Evidence:
         """What the outcomes say of the model."""
         return evidence_of(problem, statistic, self.level)
+
+    def learnt_model(self, problem: CausalBandit, statistic: GuardedCells) -> CausalModel | None:
+        return statistic.in_force(problem).model if statistic.learnt else None
 
     def favourite(self, situation: Situation, statistic: GuardedCells) -> Favourite:
         field, cells = self._field(situation, statistic), statistic.cells
@@ -238,3 +253,11 @@ def _placed(rows: Array, places: Sequence[int], size: int) -> Array:
     placed = np.zeros((len(rows), size))
     placed[:, places] = rows
     return placed
+
+
+def _hangs_on_context(problem: CausalBandit, knob: str) -> bool:
+    """Whether a knob that may be left alone is then what the context makes of it, or has a cause in common with it."""
+    graph = problem.model.graph
+    if knob in problem.actions.surely_set():
+        return False
+    return bool(ancestors(graph, [knob]) & ancestors(graph, problem.context))

@@ -167,14 +167,27 @@ class LearntTables(TableRows):
         )
 
     def learnt_model(self, cells: LearntCells, trust: float) -> FittedModel:
-        """What is known of the tables by now; a row's past counts as far as it is believed."""
-        model, kept = self.fitted, self.belief_in_past(cells.seen, trust)[self.row_of]
-        pseudo, seen = self.by_name(kept * self.prior + (1.0 - kept)), self.by_name(cells.seen)
-        learnt = {name: seen[name] if name in seen else np.zeros_like(model.counts[name]) for name in model.names}
-        prior = {name: pseudo[name] if name in pseudo else model.concentrations[name] for name in model.names}
+        """What is known of the tables by now. Where the past is doubted, tables are what is expected of them."""
+        model, seen = self.fitted, self.by_name(cells.seen)
+        pseudo, counts = dict(model.prior), dict(model.counts)
+        if trust == 1.0:
+            counts |= {name: model.counts[name] + seen[name] for name in self.names}
+        else:
+            pseudo |= self.by_name(self._doubted(cells.seen, trust))
+            counts |= seen
         states = {name: v.states for name, v in model.variables.items()}
         parents = {name: v.parents for name, v in model.variables.items()}
-        return FittedModel(states, parents, learnt, prior, cells.rounds, model.filled, model.observational)
+        rows = model.rows + cells.rounds
+        return FittedModel(states, parents, counts, pseudo, rows, model.filled, model.observational)
+
+    def _doubted(self, seen: Array, trust: float) -> Array:
+        """Pseudo-counts that together with what was seen have the expected tables as their mean."""
+        mean, kept = self.mean(seen, trust), self.belief_in_past(seen, trust)
+        past, nothing = self.totals(self.prior), self.totals(np.ones(self.size))
+        weight = kept * past + (1.0 - kept) * nothing + self.totals(seen)
+        # No less than what was seen can be left to explain.
+        needed = np.maximum.reduceat(seen / np.maximum(mean, 1e-300), self.row_starts)
+        return np.asarray(np.maximum(0.0, np.maximum(weight, needed)[self.row_of] * mean - seen))
 
 
 def learnt_tables(problem: CausalBandit) -> LearntTables:

@@ -31,12 +31,12 @@ class Entry(NamedTuple):
 
 
 class TableRows:
-    """Rows and entries of all tables on the way to the parents and the context, in the order of causes."""
+    """Rows and entries of all tables on the way to the parents, the context and what is required, causes first."""
 
     def __init__(self, problem: CausalBandit) -> None:
         self.model, self.parents = problem.model, problem.parents
         self.knobs, self.context = problem.manipulable, problem.context
-        on_the_way = ancestors(self.model.graph, (*self.parents, *self.context))
+        on_the_way = ancestors(self.model.graph, (*self.parents, *self.context, *problem.required))
         self.names = tuple(name for name in self.model.order if name in on_the_way)
         tables = [self.model[name].table for name in self.names]
         self._starts: list[int] = np.cumsum([0, *(table.size for table in tables)]).tolist()

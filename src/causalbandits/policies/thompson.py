@@ -146,6 +146,12 @@ class CausalThompsonSampling(PosteriorPolicy):
 
     def start(self, problem: CausalBandit) -> Cells:
         cells = super().start(problem)
+        if self.learns_tables and problem.requirements is not None:
+            raise PolicyError(
+                "require= is judged by the tables as they were when the problem was made, and tables='learnt' goes on "
+                "to learn others, by which actions may no longer comply. Use tables='known', and make the problem anew "
+                "(with_model) where more is known."
+            )
         return nothing_learnt(problem) if self.learns_tables else cells
 
     def update(self, situation: Situation, statistic: Cells, outcome: Outcome) -> None:

@@ -48,7 +48,7 @@ class Watched(TableRows):
         self._prior: list[float] = self.prior.tolist()
         self.alternatives = np.ones((1, self.size)) if self.fitted else np.outer(WEIGHTS, self.prior)
         """What a wrong row is drawn from: Dirichlet variables with these pseudo-counts."""
-        self._is_context = [self.variable_of(row) in self.context for row in range(self.rows)]
+        self._owner = [self.variable_of(row) for row in range(self.rows)]
         self._columns: Memory[Choices, tuple[int, ...]] = Memory(CHANCES_KEPT)
         self._chances: Memory[tuple[Any, Choices, Z], float] = Memory(CHANCES_KEPT)
 
@@ -67,9 +67,12 @@ class Watched(TableRows):
         return found
 
     def drawn(self, outcome: Outcome) -> list[Drawn]:
-        """What an outcome says of the tables; who comes is not tested: what is known beforehand may well be chosen."""
+        """What an outcome says of the tables; not of those of what was known beforehand, which may well be chosen."""
         drawn = [Drawn(row, place, *self.stretch(row)) for place, row in self.entries(outcome)]
-        return [value for value in drawn if not self._is_context[value.row]] if self.context else drawn
+        if outcome.context is None:
+            return drawn
+        known = {name for name, code in zip(self.context, outcome.context, strict=True) if code >= 0}
+        return [value for value in drawn if self._owner[value.row] not in known]
 
     def null(self, value: Drawn, seen: float, rows: float) -> float:
         """The probability of a value if its row is right, after it was `seen` so often in so many `rows`."""

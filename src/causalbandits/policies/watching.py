@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from causalbandits._types import Array, Z
 from causalbandits.errors import SizeError
-from causalbandits.policies.alarms import ARROW, GIVEN_UP, LEARNT, NOTHING, PER_ALARM, ROW, TOO_LARGE, Ring
+from causalbandits.policies.alarms import ARROW, MENDED, PER_ALARM, ROW, Ring
 from causalbandits.policies.evidence import (
     arrow_factors,
     coin_likelihoods,
@@ -228,7 +228,7 @@ class Watching(Statistic):
 
     def rung(self, about: int) -> bool:
         """Whether it has been said already, and nothing was done about it since."""
-        return any(ring.about == about and ring.done in (NOTHING, GIVEN_UP, LEARNT, TOO_LARGE) for ring in self.rings())
+        return any(ring.about == about and ring.done != MENDED for ring in self.rings())
 
     def alarm(self, level: float) -> tuple[int, int, float] | None:
         """What it is about, which one, log E, if there is reason for one. Each of the two tests may err in level/2."""

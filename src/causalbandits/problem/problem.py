@@ -382,6 +382,14 @@ class CausalBandit(Distributions):
         )
         return other.in_context(self.known)
 
+    @property
+    def required(self) -> tuple[str, ...]:
+        """The variables of which something is required."""
+        found = self.requirements
+        return (
+            tuple(dict.fromkeys(part.variable.name for part in found.parts)) if isinstance(found, Requirements) else ()
+        )
+
     @cached_property
     def unknown_tables(self) -> tuple[str, ...]:
         """The variables between knobs and parents of whose tables nothing is known, as after `without_tables`."""
@@ -409,7 +417,7 @@ class CausalBandit(Distributions):
 
     @cached_property
     def requirements(self) -> Reasons | None:
-        """What was required of actions, and which it leaves, here; None if nothing was, or all actions comply."""
+        """What was required of actions, and which it leaves, here; None if nothing was."""
         found = self.actions.requirements
         return found.given(self.known_codes) if self.known and isinstance(found, Requirements) else found
 

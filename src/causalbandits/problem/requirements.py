@@ -210,7 +210,7 @@ def _complying(space: ActionSpace, requirements: Requirements) -> ActionSpace:
     if joint:
         left = _listed(left, joint)
     if left.size == space.size:
-        return space
+        left = space
     left.requirements = requirements
     return left
 

@@ -214,7 +214,9 @@ class Reduction:
 
     def __repr__(self) -> str:
         if self.aside:
-            return f"All {shown(self.space.size)} actions are searched: {self.aside}."
+            some = self.searched < self.space.size
+            how = f"{shown(self.searched)} of {shown(self.space.size)}" if some else f"All {shown(self.space.size)}"
+            return f"{how} actions are searched: {self.aside}."
         costs = ", less their costs" if self.priced else ""
         lines = [
             f"{shown(self.space.size)} actions -> {shown(self.searched)} that can be the best for some reward{costs}."
