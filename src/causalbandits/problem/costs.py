@@ -137,7 +137,8 @@ def _table(variable: Variable, given: object) -> list[float]:
 
 
 def _price(variable: Variable, price: object, value: str) -> float:
-    if not is_real(price) or not 0 <= float(price) <= DEAREST:
+    price = price.item() if isinstance(price, np.generic) else price
+    if not is_real(price) or not 0 <= price <= DEAREST:
         raise ProblemError(
             f"What it costs to set {variable.name!r}{value} must be a number from 0 to {DEAREST:g}; got {price!r}. "
             "What earns something belongs in the reward."
