@@ -210,7 +210,7 @@ def test_a_run_without_end_can_be_interrupted():
         _, errors = process.communicate(timeout=60)
     finally:
         process.kill()  # it would run for days
-    assert "KeyboardInterrupt" in errors, f"exit {process.returncode}"
+    assert process.returncode == -signal.SIGINT, errors  # as Python ends where nobody caught the interrupt
 
 
 def test_a_matrix_too_large_to_remember_is_made_column_by_column():
