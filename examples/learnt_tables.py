@@ -70,6 +70,11 @@ def from_past(kind: str, rows: int, policies: dict[str, Any], replications: int)
     return {name: (np.mean(v), np.std(v, ddof=1) / np.sqrt(len(v))) for name, v in found.items()}
 
 
+def shown(found: dict[str, tuple[float, float]]) -> str:
+    """Means with their standard errors."""
+    return "  ".join(f"{name}: {m:.1f} ({se:.1f})" for name, (m, se) in found.items())
+
+
 def main(replications: int = 40) -> None:
     """Print the table and draw the picture."""
     email = final(
@@ -83,7 +88,6 @@ def main(replications: int = 40) -> None:
         f"{n:,} {kind} mails": from_past(kind, n, past, replications)
         for kind, n in (("right", 100), ("right", 1000), ("confounded", 1000), ("confounded", 10_000))
     }
-    shown = lambda found: "  ".join(f"{name}: {m:.1f} ({se:.1f})" for name, (m, se) in found.items())  # noqa: E731
     print(f"Final regret after {HORIZON} rounds, {replications} replications (standard error).\n")
     print("e-mail campaign:     ", shown(email))
     print("one knob, ten values:", shown(ten))

@@ -495,3 +495,16 @@ def test_what_is_required_is_not_judged_by_tables_that_are_still_learnt(env):
         problem = cb.CausalBandit(past, p.manipulable, p.parents, require={"subject": {"long": 0.5}})
     with pytest.raises(PolicyError, match="require= is judged by the tables as they were"):
         cb.Agent(problem, "c-ts-beta-learnt")
+
+
+@pytest.mark.parametrize("trust", [0.5, 1.0])
+def test_a_past_that_is_forgotten_is_no_caveat_and_one_that_is_believed_is(env, trust):
+    """Short subject lines were noted as long: where the past may be doubted, the recommendation does not rest on it."""
+    model = env.problem.model
+    rows = model.sample(5000, rng=0)
+    past = cb.fit(model, {**rows, "subject": np.where(rows["subject"] == "short", "long", "short")})
+    policy = cb.CausalThompsonSampling(prior="beta", tables="learnt", trust=trust)
+    agent = cb.Agent(env.problem.with_model(past), policy, seed=1)
+    play(agent, env, 300)
+    assert any("P(subject" in finding.claim for finding in agent.check().contradicted)
+    assert any("P(subject" in caveat for caveat in agent.recommend().caveats) is (trust == 1.0)

@@ -416,16 +416,27 @@ class Agent:
         pays for in every round. Tables that were fitted to data are as uncertain as these leave them. What the interval
         assumes, and where rewards contradict that, is said with it.
         """
-        return self._recommended(self._whole if context is None else self._situation(context), level)
+        situation = self._whole if context is None else self._situation(context)
+        return self._recommended(situation, level, self._doubts())
 
     def recommendations(self, *, level: float = 0.95) -> Recommendations:
         """What to do in each context that can occur, the likeliest first, with its share of the decisions."""
         known = self.problem.with_model(self.model) if self.policy.learns_tables else self.problem
         contexts = known.contexts.likely()
         situations = ((share, self._situation_of(codes or None)) for codes, share in contexts)
-        return Recommendations((share, self._recommended(situation, level)) for share, situation in situations)
+        against = self._doubts()
+        return Recommendations((share, self._recommended(situation, level, against)) for share, situation in situations)
 
-    def _recommended(self, situation: Situation, level: float) -> Recommendation:
+    def _doubts(self) -> tuple[str, ...]:
+        """What the outcomes say against the policy's scales, the way it is used, and the model: of all contexts."""
+        statistic = self._folded()
+        return (
+            *caveats(self.policy, self._told),
+            *self.policy.concerns(self.problem, statistic),
+            *contradictions(self.problem, self.policy, statistic, self._told),
+        )
+
+    def _recommended(self, situation: Situation, level: float, against: tuple[str, ...]) -> Recommendation:
         if not isinstance(level, float) or not 0 < level <= SUREST:
             raise CausalBanditsError(f"level must be a number above 0 and up to {SUREST}, such as 0.95; got {level!r}.")
         statistic, weighed, allowance = self._folded(), situation, None
@@ -435,11 +446,6 @@ class Agent:
         best = self.policy.favoured(weighed, statistic)
         bounds = self.policy.bounds(situation, statistic, best.action, level)
         found = best.action.intervention, best.mean, bounds.lower, bounds.upper, level, bounds.kind, best.seen
-        against = (
-            *caveats(self.policy, self._told),
-            *self.policy.concerns(self.problem, statistic),
-            *contradictions(self.problem, self.policy, statistic, self._told),
-        )
         cost, context = self.problem.cost(best.action), self.problem.contexts.values(situation.known)
         return Recommendation(*found, best.runner_up, bounds.assumes, against, cost, allowance, context)
 

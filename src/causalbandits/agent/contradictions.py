@@ -13,7 +13,7 @@ from causalbandits.agent.ledger import Ledger
 from causalbandits.errors import CausalBanditsError, PolicyError
 from causalbandits.fitting.checks import Check, Finding, finding_of, judged, table_findings
 from causalbandits.fitting.pearson import contingency
-from causalbandits.policies import AnyPolicy, GuardedThompsonSampling, Outcome
+from causalbandits.policies import AnyPolicy, CausalThompsonSampling, GuardedThompsonSampling, Outcome
 from causalbandits.policies.alarms import NOTHING
 from causalbandits.policies.claims import Evidence, arrow_claim, evidence_of
 from causalbandits.policies.watched import watched
@@ -152,6 +152,8 @@ def contradictions(problem: CausalBandit, policy: AnyPolicy, statistic: Any, tol
     if policy.searches_all and not policy.needs_parents:
         return ()
     found = checked_model(problem, told, DOUBT).contradicted
+    if isinstance(policy, CausalThompsonSampling) and policy.doubts_tables(problem):
+        found = tuple(f for f in found if f.part == "graph")  # what was fitted is forgotten where it is wrong
     return tuple(map(_in_words, found))
 
 

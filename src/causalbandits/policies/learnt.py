@@ -28,7 +28,7 @@ from causalbandits.model.fitted import FittedModel, log_gammas
 from causalbandits.policies.estimates import Spread
 from causalbandits.policies.outcome import Outcome
 from causalbandits.policies.statistics import Cells
-from causalbandits.policies.table_rows import TableRows
+from causalbandits.policies.table_rows import TableRows, log_rising
 from causalbandits.problem.actions import Action
 from causalbandits.problem.distributions import DRAWS_AT_ONCE
 from causalbandits.problem.problem import CausalBandit
@@ -106,13 +106,8 @@ class LearntTables(TableRows):
             return np.asarray(1.0 / (1.0 + (1.0 - trust) / trust * np.exp(-odds)))
 
     def _log_likelihood(self, seen: Array, a: Array) -> Array:
-        """Of each row's counts under Dirichlet(a), up to what does not depend on a."""
-        from scipy.special import gammaln
-
-        with np.errstate(invalid="ignore"):
-            own = np.where(seen > 0, gammaln(a + seen) - gammaln(a), 0.0)
-        total = self.totals(a)
-        return np.asarray(self.totals(own) + gammaln(total) - gammaln(total + self.totals(seen)))
+        """Of each row's counts, in some order, under Dirichlet(a)."""
+        return np.asarray(self.totals(log_rising(a, seen)) - log_rising(self.totals(a), self.totals(seen)))
 
     def mean(self, seen: Array, trust: float) -> Array:
         """The entries' posterior means."""

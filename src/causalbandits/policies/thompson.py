@@ -144,13 +144,17 @@ class CausalThompsonSampling(PosteriorPolicy):
         """How far past data are believed."""
         return learnt_tables(problem).usual_trust if self.trust is None else float(self.trust)
 
+    def doubts_tables(self, problem: CausalBandit) -> bool:
+        """Whether what past data say of a table is forgotten where outcomes contradict it."""
+        return self.learns_tables and self.trust_in(problem) < 1.0
+
     def start(self, problem: CausalBandit) -> Cells:
         cells = super().start(problem)
         if self.learns_tables and problem.requirements is not None:
             raise PolicyError(
                 "require= is judged by the tables as they were when the problem was made, and tables='learnt' goes on "
-                "to learn others, by which actions may no longer comply. Use tables='known', and make the problem anew "
-                "(with_model) where more is known."
+                "to learn others, by which actions may no longer comply. Use tables='known', and make the problem "
+                "anew, CausalBandit(better, ..., require=...), where more is known."
             )
         return nothing_learnt(problem) if self.learns_tables else cells
 

@@ -14,7 +14,7 @@ from causalbandits.model.model import CausalModel
 from causalbandits.model.variable import Variable
 from causalbandits.policies.evidence import SUSPICION, WEIGHTS
 from causalbandits.policies.outcome import Outcome
-from causalbandits.policies.table_rows import TableRows
+from causalbandits.policies.table_rows import TableRows, log_rising
 from causalbandits.problem.actions import Choices
 from causalbandits.problem.problem import CausalBandit
 
@@ -116,11 +116,8 @@ def watched(problem: CausalBandit) -> Watched:
 
 def log_dirichlet_multinomial(pseudo: Array, counts: Array) -> Array:
     """Of counts in some order, row by row."""
-    from scipy.special import gammaln
-
-    whole, rows = pseudo.sum(axis=-1), counts.sum(axis=-1)
-    each = np.where(counts > 0, gammaln(np.maximum(pseudo, 1e-300) + counts) - gammaln(np.maximum(pseudo, 1e-300)), 0.0)
-    return np.asarray(gammaln(whole) - gammaln(whole + rows) + each.sum(axis=-1))
+    each = log_rising(pseudo, counts).sum(axis=-1)
+    return np.asarray(each - log_rising(pseudo.sum(axis=-1), counts.sum(axis=-1)))
 
 
 def expected_rows(prior: Array, alternatives: Array, counts: Array, *, fitted: bool) -> Array:

@@ -213,18 +213,20 @@ class CausalBandit(Distributions):
 
     def _view(self, codes: Z) -> CausalBandit:
         """A problem that shares all but what depends on the context."""
-        whole = self.whole
+        return self.whole._again(self.model, known=codes, whole=self.whole)
+
+    def _again(self, model: CausalModel, **view: Any) -> CausalBandit:
+        """The same with these tables; all that was asked of the problem was checked when it was made."""
         return CausalBandit.__new__(CausalBandit)._settle(
-            whole.model,
-            whole.actions,
-            whole.parents,
-            reward=whole.reward,
-            observable=whole.observable,
-            reduce=whole.reduce,
-            costs=whole.costs,
-            context=whole.context,
-            known=codes,
-            whole=whole,
+            model,
+            self.actions,
+            self.parents,
+            reward=self.reward,
+            observable=self.observable,
+            reduce=self.reduce,
+            costs=self.costs,
+            context=self.context,
+            **view,
         )
 
     def _also_known(self, codes: Mapping[str, int]) -> Z:
@@ -370,17 +372,7 @@ class CausalBandit(Distributions):
         for name in self.model.names:
             if model[name].states != self.model[name].states or model[name].parents != self.model[name].parents:
                 raise ProblemError(f"with_model() takes the same graph and states; {name!r} differs.")
-        other = CausalBandit.__new__(CausalBandit)._settle(
-            model,
-            self.actions,
-            self.parents,
-            reward=self.reward,
-            observable=self.observable,
-            reduce=self.reduce,
-            costs=self.costs,
-            context=self.context,
-        )
-        return other.in_context(self.known)
+        return self._again(model).in_context(self.known)
 
     @property
     def required(self) -> tuple[str, ...]:
