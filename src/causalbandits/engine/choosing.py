@@ -132,12 +132,9 @@ def project(tree, context, x, length, one, two):
     """As `Projection.__call__` on the cells of a context, up to the order of the actions: see `listed`."""
     y, out = one, two
     order = tree.by_block.starts[context]
-    if tree.by_block.starts[context + 1] > order:
-        for i in range(length):
-            y[i] = x[tree.by_block.values[order + i]]
-    else:
-        for i in range(length):
-            y[i] = x[i]
+    ordered = tree.by_block.starts[context + 1] > order
+    for i in range(length):
+        y[i] = x[tree.by_block.values[order + i]] if ordered else x[i]
     columns = tree.columns
     for level in range(len(tree.sizes)):
         size, width, before = tree.sizes[level], tree.widths[context, level], tree.before[context, level]
@@ -240,9 +237,27 @@ def add_column(scores, change, entries):
 
 
 @register_jitable
-def scale_of(values, tree, context, floor):
-    """The scale of ties where only some cells agree with what is known; no smaller than `floor`."""
+def how_many(cells, context, every):
+    """How many cells agree with the context: every one, where `cells` is None."""
+    if cells is None:
+        return every
+    return cells.starts[context + 1] - cells.starts[context]
+
+
+@register_jitable
+def agreeing(cells, context, i):
+    """The i-th of them."""
+    if cells is None:
+        return i
+    return cells.values[cells.starts[context] + i]
+
+
+@register_jitable
+def scale_of(values, cells, context, floor, whole):
+    """The scale of ties, no smaller than `floor`, where only some cells agree with what is known; `whole` is of all."""
+    if cells is None:
+        return whole
     size = floor
-    for i in range(tree.cells.starts[context], tree.cells.starts[context + 1]):
-        size = max(size, abs(values[tree.cells.values[i]]))
+    for i in range(how_many(cells, context, 0)):
+        size = max(size, abs(values[agreeing(cells, context, i)]))
     return size

@@ -181,6 +181,7 @@ def _cells(policy: CellPolicy, scene: Scene, cells: Cells, told: range) -> Call:
         policy.index_parameters, policy.causal, moving, explorations, draws, _priced(scene, policy.weighs_costs)
     )
     tree = scene.problem.remember(("tree", policy.searches_all, scene.known), lambda: _tree(scene))
+    tree = tree if policy.causal else tree._replace(cells=None)
     arguments = (rule, tree, _world(scene, policy), tables.CellSums(cells.count, cells.total))
     return ("drawn" if not settled else "settled" if policy.causal else "settled actions"), arguments
 

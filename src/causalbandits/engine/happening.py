@@ -1,5 +1,6 @@
 """What happens in a round, compiled: contexts, configurations and rewards are drawn, and sums are written down."""
 
+import numpy as np
 from numba.extending import register_jitable
 
 
@@ -31,6 +32,30 @@ def drawn_number(law, starts, line, codes, rng):
         codes[b] = code
         number += law.steps.values[law.steps.starts[b] + code]
     return number
+
+
+@register_jitable
+def room_for(before):
+    """Where the codes of a context are put."""
+    if before is None:
+        return np.empty(0, dtype=np.int64)
+    return np.empty(len(before.sizes), dtype=np.int64)
+
+
+@register_jitable
+def drawn_context(before, starts, codes, rng):
+    """The context's number; 0 where there is none, which the compiler then knows beforehand."""
+    if before is None:
+        return 0
+    return drawn_number(before, starts, 0, codes, rng)
+
+
+@register_jitable
+def first_cell(before, told, context, cells):
+    """Where the cells of a context begin that have so many of their own; 0 if none, or if there is no context."""
+    if before is None:
+        return 0
+    return told[context] * cells
 
 
 @register_jitable

@@ -24,6 +24,7 @@ from numba.extending import overload, register_jitable
 
 from causalbandits.engine.choosing import (
     add_column,
+    agreeing,
     column,
     enter,
     first_best,
@@ -31,6 +32,7 @@ from causalbandits.engine.choosing import (
     first_in,
     first_reaching,
     first_tied,
+    how_many,
     largest,
     largest_size,
     least_scale,
@@ -42,7 +44,18 @@ from causalbandits.engine.choosing import (
     scale_of,
     subtract,
 )
-from causalbandits.engine.happening import drawn_number, first_sums, happens, reward_around, spent, summed, write_down
+from causalbandits.engine.happening import (
+    drawn_context,
+    drawn_number,
+    first_cell,
+    first_sums,
+    happens,
+    reward_around,
+    room_for,
+    spent,
+    summed,
+    write_down,
+)
 from causalbandits.policies import entries, indices, statistics
 
 FRESH = 1024
@@ -132,7 +145,7 @@ def _settled_rounds(version):
     def play(rule, tree, world, kept, streams, record):
         key = version  # noqa: F841 (part of the cache's key)
         plays, first_of = record.plays, world.first
-        before, comes = world.before, np.empty(len(world.before.sizes), dtype=np.int64)
+        before, comes = world.before, room_for(world.before)
         p, exploration, world_rng = rule.p, rule.explorations[0], streams.world
         cells, positions, contexts = len(kept.counts), len(world.gap), len(first_of) - 1
         values, codes = np.empty(cells), np.empty(len(world.law.sizes), dtype=np.int64)
@@ -142,7 +155,7 @@ def _settled_rounds(version):
         one, two = np.empty(tree.buffer), np.empty(tree.buffer)
         scores, best = np.empty(positions), np.empty(contexts)
         own, last, first, actions = scores, -1, 0, positions
-        places, agreeing = False, 0
+        places = False
         keeps = cells * positions <= COLUMNS_KEPT
         columns = np.empty(cells * positions if keeps else positions)
         known = np.zeros((cells, contexts), dtype=np.bool_)
@@ -157,18 +170,17 @@ def _settled_rounds(version):
             if t % FRESH == 1:
                 came[:] = -1
                 logged = 0
-            context = drawn_number(before, world.context_starts, 0, comes, world_rng)
+            context = drawn_context(before, world.context_starts, comes, world_rng)
             if context != last:  # slices count references
                 last, first = context, first_of[context]
                 actions = first_of[context + 1] - first
                 own = scores[first : first + actions]
                 places = tree.place.starts[context + 1] > tree.place.starts[context]
-                agreeing = tree.cells.starts[context + 1] - tree.cells.starts[context]
             if came[context] < 0 or logged - came[context] > CAUGHT_UP:
-                for i in range(agreeing):
-                    some[i] = values[tree.cells.values[tree.cells.starts[context] + i]]
-                x = some if agreeing else values
-                nodes = project(tree, context, x, agreeing if agreeing else cells, one, two)
+                length = how_many(tree.cells, context, cells)
+                for i in range(length):
+                    some[i] = values[agreeing(tree.cells, context, i)]
+                nodes = project(tree, context, some, length, one, two)
                 listed(tree, context, nodes, actions, own)
                 subtract(own, costs, first, actions)
                 best[context] = largest(own, actions)
@@ -180,12 +192,12 @@ def _settled_rounds(version):
                         at = tree.place.values[tree.place.starts[context] + z]
                     if at >= 0:
                         if not (keeps and known[z, context]):
-                            nodes = column(tree, context, at, agreeing if agreeing else cells, one, two)
+                            nodes = column(tree, context, at, how_many(tree.cells, context, cells), one, two)
                             listed(tree, context, nodes, actions, columns[start : start + actions])
                             known[z, context] = True
                         best[context] = add_column(own, changes[i], columns[start : start + actions])
             came[context] = logged
-            scale = scale_of(values, tree, context, floor) if agreeing else sizes[0, 1]
+            scale = scale_of(values, tree.cells, context, floor, sizes[0, 1])
             position = first + first_reaching(own, least_tied(best[context], scale))
             z, reward, gap = happens(world, position, codes, world_rng)
             regret += gap
@@ -213,7 +225,7 @@ def _settled_actions(version):
         key = version  # noqa: F841 (part of the cache's key)
         plays, first_of = record.plays, world.first
         before, told = world.before, world.told
-        comes = np.empty(len(before.sizes), dtype=np.int64)
+        comes = room_for(before)
         p, exploration, world_rng = rule.p, rule.explorations[0], streams.world
         cells, actions, costs = len(kept.counts), first_of[1], rule.priced.costs
         groups, codes = cells // actions, np.empty(len(world.law.sizes), dtype=np.int64)
@@ -226,7 +238,7 @@ def _settled_actions(version):
             enter(tournaments, c // actions, c % actions, value - costs[c % actions] if len(costs) else value)
         regret, collected, slot, checkpoint = first_sums(record)
         for t in range(1, record.last + 1):
-            context = drawn_number(before, world.context_starts, 0, comes, world_rng)
+            context = drawn_context(before, world.context_starts, comes, world_rng)
             group = told[context]
             action = first_in(tournaments, group, least_tied(tournaments[group, 1], sizes[group, 1]))
             position = first_of[context] + action
@@ -255,53 +267,41 @@ def _drawn_rounds(version):
         key = version  # noqa: F841 (part of the cache's key)
         plays, first_of = record.plays, world.first
         before, told = world.before, world.told
-        comes = np.empty(len(before.sizes), dtype=np.int64)
+        comes = room_for(before)
         p, causal, rng, world_rng = rule.p, rule.causal, streams.policy, streams.world
-        groups = 1 if causal else len(kept.counts) // first_of[1]
-        cells = len(kept.counts) // groups
+        every = len(kept.counts)
+        cells = every if causal or before is None else first_of[1]
         values, codes = np.empty(cells), np.empty(len(world.law.sizes), dtype=np.int64)
-        centre, width = np.empty((groups, cells)), np.empty((groups, cells))
+        centre, width = np.empty(every), np.empty(every)
         one, two = np.empty(tree.buffer), np.empty(tree.buffer)
         in_order = np.empty(len(world.gap) if causal and len(tree.node_of_action.values) else 0)
         costs, floor = rule.priced.costs, least_scale(rule.priced)
         best = np.empty(rule.draws, dtype=np.int64)
-        group = changed = first = actions = start = agreeing = length = 0
-        middle, spread, last = centre[0], width[0], -1
+        changed = -1
         regret, collected, slot, checkpoint = first_sums(record)
         for t in range(1, record.last + 1):
             exploration = rule.explorations[min(t, len(rule.explorations)) - 1]
             if t == 1 and not rule.moving:
-                for g in range(groups):
-                    for c in range(cells):
-                        centre[g, c], width[g, c] = prepared(p, kept, g * cells + c, exploration)
+                for c in range(every):
+                    centre[c], width[c] = prepared(p, kept, c, exploration)
             elif not rule.moving:
-                cell = group * cells + changed
-                centre[group, changed], width[group, changed] = prepared(p, kept, cell, exploration)
-            context = drawn_number(before, world.context_starts, 0, comes, world_rng)
-            if context != last:  # slices count references
-                last, first, group = context, first_of[context], 0 if causal else told[context]
-                actions = first_of[context + 1] - first
-                start = tree.cells.starts[context]
-                agreeing = tree.cells.starts[context + 1] - start if causal else 0
-                length = agreeing if agreeing else cells
-                middle, spread = centre[group], width[group]
+                centre[changed], width[changed] = prepared(p, kept, changed, exploration)
+            context = drawn_context(before, world.context_starts, comes, world_rng)
+            first = first_of[context]
+            actions = first_of[context + 1] - first
+            base = first_cell(before, told, context, 0 if causal else cells)
+            length = how_many(tree.cells, context, cells)
             if rule.moving:
                 for i in range(length):
-                    c = tree.cells.values[start + i] if agreeing else i
-                    centre[group, c], width[group, c] = prepared(p, kept, group * cells + c, exploration)
+                    c = base + agreeing(tree.cells, context, i)
+                    centre[c], width[c] = prepared(p, kept, c, exploration)
             for draw in range(rule.draws):
-                if agreeing:
-                    for i in range(length):
-                        c = tree.cells.values[start + i]
-                        values[i] = noise(p, middle[c], spread[c], rng)
-                    for i in range(length):
-                        c = tree.cells.values[start + i]
-                        values[i] = combine(p, middle[c], spread[c], values[i])
-                else:
-                    for c in range(cells):
-                        values[c] = noise(p, middle[c], spread[c], rng)
-                    for c in range(cells):
-                        values[c] = combine(p, middle[c], spread[c], values[c])
+                for i in range(length):
+                    c = base + agreeing(tree.cells, context, i)
+                    values[i] = noise(p, centre[c], width[c], rng)
+                for i in range(length):
+                    c = base + agreeing(tree.cells, context, i)
+                    values[i] = combine(p, centre[c], width[c], values[i])
                 scale = largest_size(values, length)
                 scores = project(tree, context, values, length, one, two) if causal else values
                 if len(in_order):
@@ -317,8 +317,8 @@ def _drawn_rounds(version):
                 plays[first + action] += 1
             if t == checkpoint:
                 slot, checkpoint = write_down(record, slot, regret, collected)
-            changed = z if causal else action
-            take_in(kept.counts, kept.totals, group * cells + changed, reward)
+            changed = z if causal else base + action
+            take_in(kept.counts, kept.totals, changed, reward)
         record.sums[0], record.sums[1] = regret, collected
 
     return play
@@ -330,7 +330,7 @@ def _linear_rounds(version):
     def play(rule, regressors, world, kept, streams, record):
         key = version  # noqa: F841 (part of the cache's key)
         plays, first_of = record.plays, world.first
-        before, comes = world.before, np.empty(len(world.before.sizes), dtype=np.int64)
+        before, comes = world.before, room_for(world.before)
         R, u, rng, world_rng = kept.R, kept.u, streams.policy, streams.world
         means, d, costs = regressors.means, regressors.means.shape[1], rule.priced.costs
         most = 0
@@ -342,7 +342,7 @@ def _linear_rounds(version):
         best = np.empty(rule.draws, dtype=np.int64)
         regret, collected, slot, checkpoint = first_sums(record)
         for t in range(1, record.last + 1):
-            context = drawn_number(before, world.context_starts, 0, comes, world_rng)
+            context = drawn_context(before, world.context_starts, comes, world_rng)
             first = first_of[context]
             actions = first_of[context + 1] - first
             if context != last:  # slices count references
@@ -389,7 +389,7 @@ def _by_block_rounds(version):
     def play(rule, by_block, world, kept, streams, record):
         key = version  # noqa: F841 (part of the cache's key)
         plays, first_of = record.plays, world.first
-        before, comes = world.before, np.empty(len(world.before.sizes), dtype=np.int64)
+        before, comes = world.before, room_for(world.before)
         R, u, rng, world_rng = kept.R, kept.u, streams.policy, streams.world
         blocks, d = len(world.law.sizes), len(u)
         codes, states = (
@@ -404,7 +404,7 @@ def _by_block_rounds(version):
         paid = least.copy()
         regret, collected, slot, checkpoint = first_sums(record)
         for t in range(1, record.last + 1):
-            context = drawn_number(before, world.context_starts, 0, comes, world_rng)
+            context = drawn_context(before, world.context_starts, comes, world_rng)
             here = context * blocks
             for draw in range(rule.draws):
                 for i in range(d):

@@ -51,8 +51,8 @@ class Ragged(NamedTuple):
 class FlatTree(NamedTuple):
     """The projections of all contexts, level after level: see `projection.Level`. A line per context, or a piece."""
 
-    cells: Ragged
-    """The configurations that agree with what is known; an empty piece where that is all of them."""
+    cells: Ragged | None
+    """The configurations that agree with what is known; None where that is all of them, whatever the context."""
     by_block: Ragged
     """These in the order of the blocks, by their places among them; empty where that is their own order."""
     place: Ragged
@@ -116,8 +116,8 @@ class Additive(NamedTuple):
 class FlatWorld(NamedTuple):
     """What happens: each block's cumulative distribution by row, mean rewards, gaps."""
 
-    before: Law
-    """Of the context's number; it has no parts where there is no context."""
+    before: Law | None
+    """Of the context's number; None where there is no context: rounds of their own are compiled for that."""
     context_starts: Ints
     """A line, where each of its parts begins in `before.cdf`."""
     told: Ints
@@ -238,7 +238,7 @@ def tree_of(projections: Sequence[Projection], configurations: int) -> FlatTree:
     parents = _ragged([_or_none(level.parent) for level in levels], np.int64)
     all_pairs = np.array([level.parent is None for level in levels])
     return FlatTree(
-        cells=_ragged([_or_none(p.cells) for p in projections], np.int64),
+        cells=_agreeing([p.cells for p in projections]),
         by_block=_ragged([_or_none(p.order_of_cells) for p in projections], np.int64),
         place=_ragged([_place(p.cells, p.order_of_cells, configurations) for p in projections], np.int64),
         sizes=_ints([level.columns.shape[0] for level in projections[0].tree[0]]),
@@ -251,6 +251,11 @@ def tree_of(projections: Sequence[Projection], configurations: int) -> FlatTree:
         node_of_action=_ragged([_or_none(p.tree[1]) for p in projections], np.int64),
         buffer=max(_largest_level(p.tree[0]) for p in projections),
     )
+
+
+def _agreeing(cells: Sequence[Codes | None]) -> Ragged | None:
+    known = [codes for codes in cells if codes is not None]
+    return _ragged(known, np.int64) if known else None
 
 
 def _or_none(codes: Codes | None) -> Any:
@@ -278,7 +283,7 @@ def _place(known: Codes | None, order: Codes | None, configurations: int) -> Int
 class Before(NamedTuple):
     """What is drawn before each decision, and what the policy is told of it; the first fields of a `FlatWorld`."""
 
-    before: Law
+    before: Law | None
     context_starts: Ints
     told: Ints
 
@@ -286,6 +291,8 @@ class Before(NamedTuple):
 def before_of(env: Environment, told: Sequence[int]) -> Before:
     """The context as it comes, and what the policy takes it for."""
     contexts = env.problem.contexts
+    if not contexts.names:
+        return Before(None, np.zeros((1, 0), dtype=np.int64), _ints(told))
     cdf = _ragged([cumulative(block.table[0]) for block in contexts.blocks])
     return Before(_law(contexts.blocks, contexts.shape, cdf), cdf.starts[None, :-1].copy(), _ints(told))
 
