@@ -41,13 +41,26 @@ GROWTH, DELAY, AT_THE_LATEST = 1.1, 1.02, 10
 ENOUGH_ROUNDS = 100
 """After so many rounds something should have been learnt of every table."""
 
-SETS_DRAWN = 2**6
-"""Under one draw of the tables so many sets of actions are remembered."""
+DRAWS_KEPT, SETS_DRAWN = 2, 2**6
+"""So many draws of the tables are remembered, and so many sets of actions under each."""
 
 LEAST_ENTRY = 1e-12
 """Where there is a context, no entry that is possible is drawn smaller than this."""
 
 Tables = dict[str, Array]
+
+
+class Drawn:
+    """Tables as they were drawn, the same in all contexts, and actions under them."""
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+        self._sets: Memory[SearchSet, SearchSet] = Memory(SETS_DRAWN)
+
+    def under(self, search: SearchSet) -> SearchSet:
+        """The same actions, if the tables are these."""
+        found = self._sets.get(search)
+        return self._sets.keep(search, search.with_tables(self._tables)) if found is None else found
 
 
 @dataclass(eq=False)
@@ -63,8 +76,8 @@ class LearntCells(Cells):
     draw: int
 
     def __post_init__(self) -> None:
-        self.drawn: Memory[Any, SearchSet] = Memory(SETS_DRAWN)
-        """Actions under the tables that were drawn last; not saved, since they can be drawn again."""
+        self.drawn: Memory[Any, Drawn] = Memory(DRAWS_KEPT)
+        """The tables that were drawn last; not saved, since they can be drawn again."""
         self.schedule: Schedule | None = None
         """When they are to be drawn anew; found when it is asked for."""
 
@@ -73,7 +86,7 @@ class Schedule:
     """How often each row was seen, and from which count, or round, on tables are drawn anew."""
 
     def __init__(self, tables: LearntTables, cells: LearntCells) -> None:
-        prior = tables.totals(tables.prior)
+        prior = tables.prior_totals
         self.counts: list[float] = tables.totals(cells.seen).tolist()
         self.limits: list[float] = (GROWTH * (prior + tables.totals(cells.seen_at_draw)) - prior).tolist()
         self.rounds = min(DELAY * cells.rounds_at_draw, cells.rounds_at_draw + AT_THE_LATEST)
@@ -91,6 +104,7 @@ class LearntTables(TableRows):
         super().__init__(problem)
         self.fitted = problem.model
         self.prior = self.joined(problem.model.concentrations)
+        self.prior_totals = self.totals(self.prior)
 
     @property
     def usual_trust(self) -> float:
@@ -119,11 +133,12 @@ class LearntTables(TableRows):
 
     def drawn(self, seen: Array, trust: float, rng: np.random.Generator, n: int) -> Array:
         """The entries drawn from their posterior, n times: a row each."""
-        kept = self.belief_in_past(seen, trust)
         a = self.prior
         if trust < 1.0:
+            kept = self.belief_in_past(seen, trust)
             a = np.where((rng.random((n, len(kept))) < kept)[:, self.row_of], a, 1.0)
-        concentrations = np.broadcast_to(a + seen, (n, self.size))
+        concentrations = np.empty((n, self.size))
+        concentrations[:] = a + seen
         if concentrations.min() >= 1.0:
             weights = rng.standard_gamma(concentrations)
         else:  # these may underflow, all of a row's
@@ -217,14 +232,13 @@ def under_drawn_tables(situation: Situation, cells: LearntCells, trust: float, r
     The draw belongs to the learner and its number: it comes from the seed of `rng`, and takes nothing from it.
     """
     seed = rng.bit_generator.seed_seq
-    key = situation.search, seed, cells.draw
-    found = cells.drawn.get(key)
-    if found is None:
+    drawn = cells.drawn.get((seed, cells.draw))
+    if drawn is None:
         own = np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, cells.draw, 1))  # type: ignore[attr-defined]
         tables = learnt_tables(situation.problem)
         entries = tables.drawn(cells.seen_at_draw, trust, np.random.default_rng(own), 1)[0]
-        found = cells.drawn.keep(key, situation.search.with_tables(tables.by_name(entries)))
-    return situation.searching(found)
+        drawn = cells.drawn.keep((seed, cells.draw), Drawn(tables.by_name(entries)))
+    return situation.searching(drawn.under(situation.search))
 
 
 def under_mean_tables(situation: Situation, cells: LearntCells, trust: float) -> Situation:

@@ -42,6 +42,9 @@ CONTRACTED_AT_ONCE = 2**18
 ROWS_KEPT, NUMBERS_KEPT = 2**12, 2**20
 """A block remembers this many rows, and no more of them than have this many numbers."""
 
+RowsOf = Callable[[Mapping[str, Array]], Array]
+"""From tables, by variable, to rows P(z_b | .)."""
+
 ASKED, MODEL = ("asked",), ("model",)
 """Axes of the choices that are asked for, and of many models at once; a variable's axis is its name, a text."""
 
@@ -78,12 +81,15 @@ class Block:
         self.choices = math.prod(self.radices)
         self.configurations = math.prod(self.shape)
         self._rows: Memory[tuple[int, ...], Array] = Memory(self.rows_remembered)
+        self._last: tuple[Mapping[str, Array], Array] | None = None
 
     def __repr__(self) -> str:
         return f"Block(knobs={list(self.knob_names)}, parents={list(self.parent_names)})"
 
     def __getstate__(self) -> dict[str, Any]:
-        return {key: value for key, value in self.__dict__.items() if key not in ("table", "_of_all", "_layout")}
+        return {key: value for key, value in self.__dict__.items() if key not in ("table", "_of_all", "_layout")} | {
+            "_last": None
+        }
 
     @property
     def rows_remembered(self) -> int:
@@ -112,13 +118,14 @@ class Block:
     @cached_property
     def table(self) -> Array:
         """P(z_b | do(a_b)) for every choice: a row per choice, a column per configuration."""
-        if self.is_small:
-            table = self._of_all([array for array, _ in self._all_choices()[0]])
-            table = self._given(table.reshape(self.choices, self.configurations))
-        else:
-            table = self._in_parts(self.choices, self._choices)
+        table = self._made_of(self._tables) if self.is_small else self._in_parts(self.choices, self._choices)
         table.setflags(write=False)
         return table
+
+    def _made_of(self, tables: Mapping[str, Array]) -> Array:
+        """The table of a small block, its variables having these."""
+        table = self._of_all([self._factor(name, tables[name]).array for name in self._factors])
+        return self._given(table.reshape(self.choices, self.configurations))
 
     @cached_property
     def _of_all(self) -> Callable[[list[Array]], Array]:
@@ -132,7 +139,7 @@ class Block:
         return [self._factor(name) for name in self._factors], self._output([("choice", k) for k in self.knob_names])
 
     def with_tables(self, tables: Mapping[str, Array]) -> Block:
-        """The same block, its variables having other tables. It shares the orders in which sums are taken."""
+        """The same block, its variables having other tables. It shares the order in which sums are taken."""
         _ = self._layout, self._of_all if self.is_small else self._order
         other = Block.__new__(Block)
         other.__dict__.update({key: value for key, value in self.__dict__.items() if key != "table"})
@@ -145,11 +152,32 @@ class Block:
         A choice's row has the same bits whichever others are asked for, and whether or not the table is there.
         """
         if self.is_small or 4 * len(choices) >= self.choices or "table" in self.__dict__:
-            codes = np.zeros(len(choices), dtype=np.intp)
-            for column, radix in enumerate(self.radices):
-                codes = codes * radix + choices[:, column]
-            return np.asarray(self.table[codes])
+            return np.asarray(self.table[self._codes(choices)])
         return self._in_parts(len(choices), lambda part: choices[part])
+
+    def _codes(self, choices: Choices2D) -> npt.NDArray[np.intp]:
+        """The rows of `table` for these choices."""
+        codes = np.zeros(len(choices), dtype=np.intp)
+        for column, radix in enumerate(self.radices):
+            codes = codes * radix + choices[:, column]
+        return codes
+
+    def rows_of(self, choices: Choices2D) -> RowsOf:
+        """How `rows` are made for these choices, whatever tables the variables have.
+
+        What the last tables gave is kept: other contexts, in which this block is the same, ask for it, too.
+        """
+        if not self.is_small:
+            return lambda tables: self.with_tables(tables).rows(choices)
+        codes = self._codes(choices)
+
+        def rows(tables: Mapping[str, Array]) -> Array:
+            last = self._last
+            if last is None or last[0] is not tables:
+                last = self._last = tables, self._made_of(tables)
+            return np.asarray(last[1][codes])
+
+        return rows
 
     def row(self, choices: tuple[int, ...]) -> Array:
         """The row for one choice of this block's knobs."""
@@ -240,9 +268,10 @@ class Block:
         """The axes of a variable's table, but those of size 1."""
         return [axis for axis in (*self.model[name].parents, name) if len(self.model[axis].states) > 1]
 
-    def _factor(self, name: str) -> Operand:
-        """A variable's table with its axes, cut at what is known; a knob's has its choices in front."""
-        table, (axes, shape, forced) = self._tables[name], self._layout[name]
+    def _factor(self, name: str, table: Array | None = None) -> Operand:
+        """A variable's table, its own or another, with its axes, cut at what is known; a knob's has its choices in
+        front."""
+        table, (axes, shape, forced) = self._tables[name] if table is None else table, self._layout[name]
         if forced is None:
             return self._cut(Operand(table.reshape(shape), axes))
         return self._cut(Operand(np.concatenate([table[None], forced]).reshape(-1, *shape), [("choice", name), *axes]))
@@ -318,6 +347,10 @@ class KnownBlock(Block):
 
     def with_tables(self, tables: Mapping[str, Array]) -> Block:
         return self
+
+    def rows_of(self, choices: Choices2D) -> RowsOf:
+        rows = self.rows(choices)
+        return lambda tables: rows
 
     def under(self, tables: Mapping[str, Array], choices: Sequence[int]) -> Array:
         return np.tile(self.table, (len(next(iter(tables.values()))), 1))
