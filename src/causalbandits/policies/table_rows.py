@@ -6,7 +6,7 @@ beforehand, is seen.
 
 from __future__ import annotations
 
-import math
+import itertools
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -41,6 +41,8 @@ class TableRows:
         tables = [self.model[name].table for name in self.names]
         self._starts: list[int] = np.cumsum([0, *(table.size for table in tables)]).tolist()
         self._shapes = [table.shape for table in tables]
+        places = itertools.starmap(slice, itertools.pairwise(self._starts))
+        self._places = list(zip(self.names, places, self._shapes, strict=True))
         widths = np.concatenate([np.full(table.size // table.shape[-1], table.shape[-1]) for table in tables])
         self.row_starts: Codes = np.concatenate([[0], np.cumsum(widths)[:-1]])
         """Where each row begins."""
@@ -97,10 +99,8 @@ class TableRows:
 
     def by_name(self, entries: Array) -> dict[str, Array]:
         """Entries as tables; several draws of them stay on the first axes."""
-        parts, draws = zip(self.names, self._starts, self._shapes, strict=False), entries.shape[:-1]
-        return {
-            name: entries[..., start : start + math.prod(shape)].reshape(*draws, *shape) for name, start, shape in parts
-        }
+        draws = entries.shape[:-1]
+        return {name: entries[..., place].reshape(draws + shape) for name, place, shape in self._places}
 
     def variable_of(self, row: int) -> str:
         """Whose table a row belongs to."""

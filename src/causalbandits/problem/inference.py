@@ -17,7 +17,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -47,6 +47,31 @@ RowsOf = Callable[[Mapping[str, Array]], Array]
 
 ASKED, MODEL = ("asked",), ("model",)
 """Axes of the choices that are asked for, and of many models at once; a variable's axis is its name, a text."""
+
+
+class Layout(NamedTuple):
+    """How a variable's table becomes a factor: without axes of size 1, and cut at what is known."""
+
+    axes: list[Any]
+    shape: tuple[int, ...]
+    forced: Array | None
+    """What setting a knob makes of its table, choice by choice."""
+    where: tuple[Any, ...] | None
+    """What is known of its axes; None where that is nothing."""
+
+    def placed(self, table: Array) -> Array:
+        """The factor's numbers."""
+        array = table if self.forced is None else np.concatenate([table[None], self.forced])
+        array = array.reshape(self.shape)
+        return array if self.where is None else np.asarray(array[self.where])
+
+    def alone(self, tables: Array) -> Operand:
+        """The factor where nothing is set, of many models on the first axis."""
+        first = 0 if self.forced is None else 1
+        array = tables.reshape(len(tables), *self.shape[first:])
+        if self.where is not None:
+            array = array[:, *self.where[first:]]
+        return Operand(array, [MODEL, *self.axes[first:]])
 
 
 class Block:
@@ -203,8 +228,7 @@ class Block:
                     array, axes = self._factor(name)
                     operands.append(Operand(array[chosen[name]], axes[1:]))
                 else:
-                    drawn, (own, shape, _) = tables[name][start : start + step], self._layout[name]
-                    operands.append(self._cut(Operand(drawn.reshape(len(drawn), *shape), [MODEL, *own])))
+                    operands.append(self._layout[name].alone(tables[name][start : start + step]))
             parts.append(self._contract(operands, [MODEL], len(operands[0].array)))
         return np.concatenate(parts)
 
@@ -269,31 +293,24 @@ class Block:
         return [axis for axis in (*self.model[name].parents, name) if len(self.model[axis].states) > 1]
 
     def _factor(self, name: str, table: Array | None = None) -> Operand:
-        """A variable's table, its own or another, with its axes, cut at what is known; a knob's has its choices in
-        front."""
-        table, (axes, shape, forced) = self._tables[name] if table is None else table, self._layout[name]
-        if forced is None:
-            return self._cut(Operand(table.reshape(shape), axes))
-        return self._cut(Operand(np.concatenate([table[None], forced]).reshape(-1, *shape), [("choice", name), *axes]))
+        """A variable's table, its own or another, cut at what is known; a knob's has its choices in front."""
+        layout = self._layout[name]
+        return Operand(layout.placed(self._tables[name] if table is None else table), layout.axes)
 
     @cached_property
-    def _layout(self) -> dict[str, tuple[list[Any], list[int], Array | None]]:
-        """Each table's axes that have more than one state, their sizes, and, of a knob, what setting it makes of it."""
-        layout: dict[str, tuple[list[Any], list[int], Array | None]] = {}
-        for name in self._factors:
-            v, axes, forced = self.model[name], self._axes(name), None
-            if name in self.knob_names:
-                size, ones = len(v.states), [1] * len(v.parents)
-                forced = np.broadcast_to(np.eye(size).reshape(size, *ones, size), (size, *v.table.shape))
-            layout[name] = axes, [len(self.model[axis].states) for axis in axes], forced
-        return layout
+    def _layout(self) -> dict[str, Layout]:
+        return {name: self._laid_out(name) for name in self._factors}
 
-    def _cut(self, operand: Operand) -> Operand:
-        """What is left of a table at the values that are known."""
-        if self.known.keys().isdisjoint(operand.axes):
-            return operand
-        where = tuple(self.known.get(axis, slice(None)) for axis in operand.axes)
-        return Operand(operand.array[where], [axis for axis in operand.axes if axis not in self.known])
+    def _laid_out(self, name: str) -> Layout:
+        v, axes, forced = self.model[name], self._axes(name), None
+        shape = tuple(len(self.model[axis].states) for axis in axes)
+        if name in self.knob_names:
+            size, ones = len(v.states), [1] * len(v.parents)
+            forced = np.broadcast_to(np.eye(size).reshape(size, *ones, size), (size, *v.table.shape))
+            axes, shape = [("choice", name), *axes], (size + 1, *shape)
+        where = tuple(self.known.get(axis, slice(None)) for axis in axes)
+        left = [axis for axis in axes if axis not in self.known]
+        return Layout(left, shape, forced, None if len(left) == len(axes) else where)
 
     def _given(self, rows: Array) -> Array:
         """Joint distributions of z_b and what is known of its effects, as distributions of z_b given that."""
