@@ -38,8 +38,8 @@ def bench(
 ) -> None:
     """Measure how fast this library is on this machine, side by side with plain NumPy loops.
 
-    The tables are engine, agent, context, learnt, growth, drawing, threads, counting, start and memory. All of them take
-    about three minutes.
+    The tables are engine, agent, context, learnt, growth, drawing, threads, counting, start and memory. All of them
+    take about three minutes.
     Times depend on the machine, and on what else it does; ratios much less.
 
     [bold]Examples[/bold]

@@ -50,7 +50,7 @@ LEAST_ENTRY = 1e-12
 Tables = dict[str, Array]
 
 
-class Drawn:
+class DrawnTables:
     """Tables as they were drawn, the same in all contexts, and actions under them."""
 
     def __init__(self, tables: Tables) -> None:
@@ -76,7 +76,7 @@ class LearntCells(Cells):
     draw: int
 
     def __post_init__(self) -> None:
-        self.drawn: Memory[Any, Drawn] = Memory(DRAWS_KEPT)
+        self.drawn: Memory[Any, DrawnTables] = Memory(DRAWS_KEPT)
         """The tables that were drawn last; not saved, since they can be drawn again."""
         self.schedule: Schedule | None = None
         """When they are to be drawn anew; found when it is asked for."""
@@ -237,7 +237,7 @@ def under_drawn_tables(situation: Situation, cells: LearntCells, trust: float, r
         own = np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, cells.draw, 1))  # type: ignore[attr-defined]
         tables = learnt_tables(situation.problem)
         entries = tables.drawn(cells.seen_at_draw, trust, np.random.default_rng(own), 1)[0]
-        drawn = cells.drawn.keep((seed, cells.draw), Drawn(tables.by_name(entries)))
+        drawn = cells.drawn.keep((seed, cells.draw), DrawnTables(tables.by_name(entries)))
     return situation.searching(drawn.under(situation.search))
 
 

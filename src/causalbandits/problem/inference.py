@@ -49,7 +49,7 @@ ASKED, MODEL = ("asked",), ("model",)
 """Axes of the choices that are asked for, and of many models at once; a variable's axis is its name, a text."""
 
 
-class Layout(NamedTuple):
+class FactorLayout(NamedTuple):
     """How a variable's table becomes a factor: without axes of size 1, and cut at what is known."""
 
     axes: list[Any]
@@ -298,10 +298,10 @@ class Block:
         return Operand(layout.placed(self._tables[name] if table is None else table), layout.axes)
 
     @cached_property
-    def _layout(self) -> dict[str, Layout]:
+    def _layout(self) -> dict[str, FactorLayout]:
         return {name: self._laid_out(name) for name in self._factors}
 
-    def _laid_out(self, name: str) -> Layout:
+    def _laid_out(self, name: str) -> FactorLayout:
         v, axes, forced = self.model[name], self._axes(name), None
         shape = tuple(len(self.model[axis].states) for axis in axes)
         if name in self.knob_names:
@@ -310,7 +310,7 @@ class Block:
             axes, shape = [("choice", name), *axes], (size + 1, *shape)
         where = tuple(self.known.get(axis, slice(None)) for axis in axes)
         left = [axis for axis in axes if axis not in self.known]
-        return Layout(left, shape, forced, None if len(left) == len(axes) else where)
+        return FactorLayout(left, shape, forced, None if len(left) == len(axes) else where)
 
     def _given(self, rows: Array) -> Array:
         """Joint distributions of z_b and what is known of its effects, as distributions of z_b given that."""
