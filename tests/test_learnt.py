@@ -534,16 +534,6 @@ def test_the_model_of_a_doubted_past_is_what_is_expected_of_it(env):
     assert believing.model.counts["subject"].sum() > past.counts["subject"].sum()
 
 
-def test_what_is_required_is_not_judged_by_tables_that_are_still_learnt(env):
-    p = env.problem
-    past = cb.fit(p.model, p.model.sample(5000, rng=0))
-    problem = cb.CausalBandit(past, p.manipulable, p.parents, require={"subject": {"long": 0.8}})
-    if problem.requirements is None:
-        problem = cb.CausalBandit(past, p.manipulable, p.parents, require={"subject": {"long": 0.5}})
-    with pytest.raises(PolicyError, match="require= is judged by the tables as they were"):
-        cb.Agent(problem, "c-ts-beta-learnt")
-
-
 @pytest.mark.parametrize("trust", [0.5, 1.0])
 def test_a_past_that_is_forgotten_is_no_caveat_and_one_that_is_believed_is(env, trust):
     """Short subject lines were noted as long: where the past may be doubted, the recommendation does not rest on it."""

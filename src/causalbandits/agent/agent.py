@@ -276,7 +276,7 @@ class Agent:
         statistic = self._folded() if self._must_fold else self._statistic
         try:
             known = self._pending[int(id)].problem
-            self.policy.update(known.situation(every=self.policy.searches_all), statistic, outcome)
+            self.policy.update(self.policy.situation(known), statistic, outcome)
         except BaseException:
             self._must_fold = True  # it may have been changed half-way
             raise
@@ -439,7 +439,8 @@ class Agent:
     def _recommended(self, situation: Situation, level: float, against: tuple[str, ...]) -> Recommendation:
         if not isinstance(level, float) or not 0 < level <= SUREST:
             raise CausalBanditsError(f"level must be a number above 0 and up to {SUREST}, such as 0.95; got {level!r}.")
-        statistic, weighed, allowance = self._folded(), situation, None
+        statistic, allowance = self._folded(), None
+        situation = weighed = self.policy.permitted(situation, statistic)
         if self._purse is not None and situation.costs is not None:
             allowance = self._purse.budget.a_round
             weighed = situation.under(Within(situation.costs, allowance))

@@ -152,8 +152,13 @@ class Policy(ABC, Generic[S]):
         best = self.scored(situation, statistic, rng).best_position()
         return Choice(situation.action(best), None if self.randomised else 1.0)
 
+    def permitted(self, situation: Situation, statistic: S) -> Situation:
+        """The situation with those actions that keep to what is required, where that is learnt; else as it is."""
+        return situation
+
     def chosen(self, situation: Situation, statistic: S, rng: np.random.Generator) -> Choice:
-        """`decide`, and a clear word if it gives something else than a Choice."""
+        """`decide` among what is permitted, and a clear word if it gives something else than a Choice."""
+        situation = self.permitted(situation, statistic)
         choice = self.decide(situation, statistic, rng)
         if not isinstance(choice, Choice) or not isinstance(choice.action, Action):
             raise PolicyError(
@@ -168,6 +173,7 @@ class Policy(ABC, Generic[S]):
 
     def paced(self, situation: Situation, statistic: S, rng: np.random.Generator, purse: Purse) -> Choice:
         """`chosen` within a budget, which decides by this round's scores and a coin: one of two actions."""
+        situation = self.permitted(situation, statistic)
         assert situation.costs is not None
         pace = purse.pace(situation.costs, rng.random)
         choice = self.chosen(situation.under(pace), statistic, rng)
@@ -183,8 +189,8 @@ class Policy(ABC, Generic[S]):
         """Say so if a budget is not for this policy."""
 
     def favoured(self, situation: Situation, statistic: S) -> Favourite:
-        """`favourite`, and a clear word if it gives something else than a Favourite."""
-        favourite = self.favourite(situation, statistic)
+        """`favourite` among what is permitted, and a clear word if it gives something else than a Favourite."""
+        favourite = self.favourite(self.permitted(situation, statistic), statistic)
         if not isinstance(favourite, Favourite):
             raise PolicyError(
                 f"{self.id}: favourite() must return a Favourite, such as Favourite(situation.action(position), mean); "

@@ -78,6 +78,8 @@ class LearntCells(Cells):
     def __post_init__(self) -> None:
         self.drawn: Memory[Any, DrawnTables] = Memory(DRAWS_KEPT)
         """The tables that were drawn last; not saved, since they can be drawn again."""
+        self.complying: Memory[SearchSet, Any] = Memory(SETS_DRAWN)
+        """Which actions keep to what is required, by what was known when tables were last drawn."""
         self.schedule: Schedule | None = None
         """When they are to be drawn anew; found when it is asked for."""
 
@@ -224,6 +226,7 @@ def count_tables(tables: LearntTables, cells: LearntCells, outcome: Outcome) -> 
         cells.draw += 1
         cells.schedule = None
         cells.drawn.clear()
+        cells.complying.clear()
 
 
 def under_drawn_tables(situation: Situation, cells: LearntCells, trust: float, rng: np.random.Generator) -> Situation:

@@ -21,6 +21,7 @@ from causalbandits.model.fitted import FittedModel
 from causalbandits.policies.base import require_draws, require_one_of, require_positive
 from causalbandits.policies.beta_prior import frozen, per_cell, require_fit
 from causalbandits.policies.cells import CellPolicy
+from causalbandits.policies.complying import surely_complying, unsure
 from causalbandits.policies.estimates import Spread
 from causalbandits.policies.indices import BetaPosterior, GaussianPosterior
 from causalbandits.policies.learnt import (
@@ -150,12 +151,6 @@ class CausalThompsonSampling(PosteriorPolicy):
 
     def start(self, problem: CausalBandit) -> Cells:
         cells = super().start(problem)
-        if self.learns_tables and problem.requirements is not None:
-            raise PolicyError(
-                "require= is judged by the tables as they were when the problem was made, and tables='learnt' goes on "
-                "to learn others, by which actions may no longer comply. Use tables='known', and make the problem "
-                "anew, CausalBandit(better, ..., require=...), where more is known."
-            )
         return nothing_learnt(problem) if self.learns_tables else cells
 
     def update(self, situation: Situation, statistic: Cells, outcome: Outcome) -> None:
@@ -167,6 +162,11 @@ class CausalThompsonSampling(PosteriorPolicy):
         if self.learns_tables:
             raise PolicyError(f"The policy {self.id!r} counts what was observed besides: fold the outcomes one by one.")
         return super().from_totals(problem, totals)
+
+    def permitted(self, situation: Situation, statistic: Cells) -> Situation:
+        if not isinstance(statistic, LearntCells) or not situation.problem.required:
+            return situation
+        return surely_complying(situation, statistic, self.trust_in(situation.problem))
 
     def imagined(self, situation: Situation, statistic: Cells, rng: np.random.Generator) -> Situation:
         if not isinstance(statistic, LearntCells):
@@ -190,4 +190,7 @@ class CausalThompsonSampling(PosteriorPolicy):
         return learnt_tables(problem).learnt_model(statistic, self.trust_in(problem))
 
     def concerns(self, problem: CausalBandit, statistic: Cells) -> tuple[str, ...]:
-        return learnt_tables(problem).never_seen(statistic) if isinstance(statistic, LearntCells) else ()
+        if not isinstance(statistic, LearntCells):
+            return ()
+        never_seen = learnt_tables(problem).never_seen(statistic)
+        return (*never_seen, *unsure(self.situation(problem), statistic, self.trust_in(problem)))

@@ -28,6 +28,10 @@ Steps = Sequence[tuple[int, ...]]
 """Which two of the operands that are left are taken next; their product is put last."""
 
 
+Contraction = Callable[[list[Array]], Array]
+"""From the operands' numbers to the sum of their product."""
+
+
 class Order(NamedTuple):
     """In which order operands are multiplied, and the size of the largest array on the way."""
 
@@ -51,7 +55,7 @@ def contract(operands: list[Operand], steps: Steps, output: list[Any]) -> Array:
     return contraction(operands, steps, output)([array for array, _ in operands])
 
 
-def contraction(operands: list[Operand], steps: Steps, output: list[Any]) -> Callable[[list[Array]], Array]:
+def contraction(operands: list[Operand], steps: Steps, output: list[Any]) -> Contraction:
     """The same, for whatever numbers arrays of these shapes hold."""
     numbered = _numbered([Operand(array.shape, axes) for array, axes in operands], output)  # type: ignore[arg-type]
     # Axes by numbers come in pairs with what they are the axes of; an expression wants them as one text.

@@ -28,7 +28,15 @@ from causalbandits.errors import ProblemError, SizeError
 from causalbandits.model import graph as graphs
 from causalbandits.model.model import CausalModel
 from causalbandits.problem.actions import Choices2D
-from causalbandits.problem.contraction import Operand, Order, contract, contract_in_order, contraction, find_order
+from causalbandits.problem.contraction import (
+    Contraction,
+    Operand,
+    Order,
+    contract,
+    contract_in_order,
+    contraction,
+    find_order,
+)
 
 ENTRY_LIMIT = 2**27
 """The largest array a contraction may make, in numbers of 8 bytes: 1 GiB."""
@@ -41,6 +49,9 @@ CONTRACTED_AT_ONCE = 2**18
 
 ROWS_KEPT, NUMBERS_KEPT = 2**12, 2**20
 """A block remembers this many rows, and no more of them than have this many numbers."""
+
+PLANS_KEPT = 2**6
+"""For so many ways to set knobs it is remembered how sums over many models are taken."""
 
 RowsOf = Callable[[Mapping[str, Array]], Array]
 """From tables, by variable, to rows P(z_b | .)."""
@@ -106,6 +117,7 @@ class Block:
         self.choices = math.prod(self.radices)
         self.configurations = math.prod(self.shape)
         self._rows: Memory[tuple[int, ...], Array] = Memory(self.rows_remembered)
+        self._plans: Memory[tuple[int, tuple[bool, ...]], Contraction] = Memory(PLANS_KEPT)
         self._last: tuple[Mapping[str, Array], Array] | None = None
 
     def __repr__(self) -> str:
@@ -153,7 +165,7 @@ class Block:
         return self._given(table.reshape(self.choices, self.configurations))
 
     @cached_property
-    def _of_all(self) -> Callable[[list[Array]], Array]:
+    def _of_all(self) -> Contraction:
         """How `table` is made of the factors; that depends on their sizes, not on their numbers."""
         operands, output = self._all_choices()
         self._check_size(self.choices)
@@ -229,8 +241,19 @@ class Block:
                     operands.append(Operand(array[chosen[name]], axes[1:]))
                 else:
                     operands.append(self._layout[name].alone(tables[name][start : start + step]))
-            parts.append(self._contract(operands, [MODEL], len(operands[0].array)))
+            parts.append(self._of_models(operands, tuple(map(bool, choices))))
         return np.concatenate(parts)
+
+    def _of_models(self, operands: list[Operand], is_set: tuple[bool, ...]) -> Array:
+        """How sums are taken depends on which knobs are set, and on how many models there are."""
+        models, output = len(operands[0].array), self._output([MODEL])
+        plan = self._plans.get((models, is_set))
+        if plan is None:
+            self._check_size(models)
+            order = self._find_order(operands, output)
+            plan = self._plans.keep((models, is_set), contraction(operands, order.steps, output))
+        rows = plan([array for array, _ in operands])
+        return self._given(rows.reshape(models, self.configurations))
 
     def probability(self, choices: Sequence[int], z: Sequence[int]) -> float:
         """P(z_b | do(a_b)), given all knobs' choices and all parents' codes."""
@@ -324,11 +347,6 @@ class Block:
 
     def _output(self, front: list[Any]) -> list[Any]:
         return front + [name for name in self.parent_names if len(self.model[name].states) > 1]
-
-    def _contract(self, operands: list[Operand], front: list[Any], rows: int) -> Array:
-        self._check_size(rows)
-        order = self._find_order(operands, self._output(front))
-        return self._given(contract(operands, order.steps, self._output(front)).reshape(rows, self.configurations))
 
     def _find_order(self, operands: list[Operand], output: list[Any]) -> Order:
         order = find_order(operands, output, ENTRY_LIMIT)

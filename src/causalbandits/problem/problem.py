@@ -300,7 +300,8 @@ class CausalBandit(Distributions):
             raise InterventionError(
                 f"eligible must be a list of interventions, such as [{{'x': 1}}]; got {eligible!r}."
             )
-        numbers = self._allowed(self._numbers(tuple(eligible)))
+        numbers = self._numbers(tuple(eligible))
+        numbers = numbers if any_tables else self._allowed(numbers)
         if not numbers:
             raise InterventionError("No action is eligible: the list is empty, or the function says no to all.")
         found = self._situations.get(numbers)
@@ -349,7 +350,9 @@ class CausalBandit(Distributions):
 
     @cached_property
     def _in_unknown(self) -> Situation:
-        if not self.reduce or self.actions.listed is not None or self.is_narrowed:
+        if self.required:  # what complies is not known, and may be needed where what it is a mixture of does not
+            return Situation(self, self.every)
+        if not self.reduce or self.actions.listed is not None:
             return self._in_all
         return Situation(self, search_by_structure(self.actions, self.blocks, self.shape, self.costs))
 

@@ -153,6 +153,11 @@ class Projection:
         other.__dict__.update(own, rows=rows)
         return other
 
+    def among(self, positions: Codes) -> Projection:
+        """Some of the actions, with the same rows."""
+        which = [self.row_of_action(b)[positions] for b in range(len(self.rows))]
+        return Projection(self.rows, which, self._shape, self._blocks, all_pairs=False)
+
     @cached_property
     def tree(self) -> Tree:
         """Block by block."""

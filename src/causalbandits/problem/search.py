@@ -95,6 +95,33 @@ class UnderTables(SearchSet):
         return self._same.array()
 
 
+class Among(SearchSet):
+    """Some of the actions of another set, given by their positions there."""
+
+    def __init__(self, others: SearchSet, positions: Codes) -> None:
+        self.space, self.size = others.space, len(positions)
+        self._others, self._positions = others, positions
+
+    @cached_property
+    def projection(self) -> Projection:  # type: ignore[override]
+        return self._others.projection.among(self._positions)
+
+    @cached_property
+    def scored(self) -> tuple[SearchSet, Codes | None]:
+        scored, which = self._others.scored
+        return scored, self._positions if which is None else which[self._positions]
+
+    @property
+    def rows_of(self) -> Sequence[RowsOf]:
+        return self._others.rows_of
+
+    def action(self, position: int) -> Action:
+        return self._others.action(int(self._positions[position]))
+
+    def array(self) -> Choices2D:
+        return self._others.array()[self._positions]
+
+
 class EveryAction(SearchSet):
     """All actions, in the order of their numbers."""
 

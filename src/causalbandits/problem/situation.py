@@ -15,12 +15,12 @@ import numpy as np
 import numpy.typing as npt
 
 from causalbandits._memory import Remembers
-from causalbandits._types import Array
+from causalbandits._types import Array, Codes
 from causalbandits.errors import BudgetError, PolicyError, ProblemWarning
 from causalbandits.problem.actions import Action
 from causalbandits.problem.budget import SLACK, Budget, Pace, Purse, refuse_context
 from causalbandits.problem.scores import Scores, largest_size
-from causalbandits.problem.search import EveryAction, SearchSet, SomeActions
+from causalbandits.problem.search import Among, EveryAction, SearchSet, SomeActions
 
 if TYPE_CHECKING:
     from causalbandits.problem.problem import CausalBandit
@@ -48,7 +48,8 @@ class Situation(Remembers):
         self.size = search.size
         """How many actions are searched."""
         self.action = search.action
-        self._few = frozenset(map(search.action, range(search.size))) if isinstance(search, SomeActions) else None
+        narrowed = isinstance(search, SomeActions | Among)
+        self._few = frozenset(map(search.action, range(search.size))) if narrowed else None
         self._pricing: Pricing | None = None if problem.costs is None else self._less_costs
         self.additive = True
         """Whether costs are subtracted, if there are any, so that blocks can be judged one by one."""
@@ -92,6 +93,16 @@ class Situation(Remembers):
         other = object.__new__(Situation)
         other.__dict__.update(self.__dict__, _pricing=pricing, additive=pricing is None)
         return other
+
+    def among(self, positions: Codes) -> Situation:
+        """The same situation where of the searched actions only some, given by their positions, may be chosen."""
+        key = "among", positions.tobytes()
+        return self.remember(key, lambda: Situation(self.problem, Among(self.search, positions)))
+
+    @property
+    def is_among(self) -> bool:
+        """Whether `among` made it."""
+        return isinstance(self.search, Among)
 
     def searching(self, search: SearchSet) -> Situation:
         """The same situation with other distributions of the same actions, in the same order."""

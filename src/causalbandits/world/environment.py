@@ -271,7 +271,7 @@ class Environment(Remembers):
         return codes, self.reward.draw(mean, lambda: self.problem.decode_parents(codes), rng)
 
     def _course(self, choices: Choices, rng: np.random.Generator) -> dict[str, int]:
-        """What every variable on the way to the parents turns out to be."""
+        """What every variable on the way to the parents, and to what is required, turns out to be."""
         course: dict[str, int] = {}
         known = self.problem.known_codes
         for name, knob, causes, cdfs in self._mechanisms:
@@ -312,7 +312,8 @@ class Environment(Remembers):
     @cached_property
     def _mechanisms(self) -> list[_Mechanism]:
         model, knobs = self.problem.model, self.problem.manipulable
-        on_the_way = ancestors(model.graph, (*self.problem.parents, *self.problem.context))
+        problem = self.problem
+        on_the_way = ancestors(model.graph, (*problem.parents, *problem.context, *problem.required))
         return [
             _Mechanism(
                 name,
