@@ -11,12 +11,14 @@ import numpy.typing as npt
 from causalbandits._types import Array, Z
 from causalbandits.engine import tables
 from causalbandits.engine.driver import POLICY, WORLD, Moment, Moments, Played, Rounds, Watch, stream
+from causalbandits.engine.learning import Learning, can_learn
 from causalbandits.policies import POLICIES, AnyPolicy, CausalLinearThompsonSampling, CausalLinearUCB, LinTS, LinUCB
 from causalbandits.policies.base import HorizonPolicy
 from causalbandits.policies.cells import CellPolicy
+from causalbandits.policies.learnt import LearntCells
 from causalbandits.policies.linear import LinearPolicy
 from causalbandits.policies.statistics import Cells, Regression, Statistic
-from causalbandits.policies.thompson import PosteriorPolicy
+from causalbandits.policies.thompson import CausalThompsonSampling, PosteriorPolicy
 from causalbandits.problem.features import AdditiveFeatures
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.problem.projection import Projection
@@ -46,13 +48,15 @@ def can_play(env: Environment, policy: AnyPolicy, problem: CausalBandit) -> bool
     known = type(env.reward) in (BernoulliReward, GaussianReward, LinearReward)
     if not known or type(policy) not in CELL_POLICIES | LINEAR_POLICIES:
         return False
-    if policy.learns_tables or problem.parents != env.problem.parents:
+    if problem.parents != env.problem.parents:
         return False
     if policy.unit_rewards and env.reward.bounded is not True:
         return False
     if env.problem.contexts.size > CONTEXTS_COMPILED:
         return False
     scene = scene_of(env, policy, problem)
+    if policy.learns_tables and not can_learn(scene):
+        return False
     if any(moment.situation.problem.is_narrowed for moment in scene.moments):
         return False
     if _by_block(scene, policy):
@@ -105,7 +109,7 @@ def scene_of(env: Environment, policy: AnyPolicy, problem: CausalBandit) -> Scen
         numbers = [moment.situation.problem.context_number for moment in found]
         return Scene(problem, env, tuple(found), tuple(number or 0 for number in numbers))
 
-    return env.remember(("scene", problem, every), make)
+    return env.remember(("scene", problem, every, policy.learns_tables), make)
 
 
 def play_compiled(
@@ -125,19 +129,31 @@ def play_compiled(
     played, sums = Played(np.empty(len(rounds)), np.empty(len(rounds))), np.zeros(2)
     listed = watch is not None and scene.size <= LISTED
     plays = np.zeros(scene.size if listed else 0, dtype=np.int64)
+    learning = _learning(policy, scene, statistic, streams)
     start, step = 0, FRESH * max(1, rounds_at_once(scene, policy) // FRESH)
     while start < rounds[-1]:
         slot = int(np.searchsorted(rounds, start, side="right"))
         end = min(start + step, int(rounds[slot if watch is not None else -1]))
         within = slice(slot, int(np.searchsorted(rounds, end, side="right")))
         name, arguments = _call(policy, scene, statistic, range(start, end))
+        if learning is not None:
+            name, (rule, *_) = "learnt", arguments
+            arguments = rule, *learning.arguments()
         kept = played.regret[within], played.reward[within]
         record = tables.Record(end - start, rounds[within] - start, *kept, sums, plays)
-        kernel(name)(*arguments, streams, record)
+        stopped = kernel(name)(*arguments, streams, record)
+        if learning is not None:
+            end = start + learning.took(stopped)
         statistic.rounds, start = end, end
         if watch is not None and end == rounds[slot]:
             watch(slot, statistic, lambda: _by_number(plays, scene))
     return played
+
+
+def _learning(policy: AnyPolicy, scene: Scene, statistic: Statistic, streams: tables.Streams) -> Learning | None:
+    if isinstance(policy, CausalThompsonSampling) and isinstance(statistic, LearntCells):
+        return Learning(policy, scene, statistic, streams, _world(scene, policy))
+    return None
 
 
 def rounds_at_once(scene: Scene, policy: AnyPolicy) -> int:
@@ -267,7 +283,7 @@ def _world(scene: Scene, policy: AnyPolicy) -> tables.FlatWorld:
         projections = [_true_projection(moment) for moment in scene.moments]
         return tables.world_of(_before(scene), envs, projections, [_true_costs(moment) for moment in scene.moments])
 
-    return scene.env.remember(("world", scene.problem, policy.searches_all), make)
+    return scene.env.remember(("world", scene.problem, policy.searches_all, policy.learns_tables), make)
 
 
 def _true_projection(moment: Moment) -> Projection:

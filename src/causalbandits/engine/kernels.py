@@ -56,6 +56,7 @@ from causalbandits.engine.happening import (
     summed,
     write_down,
 )
+from causalbandits.engine.learnt_rounds import learnt_rounds
 from causalbandits.policies import entries, indices, statistics
 
 FRESH = 1024
@@ -75,6 +76,7 @@ SOURCES = (
     "engine/choosing.py",
     "engine/happening.py",
     "engine/kernels.py",
+    "engine/learnt_rounds.py",
     "engine/tables.py",
 )
 """What the compiled code is made of."""
@@ -479,4 +481,5 @@ KERNELS = {
     "drawn": _drawn_rounds,
     "linear": _linear_rounds,
     "by block": _by_block_rounds,
+    "learnt": learnt_rounds,
 }

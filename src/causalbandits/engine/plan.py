@@ -96,7 +96,7 @@ class Plan:
     def all_compiled(self) -> bool:
         """Whether no policy needs the interpreter, so that threads serve as well as processes."""
         env = self.environment(0)
-        return all(self._is_compiled(env, policy) for policy in self.policies.values())
+        return all(self._is_compiled(env, policy) and not policy.learns_tables for policy in self.policies.values())
 
     def _is_compiled(self, env: Environment, policy: AnyPolicy) -> bool:
         return self.compiled and self.budget is None and can_play(env, policy, self._believed_by(policy, env))

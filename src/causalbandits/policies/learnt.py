@@ -222,11 +222,16 @@ def count_tables(tables: LearntTables, cells: LearntCells, outcome: Outcome) -> 
         schedule.counts[row] += 1.0
         due = due or schedule.counts[row] >= schedule.limits[row]
     if due:
-        cells.seen_at_draw[:], cells.rounds_at_draw = cells.seen, cells.rounds
-        cells.draw += 1
-        cells.schedule = None
-        cells.drawn.clear()
-        cells.complying.clear()
+        draw_anew(cells)
+
+
+def draw_anew(cells: LearntCells) -> None:
+    """From now on tables are drawn from what is known now."""
+    cells.seen_at_draw[:], cells.rounds_at_draw = cells.seen, cells.rounds
+    cells.draw += 1
+    cells.schedule = None
+    cells.drawn.clear()
+    cells.complying.clear()
 
 
 def under_drawn_tables(situation: Situation, cells: LearntCells, trust: float, rng: np.random.Generator) -> Situation:

@@ -85,6 +85,10 @@ class TableRows:
                 found.append(Entry(place, int(self.row_of[place])))
         return found
 
+    def first_entry(self, name: str) -> int:
+        """Where a variable's table begins."""
+        return self._starts[self.names.index(name)]
+
     def totals(self, entries: Array) -> Array:
         """The sum over each row."""
         return np.asarray(np.add.reduceat(entries, self.row_starts))

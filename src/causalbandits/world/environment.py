@@ -49,7 +49,7 @@ class Best(NamedTuple):
     mean: float
 
 
-class _Mechanism(NamedTuple):
+class Mechanism(NamedTuple):
     """How a variable comes about: by which knob, if that is set, or else by its causes."""
 
     name: str
@@ -274,7 +274,7 @@ class Environment(Remembers):
         """What every variable on the way to the parents, and to what is required, turns out to be."""
         course: dict[str, int] = {}
         known = self.problem.known_codes
-        for name, knob, causes, cdfs in self._mechanisms:
+        for name, knob, causes, cdfs in self.mechanisms:
             if name in known:
                 course[name] = known[name]
                 continue
@@ -310,12 +310,13 @@ class Environment(Remembers):
         return {name: BlocksGiven(model, (), (name,)) for name in ancestors(model.graph, known) if name not in known}
 
     @cached_property
-    def _mechanisms(self) -> list[_Mechanism]:
+    def mechanisms(self) -> list[Mechanism]:
+        """How each variable on the way to the parents, and to what is required, comes about: causes first."""
         model, knobs = self.problem.model, self.problem.manipulable
         problem = self.problem
         on_the_way = ancestors(model.graph, (*problem.parents, *problem.context, *problem.required))
         return [
-            _Mechanism(
+            Mechanism(
                 name,
                 knobs.index(name) if name in knobs else None,
                 tuple((cause, len(model[cause].states)) for cause in model[name].parents),
