@@ -56,7 +56,6 @@ from causalbandits.engine.happening import (
     summed,
     write_down,
 )
-from causalbandits.engine.learnt_rounds import learnt_rounds
 from causalbandits.policies import entries, indices, statistics
 
 FRESH = 1024
@@ -463,12 +462,20 @@ def _by_block_rounds(version):
     return play
 
 
+def _maker(name: str) -> Any:
+    if name == "learnt":
+        from causalbandits.engine.learnt_rounds import learnt_rounds  # which is made of what stands here
+
+        return learnt_rounds
+    return KERNELS[name]
+
+
 @cache
 def kernel(name: str) -> Any:
     """One of the kinds of rounds; compiled, or fetched from disk, when called with parameters of a new type."""
     package = Path(__file__).parent.parent
     version = hashlib.sha256(b"".join((package / source).read_bytes() for source in SOURCES)).hexdigest()
-    play = KERNELS[name](version)
+    play = _maker(name)(version)
     try:
         return numba.njit(cache=True, nogil=True, error_model="numpy")(play)
     except RuntimeError:  # nowhere to write a cache: it compiles again in every process
@@ -481,5 +488,4 @@ KERNELS = {
     "drawn": _drawn_rounds,
     "linear": _linear_rounds,
     "by block": _by_block_rounds,
-    "learnt": learnt_rounds,
 }

@@ -8,7 +8,7 @@ contracted as everywhere, the tree's columns are written over, and the rounds go
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 

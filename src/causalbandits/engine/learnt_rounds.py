@@ -4,13 +4,11 @@ import numpy as np
 
 from causalbandits.engine.choosing import first_tied, largest_size, least_scale, listed, one_draw, project, subtract
 from causalbandits.engine.happening import first_sums, reward_around, write_down
+from causalbandits.engine.kernels import combine, noise, prepared, take_in
 
 
 def learnt_rounds(version):
     """Every index is drawn anew; what happens to each variable is drawn, and counted, until tables are drawn anew."""
-    from causalbandits.engine import kernels
-
-    prepared, noise, combine, take_in = kernels.prepared, kernels.noise, kernels.combine, kernels.take_in
 
     def play(rule, tree, world, kept, streams, record):
         key = version  # noqa: F841 (part of the cache's key)
