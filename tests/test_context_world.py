@@ -121,7 +121,7 @@ def test_simple_regret_is_the_mean_over_contexts_of_what_is_recommended_there(en
 
 def test_of_many_contexts_some_are_drawn(monkeypatch):
     env = cb.zoo.email_segments()
-    monkeypatch.setattr("causalbandits.engine.plan.CONTEXTS_WEIGHED", 2)
+    monkeypatch.setattr("causalbandits.problem.contexts.CONTEXTS_WEIGHED", 2)
     pairs = weighed(Moments(env, cb.policy("c-ucb"), env.problem), env)
     assert [share for share, _ in pairs] == [0.5, 0.5]
 

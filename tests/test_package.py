@@ -279,4 +279,7 @@ def test_the_example_of_costs_runs(capsys):
         "c-ts-beta, paced",
         "c-ts-beta, until the money is gone",
         "ts-beta, paced",
+        "c-ts-beta, told the segment",
+        "c-ts-beta that does not look",
+        "ts-beta, told the segment",
     ]

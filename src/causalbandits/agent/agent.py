@@ -39,6 +39,7 @@ from causalbandits.model.model import CausalModel
 from causalbandits.policies import AnyPolicy, Choice, Outcome, as_policy
 from causalbandits.policies.claims import Evidence
 from causalbandits.policies.outcome import flip
+from causalbandits.policies.rationing import situations_to_come
 from causalbandits.problem.actions import PREDICATE_LIMIT
 from causalbandits.problem.budget import Budget, Spent, Within
 from causalbandits.problem.problem import CausalBandit
@@ -111,7 +112,7 @@ class Agent:
             chosen.refuse_budget()
         if not problem.context:  # with one it need never be made, and may be too large
             chosen.situation(problem)
-        self._purse = None if budget is None else opened(budget, self._whole, stacklevel=2)
+        self._purse = None if budget is None else opened(budget, situations_to_come(chosen, problem), stacklevel=2)
         self._seed = _seed_sequence(seed)
         self._rng = np.random.Generator(np.random.PCG64(self._seed))
         self._pending: dict[int, Pending] = {}
@@ -199,7 +200,7 @@ class Agent:
             choice = self.policy.chosen(situation, statistic, self._rng)
         else:
             choice = self.policy.paced(situation, statistic, self._rng, self._purse)
-            self._purse.pay(self.problem.cost(choice.action))
+            self._purse.pay(self.problem.cost(choice.action), situation.known)
         id = self._next_id
         self._pending[id] = Pending(choice, situation.problem)
         self._next_id += 1
@@ -353,7 +354,7 @@ class Agent:
         """
         asked = self._asked(id)
         if self._purse is not None:
-            self._purse.give_back(self.problem.cost(asked.choice.action))
+            self._purse.give_back(self.problem.cost(asked.choice.action), asked.problem.known)
         del self._pending[id]
         if self.policy.in_order and not self._must_fold and (noticed := self._witness()):
             self._warn(noticed)
@@ -452,9 +453,10 @@ class Agent:
     def _charge_again(self) -> None:
         """Charge the budget for all decisions that were not forgotten."""
         if self._purse is not None:
-            told = [outcome.action for outcome in self._told if outcome.number >= 0]
-            for action in [*told, *(asked.choice.action for asked in self._pending.values())]:
-                self._purse.pay(self.problem.cost(action))
+            told = [(outcome.action, outcome.context) for outcome in self._told if outcome.number >= 0]
+            waiting = [(asked.choice.action, asked.problem.known) for asked in self._pending.values()]
+            for action, known in (*told, *waiting):
+                self._purse.pay(self.problem.cost(action), known)
 
     def evidence(self, *, level: float | None = None) -> Evidence:
         """What the outcomes say of the model: that knobs act through the parents alone, and every row of its tables.

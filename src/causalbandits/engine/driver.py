@@ -11,8 +11,9 @@ import numpy.typing as npt
 from causalbandits._types import Array, Z
 from causalbandits.policies import AnyPolicy, Outcome
 from causalbandits.policies.outcome import flip
+from causalbandits.policies.rationing import situations_to_come
 from causalbandits.problem.actions import Action
-from causalbandits.problem.budget import Budget
+from causalbandits.problem.budget import Budget, Purse
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.problem.situation import Situation, opened
 from causalbandits.world.environment import Environment
@@ -77,7 +78,7 @@ def play(
     flips, in_order, plays = policy.counts_successes, policy.in_order, _Plays(env.problem)
     if budget is not None:
         policy.refuse_budget()
-    purse = None if budget is None else opened(Budget(budget, int(rounds[-1])), moments.whole[0], stacklevel=2)
+    purse = None if budget is None else moments.purse(Budget(budget, int(rounds[-1])))
     shortfall = None if budget is None else Shortfall(env, budget / int(rounds[-1]))
     regret = collected = 0.0
     played, checkpoints = Played(np.empty(len(rounds)), np.empty(len(rounds))), iter(enumerate(rounds.tolist()))
@@ -88,7 +89,7 @@ def play(
             chosen, propensity, support = policy.chosen(situation, statistic, rng)
         else:
             chosen, propensity, support = policy.paced(situation, statistic, rng, purse)
-            purse.pay(problem.cost(chosen))
+            purse.pay(problem.cost(chosen), situation.known)
         action = chosen if true_actions is None else true_actions[chosen]
         if policy.learns_tables:
             observed, z, reward = here.draw_all(action.choices, world)
@@ -104,7 +105,7 @@ def play(
         policy.update(situation, statistic, outcome)
         if in_order:
             policy.witness(situation, statistic, outcome)
-        regret += here.gap(action.number) if shortfall is None else shortfall(action.number)
+        regret += here.gap(action.number) if shortfall is None else shortfall(action.number, here.problem.known)
         collected += reward
         plays[action] = plays.get(action, 0) + 1
         if t == checkpoint:
@@ -136,6 +137,10 @@ class Moments(dict[Z, Moment]):
     def whole(self) -> Moment:
         """Without a context."""
         return Moment(self._policy.situation(self._problem), self._env)
+
+    def purse(self, budget: Budget) -> Purse:
+        """A budget for what the policy will decide."""
+        return opened(budget, situations_to_come(self._policy, self._problem), stacklevel=3)
 
     def __missing__(self, codes: Z) -> Moment:
         told = tuple(codes[i] for i in self._told)

@@ -29,9 +29,6 @@ from causalbandits.world.shortfall import Shortfall
 
 Source = Environment | Callable[[np.random.Generator], Environment]
 
-CONTEXTS_WEIGHED = 256
-"""A mean over contexts is one over all of them, or over so many that were drawn."""
-
 Found = dict[str, dict[str, Values]]
 """By policy, then measure: one replication's values at each checkpoint."""
 
@@ -237,10 +234,7 @@ def weighed(moments: Moments, env: Environment) -> list[tuple[float, Moment]]:
     """Every context that can occur with its probability; of too many, so many that were drawn, all alike."""
     if not env.problem.context:
         return [(1.0, moments.whole)]
-    if env.problem.contexts.size <= CONTEXTS_WEIGHED:
-        return [(share, moments[codes]) for codes, share in env.problem.contexts.likely()]
-    rng = np.random.default_rng(0)
-    return [(1 / CONTEXTS_WEIGHED, moments[env.draw_codes(rng)]) for _ in range(CONTEXTS_WEIGHED)]
+    return [(share, moments[codes]) for codes, share in env.problem.contexts.weighed()]
 
 
 def _hashed(parts: Mapping[str, Any]) -> str:

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from causalbandits.engine.driver import ENVIRONMENT, WORLD, stream
-from causalbandits.engine.plan import CONTEXTS_WEIGHED
 from causalbandits.errors import CausalBanditsError
+from causalbandits.problem.contexts import CONTEXTS_WEIGHED
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.world.environment import LISTED, Environment
 from causalbandits.world.rewards import BernoulliReward, Reward

@@ -41,7 +41,7 @@ GROWTH, DELAY, AT_THE_LATEST = 1.1, 1.02, 10
 ENOUGH_ROUNDS = 100
 """After so many rounds something should have been learnt of every table."""
 
-SETS_DRAWN = 2**6
+SETS_DRAWN = 2**9
 """Under one draw of the tables so many sets of actions are remembered."""
 
 LEAST_ENTRY = 1e-12

@@ -257,13 +257,32 @@ class CausalBandit(Distributions):
         return reduce_space(self.actions, self.blocks, self.shape, self.costs)
 
     @cached_property
-    def _complying(self) -> tuple[int, ...] | None:
+    def _left(self) -> tuple[int, ...] | None:
         """Where what is required depends on the context: the actions that keep to it here; None if all do."""
         if not self.context or not isinstance(self.requirements, Requirements):
             return None
-        where = f" where {self.contexts.shown(self.known)}" if self.known else " where the context is not known"
-        complies = self.requirements.complying(self.actions.array(), where)
+        complies = self.requirements.complying(self.actions.array())
         return None if complies.all() else tuple(np.flatnonzero(complies).tolist())
+
+    @property
+    def has_actions(self) -> bool:
+        """Whether anything may be done here: what is required may leave nothing in a context."""
+        return self._left is None or bool(self._left)
+
+    @property
+    def no_action(self) -> str:
+        """Why nothing may be done here; empty if something may."""
+        if self.has_actions or not isinstance(self.requirements, Requirements):
+            return ""
+        where = f" where {self.contexts.shown(self.known)}" if self.known else " where the context is not known"
+        return self.requirements.none_complies(self.actions.array(), where)
+
+    @property
+    def _complying(self) -> tuple[int, ...] | None:
+        """The same as `_left`; refused if there are none."""
+        if not self.has_actions:
+            raise ProblemError(self.no_action)
+        return self._left
 
     @property
     def is_narrowed(self) -> bool:

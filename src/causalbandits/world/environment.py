@@ -19,7 +19,6 @@ from causalbandits.model.intervention import Intervention, State
 from causalbandits.model.model import cumulative
 from causalbandits.problem.actions import ENUMERATION_LIMIT, Choices
 from causalbandits.problem.given import BlocksGiven
-from causalbandits.problem.inference import Block
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.problem.projection import Projection
 from causalbandits.problem.scores import Scores
@@ -103,17 +102,8 @@ class Environment(Remembers):
         return self.problem.contexts.values(self.draw_codes(random_generator(rng)))
 
     def draw_codes(self, rng: np.random.Generator) -> Z:
-        """The same as codes: one uniform for each part of the context, in order."""
-        codes = [0] * len(self.problem.context)
-        for block, cdf in self._context_cdfs:
-            code = bisect_right(cdf, rng.random())
-            for axis, size in zip(reversed(block.parents), reversed(block.shape), strict=True):
-                code, codes[axis] = divmod(code, size)
-        return tuple(codes)
-
-    @cached_property
-    def _context_cdfs(self) -> list[tuple[Block, list[float]]]:
-        return [(block, cumulative(block.table[0]).tolist()) for block in self.problem.contexts.blocks]
+        """The same as codes."""
+        return self.problem.contexts.draw(rng)
 
     def _where(self, context: Mapping[str, State] | None) -> Environment:
         return self if context is None else self.given(context)
