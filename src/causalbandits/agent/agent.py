@@ -42,6 +42,7 @@ from causalbandits.policies.outcome import flip
 from causalbandits.policies.rationing import situations_to_come
 from causalbandits.problem.actions import PREDICATE_LIMIT
 from causalbandits.problem.budget import Budget, Spent, Within
+from causalbandits.problem.differing import difference
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.problem.situation import Situation, opened
 
@@ -421,12 +422,19 @@ class Agent:
         return self._recommended(situation, level, self._doubts())
 
     def recommendations(self, *, level: float = 0.95) -> Recommendations:
-        """What to do in each context that can occur, the likeliest first, with its share of the decisions."""
+        """What to do in each context that can occur, the likeliest first, with its share of the decisions.
+
+        Contexts in which nothing may be done, because of what is required, are in `.refused`, with the reason.
+        """
         known = self.problem.with_model(self.model) if self.policy.learns_tables else self.problem
-        contexts = known.contexts.likely()
-        situations = ((share, self._situation_of(codes or None)) for codes, share in contexts)
-        against = self._doubts()
-        return Recommendations((share, self._recommended(situation, level, against)) for share, situation in situations)
+        against, found, refused = self._doubts(), [], []
+        for codes, share in known.contexts.likely():
+            here = self.problem.in_context(codes or None)
+            if here.has_actions:
+                found.append((share, self._recommended(self._situation_of(here.known), level, against)))
+            else:
+                refused.append((share, here.no_action))
+        return Recommendations(found, refused)
 
     def _doubts(self) -> tuple[str, ...]:
         """What the outcomes say against the policy's scales, the way it is used, and the model: of all contexts."""
@@ -519,8 +527,10 @@ class Agent:
         saved = CausalBandit.from_record(content["problem"])
         if problem is not None and not isinstance(problem, CausalBandit):
             raise CausalBanditsError(f"problem must be a CausalBandit (an environment has one); got {problem!r}.")
-        if problem is not None and not problem.same_but_tables(saved):
-            raise StateError(f"{path} belongs to another problem: it was made for {saved!r}, not for {problem!r}.")
+        if problem is not None and (differs := difference(problem, saved)):
+            raise StateError(
+                f"{path} belongs to another problem: {differs}. It was made for {saved!r}, not for {problem!r}."
+            )
         known = problem or saved
         try:
             seed = np.random.SeedSequence(content["seed"]["entropy"], spawn_key=content["seed"]["spawn_key"])

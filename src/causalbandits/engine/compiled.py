@@ -52,6 +52,8 @@ def can_play(env: Environment, policy: AnyPolicy, problem: CausalBandit) -> bool
         return False
     if env.problem.contexts.size > CONTEXTS_COMPILED:
         return False
+    if Moments(env, policy, problem).left_out:
+        return False
     scene = scene_of(env, policy, problem)
     if any(moment.situation.problem.is_narrowed for moment in scene.moments):
         return False

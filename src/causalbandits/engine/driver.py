@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from causalbandits._types import Array, Z
+from causalbandits.errors import ProblemError
 from causalbandits.policies import AnyPolicy, Outcome
 from causalbandits.policies.outcome import flip
 from causalbandits.policies.rationing import situations_to_come
@@ -84,7 +85,7 @@ def play(
     played, checkpoints = Played(np.empty(len(rounds)), np.empty(len(rounds))), iter(enumerate(rounds.tolist()))
     slot, checkpoint = next(checkpoints)
     for t in range(1, int(rounds[-1]) + 1):
-        situation, here = always or moments[env.draw_codes(world)]
+        situation, here = always or moments.drawn(world)
         if purse is None:
             chosen, propensity, support = policy.chosen(situation, statistic, rng)
         else:
@@ -132,6 +133,35 @@ class Moments(dict[Z, Moment]):
     def __init__(self, env: Environment, policy: AnyPolicy, problem: CausalBandit) -> None:
         self._env, self._problem, self._policy = env, problem, policy
         self._told = [env.problem.context.index(name) for name in problem.context]
+        self.left_out = self._left_out()
+        """Contexts that come and in which nothing may be done, with their shares: rounds in these are not played."""
+
+    def _left_out(self) -> dict[Z, float]:
+        if not self._env.problem.context or not (self._env.problem.requirements or self._problem.requirements):
+            return {}
+        contexts = dict(self._env.problem.contexts.weighed())
+        found = {codes: share for codes, share in contexts.items() if not self._is_playable(codes)}
+        if len(found) == len(contexts):
+            raise ProblemError(f"Nothing may be done in any context. {self.why_left_out(next(iter(found)))}")
+        return found
+
+    def _is_playable(self, codes: Z) -> bool:
+        return self._env.problem.in_context(codes).has_actions and self._believed(codes).has_actions
+
+    def why_left_out(self, codes: Z) -> str:
+        """Why nothing may be done in a context."""
+        return self._env.problem.in_context(codes).no_action or self._believed(codes).no_action
+
+    def _believed(self, codes: Z) -> CausalBandit:
+        told = tuple(codes[i] for i in self._told)
+        return self._problem.in_context(told) if told else self._problem
+
+    def drawn(self, rng: np.random.Generator) -> Moment:
+        """The next context in which something may be done."""
+        codes = self._env.draw_codes(rng)
+        while codes not in self and not self._is_playable(codes):
+            codes = self._env.draw_codes(rng)
+        return self[codes]
 
     @property
     def whole(self) -> Moment:
@@ -143,9 +173,7 @@ class Moments(dict[Z, Moment]):
         return opened(budget, situations_to_come(self._policy, self._problem), stacklevel=3)
 
     def __missing__(self, codes: Z) -> Moment:
-        told = tuple(codes[i] for i in self._told)
-        believed = self._problem.in_context(told) if told else self._problem
-        self[codes] = Moment(self._policy.situation(believed), self._env.in_context(codes))
+        self[codes] = Moment(self._policy.situation(self._believed(codes)), self._env.in_context(codes))
         return self[codes]
 
 

@@ -16,6 +16,17 @@ if TYPE_CHECKING:
     from causalbandits.problem.problem import CausalBandit
 
 
+def playable(problem: CausalBandit, contexts: list[tuple[Z, float]]) -> list[tuple[Z, float]]:
+    """Those contexts in which something may be done, with their shares of the rounds in which something may."""
+    if problem.requirements is None:
+        return contexts
+    left = [(codes, share) for codes, share in contexts if problem.in_context(codes).has_actions]
+    if not left:
+        raise ProblemError(f"Nothing may be done in any context. {problem.in_context(contexts[0][0]).no_action}")
+    total = sum(share for _, share in left)
+    return contexts if len(left) == len(contexts) else [(codes, share / total) for codes, share in left]
+
+
 class Occasions:
     """The contexts of a problem as far as the same variables are known as now, and their shares.
 
@@ -32,13 +43,10 @@ class Occasions:
             full = [-1] * len(problem.context)
             for place, code in zip(places, codes, strict=True):
                 full[place] = code
-            if whole.in_context(tuple(full)).has_actions:
-                found[tuple(full)] = found.get(tuple(full), 0.0) + share
-        if not found:
-            raise ProblemError("require leaves no action in any context. Allow for more.")
-        self.codes = tuple(found)
-        self._shares = np.array(list(found.values())) / sum(found.values())
-        self._weight = whole.model.rows + len(found) if isinstance(whole.model, FittedModel) else None
+            found[tuple(full)] = found.get(tuple(full), 0.0) + share
+        left = dict(playable(whole, list(found.items())))
+        self.codes, self._shares = tuple(left), np.array(list(left.values()))
+        self._weight = whole.model.rows + len(left) if isinstance(whole.model, FittedModel) else None
         """For how many rounds the model's shares count; None if they are known."""
 
     def shares(self, came: Mapping[Z, int]) -> Array:

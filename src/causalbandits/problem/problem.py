@@ -23,6 +23,7 @@ from causalbandits.problem.constraints import Manipulable, action_space, without
 from causalbandits.problem.context import check_with_context, checked_context, context_codes
 from causalbandits.problem.contexts import Contexts
 from causalbandits.problem.costs import Costs, Prices
+from causalbandits.problem.differing import difference
 from causalbandits.problem.distributions import Distributions
 from causalbandits.problem.given import BlocksGiven
 from causalbandits.problem.requirements import Limits, Requirements, required, requirements_of
@@ -420,11 +421,7 @@ class CausalBandit(Distributions):
 
     def same_but_tables(self, other: CausalBandit) -> bool:
         """Whether another problem differs in the numbers of its tables at most."""
-        ours, theirs = ({name: (v.states, v.parents) for name, v in p.model.variables.items()} for p in (self, other))
-        mine, its = ((p.manipulable, p.parents, p.reward, p.context, p.known) for p in (self, other))
-        same_actions = self.actions.same_as(other.actions) and self.costs == other.costs
-        required = [[] if p.requirements is None else p.requirements.to_record() for p in (self, other)]
-        return ours == theirs and mine == its and same_actions and required[0] == required[1]
+        return not difference(self, other)
 
     @cached_property
     def requirements(self) -> Reasons | None:

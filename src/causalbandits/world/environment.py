@@ -22,6 +22,7 @@ from causalbandits.problem.given import BlocksGiven
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.problem.projection import Projection
 from causalbandits.problem.scores import Scores
+from causalbandits.problem.situation import Situation
 from causalbandits.world.rewards import AdditiveMean, Reward
 
 LISTED = 2**16
@@ -148,12 +149,15 @@ class Environment(Remembers):
         if not narrowed and isinstance(self.mean, AdditiveMean) and (space.is_product or self._is_beyond_listing()):
             choices = self._best_by_block(self.mean)
             return Best(space.decode(choices), self._value(choices))
-        listed = space.size <= LISTED
-        situation = self.problem.situation(every=listed)
-        means = self.means if listed and not narrowed else self.mean.of_actions(situation.search.projection)
-        values = situation.priced(Scores.of(means))
+        situation = self.problem.situation(every=space.size <= LISTED)
+        values = situation.priced(Scores.of(self.means_in(situation)))
         position = values.best_position()
         return Best(situation.action(position).intervention, float(values.values[position]))
+
+    def means_in(self, situation: Situation) -> Array:
+        """The exact mean reward of every action that is searched."""
+        whole = self.problem.actions.size <= LISTED and not self.problem.is_narrowed
+        return self.means if whole else self.mean.of_actions(situation.search.projection)
 
     def _is_beyond_listing(self) -> bool:
         """Whether blocks are chosen freely of each other, and so many ways that only each can be looked at alone."""

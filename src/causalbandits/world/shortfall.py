@@ -78,5 +78,4 @@ def _offered(env: Environment) -> tuple[Array, Array]:
     """Mean rewards and costs of the actions among which the best are found."""
     situation = _situation(env)
     assert situation.costs is not None
-    whole = env.problem.actions.size <= LISTED and not env.problem.is_narrowed
-    return env.means if whole else env.mean.of_actions(situation.search.projection), situation.costs
+    return env.means_in(situation), situation.costs
