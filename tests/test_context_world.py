@@ -159,12 +159,6 @@ def test_part_of_the_context_is_enough_for_what_a_policy_believes():
     assert lost[0] < lost[1] < lost[2]
 
 
-def test_a_step_function_is_not_told_the_context():
-    problem = cb.zoo.email_segments().problem
-    with pytest.raises(ProblemError, match="A step function is not told the context"):
-        cb.StepEnvironment(problem, lambda do, rng: ({}, 0.0), draws=2)
-
-
 def test_forecasts_know_contexts():
     problem = cb.zoo.email_segments().problem
     forecast = cb.forecast(problem, ["c-ts-beta", "uniform"], horizon=400, replications=6, progress=False)
