@@ -6,7 +6,7 @@ import math
 import os
 import secrets
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import astuple
 from functools import cached_property
 from pathlib import Path
@@ -15,9 +15,10 @@ from typing import Any, Literal, NamedTuple, overload
 import numpy as np
 
 from causalbandits._files import checked_path
-from causalbandits._types import Z, is_iterable, is_whole
+from causalbandits._types import Z, is_whole
 from causalbandits.agent import saving
 from causalbandits.agent.contradictions import checked_model, contradictions, evidence_of_told
+from causalbandits.agent.eligible import Eligible, narrowed
 from causalbandits.agent.ledger import Ledger, Pending
 from causalbandits.agent.order import InOrder
 from causalbandits.agent.past import Learnt, Past
@@ -27,7 +28,6 @@ from causalbandits.errors import (
     BudgetError,
     CausalBanditsError,
     EvidenceWarning,
-    InterventionError,
     ProblemWarning,
     StateError,
     TellError,
@@ -40,13 +40,11 @@ from causalbandits.policies import AnyPolicy, Choice, Outcome, as_policy
 from causalbandits.policies.claims import Evidence
 from causalbandits.policies.outcome import flip
 from causalbandits.policies.rationing import situations_to_come
-from causalbandits.problem.actions import PREDICATE_LIMIT
 from causalbandits.problem.budget import Budget, Spent, Within
 from causalbandits.problem.differing import difference
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.problem.situation import Situation, opened
 
-Eligible = Iterable[Mapping[str, State]] | Callable[[Intervention], bool]
 Context = Mapping[str, State]
 
 SUREST = 1 - 1e-9
@@ -216,21 +214,7 @@ class Agent:
             )
         if eligible is None:
             return self.policy.situation(problem)
-        return self._narrowed(problem, eligible)
-
-    def _narrowed(self, problem: CausalBandit, given: Eligible) -> Situation:
-        if callable(given):
-            space = self.problem.actions
-            space.refuse_enumeration("eligible as a function is asked about every action", PREDICATE_LIMIT)
-            every = map(space.action, range(space.size))
-            return self.policy.situation(
-                problem, eligible=[action for action in every if _says_yes(given, action.intervention)]
-            )
-        if not is_iterable(given) or isinstance(given, str | Mapping):
-            raise InterventionError(
-                f"eligible must be a list of interventions, or a function that says yes or no to one; got {given!r}."
-            )
-        return self.policy.situation(problem, eligible=given)
+        return narrowed(self.policy, problem, eligible)
 
     def _folded(self) -> Any:
         """The policy's statistic, made anew from all outcomes if some were corrected."""
@@ -564,15 +548,3 @@ def _seed_sequence(seed: int | np.random.SeedSequence | None) -> np.random.SeedS
         return np.random.SeedSequence(plain, spawn_key=tuple(map(int, own.spawn_key)))
     except (TypeError, ValueError):
         raise CausalBanditsError(f"seed must be a whole number, 0 or more, or None; got {seed!r}.") from None
-
-
-def _says_yes(eligible: Callable[[Intervention], bool], intervention: Intervention) -> bool:
-    try:
-        answer = eligible(intervention)
-    except TypeError as error:
-        raise InterventionError(f"eligible, a function, must take an intervention; it raised {error!r}.") from error
-    if not isinstance(answer, bool | np.bool_):
-        raise InterventionError(
-            f"eligible, a function, must say True or False to every intervention; to {intervention} it says {answer!r}."
-        )
-    return bool(answer)
