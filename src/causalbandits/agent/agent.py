@@ -6,7 +6,7 @@ import math
 import os
 import secrets
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import astuple
 from functools import cached_property
 from pathlib import Path
@@ -15,9 +15,10 @@ from typing import Any, Literal, NamedTuple, overload
 import numpy as np
 
 from causalbandits._files import checked_path
-from causalbandits._types import Z, is_iterable, is_whole
+from causalbandits._types import Z, is_whole
 from causalbandits.agent import saving
 from causalbandits.agent.contradictions import checked_model, contradictions, evidence_of_told
+from causalbandits.agent.eligible import Eligible, narrowed
 from causalbandits.agent.ledger import Ledger, Pending
 from causalbandits.agent.order import InOrder
 from causalbandits.agent.past import Learnt, Past
@@ -27,7 +28,6 @@ from causalbandits.errors import (
     BudgetError,
     CausalBanditsError,
     EvidenceWarning,
-    InterventionError,
     ProblemWarning,
     StateError,
     TellError,
@@ -39,12 +39,12 @@ from causalbandits.model.model import CausalModel
 from causalbandits.policies import AnyPolicy, Choice, Outcome, as_policy
 from causalbandits.policies.claims import Evidence
 from causalbandits.policies.outcome import flip
-from causalbandits.problem.actions import PREDICATE_LIMIT
+from causalbandits.policies.rationing import situations_to_come
 from causalbandits.problem.budget import Budget, Spent, Within
+from causalbandits.problem.differing import difference
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.problem.situation import Situation, opened
 
-Eligible = Iterable[Mapping[str, State]] | Callable[[Intervention], bool]
 Context = Mapping[str, State]
 
 SUREST = 1 - 1e-9
@@ -111,7 +111,7 @@ class Agent:
             chosen.refuse_budget()
         if not problem.context:  # with one it need never be made, and may be too large
             chosen.situation(problem)
-        self._purse = None if budget is None else opened(budget, self._whole, stacklevel=2)
+        self._purse = None if budget is None else opened(budget, situations_to_come(chosen, problem), stacklevel=2)
         self._seed = _seed_sequence(seed)
         self._rng = np.random.Generator(np.random.PCG64(self._seed))
         self._pending: dict[int, Pending] = {}
@@ -199,7 +199,7 @@ class Agent:
             choice = self.policy.chosen(situation, statistic, self._rng)
         else:
             choice = self.policy.paced(situation, statistic, self._rng, self._purse)
-            self._purse.pay(self.problem.cost(choice.action))
+            self._purse.pay(self.problem.cost(choice.action), situation.known)
         id = self._next_id
         self._pending[id] = Pending(choice, situation.problem)
         self._next_id += 1
@@ -214,21 +214,7 @@ class Agent:
             )
         if eligible is None:
             return self.policy.situation(problem)
-        return self._narrowed(problem, eligible)
-
-    def _narrowed(self, problem: CausalBandit, given: Eligible) -> Situation:
-        if callable(given):
-            space = self.problem.actions
-            space.refuse_enumeration("eligible as a function is asked about every action", PREDICATE_LIMIT)
-            every = map(space.action, range(space.size))
-            return self.policy.situation(
-                problem, eligible=[action for action in every if _says_yes(given, action.intervention)]
-            )
-        if not is_iterable(given) or isinstance(given, str | Mapping):
-            raise InterventionError(
-                f"eligible must be a list of interventions, or a function that says yes or no to one; got {given!r}."
-            )
-        return self.policy.situation(problem, eligible=given)
+        return narrowed(self.policy, problem, eligible)
 
     def _folded(self) -> Any:
         """The policy's statistic, made anew from all outcomes if some were corrected."""
@@ -353,7 +339,7 @@ class Agent:
         """
         asked = self._asked(id)
         if self._purse is not None:
-            self._purse.give_back(self.problem.cost(asked.choice.action))
+            self._purse.give_back(self.problem.cost(asked.choice.action), asked.problem.known)
         del self._pending[id]
         if self.policy.in_order and not self._must_fold and (noticed := self._witness()):
             self._warn(noticed)
@@ -420,12 +406,19 @@ class Agent:
         return self._recommended(situation, level, self._doubts())
 
     def recommendations(self, *, level: float = 0.95) -> Recommendations:
-        """What to do in each context that can occur, the likeliest first, with its share of the decisions."""
+        """What to do in each context that can occur, the likeliest first, with its share of the decisions.
+
+        Contexts in which nothing may be done, because of what is required, are in `.refused`, with the reason.
+        """
         known = self.problem.with_model(self.model) if self.policy.learns_tables else self.problem
-        contexts = known.contexts.likely()
-        situations = ((share, self._situation_of(codes or None)) for codes, share in contexts)
-        against = self._doubts()
-        return Recommendations((share, self._recommended(situation, level, against)) for share, situation in situations)
+        against, found, refused = self._doubts(), [], []
+        for codes, share in known.contexts.likely():
+            here = self.problem.in_context(codes or None)
+            if here.has_actions:
+                found.append((share, self._recommended(self._situation_of(here.known), level, against)))
+            else:
+                refused.append((share, here.no_action))
+        return Recommendations(found, refused)
 
     def _doubts(self) -> tuple[str, ...]:
         """What the outcomes say against the policy's scales, the way it is used, and the model: of all contexts."""
@@ -453,9 +446,10 @@ class Agent:
     def _charge_again(self) -> None:
         """Charge the budget for all decisions that were not forgotten."""
         if self._purse is not None:
-            told = [outcome.action for outcome in self._told if outcome.number >= 0]
-            for action in [*told, *(asked.choice.action for asked in self._pending.values())]:
-                self._purse.pay(self.problem.cost(action))
+            told = [(outcome.action, outcome.context) for outcome in self._told if outcome.number >= 0]
+            waiting = [(asked.choice.action, asked.problem.known) for asked in self._pending.values()]
+            for action, known in (*told, *waiting):
+                self._purse.pay(self.problem.cost(action), known)
 
     def evidence(self, *, level: float | None = None) -> Evidence:
         """What the outcomes say of the model: that knobs act through the parents alone, and every row of its tables.
@@ -518,8 +512,10 @@ class Agent:
         saved = CausalBandit.from_record(content["problem"])
         if problem is not None and not isinstance(problem, CausalBandit):
             raise CausalBanditsError(f"problem must be a CausalBandit (an environment has one); got {problem!r}.")
-        if problem is not None and not problem.same_but_tables(saved):
-            raise StateError(f"{path} belongs to another problem: it was made for {saved!r}, not for {problem!r}.")
+        if problem is not None and (differs := difference(problem, saved)):
+            raise StateError(
+                f"{path} belongs to another problem: {differs}. It was made for {saved!r}, not for {problem!r}."
+            )
         known = problem or saved
         try:
             seed = np.random.SeedSequence(content["seed"]["entropy"], spawn_key=content["seed"]["spawn_key"])
@@ -553,15 +549,3 @@ def _seed_sequence(seed: int | np.random.SeedSequence | None) -> np.random.SeedS
         return np.random.SeedSequence(plain, spawn_key=tuple(map(int, own.spawn_key)))
     except (TypeError, ValueError):
         raise CausalBanditsError(f"seed must be a whole number, 0 or more, or None; got {seed!r}.") from None
-
-
-def _says_yes(eligible: Callable[[Intervention], bool], intervention: Intervention) -> bool:
-    try:
-        answer = eligible(intervention)
-    except TypeError as error:
-        raise InterventionError(f"eligible, a function, must take an intervention; it raised {error!r}.") from error
-    if not isinstance(answer, bool | np.bool_):
-        raise InterventionError(
-            f"eligible, a function, must say True or False to every intervention; to {intervention} it says {answer!r}."
-        )
-    return bool(answer)

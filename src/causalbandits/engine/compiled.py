@@ -54,6 +54,8 @@ def can_play(env: Environment, policy: AnyPolicy, problem: CausalBandit) -> bool
         return False
     if env.problem.contexts.size > CONTEXTS_COMPILED:
         return False
+    if Moments(env, policy, problem).left_out:
+        return False
     scene = scene_of(env, policy, problem)
     if policy.learns_tables and not can_learn(scene):
         return False

@@ -18,6 +18,7 @@ from causalbandits.errors import ProblemError, ProblemWarning
 from causalbandits.model.graph import ancestors, without_causes_of
 from causalbandits.problem.actions import shown
 from causalbandits.problem.inference import Block, find_blocks
+from causalbandits.problem.occasions import playable
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.results.report import (
     Code,
@@ -40,7 +41,10 @@ from causalbandits.world.environment import LISTED, Environment
 FEW_PER_CONFIGURATION = 5
 """A policy that learns a mean per configuration should see each of them about so often, or more."""
 
-CAPTION = "Blue can be set, yellow can be observed, green is the reward; a bold rim: stands in for its parents."
+CAPTION = (
+    "Blue can be set, violet may be known beforehand, yellow can be observed, green is the reward; a bold rim: stands "
+    "in for its parents."
+)
 
 CONTEXTS_SHOWN = 64
 """Of up to so many contexts each is looked at."""
@@ -151,7 +155,16 @@ def _known_beforehand(problem: CausalBandit) -> list[Part]:
             f"{_names(problem.context)}: {shown(problem.contexts.size)} contexts. What is learnt of a configuration "
             "counts in all of them; a policy without the graph learns every action anew in each."
         ),
+        *(Text(reason) for reason in _nothing_to_do(problem)),
     ]
+
+
+def _nothing_to_do(problem: CausalBandit) -> list[str]:
+    """The contexts in which what is required leaves no action."""
+    if problem.requirements is None or problem.contexts.size > CONTEXTS_SHOWN:
+        return []
+    views = (problem.in_context(codes) for codes, _ in problem.contexts.likely())
+    return [view.no_action for view in views if not view.has_actions]
 
 
 def _reduction(problem: CausalBandit) -> str:
@@ -163,7 +176,7 @@ def _reduction(problem: CausalBandit) -> str:
         )
     if not problem.context or problem.contexts.size > CONTEXTS_SHOWN:
         return repr(problem.reduction())
-    likeliest = problem.in_context(problem.contexts.likely()[0][0])
+    likeliest = problem.in_context(playable(problem, problem.contexts.likely())[0][0])
     return f"If {likeliest.contexts.shown(likeliest.known)}:\n{likeliest.reduction()!r}"
 
 
@@ -173,7 +186,8 @@ def _searched(problem: CausalBandit) -> str:
         return f"{shown(problem.situation(any_tables=True).size)} actions"
     if not problem.context or problem.contexts.size > CONTEXTS_SHOWN:
         return f"{shown(problem.search.size)} actions"
-    sizes = sorted(problem.in_context(codes).search.size for codes, _ in problem.contexts.likely())
+    likely = playable(problem, problem.contexts.likely())
+    sizes = sorted(problem.in_context(codes).search.size for codes, _ in likely)
     least, most = shown(sizes[0]), shown(sizes[-1])
     return f"{least if least == most else f'{least} to {most}'} actions, by context"
 

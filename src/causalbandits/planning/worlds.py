@@ -9,8 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from causalbandits.engine.driver import ENVIRONMENT, WORLD, stream
-from causalbandits.engine.plan import CONTEXTS_WEIGHED
 from causalbandits.errors import CausalBanditsError
+from causalbandits.problem.contexts import CONTEXTS_WEIGHED
+from causalbandits.problem.occasions import playable
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.world.environment import LISTED, Environment
 from causalbandits.world.rewards import BernoulliReward, Reward
@@ -86,9 +87,10 @@ class Worlds:
             return self._lost_in(env, rng)
         contexts = env.problem.contexts
         if contexts.size <= CONTEXTS_WEIGHED:
-            return sum(share * self._lost_in(env.in_context(codes), rng) for codes, share in contexts.likely())
-        drawn = [env.in_context(env.draw_codes(rng)) for _ in range(CONTEXTS_WEIGHED)]
-        return float(np.mean([self._lost_in(here, rng) for here in drawn]))
+            likely = playable(env.problem, contexts.likely())
+            return sum(share * self._lost_in(env.in_context(codes), rng) for codes, share in likely)
+        drawn = [(env.draw_codes(rng), 1.0) for _ in range(CONTEXTS_WEIGHED)]
+        return float(np.mean([self._lost_in(env.in_context(codes), rng) for codes, _ in playable(env.problem, drawn)]))
 
     def _lost_in(self, env: Environment, rng: np.random.Generator) -> float:
         size = self.problem.actions.size

@@ -7,6 +7,7 @@ for every context.
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -111,6 +112,10 @@ class CellPolicy(Policy[Cells]):
     def score(self, situation: Situation, statistic: Cells, rng: np.random.Generator) -> Scores:
         weighed = situation if self.weighs_costs or situation.is_paced else situation.free
         return self.spread(self.imagined(weighed, statistic, rng), self.index_now(situation, statistic, rng))
+
+    def score_each(self, situations: Sequence[Situation], statistic: Cells, rng: np.random.Generator) -> list[Scores]:
+        index = self.index(statistic, rng)
+        return [self.spread(self.imagined(situation, statistic, rng), index) for situation in situations]
 
     def imagined(self, situation: Situation, statistic: Cells, rng: np.random.Generator) -> Situation:
         """The situation under a draw of whatever else is uncertain; by default, nothing is."""

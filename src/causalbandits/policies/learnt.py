@@ -41,7 +41,7 @@ GROWTH, DELAY, AT_THE_LATEST = 1.1, 1.02, 10
 ENOUGH_ROUNDS = 100
 """After so many rounds something should have been learnt of every table."""
 
-DRAWS_KEPT, SETS_DRAWN = 2, 2**6
+DRAWS_KEPT, SETS_DRAWN = 2, 2**9
 """So many draws of the tables are remembered, and so many sets of actions under each."""
 
 LEAST_ENTRY = 1e-12

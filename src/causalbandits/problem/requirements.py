@@ -146,16 +146,15 @@ class Requirements:
         """The same where something is known beforehand, given by codes."""
         return Requirements(self.space, tuple(part.given(self.space.names, known) for part in self.parts))
 
-    def complying(self, choices: Choices2D, where: str = "") -> npt.NDArray[np.bool_]:
-        """Which actions keep to all of it; refused if none does, with a word on `where` that is."""
+    def complying(self, choices: Choices2D) -> npt.NDArray[np.bool_]:
+        """Which actions keep to all of it."""
         complies = np.ones(len(choices), dtype=bool)
         for part in self.parts:
             complies &= part.holds(choices)
-        if not complies.any():
-            raise ProblemError(self._none_complies(choices, where))
         return complies
 
-    def _none_complies(self, choices: Choices2D, where: str) -> str:
+    def none_complies(self, choices: Choices2D, where: str = "") -> str:
+        """That no action keeps to it, and how far it is; `where` that is so, in words."""
         first = self.parts[0]
         p = first.probabilities(choices)
         least = int(p.argmin())
@@ -261,7 +260,10 @@ def _narrowed(space: ActionSpace, part: Requirement) -> ActionSpace | None:
 def _listed(space: ActionSpace, parts: list[Requirement]) -> ActionSpace:
     space.refuse_enumeration("What every action leads to is looked at", PREDICATE_LIMIT)
     choices = space.array()
-    complies = Requirements(space, tuple(parts)).complying(choices)
+    requirements = Requirements(space, tuple(parts))
+    complies = requirements.complying(choices)
+    if not complies.any():
+        raise ProblemError(requirements.none_complies(choices))
     return space if complies.all() else space.listing(map(tuple, choices[complies].tolist()))
 
 

@@ -7,7 +7,7 @@ of a situation, in the agent and in the simulator alike; it never looks at the g
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,7 @@ from causalbandits._memory import Remembers
 from causalbandits._types import Array, Codes
 from causalbandits.errors import BudgetError, PolicyError, ProblemWarning
 from causalbandits.problem.actions import Action
-from causalbandits.problem.budget import SLACK, Budget, Pace, Purse, refuse_context
+from causalbandits.problem.budget import SLACK, Budget, Pace, Purse
 from causalbandits.problem.scores import Scores, largest_size
 from causalbandits.problem.search import Among, EveryAction, SearchSet, SomeActions
 
@@ -155,16 +155,11 @@ class Situation(Remembers):
         return numbers
 
 
-def opened(budget: Budget, situation: Situation, *, stacklevel: int) -> Purse:
-    """A purse for actions of a situation; says so if the money cannot last for all rounds."""
+def opened(budget: Budget, situations: Sequence[Situation], *, stacklevel: int) -> Purse:
+    """A purse for decisions in these situations; says so if the money cannot last for all rounds."""
     if not isinstance(budget, Budget):
         raise BudgetError(f"budget must be a Budget, such as Budget(250, rounds=5000); got {budget!r}.")
-    if situation.problem.costs is None:
-        raise BudgetError("A budget needs to know what actions cost: CausalBandit(..., costs={...}).")
-    refuse_context(situation.problem.context)
-    costs = situation.costs
-    assert costs is not None
-    cheapest = float(costs.min())
+    cheapest = cheapest_everywhere(situations)
     if cheapest * budget.rounds > budget.total * (1 + SLACK):
         warnings.warn(
             f"The cheapest action costs {cheapest:g}, so that {budget.total:g} lasts for "
@@ -174,3 +169,11 @@ def opened(budget: Budget, situation: Situation, *, stacklevel: int) -> Purse:
             stacklevel=stacklevel + 1,
         )
     return Purse(budget, cheapest)
+
+
+def cheapest_everywhere(situations: Sequence[Situation]) -> float:
+    """What the cheapest action costs where that is most."""
+    costs = [situation.costs for situation in situations]
+    if any(own is None for own in costs):
+        raise BudgetError("A budget needs to know what actions cost: CausalBandit(..., costs={...}).")
+    return max(float(own.min()) for own in costs if own is not None)

@@ -14,6 +14,7 @@ from causalbandits._types import Array
 from causalbandits.errors import ProblemError, SizeError
 from causalbandits.problem.features import Features
 from causalbandits.problem.inference import SMALL_TABLE, Block
+from causalbandits.problem.occasions import playable
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.world.environment import LISTED, Environment
 from causalbandits.world.rewards import AdditiveMean, BernoulliReward, GaussianReward, LinearReward
@@ -80,7 +81,8 @@ class Facts:
             return None
         if not self.problem.context:
             return [(1.0, env)]
-        return [(share, env.in_context(codes)) for codes, share in self.problem.contexts.likely()]
+        likely = playable(self.problem, self.problem.contexts.likely())
+        return [(share, env.in_context(codes)) for codes, share in likely]
 
     @property
     def listed(self) -> bool:

@@ -19,10 +19,10 @@ from causalbandits.model.intervention import Intervention, State
 from causalbandits.model.model import cumulative
 from causalbandits.problem.actions import ENUMERATION_LIMIT, Choices
 from causalbandits.problem.given import BlocksGiven
-from causalbandits.problem.inference import Block
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.problem.projection import Projection
 from causalbandits.problem.scores import Scores
+from causalbandits.problem.situation import Situation
 from causalbandits.world.rewards import AdditiveMean, Reward
 
 LISTED = 2**16
@@ -103,17 +103,8 @@ class Environment(Remembers):
         return self.problem.contexts.values(self.draw_codes(random_generator(rng)))
 
     def draw_codes(self, rng: np.random.Generator) -> Z:
-        """The same as codes: one uniform for each part of the context, in order."""
-        codes = [0] * len(self.problem.context)
-        for block, cdf in self._context_cdfs:
-            code = bisect_right(cdf, rng.random())
-            for axis, size in zip(reversed(block.parents), reversed(block.shape), strict=True):
-                code, codes[axis] = divmod(code, size)
-        return tuple(codes)
-
-    @cached_property
-    def _context_cdfs(self) -> list[tuple[Block, list[float]]]:
-        return [(block, cumulative(block.table[0]).tolist()) for block in self.problem.contexts.blocks]
+        """The same as codes."""
+        return self.problem.contexts.draw(rng)
 
     def _where(self, context: Mapping[str, State] | None) -> Environment:
         return self if context is None else self.given(context)
@@ -158,12 +149,15 @@ class Environment(Remembers):
         if not narrowed and isinstance(self.mean, AdditiveMean) and (space.is_product or self._is_beyond_listing()):
             choices = self._best_by_block(self.mean)
             return Best(space.decode(choices), self._value(choices))
-        listed = space.size <= LISTED
-        situation = self.problem.situation(every=listed)
-        means = self.means if listed and not narrowed else self.mean.of_actions(situation.search.projection)
-        values = situation.priced(Scores.of(means))
+        situation = self.problem.situation(every=space.size <= LISTED)
+        values = situation.priced(Scores.of(self.means_in(situation)))
         position = values.best_position()
         return Best(situation.action(position).intervention, float(values.values[position]))
+
+    def means_in(self, situation: Situation) -> Array:
+        """The exact mean reward of every action that is searched."""
+        whole = self.problem.actions.size <= LISTED and not self.problem.is_narrowed
+        return self.means if whole else self.mean.of_actions(situation.search.projection)
 
     def _is_beyond_listing(self) -> bool:
         """Whether blocks are chosen freely of each other, and so many ways that only each can be looked at alone."""
