@@ -15,8 +15,8 @@ from causalbandits.policies import POLICIES, AnyPolicy, CausalLinearThompsonSamp
 from causalbandits.policies.base import HorizonPolicy
 from causalbandits.policies.cells import CellPolicy
 from causalbandits.policies.linear import LinearPolicy
+from causalbandits.policies.posterior import PosteriorPolicy
 from causalbandits.policies.statistics import Cells, Regression, Statistic
-from causalbandits.policies.thompson import PosteriorPolicy
 from causalbandits.problem.features import AdditiveFeatures
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.problem.projection import Projection
@@ -178,7 +178,7 @@ def _cells(policy: CellPolicy, scene: Scene, cells: Cells, told: range) -> Call:
     explorations = np.array([policy.exploration(n) for n in (told if moving else [0])])
     draws = policy.draws if isinstance(policy, PosteriorPolicy) else 1
     rule = tables.CellRule(
-        policy.index_parameters, policy.causal, moving, explorations, draws, _priced(scene, policy.weighs_costs)
+        policy.index_at(cells), policy.causal, moving, explorations, draws, _priced(scene, policy.weighs_costs)
     )
     tree = scene.problem.remember(("tree", policy.searches_all, scene.known), lambda: _tree(scene))
     tree = tree if policy.causal else tree._replace(cells=None)

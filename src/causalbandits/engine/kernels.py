@@ -96,6 +96,11 @@ def at_cell(p, cell):
     raise NotImplementedError
 
 
+def renewed(p, kept):
+    """The parameters of a round: the same in all, or learnt from what is kept."""
+    raise NotImplementedError
+
+
 def combine(p, centre, width, noise):
     """The second step."""
     raise NotImplementedError
@@ -117,6 +122,11 @@ def _at_cell(p: Any, cell: Any) -> Any:
     if any(isinstance(part, numba.types.Array) for part in p.types):
         return indices.INDEX[p.instance_class].at_cell
     return lambda p, cell: p
+
+
+@overload(renewed, strict=False)
+def _renewed(p: Any, kept: Any) -> Any:
+    return indices.INDEX[p.instance_class].renew or (lambda p, kept: p)
 
 
 @overload(combine, strict=False)
@@ -268,7 +278,7 @@ def _drawn_rounds(version):
         plays, first_of = record.plays, world.first
         before, told = world.before, world.told
         comes = room_for(before)
-        p, causal, rng, world_rng = rule.p, rule.causal, streams.policy, streams.world
+        causal, rng, world_rng = rule.causal, streams.policy, streams.world
         every = len(kept.counts)
         cells = every if causal or before is None else first_of[1]
         values, codes = np.empty(cells), np.empty(len(world.law.sizes), dtype=np.int64)
@@ -280,7 +290,7 @@ def _drawn_rounds(version):
         changed = -1
         regret, collected, slot, checkpoint = first_sums(record)
         for t in range(1, record.last + 1):
-            exploration = rule.explorations[min(t, len(rule.explorations)) - 1]
+            p, exploration = renewed(rule.p, kept), rule.explorations[min(t, len(rule.explorations)) - 1]
             if t == 1 and not rule.moving:
                 for c in range(every):
                     centre[c], width[c] = prepared(p, kept, c, exploration)

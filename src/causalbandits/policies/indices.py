@@ -169,13 +169,15 @@ Noise = Literal["none", "normal", "beta", "uniform"]
 class Index(NamedTuple):
     """An index: its two steps and the noise that the second needs. `of_cell` is the first step where it must go
     cell by cell, as compiled code does; elsewhere `prepare` itself serves for a single cell. `at_cell` gives a
-    cell's own parameters where they may be arrays."""
+    cell's own parameters where they may be arrays. `renew` makes the parameters from what is kept, where they are
+    learnt: `(p, kept) -> p`."""
 
     prepare: Callable[..., Parts]
     combine: Callable[..., Array]
     noise: Noise = "none"
     of_cell: Callable[..., tuple[float, float]] | None = None
     at_cell: Callable[..., Any] | None = None
+    renew: Callable[..., Any] | None = None
 
 
 INDEX: dict[type, Index] = {
