@@ -16,7 +16,7 @@ from causalbandits.policies.base import HorizonPolicy
 from causalbandits.policies.cells import CellPolicy
 from causalbandits.policies.gittins import CausalScreen, WorthPolicy
 from causalbandits.policies.linear import LinearPolicy
-from causalbandits.policies.posterior import PosteriorPolicy
+from causalbandits.policies.posterior import SamplingPolicy
 from causalbandits.policies.statistics import Cells, Regression, Statistic
 from causalbandits.problem.features import AdditiveFeatures
 from causalbandits.problem.problem import CausalBandit
@@ -180,7 +180,7 @@ def _cells(policy: CellPolicy, scene: Scene, cells: Cells, told: range) -> Call:
     settled = not policy.randomised and isinstance(policy, HorizonPolicy) and policy.horizon is not None
     moving = not policy.randomised and not settled
     explorations = np.array([policy.exploration(n) for n in (told if moving else [0])])
-    draws = policy.draws if isinstance(policy, PosteriorPolicy) else 1
+    draws = policy.draws if isinstance(policy, SamplingPolicy) else 1
     rule = tables.CellRule(
         policy.index_at(cells), policy.causal, moving, explorations, draws, _priced(scene, policy.weighs_costs)
     )

@@ -13,10 +13,10 @@ from typing import NamedTuple
 import numpy as np
 
 from causalbandits._types import Codes
-from causalbandits.policies.base import HorizonPolicy
+from causalbandits.policies.base import HorizonPolicy, require_draws
 from causalbandits.policies.indices import INDEX, Belief, at_cells
 from causalbandits.policies.outcome import Choice, pick_place
-from causalbandits.policies.posterior import PosteriorPolicy
+from causalbandits.policies.posterior import PosteriorPolicy, SamplingPolicy
 from causalbandits.policies.statistics import Cells
 from causalbandits.policies.worth import worth_of_each, worth_of_pair
 from causalbandits.problem.powers import Powers, row_of
@@ -76,8 +76,15 @@ class CausalGittins(WorthPolicy):
 
 
 @dataclass(frozen=True, kw_only=True)
-class CausalScreen(WorthPolicy):
-    """Play what a posterior draw proposes if it is worth more than the best mean; otherwise play that."""
+class CausalScreen(WorthPolicy, SamplingPolicy):
+    """Play what a posterior draw proposes if it is worth more than the best mean; otherwise play that.
+
+    With `draws=M`, M draws propose, and one of what is then to be played is, each draw being as likely.
+    """
+
+    def __post_init__(self) -> None:
+        WorthPolicy.__post_init__(self)
+        require_draws(self.draws)
 
     @property
     def id(self) -> str:
