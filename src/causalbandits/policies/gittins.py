@@ -20,7 +20,7 @@ from causalbandits.policies.posterior import PosteriorPolicy, SamplingPolicy
 from causalbandits.policies.statistics import Cells
 from causalbandits.policies.worth import worth_of_each, worth_of_pair
 from causalbandits.problem.powers import Powers, row_of
-from causalbandits.problem.scores import Scores
+from causalbandits.problem.scores import Scores, largest_size
 from causalbandits.problem.situation import Situation
 
 AHEAD, SO_FAR = 2.0, 10.0
@@ -69,7 +69,7 @@ class CausalGittins(WorthPolicy):
     def score(self, situation: Situation, statistic: Cells, rng: np.random.Generator) -> Scores:
         belief, powers = self.believed(situation, statistic), powers_of(situation)
         x, q, noise = map(powers.ordered, belief)
-        means = Scores(powers.sums(x, 1), float(np.abs(x).max()))
+        means = Scores(powers.sums(x, 1), largest_size(x))
         b = situation.priced(means).best_position()
         more = worth_of_each(powers, b, q, noise, self.patience(statistic.rounds))
         return situation.priced(Scores(means.values + more, means.scale))

@@ -10,8 +10,9 @@ variance q_z, rewards of variance noise_z around them), with w_z = q_z^2 / (q_z 
 H is for how many rounds more it pays to know better. psi is Brezzi and Lai's (2002) approximation of the Gittins index
 of a Gaussian arm.
 
-Everything is elementwise: on arrays for the agent, on scalars once compiled (`psi` and `psi_of_each` are the same
-function in every bit; a test compares them). Only + - * / sqrt are used, for the logarithm, too, so that both agree.
+psi is written for one number, compiled, and for many; both are the same in every bit, because + - * / and sqrt are all
+that is used, for the logarithm, too. The sums over z are not: the agent multiplies matrices, and compiled rounds add
+what a reward changed. What rounding could decide is a tie, or counts as nothing.
 """
 
 from __future__ import annotations
@@ -23,8 +24,9 @@ import numpy as np
 from causalbandits._types import Array
 from causalbandits.problem.powers import Powers
 
-EQUAL = 1e-12
-"""Rows of P that differ by less than this share of their size, squared and weighed, are the same row."""
+EQUAL, ALIKE = 1e-12, 1e-9
+"""Where v is so small a share of b's own variance, or r_a - r_b of r_b, it is rounding: the rows of P are the same, or
+what they teach is."""
 
 LOG_16_PI = math.log(16.0 * math.pi)
 
@@ -79,9 +81,9 @@ def taken_away(variance: Array, noise: Array) -> Array:
 
 
 def worth_while(v: Array, gain: Array, rest: Array, patience: float) -> Array:
-    """sqrt(v) psi(gain / (rest + v / H)), gain = r_a - r_b and rest = r_b, where there is something to gain, else 0; of each of many actions."""
+    """sqrt(v) psi(gain / (rest + v / H)), gain = r_a - r_b and rest = r_b, or 0; of each of many actions."""
     found = np.zeros(len(v))
-    some = np.flatnonzero((v > 0.0) & (gain > 0.0))
+    some = np.flatnonzero((v > 0.0) & (gain > ALIKE * np.abs(rest)))
     own = v[some]
     found[some] = np.sqrt(own) * psi_of_each(gain[some] / (np.maximum(0.0, rest[some]) + own / patience))
     return found
@@ -89,7 +91,7 @@ def worth_while(v: Array, gain: Array, rest: Array, patience: float) -> Array:
 
 def worth_of_one(v: float, gain: float, rest: float, patience: float) -> float:
     """The same of one action; compiled."""
-    if v <= 0.0 or gain <= 0.0:
+    if v <= 0.0 or gain <= ALIKE * abs(rest):
         return 0.0
     return math.sqrt(v) * psi(gain / (max(0.0, rest) + v / patience))
 
@@ -101,17 +103,15 @@ def worth_of_each(powers: Powers, b: int, variance: Array, noise: Array, patienc
     P^2 and P^3. What is left of v by rounding, where two rows are the same, is nothing.
     """
     row, w = powers.row(b), taken_away(variance, noise)
-    weighed = row * w
-    (pq, ppw), (qq, pw), cube = (
-        powers.sums(np.stack([row * variance, row * weighed], axis=1), 1),
-        powers.sums(np.stack([variance, weighed], axis=1), 2),
-        powers.sums(w, 3),
-    )
-    own, third = qq[b], cube[b]
-    v = qq - 2.0 * pq + own
-    gain = cube - 3.0 * pw + 3.0 * ppw - third
-    rest = pw - 2.0 * ppw + third
-    return worth_while(np.where(v > EQUAL * (qq + own), v, 0.0), gain, rest, patience)
+    under_one, under_two = np.empty((2, 2, len(row)))
+    under_one[0], under_two[0] = row * variance, variance
+    under_two[1] = row * w
+    under_one[1] = row * under_two[1]
+    (pq, ppw), (qq, pw), cube = powers.sums(under_one, 1), powers.sums(under_two, 2), powers.sums(w, 3)
+    v = qq - 2.0 * pq + qq[b]
+    v *= v > EQUAL * qq[b]
+    gain = cube + 3.0 * (ppw - pw) - cube[b]
+    return worth_while(v, gain, pw - 2.0 * ppw + cube[b], patience)
 
 
 def worth_of_pair(a: Array, b: Array, variance: Array, noise: Array, patience: float) -> float:
