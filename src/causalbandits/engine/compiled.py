@@ -16,7 +16,7 @@ from causalbandits.policies.base import HorizonPolicy
 from causalbandits.policies.cells import CellPolicy
 from causalbandits.policies.linear import LinearPolicy
 from causalbandits.policies.posterior import PosteriorPolicy
-from causalbandits.policies.statistics import Cells, Regression, Statistic
+from causalbandits.policies.statistics import Cells, Regression, ScaledCells, Statistic
 from causalbandits.problem.features import AdditiveFeatures
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.problem.projection import Projection
@@ -173,17 +173,24 @@ def _call(policy: AnyPolicy, scene: Scene, statistic: Statistic, told: range) ->
 
 
 def _cells(policy: CellPolicy, scene: Scene, cells: Cells, told: range) -> Call:
-    settled = not policy.randomised and isinstance(policy, HorizonPolicy) and policy.horizon is not None
-    moving = not policy.randomised and not settled
-    explorations = np.array([policy.exploration(n) for n in (told if moving else [0])])
+    anytime = not policy.randomised and not (isinstance(policy, HorizonPolicy) and policy.horizon is not None)
+    settled = not policy.randomised and not anytime and not policy.learns_scales
+    moving = anytime or policy.learns_scales
+    explorations = np.array([policy.exploration(n) for n in (told if anytime else [0])])
     draws = policy.draws if isinstance(policy, PosteriorPolicy) else 1
     rule = tables.CellRule(
         policy.index_at(cells), policy.causal, moving, explorations, draws, _priced(scene, policy.weighs_costs)
     )
     tree = scene.problem.remember(("tree", policy.searches_all, scene.known), lambda: _tree(scene))
     tree = tree if policy.causal else tree._replace(cells=None)
-    arguments = (rule, tree, _world(scene, policy), tables.CellSums(cells.count, cells.total))
+    arguments = (rule, tree, _world(scene, policy), _sums(cells))
     return ("drawn" if not settled else "settled" if policy.causal else "settled actions"), arguments
+
+
+def _sums(cells: Cells) -> tables.CellSums | tables.ScaledSums:
+    if isinstance(cells, ScaledCells):
+        return tables.ScaledSums(cells.count, cells.total, cells.pooled)
+    return tables.CellSums(cells.count, cells.total)
 
 
 def _tree(scene: Scene) -> tables.FlatTree:

@@ -22,6 +22,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from causalbandits._types import Array
+from causalbandits.policies import scales
 
 Parts = tuple[Array, Array]
 
@@ -161,7 +162,7 @@ def bernoulli_divergence(p: float, q: float) -> float:
     return divergence
 
 
-IndexParameters = UpperBound | GaussianPosterior | BetaPosterior | KLUpperBound | UniformDraw
+IndexParameters = UpperBound | GaussianPosterior | BetaPosterior | KLUpperBound | UniformDraw | scales.Scaled
 
 Noise = Literal["none", "normal", "beta", "uniform"]
 
@@ -170,7 +171,7 @@ class Index(NamedTuple):
     """An index: its two steps and the noise that the second needs. `of_cell` is the first step where it must go
     cell by cell, as compiled code does; elsewhere `prepare` itself serves for a single cell. `at_cell` gives a
     cell's own parameters where they may be arrays. `renew` makes the parameters from what is kept, where they are
-    learnt: `(p, kept) -> p`."""
+    learnt: `(p, kept) -> p`; `vary` what one draw's are, where these have chance in common: `(p, rng) -> p`."""
 
     prepare: Callable[..., Parts]
     combine: Callable[..., Array]
@@ -178,6 +179,7 @@ class Index(NamedTuple):
     of_cell: Callable[..., tuple[float, float]] | None = None
     at_cell: Callable[..., Any] | None = None
     renew: Callable[..., Any] | None = None
+    vary: Callable[..., Any] | None = None
 
 
 INDEX: dict[type, Index] = {
@@ -186,6 +188,10 @@ INDEX: dict[type, Index] = {
     BetaPosterior: Index(beta_shapes, beta_draw, "beta", at_cell=beta_at_cell),
     KLUpperBound: Index(kl_bound, kl_upper_bound, of_cell=kl_bound_of_cell),
     UniformDraw: Index(nothing, uniform_draw, "uniform"),
+    scales.ScaledUpperBound: Index(scales.scaled_bonus, scales.scaled_bound, renew=scales.renewed_bound),
+    scales.ScaledPosterior: Index(
+        scales.scaled_posterior, scales.scaled_draw, "normal", renew=scales.renewed_posterior, vary=scales.stretched
+    ),
 }
 
 

@@ -27,7 +27,9 @@ POLICIES: dict[str, tuple[type[AnyPolicy], dict[str, Any]]] = {
     "c-ts-gaussian": (CausalThompsonSampling, {"prior": "gaussian"}),
     "c-ts-gaussian-guarded": (GuardedThompsonSampling, {"prior": "gaussian"}),
     "c-ts-gaussian-learnt": (CausalThompsonSampling, {"prior": "gaussian", "tables": "learnt"}),
+    "c-ts-gaussian-scaled": (CausalThompsonSampling, {"prior": "gaussian", "scales": "learnt"}),
     "c-ucb": (CausalUCB, {}),
+    "c-ucb-scaled": (CausalUCB, {"scales": "learnt"}),
     "cl-ts": (CausalLinearThompsonSampling, {"regressor": "expected"}),
     "cl-ts-observed": (CausalLinearThompsonSampling, {"regressor": "observed"}),
     "cl-ucb": (CausalLinearUCB, {"regressor": "expected"}),
@@ -38,7 +40,9 @@ POLICIES: dict[str, tuple[type[AnyPolicy], dict[str, Any]]] = {
     "lin-ucb": (LinUCB, {}),
     "ts-beta": (ThompsonSampling, {"prior": "beta"}),
     "ts-gaussian": (ThompsonSampling, {"prior": "gaussian"}),
+    "ts-gaussian-scaled": (ThompsonSampling, {"prior": "gaussian", "scales": "learnt"}),
     "ucb": (UCB, {}),
+    "ucb-scaled": (UCB, {"scales": "learnt"}),
     "uniform": (Uniform, {}),
 }
 
