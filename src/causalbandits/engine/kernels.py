@@ -12,10 +12,7 @@ since.
 
 from __future__ import annotations
 
-import hashlib
 import math
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numba
@@ -66,19 +63,6 @@ CAUGHT_UP = 4
 
 COLUMNS_KEPT = 2**17
 """Columns of P are kept if all of them have at most so many entries."""
-
-SOURCES = (
-    "policies/entries.py",
-    "policies/indices.py",
-    "policies/scales.py",
-    "policies/statistics.py",
-    "problem/scores.py",
-    "engine/choosing.py",
-    "engine/happening.py",
-    "engine/kernels.py",
-    "engine/tables.py",
-)
-"""What the compiled code is made of."""
 
 rotate_in, solve = register_jitable(entries.rotate_in), register_jitable(entries.solve)
 squared_norms = register_jitable(entries.squared_norms)
@@ -497,18 +481,6 @@ def _by_block_rounds(version):
         record.sums[0], record.sums[1] = regret, collected
 
     return play
-
-
-@cache
-def kernel(name: str) -> Any:
-    """One of the kinds of rounds; compiled, or fetched from disk, when called with parameters of a new type."""
-    package = Path(__file__).parent.parent
-    version = hashlib.sha256(b"".join((package / source).read_bytes() for source in SOURCES)).hexdigest()
-    play = KERNELS[name](version)
-    try:
-        return numba.njit(cache=True, nogil=True, error_model="numpy")(play)
-    except RuntimeError:  # nowhere to write a cache: it compiles again in every process
-        return numba.njit(nogil=True, error_model="numpy")(play)
 
 
 KERNELS = {

@@ -28,14 +28,11 @@ from causalbandits.problem.situation import Situation
 
 @dataclass(frozen=True, kw_only=True)
 class PosteriorPolicy(CellPolicy):
-    """What the two share: the draw. `noise_scale` s and `prior_scale` tau belong to the Gaussian prior.
+    """What such policies share: the prior. `noise_scale` s and `prior_scale` tau belong to the Gaussian prior.
 
     `successes` a and `failures` b belong to the Beta prior: what you think of the means beforehand, as if so many had
     been seen. successes=2, failures=50 says rates of about 4%. Arrays say it for each configuration by itself: a number
     for each in their order, or shaped like `problem.shape`; for a baseline, a number for each action (in each context).
-
-    With `draws=M`, M posteriors are drawn and one of their M best actions is played, each draw being as likely: still
-    Thompson sampling, and the decision knows its propensity. It costs M draws.
 
     With `scales="learnt"` nobody needs to know the scales: they, and the centre of the means, are learnt from the
     rewards (see `policies.scales`), and rewards in other units, or counted from elsewhere, lead to the same decisions.
@@ -46,7 +43,6 @@ class PosteriorPolicy(CellPolicy):
     prior_scale: float = 1.0
     successes: npt.ArrayLike = 1.0
     failures: npt.ArrayLike = 1.0
-    draws: int = 1
     scales: Literal["given", "learnt"] = "given"
 
     def __post_init__(self) -> None:
@@ -54,7 +50,6 @@ class PosteriorPolicy(CellPolicy):
         require_positive(noise_scale=self.noise_scale, prior_scale=self.prior_scale)
         for name in ("successes", "failures"):
             object.__setattr__(self, name, frozen(name, getattr(self, name)))
-        require_draws(self.draws)
         require_one_of("scales", self.scales, ("given", "learnt"))
         if self.prior == "beta" and self.learns_scales:
             raise PolicyError("A Beta prior has no scales to learn: scales='learnt' is for prior='gaussian'.")
@@ -94,12 +89,27 @@ class PosteriorPolicy(CellPolicy):
             require_fit(self.id, problem, self.causal, successes=self.successes, failures=self.failures)
         return cells
 
+    def largest_expected_reward(self, problem: CausalBandit) -> float:
+        return math.inf if self.prior == "beta" or self.learns_scales else 3 * (self.noise_scale + self.prior_scale)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SamplingPolicy(PosteriorPolicy):
+    """A policy that draws from the posterior.
+
+    With `draws=M`, M posteriors are drawn and one of their M best actions is played, each draw being as likely: still
+    Thompson sampling, and the decision knows its propensity. It costs M draws.
+    """
+
+    draws: int = 1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_draws(self.draws)
+
     def decide(self, situation: Situation, statistic: Cells, rng: np.random.Generator) -> Choice:
         if self.draws == 1:
             return super().decide(situation, statistic, rng)
         imagined = self.imagined(situation, statistic, rng)
         best = self.spread(imagined, self.index_now(situation, statistic, rng, self.draws)).best_positions()
         return pick_place(best.tolist(), situation.action, rng)
-
-    def largest_expected_reward(self, problem: CausalBandit) -> float:
-        return math.inf if self.prior == "beta" or self.learns_scales else 3 * (self.noise_scale + self.prior_scale)

@@ -26,7 +26,7 @@ from causalbandits.policies.learnt import (
     under_mean_tables,
 )
 from causalbandits.policies.outcome import Outcome
-from causalbandits.policies.posterior import PosteriorPolicy
+from causalbandits.policies.posterior import SamplingPolicy
 from causalbandits.policies.statistics import Cells
 from causalbandits.policies.totals import Totals
 from causalbandits.problem.actions import Action
@@ -35,7 +35,7 @@ from causalbandits.problem.situation import Situation
 
 
 @dataclass(frozen=True, kw_only=True)
-class ThompsonSampling(PosteriorPolicy):
+class ThompsonSampling(SamplingPolicy):
     """Play the action whose posterior draw is the largest; what the graph says is not used."""
 
     causal = False
@@ -46,7 +46,7 @@ class ThompsonSampling(PosteriorPolicy):
 
 
 @dataclass(frozen=True, kw_only=True)
-class CausalThompsonSampling(PosteriorPolicy):
+class CausalThompsonSampling(SamplingPolicy):
     """Draw a mean for every configuration, play the action that is best if the draws were true.
 
     With `tables="learnt"` the model's tables are drawn as well, from what is known of them by now: the problem's
