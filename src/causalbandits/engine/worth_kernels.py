@@ -29,11 +29,22 @@ from causalbandits.engine.choosing import (
     subtract,
 )
 from causalbandits.engine.happening import drawn_context, first_sums, happens, room_for, write_down
-from causalbandits.engine.kernels import CAUGHT_UP, COLUMNS_KEPT, FRESH, at_cell, combine, noise, prepared, renewed, take_in
+from causalbandits.engine.kernels import (
+    CAUGHT_UP,
+    COLUMNS_KEPT,
+    FRESH,
+    at_cell,
+    combine,
+    noise,
+    pooled_in,
+    prepared,
+    renewed,
+    take_in,
+    varied,
+)
 from causalbandits.policies import indices, worth
 
 EQUAL = worth.EQUAL
-register_jitable(worth.log_by_roots)
 psi, worth_of_one = register_jitable(worth.psi), register_jitable(worth.worth_of_one)
 taken_away = register_jitable(worth.taken_away)
 
@@ -208,6 +219,7 @@ def _worth_rounds(version):
                 plays[first + action] += 1
             if t == checkpoint:
                 slot, checkpoint = write_down(record, slot, regret, collected)
+            pooled_in(kept, z, reward)
             take_in(kept.counts, kept.totals, z, reward)
             if not rule.moving:
                 x, q, w = believed(p, kept, z)
@@ -259,12 +271,13 @@ def _screened_rounds(version):
             first, end = first_of[context], first_of[context + 1]
             actions, length = end - first, how_many(tree.cells, context, cells)
             for draw in range(rule.draws):
+                own = varied(p, rng)
                 for i in range(length):
                     c = agreeing(tree.cells, context, i)
-                    drawn[i] = noise(p, centre[c], width[c], rng)
+                    drawn[i] = noise(own, centre[c], width[c], rng)
                 for i in range(length):
                     c = agreeing(tree.cells, context, i)
-                    drawn[i] = combine(p, centre[c], width[c], drawn[i])
+                    drawn[i] = combine(own, centre[c], width[c], drawn[i])
                 scale = largest_size(drawn, length)
                 listed(tree, context, project(tree, context, drawn, length, one, two), actions, scores)
                 subtract(scores, costs, first, actions)
@@ -311,6 +324,7 @@ def _screened_rounds(version):
                 plays[first + action] += 1
             if t == checkpoint:
                 slot, checkpoint = write_down(record, slot, regret, collected)
+            pooled_in(kept, z, reward)
             take_in(kept.counts, kept.totals, z, reward)
             if not rule.moving:
                 x, variance[z], taken[z] = believed(p, kept, z)

@@ -9,10 +9,15 @@ Their last bits depend on how many actions there are; who compares such sums mus
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 
 from causalbandits._types import Array
 from causalbandits.problem.projection import Level, Projection, Tree
+
+SMALL = 2**14
+"""Where P has so many entries at most, differences from one action are kept as long as that is the one."""
 
 
 class Powers:
@@ -29,6 +34,22 @@ class Powers:
         self._order, self._trees = projection.order_of_cells, [projection.joined_tree]
         for _ in range(2):
             self._trees.append(_times(self._trees[-1], projection.joined_tree))
+        self._levels = projection.joined_tree[0]
+        self._apart: tuple[int, Array, Array] | None = None
+
+    @cached_property
+    def is_small(self) -> bool:
+        """Whether P itself, and what else is made of it, is worth keeping."""
+        return self._trees[0][1] is None and len(self._levels) == 1 and self._levels[0].columns.size <= SMALL
+
+    def apart(self, b: int) -> tuple[Array, Array]:
+        """Of c = P(. | a) - P(. | b), a column per action: c^2, and c^3 beside c^2 P(. | b); small ones only."""
+        if self._apart is None or self._apart[0] != b:
+            P = self._levels[0].columns[:, 0]
+            c = P - P[:, b : b + 1]
+            square = c * c
+            self._apart = b, square, np.concatenate([c * square, square * P[:, b : b + 1]], axis=1)
+        return self._apart[1:]
 
     def ordered(self, x: Array) -> Array:
         """A number per configuration that agrees with what is known, in the order of the tree."""
@@ -38,7 +59,9 @@ class Powers:
         """A number per action; of several rows of x, a row each."""
         levels, node_of_action = self._trees[power - 1]
         if len(levels) == 1 and levels[0].parent is None:
-            found = x @ levels[0].columns[:, 0]
+            P = levels[0].columns[:, 0]
+            # A product with two rows copies a large matrix, one with a row reads it.
+            found = x @ P if x.ndim == 1 or P.size <= SMALL else np.stack([row @ P for row in x])
         else:
             found = _multiplied(levels, x).reshape(*x.shape[:-1], -1)
         return found if node_of_action is None else found[..., node_of_action]
