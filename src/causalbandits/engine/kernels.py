@@ -12,10 +12,7 @@ since.
 
 from __future__ import annotations
 
-import hashlib
 import math
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numba
@@ -56,7 +53,7 @@ from causalbandits.engine.happening import (
     summed,
     write_down,
 )
-from causalbandits.policies import entries, indices, statistics
+from causalbandits.policies import entries, indices, scales, statistics
 
 FRESH = 1024
 """Scores that are kept by adding to them are computed afresh every so many rounds: rounding stays far below `TIE`."""
@@ -67,24 +64,14 @@ CAUGHT_UP = 4
 COLUMNS_KEPT = 2**17
 """Columns of P are kept if all of them have at most so many entries."""
 
-SOURCES = (
-    "policies/entries.py",
-    "policies/indices.py",
-    "policies/statistics.py",
-    "problem/scores.py",
-    "engine/choosing.py",
-    "engine/happening.py",
-    "engine/kernels.py",
-    "engine/learnt_rounds.py",
-    "engine/tables.py",
-)
-"""What the compiled code is made of."""
-
 rotate_in, solve = register_jitable(entries.rotate_in), register_jitable(entries.solve)
 squared_norms = register_jitable(entries.squared_norms)
 perturbed, optimistic = register_jitable(indices.perturbed), register_jitable(indices.optimistic)
-take_in = register_jitable(statistics.take_in)
+take_in, pool = register_jitable(statistics.take_in), register_jitable(statistics.pool)
 register_jitable(indices.bernoulli_divergence)
+for function in (scales.says_enough, scales.squared_distance, scales.precision, scales.noise_and_spread):
+    register_jitable(function)
+register_jitable(scales.scales_of_kept)
 
 
 def prepare(p, count, total, exploration):
@@ -94,6 +81,21 @@ def prepare(p, count, total, exploration):
 
 def at_cell(p, cell):
     """The parameters of one cell's index: the same for all cells, or its own."""
+    raise NotImplementedError
+
+
+def renewed(p, kept):
+    """The parameters of a round: the same in all, or learnt from what is kept."""
+    raise NotImplementedError
+
+
+def varied(p, rng):
+    """The parameters of a draw: the same in all, or drawn themselves."""
+    raise NotImplementedError
+
+
+def pooled_in(kept, cell, reward):
+    """What a reward adds to the sums of all cells together, where these are kept, before it is taken in."""
     raise NotImplementedError
 
 
@@ -118,6 +120,23 @@ def _at_cell(p: Any, cell: Any) -> Any:
     if any(isinstance(part, numba.types.Array) for part in p.types):
         return indices.INDEX[p.instance_class].at_cell
     return lambda p, cell: p
+
+
+@overload(renewed, strict=False)
+def _renewed(p: Any, kept: Any) -> Any:
+    return indices.INDEX[p.instance_class].renew or (lambda p, kept: p)
+
+
+@overload(varied, strict=False)
+def _varied(p: Any, rng: Any) -> Any:
+    return indices.INDEX[p.instance_class].vary or (lambda p, rng: p)
+
+
+@overload(pooled_in)
+def _pooled_in(kept, cell, reward):
+    if "pooled" not in kept.fields:
+        return lambda kept, cell, reward: None
+    return lambda kept, cell, reward: pool(kept.pooled, kept.counts, kept.totals, cell, reward)
 
 
 @overload(combine, strict=False)
@@ -269,7 +288,7 @@ def _drawn_rounds(version):
         plays, first_of = record.plays, world.first
         before, told = world.before, world.told
         comes = room_for(before)
-        p, causal, rng, world_rng = rule.p, rule.causal, streams.policy, streams.world
+        causal, rng, world_rng = rule.causal, streams.policy, streams.world
         every = len(kept.counts)
         cells = every if causal or before is None else first_of[1]
         values, codes = np.empty(cells), np.empty(len(world.law.sizes), dtype=np.int64)
@@ -281,7 +300,7 @@ def _drawn_rounds(version):
         changed = -1
         regret, collected, slot, checkpoint = first_sums(record)
         for t in range(1, record.last + 1):
-            exploration = rule.explorations[min(t, len(rule.explorations)) - 1]
+            p, exploration = renewed(rule.p, kept), rule.explorations[min(t, len(rule.explorations)) - 1]
             if t == 1 and not rule.moving:
                 for c in range(every):
                     centre[c], width[c] = prepared(p, kept, c, exploration)
@@ -297,12 +316,13 @@ def _drawn_rounds(version):
                     c = base + agreeing(tree.cells, context, i)
                     centre[c], width[c] = prepared(p, kept, c, exploration)
             for draw in range(rule.draws):
+                q = varied(p, rng)
                 for i in range(length):
                     c = base + agreeing(tree.cells, context, i)
-                    values[i] = noise(p, centre[c], width[c], rng)
+                    values[i] = noise(q, centre[c], width[c], rng)
                 for i in range(length):
                     c = base + agreeing(tree.cells, context, i)
-                    values[i] = combine(p, centre[c], width[c], values[i])
+                    values[i] = combine(q, centre[c], width[c], values[i])
                 scale = largest_size(values, length)
                 scores = project(tree, context, values, length, one, two) if causal else values
                 if len(in_order):
@@ -319,6 +339,7 @@ def _drawn_rounds(version):
             if t == checkpoint:
                 slot, checkpoint = write_down(record, slot, regret, collected)
             changed = z if causal else base + action
+            pooled_in(kept, changed, reward)
             take_in(kept.counts, kept.totals, changed, reward)
         record.sums[0], record.sums[1] = regret, collected
 
@@ -460,26 +481,6 @@ def _by_block_rounds(version):
         record.sums[0], record.sums[1] = regret, collected
 
     return play
-
-
-def _maker(name: str) -> Any:
-    if name == "learnt":
-        from causalbandits.engine.learnt_rounds import learnt_rounds  # which is made of what stands here
-
-        return learnt_rounds
-    return KERNELS[name]
-
-
-@cache
-def kernel(name: str) -> Any:
-    """One of the kinds of rounds; compiled, or fetched from disk, when called with parameters of a new type."""
-    package = Path(__file__).parent.parent
-    version = hashlib.sha256(b"".join((package / source).read_bytes() for source in SOURCES)).hexdigest()
-    play = _maker(name)(version)
-    try:
-        return numba.njit(cache=True, nogil=True, error_model="numpy")(play)
-    except RuntimeError:  # nowhere to write a cache: it compiles again in every process
-        return numba.njit(nogil=True, error_model="numpy")(play)
 
 
 KERNELS = {

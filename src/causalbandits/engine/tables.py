@@ -177,7 +177,7 @@ class CellRule(NamedTuple):
     p: Any
     causal: bool
     moving: bool
-    """Whether log(1/delta) moves with the round, and with it every cell's index."""
+    """Whether log(1/delta) moves with the round, or scales are learnt, and with these every cell's index."""
     explorations: Array
     draws: int
     priced: Priced
@@ -199,6 +199,14 @@ class CellSums(NamedTuple):
 
     counts: Array
     totals: Array
+
+
+class ScaledSums(NamedTuple):
+    """`policies.statistics.ScaledCells`."""
+
+    counts: Array
+    totals: Array
+    pooled: Array
 
 
 class Rotated(NamedTuple):

@@ -5,7 +5,8 @@ confidence bound, or a draw from a posterior. It has two steps. The first looks 
 `(p, count, total, exploration) -> (centre, width)`, where `exploration` is log(1/delta); the second brings in chance,
 `(p, centre, width, noise) -> index`, with `noise` drawn beforehand. So a cell whose statistic has not changed needs
 the second step only. Parameters are NamedTuples; `INDEX` finds the two functions, and which noise they need, by
-their type.
+their type. What a policy believes of a cell, `(p, count, total) -> Belief`, is there for rules that look further than
+one number.
 
 Both steps are elementwise: on arrays for the agent, on scalars once compiled. For both to agree in every bit, only
 + - * / sqrt, minimum and maximum are used on arrays, and logarithms are taken one by one by `math.log` (NumPy's
@@ -22,8 +23,20 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from causalbandits._types import Array
+from causalbandits.policies import scales
 
 Parts = tuple[Array, Array]
+
+
+class Belief(NamedTuple):
+    """What is thought of a cell: its mean reward, how uncertain that is, and how uncertain a single reward is.
+
+    `variance` is the mean's, `noise` the variance of one reward around the mean.
+    """
+
+    mean: Array
+    variance: Array
+    noise: Array
 
 
 class UpperBound(NamedTuple):
@@ -63,6 +76,13 @@ def gaussian_posterior(p: GaussianPosterior, count: Array, total: Array, explora
     return total / n, p.noise_scale / np.sqrt(n)
 
 
+def gaussian_belief(p: GaussianPosterior, count: Array, total: Array) -> Belief:
+    """The same posterior; a reward's noise is known."""
+    squared = p.noise_scale * p.noise_scale
+    n = squared / (p.prior_scale * p.prior_scale) + count
+    return Belief(total / n, squared / n, squared + 0.0 * n)
+
+
 def gaussian_draw(p: GaussianPosterior, centre: Array, width: Array, noise: Array) -> Array:
     """A draw from the posterior, given a standard normal one."""
     return centre + width * noise
@@ -85,9 +105,25 @@ def beta_shapes(p: BetaPosterior, count: Array, total: Array, exploration: float
     return p.successes + total, p.failures + (count - total)
 
 
+def beta_belief(p: BetaPosterior, count: Array, total: Array) -> Belief:
+    """The posterior's mean x and variance; a coin's flip varies by x (1 - x), in which the mean's variance is."""
+    n = p.successes + p.failures + count
+    mean = (p.successes + total) / n
+    whole = mean * (1.0 - mean)
+    variance = whole / (n + 1.0)
+    return Belief(mean, variance, whole - variance)
+
+
 def beta_draw(p: BetaPosterior, centre: Array, width: Array, noise: Array) -> Array:
     """The draw itself: a Beta variable is no shifted and scaled one, so `noise` already is it."""
     return noise
+
+
+def scaled_belief(p: scales.ScaledPosterior, count: Array, total: Array) -> Belief:
+    """The posterior with learnt scales; until they are learnt, means are alike and rewards of variance 1."""
+    r = p.noise / p.spread
+    n = count + r
+    return Belief((p.known * total + r * p.centre) / n, p.noise / n, p.noise + 0.0 * n)
 
 
 class UniformDraw(NamedTuple):
@@ -161,7 +197,7 @@ def bernoulli_divergence(p: float, q: float) -> float:
     return divergence
 
 
-IndexParameters = UpperBound | GaussianPosterior | BetaPosterior | KLUpperBound | UniformDraw
+IndexParameters = UpperBound | GaussianPosterior | BetaPosterior | KLUpperBound | UniformDraw | scales.Scaled
 
 Noise = Literal["none", "normal", "beta", "uniform"]
 
@@ -169,21 +205,35 @@ Noise = Literal["none", "normal", "beta", "uniform"]
 class Index(NamedTuple):
     """An index: its two steps and the noise that the second needs. `of_cell` is the first step where it must go
     cell by cell, as compiled code does; elsewhere `prepare` itself serves for a single cell. `at_cell` gives a
-    cell's own parameters where they may be arrays."""
+    cell's own parameters where they may be arrays. `belief` is there if the index is a draw from a posterior. `renew`
+    makes the parameters from what is kept, where they are learnt: `(p, kept) -> p`; `vary` what one draw's are, where
+    these have chance in common: `(p, rng) -> p`."""
 
     prepare: Callable[..., Parts]
     combine: Callable[..., Array]
     noise: Noise = "none"
     of_cell: Callable[..., tuple[float, float]] | None = None
     at_cell: Callable[..., Any] | None = None
+    belief: Callable[..., Belief] | None = None
+    renew: Callable[..., Any] | None = None
+    vary: Callable[..., Any] | None = None
 
 
 INDEX: dict[type, Index] = {
     UpperBound: Index(mean_and_bonus, upper_bound),
-    GaussianPosterior: Index(gaussian_posterior, gaussian_draw, "normal"),
-    BetaPosterior: Index(beta_shapes, beta_draw, "beta", at_cell=beta_at_cell),
+    GaussianPosterior: Index(gaussian_posterior, gaussian_draw, "normal", belief=gaussian_belief),
+    BetaPosterior: Index(beta_shapes, beta_draw, "beta", at_cell=beta_at_cell, belief=beta_belief),
     KLUpperBound: Index(kl_bound, kl_upper_bound, of_cell=kl_bound_of_cell),
     UniformDraw: Index(nothing, uniform_draw, "uniform"),
+    scales.ScaledUpperBound: Index(scales.scaled_bonus, scales.scaled_bound, renew=scales.renewed_bound),
+    scales.ScaledPosterior: Index(
+        scales.scaled_posterior,
+        scales.scaled_draw,
+        "normal",
+        belief=scaled_belief,
+        renew=scales.renewed_posterior,
+        vary=scales.stretched,
+    ),
 }
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from causalbandits._types import is_iterable
 from causalbandits.errors import PolicyError, unknown
 from causalbandits.policies.base import AnyPolicy, Policy
+from causalbandits.policies.gittins import CausalGittins, CausalScreen
 from causalbandits.policies.guarded import GuardedThompsonSampling
 from causalbandits.policies.hac_ucb import HACUCB
 from causalbandits.policies.kl_ucb import KLUCB, CausalKLUCB
@@ -20,14 +21,22 @@ from causalbandits.policies.ucb import UCB, CausalUCB
 from causalbandits.policies.uniform import Uniform
 
 POLICIES: dict[str, tuple[type[AnyPolicy], dict[str, Any]]] = {
+    "c-gittins-beta": (CausalGittins, {"prior": "beta"}),
+    "c-gittins-gaussian": (CausalGittins, {"prior": "gaussian"}),
+    "c-gittins-scaled": (CausalGittins, {"scales": "learnt"}),
     "c-kl-ucb": (CausalKLUCB, {}),
+    "c-screen-beta": (CausalScreen, {"prior": "beta"}),
+    "c-screen-gaussian": (CausalScreen, {"prior": "gaussian"}),
+    "c-screen-scaled": (CausalScreen, {"scales": "learnt"}),
     "c-ts-beta": (CausalThompsonSampling, {"prior": "beta"}),
     "c-ts-beta-guarded": (GuardedThompsonSampling, {"prior": "beta"}),
     "c-ts-beta-learnt": (CausalThompsonSampling, {"prior": "beta", "tables": "learnt"}),
     "c-ts-gaussian": (CausalThompsonSampling, {"prior": "gaussian"}),
     "c-ts-gaussian-guarded": (GuardedThompsonSampling, {"prior": "gaussian"}),
     "c-ts-gaussian-learnt": (CausalThompsonSampling, {"prior": "gaussian", "tables": "learnt"}),
+    "c-ts-gaussian-scaled": (CausalThompsonSampling, {"prior": "gaussian", "scales": "learnt"}),
     "c-ucb": (CausalUCB, {}),
+    "c-ucb-scaled": (CausalUCB, {"scales": "learnt"}),
     "cl-ts": (CausalLinearThompsonSampling, {"regressor": "expected"}),
     "cl-ts-observed": (CausalLinearThompsonSampling, {"regressor": "observed"}),
     "cl-ucb": (CausalLinearUCB, {"regressor": "expected"}),
@@ -38,7 +47,9 @@ POLICIES: dict[str, tuple[type[AnyPolicy], dict[str, Any]]] = {
     "lin-ucb": (LinUCB, {}),
     "ts-beta": (ThompsonSampling, {"prior": "beta"}),
     "ts-gaussian": (ThompsonSampling, {"prior": "gaussian"}),
+    "ts-gaussian-scaled": (ThompsonSampling, {"prior": "gaussian", "scales": "learnt"}),
     "ucb": (UCB, {}),
+    "ucb-scaled": (UCB, {"scales": "learnt"}),
     "uniform": (Uniform, {}),
 }
 
