@@ -35,6 +35,7 @@ from causalbandits.world import zoo
 from causalbandits.world.environment import Environment
 from causalbandits.world.rewards import BernoulliReward, CustomReward, GaussianReward, LinearReward
 from causalbandits.world.stepped import StepEnvironment
+from causalbandits.world.student import StudentReward
 
 __version__ = "0.1.0"
 
@@ -70,6 +71,7 @@ __all__ = [
     "ScaleWarning",
     "Scores",
     "StepEnvironment",
+    "StudentReward",
     "ThompsonSampling",
     "Uniform",
     "Variable",

@@ -12,8 +12,8 @@ zoo = "email_campaign"            # with its parameters; or a model of your own:
 # send_time = { morning = 0.01 }
 
 # [reward]                        # with a model of your own
-# kind = "bernoulli"              # bernoulli, gaussian or linear
-# mean = [0.3, 0.1]               # one axis per parent (linear: theta = [...]; gaussian and linear: sd = ...)
+# kind = "bernoulli"              # bernoulli, gaussian, linear or student
+# mean = [0.3, 0.1]               # one axis per parent (linear: theta = [...]); sd = ..., student: scale, degrees
 
 [simulation]
 horizon = 5000
