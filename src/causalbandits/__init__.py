@@ -25,6 +25,7 @@ from causalbandits.policies import (
     Policy,
     ThompsonSampling,
     Uniform,
+    default_policy,
     policy,
 )
 from causalbandits.problem.actions import ActionSpace
@@ -81,6 +82,7 @@ __all__ = [
     "Variable",
     "check",
     "citation",
+    "default_policy",
     "describe",
     "fit",
     "forecast",

@@ -2,6 +2,7 @@
 
 from causalbandits.policies.base import AnyPolicy, Policy
 from causalbandits.policies.gittins import CausalGittins, CausalScreen
+from causalbandits.policies.default import default_policy
 from causalbandits.policies.guarded import GuardedThompsonSampling
 from causalbandits.policies.hac_ucb import HACUCB
 from causalbandits.policies.kl_ucb import KLUCB, CausalKLUCB
@@ -36,5 +37,6 @@ __all__ = [
     "ThompsonSampling",
     "Uniform",
     "as_policy",
+    "default_policy",
     "policy",
 ]

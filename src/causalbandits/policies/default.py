@@ -1,0 +1,83 @@
+"""The policy where none is chosen: by what is known of the tables, and by how outcomes come.
+
+tables     outcomes             policy                               why
+known      one after another    c-gittins-gaussian                   least regret where nothing was tuned
+known      late, or by batches  c-screen-gaussian                    the same idea, drawn anew for each decision
+not known  any                  c-ts-gaussian-learnt                 draws the tables, too
+any        any                  cl-ts-observed                       more configurations than rounds can see
+
+docs/regret.md has the measurements.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from causalbandits._types import is_whole
+from causalbandits.errors import PolicyError
+from causalbandits.model.fitted import FittedModel
+from causalbandits.policies.base import AnyPolicy
+from causalbandits.policies.registry import as_policy, policy
+from causalbandits.problem.problem import CausalBandit
+from causalbandits.problem.projection import CELL_LIMIT
+from causalbandits.problem.reachable import reachable_configurations
+
+SEEN_ENOUGH = 5
+"""A policy that learns a mean per configuration should see each of them about so often, or more."""
+
+
+class Default(NamedTuple):
+    """A policy, and why it is the one to start with."""
+
+    policy: AnyPolicy
+    reason: str
+
+
+def default_policy(problem: CausalBandit, *, horizon: int | None = None, late: bool = False) -> AnyPolicy:
+    """The policy for a problem, where nothing is known of the reward.
+
+    `horizon` is how many rounds there will be, if that is known; `late` says that decisions are made before the
+    outcomes of earlier ones are known: by batches, by several processes, or because outcomes take their time.
+
+    >>> from causalbandits import zoo
+    >>> default_policy(zoo.email_campaign().problem).id, default_policy(zoo.email_campaign().problem, late=True).id
+    ('c-gittins-gaussian', 'c-screen-gaussian')
+    """
+    return default_with_reason(problem, horizon=horizon, late=late).policy
+
+
+def chosen_policy(
+    problem: CausalBandit, given: AnyPolicy | str | None, *, horizon: int | None = None, late: bool = False
+) -> AnyPolicy:
+    """A policy that was given, told for how many rounds; or the default."""
+    if given is None:
+        return default_policy(problem, horizon=horizon, late=late)
+    if late is not False:
+        raise PolicyError(f"late= chooses among the policies that are used by default; leave it out with {given!r}.")
+    _check_horizon(horizon)
+    return as_policy(given) if horizon is None else as_policy(given).for_horizon(int(horizon))
+
+
+def default_with_reason(problem: CausalBandit, *, horizon: int | None = None, late: bool = False) -> Default:
+    """The same, with the reason."""
+    _check_horizon(horizon)
+    if not isinstance(late, bool):
+        raise PolicyError(f"late must be True or False; got {late!r}.")
+    chosen = _chosen(problem, horizon, late)
+    return chosen if horizon is None else chosen._replace(policy=chosen.policy.for_horizon(int(horizon)))
+
+
+def _chosen(problem: CausalBandit, horizon: int | None, late: bool) -> Default:
+    most = CELL_LIMIT if horizon is None else min(CELL_LIMIT, max(1, horizon // SEEN_ENOUGH))
+    if reachable_configurations(problem) > most:
+        return Default(policy("cl-ts-observed"), "there are more configurations than rounds can see")
+    if isinstance(problem.model, FittedModel):
+        return Default(policy("c-ts-gaussian-learnt"), "its tables are not known for sure, and it learns them")
+    if late:
+        return Default(policy("c-screen-gaussian"), "it draws anew for each decision while outcomes are late")
+    return Default(policy("c-gittins-gaussian"), "it has the least regret of those that need not be told anything")
+
+
+def _check_horizon(horizon: object) -> None:
+    if horizon is not None and (not is_whole(horizon) or horizon < 1):
+        raise PolicyError(f"horizon, the number of rounds, must be a whole number, 1 or more; got {horizon!r}.")
