@@ -7,7 +7,6 @@ workers, and a policy's numbers do not depend on which others are there.
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -197,16 +196,17 @@ def _replayed(benchmark: Benchmark, world: WorldSet, player: Player, numbers: ra
     return np.array(finals)
 
 
-def decision_costs(benchmark: Benchmark, repeats: int) -> dict[str, tuple[float, float]]:
+def decision_costs(benchmark: Benchmark, repeats: int) -> dict[str, tuple[float | None, float]]:
     """On Figure 2's problem: nanoseconds of a round in the engine, and microseconds of an agent's ask and tell."""
-    problem, found = zoo.figure2().problem, {}
+    problem = zoo.figure2().problem
+    found: dict[str, tuple[float | None, float]] = {}
     env = Environment(problem, BernoulliReward(np.linspace(0.2, 0.8, problem.configurations).reshape(problem.shape)))
     for name, (policy, _) in benchmark.players.items():
         own = told_policy(env) if policy is None else policy.for_horizon(benchmark.horizon)
         engine = _played(env, own, 2000) if can_play(env, own, env.problem) else None
         tasks = {"agent": _asked(env, own, 200), **({} if engine is None else {"engine": engine})}
         best = side_by_side(tasks, repeats)
-        found[name] = (best.get("engine", math.nan) * 1e9, best["agent"] * 1e6)
+        found[name] = (None if engine is None else best["engine"] * 1e9, best["agent"] * 1e6)
     return found
 
 

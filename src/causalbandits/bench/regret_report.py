@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 Tails = Mapping[str, Mapping[str, Tail]]
 """By set, then policy."""
-DecisionCosts = Mapping[str, tuple[float, float]]
-"""By policy: nanoseconds of a round in the engine, microseconds of an agent's ask and tell."""
+DecisionCosts = Mapping[str, tuple[float | None, float]]
+"""By policy: nanoseconds of a round in the engine, None where it is not compiled; microseconds of ask and tell."""
 
 
 def tails_of(found: Mapping[str, Mapping[str, Array]]) -> dict[str, dict[str, Tail]]:
@@ -80,7 +80,7 @@ def tails_grid(by: Mapping[str, Tail]) -> Grid:
 
 def costs_grid(costs: DecisionCosts) -> Grid:
     """What a decision costs."""
-    rows = [[policy, f"{own[0]:.0f}", f"{own[1]:.0f}"] for policy, own in costs.items()]
+    rows = [[policy, *("" if value is None else f"{value:.0f}" for value in own)] for policy, own in costs.items()]
     return Grid(("policy", "engine (ns)", "agent (us)"), rows)
 
 

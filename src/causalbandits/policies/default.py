@@ -1,12 +1,14 @@
 """The policy where none is chosen: by what is known of the tables, and by how outcomes come.
 
-tables     outcomes             policy                               why
-known      one after another    c-gittins-gaussian                   least regret where nothing was tuned
-known      late, or by batches  c-screen-gaussian                    the same idea, drawn anew for each decision
-not known  any                  c-ts-gaussian-learnt                 draws the tables, too
-any        any                  cl-ts-observed                       more configurations than rounds can see
+| tables | outcomes | policy | why |
+|---|---|---|---|
+| known | one after another | `PROMPT` | the least regret of those that need not be told anything |
+| known | late, or by batches | `LATE` | the same idea, drawn anew for each decision |
+| fitted to data, or not known | any | `TABLES_LEARNT` | draws the tables, too |
+| any, with more configurations than rounds can see | any | `LINEAR` | a number per feature of the parents |
 
-docs/regret.md has the measurements.
+What rewards are like, 0 or 1 or any number, a problem does not know: the scales are learnt. docs/regret.md has the
+measurements.
 """
 
 from __future__ import annotations
@@ -21,6 +23,11 @@ from causalbandits.policies.registry import as_policy, policy
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.problem.projection import CELL_LIMIT
 from causalbandits.problem.reachable import reachable_configurations
+
+PROMPT = policy("c-gittins-gaussian")
+LATE = policy("c-screen-gaussian")
+TABLES_LEARNT = policy("c-ts-gaussian-learnt")
+LINEAR = policy("cl-ts-observed")
 
 SEEN_ENOUGH = 5
 """A policy that learns a mean per configuration should see each of them about so often, or more."""
@@ -63,19 +70,19 @@ def default_with_reason(problem: CausalBandit, *, horizon: int | None = None, la
     _check_horizon(horizon)
     if not isinstance(late, bool):
         raise PolicyError(f"late must be True or False; got {late!r}.")
-    chosen = _chosen(problem, horizon, late)
+    chosen = _default(problem, horizon, late)
     return chosen if horizon is None else chosen._replace(policy=chosen.policy.for_horizon(int(horizon)))
 
 
-def _chosen(problem: CausalBandit, horizon: int | None, late: bool) -> Default:
+def _default(problem: CausalBandit, horizon: int | None, late: bool) -> Default:
     most = CELL_LIMIT if horizon is None else min(CELL_LIMIT, max(1, horizon // SEEN_ENOUGH))
     if reachable_configurations(problem) > most:
-        return Default(policy("cl-ts-observed"), "there are more configurations than rounds can see")
+        return Default(LINEAR, "there are more configurations than rounds can see")
     if isinstance(problem.model, FittedModel):
-        return Default(policy("c-ts-gaussian-learnt"), "its tables are not known for sure, and it learns them")
+        return Default(TABLES_LEARNT, "its tables are not known for sure, and it learns them")
     if late:
-        return Default(policy("c-screen-gaussian"), "it draws anew for each decision while outcomes are late")
-    return Default(policy("c-gittins-gaussian"), "it has the least regret of those that need not be told anything")
+        return Default(LATE, "it draws anew for each decision while outcomes are late")
+    return Default(PROMPT, "it loses least of those that need not be told anything of the reward")
 
 
 def _check_horizon(horizon: object) -> None:
