@@ -254,7 +254,7 @@ def guard() -> str:
 
 
 def regret() -> str:
-    """Mean regret of every policy on every set, as benchmarks/regret.json has it: the darker, the nearer to the least."""
+    """Mean regrets, as benchmarks/regret.json has them: the darker, the nearer to the least of the set."""
     measured = json.loads((IMAGES.parents[1] / "benchmarks" / "regret.json").read_text(encoding="utf-8"))["sets"]
     sets = [name for name, by in measured.items() if max(own["mean"] for own in by.values()) > 0.01]
     policies = list(dict.fromkeys(policy for name in sets for policy in measured[name]))
@@ -270,8 +270,8 @@ def regret() -> str:
             shapes.append(text((x + 23, y + 15), said, f"mid small{' on' * (shade > 0.5)}"))
     shapes += [text((182, 137 + 22 * i), policy, "end small") for i, policy in enumerate(policies)]
     what = (
-        f"Mean regret after 5000 rounds of {len(policies)} policies on {len(sets)} sets of worlds; the darker, the nearer "
-        "to the least of the set."
+        f"Mean regret after 5000 rounds of {len(policies)} policies on {len(sets)} sets of worlds; the darker, the "
+        "nearer to the least of the set."
     )
     return picture(230 + 48 * len(sets), 132 + 22 * len(policies), what, shapes)
 
