@@ -77,7 +77,7 @@ class Recommendations(tuple[tuple[float, Recommendation], ...]):
 def caveats(policy: AnyPolicy, told: Ledger) -> tuple[str, ...]:
     """Where the rewards contradict the scales that the policy was told."""
     noise, prior = getattr(policy, "noise_scale", None), getattr(policy, "prior_scale", None)
-    if noise is None or prior is None or policy.unit_rewards:
+    if noise is None or prior is None or policy.unit_rewards or getattr(policy, "learns_scales", False):
         return ()
     within, between = _spreads(policy, told)
     cell, found = "action" if policy.searches_all else "configuration", []

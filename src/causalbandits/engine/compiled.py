@@ -17,7 +17,7 @@ from causalbandits.policies.cells import CellPolicy
 from causalbandits.policies.gittins import CausalScreen, WorthPolicy
 from causalbandits.policies.linear import LinearPolicy
 from causalbandits.policies.posterior import SamplingPolicy
-from causalbandits.policies.statistics import Cells, Regression, Statistic
+from causalbandits.policies.statistics import Cells, Regression, ScaledCells, Statistic
 from causalbandits.problem.features import AdditiveFeatures
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.problem.projection import Projection
@@ -178,24 +178,31 @@ def _call(policy: AnyPolicy, scene: Scene, statistic: Statistic, told: range) ->
 
 
 def _cells(policy: CellPolicy, scene: Scene, cells: Cells, told: range) -> Call:
-    settled = not policy.randomised and isinstance(policy, HorizonPolicy) and policy.horizon is not None
-    moving = not policy.randomised and not settled
-    explorations = np.array([policy.exploration(n) for n in (told if moving else [0])])
+    anytime = not policy.randomised and not (isinstance(policy, HorizonPolicy) and policy.horizon is not None)
+    settled = not policy.randomised and not anytime and not policy.learns_scales
+    moving = anytime or policy.learns_scales
+    explorations = np.array([policy.exploration(n) for n in (told if anytime else [0])])
     draws = policy.draws if isinstance(policy, SamplingPolicy) else 1
     rule = tables.CellRule(
         policy.index_at(cells), policy.causal, moving, explorations, draws, _priced(scene, policy.weighs_costs)
     )
     tree = scene.problem.remember(("tree", policy.searches_all, scene.known), lambda: _tree(scene))
     tree = tree if policy.causal else tree._replace(cells=None)
-    arguments = (rule, tree, _world(scene, policy), tables.CellSums(cells.count, cells.total))
+    arguments = (rule, tree, _world(scene, policy), _sums(cells))
     return ("drawn" if not settled else "settled" if policy.causal else "settled actions"), arguments
+
+
+def _sums(cells: Cells) -> tables.CellSums | tables.ScaledSums:
+    if isinstance(cells, ScaledCells):
+        return tables.ScaledSums(cells.count, cells.total, cells.pooled)
+    return tables.CellSums(cells.count, cells.total)
 
 
 def _worth(policy: WorthPolicy, scene: Scene, cells: Cells, told: range) -> Call:
     patiences = np.array([policy.patience(n) for n in told])
     draws = policy.draws if isinstance(policy, CausalScreen) else 1
-    rule = worth_tables.WorthRule(policy.index_at(cells), False, patiences, draws, _priced(scene, True))
-    sums = tables.CellSums(cells.count, cells.total)
+    rule = worth_tables.WorthRule(policy.index_at(cells), policy.learns_scales, patiences, draws, _priced(scene, True))
+    sums = _sums(cells)
     if isinstance(policy, CausalScreen):
         tree = scene.problem.remember(("tree", False, scene.known), lambda: _tree(scene))
         return "screened", (rule, tree, _world(scene, policy), sums)

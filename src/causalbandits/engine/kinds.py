@@ -17,6 +17,7 @@ KINDS = {**KERNELS, **WORTH_KERNELS}
 SOURCES = (
     "policies/entries.py",
     "policies/indices.py",
+    "policies/scales.py",
     "policies/statistics.py",
     "policies/worth.py",
     "problem/scores.py",
@@ -28,6 +29,7 @@ SOURCES = (
     "engine/worth_tables.py",
 )
 """What the compiled code is made of."""
+
 
 @cache
 def kernel(name: str) -> Any:

@@ -180,7 +180,7 @@ class CellRule(NamedTuple):
     p: Any
     causal: bool
     moving: bool
-    """Whether log(1/delta) moves with the round, and with it every cell's index."""
+    """Whether log(1/delta) moves with the round, or scales are learnt, and with these every cell's index."""
     explorations: Array
     draws: int
     priced: Priced
@@ -202,6 +202,14 @@ class CellSums(NamedTuple):
 
     counts: Array
     totals: Array
+
+
+class ScaledSums(NamedTuple):
+    """`policies.statistics.ScaledCells`."""
+
+    counts: Array
+    totals: Array
+    pooled: Array
 
 
 class Rotated(NamedTuple):
@@ -233,9 +241,7 @@ class Record(NamedTuple):
     """By position; empty if nobody asks, or actions are not listed."""
 
 
-def tree_of(
-    projections: Sequence[Projection], configurations: int, trees: Sequence[Tree] | None = None
-) -> FlatTree:
+def tree_of(projections: Sequence[Projection], configurations: int, trees: Sequence[Tree] | None = None) -> FlatTree:
     """The projections of all contexts, for the compiled rounds; block by block, or on other trees of theirs."""
     own = [projection.tree for projection in projections] if trees is None else trees
     levels = [level for tree in own for level in tree[0]]

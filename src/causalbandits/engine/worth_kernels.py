@@ -25,7 +25,7 @@ from causalbandits.engine.choosing import (
     subtract,
 )
 from causalbandits.engine.happening import drawn_context, first_sums, happens, room_for, write_down
-from causalbandits.engine.kernels import at_cell, combine, noise, prepared, renewed, take_in
+from causalbandits.engine.kernels import at_cell, combine, noise, pooled_in, prepared, renewed, take_in, varied
 from causalbandits.policies import indices, worth
 
 EQUAL = worth.EQUAL
@@ -161,6 +161,7 @@ def _worth_rounds(version):
                 plays[first + action] += 1
             if t == checkpoint:
                 slot, checkpoint = write_down(record, slot, regret, collected)
+            pooled_in(kept, changed, reward)
             take_in(kept.counts, kept.totals, changed, reward)
         record.sums[0], record.sums[1] = regret, collected
 
@@ -200,12 +201,13 @@ def _screened_rounds(version):
             actions = first_of[context + 1] - first
             length = how_many(tree.cells, context, cells)
             for draw in range(rule.draws):
+                own = varied(p, rng)
                 for i in range(length):
                     c = agreeing(tree.cells, context, i)
-                    drawn[i] = noise(p, centre[c], width[c], rng)
+                    drawn[i] = noise(own, centre[c], width[c], rng)
                 for i in range(length):
                     c = agreeing(tree.cells, context, i)
-                    drawn[i] = combine(p, centre[c], width[c], drawn[i])
+                    drawn[i] = combine(own, centre[c], width[c], drawn[i])
                 scale = largest_size(drawn, length)
                 listed(tree, context, project(tree, context, drawn, length, one, two), actions, scores)
                 subtract(scores, costs, first, actions)
@@ -239,6 +241,7 @@ def _screened_rounds(version):
                 plays[first + action] += 1
             if t == checkpoint:
                 slot, checkpoint = write_down(record, slot, regret, collected)
+            pooled_in(kept, changed, reward)
             take_in(kept.counts, kept.totals, changed, reward)
         record.sums[0], record.sums[1] = regret, collected
 

@@ -64,7 +64,7 @@ class CausalGittins(WorthPolicy):
 
     @property
     def id(self) -> str:
-        return f"c-gittins-{self.prior}"
+        return f"c-gittins-{self.prior if not self.learns_scales else 'scaled'}"
 
     def score(self, situation: Situation, statistic: Cells, rng: np.random.Generator) -> Scores:
         belief, powers = self.believed(situation, statistic), powers_of(situation)
@@ -88,7 +88,7 @@ class CausalScreen(WorthPolicy, SamplingPolicy):
 
     @property
     def id(self) -> str:
-        return f"c-screen-{self.prior}"
+        return f"c-screen-{self.prior if not self.learns_scales else 'scaled'}"
 
     def score(self, situation: Situation, statistic: Cells, rng: np.random.Generator) -> Scores:
         """The means, and what the proposed action is worth."""
@@ -103,9 +103,7 @@ class CausalScreen(WorthPolicy, SamplingPolicy):
         played = {a: proposal.screened(a).best_position() for a in dict.fromkeys(positions)}
         return pick_place([played[a] for a in positions], situation.action, rng)
 
-    def proposed(
-        self, situation: Situation, statistic: Cells, rng: np.random.Generator, draws: int
-    ) -> Proposals:
+    def proposed(self, situation: Situation, statistic: Cells, rng: np.random.Generator, draws: int) -> Proposals:
         """The best by their means, and the best by each of several draws."""
         drawn, belief = self.index_now(situation, statistic, rng, draws), self.believed(situation, statistic)
         every = situation.free.project(np.concatenate([belief.mean[None], drawn]))
@@ -131,7 +129,9 @@ class Proposals(NamedTuple):
             return self.situation.priced(self.means)
         projection = self.situation.search.projection
         rows = row_of(projection.tree, a), row_of(projection.tree, b)
-        _, q, noise = (own if projection.order_of_cells is None else own[projection.order_of_cells] for own in self.belief)
+        _, q, noise = (
+            own if projection.order_of_cells is None else own[projection.order_of_cells] for own in self.belief
+        )
         values = self.means.values.copy()
         values[a] += worth_of_pair(*rows, q, noise, self.patience)
         return self.situation.priced(Scores(values, self.means.scale))

@@ -23,6 +23,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from causalbandits._types import Array
+from causalbandits.policies import scales
 
 Parts = tuple[Array, Array]
 
@@ -118,6 +119,13 @@ def beta_draw(p: BetaPosterior, centre: Array, width: Array, noise: Array) -> Ar
     return noise
 
 
+def scaled_belief(p: scales.ScaledPosterior, count: Array, total: Array) -> Belief:
+    """The posterior with learnt scales; until they are learnt, means are alike and rewards of variance 1."""
+    r = p.noise / p.spread
+    n = count + r
+    return Belief((p.known * total + r * p.centre) / n, p.noise / n, p.noise + 0.0 * n)
+
+
 class UniformDraw(NamedTuple):
     """No preference; the scales are those of the rewards, for an interval's sake."""
 
@@ -189,7 +197,7 @@ def bernoulli_divergence(p: float, q: float) -> float:
     return divergence
 
 
-IndexParameters = UpperBound | GaussianPosterior | BetaPosterior | KLUpperBound | UniformDraw
+IndexParameters = UpperBound | GaussianPosterior | BetaPosterior | KLUpperBound | UniformDraw | scales.Scaled
 
 Noise = Literal["none", "normal", "beta", "uniform"]
 
@@ -198,7 +206,8 @@ class Index(NamedTuple):
     """An index: its two steps and the noise that the second needs. `of_cell` is the first step where it must go
     cell by cell, as compiled code does; elsewhere `prepare` itself serves for a single cell. `at_cell` gives a
     cell's own parameters where they may be arrays. `belief` is there if the index is a draw from a posterior. `renew`
-    makes the parameters from what is kept, where they are learnt: `(p, kept) -> p`."""
+    makes the parameters from what is kept, where they are learnt: `(p, kept) -> p`; `vary` what one draw's are, where
+    these have chance in common: `(p, rng) -> p`."""
 
     prepare: Callable[..., Parts]
     combine: Callable[..., Array]
@@ -207,6 +216,7 @@ class Index(NamedTuple):
     at_cell: Callable[..., Any] | None = None
     belief: Callable[..., Belief] | None = None
     renew: Callable[..., Any] | None = None
+    vary: Callable[..., Any] | None = None
 
 
 INDEX: dict[type, Index] = {
@@ -215,6 +225,15 @@ INDEX: dict[type, Index] = {
     BetaPosterior: Index(beta_shapes, beta_draw, "beta", at_cell=beta_at_cell, belief=beta_belief),
     KLUpperBound: Index(kl_bound, kl_upper_bound, of_cell=kl_bound_of_cell),
     UniformDraw: Index(nothing, uniform_draw, "uniform"),
+    scales.ScaledUpperBound: Index(scales.scaled_bonus, scales.scaled_bound, renew=scales.renewed_bound),
+    scales.ScaledPosterior: Index(
+        scales.scaled_posterior,
+        scales.scaled_draw,
+        "normal",
+        belief=scaled_belief,
+        renew=scales.renewed_posterior,
+        vary=scales.stretched,
+    ),
 }
 
 

@@ -18,9 +18,10 @@ from causalbandits.errors import PolicyError
 from causalbandits.policies.base import require_draws, require_one_of, require_positive
 from causalbandits.policies.beta_prior import frozen, per_cell, require_fit
 from causalbandits.policies.cells import CellPolicy
-from causalbandits.policies.indices import BetaPosterior, GaussianPosterior
+from causalbandits.policies.indices import BetaPosterior, GaussianPosterior, IndexParameters
 from causalbandits.policies.outcome import Choice, pick_place
-from causalbandits.policies.statistics import Cells
+from causalbandits.policies.scales import ScaledPosterior, refuse_scales, scales_of
+from causalbandits.policies.statistics import Cells, ScaledCells
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.problem.situation import Situation
 
@@ -32,6 +33,9 @@ class PosteriorPolicy(CellPolicy):
     `successes` a and `failures` b belong to the Beta prior: what you think of the means beforehand, as if so many had
     been seen. successes=2, failures=50 says rates of about 4%. Arrays say it for each configuration by itself: a number
     for each in their order, or shaped like `problem.shape`; for a baseline, a number for each action (in each context).
+
+    With `scales="learnt"` nobody needs to know the scales: they, and the centre of the means, are learnt from the
+    rewards (see `policies.scales`), and rewards in other units, or counted from elsewhere, lead to the same decisions.
     """
 
     prior: Literal["beta", "gaussian"] = "gaussian"
@@ -39,16 +43,31 @@ class PosteriorPolicy(CellPolicy):
     prior_scale: float = 1.0
     successes: npt.ArrayLike = 1.0
     failures: npt.ArrayLike = 1.0
+    scales: Literal["given", "learnt"] = "given"
 
     def __post_init__(self) -> None:
         require_one_of("prior", self.prior, ("beta", "gaussian"))
         require_positive(noise_scale=self.noise_scale, prior_scale=self.prior_scale)
         for name in ("successes", "failures"):
             object.__setattr__(self, name, frozen(name, getattr(self, name)))
+        require_one_of("scales", self.scales, ("given", "learnt"))
+        if self.prior == "beta" and self.learns_scales:
+            raise PolicyError("A Beta prior has no scales to learn: scales='learnt' is for prior='gaussian'.")
         if self.prior == "beta" and (self.noise_scale, self.prior_scale) != (1.0, 1.0):
             raise PolicyError("A Beta prior has no scales; noise_scale and prior_scale are for prior='gaussian'.")
         if self.prior == "gaussian" and (self.successes, self.failures) != (1.0, 1.0):
             raise PolicyError("A Gaussian prior has no successes and failures; these are for prior='beta'.")
+        if self.learns_scales:
+            refuse_scales(self.noise_scale, self.prior_scale)
+
+    @property
+    def learns_scales(self) -> bool:  # type: ignore[override]
+        return self.scales == "learnt"
+
+    def index_at(self, statistic: Cells) -> IndexParameters:
+        if isinstance(statistic, ScaledCells):
+            return ScaledPosterior(*scales_of(statistic))
+        return self.index_parameters
 
     @cached_property
     def index_parameters(self) -> BetaPosterior | GaussianPosterior:
@@ -71,7 +90,7 @@ class PosteriorPolicy(CellPolicy):
         return cells
 
     def largest_expected_reward(self, problem: CausalBandit) -> float:
-        return math.inf if self.prior == "beta" else 3 * (self.noise_scale + self.prior_scale)
+        return math.inf if self.prior == "beta" or self.learns_scales else 3 * (self.noise_scale + self.prior_scale)
 
 
 @dataclass(frozen=True, kw_only=True)

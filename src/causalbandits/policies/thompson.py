@@ -42,7 +42,7 @@ class ThompsonSampling(SamplingPolicy):
 
     @property
     def id(self) -> str:
-        return f"ts-{self.prior}"
+        return f"ts-{self.prior}" + ("-scaled" if self.learns_scales else "")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,6 +61,8 @@ class CausalThompsonSampling(SamplingPolicy):
     def __post_init__(self) -> None:
         super().__post_init__()
         require_one_of("tables", self.tables, ("known", "learnt"))
+        if self.learns_tables and self.learns_scales:
+            raise PolicyError("tables='learnt' and scales='learnt' do not go together yet: give one of the two.")
         if self.trust is not None and self.tables == "known":
             raise PolicyError("trust= says how far past data are believed where tables='learnt'; here they are known.")
         if self.trust is not None and (not is_real(self.trust) or not 0 < self.trust <= 1):
@@ -68,7 +70,8 @@ class CausalThompsonSampling(SamplingPolicy):
 
     @property
     def id(self) -> str:
-        return f"c-ts-{self.prior}" + ("-learnt" if self.learns_tables else "")
+        learnt = "-learnt" if self.learns_tables else ""
+        return f"c-ts-{self.prior}{learnt}" + ("-scaled" if self.learns_scales else "")
 
     @property
     def learns_tables(self) -> bool:  # type: ignore[override]
