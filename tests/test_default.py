@@ -42,8 +42,10 @@ def test_tables_that_are_not_known_are_learnt(late):
 
 def test_more_configurations_than_rounds_can_see_bring_the_linear_form():
     wide = cb.zoo.random_parallel(2, 12, theta=np.zeros(12), rng=0).problem
-    assert default_policy(wide, horizon=5 * 2**12 - 1) == LINEAR
-    assert default_policy(wide, horizon=5 * 2**12) != LINEAR
+    assert default_policy(wide, horizon=2**12 - 1) == LINEAR
+    assert default_policy(wide, horizon=2**12) == PROMPT.for_horizon(2**12)
+    assert default_policy(wide) == PROMPT
+    assert default_policy(wide.without_tables(), horizon=100) == TABLES_LEARNT
     assert default_policy(cb.zoo.random_parallel(2, 1000, theta=np.zeros(1000), rng=0).problem) == LINEAR
 
 

@@ -5,7 +5,7 @@
 | known | one after another | `PROMPT` | the least regret of those that need not be told anything |
 | known | late, or by batches | `LATE` | the same idea, drawn anew for each decision |
 | fitted to data, or not known | any | `TABLES_LEARNT` | draws the tables, too |
-| any, with more configurations than rounds can see | any | `LINEAR` | a number per feature of the parents |
+| known, more configurations than rounds | any | `LINEAR` | a number per feature of the parents |
 
 What rewards are like, 0 or 1 or any number, a problem does not know: the scales are learnt. docs/regret.md has the
 measurements.
@@ -24,13 +24,10 @@ from causalbandits.problem.problem import CausalBandit
 from causalbandits.problem.projection import CELL_LIMIT
 from causalbandits.problem.reachable import reachable_configurations
 
-PROMPT = policy("c-gittins-gaussian")
-LATE = policy("c-screen-gaussian")
-TABLES_LEARNT = policy("c-ts-gaussian-learnt")
+PROMPT = policy("c-gittins-scaled")
+LATE = policy("c-screen-scaled")
+TABLES_LEARNT = policy("c-ts-gaussian-learnt-scaled")
 LINEAR = policy("cl-ts-observed")
-
-SEEN_ENOUGH = 5
-"""A policy that learns a mean per configuration should see each of them about so often, or more."""
 
 
 class Default(NamedTuple):
@@ -48,7 +45,7 @@ def default_policy(problem: CausalBandit, *, horizon: int | None = None, late: b
 
     >>> from causalbandits import zoo
     >>> default_policy(zoo.email_campaign().problem).id, default_policy(zoo.email_campaign().problem, late=True).id
-    ('c-gittins-gaussian', 'c-screen-gaussian')
+    ('c-gittins-scaled', 'c-screen-scaled')
     """
     return default_with_reason(problem, horizon=horizon, late=late).policy
 
@@ -75,11 +72,10 @@ def default_with_reason(problem: CausalBandit, *, horizon: int | None = None, la
 
 
 def _default(problem: CausalBandit, horizon: int | None, late: bool) -> Default:
-    most = CELL_LIMIT if horizon is None else min(CELL_LIMIT, max(1, horizon // SEEN_ENOUGH))
-    if reachable_configurations(problem) > most:
-        return Default(LINEAR, "there are more configurations than rounds can see")
-    if isinstance(problem.model, FittedModel):
-        return Default(TABLES_LEARNT, "its tables are not known for sure, and it learns them")
+    if isinstance(problem.model, FittedModel) and problem.configurations <= CELL_LIMIT:
+        return Default(TABLES_LEARNT, "the tables are not known for sure, and it learns them")
+    if reachable_configurations(problem) > (CELL_LIMIT if horizon is None else min(CELL_LIMIT, horizon)):
+        return Default(LINEAR, "there are more configurations than rounds")
     if late:
         return Default(LATE, "it draws anew for each decision while outcomes are late")
     return Default(PROMPT, "it loses least of those that need not be told anything of the reward")

@@ -61,8 +61,6 @@ class CausalThompsonSampling(SamplingPolicy):
     def __post_init__(self) -> None:
         super().__post_init__()
         require_one_of("tables", self.tables, ("known", "learnt"))
-        if self.learns_tables and self.learns_scales:
-            raise PolicyError("tables='learnt' and scales='learnt' do not go together yet: give one of the two.")
         if self.trust is not None and self.tables == "known":
             raise PolicyError("trust= says how far past data are believed where tables='learnt'; here they are known.")
         if self.trust is not None and (not is_real(self.trust) or not 0 < self.trust <= 1):
@@ -93,7 +91,7 @@ class CausalThompsonSampling(SamplingPolicy):
                 "to learn others, by which actions may no longer comply. Use tables='known', and make the problem "
                 "anew, CausalBandit(better, ..., require=...), where more is known."
             )
-        return nothing_learnt(problem) if self.learns_tables else cells
+        return nothing_learnt(problem, cells) if self.learns_tables else cells
 
     def update(self, situation: Situation, statistic: Cells, outcome: Outcome) -> None:
         super().update(situation, statistic, outcome)
