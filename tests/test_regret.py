@@ -102,6 +102,13 @@ def test_other_settings_never_meet_old_results(tmp_path):
     assert len({tuple(own) for own in (first, noisy, tuned)}) == 3
 
 
+def test_results_are_found_again_under_another_name_and_in_another_place(tmp_path):
+    given = {"zoo": "figure2", "reward": {"sd": {"uniform": [0, 1]}}}
+    one, two = set_from("a", given, Path()), set_from("b", given, tmp_path)
+    assert one.fingerprint == two.fingerprint
+    assert one.fingerprint != set_from("a", {**given, "shuffle": False}, Path()).fingerprint
+
+
 def test_a_policy_may_be_played_less_often(tmp_path):
     path = written(tmp_path, 'alone = true\n[sets.a]\nzoo = "figure2"\n[policies]\nucb = { replications = 3 }\n')
     assert len(play_benchmark(read_benchmark(path, **SMALL), tmp_path)["a"]["ucb"]) == 3

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from causalbandits._code import code_hash
 from causalbandits._memory import Remembers
 from causalbandits._types import is_real
 from causalbandits.bench.drawn import drawn, is_law
@@ -59,6 +60,11 @@ class WorldSet(Remembers):
                 return shuffled(env, rng) if self.shuffle else env
         except CausalBanditsError as error:
             raise type(error)(f'[sets."{self.name}"]: {error}') from None
+
+    @property
+    def fingerprint(self) -> str:
+        """What decides about its worlds; neither its name nor where its file is."""
+        return code_hash(self.settings, self.reward, self.shuffle)
 
     @property
     def unit(self) -> float:

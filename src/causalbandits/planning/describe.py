@@ -239,7 +239,8 @@ def _start(problem: CausalBandit, reachable: int, horizon: int) -> tuple[str, st
         return (
             chosen.policy.id,
             f"{shown(reachable)} configurations are too many for {horizon:,} rounds to see each; it learns a number "
-            "per feature of the parents. It needs a mean reward that is linear in them (a constant feature for its level).",
+            "per feature of the parents. It needs a mean reward that is linear in them (a constant feature for its "
+            "level).",
         )
     without = problem.actions.size * problem.contexts.size
     graph = (

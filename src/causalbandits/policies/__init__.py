@@ -1,8 +1,8 @@
 """The algorithms: one file each, found by id in the registry."""
 
 from causalbandits.policies.base import AnyPolicy, Policy
-from causalbandits.policies.gittins import CausalGittins, CausalScreen
 from causalbandits.policies.default import default_policy
+from causalbandits.policies.gittins import CausalGittins, CausalScreen
 from causalbandits.policies.guarded import GuardedThompsonSampling
 from causalbandits.policies.hac_ucb import HACUCB
 from causalbandits.policies.kl_ucb import KLUCB, CausalKLUCB
