@@ -16,7 +16,7 @@ from causalbandits.policies.base import HorizonPolicy
 from causalbandits.policies.cells import CellPolicy
 from causalbandits.policies.gittins import CausalScreen, WorthPolicy
 from causalbandits.policies.linear import LinearPolicy
-from causalbandits.policies.posterior import SamplingPolicy
+from causalbandits.policies.posterior import PosteriorPolicy, SamplingPolicy
 from causalbandits.policies.statistics import Cells, Regression, ScaledCells, Statistic
 from causalbandits.problem.features import AdditiveFeatures
 from causalbandits.problem.problem import CausalBandit
@@ -46,6 +46,8 @@ def can_play(env: Environment, policy: AnyPolicy, problem: CausalBandit) -> bool
     """Whether the compiled driver plays this; it gives the plain driver's numbers, bit for bit."""
     known = type(env.reward) in (BernoulliReward, GaussianReward, LinearReward)
     if not known or type(policy) not in CELL_POLICIES | LINEAR_POLICIES:
+        return False
+    if isinstance(policy, PosteriorPolicy) and policy.has_effects:
         return False
     if policy.learns_tables or problem.parents != env.problem.parents:
         return False

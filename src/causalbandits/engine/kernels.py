@@ -72,6 +72,7 @@ register_jitable(indices.bernoulli_divergence)
 for function in (scales.says_enough, scales.squared_distance, scales.precision, scales.noise_and_spread):
     register_jitable(function)
 register_jitable(scales.scales_of_kept)
+register_jitable(scales.stretch_of)
 
 
 def prepare(p, count, total, exploration):

@@ -64,7 +64,7 @@ class CausalGittins(WorthPolicy):
 
     @property
     def id(self) -> str:
-        return f"c-gittins-{self.prior if not self.learns_scales else 'scaled'}"
+        return f"c-gittins-{'scaled' if self.scales == 'learnt' else self.prior_id}"
 
     def score(self, situation: Situation, statistic: Cells, rng: np.random.Generator) -> Scores:
         belief, powers = self.believed(situation, statistic), powers_of(situation)
@@ -88,7 +88,7 @@ class CausalScreen(WorthPolicy, SamplingPolicy):
 
     @property
     def id(self) -> str:
-        return f"c-screen-{self.prior if not self.learns_scales else 'scaled'}"
+        return f"c-screen-{'scaled' if self.scales == 'learnt' else self.prior_id}"
 
     def score(self, situation: Situation, statistic: Cells, rng: np.random.Generator) -> Scores:
         """The means, and what the proposed action is worth."""

@@ -23,7 +23,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from causalbandits._types import Array
-from causalbandits.policies import scales
+from causalbandits.policies import effects, scales
 
 Parts = tuple[Array, Array]
 
@@ -126,6 +126,12 @@ def scaled_belief(p: scales.ScaledPosterior, count: Array, total: Array) -> Beli
     return Belief((p.known * total + r * p.centre) / n, p.noise / n, p.noise + 0.0 * n)
 
 
+def effects_belief(p: effects.EffectsPosterior, count: Array, total: Array) -> Belief:
+    """The posterior with main effects, each cell by itself."""
+    mean, variance = effects.mean_and_variance(p, count, total)
+    return Belief(mean, variance, p.noise + 0.0 * variance)
+
+
 class UniformDraw(NamedTuple):
     """No preference; the scales are those of the rewards, for an interval's sake."""
 
@@ -197,7 +203,15 @@ def bernoulli_divergence(p: float, q: float) -> float:
     return divergence
 
 
-IndexParameters = UpperBound | GaussianPosterior | BetaPosterior | KLUpperBound | UniformDraw | scales.Scaled
+IndexParameters = (
+    UpperBound
+    | GaussianPosterior
+    | BetaPosterior
+    | KLUpperBound
+    | UniformDraw
+    | scales.Scaled
+    | effects.EffectsPosterior
+)
 
 Noise = Literal["none", "normal", "beta", "uniform"]
 
@@ -233,6 +247,14 @@ INDEX: dict[type, Index] = {
         belief=scaled_belief,
         renew=scales.renewed_posterior,
         vary=scales.stretched,
+    ),
+    effects.EffectsPosterior: Index(
+        effects.remainders,
+        effects.effects_draw,
+        "normal",
+        at_cell=effects.effects_at_cells,
+        belief=effects_belief,
+        vary=effects.drawn_effects,
     ),
 }
 

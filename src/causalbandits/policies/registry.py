@@ -31,6 +31,7 @@ POLICIES: dict[str, tuple[type[AnyPolicy], dict[str, Any]]] = {
     "c-ts-beta": (CausalThompsonSampling, {"prior": "beta"}),
     "c-ts-beta-guarded": (GuardedThompsonSampling, {"prior": "beta"}),
     "c-ts-beta-learnt": (CausalThompsonSampling, {"prior": "beta", "tables": "learnt"}),
+    "c-ts-effects": (CausalThompsonSampling, {"prior": "main effects"}),
     "c-ts-gaussian": (CausalThompsonSampling, {"prior": "gaussian"}),
     "c-ts-gaussian-guarded": (GuardedThompsonSampling, {"prior": "gaussian"}),
     "c-ts-gaussian-learnt": (CausalThompsonSampling, {"prior": "gaussian", "tables": "learnt"}),

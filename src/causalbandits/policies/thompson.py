@@ -62,7 +62,9 @@ class CausalThompsonSampling(SamplingPolicy):
         super().__post_init__()
         require_one_of("tables", self.tables, ("known", "learnt"))
         if self.learns_tables and self.learns_scales:
-            raise PolicyError("tables='learnt' and scales='learnt' do not go together yet: give one of the two.")
+            raise PolicyError(
+                "tables='learnt' and scales learnt from the rewards do not go together yet: use prior='gaussian', scales='given'."
+            )
         if self.trust is not None and self.tables == "known":
             raise PolicyError("trust= says how far past data are believed where tables='learnt'; here they are known.")
         if self.trust is not None and (not is_real(self.trust) or not 0 < self.trust <= 1):
@@ -71,7 +73,7 @@ class CausalThompsonSampling(SamplingPolicy):
     @property
     def id(self) -> str:
         learnt = "-learnt" if self.learns_tables else ""
-        return f"c-ts-{self.prior}{learnt}" + ("-scaled" if self.learns_scales else "")
+        return f"c-ts-{self.prior_id}{learnt}" + ("-scaled" if self.scales == "learnt" else "")
 
     @property
     def learns_tables(self) -> bool:  # type: ignore[override]
