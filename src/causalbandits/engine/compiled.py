@@ -24,6 +24,7 @@ from causalbandits.problem.projection import Projection
 from causalbandits.problem.search import Combinations, project_some
 from causalbandits.world.environment import LISTED, Environment
 from causalbandits.world.rewards import AdditiveMean, BernoulliReward, GaussianReward, LinearReward
+from causalbandits.world.student import StudentReward
 
 CELL_POLICIES = {kind for kind, _ in POLICIES.values() if issubclass(kind, CellPolicy)}
 LINEAR_POLICIES = {CausalLinearUCB, CausalLinearThompsonSampling, LinUCB, LinTS}
@@ -44,7 +45,7 @@ Call = tuple[str, tuple[Any, ...]]
 
 def can_play(env: Environment, policy: AnyPolicy, problem: CausalBandit) -> bool:
     """Whether the compiled driver plays this; it gives the plain driver's numbers, bit for bit."""
-    known = type(env.reward) in (BernoulliReward, GaussianReward, LinearReward)
+    known = type(env.reward) in (BernoulliReward, GaussianReward, LinearReward, StudentReward)
     if not known or type(policy) not in CELL_POLICIES | LINEAR_POLICIES:
         return False
     if isinstance(policy, PosteriorPolicy) and policy.has_effects:

@@ -35,6 +35,10 @@ POLICIES: dict[str, tuple[type[AnyPolicy], dict[str, Any]]] = {
     "c-ts-gaussian": (CausalThompsonSampling, {"prior": "gaussian"}),
     "c-ts-gaussian-guarded": (GuardedThompsonSampling, {"prior": "gaussian"}),
     "c-ts-gaussian-learnt": (CausalThompsonSampling, {"prior": "gaussian", "tables": "learnt"}),
+    "c-ts-gaussian-learnt-scaled": (
+        CausalThompsonSampling,
+        {"prior": "gaussian", "tables": "learnt", "scales": "learnt"},
+    ),
     "c-ts-gaussian-scaled": (CausalThompsonSampling, {"prior": "gaussian", "scales": "learnt"}),
     "c-ucb": (CausalUCB, {}),
     "c-ucb-scaled": (CausalUCB, {"scales": "learnt"}),

@@ -61,9 +61,10 @@ class CausalThompsonSampling(SamplingPolicy):
     def __post_init__(self) -> None:
         super().__post_init__()
         require_one_of("tables", self.tables, ("known", "learnt"))
-        if self.learns_tables and self.learns_scales:
+        if self.learns_tables and (self.has_effects or (self.prior == "beta" and self.learns_scales)):
             raise PolicyError(
-                "tables='learnt' and scales learnt from the rewards do not go together yet: use prior='gaussian', scales='given'."
+                "With tables='learnt' neither main effects nor a Beta prior are learnt besides: use prior='gaussian', with "
+                "scales='learnt' or given."
             )
         if self.trust is not None and self.tables == "known":
             raise PolicyError("trust= says how far past data are believed where tables='learnt'; here they are known.")
@@ -95,7 +96,7 @@ class CausalThompsonSampling(SamplingPolicy):
                 "to learn others, by which actions may no longer comply. Use tables='known', and make the problem "
                 "anew, CausalBandit(better, ..., require=...), where more is known."
             )
-        return nothing_learnt(problem) if self.learns_tables else cells
+        return nothing_learnt(problem, cells) if self.learns_tables else cells
 
     def update(self, situation: Situation, statistic: Cells, outcome: Outcome) -> None:
         super().update(situation, statistic, outcome)
