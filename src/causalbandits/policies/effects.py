@@ -9,8 +9,8 @@ V = diag(1/lambda_1) + sum_z w_z f(z) f(z)':
     beta    ~ N( V^-1 sum_z w_z f(z) (x_z - c),  s^2 V^-1 )
     theta_z ~ N( c + (f(z)' beta + lambda_2 n_z (x_z - c)) / (1 + lambda_2 n_z),  s^2 lambda_2 / (1 + lambda_2 n_z) )
 
-lambda_1 and lambda_2 are those of a grid for which the rewards are most likely, sought again as rewards grow by a tenth.
-Where the reward is additive, lambda_2 becomes small, and a reward teaches of all cells that have a state in
+lambda_1 and lambda_2 are those of a grid for which the rewards are most likely, sought again whenever rewards are a
+tenth more. Where the reward is additive, lambda_2 becomes small, and a reward teaches of all cells that have a state in
 common with its own, as in a linear policy; where it is not, cells are learnt one by one.
 """
 

@@ -32,6 +32,7 @@ from causalbandits.policies.indices import (
     gaussian_posterior,
     mean_and_bonus,
 )
+from causalbandits.policies.rates import LearntBeta
 from causalbandits.policies.scales import ScaledPosterior, ScaledUpperBound, scaled_posterior
 from causalbandits.policies.statistics import Cells
 
@@ -56,7 +57,7 @@ class Spread(NamedTuple):
 
 def estimated_means(p: IndexParameters, cells: Cells) -> Array:
     """Each cell's mean, as far as it is known."""
-    if isinstance(p, BetaPosterior):
+    if isinstance(p, BetaPosterior | LearntBeta):
         a, b = beta_shapes(p, cells.count, cells.total, 0.0)
         return np.asarray(a / (a + b))
     if isinstance(p, EffectsPosterior):
@@ -82,13 +83,13 @@ def weighted_bounds(
     """Bounds for sum_z w_z mean_z that hold under adaptive sampling; `rows` are draws of w, where it is uncertain."""
     if isinstance(p, ScaledPosterior | ScaledUpperBound | EffectsPosterior) and not p.known:
         return Bounds(-math.inf, math.inf, "posterior", NOTHING_KNOWN)
-    if isinstance(p, GaussianPosterior | BetaPosterior | ScaledPosterior | EffectsPosterior):
+    if isinstance(p, GaussianPosterior | BetaPosterior | LearntBeta | ScaledPosterior | EffectsPosterior):
         return _posterior_bounds(p, cells, weights, level, rows, cell)
     return _confidence_bounds(p, cells, weights, level, rows, cell)
 
 
 def _posterior_bounds(
-    p: GaussianPosterior | BetaPosterior | ScaledPosterior | EffectsPosterior,
+    p: GaussianPosterior | BetaPosterior | LearntBeta | ScaledPosterior | EffectsPosterior,
     cells: Cells,
     weights: Array,
     level: float,
@@ -102,7 +103,7 @@ def _posterior_bounds(
         variance = float(_variance_of_sum(p, cells, weights))
     else:
         variance = float(_variance_of_sum(p, cells, rows).mean() + (rows @ means).var())
-    if isinstance(p, BetaPosterior):
+    if isinstance(p, BetaPosterior | LearntBeta):
         lower, upper = _beta_quantiles(mean, variance, (1 - level) / 2)
         return Bounds(lower, upper, "posterior", f"means are {_named_prior(p, cell)} beforehand")
     if isinstance(p, ScaledPosterior | EffectsPosterior):
@@ -135,7 +136,9 @@ def _student_quantile(degrees: float, probability: float) -> float:
     return float(stdtrit(degrees, probability))
 
 
-def _named_prior(p: BetaPosterior, cell: str) -> str:
+def _named_prior(p: BetaPosterior | LearntBeta, cell: str) -> str:
+    if isinstance(p, LearntBeta):
+        return f"Beta({p.successes:.3g}, {p.failures:.3g}), as learnt from the rewards of all {cell}s,"
     if isinstance(p.successes, np.ndarray):
         return f"Beta with the successes and failures of each {cell}"
     return f"Beta({p.successes:g}, {p.failures:g})"
@@ -145,11 +148,11 @@ def _variance_of_sum(p: IndexParameters, cells: Cells, weights: Array) -> Array:
     """Of sum_z w_z mean_z, for one row of weights or for each of several."""
     if isinstance(p, EffectsPosterior):
         return np.asarray(variance_of_sum(p, weights))
-    assert isinstance(p, GaussianPosterior | BetaPosterior | ScaledPosterior)
+    assert isinstance(p, GaussianPosterior | BetaPosterior | LearntBeta | ScaledPosterior)
     return np.asarray(weights**2 @ _variances(p, cells))
 
 
-def _variances(p: GaussianPosterior | BetaPosterior | ScaledPosterior, cells: Cells) -> Array:
+def _variances(p: GaussianPosterior | BetaPosterior | LearntBeta | ScaledPosterior, cells: Cells) -> Array:
     if isinstance(p, ScaledPosterior):
         return np.asarray(scaled_posterior(p, cells.count, cells.total, 0.0)[1] ** 2)
     if isinstance(p, GaussianPosterior):

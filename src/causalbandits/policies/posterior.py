@@ -21,6 +21,7 @@ from causalbandits.policies.cells import CellPolicy
 from causalbandits.policies.effects import EffectCells, effects_of
 from causalbandits.policies.indices import BetaPosterior, GaussianPosterior, IndexParameters
 from causalbandits.policies.outcome import Choice, pick_place
+from causalbandits.policies.rates import RateCells, rates_of
 from causalbandits.policies.scales import ScaledPosterior, refuse_scales, scales_of
 from causalbandits.policies.statistics import Cells, ScaledCells
 from causalbandits.policies.totals import Totals
@@ -38,6 +39,7 @@ class PosteriorPolicy(CellPolicy):
 
     With `scales="learnt"` nobody needs to know the scales: they, and the centre of the means, are learnt from the
     rewards (see `policies.scales`), and rewards in other units, or counted from elsewhere, lead to the same decisions.
+    A Beta prior is learnt likewise (see `policies.rates`), which pays where rates are low.
 
     With `prior="main effects"` they are learnt, too, and means may be sums over the parents: it is learnt how far they
     are (see `policies.effects`).
@@ -56,14 +58,16 @@ class PosteriorPolicy(CellPolicy):
         for name in ("successes", "failures"):
             object.__setattr__(self, name, frozen(name, getattr(self, name)))
         require_one_of("scales", self.scales, ("given", "learnt"))
-        if self.prior == "beta" and self.learns_scales:
-            raise PolicyError("A Beta prior has no scales to learn: scales='learnt' is for prior='gaussian'.")
         if self.prior == "beta" and (self.noise_scale, self.prior_scale) != (1.0, 1.0):
             raise PolicyError("A Beta prior has no scales; noise_scale and prior_scale are for prior='gaussian'.")
         if self.prior == "main effects" and not self.causal:
             raise PolicyError("prior='main effects' is of the reward's parents, and this policy has no use for them.")
         if self.prior != "beta" and (self.successes, self.failures) != (1.0, 1.0):
             raise PolicyError("A Gaussian prior has no successes and failures; these are for prior='beta'.")
+        if self.learns_scales and (self.successes, self.failures) != (1.0, 1.0):
+            raise PolicyError(
+                "scales='learnt' learns the Beta prior from the rewards: leave successes and failures out."
+            )
         if self.learns_scales:
             refuse_scales(self.noise_scale, self.prior_scale)
 
@@ -82,6 +86,8 @@ class PosteriorPolicy(CellPolicy):
         return "effects" if self.has_effects else self.prior
 
     def index_at(self, statistic: Cells) -> IndexParameters:
+        if isinstance(statistic, RateCells):
+            return rates_of(statistic)
         if isinstance(statistic, EffectCells):
             return effects_of(statistic)
         if isinstance(statistic, ScaledCells):
@@ -101,6 +107,9 @@ class PosteriorPolicy(CellPolicy):
     @property
     def counts_successes(self) -> bool:  # type: ignore[override]
         return self.prior == "beta"
+
+    def nothing_seen(self, cells: int) -> Cells:
+        return RateCells.empty(cells) if self.prior == "beta" and self.learns_scales else super().nothing_seen(cells)
 
     def start(self, problem: CausalBandit) -> Cells:
         cells = super().start(problem)

@@ -63,8 +63,8 @@ class CausalThompsonSampling(SamplingPolicy):
         require_one_of("tables", self.tables, ("known", "learnt"))
         if self.learns_tables and (self.has_effects or (self.prior == "beta" and self.learns_scales)):
             raise PolicyError(
-                "With tables='learnt' neither main effects nor a Beta prior are learnt besides: use prior='gaussian', with "
-                "scales='learnt' or given."
+                "With tables='learnt' neither main effects nor a Beta prior are learnt besides: use prior='gaussian', "
+                "scales='learnt'."
             )
         if self.trust is not None and self.tables == "known":
             raise PolicyError("trust= says how far past data are believed where tables='learnt'; here they are known.")
