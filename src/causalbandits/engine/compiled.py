@@ -16,7 +16,8 @@ from causalbandits.policies.base import HorizonPolicy
 from causalbandits.policies.cells import CellPolicy
 from causalbandits.policies.gittins import CausalScreen, WorthPolicy
 from causalbandits.policies.linear import LinearPolicy
-from causalbandits.policies.posterior import SamplingPolicy
+from causalbandits.policies.posterior import PosteriorPolicy, SamplingPolicy
+from causalbandits.policies.rates import MOMENTS, PAIRS, RateCells
 from causalbandits.policies.statistics import Cells, Regression, ScaledCells, Statistic
 from causalbandits.problem.features import AdditiveFeatures
 from causalbandits.problem.problem import CausalBandit
@@ -47,6 +48,8 @@ def can_play(env: Environment, policy: AnyPolicy, problem: CausalBandit) -> bool
     """Whether the compiled driver plays this; it gives the plain driver's numbers, bit for bit."""
     known = type(env.reward) in (BernoulliReward, GaussianReward, LinearReward, StudentReward)
     if not known or type(policy) not in CELL_POLICIES | LINEAR_POLICIES:
+        return False
+    if isinstance(policy, PosteriorPolicy) and policy.has_effects:
         return False
     if policy.learns_tables or problem.parents != env.problem.parents:
         return False
@@ -192,7 +195,9 @@ def _cells(policy: CellPolicy, scene: Scene, cells: Cells, told: range) -> Call:
     return ("drawn" if not settled else "settled" if policy.causal else "settled actions"), arguments
 
 
-def _sums(cells: Cells) -> tables.CellSums | tables.ScaledSums:
+def _sums(cells: Cells) -> tables.CellSums | tables.ScaledSums | tables.RateSums:
+    if isinstance(cells, RateCells):
+        return tables.RateSums(cells.count, cells.total, cells.weights, PAIRS, MOMENTS)
     if isinstance(cells, ScaledCells):
         return tables.ScaledSums(cells.count, cells.total, cells.pooled)
     return tables.CellSums(cells.count, cells.total)

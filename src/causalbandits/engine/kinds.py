@@ -17,6 +17,7 @@ KINDS = {**KERNELS, **WORTH_KERNELS}
 SOURCES = (
     "policies/entries.py",
     "policies/indices.py",
+    "policies/rates.py",
     "policies/scales.py",
     "policies/statistics.py",
     "policies/worth.py",

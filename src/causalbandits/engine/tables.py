@@ -212,6 +212,16 @@ class ScaledSums(NamedTuple):
     pooled: Array
 
 
+class RateSums(NamedTuple):
+    """`policies.rates.RateCells`, and the pairs that it weighs."""
+
+    counts: Array
+    totals: Array
+    weights: Array
+    pairs: Array
+    moments: Array
+
+
 class Rotated(NamedTuple):
     """`policies.statistics.Regression`."""
 

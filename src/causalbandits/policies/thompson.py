@@ -61,6 +61,11 @@ class CausalThompsonSampling(SamplingPolicy):
     def __post_init__(self) -> None:
         super().__post_init__()
         require_one_of("tables", self.tables, ("known", "learnt"))
+        if self.learns_tables and (self.has_effects or (self.prior == "beta" and self.learns_scales)):
+            raise PolicyError(
+                "With tables='learnt' neither main effects nor a Beta prior are learnt besides: use prior='gaussian', "
+                "scales='learnt'."
+            )
         if self.trust is not None and self.tables == "known":
             raise PolicyError("trust= says how far past data are believed where tables='learnt'; here they are known.")
         if self.trust is not None and (not is_real(self.trust) or not 0 < self.trust <= 1):
@@ -69,7 +74,7 @@ class CausalThompsonSampling(SamplingPolicy):
     @property
     def id(self) -> str:
         learnt = "-learnt" if self.learns_tables else ""
-        return f"c-ts-{self.prior}{learnt}" + ("-scaled" if self.learns_scales else "")
+        return f"c-ts-{self.prior_id}{learnt}" + ("-scaled" if self.scales == "learnt" else "")
 
     @property
     def learns_tables(self) -> bool:  # type: ignore[override]
