@@ -93,7 +93,7 @@ def worth_of_each(powers: Powers, b: int, variance: Array, noise: Array, patienc
     """What every action is worth beyond its mean, if b is the best by its mean; cells are in the order of `powers`."""
     w = taken_away(variance, noise)
     if powers.is_small:
-        squares, others = powers.apart(b)
+        _, squares, others = powers.apart(b)
         v, both = variance @ squares, w @ others
         return worth_of_many(v, both[: len(v)], both[len(v) :], patience)
     return worth_of_many(*multiplied_out(powers, b, variance, w), patience)

@@ -9,7 +9,9 @@ Their last bits depend on how many actions there are; who compares such sums mus
 
 from __future__ import annotations
 
+import math
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -31,25 +33,29 @@ class Powers:
     """
 
     def __init__(self, projection: Projection) -> None:
-        self._order, self._trees = projection.order_of_cells, [projection.joined_tree]
-        for _ in range(2):
-            self._trees.append(_times(self._trees[-1], projection.joined_tree))
-        self._levels = projection.joined_tree[0]
-        self._apart: tuple[int, Array, Array] | None = None
+        self._order, self._tree = projection.order_of_cells, projection.joined_tree
+        self._size, self._apart = projection.size, _Apart(-1, np.zeros(0), np.zeros(0))
+        self.is_small = self._size * math.prod(len(level.columns) for level in self._tree[0]) <= SMALL
+        """Whether P itself is kept, and what else is made of it."""
 
     @cached_property
-    def is_small(self) -> bool:
-        """Whether P itself, and what else is made of it, is worth keeping."""
-        return self._trees[0][1] is None and len(self._levels) == 1 and self._levels[0].columns.size <= SMALL
+    def _trees(self) -> list[Tree]:
+        square = _times(self._tree, self._tree)
+        return [self._tree, square, _times(square, self._tree)]
 
-    def apart(self, b: int) -> tuple[Array, Array]:
-        """Of c = P(. | a) - P(. | b), a column per action: c^2, and c^3 beside c^2 P(. | b); small ones only."""
-        if self._apart is None or self._apart[0] != b:
-            P = self._levels[0].columns[:, 0]
-            c = P - P[:, b : b + 1]
+    @cached_property
+    def _whole(self) -> Array:
+        """P, a column per action; of small sets."""
+        return np.ascontiguousarray(np.array([row_of(self._tree, a) for a in range(self._size)]).T)
+
+    def apart(self, b: int) -> _Apart:
+        """How all actions differ from one; of small sets."""
+        if self._apart.b != b:
+            own = self._whole[:, b : b + 1]
+            c = self._whole - own
             square = c * c
-            self._apart = b, square, np.concatenate([c * square, square * P[:, b : b + 1]], axis=1)
-        return self._apart[1:]
+            self._apart = _Apart(b, square, np.concatenate([c * square, square * own], axis=1))
+        return self._apart
 
     def ordered(self, x: Array) -> Array:
         """A number per configuration that agrees with what is known, in the order of the tree."""
@@ -57,18 +63,28 @@ class Powers:
 
     def sums(self, x: Array, power: int) -> Array:
         """A number per action; of several rows of x, a row each."""
+        if power == 1 and self.is_small:
+            return np.asarray(x @ self._whole)
         levels, node_of_action = self._trees[power - 1]
         if len(levels) == 1 and levels[0].parent is None:
             P = levels[0].columns[:, 0]
             # A product with two rows copies a large matrix, one with a row reads it.
-            found = x @ P if x.ndim == 1 or P.size <= SMALL else np.stack([row @ P for row in x])
+            found = x @ P if x.ndim == 1 else np.stack([row @ P for row in x])
         else:
             found = _multiplied(levels, x).reshape(*x.shape[:-1], -1)
         return found if node_of_action is None else found[..., node_of_action]
 
     def row(self, position: int) -> Array:
         """P(z | a) of the action at a position."""
-        return row_of(self._trees[0], position)
+        return self._whole[:, position] if self.is_small else row_of(self._tree, position)
+
+
+class _Apart(NamedTuple):
+    """Of c = P(. | a) - P(. | b), a column per action: c^2, and c^3 beside c^2 P(. | b)."""
+
+    b: int
+    squares: Array
+    others: Array
 
 
 def _multiplied(levels: list[Level], x: Array) -> Array:
