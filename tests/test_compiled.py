@@ -115,6 +115,13 @@ def test_every_linear_policy(id):
     assert_same(narrowed(cb.zoo.email_campaign(), reduce=False), cb.policy(id, prior_scale=2.0), horizon=200)
 
 
+@pytest.mark.parametrize("id", ["c-ucb", "c-ts-gaussian", "ts-gaussian", "cl-ts", "cl-ts-observed", "lin-ucb"])
+def test_heavy_tails(id):
+    for env in (cb.zoo.figure2(), cb.zoo.email_campaign()):
+        means = env.configuration_means.reshape(env.problem.shape)
+        assert_same(cb.Environment(env.problem, cb.StudentReward(means, scale=0.2, degrees=3)), cb.policy(id), 300)
+
+
 def test_the_anytime_form_of_cl_ucb_and_tabulated_features():
     assert_same(cb.zoo.figure2(), cb.CausalLinearUCB(anytime=True, regressor="observed"), horizon=200)
     for regressor in ("observed", "expected"):

@@ -16,6 +16,7 @@ import causalbandits as cb
 from causalbandits.errors import DataError, PolicyError, ProblemWarning
 from causalbandits.model.fitted import FittedModel
 from causalbandits.policies import Outcome
+from causalbandits.policies.default import TABLES_LEARNT
 from causalbandits.policies.learnt import LearntTables, learnt_tables, under_drawn_tables
 from causalbandits.policies.statistics import Cells
 from causalbandits.problem.inference import Block
@@ -511,11 +512,11 @@ def test_tables_of_which_nothing_is_known_are_not_silently_taken_for_known(env):
             "c-ucb",
         )
     description = cb.describe(problem)
-    assert description.policy == "c-ts-beta-learnt"
+    assert description.policy == TABLES_LEARNT.id
     assert "Nothing is known of the tables of" in str(description)
     assert "searches 36 actions" in str(description)
     found = cb.forecast(problem, horizon=60, replications=3, progress=False)
-    assert "c-ts-beta-learnt" in str(found)
+    assert TABLES_LEARNT.id in str(found)
 
 
 def test_the_model_of_a_doubted_past_is_what_is_expected_of_it(env):

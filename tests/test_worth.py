@@ -95,7 +95,7 @@ def test_equal_rows_are_worth_their_mean():
     policy, rng = cb.CausalGittins(prior="beta"), np.random.default_rng(0)
     situation, cells = policy.situation(twins), seen(twins, rng, most=400)
     P, (x, q, noise) = rows_of(situation), belief(policy, cells)
-    worths, b = plain_worths(P, x, q, noise, policy.patience(cells.rounds))
+    _, b = plain_worths(P, x, q, noise, policy.patience(cells.rounds))
     same = np.flatnonzero(np.abs(P - P[b]).max(axis=1) < 1e-12)
     assert len(same) > 0
     assert np.abs(policy.score(situation, cells, rng).values[same] - P[same] @ x).max() < 1e-14

@@ -25,6 +25,7 @@ from causalbandits.policies import (
     Policy,
     ThompsonSampling,
     Uniform,
+    default_policy,
     policy,
 )
 from causalbandits.problem.actions import ActionSpace
@@ -37,6 +38,7 @@ from causalbandits.world import zoo
 from causalbandits.world.environment import Environment
 from causalbandits.world.rewards import BernoulliReward, CustomReward, GaussianReward, LinearReward
 from causalbandits.world.stepped import StepEnvironment
+from causalbandits.world.student import StudentReward
 
 __version__ = "0.1.0"
 
@@ -74,11 +76,13 @@ __all__ = [
     "ScaleWarning",
     "Scores",
     "StepEnvironment",
+    "StudentReward",
     "ThompsonSampling",
     "Uniform",
     "Variable",
     "check",
     "citation",
+    "default_policy",
     "describe",
     "fit",
     "forecast",

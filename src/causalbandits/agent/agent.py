@@ -36,8 +36,9 @@ from causalbandits.fitting.checks import Check
 from causalbandits.fitting.counting import Interventions
 from causalbandits.model.intervention import Intervention, State
 from causalbandits.model.model import CausalModel
-from causalbandits.policies import AnyPolicy, Choice, Outcome, as_policy
+from causalbandits.policies import AnyPolicy, Choice, Outcome
 from causalbandits.policies.claims import Evidence
+from causalbandits.policies.default import chosen_policy
 from causalbandits.policies.outcome import flip
 from causalbandits.policies.rationing import situations_to_come
 from causalbandits.problem.budget import Budget, Spent, Within
@@ -81,6 +82,10 @@ class Agent:
     >>> agent.rounds, agent.pending
     (1, {})
 
+    Without a policy, the one is taken that loses least where nothing is known of the reward (see `default_policy`):
+    `Agent(problem)`, or `Agent(problem, horizon=5000)` where the number of rounds is known, and with `late=True` where
+    decisions are made before the outcomes of earlier ones are known. A policy of yours is told the `horizon`, too.
+
     With `budget=Budget(250, rounds=5000)` what actions cost is money, and only limits: scores are of the reward alone,
     and each decision keeps to the budget. It is charged when asked, and given back by `forget`; see `agent.budget`.
 
@@ -91,15 +96,17 @@ class Agent:
     def __init__(
         self,
         problem: CausalBandit,
-        policy: AnyPolicy | str,
+        policy: AnyPolicy | str | None = None,
         *,
+        horizon: int | None = None,
+        late: bool = False,
         seed: int | np.random.SeedSequence | None = None,
         impossible: Literal["refuse", "accept"] = "refuse",
         budget: Budget | None = None,
     ) -> None:
         if not isinstance(problem, CausalBandit):
             raise CausalBanditsError(f"An Agent works on a CausalBandit; got {problem!r}.")
-        chosen = as_policy(policy)
+        chosen = chosen_policy(problem, policy, horizon=horizon, late=late)
         if not isinstance(impossible, str) or impossible not in ("refuse", "accept"):
             raise CausalBanditsError(f"impossible must be 'refuse' or 'accept'; got {impossible!r}.")
         self.problem = problem

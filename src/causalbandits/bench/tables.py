@@ -20,7 +20,7 @@ from causalbandits.bench.peers import peers
 from causalbandits.engine import simulate
 from causalbandits.engine.compiled import play_compiled
 from causalbandits.fitting import fit
-from causalbandits.policies import AnyPolicy, policy
+from causalbandits.policies import AnyPolicy, as_policy, policy
 from causalbandits.results.tables import data_frames
 from causalbandits.world import zoo
 from causalbandits.world.environment import Environment
@@ -292,9 +292,9 @@ def _parallel(n: int) -> Environment:
     return zoo.random_parallel(3, n, theta=np.ones(n) / n, rng=0)
 
 
-def _played(env: Environment, id: str, horizon: int = 20_000) -> Task:
+def _played(env: Environment, given: AnyPolicy | str, horizon: int = 20_000) -> Task:
     """One replication in the engine."""
-    own, rounds = policy(id).for_horizon(horizon), np.array([horizon])
+    own, rounds = as_policy(given).for_horizon(horizon), np.array([horizon])
 
     def run() -> int:
         play_compiled(env, own, env.problem, rounds, 0, 0)

@@ -18,7 +18,8 @@ from causalbandits.policies.cells import CellPolicy
 from causalbandits.policies.gittins import CausalScreen, WorthPolicy
 from causalbandits.policies.learnt import LearntCells
 from causalbandits.policies.linear import LinearPolicy
-from causalbandits.policies.posterior import SamplingPolicy
+from causalbandits.policies.posterior import PosteriorPolicy, SamplingPolicy
+from causalbandits.policies.rates import MOMENTS, PAIRS, RateCells
 from causalbandits.policies.statistics import Cells, Regression, ScaledCells, Statistic
 from causalbandits.policies.thompson import CausalThompsonSampling
 from causalbandits.problem.features import AdditiveFeatures
@@ -27,6 +28,7 @@ from causalbandits.problem.projection import Projection
 from causalbandits.problem.search import Combinations, project_some
 from causalbandits.world.environment import LISTED, Environment
 from causalbandits.world.rewards import AdditiveMean, BernoulliReward, GaussianReward, LinearReward
+from causalbandits.world.student import StudentReward
 
 CELL_POLICIES = {kind for kind, _ in POLICIES.values() if issubclass(kind, CellPolicy)}
 LINEAR_POLICIES = {CausalLinearUCB, CausalLinearThompsonSampling, LinUCB, LinTS}
@@ -47,8 +49,10 @@ Call = tuple[str, tuple[Any, ...]]
 
 def can_play(env: Environment, policy: AnyPolicy, problem: CausalBandit) -> bool:
     """Whether the compiled driver plays this; it gives the plain driver's numbers, bit for bit."""
-    known = type(env.reward) in (BernoulliReward, GaussianReward, LinearReward)
+    known = type(env.reward) in (BernoulliReward, GaussianReward, LinearReward, StudentReward)
     if not known or type(policy) not in CELL_POLICIES | LINEAR_POLICIES:
+        return False
+    if isinstance(policy, PosteriorPolicy) and policy.has_effects:
         return False
     if problem.parents != env.problem.parents:
         return False
@@ -214,7 +218,9 @@ def _cells(policy: CellPolicy, scene: Scene, cells: Cells, told: range) -> Call:
     return ("drawn" if not settled else "settled" if policy.causal else "settled actions"), arguments
 
 
-def _sums(cells: Cells) -> tables.CellSums | tables.ScaledSums:
+def _sums(cells: Cells) -> tables.CellSums | tables.ScaledSums | tables.RateSums:
+    if isinstance(cells, RateCells):
+        return tables.RateSums(cells.count, cells.total, cells.weights, PAIRS, MOMENTS)
     if isinstance(cells, ScaledCells):
         return tables.ScaledSums(cells.count, cells.total, cells.pooled)
     return tables.CellSums(cells.count, cells.total)

@@ -53,7 +53,7 @@ from causalbandits.engine.happening import (
     summed,
     write_down,
 )
-from causalbandits.policies import entries, indices, scales, statistics
+from causalbandits.policies import entries, indices, rates, scales, statistics
 
 FRESH = 1024
 """Scores that are kept by adding to them are computed afresh every so many rounds: rounding stays far below `TIE`."""
@@ -69,9 +69,13 @@ squared_norms = register_jitable(entries.squared_norms)
 perturbed, optimistic = register_jitable(indices.perturbed), register_jitable(indices.optimistic)
 take_in, pool = register_jitable(statistics.take_in), register_jitable(statistics.pool)
 register_jitable(indices.bernoulli_divergence)
-for function in (scales.says_enough, scales.squared_distance, scales.precision, scales.noise_and_spread):
-    register_jitable(function)
+for _scalar in (scales.says_enough, scales.squared_distance, scales.precision, scales.noise_and_spread):
+    register_jitable(_scalar)
 register_jitable(scales.scales_of_kept)
+register_jitable(scales.stretch_of)
+register_jitable(rates.probability)
+register_jitable(rates.matched)
+weigh = register_jitable(rates.weigh)
 
 
 def prepare(p, count, total, exploration):
@@ -134,6 +138,8 @@ def _varied(p: Any, rng: Any) -> Any:
 
 @overload(pooled_in)
 def _pooled_in(kept, cell, reward):
+    if "weights" in kept.fields:
+        return lambda kept, cell, reward: weigh(kept.weights, kept.pairs, kept.counts[cell], kept.totals[cell], reward)
     if "pooled" not in kept.fields:
         return lambda kept, cell, reward: None
     return lambda kept, cell, reward: pool(kept.pooled, kept.counts, kept.totals, cell, reward)

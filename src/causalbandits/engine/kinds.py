@@ -18,6 +18,7 @@ KINDS: dict[str, Any] = {**KERNELS, **WORTH_KERNELS, "learnt": learnt_rounds}
 SOURCES = (
     "policies/entries.py",
     "policies/indices.py",
+    "policies/rates.py",
     "policies/scales.py",
     "policies/statistics.py",
     "policies/worth.py",

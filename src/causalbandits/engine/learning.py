@@ -52,6 +52,7 @@ class LearntWorld(NamedTuple):
     gap: Array
     bernoulli: bool
     sd: float
+    degrees: int
 
 
 class LearntSums(NamedTuple):
@@ -93,7 +94,7 @@ class Learning:
         self._tree = tables.tree_of([search.projection], scene.problem.configurations)
         course = env.remember(("course", scene.problem), lambda: course_of(env, self._tables))
         choices = np.asarray(search.array(), dtype=np.int64)
-        self._world = LearntWorld(course, choices, world.mean, world.gap, world.bernoulli, world.sd)
+        self._world = LearntWorld(course, choices, world.mean, world.gap, world.bernoulli, world.sd, world.degrees)
 
     def arguments(self) -> tuple[tables.FlatTree, LearntWorld, LearntSums]:
         """What the rounds are called with, but for the rule: the tree under the tables that were drawn last."""

@@ -36,7 +36,8 @@ from causalbandits.problem.inference import Block
 from causalbandits.problem.projection import Level, Projection
 from causalbandits.problem.search import Combinations
 from causalbandits.world.environment import Environment
-from causalbandits.world.rewards import AdditiveMean, BernoulliReward
+from causalbandits.world.rewards import AdditiveMean, BernoulliReward, Reward
+from causalbandits.world.student import StudentReward
 
 Ints = npt.NDArray[np.int64]
 
@@ -134,6 +135,8 @@ class FlatWorld(NamedTuple):
     """By searched action; empty where the gap is found by block."""
     bernoulli: bool
     sd: float
+    degrees: int
+    """Of Student's t, in which rewards vary around their mean; 0: they vary as a Gaussian does."""
 
 
 class ByBlock(NamedTuple):
@@ -207,6 +210,16 @@ class ScaledSums(NamedTuple):
     counts: Array
     totals: Array
     pooled: Array
+
+
+class RateSums(NamedTuple):
+    """`policies.rates.RateCells`, and the pairs that it weighs."""
+
+    counts: Array
+    totals: Array
+    weights: Array
+    pairs: Array
+    moments: Array
 
 
 class Rotated(NamedTuple):
@@ -342,8 +355,14 @@ def _world(
     env: Environment, before: Before, first: Any, cdf: Ragged, starts: Any, mean: Array, gap: Array
 ) -> FlatWorld:
     law = _law(env.problem.blocks, env.problem.shape, cdf, numbered=len(mean) > 0)
-    bernoulli, sd = isinstance(env.reward, BernoulliReward), float(getattr(env.reward, "sd", 0.0))
-    return FlatWorld(*before, ints(first), law, ints(starts), mean, gap, bernoulli, sd)
+    return FlatWorld(*before, ints(first), law, ints(starts), mean, gap, *_around(env.reward))
+
+
+def _around(reward: Reward) -> tuple[bool, float, int]:
+    """How rewards vary around their mean: whether as a coin does, else how far, and with which tails."""
+    if isinstance(reward, StudentReward):
+        return False, reward.scale, reward.degrees
+    return isinstance(reward, BernoulliReward), float(getattr(reward, "sd", 0.0)), 0
 
 
 def by_block_of(

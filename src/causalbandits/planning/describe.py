@@ -16,6 +16,8 @@ import numpy as np
 from causalbandits._types import Array
 from causalbandits.errors import ProblemError, ProblemWarning
 from causalbandits.model.graph import ancestors, without_causes_of
+from causalbandits.policies.default import default_with_reason
+from causalbandits.policies.linear import LinearPolicy
 from causalbandits.problem.actions import shown
 from causalbandits.problem.inference import Block, find_blocks
 from causalbandits.problem.occasions import playable
@@ -37,9 +39,6 @@ from causalbandits.theory import compare, reachable_configurations
 from causalbandits.theory.base import require_horizon
 from causalbandits.theory.table import Comparison
 from causalbandits.world.environment import LISTED, Environment
-
-FEW_PER_CONFIGURATION = 5
-"""A policy that learns a mean per configuration should see each of them about so often, or more."""
 
 CAPTION = (
     "Blue can be set, violet may be known beforehand, yellow can be observed, green is the reward; a bold rim: stands "
@@ -233,7 +232,7 @@ def describe(problem: CausalBandit | Environment, *, horizon: int = 5000) -> Des
     reached = {knob for block in own.blocks for knob in block.knob_names}
     reachable = reachable_configurations(own)
     matter = tuple(name for name in own.manipulable if name in reached)
-    policy, reason = _start(problem, own, reachable, int(horizon)) if matter else NOWHERE
+    policy, reason = _start(own, reachable, int(horizon)) if matter else NOWHERE
     return Description(
         problem=own,
         horizon=int(horizon),
@@ -247,29 +246,24 @@ def describe(problem: CausalBandit | Environment, *, horizon: int = 5000) -> Des
     )
 
 
-def _start(given: CausalBandit | Environment, problem: CausalBandit, reachable: int, horizon: int) -> tuple[str, str]:
-    """A rule of thumb, with its reason."""
-    bounded = given.reward.bounded if isinstance(given, Environment) else None
-    unit = "if rewards lie in [0, 1] (else c-ts-gaussian), " if bounded is None else ""
-    learnt = "-learnt" if problem.unknown_tables else ""
-    unit = unit.replace("c-ts-gaussian", f"c-ts-gaussian{learnt}")
-    tabular = f"c-ts-gaussian{learnt}" if bounded is False else f"c-ts-beta{learnt}"
-    if reachable * FEW_PER_CONFIGURATION <= horizon:
-        without = problem.actions.size * problem.contexts.size
-        graph = (
-            f"it learns {shown(reachable)} means instead of {shown(without)}"
-            if reachable < without
-            else "the graph saves no means here, but ties actions that lead to the same configurations together"
-        )
+def _start(problem: CausalBandit, reachable: int, horizon: int) -> tuple[str, str]:
+    """What an agent takes where no policy is chosen, and why."""
+    chosen = default_with_reason(problem, horizon=horizon)
+    if isinstance(chosen.policy, LinearPolicy):
         return (
-            tabular,
-            f"{unit}{graph}, and {horizon:,} rounds see each of them {horizon // max(1, reachable):,} times.",
+            chosen.policy.id,
+            f"{shown(reachable)} configurations are too many for {horizon:,} rounds to see each; it learns a number "
+            "per feature of the parents. It needs a mean reward that is linear in them (a constant feature for its "
+            "level).",
         )
-    return (
-        "cl-ts-observed",
-        f"{shown(reachable)} configurations are too many for {horizon:,} rounds to see each; it learns a number per "
-        "feature of the parents. It needs a mean reward that is linear in them (a constant feature for its level).",
+    without = problem.actions.size * problem.contexts.size
+    graph = (
+        f"it learns {shown(reachable)} means instead of {shown(without)}"
+        if reachable < without
+        else "the graph saves no means here, but ties actions that lead to the same configurations together"
     )
+    seen = f"{horizon:,} rounds see each of them {horizon // max(1, reachable):,} times"
+    return chosen.policy.id, f"{graph}, and {seen}; {chosen.reason}."
 
 
 def _separators(problem: CausalBandit) -> tuple[Separator, ...]:

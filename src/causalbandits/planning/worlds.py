@@ -10,6 +10,7 @@ import numpy as np
 
 from causalbandits.engine.driver import ENVIRONMENT, WORLD, stream
 from causalbandits.errors import CausalBanditsError
+from causalbandits.policies import AnyPolicy, default_policy
 from causalbandits.problem.contexts import CONTEXTS_WEIGHED
 from causalbandits.problem.occasions import playable
 from causalbandits.problem.problem import CausalBandit
@@ -67,11 +68,10 @@ class Worlds:
             )
         return reward
 
-    def usual_policies(self, seed: int) -> list[str]:
-        """Causal Thompson sampling, the same without the graph, and a uniform test; for 0 to 1 where rewards are so."""
+    def usual_policies(self, horizon: int, seed: int) -> list[AnyPolicy | str]:
+        """What an agent takes by default, Thompson sampling without the graph, and a uniform test."""
         prior = "beta" if self(stream(seed, 0, ENVIRONMENT)).reward.bounded else "gaussian"
-        learnt = "-learnt" if self.problem.unknown_tables else ""
-        return [f"c-ts-{prior}{learnt}", f"ts-{prior}", "uniform"]
+        return [default_policy(self.problem, horizon=horizon), f"ts-{prior}", "uniform"]
 
     def at_stake(self, seed: int) -> float:
         """What an action chosen blindly loses against the best one, in the mean: the median of some worlds.

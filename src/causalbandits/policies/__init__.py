@@ -1,6 +1,7 @@
 """The algorithms: one file each, found by id in the registry."""
 
 from causalbandits.policies.base import AnyPolicy, Policy
+from causalbandits.policies.default import default_policy
 from causalbandits.policies.gittins import CausalGittins, CausalScreen
 from causalbandits.policies.guarded import GuardedThompsonSampling
 from causalbandits.policies.hac_ucb import HACUCB
@@ -36,5 +37,6 @@ __all__ = [
     "ThompsonSampling",
     "Uniform",
     "as_policy",
+    "default_policy",
     "policy",
 ]

@@ -20,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from causalbandits._types import Array
+from causalbandits.policies.effects import EffectsPosterior, mean_and_variance, variance_of_sum
 from causalbandits.policies.indices import (
     BetaPosterior,
     GaussianPosterior,
@@ -31,6 +32,7 @@ from causalbandits.policies.indices import (
     gaussian_posterior,
     mean_and_bonus,
 )
+from causalbandits.policies.rates import LearntBeta
 from causalbandits.policies.scales import ScaledPosterior, ScaledUpperBound, scaled_posterior
 from causalbandits.policies.statistics import Cells
 
@@ -55,9 +57,11 @@ class Spread(NamedTuple):
 
 def estimated_means(p: IndexParameters, cells: Cells) -> Array:
     """Each cell's mean, as far as it is known."""
-    if isinstance(p, BetaPosterior):
+    if isinstance(p, BetaPosterior | LearntBeta):
         a, b = beta_shapes(p, cells.count, cells.total, 0.0)
         return np.asarray(a / (a + b))
+    if isinstance(p, EffectsPosterior):
+        return mean_and_variance(p, cells.count, cells.total)[0]
     centre = p.centre if isinstance(p, ScaledPosterior | ScaledUpperBound) and p.known else cells.common_mean()
     around = cells.total - cells.count * centre
     if isinstance(p, ScaledPosterior | ScaledUpperBound):
@@ -77,15 +81,15 @@ def weighted_bounds(
     cell: str = "configuration",
 ) -> Bounds:
     """Bounds for sum_z w_z mean_z that hold under adaptive sampling; `rows` are draws of w, where it is uncertain."""
-    if isinstance(p, ScaledPosterior | ScaledUpperBound) and not p.known:
+    if isinstance(p, ScaledPosterior | ScaledUpperBound | EffectsPosterior) and not p.known:
         return Bounds(-math.inf, math.inf, "posterior", NOTHING_KNOWN)
-    if isinstance(p, GaussianPosterior | BetaPosterior | ScaledPosterior):
+    if isinstance(p, GaussianPosterior | BetaPosterior | LearntBeta | ScaledPosterior | EffectsPosterior):
         return _posterior_bounds(p, cells, weights, level, rows, cell)
     return _confidence_bounds(p, cells, weights, level, rows, cell)
 
 
 def _posterior_bounds(
-    p: GaussianPosterior | BetaPosterior | ScaledPosterior,
+    p: GaussianPosterior | BetaPosterior | LearntBeta | ScaledPosterior | EffectsPosterior,
     cells: Cells,
     weights: Array,
     level: float,
@@ -93,16 +97,16 @@ def _posterior_bounds(
     cell: str,
 ) -> Bounds:
     """By the mean and the variance of the weighted sum, that of the weights included."""
-    means, variances = estimated_means(p, cells), _variances(p, cells)
+    means = estimated_means(p, cells)
     mean = float(weights @ means)
     if rows is None:
-        variance = float(weights**2 @ variances)
+        variance = float(_variance_of_sum(p, cells, weights))
     else:
-        variance = float((rows**2 @ variances).mean() + (rows @ means).var())
-    if isinstance(p, BetaPosterior):
+        variance = float(_variance_of_sum(p, cells, rows).mean() + (rows @ means).var())
+    if isinstance(p, BetaPosterior | LearntBeta):
         lower, upper = _beta_quantiles(mean, variance, (1 - level) / 2)
         return Bounds(lower, upper, "posterior", f"means are {_named_prior(p, cell)} beforehand")
-    if isinstance(p, ScaledPosterior):
+    if isinstance(p, ScaledPosterior | EffectsPosterior):
         half = _student_quantile(p.degrees, (1 + level) / 2) * math.sqrt(variance)
         return Bounds(mean - half, mean + half, "posterior", _learnt_scales(p, cell))
     half = NormalDist().inv_cdf((1 + level) / 2) * math.sqrt(variance)
@@ -110,9 +114,16 @@ def _posterior_bounds(
     return Bounds(mean - half, mean + half, "posterior", given)
 
 
-def _learnt_scales(p: ScaledPosterior | ScaledUpperBound, cell: str) -> str:
+def _learnt_scales(p: ScaledPosterior | ScaledUpperBound | EffectsPosterior, cell: str) -> str:
     """What is approximate: the noise's own uncertainty is in an interval, that of the spread and the centre is not."""
-    noise, spread = math.sqrt(p.noise), math.sqrt(p.spread)
+    noise = math.sqrt(p.noise)
+    if isinstance(p, EffectsPosterior):
+        return (
+            f"rewards vary by {noise:.3g} given the {cell}, equally in all, and the {cell}s' means by "
+            f"{math.sqrt(p.noise * p.remainder):.3g} around sums over the parents, as learnt from {p.degrees + 1:.0f} "
+            "rewards: approximate while these are few"
+        )
+    spread = math.sqrt(p.spread)
     return (
         f"rewards vary by {noise:.3g} given the {cell}, equally in all, and the {cell}s' means by {spread:.3g} around "
         f"{p.centre:.3g}, as learnt from {p.degrees + 1:.0f} rewards: approximate while these are few"
@@ -125,13 +136,23 @@ def _student_quantile(degrees: float, probability: float) -> float:
     return float(stdtrit(degrees, probability))
 
 
-def _named_prior(p: BetaPosterior, cell: str) -> str:
+def _named_prior(p: BetaPosterior | LearntBeta, cell: str) -> str:
+    if isinstance(p, LearntBeta):
+        return f"Beta({p.successes:.3g}, {p.failures:.3g}), as learnt from the rewards of all {cell}s,"
     if isinstance(p.successes, np.ndarray):
         return f"Beta with the successes and failures of each {cell}"
     return f"Beta({p.successes:g}, {p.failures:g})"
 
 
-def _variances(p: GaussianPosterior | BetaPosterior | ScaledPosterior, cells: Cells) -> Array:
+def _variance_of_sum(p: IndexParameters, cells: Cells, weights: Array) -> Array:
+    """Of sum_z w_z mean_z, for one row of weights or for each of several."""
+    if isinstance(p, EffectsPosterior):
+        return np.asarray(variance_of_sum(p, weights))
+    assert isinstance(p, GaussianPosterior | BetaPosterior | LearntBeta | ScaledPosterior)
+    return np.asarray(weights**2 @ _variances(p, cells))
+
+
+def _variances(p: GaussianPosterior | BetaPosterior | LearntBeta | ScaledPosterior, cells: Cells) -> Array:
     if isinstance(p, ScaledPosterior):
         return np.asarray(scaled_posterior(p, cells.count, cells.total, 0.0)[1] ** 2)
     if isinstance(p, GaussianPosterior):

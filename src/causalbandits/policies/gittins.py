@@ -36,6 +36,13 @@ class WorthPolicy(HorizonPolicy[Cells], PosteriorPolicy):
         HorizonPolicy.__post_init__(self)
         PosteriorPolicy.__post_init__(self)
 
+    @property
+    def belief_id(self) -> str:
+        """The belief's part of an id."""
+        if self.scales == "learnt":
+            return "scaled" if self.prior == "gaussian" else f"{self.prior_id}-scaled"
+        return self.prior_id
+
     def patience(self, rounds: int) -> float:
         """H in the round after so many rewards."""
         if self.horizon is None:
@@ -63,7 +70,7 @@ class CausalGittins(WorthPolicy):
 
     @property
     def id(self) -> str:
-        return f"c-gittins-{self.prior if not self.learns_scales else 'scaled'}"
+        return f"c-gittins-{self.belief_id}"
 
     def score(self, situation: Situation, statistic: Cells, rng: np.random.Generator) -> Scores:
         belief, powers = self.believed(situation, statistic), powers_of(situation)
@@ -87,7 +94,7 @@ class CausalScreen(WorthPolicy, SamplingPolicy):
 
     @property
     def id(self) -> str:
-        return f"c-screen-{self.prior if not self.learns_scales else 'scaled'}"
+        return f"c-screen-{self.belief_id}"
 
     def score(self, situation: Situation, statistic: Cells, rng: np.random.Generator) -> Scores:
         """The means, and what the proposed action is worth."""

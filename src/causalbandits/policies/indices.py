@@ -23,7 +23,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from causalbandits._types import Array
-from causalbandits.policies import scales
+from causalbandits.policies import effects, rates, scales
 
 Parts = tuple[Array, Array]
 
@@ -100,12 +100,12 @@ def beta_at_cell(p: BetaPosterior, cell: int) -> BetaPosterior:
     return BetaPosterior(p.successes[cell], p.failures[cell])  # type: ignore[index]
 
 
-def beta_shapes(p: BetaPosterior, count: Array, total: Array, exploration: float | Array) -> Parts:
+def beta_shapes(p: BetaPosterior | rates.LearntBeta, count: Array, total: Array, exploration: float | Array) -> Parts:
     """The posterior's two parameters."""
     return p.successes + total, p.failures + (count - total)
 
 
-def beta_belief(p: BetaPosterior, count: Array, total: Array) -> Belief:
+def beta_belief(p: BetaPosterior | rates.LearntBeta, count: Array, total: Array) -> Belief:
     """The posterior's mean x and variance; a coin's flip varies by x (1 - x), in which the mean's variance is."""
     n = p.successes + p.failures + count
     mean = (p.successes + total) / n
@@ -114,7 +114,7 @@ def beta_belief(p: BetaPosterior, count: Array, total: Array) -> Belief:
     return Belief(mean, variance, whole - variance)
 
 
-def beta_draw(p: BetaPosterior, centre: Array, width: Array, noise: Array) -> Array:
+def beta_draw(p: BetaPosterior | rates.LearntBeta, centre: Array, width: Array, noise: Array) -> Array:
     """The draw itself: a Beta variable is no shifted and scaled one, so `noise` already is it."""
     return noise
 
@@ -124,6 +124,12 @@ def scaled_belief(p: scales.ScaledPosterior, count: Array, total: Array) -> Beli
     r = p.noise / p.spread
     n = count + r
     return Belief((p.known * total + r * p.centre) / n, p.noise / n, p.noise + 0.0 * n)
+
+
+def effects_belief(p: effects.EffectsPosterior, count: Array, total: Array) -> Belief:
+    """The posterior with main effects, each cell by itself."""
+    mean, variance = effects.mean_and_variance(p, count, total)
+    return Belief(mean, variance, p.noise + 0.0 * variance)
 
 
 class UniformDraw(NamedTuple):
@@ -197,7 +203,16 @@ def bernoulli_divergence(p: float, q: float) -> float:
     return divergence
 
 
-IndexParameters = UpperBound | GaussianPosterior | BetaPosterior | KLUpperBound | UniformDraw | scales.Scaled
+IndexParameters = (
+    UpperBound
+    | GaussianPosterior
+    | BetaPosterior
+    | rates.LearntBeta
+    | KLUpperBound
+    | UniformDraw
+    | scales.Scaled
+    | effects.EffectsPosterior
+)
 
 Noise = Literal["none", "normal", "beta", "uniform"]
 
@@ -223,6 +238,7 @@ INDEX: dict[type, Index] = {
     UpperBound: Index(mean_and_bonus, upper_bound),
     GaussianPosterior: Index(gaussian_posterior, gaussian_draw, "normal", belief=gaussian_belief),
     BetaPosterior: Index(beta_shapes, beta_draw, "beta", at_cell=beta_at_cell, belief=beta_belief),
+    rates.LearntBeta: Index(beta_shapes, beta_draw, "beta", belief=beta_belief, renew=rates.renewed_rates),
     KLUpperBound: Index(kl_bound, kl_upper_bound, of_cell=kl_bound_of_cell),
     UniformDraw: Index(nothing, uniform_draw, "uniform"),
     scales.ScaledUpperBound: Index(scales.scaled_bonus, scales.scaled_bound, renew=scales.renewed_bound),
@@ -233,6 +249,14 @@ INDEX: dict[type, Index] = {
         belief=scaled_belief,
         renew=scales.renewed_posterior,
         vary=scales.stretched,
+    ),
+    effects.EffectsPosterior: Index(
+        effects.remainders,
+        effects.effects_draw,
+        "normal",
+        at_cell=effects.effects_at_cells,
+        belief=effects_belief,
+        vary=effects.drawn_effects,
     ),
 }
 

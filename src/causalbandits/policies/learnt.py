@@ -27,7 +27,7 @@ from causalbandits.errors import PolicyError
 from causalbandits.model.fitted import FittedModel, log_gammas
 from causalbandits.policies.estimates import Spread
 from causalbandits.policies.outcome import Outcome
-from causalbandits.policies.statistics import Cells
+from causalbandits.policies.statistics import Cells, ScaledCells
 from causalbandits.policies.table_rows import TableRows, log_rising
 from causalbandits.problem.actions import Action
 from causalbandits.problem.distributions import DRAWS_AT_ONCE
@@ -82,6 +82,11 @@ class LearntCells(Cells):
         """Which actions keep to what is required, by what was known when tables were last drawn."""
         self.schedule: Schedule | None = None
         """When they are to be drawn anew; found when it is asked for."""
+
+
+@dataclass(eq=False)
+class ScaledLearntCells(ScaledCells, LearntCells):
+    """The same, and what says how rewards vary."""
 
 
 class Schedule:
@@ -207,10 +212,13 @@ def learnt_tables(problem: CausalBandit) -> LearntTables:
     return problem.whole.remember("learnt tables", lambda: LearntTables(problem.whole))
 
 
-def nothing_learnt(problem: CausalBandit) -> LearntCells:
-    """Before the first round."""
-    cells, size = Cells.empty(problem.configurations), learnt_tables(problem).size
-    return LearntCells(0, cells.count, cells.total, np.zeros(size), np.zeros(size), 0, 0)
+def nothing_learnt(problem: CausalBandit, cells: Cells) -> LearntCells:
+    """Before the first round: cells of which nothing was seen, and nothing of the tables either."""
+    size = learnt_tables(problem).size
+    seen = np.zeros(size), np.zeros(size), 0, 0
+    if isinstance(cells, ScaledCells):
+        return ScaledLearntCells(0, cells.count, cells.total, *seen, cells.pooled)
+    return LearntCells(0, cells.count, cells.total, *seen)
 
 
 def count_tables(tables: LearntTables, cells: LearntCells, outcome: Outcome) -> None:

@@ -102,9 +102,13 @@ def stretched(p: Any, rng: np.random.Generator) -> Any:
     """The parameters of one draw."""
     if p.known == 0.0:
         return p
-    half = 0.5 * p.degrees
-    stretch = math.sqrt(half / rng.standard_gamma(half))
-    return ScaledPosterior(p.noise, p.spread, p.centre, p.degrees, p.known, stretch)
+    return ScaledPosterior(p.noise, p.spread, p.centre, p.degrees, p.known, stretch_of(p.degrees, rng))
+
+
+def stretch_of(degrees: float, rng: np.random.Generator) -> float:
+    """By what a draw's noise is stretched, so that it is Student's t: the root of degrees / chi-square."""
+    half = 0.5 * degrees
+    return math.sqrt(half / rng.standard_gamma(half))
 
 
 # What follows is compiled as well: elementwise, or on single numbers.

@@ -62,8 +62,11 @@ class CausalThompsonSampling(SamplingPolicy):
     def __post_init__(self) -> None:
         super().__post_init__()
         require_one_of("tables", self.tables, ("known", "learnt"))
-        if self.learns_tables and self.learns_scales:
-            raise PolicyError("tables='learnt' and scales='learnt' do not go together yet: give one of the two.")
+        if self.learns_tables and (self.has_effects or (self.prior == "beta" and self.learns_scales)):
+            raise PolicyError(
+                "With tables='learnt' neither main effects nor a Beta prior are learnt besides: use prior='gaussian', "
+                "scales='learnt'."
+            )
         if self.trust is not None and self.tables == "known":
             raise PolicyError("trust= says how far past data are believed where tables='learnt'; here they are known.")
         if self.trust is not None and (not is_real(self.trust) or not 0 < self.trust <= 1):
@@ -72,7 +75,7 @@ class CausalThompsonSampling(SamplingPolicy):
     @property
     def id(self) -> str:
         learnt = "-learnt" if self.learns_tables else ""
-        return f"c-ts-{self.prior}{learnt}" + ("-scaled" if self.learns_scales else "")
+        return f"c-ts-{self.prior_id}{learnt}" + ("-scaled" if self.scales == "learnt" else "")
 
     @property
     def learns_tables(self) -> bool:  # type: ignore[override]
@@ -88,7 +91,7 @@ class CausalThompsonSampling(SamplingPolicy):
 
     def start(self, problem: CausalBandit) -> Cells:
         cells = super().start(problem)
-        return nothing_learnt(problem) if self.learns_tables else cells
+        return nothing_learnt(problem, cells) if self.learns_tables else cells
 
     def update(self, situation: Situation, statistic: Cells, outcome: Outcome) -> None:
         super().update(situation, statistic, outcome)

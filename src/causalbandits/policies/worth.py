@@ -79,7 +79,9 @@ def worth_of_one(v: float, gain: float, rest: float, patience: float) -> float:
 def worth_of_many(v: Array, gain: Array, rest: Array, patience: float) -> Array:
     """The same of many actions."""
     if len(v) <= FEW:
-        return np.array([worth_of_one(*own, patience) for own in zip(v.tolist(), gain.tolist(), rest.tolist(), strict=True)])
+        return np.array(
+            [worth_of_one(*own, patience) for own in zip(v.tolist(), gain.tolist(), rest.tolist(), strict=True)]
+        )
     found = np.zeros(len(v))
     some = np.flatnonzero((v > 0.0) & (gain > ALIKE * np.abs(rest)))
     own = v[some]
