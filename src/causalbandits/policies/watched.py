@@ -14,7 +14,7 @@ from causalbandits.model.model import CausalModel
 from causalbandits.model.variable import Variable
 from causalbandits.policies.evidence import SUSPICION, WEIGHTS
 from causalbandits.policies.outcome import Outcome
-from causalbandits.policies.table_rows import TableRows, log_rising
+from causalbandits.policies.table_rows import ENTRIES_KEPT, TableRows, log_rising
 from causalbandits.problem.actions import Choices
 from causalbandits.problem.problem import CausalBandit
 
@@ -41,6 +41,7 @@ class Watched(TableRows):
         self.starts = np.concatenate([[0], np.cumsum(radices)[:-1]]).astype(np.intp)
         """Where each knob's choices begin, in a row of the choices of all knobs."""
         self.columns = int(sum(radices))
+        self._spans = [(start, start + size) for start, size in zip(self.starts.tolist(), radices, strict=True)]
         self.fitted = isinstance(problem.model, FittedModel)
         known = {name: problem.model[name].table for name in self.names}
         self.prior = self.joined(problem.model.concentrations if isinstance(problem.model, FittedModel) else known)
@@ -48,9 +49,15 @@ class Watched(TableRows):
         self._prior: list[float] = self.prior.tolist()
         self.alternatives = np.ones((1, self.size)) if self.fitted else np.outer(WEIGHTS, self.prior)
         """What a wrong row is drawn from: Dirichlet variables with these pseudo-counts."""
+        self._pseudo_counts = [self._alternatives_of(place) for place in range(self.size)]
+        self._drawn: Memory[Any, list[Drawn]] = Memory(ENTRIES_KEPT)
         self._owner = [self.variable_of(row) for row in range(self.rows)]
         self._columns: Memory[Choices, tuple[int, ...]] = Memory(CHANCES_KEPT)
         self._chances: Memory[tuple[Any, Choices, Z], float] = Memory(CHANCES_KEPT)
+
+    def span(self, knob: int) -> tuple[int, int]:
+        """From where to where a knob's choices stand."""
+        return self._spans[knob]
 
     def columns_of(self, choices: Choices) -> tuple[int, ...]:
         """Where an action's choices stand in a row of the choices of all knobs."""
@@ -68,7 +75,12 @@ class Watched(TableRows):
 
     def drawn(self, outcome: Outcome) -> list[Drawn]:
         """What an outcome says of the tables; not of those of what was known beforehand, which may well be chosen."""
-        drawn = [Drawn(row, place, *self.stretch(row)) for place, row in self.entries(outcome)]
+        key = self.key_of(outcome)
+        found = self._drawn.get(key)
+        return self._drawn.keep(key, self._found(outcome)) if found is None else found
+
+    def _found(self, outcome: Outcome) -> list[Drawn]:
+        drawn = [Drawn(row, place, *self.stretch(row)) for place, row in self.counted(outcome)]
         if outcome.context is None:
             return drawn
         known = {name for name, code in zip(self.context, outcome.context, strict=True) if code >= 0}
@@ -79,12 +91,15 @@ class Watched(TableRows):
         own = self._prior[value.place]
         return (own + seen) / (sum(self._prior[value.start : value.stop]) + rows) if self.fitted else own
 
-    def pseudo_counts(self, value: Drawn) -> list[tuple[float, float]]:
-        """For each alternative: those of the value, and of its row."""
+    def pseudo_counts(self, place: int) -> list[tuple[float, float]]:
+        """For each alternative: those of the value in this place, and of its row."""
+        return self._pseudo_counts[place]
+
+    def _alternatives_of(self, place: int) -> list[tuple[float, float]]:
         if self.fitted:
-            return [(1.0, float(value.stop - value.start))]
-        own = self._prior[value.place]
-        return [(weight * own, weight) for weight in WEIGHTS]
+            start, stop = self.stretch(int(self.row_of[place]))
+            return [(1.0, float(stop - start))]
+        return [(weight * self._prior[place], weight) for weight in WEIGHTS]
 
     def learnt(self, counts: Array) -> CausalBandit:
         """The same problem with tables as they are to be expected after what was counted.
