@@ -79,7 +79,53 @@ def test_evidence_prints_claims_as_check_does():
     row = "P(template | product='Photoshop', purpose='Promo') should be as in its table"
     assert f"  {row}: e = " in text
     assert "the data contradict it." in text
-    assert "The outcomes do not contradict the graph (3 claims)." in text
+    assert "The outcomes do not contradict the graph (2 claims tested)." in text
+
+
+def test_what_no_outcome_has_tested_is_said_apart_with_the_reason():
+    """Of the actions searched, all set all knobs: send_time is one of the parents, and not every product is tried."""
+    agent = told(EMAIL, cb.GuardedThompsonSampling(prior="beta"), 60)
+    found = agent.evidence()
+    tested = [claim for claim in found.claims if not claim.untested]
+    assert all(claim.outcomes > 0 for claim in tested)
+    assert all((claim.outcomes, claim.log_e, claim.contradicted) == (0, 0.0, False) for claim in found.untested)
+    assert {claim.variable: claim.untested for claim in found.untested} == {
+        "send_time": "send_time was set, or not observed",
+        "product": "product was set, or not observed",
+        "purpose": "purpose was set, or not observed",
+        "template": "the causes of template are not known to have had these values",
+    }
+    (arrow,) = [claim for claim in found.untested if claim.part == "graph"]
+    assert arrow.untested == "given the parents, what was done with send_time was never left to chance"
+    assert f"1 claim of the graph could not be tested: {arrow.untested}." in repr(found)
+    assert f"({len([claim for claim in tested if claim.part == 'tables'])} claims tested)" in repr(found)
+    assert str(arrow).endswith("should not depend on send_time: not tested; " + arrow.untested + ".")
+
+
+def test_of_what_is_never_told_no_table_is_tested():
+    model = cb.CausalModel(
+        [
+            cb.Variable("x", [0, 1], table=[0.5, 0.5]),
+            cb.Variable("hidden", [0, 1], parents=["x"], table=[[0.9, 0.1], [0.2, 0.8]]),
+            cb.Variable("z", [0, 1], parents=["hidden"], table=[[0.9, 0.1], [0.2, 0.8]]),
+        ]
+    )
+    problem = cb.CausalBandit(model, ["x"], ["z"])
+    agent = cb.Agent(problem, cb.CausalThompsonSampling(prior="beta", draws=8), seed=0)
+    assert {claim.untested for claim in agent.evidence().claims} == {"there are no outcomes yet"}
+    for observed in (None, {"hidden": 0}):
+        decision = agent.ask()
+        agent.tell(decision.id, {"z": 0}, 1.0, observed=observed)
+        reasons = {claim.untested for claim in agent.evidence().untested if claim.variable in ("hidden", "z")}
+        assert "hidden can be seen only if told, tell(..., observed={...})" in reasons
+    assert sum(claim.outcomes for claim in agent.evidence().claims if claim.part == "tables") == 2
+
+
+def test_check_says_which_rows_could_not_be_tested():
+    found = told(EMAIL, cb.CausalUCB(noise_scale=0.5), 50).check()
+    assert len([finding for finding in found.findings if finding.part == "tables"]) == 19
+    assert any(finding.rows == 0 for finding in found.thin)
+    assert "claims of the tables could not be tested: too few rows." in repr(found)
 
 
 def test_check_finds_the_arrow_for_a_policy_without_chance():

@@ -139,7 +139,6 @@ def _tables(problem: CausalBandit, told: Iterable[Outcome]) -> list[Finding]:
         found
         for name, own in claims.by_name(counts).items()
         for found in table_findings(problem.model, name, own.reshape(-1))
-        if found.rows
     ]
 
 

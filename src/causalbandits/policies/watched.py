@@ -17,6 +17,7 @@ from causalbandits.policies.outcome import Outcome
 from causalbandits.policies.table_rows import ENTRIES_KEPT, TableRows, log_rising
 from causalbandits.problem.actions import Choices
 from causalbandits.problem.problem import CausalBandit
+from causalbandits.problem.separation import shown_names
 
 CHANCES_KEPT = 2**14
 """So many probabilities of configurations are remembered."""
@@ -85,6 +86,19 @@ class Watched(TableRows):
             return drawn
         known = {name for name, code in zip(self.context, outcome.context, strict=True) if code >= 0}
         return [value for value in drawn if self._owner[value.row] not in known]
+
+    def why_undrawn(self, row: int) -> str:
+        """Why no outcome is known to be drawn from a row, in words."""
+        name = self._owner[row]
+        if name in self.context:
+            return f"{name} was known beforehand, and may well be chosen"
+        if name in self.knobs:
+            return f"{name} was set, or not observed"
+        seen = {*self.parents, *self.context, *self.knobs}
+        hidden = tuple(v for v in (name, *self.model[name].parents) if v not in seen)
+        if hidden:
+            return f"{shown_names(hidden)} can be seen only if told, tell(..., observed={{...}})"
+        return f"the causes of {name} are not known to have had these values"
 
     def null(self, value: Drawn, seen: float, rows: float) -> float:
         """The probability of a value if its row is right, after it was `seen` so often in so many `rows`."""
