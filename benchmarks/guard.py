@@ -1,4 +1,4 @@
-"""What the guard buys and what it costs: python benchmarks/guard.py [--guarded] [part ...]; writes benchmarks/guard.json.
+"""What the guard buys and what it costs: python benchmarks/guard.py [--guarded] [part ...], into guard.json beside it.
 
 Worlds that the policies' belief is wrong about, in a known way, and worlds about which it is right. Each part is
 measured alone and kept; without names, all of them are, with --guarded only those of the guard. Runs are kept in
@@ -75,7 +75,9 @@ def any_graph(replication: int, scale: float | None) -> World:
     """A random graph and random tables; rewards are coins, or normal with this scale."""
     env = cb.zoo.random_world(12, reward_parents=3, states=3, concentration=2.0, rng=20_000 + replication)
     if scale is not None:
-        env = cb.Environment(env.problem, cb.GaussianReward(env.configuration_means.reshape(env.problem.shape), sd=scale))
+        env = cb.Environment(
+            env.problem, cb.GaussianReward(env.configuration_means.reshape(env.problem.shape), sd=scale)
+        )
     return World(env, env.problem)
 
 

@@ -23,6 +23,8 @@ A martingale that starts at 1 reaches 1/level with probability `level` at most, 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from operator import mul
 
 import numpy as np
 
@@ -82,7 +84,8 @@ def common_mean(count: float, total: float, *, coins: bool) -> float:
 
 def coin_likelihoods(means: list[float], reward: float) -> list[float]:
     """Of a success or a failure, for coins with these means."""
-    inside = [min(max(mean, SUREST_GUESS), 1.0 - SUREST_GUESS) for mean in means]
+    least, most = SUREST_GUESS, 1.0 - SUREST_GUESS
+    inside = [least if mean < least else most if mean > most else mean for mean in means]
     return inside if reward == 1.0 else [1.0 - mean for mean in inside]
 
 
@@ -93,11 +96,9 @@ def normal_likelihoods(means: list[float], reward: float, variance: float) -> li
     return [max(math.exp(exponent - largest), SUREST_GUESS) for exponent in exponents]
 
 
-def arrow_factor(likelihoods: list[float], chances: list[float], chosen: int) -> float:
-    """The factor e of a knob: likelihoods q and chances P(x | z) of its choices, and which of them was made."""
-    expected = 0.0
-    for q, chance in zip(likelihoods, chances, strict=True):
-        expected += q * chance
+def arrow_factor(likelihoods: list[float], weights: list[float], chosen: int) -> float:
+    """The factor e of a knob: likelihoods q of its choices, weights in proportion to P(x | z), and which was made."""
+    expected: float = sum(map(mul, likelihoods, weights)) / sum(weights)
     return likelihoods[chosen] / expected
 
 
@@ -109,16 +110,17 @@ def log_gain(log_stakes: list[float], factors: list[float]) -> float:
     """
     largest = max(log_stakes)
     stakes = [math.exp(log - largest) for log in log_stakes]
-    won = sum([stake * factor for stake, factor in zip(stakes, factors, strict=True)])
-    return math.log(won / sum(stakes))
+    return math.log(sum(map(mul, stakes, factors)) / sum(stakes))
 
 
-def row_gain(own: float, whole: float, seen: float, rows: float, null: float) -> float:
-    """What one more value adds to log E of a row whose alternative has pseudo-counts `own`, of `whole`, for this value.
+def row_gains(alternatives: Sequence[tuple[float, float]], seen: float, rows: float, null: float) -> list[float]:
+    """What one more value adds to log E of a row, for each alternative: its pseudo-counts of the value, and of all.
 
     So far it was `seen` in so many of its `rows`; `null` is its probability if the row is right.
     """
-    return IMPOSSIBLE if null == 0.0 else math.log((own + seen) / (whole + rows) / null)
+    if null == 0.0:
+        return [IMPOSSIBLE] * len(alternatives)
+    return [math.log((own + seen) / (whole + rows) / null) for own, whole in alternatives]
 
 
 def log_mean_exp(logs: list[float]) -> float:

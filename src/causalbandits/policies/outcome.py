@@ -60,7 +60,7 @@ def pick(actions: Sequence[Action], rng: np.random.Generator) -> Choice:
 def pick_place(best: Sequence[int], action: Callable[[int], Action], rng: np.random.Generator) -> Choice:
     """The same, of actions given by their places in a search."""
     draws = len(best)
-    shares = Counter(best)
+    shares = {best[0]: draws} if best.count(best[0]) == draws else Counter(best)
     support = tuple([(action(place), count / draws) for place, count in shares.items()])
     chosen = best[int(rng.random() * draws)]
     return Choice(action(chosen), shares[chosen] / draws, support)

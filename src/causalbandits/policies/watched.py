@@ -30,6 +30,12 @@ class Drawn(NamedTuple):
     place: int
     start: int
     stop: int
+    alternatives: list[tuple[float, float]]
+    """For each alternative: the pseudo-counts of the value, and of its row."""
+    own: float
+    """The value's probability in the table, or its pseudo-count in a fitted one."""
+    whole: float
+    """The pseudo-count of a fitted row; 0 where a table is known, and its probabilities stay what they are."""
 
 
 class Watched(TableRows):
@@ -50,7 +56,6 @@ class Watched(TableRows):
         self._prior: list[float] = self.prior.tolist()
         self.alternatives = np.ones((1, self.size)) if self.fitted else np.outer(WEIGHTS, self.prior)
         """What a wrong row is drawn from: Dirichlet variables with these pseudo-counts."""
-        self._pseudo_counts = [self._alternatives_of(place) for place in range(self.size)]
         self._drawn: Memory[Any, list[Drawn]] = Memory(ENTRIES_KEPT)
         self._owner = [self.variable_of(row) for row in range(self.rows)]
         self._columns: Memory[Choices, tuple[int, ...]] = Memory(CHANCES_KEPT)
@@ -81,7 +86,7 @@ class Watched(TableRows):
         return self._drawn.keep(key, self._found(outcome)) if found is None else found
 
     def _found(self, outcome: Outcome) -> list[Drawn]:
-        drawn = [Drawn(row, place, *self.stretch(row)) for place, row in self.counted(outcome)]
+        drawn = [self._value(place, row) for place, row in self.counted(outcome)]
         if outcome.context is None:
             return drawn
         known = {name for name, code in zip(self.context, outcome.context, strict=True) if code >= 0}
@@ -100,20 +105,13 @@ class Watched(TableRows):
             return f"{shown_names(hidden)} can be seen only if told, tell(..., observed={{...}})"
         return f"the causes of {name} are not known to have had these values"
 
-    def null(self, value: Drawn, seen: float, rows: float) -> float:
-        """The probability of a value if its row is right, after it was `seen` so often in so many `rows`."""
-        own = self._prior[value.place]
-        return (own + seen) / (sum(self._prior[value.start : value.stop]) + rows) if self.fitted else own
-
-    def pseudo_counts(self, place: int) -> list[tuple[float, float]]:
-        """For each alternative: those of the value in this place, and of its row."""
-        return self._pseudo_counts[place]
-
-    def _alternatives_of(self, place: int) -> list[tuple[float, float]]:
+    def _value(self, place: int, row: int) -> Drawn:
+        start, stop = self.stretch(row)
+        own = self._prior[place]
         if self.fitted:
-            start, stop = self.stretch(int(self.row_of[place]))
-            return [(1.0, float(stop - start))]
-        return [(weight * self._prior[place], weight) for weight in WEIGHTS]
+            whole = sum(self._prior[start:stop])
+            return Drawn(row, place, start, stop, [(1.0, float(stop - start))], own, whole)
+        return Drawn(row, place, start, stop, [(weight * own, weight) for weight in WEIGHTS], own, 0.0)
 
     def learnt(self, counts: Array) -> CausalBandit:
         """The same problem with tables as they are to be expected after what was counted.

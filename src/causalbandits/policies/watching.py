@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from operator import add, mul
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,7 +23,7 @@ from causalbandits.policies.evidence import (
     log_gain,
     log_mean_exp,
     normal_likelihoods,
-    row_gain,
+    row_gains,
     suspected,
 )
 from causalbandits.policies.mended import cell_of, ways
@@ -166,7 +167,7 @@ class Watching(Statistic):
         if self.count_of_all >= MADE_ANEW * self.added_at:
             self._estimate(claims, coins=noise is None)
         for value in claims.drawn(outcome):
-            self._count(claims, value)
+            self._count(value)
         if self.learnt and self.counted.sum() >= MADE_ANEW * self.believed.sum():
             self.believed = self.counted.copy()
 
@@ -209,12 +210,10 @@ class Watching(Statistic):
         logs, factors = [], []
         for knob, chances in contrasts:
             first, last = claims.span(knob)
-            without = around[1] - sum([n * more for n, more in zip(seen[first:last], added[first:last], strict=True)])
-            mean = without / around[0]
+            mean = (around[1] - sum(map(mul, seen[first:last], added[first:last]))) / around[0]
             means = [guessed_mean(mean + added[x], seen[x], paid[x]) for x in chances]
             q = coin_likelihoods(means, reward) if variance is None else normal_likelihoods(means, reward, variance)
-            columns, whole = list(chances), sum(chances.values())
-            factor = arrow_factor(q, [weight / whole for weight in chances.values()], columns.index(own[knob]))
+            factor = arrow_factor(q, list(chances.values()), list(chances).index(own[knob]))
             logs.append(self.log_arrows.item(knob))
             factors.append(factor)
             self.log_arrows[knob] = logs[-1] + math.log(factor)
@@ -240,14 +239,14 @@ class Watching(Statistic):
         self.added = additions(self.seen[met], self.paid[met], total, claims.starts, self.added)
         self.added_at = self.count_of_all
 
-    def _count(self, claims: Watched, value: Drawn) -> None:
-        row, place, start, stop = value
+    def _count(self, value: Drawn) -> None:
+        row, place, start, stop, alternatives, own, whole = value
         counted = self.counted[start:stop].tolist()
         seen, rows = counted[place - start], sum(counted)
-        null, alternatives = claims.null(value, seen, rows), claims.pseudo_counts(place)
-        so_far = zip(self.log_rows[row].tolist(), alternatives, strict=True)
-        logs = [log + row_gain(own, whole, seen, rows, null) for log, (own, whole) in so_far]
-        self.log_rows[row] = logs
+        gains = row_gains(alternatives, seen, rows, (own + seen) / (whole + rows) if whole else own)
+        of_row = self.log_rows[row]
+        logs = list(map(add, of_row.tolist(), gains))
+        of_row[:] = logs
         after = suspected(log_mean_exp(logs))
         self.log_tables += after - self.log_suspected.item(row)
         self.log_suspected[row] = after
