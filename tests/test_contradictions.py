@@ -10,6 +10,7 @@ import pytest
 
 import causalbandits as cb
 from causalbandits.errors import EvidenceWarning, PolicyError
+from causalbandits.policies.watching import Watching
 from worlds import BELIEF, EMAIL, seen, with_arrow, with_row
 
 
@@ -176,3 +177,26 @@ def test_a_recommendation_under_a_right_model_says_nothing_of_the_kind(policy):
 
 def test_baselines_rest_on_no_model_that_could_be_contradicted():
     assert told(with_arrow("product", 0.3), cb.ThompsonSampling(prior="beta"), 200).recommend().caveats == ()
+
+
+def test_evidence_of_a_policy_that_learns_tables_takes_them_as_learnt_so_far():
+    """By tables of which nothing was known, P(a | z) would be pi(a): the last of them must follow the counts."""
+    model = BELIEF.model
+    unknown = BELIEF.with_model(cb.fit(model, None, states={name: model[name].states for name in model.order}))
+    agent = cb.Agent(unknown, cb.CausalThompsonSampling(prior="beta", tables="learnt", draws=16), seed=0)
+    rng = np.random.default_rng(0)
+    for _ in range(150):
+        decision = agent.ask()
+        found = EMAIL.pull(decision.intervention, rng)
+        agent.tell(decision.id, seen(found.parents), found.reward)
+    evidence = agent.evidence()
+    assert evidence.alarms == ()
+    fixed, learning = Watching.begin(unknown), Watching.begin(unknown)
+    learning.learnt = 1
+    for outcome in agent._told:
+        for watch in (fixed, learning):
+            watch.take_in(unknown, outcome, outcome.successes, None)
+    found = {claim.variable: claim.log_e for claim in evidence.claims if claim.part == "graph"}
+    assert found == dict(zip(unknown.manipulable, learning.log_arrows.tolist(), strict=True))
+    assert fixed.log_arrows.tolist() != learning.log_arrows.tolist()
+    assert learning.in_force(unknown).model["subject"].table[0, 0] != 0.5
