@@ -39,7 +39,7 @@ SHRINKAGE = 20.0
 STEADINESS = 10.0
 """A stratum's mean is drawn towards that of all rewards as if so many of its rewards had been like these."""
 
-SWEEPS = 3
+TURNS = 3
 """So often the means of strata and what choices add are estimated in turn."""
 
 SUREST_GUESS = 1e-3
@@ -64,7 +64,7 @@ def additions(seen: Array, paid: Array, total: Array, starts: Codes, so_far: Arr
     added, count = so_far, np.add.reduce(seen[:, : starts[1] if len(starts) > 1 else None], axis=1) + STEADINESS
     widths = np.diff(starts, append=seen.shape[1])
     of_choice, paid_for = np.add.reduce(seen) + CAUTION, np.add.reduce(paid)
-    for _ in range(SWEEPS):
+    for _ in range(TURNS):
         means = (total[:, None] - np.add.reduceat(seen * added, starts, axis=1)) / count[:, None]
         added = (paid_for - np.add.reduce(seen * np.repeat(means, widths, axis=1))) / of_choice
     return np.asarray(added)
