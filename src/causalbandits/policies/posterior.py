@@ -148,5 +148,6 @@ class SamplingPolicy(PosteriorPolicy):
         if self.draws == 1:
             return super().decide(situation, statistic, rng)
         imagined = self.imagined(situation, statistic, rng)
-        best = self.spread(imagined, self.index_now(situation, statistic, rng, self.draws)).best_positions()
+        index = self.index_now(situation, statistic, rng, self.draws)
+        best = imagined.best_of_draws(index) if self.causal else self.spread(imagined, index).best_positions()
         return pick_place(best.tolist(), situation.action, rng)

@@ -67,12 +67,17 @@ class TableRows:
 
     def entries(self, outcome: Outcome) -> tuple[Entry, ...]:
         """Which entries an outcome counts for."""
-        observed = outcome.observed
-        key = (outcome.action, outcome.z, outcome.context, tuple(observed.items()) if observed else ())
+        key = self.key_of(outcome)
         found = self._entries.get(key)
-        return self._entries.keep(key, tuple(self._counted(outcome))) if found is None else found
+        return self._entries.keep(key, tuple(self.counted(outcome))) if found is None else found
 
-    def _counted(self, outcome: Outcome) -> list[Entry]:
+    def key_of(self, outcome: Outcome) -> Any:
+        """What decides about them."""
+        observed = outcome.observed
+        return outcome.action, outcome.z, outcome.context, tuple(observed.items()) if observed else ()
+
+    def counted(self, outcome: Outcome) -> list[Entry]:
+        """The same, found anew."""
         known = zip(self.context, outcome.context or (), strict=False)
         codes = {name: code for name, code in known if code >= 0}
         codes |= dict(zip(self.parents, outcome.z, strict=False)) | dict(outcome.observed or {})

@@ -19,8 +19,8 @@ from causalbandits._types import Array, Codes
 from causalbandits.errors import BudgetError, PolicyError, ProblemWarning
 from causalbandits.problem.actions import Action
 from causalbandits.problem.budget import SLACK, Budget, Pace, Purse
-from causalbandits.problem.scores import Scores, largest_size
-from causalbandits.problem.search import Among, EveryAction, SearchSet, SomeActions
+from causalbandits.problem.scores import Scores, clear_winners, largest_size
+from causalbandits.problem.search import Among, Combinations, EveryAction, SearchSet, SomeActions
 
 if TYPE_CHECKING:
     from causalbandits.problem.problem import CausalBandit
@@ -108,7 +108,7 @@ class Situation(Remembers):
         """The same situation with other distributions of the same actions, in the same order."""
         self.costs  # noqa: B018 (they are the same)
         other = object.__new__(Situation)
-        own = {name: value for name, value in self.__dict__.items() if name not in ("_memory", "free")}
+        own = {name: value for name, value in self.__dict__.items() if name not in ("_memory", "free", "_weights")}
         other.__dict__.update(own, search=search, action=search.action)
         return other
 
@@ -129,6 +129,24 @@ class Situation(Remembers):
         return self.priced(
             Scores(self.search.project(np.ascontiguousarray(index.T)), np.maximum.reduce(np.abs(index), axis=1))
         )
+
+    def best_of_draws(self, index: Array) -> Codes:
+        """The best position for each of several draws, a row each: `project(index).best_positions()`, but quicker."""
+        if self._pricing is None and self._weights is not None and index.shape[-1:] == self._of_configurations:
+            found = clear_winners(self._weights, index)
+            if found is not None:
+                return found
+        return self.project(index).best_positions()
+
+    @cached_property
+    def _weights(self) -> Array | None:
+        """P(z | a), a row per searched action, where these differ and are few."""
+        whole = self.search.projection.whole if isinstance(self.search, Combinations) else None
+        if whole is None or self.cells is not None:
+            return None
+        weights, order = np.empty(whole.shape[::-1]), self.search.projection.by_block
+        weights[:, slice(None) if order is None else order] = whole.T
+        return weights
 
     def gather(self, index: Array) -> Scores:
         """Score the searched actions by a number for each action of the problem, less what they cost.
