@@ -27,6 +27,7 @@ from causalbandits.policies import (
 )
 from causalbandits.problem.actions import ActionSpace
 from causalbandits.problem.budget import Budget
+from causalbandits.problem.design import design
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.problem.scores import Scores
 from causalbandits.results.citations import citation
@@ -76,6 +77,7 @@ __all__ = [
     "check",
     "citation",
     "describe",
+    "design",
     "fit",
     "forecast",
     "policy",
