@@ -347,7 +347,7 @@ def test_drawn_environments_compiled_or_not(monkeypatch):
 PROGRAM = """
 import causalbandits as cb
 from causalbandits.engine.compiled import play_compiled
-from causalbandits.engine.kernels import kernel
+from causalbandits.engine.kinds import kernel
 from causalbandits.engine.simulate import checkpoints
 env = cb.zoo.email_campaign()
 played = play_compiled(env, cb.CausalUCB(horizon=200), env.problem, checkpoints(200), 0, 0)

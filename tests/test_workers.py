@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import causalbandits as cb
-from causalbandits.engine import kernels
+from causalbandits.engine import kinds
 from causalbandits.engine.compiled import play_compiled
 
 simulate_module = importlib.import_module("causalbandits.engine.simulate")  # its name in the package is the function
@@ -80,17 +80,17 @@ def test_a_dask_cluster_of_two_processes(alone, tmp_path):
 def test_where_no_cache_can_be_written_it_compiles_for_this_process_only(monkeypatch):
     env, rounds = cb.zoo.email_campaign(), np.array([50])
     expected = play_compiled(env, cb.CausalUCB(horizon=50), env.problem, rounds, 0, 0)
-    njit = kernels.numba.njit
+    njit = kinds.numba.njit
 
     def unwritable(cache=False, **options):
         if cache:
             raise RuntimeError("cannot cache function: no locator available")
         return njit(**options)
 
-    monkeypatch.setattr(kernels.numba, "njit", unwritable)
-    kernels.kernel.cache_clear()
+    monkeypatch.setattr(kinds.numba, "njit", unwritable)
+    kinds.kernel.cache_clear()
     try:
         assert np.array_equal(play_compiled(env, cb.CausalUCB(horizon=50), env.problem, rounds, 0, 0), expected)
-        assert kernels.kernel("settled").stats.cache_path is None
+        assert kinds.kernel("settled").stats.cache_path is None
     finally:
-        kernels.kernel.cache_clear()
+        kinds.kernel.cache_clear()

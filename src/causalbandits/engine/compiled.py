@@ -9,14 +9,15 @@ import numpy as np
 import numpy.typing as npt
 
 from causalbandits._types import Array, Z
-from causalbandits.engine import tables
+from causalbandits.engine import tables, worth_tables
 from causalbandits.engine.driver import POLICY, WORLD, Moment, Moments, Played, Rounds, Watch, stream
 from causalbandits.policies import POLICIES, AnyPolicy, CausalLinearThompsonSampling, CausalLinearUCB, LinTS, LinUCB
 from causalbandits.policies.base import HorizonPolicy
 from causalbandits.policies.cells import CellPolicy
+from causalbandits.policies.gittins import CausalScreen, WorthPolicy
 from causalbandits.policies.linear import LinearPolicy
+from causalbandits.policies.posterior import SamplingPolicy
 from causalbandits.policies.statistics import Cells, Regression, Statistic
-from causalbandits.policies.thompson import PosteriorPolicy
 from causalbandits.problem.features import AdditiveFeatures
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.problem.projection import Projection
@@ -118,7 +119,8 @@ def play_compiled(
     watch: Watch | None = None,
 ) -> Played:
     """As `driver.play`, compiled; in parts, between which the user can interrupt and `watch` can look."""
-    from causalbandits.engine.kernels import FRESH, kernel
+    from causalbandits.engine.kernels import FRESH
+    from causalbandits.engine.kinds import kernel
 
     streams = tables.Streams(stream(seed, replication, POLICY), stream(seed, replication, WORLD))
     scene, statistic = scene_of(env, policy, problem), policy.begin(problem)
@@ -165,6 +167,8 @@ def _by_number(plays: npt.NDArray[np.int64], scene: Scene) -> npt.NDArray[np.int
 
 def _call(policy: AnyPolicy, scene: Scene, statistic: Statistic, told: range) -> Call:
     """The rounds before which `told` rewards had come in."""
+    if isinstance(policy, WorthPolicy) and isinstance(statistic, Cells):
+        return _worth(policy, scene, statistic, told)
     if isinstance(policy, CellPolicy) and isinstance(statistic, Cells):
         return _cells(policy, scene, statistic, told)
     if isinstance(policy, LinearPolicy) and isinstance(statistic, Regression):
@@ -176,14 +180,31 @@ def _cells(policy: CellPolicy, scene: Scene, cells: Cells, told: range) -> Call:
     settled = not policy.randomised and isinstance(policy, HorizonPolicy) and policy.horizon is not None
     moving = not policy.randomised and not settled
     explorations = np.array([policy.exploration(n) for n in (told if moving else [0])])
-    draws = policy.draws if isinstance(policy, PosteriorPolicy) else 1
+    draws = policy.draws if isinstance(policy, SamplingPolicy) else 1
     rule = tables.CellRule(
-        policy.index_parameters, policy.causal, moving, explorations, draws, _priced(scene, policy.weighs_costs)
+        policy.index_at(cells), policy.causal, moving, explorations, draws, _priced(scene, policy.weighs_costs)
     )
     tree = scene.problem.remember(("tree", policy.searches_all, scene.known), lambda: _tree(scene))
     tree = tree if policy.causal else tree._replace(cells=None)
     arguments = (rule, tree, _world(scene, policy), tables.CellSums(cells.count, cells.total))
     return ("drawn" if not settled else "settled" if policy.causal else "settled actions"), arguments
+
+
+def _worth(policy: WorthPolicy, scene: Scene, cells: Cells, told: range) -> Call:
+    patiences = np.array([policy.patience(n) for n in told])
+    draws = policy.draws if isinstance(policy, CausalScreen) else 1
+    rule = worth_tables.WorthRule(policy.index_at(cells), False, patiences, draws, _priced(scene, True))
+    sums = tables.CellSums(cells.count, cells.total)
+    if isinstance(policy, CausalScreen):
+        tree = scene.problem.remember(("tree", False, scene.known), lambda: _tree(scene))
+        return "screened", (rule, tree, _world(scene, policy), sums)
+    trees = scene.problem.remember(("powers", scene.known), lambda: _power_trees(scene))
+    return "worth", (rule, trees, _world(scene, policy), sums)
+
+
+def _power_trees(scene: Scene) -> worth_tables.PowerTrees:
+    projections = [moment.situation.search.projection for moment in scene.moments]
+    return worth_tables.power_trees_of(projections, scene.problem.configurations)
 
 
 def _tree(scene: Scene) -> tables.FlatTree:

@@ -12,10 +12,7 @@ since.
 
 from __future__ import annotations
 
-import hashlib
 import math
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numba
@@ -67,18 +64,6 @@ CAUGHT_UP = 4
 COLUMNS_KEPT = 2**17
 """Columns of P are kept if all of them have at most so many entries."""
 
-SOURCES = (
-    "policies/entries.py",
-    "policies/indices.py",
-    "policies/statistics.py",
-    "problem/scores.py",
-    "engine/choosing.py",
-    "engine/happening.py",
-    "engine/kernels.py",
-    "engine/tables.py",
-)
-"""What the compiled code is made of."""
-
 rotate_in, solve = register_jitable(entries.rotate_in), register_jitable(entries.solve)
 squared_norms = register_jitable(entries.squared_norms)
 perturbed, optimistic = register_jitable(indices.perturbed), register_jitable(indices.optimistic)
@@ -93,6 +78,11 @@ def prepare(p, count, total, exploration):
 
 def at_cell(p, cell):
     """The parameters of one cell's index: the same for all cells, or its own."""
+    raise NotImplementedError
+
+
+def renewed(p, kept):
+    """The parameters of a round: the same in all, or learnt from what is kept."""
     raise NotImplementedError
 
 
@@ -117,6 +107,11 @@ def _at_cell(p: Any, cell: Any) -> Any:
     if any(isinstance(part, numba.types.Array) for part in p.types):
         return indices.INDEX[p.instance_class].at_cell
     return lambda p, cell: p
+
+
+@overload(renewed, strict=False)
+def _renewed(p: Any, kept: Any) -> Any:
+    return indices.INDEX[p.instance_class].renew or (lambda p, kept: p)
 
 
 @overload(combine, strict=False)
@@ -268,7 +263,7 @@ def _drawn_rounds(version):
         plays, first_of = record.plays, world.first
         before, told = world.before, world.told
         comes = room_for(before)
-        p, causal, rng, world_rng = rule.p, rule.causal, streams.policy, streams.world
+        causal, rng, world_rng = rule.causal, streams.policy, streams.world
         every = len(kept.counts)
         cells = every if causal or before is None else first_of[1]
         values, codes = np.empty(cells), np.empty(len(world.law.sizes), dtype=np.int64)
@@ -280,7 +275,7 @@ def _drawn_rounds(version):
         changed = -1
         regret, collected, slot, checkpoint = first_sums(record)
         for t in range(1, record.last + 1):
-            exploration = rule.explorations[min(t, len(rule.explorations)) - 1]
+            p, exploration = renewed(rule.p, kept), rule.explorations[min(t, len(rule.explorations)) - 1]
             if t == 1 and not rule.moving:
                 for c in range(every):
                     centre[c], width[c] = prepared(p, kept, c, exploration)
@@ -459,18 +454,6 @@ def _by_block_rounds(version):
         record.sums[0], record.sums[1] = regret, collected
 
     return play
-
-
-@cache
-def kernel(name: str) -> Any:
-    """One of the kinds of rounds; compiled, or fetched from disk, when called with parameters of a new type."""
-    package = Path(__file__).parent.parent
-    version = hashlib.sha256(b"".join((package / source).read_bytes() for source in SOURCES)).hexdigest()
-    play = KERNELS[name](version)
-    try:
-        return numba.njit(cache=True, nogil=True, error_model="numpy")(play)
-    except RuntimeError:  # nowhere to write a cache: it compiles again in every process
-        return numba.njit(nogil=True, error_model="numpy")(play)
 
 
 KERNELS = {

@@ -33,7 +33,7 @@ from causalbandits.model.model import cumulative
 from causalbandits.problem.costs import Costs
 from causalbandits.problem.features import AdditiveFeatures
 from causalbandits.problem.inference import Block
-from causalbandits.problem.projection import Level, Projection
+from causalbandits.problem.projection import Level, Projection, Tree
 from causalbandits.problem.search import Combinations
 from causalbandits.world.environment import Environment
 from causalbandits.world.rewards import AdditiveMean, BernoulliReward
@@ -230,9 +230,12 @@ class Record(NamedTuple):
     """By position; empty if nobody asks, or actions are not listed."""
 
 
-def tree_of(projections: Sequence[Projection], configurations: int) -> FlatTree:
-    """The projections of all contexts, for the compiled rounds."""
-    levels = [level for projection in projections for level in projection.tree[0]]
+def tree_of(
+    projections: Sequence[Projection], configurations: int, trees: Sequence[Tree] | None = None
+) -> FlatTree:
+    """The projections of all contexts, for the compiled rounds; block by block, or on other trees of theirs."""
+    own = [projection.tree for projection in projections] if trees is None else trees
+    levels = [level for tree in own for level in tree[0]]
     lines = (len(projections), -1)
     columns = _ragged([level.columns for level in levels])
     parents = _ragged([_or_none(level.parent) for level in levels], np.int64)
@@ -241,15 +244,15 @@ def tree_of(projections: Sequence[Projection], configurations: int) -> FlatTree:
         cells=_agreeing([p.cells for p in projections]),
         by_block=_ragged([_or_none(p.order_of_cells) for p in projections], np.int64),
         place=_ragged([_place(p.cells, p.order_of_cells, configurations) for p in projections], np.int64),
-        sizes=_ints([level.columns.shape[0] for level in projections[0].tree[0]]),
+        sizes=_ints([level.columns.shape[0] for level in own[0][0]]),
         widths=_ints([level.columns.shape[2] for level in levels]).reshape(lines),
         before=_ints([level.before for level in levels]).reshape(lines),
         columns=columns.values,
         starts=columns.starts[:-1].reshape(lines),
         parents=parents.values,
         parent_starts=_ints(np.where(all_pairs, -1, parents.starts[:-1])).reshape(lines),
-        node_of_action=_ragged([_or_none(p.tree[1]) for p in projections], np.int64),
-        buffer=max(_largest_level(p.tree[0]) for p in projections),
+        node_of_action=_ragged([_or_none(tree[1]) for tree in own], np.int64),
+        buffer=max(_largest_level(tree[0]) for tree in own),
     )
 
 

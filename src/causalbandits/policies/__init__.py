@@ -1,6 +1,7 @@
 """The algorithms: one file each, found by id in the registry."""
 
 from causalbandits.policies.base import AnyPolicy, Policy
+from causalbandits.policies.gittins import CausalGittins, CausalScreen
 from causalbandits.policies.guarded import GuardedThompsonSampling
 from causalbandits.policies.hac_ucb import HACUCB
 from causalbandits.policies.kl_ucb import KLUCB, CausalKLUCB
@@ -19,9 +20,11 @@ __all__ = [
     "POLICIES",
     "UCB",
     "AnyPolicy",
+    "CausalGittins",
     "CausalKLUCB",
     "CausalLinearThompsonSampling",
     "CausalLinearUCB",
+    "CausalScreen",
     "CausalThompsonSampling",
     "CausalUCB",
     "Choice",

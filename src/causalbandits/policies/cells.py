@@ -52,6 +52,10 @@ class CellPolicy(Policy[Cells]):
     def index_parameters(self) -> IndexParameters:
         """Which index, with which numbers."""
 
+    def index_at(self, statistic: Cells) -> IndexParameters:
+        """The same after what was seen; other numbers where these are learnt from it."""
+        return self.index_parameters
+
     def exploration(self, rounds: int) -> float:
         """log(1/delta) for the next round; only upper bounds use it."""
         return 0.0
@@ -95,13 +99,13 @@ class CellPolicy(Policy[Cells]):
         own = self.cells_in(situation.problem)
         if own is None:
             return self.index(statistic, rng, draws)
-        return self.index(statistic.at(own), rng, draws, at_cells(self.index_parameters, own))
+        return self.index(statistic.at(own), rng, draws, at_cells(self.index_at(statistic), own))
 
     def index(
         self, cells: Cells, rng: np.random.Generator, draws: int | None = None, own: IndexParameters | None = None
     ) -> Array:
         """One number per cell; of several draws, a row each. `own` are parameters of these cells, if not of all."""
-        p = self.index_parameters if own is None else own
+        p = self.index_at(cells) if own is None else own
         prepare, combine, noise, *_ = INDEX[type(p)]
         centre, width = prepare(p, cells.count, cells.total, self.exploration(cells.rounds))
         shape = cells.count.shape if draws is None else (draws, *cells.count.shape)
@@ -146,7 +150,7 @@ class CellPolicy(Policy[Cells]):
     def favourite(self, situation: Situation, statistic: Cells) -> Favourite:
         """The largest estimated mean, less its cost, among actions that lead often enough where rewards were seen."""
         situation = self.expected(situation, statistic)
-        means = self.spread(situation.free, estimated_means(self.index_parameters, statistic))
+        means = self.spread(situation.free, estimated_means(self.index_at(statistic), statistic))
         seen = self.spread(situation.free, np.minimum(1.0, statistic.count)).values
         return favourite_of(situation, means, seen)
 
@@ -162,9 +166,9 @@ class CellPolicy(Policy[Cells]):
         if not self.causal:
             weights = np.zeros(len(statistic.count))
             weights[self.first_cell(situation.problem) + action.number] = 1.0
-            return weighted_bounds(self.index_parameters, statistic, weights, level=level, cell="action")
+            return weighted_bounds(self.index_at(statistic), statistic, weights, level=level, cell="action")
         return weighted_bounds(
-            self.index_parameters, statistic, *self.weights(situation, statistic, action), level=level
+            self.index_at(statistic), statistic, *self.weights(situation, statistic, action), level=level
         )
 
     def weights(self, situation: Situation, statistic: Cells, action: Action) -> Spread:

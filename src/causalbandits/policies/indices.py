@@ -5,7 +5,8 @@ confidence bound, or a draw from a posterior. It has two steps. The first looks 
 `(p, count, total, exploration) -> (centre, width)`, where `exploration` is log(1/delta); the second brings in chance,
 `(p, centre, width, noise) -> index`, with `noise` drawn beforehand. So a cell whose statistic has not changed needs
 the second step only. Parameters are NamedTuples; `INDEX` finds the two functions, and which noise they need, by
-their type.
+their type. What a policy believes of a cell, `(p, count, total) -> Belief`, is there for rules that look further than
+one number.
 
 Both steps are elementwise: on arrays for the agent, on scalars once compiled. For both to agree in every bit, only
 + - * / sqrt, minimum and maximum are used on arrays, and logarithms are taken one by one by `math.log` (NumPy's
@@ -24,6 +25,17 @@ import numpy as np
 from causalbandits._types import Array
 
 Parts = tuple[Array, Array]
+
+
+class Belief(NamedTuple):
+    """What is thought of a cell: its mean reward, how uncertain that is, and how uncertain a single reward is.
+
+    `variance` is the mean's, `noise` the variance of one reward around the mean.
+    """
+
+    mean: Array
+    variance: Array
+    noise: Array
 
 
 class UpperBound(NamedTuple):
@@ -63,6 +75,13 @@ def gaussian_posterior(p: GaussianPosterior, count: Array, total: Array, explora
     return total / n, p.noise_scale / np.sqrt(n)
 
 
+def gaussian_belief(p: GaussianPosterior, count: Array, total: Array) -> Belief:
+    """The same posterior; a reward's noise is known."""
+    squared = p.noise_scale * p.noise_scale
+    n = squared / (p.prior_scale * p.prior_scale) + count
+    return Belief(total / n, squared / n, squared + 0.0 * n)
+
+
 def gaussian_draw(p: GaussianPosterior, centre: Array, width: Array, noise: Array) -> Array:
     """A draw from the posterior, given a standard normal one."""
     return centre + width * noise
@@ -83,6 +102,15 @@ def beta_at_cell(p: BetaPosterior, cell: int) -> BetaPosterior:
 def beta_shapes(p: BetaPosterior, count: Array, total: Array, exploration: float | Array) -> Parts:
     """The posterior's two parameters."""
     return p.successes + total, p.failures + (count - total)
+
+
+def beta_belief(p: BetaPosterior, count: Array, total: Array) -> Belief:
+    """The posterior's mean x and variance; a coin's flip varies by x (1 - x), in which the mean's variance is."""
+    n = p.successes + p.failures + count
+    mean = (p.successes + total) / n
+    whole = mean * (1.0 - mean)
+    variance = whole / (n + 1.0)
+    return Belief(mean, variance, whole - variance)
 
 
 def beta_draw(p: BetaPosterior, centre: Array, width: Array, noise: Array) -> Array:
@@ -169,19 +197,22 @@ Noise = Literal["none", "normal", "beta", "uniform"]
 class Index(NamedTuple):
     """An index: its two steps and the noise that the second needs. `of_cell` is the first step where it must go
     cell by cell, as compiled code does; elsewhere `prepare` itself serves for a single cell. `at_cell` gives a
-    cell's own parameters where they may be arrays."""
+    cell's own parameters where they may be arrays. `belief` is there if the index is a draw from a posterior. `renew`
+    makes the parameters from what is kept, where they are learnt: `(p, kept) -> p`."""
 
     prepare: Callable[..., Parts]
     combine: Callable[..., Array]
     noise: Noise = "none"
     of_cell: Callable[..., tuple[float, float]] | None = None
     at_cell: Callable[..., Any] | None = None
+    belief: Callable[..., Belief] | None = None
+    renew: Callable[..., Any] | None = None
 
 
 INDEX: dict[type, Index] = {
     UpperBound: Index(mean_and_bonus, upper_bound),
-    GaussianPosterior: Index(gaussian_posterior, gaussian_draw, "normal"),
-    BetaPosterior: Index(beta_shapes, beta_draw, "beta", at_cell=beta_at_cell),
+    GaussianPosterior: Index(gaussian_posterior, gaussian_draw, "normal", belief=gaussian_belief),
+    BetaPosterior: Index(beta_shapes, beta_draw, "beta", at_cell=beta_at_cell, belief=beta_belief),
     KLUpperBound: Index(kl_bound, kl_upper_bound, of_cell=kl_bound_of_cell),
     UniformDraw: Index(nothing, uniform_draw, "uniform"),
 }

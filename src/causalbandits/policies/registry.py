@@ -9,6 +9,7 @@ from typing import Any
 from causalbandits._types import is_iterable
 from causalbandits.errors import PolicyError, unknown
 from causalbandits.policies.base import AnyPolicy, Policy
+from causalbandits.policies.gittins import CausalGittins, CausalScreen
 from causalbandits.policies.guarded import GuardedThompsonSampling
 from causalbandits.policies.hac_ucb import HACUCB
 from causalbandits.policies.kl_ucb import KLUCB, CausalKLUCB
@@ -20,7 +21,11 @@ from causalbandits.policies.ucb import UCB, CausalUCB
 from causalbandits.policies.uniform import Uniform
 
 POLICIES: dict[str, tuple[type[AnyPolicy], dict[str, Any]]] = {
+    "c-gittins-beta": (CausalGittins, {"prior": "beta"}),
+    "c-gittins-gaussian": (CausalGittins, {"prior": "gaussian"}),
     "c-kl-ucb": (CausalKLUCB, {}),
+    "c-screen-beta": (CausalScreen, {"prior": "beta"}),
+    "c-screen-gaussian": (CausalScreen, {"prior": "gaussian"}),
     "c-ts-beta": (CausalThompsonSampling, {"prior": "beta"}),
     "c-ts-beta-guarded": (GuardedThompsonSampling, {"prior": "beta"}),
     "c-ts-beta-learnt": (CausalThompsonSampling, {"prior": "beta", "tables": "learnt"}),

@@ -226,12 +226,18 @@ class Projection:
         y = x if order is None else x[order]
         if self.whole is not None and x.ndim == 1:
             return np.add.reduce(y[:, None] * self.whole)  # type: ignore[no-any-return]
-        levels, node_of_action = self.joined_tree
-        for level in levels:
-            y = level.sum_out(y)
-        # Columns are one more axis that is never summed out: it ends up before the nodes.
-        scores = y.reshape(-1) if x.ndim == 1 else y.reshape(x.shape[1], -1)
-        return scores if node_of_action is None else scores[..., node_of_action]
+        return summed_out(self.joined_tree, y)
+
+
+def summed_out(tree: Tree, x: Array) -> Array:
+    """From numbers in the tree's order of configurations to one per action; of an x with columns, a row for each."""
+    levels, node_of_action = tree
+    y = x
+    for level in levels:
+        y = level.sum_out(y)
+    # Columns are one more axis that is never summed out: it ends up before the nodes.
+    scores = y.reshape(-1) if x.ndim == 1 else y.reshape(x.shape[1], -1)
+    return scores if node_of_action is None else scores[..., node_of_action]
 
 
 def agreeing(shape: tuple[int, ...], blocks: Sequence[Block]) -> Codes | None:

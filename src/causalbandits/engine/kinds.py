@@ -1,0 +1,41 @@
+"""The kinds of compiled rounds, by name, and how each is compiled or fetched from numba's disk cache."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numba
+
+from causalbandits.engine.kernels import KERNELS
+from causalbandits.engine.worth_kernels import WORTH_KERNELS
+
+KINDS = {**KERNELS, **WORTH_KERNELS}
+
+SOURCES = (
+    "policies/entries.py",
+    "policies/indices.py",
+    "policies/statistics.py",
+    "policies/worth.py",
+    "problem/scores.py",
+    "engine/choosing.py",
+    "engine/happening.py",
+    "engine/kernels.py",
+    "engine/tables.py",
+    "engine/worth_kernels.py",
+    "engine/worth_tables.py",
+)
+"""What the compiled code is made of."""
+
+@cache
+def kernel(name: str) -> Any:
+    """One of the kinds of rounds; compiled, or fetched from disk, when called with parameters of a new type."""
+    package = Path(__file__).parent.parent
+    version = hashlib.sha256(b"".join((package / source).read_bytes() for source in SOURCES)).hexdigest()
+    play = KINDS[name](version)
+    try:
+        return numba.njit(cache=True, nogil=True, error_model="numpy")(play)
+    except RuntimeError:  # nowhere to write a cache: it compiles again in every process
+        return numba.njit(nogil=True, error_model="numpy")(play)

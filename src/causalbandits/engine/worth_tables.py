@@ -1,0 +1,41 @@
+"""What the compiled rounds of `engine.worth_kernels` read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from causalbandits._types import Array
+from causalbandits.engine.tables import FlatTree, Priced, Ragged, tree_of
+from causalbandits.problem.projection import Projection
+
+
+class WorthRule(NamedTuple):
+    """A policy that weighs what actions are worth: its index, and for how many rounds it pays to know better."""
+
+    p: Any
+    moving: bool
+    """Whether every cell's belief moves with every reward."""
+    patiences: Array
+    """By round."""
+    draws: int
+    priced: Priced
+
+
+class PowerTrees(NamedTuple):
+    """`problem.powers.Powers` of all contexts: `whole` has the order of configurations, the others take them in it."""
+
+    whole: FlatTree
+    one: FlatTree
+    two: FlatTree
+    three: FlatTree
+
+
+def power_trees_of(projections: Sequence[Projection], configurations: int) -> PowerTrees:
+    """The same trees as the agent's, with their columns' powers."""
+    whole = tree_of(projections, configurations, [projection.joined_tree for projection in projections])
+    one = whole._replace(by_block=Ragged(np.zeros(0, dtype=np.int64), 0 * whole.by_block.starts))
+    square = whole.columns * whole.columns
+    return PowerTrees(whole, one, one._replace(columns=square), one._replace(columns=square * whole.columns))

@@ -1,0 +1,142 @@
+"""C-Gittins and C-Screen: try an action if it is worth more than the best by its mean (see `policies.worth`).
+
+b = argmax_a sum_z P(z | a) x_z, the best by its mean
+index:   play argmax_a worth(a), with worth(b) = mean_b
+screen:  draw theta_z from the posterior;  a = argmax_a sum_z P(z | a) theta_z;  play a if worth(a) > mean_b, else b
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from causalbandits._types import Codes
+from causalbandits.policies.base import HorizonPolicy, require_draws
+from causalbandits.policies.indices import INDEX, Belief, at_cells
+from causalbandits.policies.outcome import Choice, pick_place
+from causalbandits.policies.posterior import PosteriorPolicy, SamplingPolicy
+from causalbandits.policies.statistics import Cells
+from causalbandits.policies.worth import worth_of_each, worth_of_pair
+from causalbandits.problem.powers import Powers, row_of
+from causalbandits.problem.scores import Scores
+from causalbandits.problem.situation import Situation
+
+AHEAD, SO_FAR = 2.0, 10.0
+"""H: so many times the rounds that are left, or, where their number is open, the rounds so far."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorthPolicy(HorizonPolicy[Cells], PosteriorPolicy):
+    """What the two share: a belief, and for how many rounds it pays to know better."""
+
+    causal = True
+
+    def __post_init__(self) -> None:
+        HorizonPolicy.__post_init__(self)
+        PosteriorPolicy.__post_init__(self)
+
+    def patience(self, rounds: int) -> float:
+        """H in the round after so many rewards."""
+        if self.horizon is None:
+            return SO_FAR * (rounds + 1)
+        return AHEAD * max(1, self.horizon - rounds)
+
+    def believed(self, situation: Situation, statistic: Cells) -> Belief:
+        """What is thought of the cells that matter now."""
+        p, own = self.index_at(statistic), self.cells_in(situation.problem)
+        if own is not None:
+            statistic, p = statistic.at(own), at_cells(p, own)
+        belief = INDEX[type(p)].belief
+        assert belief is not None
+        return belief(p, statistic.count, statistic.total)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CausalGittins(WorthPolicy):
+    """Play the action that is worth most, by its mean and by what can still be learnt from it.
+
+    Nothing is drawn: as long as outcomes are late, the same action is played. `CausalScreen` is the form that draws.
+    """
+
+    randomised = False
+
+    @property
+    def id(self) -> str:
+        return f"c-gittins-{self.prior}"
+
+    def score(self, situation: Situation, statistic: Cells, rng: np.random.Generator) -> Scores:
+        belief, powers = self.believed(situation, statistic), powers_of(situation)
+        x, q, noise = map(powers.ordered, belief)
+        means = Scores(powers.sums(x, 1), float(np.abs(x).max()))
+        b = situation.priced(means).best_position()
+        more = worth_of_each(powers, b, q, noise, self.patience(statistic.rounds))
+        return situation.priced(Scores(means.values + more, means.scale))
+
+
+@dataclass(frozen=True, kw_only=True)
+class CausalScreen(WorthPolicy, SamplingPolicy):
+    """Play what a posterior draw proposes if it is worth more than the best mean; otherwise play that.
+
+    With `draws=M`, M draws propose, and one of what is then to be played is, each draw being as likely.
+    """
+
+    def __post_init__(self) -> None:
+        WorthPolicy.__post_init__(self)
+        require_draws(self.draws)
+
+    @property
+    def id(self) -> str:
+        return f"c-screen-{self.prior}"
+
+    def score(self, situation: Situation, statistic: Cells, rng: np.random.Generator) -> Scores:
+        """The means, and what the proposed action is worth."""
+        proposal = self.proposed(situation, statistic, rng, 1)
+        return proposal.screened(int(proposal.positions[0]))
+
+    def decide(self, situation: Situation, statistic: Cells, rng: np.random.Generator) -> Choice:
+        if self.draws == 1:
+            return HorizonPolicy.decide(self, situation, statistic, rng)
+        proposal = self.proposed(situation, statistic, rng, self.draws)
+        positions = proposal.positions.tolist()
+        played = {a: proposal.screened(a).best_position() for a in dict.fromkeys(positions)}
+        return pick_place([played[a] for a in positions], situation.action, rng)
+
+    def proposed(
+        self, situation: Situation, statistic: Cells, rng: np.random.Generator, draws: int
+    ) -> Proposals:
+        """The best by their means, and the best by each of several draws."""
+        drawn, belief = self.index_now(situation, statistic, rng, draws), self.believed(situation, statistic)
+        every = situation.free.project(np.concatenate([belief.mean[None], drawn]))
+        scales = np.asarray(every.scale)
+        positions = situation.priced(Scores(every.values[1:], scales[1:])).best_positions()
+        means = Scores(every.values[0], float(scales[0]))
+        return Proposals(situation, belief, means, positions, self.patience(statistic.rounds))
+
+
+class Proposals(NamedTuple):
+    """What draws propose to play instead of the best by its mean."""
+
+    situation: Situation
+    belief: Belief
+    means: Scores
+    positions: Codes
+    patience: float
+
+    def screened(self, a: int) -> Scores:
+        """The means of all actions, save for what a proposed one is worth."""
+        b = self.situation.priced(self.means).best_position()
+        if a == b:
+            return self.situation.priced(self.means)
+        projection = self.situation.search.projection
+        rows = row_of(projection.tree, a), row_of(projection.tree, b)
+        _, q, noise = (own if projection.order_of_cells is None else own[projection.order_of_cells] for own in self.belief)
+        values = self.means.values.copy()
+        values[a] += worth_of_pair(*rows, q, noise, self.patience)
+        return self.situation.priced(Scores(values, self.means.scale))
+
+
+def powers_of(situation: Situation) -> Powers:
+    """Sums under powers of P, for the searched actions."""
+    return situation.remember("powers", lambda: Powers(situation.search.projection))

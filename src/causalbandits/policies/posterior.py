@@ -1,0 +1,96 @@
+"""A posterior for every cell, of which policies draw, or make an index: its prior and its scales.
+
+beta:      theta_z ~ Beta(a + successes_z, b + failures_z), a = b = 1; a reward in (0, 1) is first a coin's flip
+gaussian:  theta_z ~ N(m_z, 1 / q_z),  q_z = 1/tau^2 + n_z/s^2,  m_z = (sum of rewards / s^2) / q_z
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from causalbandits.errors import PolicyError
+from causalbandits.policies.base import require_draws, require_one_of, require_positive
+from causalbandits.policies.beta_prior import frozen, per_cell, require_fit
+from causalbandits.policies.cells import CellPolicy
+from causalbandits.policies.indices import BetaPosterior, GaussianPosterior
+from causalbandits.policies.outcome import Choice, pick_place
+from causalbandits.policies.statistics import Cells
+from causalbandits.problem.problem import CausalBandit
+from causalbandits.problem.situation import Situation
+
+
+@dataclass(frozen=True, kw_only=True)
+class PosteriorPolicy(CellPolicy):
+    """What such policies share: the prior. `noise_scale` s and `prior_scale` tau belong to the Gaussian prior.
+
+    `successes` a and `failures` b belong to the Beta prior: what you think of the means beforehand, as if so many had
+    been seen. successes=2, failures=50 says rates of about 4%. Arrays say it for each configuration by itself: a number
+    for each in their order, or shaped like `problem.shape`; for a baseline, a number for each action (in each context).
+    """
+
+    prior: Literal["beta", "gaussian"] = "gaussian"
+    noise_scale: float = 1.0
+    prior_scale: float = 1.0
+    successes: npt.ArrayLike = 1.0
+    failures: npt.ArrayLike = 1.0
+
+    def __post_init__(self) -> None:
+        require_one_of("prior", self.prior, ("beta", "gaussian"))
+        require_positive(noise_scale=self.noise_scale, prior_scale=self.prior_scale)
+        for name in ("successes", "failures"):
+            object.__setattr__(self, name, frozen(name, getattr(self, name)))
+        if self.prior == "beta" and (self.noise_scale, self.prior_scale) != (1.0, 1.0):
+            raise PolicyError("A Beta prior has no scales; noise_scale and prior_scale are for prior='gaussian'.")
+        if self.prior == "gaussian" and (self.successes, self.failures) != (1.0, 1.0):
+            raise PolicyError("A Gaussian prior has no successes and failures; these are for prior='beta'.")
+
+    @cached_property
+    def index_parameters(self) -> BetaPosterior | GaussianPosterior:
+        if self.prior == "beta":
+            return BetaPosterior(*per_cell(self.successes, self.failures))
+        return GaussianPosterior(self.noise_scale, self.prior_scale)
+
+    @property
+    def unit_rewards(self) -> bool:  # type: ignore[override]
+        return self.prior == "beta"
+
+    @property
+    def counts_successes(self) -> bool:  # type: ignore[override]
+        return self.prior == "beta"
+
+    def start(self, problem: CausalBandit) -> Cells:
+        cells = super().start(problem)
+        if self.prior == "beta":
+            require_fit(self.id, problem, self.causal, successes=self.successes, failures=self.failures)
+        return cells
+
+    def largest_expected_reward(self, problem: CausalBandit) -> float:
+        return math.inf if self.prior == "beta" else 3 * (self.noise_scale + self.prior_scale)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SamplingPolicy(PosteriorPolicy):
+    """A policy that draws from the posterior.
+
+    With `draws=M`, M posteriors are drawn and one of their M best actions is played, each draw being as likely: still
+    Thompson sampling, and the decision knows its propensity. It costs M draws.
+    """
+
+    draws: int = 1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_draws(self.draws)
+
+    def decide(self, situation: Situation, statistic: Cells, rng: np.random.Generator) -> Choice:
+        if self.draws == 1:
+            return super().decide(situation, statistic, rng)
+        imagined = self.imagined(situation, statistic, rng)
+        best = self.spread(imagined, self.index_now(situation, statistic, rng, self.draws)).best_positions()
+        return pick_place(best.tolist(), situation.action, rng)
