@@ -15,8 +15,9 @@ from typing import Any, Literal, NamedTuple, overload
 import numpy as np
 
 from causalbandits._files import checked_path
-from causalbandits._types import Z, is_iterable, is_whole
+from causalbandits._types import Z, is_iterable, is_real, is_whole
 from causalbandits.agent import saving
+from causalbandits.agent.certainty import Certainty, certainty
 from causalbandits.agent.contradictions import checked_model, contradictions, evidence_of_told
 from causalbandits.agent.ledger import Ledger, Pending
 from causalbandits.agent.order import InOrder
@@ -405,7 +406,7 @@ class Agent:
         successes = flip(value, self._seed, id) if self._flips else value
         return Outcome(action, z, value, successes, id, propensity, support, seen, known.known)
 
-    def recommend(self, *, context: Context | None = None, level: float = 0.95) -> Recommendation:
+    def recommend(self, *, context: Context | None = None, level: float = 0.95, epsilon: float = 0.0) -> Recommendation:
         """The action with the largest estimated mean so far, less its cost, and an interval for that mean.
 
         `context` has the values of what is known, as for `ask`. Thompson sampling gives its posterior's credible
@@ -415,17 +416,23 @@ class Agent:
         Only actions that mostly lead to configurations seen before are candidates; under a budget, only those that it
         pays for in every round. Tables that were fitted to data are as uncertain as these leave them. What the interval
         assumes, and where rewards contradict that, is said with it.
+
+        It also says how likely the action is to be the best, what stopping now would lose, and whether you may stop:
+        whether, with probability `level`, no other action is better by more than `epsilon`. That holds whenever you
+        look; but equal actions are never told apart, so that an epsilon of 0 may never let you stop.
         """
         situation = self._whole if context is None else self._situation(context)
-        return self._recommended(situation, level, self._doubts())
+        return self._recommended(situation, level, epsilon, self._doubts())
 
-    def recommendations(self, *, level: float = 0.95) -> Recommendations:
+    def recommendations(self, *, level: float = 0.95, epsilon: float = 0.0) -> Recommendations:
         """What to do in each context that can occur, the likeliest first, with its share of the decisions."""
         known = self.problem.with_model(self.model) if self.policy.learns_tables else self.problem
         contexts = known.contexts.likely()
         situations = ((share, self._situation_of(codes or None)) for codes, share in contexts)
         against = self._doubts()
-        return Recommendations((share, self._recommended(situation, level, against)) for share, situation in situations)
+        return Recommendations(
+            (share, self._recommended(situation, level, epsilon, against)) for share, situation in situations
+        )
 
     def _doubts(self) -> tuple[str, ...]:
         """What the outcomes say against the policy's scales, the way it is used, and the model: of all contexts."""
@@ -436,9 +443,13 @@ class Agent:
             *contradictions(self.problem, self.policy, statistic, self._told),
         )
 
-    def _recommended(self, situation: Situation, level: float, against: tuple[str, ...]) -> Recommendation:
+    def _recommended(
+        self, situation: Situation, level: float, epsilon: float, against: tuple[str, ...]
+    ) -> Recommendation:
         if not isinstance(level, float) or not 0 < level <= SUREST:
             raise CausalBanditsError(f"level must be a number above 0 and up to {SUREST}, such as 0.95; got {level!r}.")
+        if not is_real(epsilon) or not 0 <= epsilon < math.inf:
+            raise CausalBanditsError(f"epsilon, how much worse is good enough, must be 0 or more; got {epsilon!r}.")
         statistic, weighed, allowance = self._folded(), situation, None
         if self._purse is not None and situation.costs is not None:
             allowance = self._purse.budget.a_round
@@ -447,7 +458,13 @@ class Agent:
         bounds = self.policy.bounds(situation, statistic, best.action, level)
         found = best.action.intervention, best.mean, bounds.lower, bounds.upper, level, bounds.kind, best.seen
         cost, context = self.problem.cost(best.action), self.problem.contexts.values(situation.known)
-        return Recommendation(*found, best.runner_up, bounds.assumes, against, cost, allowance, context)
+        # What a budget pays for is a mixture of two actions, of which none need be the best.
+        sure = (
+            certainty(self.policy, situation, statistic, best.action, float(epsilon))
+            if self._purse is None
+            else Certainty()
+        )
+        return Recommendation(*found, best.runner_up, bounds.assumes, against, cost, allowance, context, sure)
 
     def _charge_again(self) -> None:
         """Charge the budget for all decisions that were not forgotten."""

@@ -15,12 +15,21 @@ import numpy as np
 from causalbandits._types import Array, Codes, Z
 from causalbandits.errors import SizeError
 from causalbandits.policies.base import Favourite, Policy, require_context, runner_up_of, two_best
-from causalbandits.policies.estimates import Bounds, Spread, estimated_means, weighted_bounds
+from causalbandits.policies.estimates import Bounds, Spread, drawn_means, estimated_means, weighted_bounds
 from causalbandits.policies.indices import INDEX, SAMPLERS, IndexParameters, at_cells
 from causalbandits.policies.outcome import Outcome
 from causalbandits.policies.statistics import Cells
+from causalbandits.policies.stopping import (
+    mixture_price,
+    noise_of,
+    pair_prices,
+    risk,
+    variances_of_differences,
+    variances_of_pairs,
+)
 from causalbandits.policies.totals import Totals
 from causalbandits.problem.actions import ENUMERATION_LIMIT, Action
+from causalbandits.problem.powers import Powers
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.problem.projection import CELL_LIMIT
 from causalbandits.problem.scores import Scores
@@ -153,6 +162,31 @@ class CellPolicy(Policy[Cells]):
         means = self.spread(situation.free, estimated_means(self.index_at(statistic), statistic))
         seen = self.spread(situation.free, np.minimum(1.0, statistic.count)).values
         return favourite_of(situation, means, seen)
+
+    def drawn_values(
+        self, situation: Situation, statistic: Cells, rng: np.random.Generator, draws: int
+    ) -> Array | None:
+        own = self.cells_in(situation.problem)
+        drawn = drawn_means(self.index_at(statistic), statistic, own, rng, draws)
+        return self.spread(self.expected(situation, statistic), drawn).values
+
+    def risk(self, situation: Situation, statistic: Cells, action: Action, epsilon: float) -> float | None:
+        """By the rule of `policies.stopping`; of the contexts, for this one."""
+        own, noise = self.cells_in(situation.problem), noise_of(self.index_at(statistic))
+        cells = statistic if own is None else statistic.at(own)
+        if not self.causal:
+            count = situation.free.gather(cells.count).values
+            values, best = situation.gather(cells.means()).values, situation.position(action)
+            return risk(
+                values[best] - values + epsilon, variances_of_pairs(count, best), pair_prices(count, best), noise
+            )
+        situation = self.expected(situation, statistic)
+        powers = situation.remember("powers", lambda: Powers(situation.search.projection))
+        weights = self.weights(situation, statistic, action).expected
+        row, means = powers.ordered(weights if own is None else weights[own]), powers.ordered(cells.means())
+        values = situation.priced(Scores(powers.sums(means, 1), 1.0)).values
+        gaps = float(row @ means) - situation.problem.cost(action) - values + epsilon
+        return risk(gaps, variances_of_differences(powers, row, cells.count), mixture_price(cells.count), noise)
 
     @property
     def searches_all(self) -> bool:  # type: ignore[override]
