@@ -8,7 +8,7 @@ import pytest
 import causalbandits as cb
 from causalbandits import zoo
 from causalbandits.errors import BudgetError, CausalBanditsError, PolicyError
-from causalbandits.policies.stopping import WIDTH, mixture_price, risk, threshold
+from causalbandits.policies.stopping import WIDTHS, doubts, mixture_price, risk_of, threshold
 
 LOOKS = np.unique(np.geomspace(20, 3000, 40).astype(int))
 
@@ -20,15 +20,19 @@ def risk_by_hand(problem, count, total, best, noise, epsilon=0.0, context=None):
     means = np.divide(total, count, where=count > 0, out=np.zeros(len(count)))
     costs = np.array([problem.cost(problem.actions[a]) for a in range(len(rows))])
     values = rows @ means - costs
-    price, found = sum(0.5 * math.log(1 + n / WIDTH) for n in count), 0.0
+    found = 0.0
     for b in range(len(rows)):
         apart, gap = rows[best] - rows[b], values[best] - values[b] + epsilon
         if np.abs(apart).max() < 1e-12:
             continue
         if gap <= 0 or any(abs(d) > 1e-12 and n == 0 for d, n in zip(apart, count, strict=True)):
             return 1.0
-        variance = sum(d * d * (n + WIDTH) / (n * n) for d, n in zip(apart, count, strict=True) if n)
-        found = max(found, math.exp(price - gap * gap / (2 * noise * noise * variance)))
+        by_width = []
+        for c in WIDTHS:
+            price = math.log(3) + sum(0.5 * math.log(1 + n / c) for n in count)
+            variance = sum(d * d * (n + c) / (n * n) for d, n in zip(apart, count, strict=True) if n)
+            by_width.append(math.exp(price - gap * gap / (2 * noise * noise * variance)))
+        found = max(found, min(by_width))
     return min(1.0, found)
 
 
@@ -57,18 +61,18 @@ def test_the_risk_of_a_baseline_is_that_of_a_number_for_every_action():
     situation = policy.situation(env.problem)
     best = policy.favourite(situation, cells).action
     for epsilon in (0.0, 0.02):
-        by_pair = [
-            (
-                env.means[best.number] - env.means[b] + epsilon,
-                (n + WIDTH) / n**2 + (m + WIDTH) / m**2,
-                0.5 * math.log((1 + n / WIDTH) * (1 + m / WIDTH)) + math.log(80 * 79 / 2),
-            )
-            for b, n in enumerate(cells.count)
-            for m in [cells.count[best.number]]
-            if b != best.number
-        ]
-        doubts = [price - gap * gap / (2 * 0.25 * v) if gap > 1e-12 else 0.0 for gap, v, price in by_pair]
-        expected = math.exp(min(0.0, max(doubts)))
+        doubt, m = -math.inf, cells.count[best.number]
+        for b, n in enumerate(cells.count):
+            gap = env.means[best.number] - env.means[b] + epsilon
+            if b != best.number:
+                own = [
+                    0.5 * math.log((1 + n / c) * (1 + m / c))
+                    + math.log(3 * 80 * 79 / 2)
+                    - (gap * gap / (2 * 0.25 * ((n + c) / n**2 + (m + c) / m**2)) if gap > 1e-12 else 0.0)
+                    for c in WIDTHS
+                ]
+                doubt = max(doubt, min(own))
+        expected = math.exp(min(0.0, doubt))
         assert policy.risk(situation, cells, best, epsilon) == pytest.approx(expected, rel=1e-9)
     assert policy.risk(situation, cells, best, 0.0) == 1.0  # two products are equally good
     assert policy.risk(situation, cells, best, 0.02) < 1e-9
@@ -91,10 +95,10 @@ def test_the_threshold_and_the_risk_say_the_same():
     rng = np.random.default_rng(6)
     for _ in range(50):
         count, gaps = rng.integers(1, 3000, 7).astype(float), rng.random(5) * 0.3
-        variances, noise = rng.random(5) * 0.01, 0.2 + rng.random()
-        found = risk(gaps, variances, mixture_price(count), noise)
+        variances, noise, c = rng.random(5) * 0.01, 0.2 + rng.random(), float(rng.choice(WIDTHS))
+        found = risk_of([doubts(gaps, variances, mixture_price(count, c), noise)])
         for delta in (0.3, 0.05, 1e-3, 1e-9):
-            stops = bool((gaps > noise * np.sqrt(2 * threshold(count, delta) * variances)).all())
+            stops = bool((gaps > noise * np.sqrt(2 * threshold(count, delta, c) * variances)).all())
             assert stops == (found < delta)
 
 
@@ -109,8 +113,9 @@ def test_with_probability_1_minus_delta_the_bound_holds_at_all_times_and_hardly_
         cell = np.where(rng.random(runs) < 0.2, rng.integers(cells, size=runs), score.argmax(axis=1))
         total[every, cell] += rng.standard_normal(runs)
         count[every, cell] += 1
-        evidence = (total**2 / (2 * (count + WIDTH))).sum(axis=1) - 0.5 * np.log1p(count / WIDTH).sum(axis=1)
-        most = np.maximum(most, evidence)
+        for c in WIDTHS:
+            evidence = (total**2 / (2 * (count + c))).sum(axis=1) - 0.5 * np.log1p(count / c).sum(axis=1)
+            most = np.maximum(most, evidence - math.log(len(WIDTHS)))
     for delta in (0.05, 0.2):
         rate = float((most >= math.log(1 / delta)).mean())
         error = math.sqrt(delta * (1 - delta) / runs)

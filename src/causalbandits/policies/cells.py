@@ -19,14 +19,7 @@ from causalbandits.policies.estimates import Bounds, Spread, drawn_means, estima
 from causalbandits.policies.indices import INDEX, SAMPLERS, IndexParameters, at_cells
 from causalbandits.policies.outcome import Outcome
 from causalbandits.policies.statistics import Cells
-from causalbandits.policies.stopping import (
-    mixture_price,
-    noise_of,
-    pair_prices,
-    risk,
-    variances_of_differences,
-    variances_of_pairs,
-)
+from causalbandits.policies.stopping import noise_of, risk_by_pairs, risk_by_rows
 from causalbandits.policies.totals import Totals
 from causalbandits.problem.actions import ENUMERATION_LIMIT, Action
 from causalbandits.problem.powers import Powers
@@ -55,6 +48,8 @@ class CellPolicy(Policy[Cells]):
     """Cells are configurations of the parents (True) or actions, in each context (False)."""
     weighs_costs: ClassVar[bool] = True
     """Whether what an action costs is subtracted from its score."""
+    has_kernel: ClassVar[bool] = True
+    """Whether simulated rounds of it can be compiled, if it is in the registry."""
 
     @property
     @abstractmethod
@@ -175,18 +170,16 @@ class CellPolicy(Policy[Cells]):
         own, noise = self.cells_in(situation.problem), noise_of(self.index_at(statistic))
         cells = statistic if own is None else statistic.at(own)
         if not self.causal:
-            count = situation.free.gather(cells.count).values
-            values, best = situation.gather(cells.means()).values, situation.position(action)
-            return risk(
-                values[best] - values + epsilon, variances_of_pairs(count, best), pair_prices(count, best), noise
-            )
+            count, best = situation.free.gather(cells.count).values, situation.position(action)
+            values = situation.gather(cells.means()).values
+            return risk_by_pairs(count, best, values[best] - values + epsilon, noise)
         situation = self.expected(situation, statistic)
         powers = situation.remember("powers", lambda: Powers(situation.search.projection))
         weights = self.weights(situation, statistic, action).expected
         row, means = powers.ordered(weights if own is None else weights[own]), powers.ordered(cells.means())
         values = situation.priced(Scores(powers.sums(means, 1), 1.0)).values
         gaps = float(row @ means) - situation.problem.cost(action) - values + epsilon
-        return risk(gaps, variances_of_differences(powers, row, cells.count), mixture_price(cells.count), noise)
+        return risk_by_rows(powers, row, cells.count, gaps, noise)
 
     @property
     def searches_all(self) -> bool:  # type: ignore[override]
