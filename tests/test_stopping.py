@@ -108,7 +108,7 @@ def test_with_probability_1_minus_delta_the_bound_holds_at_all_times_and_hardly_
     count, total = np.zeros((runs, cells)), np.zeros((runs, cells))
     most = np.full(runs, -math.inf)
     every = np.arange(runs)
-    for t in range(rounds):
+    for _ in range(rounds):
         score = total / np.maximum(1, count) + (count == 0) * 9.0
         cell = np.where(rng.random(runs) < 0.2, rng.integers(cells, size=runs), score.argmax(axis=1))
         total[every, cell] += rng.standard_normal(runs)

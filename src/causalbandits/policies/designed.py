@@ -115,7 +115,7 @@ class CausalDesign(CellPolicy):
         return favourite_of(situation, Scores.of(means), seen)._replace(seen=None)
 
     def weighted_means(self, situation: Situation, statistic: Cells) -> Array:
-        """Every action's truncated importance-weighted mean; a weight is the same for all rewards of a configuration."""
+        """Every action's truncated importance-weighted mean; all rewards of a configuration have the same weight."""
         shares, rounds = self.shares(situation), max(1, statistic.rounds)
         ratios = distributions(situation) / np.where(shares.q > 0, shares.q, 1.0)
         bound = math.sqrt(shares.value * rounds / math.log(2.0 * rounds * situation.size))

@@ -3,7 +3,8 @@
 S_z is the sum of the rewards' deviations from their mean in cell z, after n_z rewards there. If rewards are
 s-sub-Gaussian given the cell, then, however actions are chosen, the product over z of
 sqrt(c / (n_z + c)) exp(S_z^2 / (2 s^2 (n_z + c))) is a supermartingale that starts at 1 (a normal mixture), and so is
-its mean over a few values of c. By Ville's inequality, with probability 1 - delta, at all times and for these c together,
+its mean over a few values of c. By Ville's inequality, with probability 1 - delta, at all times and for these c
+together,
 
     sum_z S_z^2 / (n_z + c) <= 2 s^2 beta_c,    beta_c = log(k / delta) + 1/2 sum_z log(1 + n_z / c),    k values of c,
 

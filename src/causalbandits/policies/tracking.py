@@ -1,12 +1,14 @@
-"""C-Track-and-Stop: tell the best action as soon as can be (after Garivier and Kaufmann 2016).
+"""C-Track-and-Stop: tell the best action as soon as can be.
 
-v_z = 1 / n_z;  b* the best by its mean;  for every rival b, with d = P_b - P_b*,
-f_b = sum_z d_z^2 v_z / (gap_b + epsilon)^2: how far it is from being told apart
-play argmax_a sum_z P(z | a) g_z,  g_z = sum_b w_b d_bz^2 v_z^2 / (gap_b + epsilon)^2,  w_b = (f_b / max f)^31
+After Garivier and Kaufmann (2016) and, in tracking what is seen and not what is played, Shahverdikondori et al. (2025).
 
-The shares of the best design (`design`, T*) make the largest f_b smallest. Each round is one Frank-Wolfe step towards
-it, on a smooth maximum, with what was in fact seen as the point it starts from: g_z is what one more reward in
-configuration z takes away. So nothing is solved in a round, and shares need not be tracked.
+v_z = (n_z + c) / n_z^2, c = 30;  b* the best by its mean;  for every rival b, with d = P_b - P_b*,
+f_b = sum_z d_z^2 v_z / (gap_b + epsilon)^2: how far it is from being told apart by the rule of `policies.stopping`
+play argmax_a sum_z P(z | a) g_z,  g_z = - sum_b w_b d_bz^2 v'_z / (gap_b + epsilon)^2,  w_b = (f_b / max f)^31
+
+The shares of the best design (`design`, T*) make the largest f_b smallest, once n is large. Each round is one
+Frank-Wolfe step towards that, on a smooth maximum, with what was in fact seen as the point it starts from: g_z is what
+one more reward in configuration z takes away. So nothing is solved in a round, and shares need not be tracked.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from causalbandits.policies.cells import CellPolicy
 from causalbandits.policies.estimates import estimated_means
 from causalbandits.policies.indices import UpperBound
 from causalbandits.policies.statistics import Cells
+from causalbandits.policies.stopping import WIDTHS
 from causalbandits.problem.design import SAME, distributions
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.problem.scores import Scores, largest_size
@@ -32,11 +35,14 @@ from causalbandits.problem.situation import Situation
 SHARPNESS = 32
 """The smooth maximum is the norm of this power: some percent above the maximum of a hundred."""
 
+TRACKED = WIDTHS[1]
+"""c: of the rule's bounds, the one that is worked towards."""
+
 UNSEEN = 0.5
 """What was never seen counts as half a reward."""
 
 LEAST_GAP = 1e-3
-"""No gap counts for less than this share of its own uncertainty: equal actions are told apart for ever, not infinitely."""
+"""No gap counts for less than this share of its own uncertainty, so that nothing is divided by 0."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +86,8 @@ class CausalTrackAndStop(CellPolicy):
 
 def taken_away_by_a_reward(rows: Array, values: Scores, count: Array, epsilon: float) -> Array:
     """g: for every configuration, how much nearer to the end one more reward there leads."""
-    best, v = values.best_position(), 1.0 / np.maximum(UNSEEN, count)
+    n, best = np.maximum(UNSEEN, count), values.best_position()
+    v, slope = (n + TRACKED) / (n * n), (n + 2.0 * TRACKED) / (n * n * n)
     apart = rows - rows[best]
     squares = np.where(np.abs(apart) <= SAME, 0.0, apart * apart)
     variances = squares @ v
@@ -88,6 +95,6 @@ def taken_away_by_a_reward(rows: Array, values: Scores, count: Array, epsilon: f
     gaps = np.maximum(gaps, LEAST_GAP * np.sqrt(variances))
     far = np.divide(variances, gaps * gaps, out=np.zeros(len(rows)), where=variances > 0)
     if not far.any():
-        return v * v
+        return np.asarray(slope)
     weights = np.divide((far / far.max()) ** (SHARPNESS - 1), gaps * gaps, out=np.zeros(len(rows)), where=far > 0)
-    return np.asarray(weights @ squares * v * v)
+    return np.asarray(weights @ squares * slope)

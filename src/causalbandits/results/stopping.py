@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
+import numpy.typing as npt
 
 from causalbandits._types import Array, is_real
 from causalbandits.errors import CausalBanditsError
@@ -67,13 +68,15 @@ def check_delta(delta: object) -> None:
         raise CausalBanditsError(f"delta, the chance of being wrong, must lie between 0 and 1; got {delta!r}.")
 
 
-def stopping_rounds(rounds: Array, risk: Array, delta: float) -> Array:
+def stopping_rounds(rounds: npt.NDArray[np.int64], risk: Array, delta: float) -> Array:
     """The first checkpoint of each replication at which the rule says stop; infinite where it never does."""
     stops = risk <= delta
     return np.where(stops.any(axis=1), rounds[stops.argmax(axis=1)], math.inf)
 
 
-def stopped(policy: str, rounds: Array, risk: Array, lost: Array, delta: float, epsilon: float) -> StoppedPolicy:
+def stopped(
+    policy: str, rounds: npt.NDArray[np.int64], risk: Array, lost: Array, delta: float, epsilon: float
+) -> StoppedPolicy:
     """One policy, from its risk and its simple regret at each checkpoint."""
     when, n = stopping_rounds(rounds, risk, delta), len(risk)
     ended = np.isfinite(when)
