@@ -12,12 +12,15 @@ from causalbandits.policies import (
     HACUCB,
     KLUCB,
     UCB,
+    CausalDesign,
+    CausalElimination,
     CausalGittins,
     CausalKLUCB,
     CausalLinearThompsonSampling,
     CausalLinearUCB,
     CausalScreen,
     CausalThompsonSampling,
+    CausalTrackAndStop,
     CausalUCB,
     GuardedThompsonSampling,
     LinTS,
@@ -30,6 +33,7 @@ from causalbandits.policies import (
 )
 from causalbandits.problem.actions import ActionSpace
 from causalbandits.problem.budget import Budget
+from causalbandits.problem.design import design
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.problem.scores import Scores
 from causalbandits.results.citations import citation
@@ -52,6 +56,8 @@ __all__ = [
     "Budget",
     "CausalBandit",
     "CausalBanditsError",
+    "CausalDesign",
+    "CausalElimination",
     "CausalGittins",
     "CausalKLUCB",
     "CausalLinearThompsonSampling",
@@ -59,6 +65,7 @@ __all__ = [
     "CausalModel",
     "CausalScreen",
     "CausalThompsonSampling",
+    "CausalTrackAndStop",
     "CausalUCB",
     "CustomReward",
     "Decision",
@@ -84,6 +91,7 @@ __all__ = [
     "citation",
     "default_policy",
     "describe",
+    "design",
     "fit",
     "forecast",
     "policy",

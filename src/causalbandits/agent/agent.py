@@ -15,8 +15,9 @@ from typing import Any, Literal, NamedTuple, overload
 import numpy as np
 
 from causalbandits._files import checked_path
-from causalbandits._types import Z, is_whole
+from causalbandits._types import Z, is_real, is_whole
 from causalbandits.agent import saving
+from causalbandits.agent.certainty import Certainty, certainty
 from causalbandits.agent.contradictions import checked_model, contradictions, evidence_of_told
 from causalbandits.agent.eligible import Eligible, narrowed
 from causalbandits.agent.ledger import Ledger, Pending
@@ -398,7 +399,7 @@ class Agent:
         successes = flip(value, self._seed, id) if self._flips else value
         return Outcome(action, z, value, successes, id, propensity, support, seen, known.known)
 
-    def recommend(self, *, context: Context | None = None, level: float = 0.95) -> Recommendation:
+    def recommend(self, *, context: Context | None = None, level: float = 0.95, epsilon: float = 0.0) -> Recommendation:
         """The action with the largest estimated mean so far, less its cost, and an interval for that mean.
 
         `context` has the values of what is known, as for `ask`. Thompson sampling gives its posterior's credible
@@ -408,11 +409,15 @@ class Agent:
         Only actions that mostly lead to configurations seen before are candidates; under a budget, only those that it
         pays for in every round. Tables that were fitted to data are as uncertain as these leave them. What the interval
         assumes, and where rewards contradict that, is said with it.
+
+        It also says how likely the action is to be the best, what stopping now would lose, and whether you may stop:
+        whether, with probability `level`, no other action is better by more than `epsilon`. That holds whenever you
+        look; but equal actions are never told apart, so that an epsilon of 0 may never let you stop.
         """
         situation = self._whole if context is None else self._situation(context)
-        return self._recommended(situation, level, self._doubts())
+        return self._recommended(situation, level, epsilon, self._doubts())
 
-    def recommendations(self, *, level: float = 0.95) -> Recommendations:
+    def recommendations(self, *, level: float = 0.95, epsilon: float = 0.0) -> Recommendations:
         """What to do in each context that can occur, the likeliest first, with its share of the decisions.
 
         Contexts in which nothing may be done, because of what is required, are in `.refused`, with the reason.
@@ -422,7 +427,7 @@ class Agent:
         for codes, share in known.contexts.likely():
             here = self.problem.in_context(codes or None)
             if here.has_actions:
-                found.append((share, self._recommended(self._situation_of(here.known), level, against)))
+                found.append((share, self._recommended(self._situation_of(here.known), level, epsilon, against)))
             else:
                 refused.append((share, here.no_action))
         return Recommendations(found, refused)
@@ -436,9 +441,13 @@ class Agent:
             *contradictions(self.problem, self.policy, statistic, self._told),
         )
 
-    def _recommended(self, situation: Situation, level: float, against: tuple[str, ...]) -> Recommendation:
+    def _recommended(
+        self, situation: Situation, level: float, epsilon: float, against: tuple[str, ...]
+    ) -> Recommendation:
         if not isinstance(level, float) or not 0 < level <= SUREST:
             raise CausalBanditsError(f"level must be a number above 0 and up to {SUREST}, such as 0.95; got {level!r}.")
+        if not is_real(epsilon) or not 0 <= epsilon < math.inf:
+            raise CausalBanditsError(f"epsilon, how much worse is good enough, must be 0 or more; got {epsilon!r}.")
         statistic, allowance = self._folded(), None
         situation = weighed = self.policy.permitted(situation, statistic)
         if self._purse is not None and situation.costs is not None:
@@ -448,7 +457,13 @@ class Agent:
         bounds = self.policy.bounds(situation, statistic, best.action, level)
         found = best.action.intervention, best.mean, bounds.lower, bounds.upper, level, bounds.kind, best.seen
         cost, context = self.problem.cost(best.action), self.problem.contexts.values(situation.known)
-        return Recommendation(*found, best.runner_up, bounds.assumes, against, cost, allowance, context)
+        # What a budget pays for is a mixture of two actions, of which none need be the best.
+        sure = (
+            certainty(self.policy, situation, statistic, best.action, float(epsilon))
+            if self._purse is None
+            else Certainty()
+        )
+        return Recommendation(*found, best.runner_up, bounds.assumes, against, cost, allowance, context, sure)
 
     def _charge_again(self) -> None:
         """Charge the budget for all decisions that were not forgotten."""

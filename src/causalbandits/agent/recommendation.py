@@ -7,6 +7,7 @@ from collections.abc import Hashable, Iterable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
+from causalbandits.agent.certainty import Certainty
 from causalbandits.agent.ledger import Ledger
 from causalbandits.model.intervention import Intervention, State
 from causalbandits.policies import AnyPolicy
@@ -29,6 +30,11 @@ class Recommendation(NamedTuple):
 
     `seen` is the probability that the action leads to a configuration whose rewards have been seen; None where
     that has no meaning (linear policies). `caveats` say where the rewards contradict what was assumed.
+
+    `probability` is that of being the best, by draws of what the policy knows, and `loss` what is lost in the mean by
+    stopping now. `risk` is the chance, at most, that another action is better by more than `epsilon`, whenever you look
+    and however actions were chosen; `stop` says whether that is small enough for the level. Each is None where the
+    policy does not say.
     """
 
     intervention: Intervention
@@ -46,6 +52,28 @@ class Recommendation(NamedTuple):
     """What a budget has for each round; None without one."""
     context: Mapping[str, State] = MappingProxyType({})
     """What is known, where something is."""
+    certainty: Certainty = Certainty()
+    """How sure it is that this is the best."""
+
+    @property
+    def probability(self) -> float | None:
+        """The probability of being the best, to within epsilon, as the policy sees it."""
+        return self.certainty.probability
+
+    @property
+    def loss(self) -> float | None:
+        """How much better the best is in the mean, as the policy sees it: what stopping now loses a round."""
+        return self.certainty.loss
+
+    @property
+    def risk(self) -> float | None:
+        """The chance, at most, that another action is better by more than epsilon."""
+        return self.certainty.risk
+
+    @property
+    def stop(self) -> bool | None:
+        """Whether it is known, with probability `level`, that no other action is better by more than epsilon."""
+        return None if self.risk is None else self.risk <= 1 - self.level
 
     def __repr__(self) -> str:
         known = ", ".join(f"{name}={value}" for name, value in self.context.items())
@@ -63,6 +91,7 @@ class Recommendation(NamedTuple):
             lines.append(f"  runner-up: {self.runner_up.action}, {self.runner_up.mean:.4g}{cost}")
         if self.seen is not None and self.seen < 1:
             lines.append(f"  leads to configurations whose rewards have been seen {self.seen:.0%} of the time")
+        lines += [f"  {said}" for said in self.certainty.lines(self.level)]
         lines.append(f"  if {self.assumes}")
         return "\n".join([*lines, *(f"  but {caveat}" for caveat in self.caveats)])
 

@@ -49,6 +49,8 @@ class Plan:
     """What to keep beside regret, of `results.measures.MEASURES`."""
     budget: float | None = None
     """What may be spent in all rounds together."""
+    epsilon: float = 0.0
+    """How much worse than the best is good enough, for the risk of stopping."""
 
     def environment(self, replication: int) -> Environment:
         """The environment of a replication, the same for every policy."""
@@ -80,7 +82,7 @@ class Plan:
     ) -> dict[str, Values]:
         """One policy's regret, and what else is measured, at each checkpoint."""
         problem = self._believed_by(policy, env)
-        watch = _Observer(env, policy, problem, len(self.rounds), self.measures)
+        watch = _Observer(env, policy, problem, len(self.rounds), self.measures, self.epsilon)
         arguments = env, policy, problem, self.rounds, self.seed, replication
         watching = watch if watch.found else None
         if self._is_compiled(env, policy):
@@ -127,6 +129,8 @@ class Plan:
             if "simple regret" in self.measures:
                 for _, moment in weighed(moments, env)[:1]:
                     policy.favoured(moment.situation, statistic)
+            if "risk" in self.measures:
+                self._check_rule(policy, Moments(env, policy, problem), env, statistic)
             size = max(abs(bound) for bound in env.mean.range())
             if moments.left_out:
                 warnings.warn(
@@ -137,6 +141,20 @@ class Plan:
                 )
             policy.warn_of_unknown_tables(problem, stacklevel=3)
             policy.warn_of_scale("The mean reward reaches", size, problem, stacklevel=3)
+
+    def _check_rule(self, policy: AnyPolicy, moments: Moments, env: Environment, statistic: Any) -> None:
+        if self.budget is not None:
+            raise BudgetError(
+                "When to stop is asked of a single best action, and what a budget pays for is a mixture of two: leave "
+                "the measure 'risk' out, or the budget."
+            )
+        _, moment = weighed(moments, env)[0]
+        best = policy.favoured(moment.situation, statistic).action
+        if policy.risk(moment.situation, statistic, best, self.epsilon) is None:
+            raise PolicyError(
+                f"The policy {policy.id!r} has no rule that says when to stop: leave the measure 'risk' out, or take a "
+                "policy that keeps counts and sums, such as 'c-ts-beta', 'c-ucb' or 'ucb'."
+            )
 
     def _believed_by(self, policy: AnyPolicy, env: Environment) -> CausalBandit:
         """What a policy is told: a policy that learns tables is not told the true ones, only the graph."""
@@ -196,6 +214,8 @@ class Plan:
         }
         believed = None if self.believed is None else self.believed.fingerprint
         budget = {} if self.budget is None else {"budget": self.budget}
+        if self.epsilon:
+            budget["epsilon"] = self.epsilon
         policies = {
             name: _hashed(
                 {"policy": identity_with_code(policy, self._believed_by(policy, env)), "believed": believed, **budget}
@@ -216,13 +236,18 @@ class _Observer:
     """Notes at each checkpoint what the drivers do not: what the policy would recommend, and what it has played."""
 
     def __init__(
-        self, env: Environment, policy: AnyPolicy, problem: CausalBandit, checkpoints: int, measures: tuple[str, ...]
+        self,
+        env: Environment,
+        policy: AnyPolicy,
+        problem: CausalBandit,
+        checkpoints: int,
+        measures: tuple[str, ...],
+        epsilon: float,
     ) -> None:
-        self._env, self._policy = env, policy
-        self._moments = weighed(Moments(env, policy, problem), env) if "simple regret" in measures else []
-        self.found: dict[str, Values] = {}
-        if "simple regret" in measures:
-            self.found["simple regret"] = np.empty(checkpoints)
+        self._env, self._policy, self._epsilon = env, policy, epsilon
+        recommends = [name for name in ("simple regret", "risk") if name in measures]
+        self._moments = weighed(Moments(env, policy, problem), env) if recommends else []
+        self.found: dict[str, Values] = {name: np.empty(checkpoints) for name in recommends}
         if "plays" in measures:
             self.found["plays"] = np.empty((checkpoints, env.problem.actions.size), dtype=np.int64)
 
@@ -230,6 +255,8 @@ class _Observer:
         if "simple regret" in self.found:
             lost = [share * self._lost(moment, statistic) for share, moment in self._moments]
             self.found["simple regret"][slot] = sum(lost[1:], lost[0])
+        if "risk" in self.found:
+            self.found["risk"][slot] = max(self._risk(moment, statistic) for _, moment in self._moments)
         if "plays" in self.found:
             self.found["plays"][slot] = counts()
 
@@ -237,6 +264,11 @@ class _Observer:
         action = self._policy.favoured(moment.situation, statistic).action
         # Another belief may number actions otherwise.
         return moment.env.gap(self._env.problem.actions.rank(action.choices))
+
+    def _risk(self, moment: Moment, statistic: Any) -> float:
+        best = self._policy.favoured(moment.situation, statistic).action
+        found = self._policy.risk(moment.situation, statistic, best, self._epsilon)
+        return 1.0 if found is None else found
 
 
 def weighed(moments: Moments, env: Environment) -> list[tuple[float, Moment]]:

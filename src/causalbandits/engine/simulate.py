@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -11,7 +12,7 @@ import numpy.typing as npt
 
 from causalbandits._files import FilePath
 from causalbandits._progress import Progress
-from causalbandits._types import is_iterable, is_whole
+from causalbandits._types import is_iterable, is_real, is_whole
 from causalbandits.engine.checkpoint import Checkpoint
 from causalbandits.engine.plan import Plan, Source
 from causalbandits.engine.workers import Finished, run
@@ -50,6 +51,7 @@ def simulate(
     measures: str | Iterable[str] = (),
     rounds: Iterable[int] | None = None,
     budget: float | None = None,
+    epsilon: float = 0.0,
     checkpoint: FilePath | None = None,
     progress: bool | Callable[[int], None] = True,
 ) -> Run:
@@ -61,9 +63,11 @@ def simulate(
     environment's, and its parents among the environment's: an arrow that it does not know is a parent it leaves out.
 
     `measures` is what to keep beside regret: "simple regret", how much worse than the best the action is that the
-    policy would recommend; "reward", the sum of rewards; "plays", how often each action was played. `rounds` are those
-    after which they are kept, the last of them the horizon; if they are left out, all up to a horizon of 1000, else
-    500. `replications=range(100, 200)` plays just these, a part of a larger run (see `Run.merged`).
+    policy would recommend; "risk", the least delta at which it might stop and recommend that action, as good as the
+    best to within `epsilon` (see `Run.stopping`; the largest of all contexts'); "reward", the sum of rewards; "plays",
+    how often each action was played. `rounds` are those after which they are kept, the last of them the horizon; if
+    they are left out, all up to a horizon of 1000, else 500. `replications=range(100, 200)` plays just these, a part of
+    a larger run (see `Run.merged`).
 
     With a `budget`, what may be spent in all rounds together, costs only limit (see `Budget`), and regret is what the
     best mixture of actions for that money would have brought more; where there is a context, all contexts share it,
@@ -97,8 +101,10 @@ def simulate(
     asked = _checked_measures(measures)
     least = COMPILED_FROM // 25 if "causalbandits.engine.kernels" in sys.modules else COMPILED_FROM
     compiled = len(chosen) * len(numbers) * horizon >= least
+    if not is_real(epsilon) or not 0 <= epsilon < math.inf:
+        raise CausalBanditsError(f"epsilon, how much worse is good enough, must be 0 or more; got {epsilon!r}.")
     money = None if budget is None else Budget(budget, int(horizon)).total
-    plan = Plan(env, chosen, problem, kept, int(seed), compiled, asked, money)
+    plan = Plan(env, chosen, problem, kept, int(seed), compiled, asked, money, float(epsilon))
     plan.check()
     _check_size(plan, len(numbers))
     found = _gathered(numbers, _replications(plan, numbers, workers, checkpoint, progress))

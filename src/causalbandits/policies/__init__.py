@@ -2,6 +2,8 @@
 
 from causalbandits.policies.base import AnyPolicy, Policy
 from causalbandits.policies.default import default_policy
+from causalbandits.policies.designed import CausalDesign
+from causalbandits.policies.elimination import CausalElimination
 from causalbandits.policies.gittins import CausalGittins, CausalScreen
 from causalbandits.policies.guarded import GuardedThompsonSampling
 from causalbandits.policies.hac_ucb import HACUCB
@@ -10,8 +12,10 @@ from causalbandits.policies.lin import LinTS, LinUCB
 from causalbandits.policies.linear_thompson import CausalLinearThompsonSampling
 from causalbandits.policies.linear_ucb import CausalLinearUCB
 from causalbandits.policies.outcome import Choice, Outcome
+from causalbandits.policies.parallel import ParallelBandit
 from causalbandits.policies.registry import POLICIES, as_policy, policy
 from causalbandits.policies.thompson import CausalThompsonSampling, ThompsonSampling
+from causalbandits.policies.tracking import CausalTrackAndStop
 from causalbandits.policies.ucb import UCB, CausalUCB
 from causalbandits.policies.uniform import Uniform
 
@@ -21,18 +25,22 @@ __all__ = [
     "POLICIES",
     "UCB",
     "AnyPolicy",
+    "CausalDesign",
+    "CausalElimination",
     "CausalGittins",
     "CausalKLUCB",
     "CausalLinearThompsonSampling",
     "CausalLinearUCB",
     "CausalScreen",
     "CausalThompsonSampling",
+    "CausalTrackAndStop",
     "CausalUCB",
     "Choice",
     "GuardedThompsonSampling",
     "LinTS",
     "LinUCB",
     "Outcome",
+    "ParallelBandit",
     "Policy",
     "ThompsonSampling",
     "Uniform",

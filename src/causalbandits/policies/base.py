@@ -243,6 +243,18 @@ class Policy(ABC, Generic[S]):
         """Bounds on one action's mean reward that hold with probability `level`, however actions were chosen."""
         raise PolicyError(f"The policy {self.id!r} gives no estimates: it does not define favourite() and interval().")
 
+    def risk(self, situation: Situation, statistic: S, action: Action, epsilon: float) -> float | None:
+        """The chance, at most, that another action is better by more than epsilon; None where no rule says.
+
+        It must hold at all times together, however actions were chosen.
+        """
+        return None
+
+    def drawn_values(self, situation: Situation, statistic: S, rng: np.random.Generator, draws: int) -> Array | None:
+        """What the searched actions may be worth, costs subtracted, by what is known: a row for each draw; None if
+        the policy does not say."""
+        return None
+
     def largest_expected_reward(self, problem: CausalBandit) -> float:
         """Rewards beyond this size are far from what the policy was told to expect."""
         return math.inf

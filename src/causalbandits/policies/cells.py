@@ -16,13 +16,15 @@ import numpy as np
 from causalbandits._types import Array, Codes, Z
 from causalbandits.errors import PolicyError, SizeError
 from causalbandits.policies.base import Favourite, Policy, require_context, runner_up_of, two_best
-from causalbandits.policies.estimates import Bounds, Spread, estimated_means, weighted_bounds
+from causalbandits.policies.estimates import Bounds, Spread, drawn_means, estimated_means, weighted_bounds
 from causalbandits.policies.indices import INDEX, SAMPLERS, IndexParameters, at_cells
 from causalbandits.policies.outcome import Outcome
 from causalbandits.policies.scales import LARGEST_REWARD
 from causalbandits.policies.statistics import Cells, ScaledCells
+from causalbandits.policies.stopping import noise_of, risk_by_pairs, risk_by_rows
 from causalbandits.policies.totals import Totals
 from causalbandits.problem.actions import ENUMERATION_LIMIT, Action
+from causalbandits.problem.powers import Powers
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.problem.projection import CELL_LIMIT
 from causalbandits.problem.scores import Scores
@@ -48,6 +50,8 @@ class CellPolicy(Policy[Cells]):
     """Cells are configurations of the parents (True) or actions, in each context (False)."""
     weighs_costs: ClassVar[bool] = True
     """Whether what an action costs is subtracted from its score."""
+    has_kernel: ClassVar[bool] = True
+    """Whether simulated rounds of it can be compiled, if it is in the registry."""
 
     learns_scales: ClassVar[bool] = False
     """Whether the rewards' scales are learnt from the rewards."""
@@ -179,6 +183,29 @@ class CellPolicy(Policy[Cells]):
         means = self.spread(situation.free, estimated_means(self.index_at(statistic), statistic))
         seen = self.spread(situation.free, np.minimum(1.0, statistic.count)).values
         return favourite_of(situation, means, seen)
+
+    def drawn_values(
+        self, situation: Situation, statistic: Cells, rng: np.random.Generator, draws: int
+    ) -> Array | None:
+        own = self.cells_in(situation.problem)
+        drawn = drawn_means(self.index_at(statistic), statistic, own, rng, draws)
+        return self.spread(self.expected(situation, statistic), drawn).values
+
+    def risk(self, situation: Situation, statistic: Cells, action: Action, epsilon: float) -> float | None:
+        """By the rule of `policies.stopping`; of the contexts, for this one."""
+        own, noise = self.cells_in(situation.problem), noise_of(self.index_at(statistic))
+        cells = statistic if own is None else statistic.at(own)
+        if not self.causal:
+            count, best = situation.free.gather(cells.count).values, situation.position(action)
+            values = situation.gather(cells.means()).values
+            return risk_by_pairs(count, best, values[best] - values + epsilon, noise)
+        situation = self.expected(situation, statistic)
+        powers = situation.remember("powers", lambda: Powers(situation.search.projection))
+        weights = self.weights(situation, statistic, action).expected
+        row, means = powers.ordered(weights if own is None else weights[own]), powers.ordered(cells.means())
+        values = situation.priced(Scores(powers.sums(means, 1), 1.0)).values
+        gaps = float(row @ means) - situation.problem.cost(action) - values + epsilon
+        return risk_by_rows(powers, row, cells.count, gaps, noise)
 
     @property
     def searches_all(self) -> bool:  # type: ignore[override]

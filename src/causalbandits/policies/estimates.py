@@ -19,9 +19,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from causalbandits._types import Array
+from causalbandits._types import Array, Codes
 from causalbandits.policies.effects import EffectsPosterior, mean_and_variance, variance_of_sum
 from causalbandits.policies.indices import (
+    INDEX,
     BetaPosterior,
     GaussianPosterior,
     IndexParameters,
@@ -69,6 +70,30 @@ def estimated_means(p: IndexParameters, cells: Cells) -> Array:
     if isinstance(p, GaussianPosterior):
         return np.asarray(centre + gaussian_posterior(p, cells.count, around, 0.0)[0])
     return np.asarray(centre + around / np.maximum(1.0, cells.count))
+
+
+def drawn_means(
+    p: IndexParameters, cells: Cells, own: Codes | slice | None, rng: np.random.Generator, draws: int
+) -> Array:
+    """Draws of the cells' means, of all or of some, a row each: from the posterior, or else from the normal
+    distribution around the mean of what was seen."""
+    part = slice(None) if own is None else own
+    if isinstance(p, BetaPosterior):
+        a, b = (
+            np.broadcast_to(shape, cells.count.shape)[part] for shape in beta_shapes(p, cells.count, cells.total, 0.0)
+        )
+        return np.asarray(rng.beta(a, b, (draws, len(a))))
+    means = estimated_means(p, cells)[part]
+    spread = np.sqrt(_variances_of_means(p, cells)[part])
+    return np.asarray(means + spread * rng.standard_normal((draws, len(means))))
+
+
+def _variances_of_means(p: IndexParameters, cells: Cells) -> Array:
+    belief = INDEX[type(p)].belief
+    if belief is not None:
+        return np.asarray(belief(p, cells.count, cells.total).variance)
+    noise, prior = getattr(p, "noise_scale", 0.5), getattr(p, "prior_scale", 0.5)
+    return np.where(cells.count > 0, noise * noise / np.maximum(1.0, cells.count), prior * prior)
 
 
 def weighted_bounds(

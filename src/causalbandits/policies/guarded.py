@@ -236,6 +236,15 @@ class GuardedThompsonSampling(Policy[GuardedCells]):
         means = Scores(scores.values[0], float(np.asarray(scores.scale)[0]))
         return favourite_of(field, means, scores.values[1])
 
+    def risk(self, situation: Situation, statistic: GuardedCells, action: Action, epsilon: float) -> float | None:
+        """As long as there was no alarm; afterwards the graph, and with it the rule, is another than was fixed."""
+        return None if len(statistic.alarms) else self.inner.risk(situation, statistic.cells, action, epsilon)
+
+    def drawn_values(
+        self, situation: Situation, statistic: GuardedCells, rng: np.random.Generator, draws: int
+    ) -> Array | None:
+        return None if len(statistic.alarms) else self.inner.drawn_values(situation, statistic.cells, rng, draws)
+
     def interval(self, situation: Situation, statistic: GuardedCells, action: Action, level: float) -> Bounds:
         parameters, cells = self.inner.index_parameters, statistic.cells
         problem = statistic.in_force(situation.problem)

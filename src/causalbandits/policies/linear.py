@@ -192,6 +192,14 @@ class LinearPolicy(Policy[Regression]):
         second = search.action_of([*best[:k], other, *best[k + 1 :]])
         return Favourite(action, mean, runner_up=RunnerUp(second, mean - loss, situation.problem.cost(second)))
 
+    def drawn_values(
+        self, situation: Situation, statistic: Regression, rng: np.random.Generator, draws: int
+    ) -> Array | None:
+        """By the posterior of theta, N(theta_hat, s^2 V^-1)."""
+        noise = self.noise_scale * rng.standard_normal((len(statistic.u), draws))
+        thetas = np.linalg.solve(statistic.R, statistic.u[:, None] + noise)
+        return situation.priced(Scores.of((self.action_features(situation) @ thetas).T)).values
+
     def effects(self, problem: CausalBandit) -> str:
         return hashlib.sha256(self.resolved(problem).content()).hexdigest()[:16]
 

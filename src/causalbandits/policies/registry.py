@@ -9,6 +9,8 @@ from typing import Any
 from causalbandits._types import is_iterable
 from causalbandits.errors import PolicyError, unknown
 from causalbandits.policies.base import AnyPolicy, Policy
+from causalbandits.policies.designed import CausalDesign
+from causalbandits.policies.elimination import CausalElimination
 from causalbandits.policies.gittins import CausalGittins, CausalScreen
 from causalbandits.policies.guarded import GuardedThompsonSampling
 from causalbandits.policies.hac_ucb import HACUCB
@@ -17,10 +19,14 @@ from causalbandits.policies.lin import LinTS, LinUCB
 from causalbandits.policies.linear_thompson import CausalLinearThompsonSampling
 from causalbandits.policies.linear_ucb import CausalLinearUCB
 from causalbandits.policies.thompson import CausalThompsonSampling, ThompsonSampling
+from causalbandits.policies.tracking import CausalTrackAndStop
 from causalbandits.policies.ucb import UCB, CausalUCB
 from causalbandits.policies.uniform import Uniform
 
 POLICIES: dict[str, tuple[type[AnyPolicy], dict[str, Any]]] = {
+    "c-design": (CausalDesign, {"estimates": "plug-in"}),
+    "c-design-weighted": (CausalDesign, {"estimates": "weighted"}),
+    "c-elimination": (CausalElimination, {}),
     "c-gittins-beta": (CausalGittins, {"prior": "beta"}),
     "c-gittins-gaussian": (CausalGittins, {"prior": "gaussian"}),
     "c-gittins-scaled": (CausalGittins, {"scales": "learnt"}),
@@ -28,6 +34,7 @@ POLICIES: dict[str, tuple[type[AnyPolicy], dict[str, Any]]] = {
     "c-screen-beta": (CausalScreen, {"prior": "beta"}),
     "c-screen-gaussian": (CausalScreen, {"prior": "gaussian"}),
     "c-screen-scaled": (CausalScreen, {"scales": "learnt"}),
+    "c-track-and-stop": (CausalTrackAndStop, {}),
     "c-ts-beta": (CausalThompsonSampling, {"prior": "beta"}),
     "c-ts-beta-guarded": (GuardedThompsonSampling, {"prior": "beta"}),
     "c-ts-beta-learnt": (CausalThompsonSampling, {"prior": "beta", "tables": "learnt"}),

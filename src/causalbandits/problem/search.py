@@ -49,6 +49,13 @@ class SearchSet(ABC):
     def array(self) -> Choices2D:
         """The choices of every searched action, a row each, in order."""
 
+    def position(self, action: Action) -> int:
+        """Where an action stands; all are looked at."""
+        found = np.flatnonzero((self.array() == np.array(action.choices)).all(axis=1))
+        if not len(found):
+            raise ActionIndexError(f"{action} is none of the {self.size} actions that are searched.")
+        return int(found[0])
+
     @property
     @abstractmethod
     def rows_of(self) -> Sequence[RowsOf]:
@@ -135,6 +142,9 @@ class EveryAction(SearchSet):
 
     def action(self, position: int) -> Action:
         return self.space.action(position)
+
+    def position(self, action: Action) -> int:
+        return action.number
 
     def array(self) -> Choices2D:
         return self.space.array()

@@ -67,6 +67,10 @@ class Situation(Remembers):
         """Whether an action may be chosen now."""
         return action.space is self.problem.actions and (not self._few or action in self._few)
 
+    def position(self, action: Action) -> int:
+        """Where a searched action stands."""
+        return self.search.position(action)
+
     @cached_property
     def costs(self) -> Array | None:
         """What each searched action costs; None in a problem without costs."""

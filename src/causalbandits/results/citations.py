@@ -65,6 +65,25 @@ BIBTEX = {
   booktitle = {International Conference on World Wide Web (WWW)},
   year      = {2010}
 }""",
+    "lattimore2016": """@inproceedings{lattimore2016causal,
+  title     = {Causal Bandits: Learning Good Interventions via Causal Inference},
+  author    = {Lattimore, Finnian and Lattimore, Tor and Reid, Mark D.},
+  booktitle = {Advances in Neural Information Processing Systems (NIPS)},
+  year      = {2016}
+}""",
+    "garivier2016": """@inproceedings{garivier2016optimal,
+  title     = {Optimal Best Arm Identification with Fixed Confidence},
+  author    = {Garivier, Aur{\\'e}lien and Kaufmann, Emilie},
+  booktitle = {Conference on Learning Theory (COLT)},
+  year      = {2016}
+}""",
+    "shahverdikondori2025": """@misc{shahverdikondori2025optimal,
+  title  = {Optimal Best Arm Identification with Post-Action Context},
+  author = {Shahverdikondori, Mohammad and Abouei, Amir Mohammad and Rezaeimoghadam, Alireza and Kiyavash, Negar},
+  eprint = {2502.03061},
+  archiveprefix = {arXiv},
+  year   = {2025}
+}""",
     "agrawal2013": """@inproceedings{agrawal2013thompson,
   title     = {Thompson Sampling for Contextual Bandits with Linear Payoffs},
   author    = {Agrawal, Shipra and Goyal, Navin},
@@ -74,6 +93,9 @@ BIBTEX = {
 }
 
 TITLES = {
+    "lattimore2016": "Lattimore, Lattimore, Reid (NIPS 2016)",
+    "garivier2016": "Garivier, Kaufmann (COLT 2016)",
+    "shahverdikondori2025": "Shahverdikondori, Abouei, Rezaeimoghadam, Kiyavash (2025)",
     "li2010": "Li, Chu, Langford, Schapire (WWW 2010)",
     "agrawal2013": "Agrawal, Goyal (ICML 2013)",
     "lu2020": "Lu, Meisami, Tewari, Yan (UAI 2020)",
@@ -88,6 +110,10 @@ TITLES = {
 
 OF_POLICY: dict[str, tuple[str, ...]] = {
     "c-ucb": ("lu2020",),
+    "c-track-and-stop": ("garivier2016", "shahverdikondori2025"),
+    "c-design": ("lattimore2016",),
+    "c-design-weighted": ("lattimore2016",),
+    "c-elimination": ("lattimore2016",),
     "c-kl-ucb": ("lu2020", "garivier2011"),
     "c-ts-beta": ("lu2020",),
     "c-ts-beta-guarded": ("lu2020",),

@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 from causalbandits.errors import CausalBanditsError, unknown
 
-SCALARS = ("regret", "simple regret", "reward")
+SCALARS = ("regret", "simple regret", "risk", "reward")
 """One number a checkpoint: the pseudo-regret so far, how much worse than the best the action is that the policy would
-recommend, and the sum of rewards so far."""
+recommend, the least delta at which it might stop and recommend it, and the sum of rewards so far."""
 
 MEASURES = (*SCALARS, "plays")
 """"plays" is a number per action: how often it was played so far."""

@@ -19,6 +19,7 @@ from causalbandits.results.merging import merged
 from causalbandits.results.origin import Origin
 from causalbandits.results.saved import read_run, write_run
 from causalbandits.results.significance import half_width, standard_error
+from causalbandits.results.stopping import Stopping, check_delta, stopped
 from causalbandits.results.summary import FinalMean, Summary
 
 if TYPE_CHECKING:
@@ -34,8 +35,9 @@ class Run:
     """What every policy did, replication by replication, with what is needed to make it again.
 
     A measure is one of "regret", "simple regret" (how much worse than the best the action is that the policy would
-    recommend), "reward" (the sum so far) and "plays" (how often each action was played so far, by its number). Regret
-    is always there, the others where `simulate(..., measures=[...])` asked for them.
+    recommend), "risk" (the least delta at which it might stop, see `stopping`), "reward" (the sum so far) and "plays"
+    (how often each action was played so far, by its number). Regret is always there, the others where
+    `simulate(..., measures=[...])` asked for them.
     """
 
     rounds: npt.NDArray[np.int64]
@@ -158,6 +160,19 @@ class Run:
             error = float(standard_error(self._scalar(measure, policy))[-1])
             means.append(FinalMean(policy, mean, error, lower, upper, self.replications))
         return Summary(means, measure)
+
+    def stopping(self, delta: float = 0.05, epsilon: float = 0.0) -> Stopping:
+        """When every policy would have stopped, and how often it would then have recommended a wrong action.
+
+        The run needs the measures "risk" and "simple regret"; `epsilon` is the one that it was made with. Policies
+        stop at checkpoints only: keep `rounds` close to each other where the exact round matters.
+        """
+        check_delta(delta)
+        found = [
+            stopped(name, self.rounds, self.measure("risk", name), self.measure("simple regret", name), delta, epsilon)
+            for name in self.policies
+        ]
+        return Stopping(found, delta, epsilon)
 
     @overload
     def compare(self, policy: str, other: str, *, measure: str = ...) -> Difference: ...

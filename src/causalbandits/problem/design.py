@@ -1,0 +1,232 @@
+"""Designs: in which shares to try the actions, when what is to be learnt of them is known beforehand.
+
+After n rounds of a mixture w the configurations have been seen n q_w(z) times, q_w(z) = sum_a w_a P(z | a), and a
+weighted sum of their means, sum_z d_z mean_z, is known with variance sum_z d_z^2 s_z^2 / (n q_w(z)). A design makes the
+largest of some such variances as small as it can be:
+
+    means         d = P_a for every action a. The value is Lattimore, Lattimore and Reid's m(eta): a G-optimal design.
+    differences   d = P_a - P_b for every two actions.
+    best          d = sqrt(2) (P_b - P_best) / (how much worse b is). The value is the characteristic time T*: to tell
+                  the best action with confidence 1 - delta takes about T* log(1/delta) rounds, and no fewer.
+
+Only the vertices of the hull of the P_a matter, as what is tried and as what is told apart: the actions that can be the
+best. Without the graph, every action is its own configuration.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from causalbandits._types import Array, Codes, is_real
+from causalbandits.errors import ProblemError, SizeError
+from causalbandits.model.intervention import Intervention, State
+from causalbandits.problem.allocation import Allocation, allocate
+from causalbandits.problem.problem import CausalBandit
+from causalbandits.problem.scores import TIE, Scores
+from causalbandits.problem.situation import Situation
+
+Goal = Literal["means", "differences", "best"]
+GOALS = ("means", "differences", "best")
+
+DESIGN_LIMIT = 2**23
+"""The table of all that is to be told apart has no more entries."""
+
+SAME = 1e-13
+"""Probabilities that differ by no more are the same."""
+
+
+class Design(NamedTuple):
+    """Which actions to try, in which shares, the largest first.
+
+    `value` is what it comes to (see `design`); no other shares give less than `bound`.
+    """
+
+    goal: Goal
+    interventions: tuple[Intervention, ...]
+    shares: tuple[float, ...]
+    value: float
+    bound: float
+    best: Intervention | None
+    """The action that the others are told from, where that is the goal."""
+    priced: bool
+    """Whether money is counted, not rounds."""
+
+    def __repr__(self) -> str:
+        unit = "spent" if self.priced else "rounds"
+        if self.best is None:
+            what = f"every {'mean' if self.goal == 'means' else 'difference of two means'}"
+            head = f"To know {what}: variance {self.value:.5g} / n at most after n {unit}."
+        else:
+            head = f"To tell {self.best} from all others: T* = {self.value:.5g}, times log(1/delta), {unit}."
+        tried = zip(self.shares, self.interventions, strict=True)
+        return "\n".join([head, *(f"  {share:6.1%}  {intervention}" for share, intervention in tried)])
+
+
+def design(
+    problem: CausalBandit,
+    means: npt.ArrayLike | None = None,
+    *,
+    goal: Goal | None = None,
+    noise_scale: npt.ArrayLike = 1.0,
+    epsilon: float = 0.0,
+    round_cost: float | None = None,
+    graph: bool = True,
+    context: Mapping[str, State] | None = None,
+    eligible: Iterable[Mapping[str, State]] | None = None,
+) -> Design:
+    """The best shares in which to try the actions, in order to know every action's mean, or which is the best.
+
+    Without `means`, the largest variance of an action's estimated mean is made smallest: `value` is that variance after
+    one round, and after n rounds it is value / n (Lattimore's m(eta), if `noise_scale` is 1). `goal="differences"`
+    looks at the differences of any two actions instead.
+
+    With `means`, a number for each configuration (for each action, if `graph=False`), the best action by these means,
+    less costs, is told from all others: `value` is T*, and to be right with probability 1 - delta takes about
+    T* log(1/delta) rounds. With `epsilon` it is enough that no other is better by more than that.
+
+    `noise_scale` is how much rewards vary, everywhere or for each configuration. `round_cost` says that money counts,
+    not rounds: a try costs so much, and what the action costs. `graph=False` shows what would be needed without the
+    graph.
+
+    >>> from causalbandits import zoo
+    >>> env = zoo.email_campaign()
+    >>> round(design(env.problem).value, 3)
+    4.622
+    >>> found = design(env.problem, env.configuration_means)
+    >>> found.best, round(found.value, 1)
+    (do(product=Photoshop, purpose=Promo, send_time=morning), 968.6)
+    """
+    if not isinstance(problem, CausalBandit):
+        raise ProblemError(f"design() takes a CausalBandit (an environment has one); got {problem!r}.")
+    if not isinstance(graph, bool):
+        raise ProblemError(f"graph must be True or False; got {graph!r}.")
+    situation = problem.situation(context=context, every=not graph, eligible=eligible)
+    rows = distributions(situation) if graph else np.eye(situation.size)
+    sought = _checked_goal(goal, means is not None)
+    noise = _numbers("noise_scale", noise_scale, rows.shape[1], positive=True)
+    prices = _prices(situation, round_cost)
+    best = None
+    if means is None:
+        weights = rows if sought == "means" else _pairs(rows)
+    else:
+        guess = _numbers("means", means, rows.shape[1])
+        position, weights = told_apart(rows, situation.priced(Scores.of(rows @ guess)), _epsilon(epsilon))
+        weights, best = math.sqrt(2.0) * weights, situation.action(position).intervention
+    found = cheapest(rows, weights * noise, prices)
+    return _named(situation, found, sought, best, round_cost is not None)
+
+
+def distributions(situation: Situation) -> Array:
+    """P(z | a) of the searched actions, a row each."""
+    configurations = situation.problem.configurations
+    if situation.size * configurations > DESIGN_LIMIT:
+        raise SizeError(
+            f"A design looks at {situation.size} actions x {configurations} configurations; the limit is "
+            f"{DESIGN_LIMIT} numbers. Narrow the actions (eligible=, at_most=), or the parents (separator=)."
+        )
+    return np.ascontiguousarray(situation.search.project(np.eye(configurations)).reshape(configurations, -1).T)
+
+
+def told_apart(rows: Array, values: Scores, epsilon: float) -> tuple[int, Array]:
+    """The best position by these values, and for each other (P_b - P_best) / (how much worse it is, and epsilon)."""
+    best = values.best_position()
+    apart = np.where(np.abs(rows - rows[best]) <= SAME, 0.0, rows - rows[best])
+    rivals = np.flatnonzero(apart.any(axis=1))
+    gaps = values.values[best] - values.values[rivals] + epsilon
+    if (gaps <= TIE * max(1.0, float(values.scale))).any():
+        raise ProblemError(
+            f"By these means {_count(rivals[gaps <= TIE * max(1.0, float(values.scale))])} as good as the best, and no "
+            "number of rounds tells equal ones apart. Say what is good enough: epsilon=0.01 lets any action pass that "
+            "is worse by no more."
+        )
+    return best, np.asarray(apart[rivals] / gaps[:, None])
+
+
+def cheapest(rows: Array, weights: Array, prices: Array) -> Allocation:
+    """Tries after which no sum of `weights` times the configurations' means has a variance above 1."""
+    goals = np.unique(weights * weights, axis=0)
+    goals = goals[goals.any(axis=1)]
+    if not len(goals):  # a single action, or none that differ
+        first = np.zeros(len(rows))
+        first[int(prices.argmin())] = 1.0
+        return Allocation(first, 0.0, 0.0)
+    return allocate(rows, goals, prices)
+
+
+def _count(equal: Codes) -> str:
+    return "another action is" if len(equal) == 1 else f"{len(equal)} other actions are"
+
+
+def _pairs(rows: Array) -> Array:
+    """The differences of every two rows."""
+    one, other = np.triu_indices(len(rows), 1)
+    if len(one) * rows.shape[1] > DESIGN_LIMIT:
+        raise SizeError(
+            f"{len(rows)} actions have {len(one)} differences on {rows.shape[1]} configurations; the limit is "
+            f'{DESIGN_LIMIT} numbers. Use goal="means": no difference has more than four times that variance.'
+        )
+    apart = rows[one] - rows[other]
+    return np.where(np.abs(apart) <= SAME, 0.0, apart)
+
+
+def _checked_goal(goal: object, guessed: bool) -> Goal:
+    if goal is None:
+        return "best" if guessed else "means"
+    if not isinstance(goal, str) or goal not in GOALS:
+        raise ProblemError(f"goal must be one of {', '.join(map(repr, GOALS))}; got {goal!r}.")
+    if (goal == "best") != guessed:
+        raise ProblemError(
+            'goal="best" needs to know the means: design(problem, means), a number for each configuration.'
+            if goal == "best"
+            else f'goal="{goal}" does not depend on the means: leave them out, or the goal.'
+        )
+    return goal  # type: ignore[return-value]
+
+
+def _numbers(name: str, given: npt.ArrayLike, size: int, *, positive: bool = False) -> Array:
+    """A number for each configuration, as a flat array; one for all where it must be positive."""
+    try:
+        numbers = np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ProblemError(f"{name} must be numbers, one for each of {size}; got {given!r}.") from None
+    flat = np.full(size, float(numbers)) if positive and numbers.ndim == 0 else numbers.reshape(-1)
+    if flat.shape != (size,):
+        raise ProblemError(f"{name} must be one number for each of {size}; got shape {numbers.shape}.")
+    if not np.isfinite(flat).all() or (positive and not (flat > 0).all()):
+        kind = "positive finite numbers" if positive else "finite numbers"
+        raise ProblemError(f"{name} must be {kind}; got {given!r}.")
+    return flat
+
+
+def _epsilon(given: float) -> float:
+    if not is_real(given) or not 0 <= given < math.inf:
+        raise ProblemError(f"epsilon must be a number, 0 or more, in the reward's units; got {given!r}.")
+    return float(given)
+
+
+def _prices(situation: Situation, round_cost: float | None) -> Array:
+    """What a try of each action costs: 1 where rounds are counted."""
+    if round_cost is None:
+        return np.ones(situation.size)
+    if not is_real(round_cost) or not 0 <= round_cost < math.inf:
+        raise ProblemError(f"round_cost must be a number, 0 or more, in the units of the costs; got {round_cost!r}.")
+    prices = np.full(situation.size, float(round_cost)) + (0.0 if situation.costs is None else situation.costs)
+    if not (prices > 0).all():
+        free = situation.action(int(prices.argmin()))
+        raise ProblemError(
+            f"{free} costs nothing, so that it could be tried for ever without spending anything. Say what a round "
+            "costs besides: round_cost=0.01."
+        )
+    return np.asarray(prices)
+
+
+def _named(situation: Situation, found: Allocation, goal: Goal, best: Intervention | None, priced: bool) -> Design:
+    shares = found.tries / found.tries.sum()
+    order = [int(a) for a in np.argsort(-shares, kind="stable") if shares[a] > 0]
+    names = tuple(situation.action(a).intervention for a in order)
+    return Design(goal, names, tuple(float(shares[a]) for a in order), found.value, found.bound, best, priced)
