@@ -92,6 +92,8 @@ def _variances_of_means(p: IndexParameters, cells: Cells) -> Array:
     belief = INDEX[type(p)].belief
     if belief is not None:
         return np.asarray(belief(p, cells.count, cells.total).variance)
+    if isinstance(p, ScaledUpperBound):
+        return np.asarray(p.noise / (cells.count + p.noise / p.spread))
     noise, prior = getattr(p, "noise_scale", 0.5), getattr(p, "prior_scale", 0.5)
     return np.where(cells.count > 0, noise * noise / np.maximum(1.0, cells.count), prior * prior)
 
