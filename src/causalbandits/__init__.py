@@ -6,7 +6,7 @@ from causalbandits.engine import simulate
 from causalbandits.errors import CausalBanditsError, ScaleWarning
 from causalbandits.fitting import check, fit
 from causalbandits.formats import read, write
-from causalbandits.model import CausalModel, FittedModel, Intervention, Variable
+from causalbandits.model import CausalGraph, CausalModel, FittedModel, Intervention, Variable
 from causalbandits.planning import describe, forecast
 from causalbandits.policies import (
     HACUCB,
@@ -48,6 +48,7 @@ __all__ = [
     "Budget",
     "CausalBandit",
     "CausalBanditsError",
+    "CausalGraph",
     "CausalKLUCB",
     "CausalLinearThompsonSampling",
     "CausalLinearUCB",

@@ -177,12 +177,15 @@ def product_cost(size: int) -> int:
 
 
 def describe_path(graph: Graph, path: list[Hashable]) -> str:
-    """A path with its arrows, intervention nodes written do(X)."""
+    """A path with its arrows, intervention nodes written do(X); by way of a hidden cause without a name, x <-> y."""
 
     def show(node: Hashable) -> str:
         return f"do({node[1]})" if isinstance(node, tuple) else str(node)
 
     text = show(path[0])
     for a, b in itertools.pairwise(path):
-        text += f" -> {show(b)}" if graph.has_edge(a, b) else f" <- {show(b)}"
+        if isinstance(a, tuple) and a[0] == "hidden":
+            text += f" <-> {show(b)}"
+        elif not (isinstance(b, tuple) and b[0] == "hidden"):
+            text += f" -> {show(b)}" if graph.has_edge(a, b) else f" <- {show(b)}"
     return text
