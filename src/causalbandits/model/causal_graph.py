@@ -14,9 +14,10 @@ from typing import Any
 
 import networkx as nx
 
-from causalbandits._types import is_iterable
+from causalbandits._types import is_iterable, is_whole
 from causalbandits.errors import ModelError, brief, unknown
 from causalbandits.model import graph as graphs
+from causalbandits.model import worth
 from causalbandits.model.graph_text import read_text, write_text
 from causalbandits.model.intervention import State
 from causalbandits.model.mixed_graph import MixedGraph, members
@@ -174,6 +175,53 @@ class CausalGraph:
         mixed = self.mixed(self.names)
         return tuple(mixed.shown(district) for district in mixed.districts(mixed.all))
 
+    def minimal_sets(self, reward: str, *, manipulable: Iterable[str] | None = None) -> tuple[Group, ...]:
+        """The sets of which every member, the others being set, can still change the reward: small ones first.
+
+        All observed variables but the reward may be set, unless `manipulable` names some.
+        """
+        mixed, goal = self._settable(reward, manipulable)
+        return _listed(mixed, worth.minimal_sets(mixed, goal))
+
+    def optimal_sets(
+        self,
+        reward: str,
+        *,
+        manipulable: Iterable[str] | None = None,
+        at_most: int | None = None,
+        always: Iterable[str] = (),
+    ) -> tuple[Group, ...]:
+        """The sets that may each be the best to set, whatever the tables are; others need not be tried.
+
+        With `at_most` so many variables at once, some of them `always`. All observed variables but the reward may be
+        set, unless `manipulable` names some.
+
+        >>> graph = CausalGraph.from_text("A -> B -> Y; C -> Y; A <-> C; B <-> Y")
+        >>> graph.optimal_sets("Y"), graph.optimal_sets("Y", manipulable=["A", "B"])
+        ((('A', 'C'), ('B', 'C')), ((), ('A',), ('B',)))
+        """
+        mixed, goal = self._settable(reward, manipulable)
+        set_anyhow = self.known_names("always", always)
+        for name in set_anyhow:
+            if name not in mixed.names or name == reward:
+                raise ModelError(f"always: {name!r} is not manipulable.")
+        if at_most is not None and (not is_whole(at_most) or at_most < len(set_anyhow)):
+            raise ModelError(
+                f"at_most must be a whole number, no less than the {len(set_anyhow)} variables that are always set; "
+                f"got {brief(at_most)}."
+            )
+        return _listed(mixed, worth.optimal_sets(mixed, goal, at_most, mixed.bits(set_anyhow)))
+
+    def _settable(self, reward: str, manipulable: Iterable[str] | None) -> tuple[MixedGraph, int]:
+        """The projection onto what can be set and the reward, and the reward in it."""
+        self.known_names("reward", [reward])
+        default = [name for name in self.names if name != reward]
+        knobs = default if manipulable is None else self.known_names("manipulable", manipulable)
+        if reward in knobs:
+            raise ModelError(f"The reward {reward!r} must not be manipulable: setting it is no experiment.")
+        mixed = self.mixed([name for name in self.parents if name in knobs or name == reward])
+        return mixed, mixed.bits([reward])
+
     def to_text(self) -> str:
         """The graph as `from_text` reads it; states are not in it."""
         return write_text(self.parents, [part for part in self.hidden if isinstance(part, str)], self.groups)
@@ -265,6 +313,11 @@ class CausalGraph:
             "The graph must be a CausalModel, a networkx.DiGraph, or a mapping from each variable to its parents, "
             f"such as {{'purpose': [], 'subject': ['purpose']}}, or a CausalGraph; got {brief(graph)}."
         )
+
+
+def _listed(mixed: MixedGraph, sets: Iterable[int]) -> tuple[Group, ...]:
+    """Sets by their size, then in the graph's order."""
+    return tuple(mixed.shown(own) for own in sorted(sets, key=lambda own: (own.bit_count(), list(members(own)))))
 
 
 def _causal_graph(parents: Mapping[str, Group], hidden: Sequence[Hidden], states: Mapping[str, Any]) -> CausalGraph:

@@ -1,8 +1,8 @@
 """What is left of a graph once its hidden variables are taken out: arrows, and pairs that have a hidden cause.
 
 The latent projection (Verma and Pearl 1990): an arrow x -> y stays where a directed path leads from x to y through
-hidden variables alone, and x <-> y says that such paths lead from one hidden variable to both. It keeps every separation among
-what is kept. Sets of nodes are the bits of whole numbers: node i is in a set if its bit i is 1.
+hidden variables alone, and x <-> y says that such paths lead from one hidden variable to both. It keeps every
+separation among what is kept. Sets of nodes are the bits of whole numbers: node i is in a set if its bit i is 1.
 """
 
 from __future__ import annotations
@@ -72,6 +72,12 @@ class MixedGraph:
     def shown(self, nodes: int) -> tuple[str, ...]:
         """Their names, in order."""
         return tuple(self.names[i] for i in members(nodes))
+
+    def without(self, nodes: int) -> MixedGraph:
+        """The graph in which these nodes have no arrows and no hidden pairs: what is left once they are set."""
+        kept = [0 if nodes >> i & 1 else ~nodes for i in range(len(self.names))]
+        parents = (own & keep for own, keep in zip(self.parents, kept, strict=True))
+        return MixedGraph(self.names, parents, (own & keep for own, keep in zip(self.partners, kept, strict=True)))
 
     def parents_of(self, nodes: int) -> int:
         """The nodes with an arrow into any of these, some of which may be among them."""
