@@ -46,7 +46,11 @@ def can_play(env: Environment, policy: AnyPolicy, problem: CausalBandit) -> bool
     known = type(env.reward) in (BernoulliReward, GaussianReward, LinearReward)
     if not known or type(policy) not in CELL_POLICIES | LINEAR_POLICIES:
         return False
-    if policy.learns_tables or problem.parents != env.problem.parents:
+    if policy.learns_tables:
+        return False
+    if problem.learns == "actions":
+        return _by_actions(env, policy, problem)
+    if problem.parents != env.problem.parents:
         return False
     if policy.unit_rewards and env.reward.bounded is not True:
         return False
@@ -63,6 +67,16 @@ def can_play(env: Environment, policy: AnyPolicy, problem: CausalBandit) -> bool
     if problem is not env.problem and not problem.actions.same_as(env.problem.actions):
         return False
     return scene.size <= LISTED and problem.configurations <= LISTED
+
+
+def _by_actions(env: Environment, policy: AnyPolicy, problem: CausalBandit) -> bool:
+    """Whether a number per action is learnt of some of the world's actions, which need not be all of them."""
+    if not isinstance(policy, CellPolicy) or env.problem.context or env.problem.learns == "actions":
+        return False
+    if policy.unit_rewards and env.reward.bounded is not True:
+        return False
+    sizes = problem.actions.size, env.problem.configurations
+    return max(sizes) <= LISTED and all(do in env.problem.actions for do in problem.actions)
 
 
 class Scene(NamedTuple):
@@ -187,6 +201,9 @@ def _cells(policy: CellPolicy, scene: Scene, cells: Cells, told: range) -> Call:
 
 
 def _tree(scene: Scene) -> tables.FlatTree:
+    if scene.problem.learns == "actions":  # nobody looks at it
+        projections = [_true_projection(moment) for moment in scene.moments]
+        return tables.tree_of(projections, scene.env.problem.configurations)
     projections = [moment.situation.search.projection for moment in scene.moments]
     return tables.tree_of(projections, scene.problem.configurations)
 

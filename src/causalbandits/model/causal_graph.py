@@ -15,10 +15,11 @@ from typing import Any
 import networkx as nx
 
 from causalbandits._types import is_iterable, is_whole
-from causalbandits.errors import ModelError, brief, unknown
+from causalbandits.errors import ModelError, NotIdentifiedError, brief, unknown
 from causalbandits.model import graph as graphs
 from causalbandits.model import worth
 from causalbandits.model.graph_text import read_text, write_text
+from causalbandits.model.identification import Effect, Hedge, Question, effect_name
 from causalbandits.model.intervention import State
 from causalbandits.model.mixed_graph import MixedGraph, members
 from causalbandits.model.model import CausalModel
@@ -107,6 +108,16 @@ class CausalGraph:
             graph.add_node(("hidden", group), hidden=True)
             graph.add_edges_from((("hidden", group), name) for name in group)
         return nx.freeze(graph)
+
+    def __getitem__(self, name: str) -> Variable:
+        """A variable with its states, and without a table; refused where its states are not known."""
+        self.known_names("known", [name])
+        if name not in self.states:
+            raise ModelError(
+                f"{name!r} needs states that it can be set to: CausalGraph(..., states={{{name!r}: [...]}}), or "
+                f"graph.with_states({{{name!r}: [...]}})."
+            )
+        return Variable(name, self.states[name], parents=self.parents[name], table=[])
 
     def __eq__(self, other: object) -> bool:
         return self._key == other._key if isinstance(other, CausalGraph) else NotImplemented
@@ -211,6 +222,46 @@ class CausalGraph:
                 f"got {brief(at_most)}."
             )
         return _listed(mixed, worth.optimal_sets(mixed, goal, at_most, mixed.bits(set_anyhow)))
+
+    def effect(self, of: Iterable[str], *, do: Iterable[str], randomised: Iterable[Hidden] = ()) -> Effect:
+        """P(of | do(do)) as a formula of what is observed.
+
+        A NotIdentifiedError says why there is none, and what would help. `randomised` are variables, or groups of
+        variables, that were set at random in some rows.
+
+        >>> graph = CausalGraph.from_text("ad -> visits -> sale; ad <-> sale")
+        >>> print(graph.effect(["sale"], do=["ad"]))
+        sum over visits: P(visits | ad) (sum over ad: P(ad) P(sale | ad, visits))
+        """
+        wanted, given = self._observed_names("of", of), self._observed_names("do", do)
+        if not wanted or set(wanted) & set(given):
+            raise ModelError(f"of must be variables that are not set; got of={list(wanted)}, do={list(given)}.")
+        rows = [self._observed_names("randomised", [own] if isinstance(own, str) else own) for own in randomised]
+        question = Question(self.graph, self.names, wanted, given)
+        found = question.answer(rows)
+        if isinstance(found, Hedge):
+            raise self._not_identified(question, found, rows, wanted, given)
+        return Effect(wanted, given, found)
+
+    def _observed_names(self, kind: str, names: Iterable[str]) -> Group:
+        listed = self.known_names(kind, names)
+        for name in listed:
+            if name in self.hidden:
+                raise ModelError(f"{kind}: {name!r} is hidden, so that nothing can be computed of it.")
+        return listed
+
+    def _not_identified(
+        self, question: Question, hedge: Hedge, rows: Sequence[Group], of: Group, do: Group
+    ) -> NotIdentifiedError:
+        nodes, knobs = question.to_observe(hedge, rows), question.to_randomise(hedge, rows)
+        causes = tuple(node[1] if isinstance(node, tuple) else str(node) for node in nodes)
+        error = NotIdentifiedError(
+            f"{effect_name(of, do)} cannot be computed from what is observed: {question.reason(hedge)}. "
+            f"{_remedy(causes, knobs)}; or learn a number per action: parents=[]."
+        )
+        error.of, error.do, error.observe, error.randomise = of, do, causes, knobs
+        error.hedge = question.mixed.shown(hedge.whole), question.mixed.shown(hedge.inner)
+        return error
 
     def _settable(self, reward: str, manipulable: Iterable[str] | None) -> tuple[MixedGraph, int]:
         """The projection onto what can be set and the reward, and the reward in it."""
@@ -318,6 +369,13 @@ class CausalGraph:
 def _listed(mixed: MixedGraph, sets: Iterable[int]) -> tuple[Group, ...]:
     """Sets by their size, then in the graph's order."""
     return tuple(mixed.shown(own) for own in sorted(sets, key=lambda own: (own.bit_count(), list(members(own)))))
+
+
+def _remedy(causes: Sequence[str | Group], knobs: Group) -> str:
+    """What would help, in words."""
+    shown = [cause if isinstance(cause, str) else f"the common cause of {' and '.join(cause)}" for cause in causes]
+    at_random = f"et {', '.join(knobs)} at random in some rows (interventions=)"
+    return f"Observe {', '.join(shown)}, or s{at_random}" if shown else f"S{at_random}"
 
 
 def _causal_graph(parents: Mapping[str, Group], hidden: Sequence[Hidden], states: Mapping[str, Any]) -> CausalGraph:

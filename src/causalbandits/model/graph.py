@@ -47,6 +47,20 @@ def directed_path(graph: Graph, start: str, end: str) -> list[Hashable]:
     return list(nx.shortest_path(graph, start, end)) if nx.has_path(graph, start, end) else []
 
 
+def reached_through(graph: Graph, start: Hashable, through: Collection[Hashable]) -> set[Hashable]:
+    """What is reached along the arrows from a node by way of some nodes alone; none of these.
+
+    >>> sorted(reached_through(nx.DiGraph([("u", "v"), ("v", "x"), ("u", "y"), ("y", "z")]), "u", ["u", "v"]))
+    ['x', 'y']
+    """
+    queue, seen = [start], {start}
+    for node in queue:
+        fresh = [child for child in graph.successors(node) if child not in seen]
+        seen.update(fresh)
+        queue += [child for child in fresh if child in through]
+    return seen.difference(through)
+
+
 def components(graph: Graph, names: Collection[str]) -> list[set[str]]:
     """The connected parts of the subgraph on `names`, whatever the edges' direction."""
     return list(nx.weakly_connected_components(graph.subgraph(names)))
