@@ -236,6 +236,10 @@ class CausalGraph:
         wanted, given = self._observed_names("of", of), self._observed_names("do", do)
         if not wanted or set(wanted) & set(given):
             raise ModelError(f"of must be variables that are not set; got of={list(wanted)}, do={list(given)}.")
+        if isinstance(randomised, str | Mapping) or not is_iterable(randomised):
+            raise ModelError(
+                f"randomised must be a list of names, or of groups, such as ['x']; got {brief(randomised)}."
+            )
         rows = [self._observed_names("randomised", [own] if isinstance(own, str) else own) for own in randomised]
         question = Question(self.graph, self.names, wanted, given)
         found = question.answer(rows)

@@ -126,9 +126,7 @@ def _by_values(mixed: MixedGraph, goal: int, space: ActionSpace, costs: Costs | 
     return [effect.choices for effect in sorted(kept)]
 
 
-def _effects(
-    mixed: MixedGraph, goal: int, space: ActionSpace, costs: Costs | None
-) -> dict[int, dict[Choices, _Doing]]:
+def _effects(mixed: MixedGraph, goal: int, space: ActionSpace, costs: Costs | None) -> dict[int, dict[Choices, _Doing]]:
     """By the set that counts, then by its values: what the actions do."""
     by_set: dict[int, dict[Choices, _Doing]] = {}
     counts: dict[int, int] = {}
