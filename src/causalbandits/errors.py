@@ -7,6 +7,7 @@ CausalBanditsError (a ValueError)
 ├── InterventionError     an assignment or an action that the action space does not hold
 │   └── ActionIndexError  a number beyond the last action (an IndexError, too)
 ├── ProblemError          manipulable variables, parents, constraints, rewards and their means
+│   └── NotIdentifiedError  what cannot be computed from what is observed, and what would help
 ├── PolicyError           a policy's parameters, or a policy used where it cannot work
 ├── BudgetError           a budget that is none, or does not allow for anything any more
 ├── SizeError             something too large to enumerate or to hold, refused before it starts
@@ -69,6 +70,21 @@ class ActionIndexError(InterventionError, IndexError):
 
 class ProblemError(CausalBanditsError):
     """Parts that do not fit together into a bandit problem."""
+
+
+class NotIdentifiedError(ProblemError):
+    """P(of | do(...)) cannot be computed from what is observed, however many rows there are.
+
+    `hedge` is the reason: a group that hidden causes tie together, and a smaller one that all of it leads to. To
+    observe the hidden causes `observe`, or to set the variables `randomise` at random in some rows, would help; each is
+    the smallest such set that was found, empty if none was.
+    """
+
+    of: tuple[str, ...] = ()
+    do: tuple[str, ...] = ()
+    hedge: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
+    observe: tuple[str | tuple[str, ...], ...] = ()
+    randomise: tuple[str, ...] = ()
 
 
 class PolicyError(CausalBanditsError):

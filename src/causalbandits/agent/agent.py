@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import astuple
 from functools import cached_property
 from pathlib import Path
+from types import EllipsisType
 from typing import Any, Literal, NamedTuple, overload
 
 import numpy as np
@@ -253,15 +254,16 @@ class Agent:
     def tell(
         self,
         id: int,
-        parents: Mapping[str, State] | None,
-        reward: float,
+        parents: Mapping[str, State] | EllipsisType | None = ...,
+        reward: float = math.nan,
         *,
         observed: Mapping[str, State] | None = None,
     ) -> None:
         """The outcome of a decision: the values of the reward's parents, and the reward. Once per id, in any order.
 
         The reward is told as it came: what the action cost is known, and is not to be subtracted from it. Parents that
-        were known before the decision may be left out. `parents=None` says that their values were lost; policies that
+        were known before the decision may be left out, and so may all where the problem has none: `tell(id, reward=1)`.
+        `parents=None` says that their values were lost; policies that
         need only the action learn all the same.
         `observed` are further variables of the model that were seen, for policies that learn from them.
         """
@@ -318,8 +320,8 @@ class Agent:
     def correct(
         self,
         id: int,
-        parents: Mapping[str, State] | None,
-        reward: float,
+        parents: Mapping[str, State] | EllipsisType | None = ...,
+        reward: float = math.nan,
         *,
         observed: Mapping[str, State] | None = None,
     ) -> None:
@@ -385,7 +387,7 @@ class Agent:
         self,
         id: int,
         asked: Pending,
-        parents: Mapping[str, State] | None,
+        parents: Mapping[str, State] | EllipsisType | None,
         reward: float,
         observed: Mapping[str, State] | None,
     ) -> Outcome:
@@ -480,6 +482,7 @@ class Agent:
         chosen and whenever you look. The chance of a false alarm, ever, is `level` at most (0.05, or the guard's own).
         Outcomes count in the order of decisions: those after the first pending one wait for it.
         """
+        self.problem.refuse_by_actions("Evidence")
         known = self.problem, self.policy, self._folded(), self._told
         return evidence_of_told(*known, min(self._pending, default=None), level)
 
@@ -489,6 +492,7 @@ class Agent:
         p-values take the outcomes for a sample that was chosen without looking: chosen adaptively they are about right,
         and looking again and again finds something in the end. `evidence` has neither weakness.
         """
+        self.problem.refuse_by_actions("A check")
         return checked_model(self.problem, self._told, level)
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:

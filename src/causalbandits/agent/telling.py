@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import numbers
 from collections.abc import Mapping
+from types import EllipsisType
 
 import numpy as np
 
@@ -26,7 +27,7 @@ def checked(
     problem: CausalBandit,
     policy: AnyPolicy,
     action: Action,
-    parents: Mapping[str, State] | None,
+    parents: Mapping[str, State] | EllipsisType | None,
     reward: float,
     observed: Mapping[str, State] | None,
     *,
@@ -34,6 +35,13 @@ def checked(
 ) -> Told:
     """What was told of an action, in codes; a TellError if it cannot be. The problem is as it was known to be."""
     value = _number(reward)
+    if isinstance(parents, EllipsisType):
+        if problem.parents:
+            raise TellError(
+                f"Tell the values of {', '.join(problem.parents)}: tell(id, parents={{...}}, reward=...), or "
+                "parents=None if they were lost. Nothing was changed."
+            )
+        parents = {}
     if parents is not None and problem.known is not None and isinstance(parents, Mapping):
         parents = _with_known(problem, parents)
     try:

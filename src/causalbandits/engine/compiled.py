@@ -54,6 +54,8 @@ def can_play(env: Environment, policy: AnyPolicy, problem: CausalBandit) -> bool
         return False
     if isinstance(policy, PosteriorPolicy) and policy.has_effects:
         return False
+    if problem.learns == "actions":
+        return not policy.learns_tables and _by_actions(env, policy, problem)
     if problem.parents != env.problem.parents:
         return False
     if policy.unit_rewards and env.reward.bounded is not True:
@@ -79,6 +81,16 @@ def can_play(env: Environment, policy: AnyPolicy, problem: CausalBandit) -> bool
 
 def _learns_scales(policy: AnyPolicy) -> bool:
     return isinstance(policy, SamplingPolicy) and policy.learns_scales
+
+
+def _by_actions(env: Environment, policy: AnyPolicy, problem: CausalBandit) -> bool:
+    """Whether a number per action is learnt of some of the world's actions, which need not be all of them."""
+    if not isinstance(policy, CellPolicy) or env.problem.context or env.problem.learns == "actions":
+        return False
+    if policy.unit_rewards and env.reward.bounded is not True:
+        return False
+    sizes = problem.actions.size, env.problem.configurations
+    return max(sizes) <= LISTED and all(do in env.problem.actions for do in problem.actions)
 
 
 class Scene(NamedTuple):
@@ -244,6 +256,9 @@ def _power_trees(scene: Scene) -> worth_tables.PowerTrees:
 
 
 def _tree(scene: Scene) -> tables.FlatTree:
+    if scene.problem.learns == "actions":  # nobody looks at it
+        projections = [_true_projection(moment) for moment in scene.moments]
+        return tables.tree_of(projections, scene.env.problem.configurations)
     projections = [moment.situation.search.projection for moment in scene.moments]
     return tables.tree_of(projections, scene.problem.configurations)
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import re
 
+from causalbandits._files import our_json
 from causalbandits.errors import CausalBanditsError, FormatError
 from causalbandits.formats._text import clip
+from causalbandits.model.causal_graph import GRAPH_FORMAT, CausalGraph
 from causalbandits.model.model import CausalModel
 from causalbandits.model.state import LABEL_LIMIT
 
@@ -14,8 +16,8 @@ _STRING = re.compile(r'"((?:[^"\\]|\\.)*+)"?', re.DOTALL)
 _ESCAPED = re.compile(r"\\(?:u[0-9a-fA-F]{4}|.)", re.DOTALL)
 
 
-def loads(text: str, file: str = "JSON") -> CausalModel:
-    """The model that a text in JSON describes; `file` names it in errors."""
+def loads(text: str, file: str = "JSON") -> CausalModel | CausalGraph:
+    """The model or graph that a text in JSON describes; `file` names it in errors."""
     for found in _STRING.finditer(text):
         # Two for every \u: a letter beyond the first 65536 is written as a pair.
         if len(found[1]) > LABEL_LIMIT and len(_ESCAPED.sub("x", found[1])) > 2 * LABEL_LIMIT:
@@ -23,7 +25,8 @@ def loads(text: str, file: str = "JSON") -> CausalModel:
             line, column = text.count("\n", 0, found.start()) + 1, found.start() - text.rfind("\n", 0, found.start())
             raise FormatError(message, file=file, line=line, column=column)
     try:
-        return CausalModel.from_json(text)
+        is_graph = our_json(GRAPH_FORMAT)(text.encode(errors="replace"))
+        return CausalGraph.from_json(text) if is_graph else CausalModel.from_json(text)
     except RecursionError:
         raise FormatError("expected lists as deep as a table, found deeper ones.", file=file) from None
     except ValueError as error:
@@ -46,3 +49,8 @@ def _refuse_broken(text: str, file: str) -> None:
 def dumps(model: CausalModel) -> str:
     """The model as `CausalModel.to_json` writes it, with a line at the end."""
     return model.to_json() + "\n"
+
+
+def dumps_graph(graph: CausalGraph) -> str:
+    """The graph as `CausalGraph.to_json` writes it, with a line at the end."""
+    return graph.to_json() + "\n"

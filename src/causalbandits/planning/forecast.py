@@ -164,6 +164,7 @@ def forecast(
         raise SizeError(f"A forecast looks {HORIZON_LIMIT} rounds ahead at most; got horizon={horizon!r}.")
     if epsilon is not None and (not is_real(epsilon) or not 0 <= epsilon <= 1e150):
         raise CausalBanditsError(f"epsilon, how much worse is good enough, must be 0 or more; got {epsilon!r}.")
+    problem.refuse_by_actions("A forecast")
     worlds = Worlds(problem, reward_prior)
     run = simulate(
         worlds,

@@ -124,6 +124,11 @@ class Policy(ABC, Generic[S]):
         """`start`, and a clear word if it gives something that cannot be saved."""
         if not isinstance(self.id, str):
             raise PolicyError(f"A policy's id must be text, such as 'my-policy'; got {self.id!r}.")
+        if problem.learns == "actions" and (self.needs_parents or not self.searches_all):
+            raise PolicyError(
+                f"{self.id} learns what a reward owes to its parents, and this problem has none (parents=[]). Use a "
+                f"policy that learns a number per action: {'ts-beta' if self.unit_rewards else 'ts-gaussian or ucb'}."
+            )
         statistic = self.start(problem)
         if not isinstance(statistic, Statistic):
             raise PolicyError(

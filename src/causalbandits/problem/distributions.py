@@ -14,9 +14,11 @@ from causalbandits._memory import Remembers
 from causalbandits._random import Seed
 from causalbandits._types import Array, Codes
 from causalbandits.errors import ProblemError, SizeError
+from causalbandits.model.causal_graph import CausalGraph
 from causalbandits.model.fitted import FittedModel
 from causalbandits.model.intervention import State
 from causalbandits.model.model import CausalModel
+from causalbandits.model.variable import Variable
 from causalbandits.problem.actions import Action, ActionSpace, Choices, shown
 from causalbandits.problem.inference import ENTRY_LIMIT, Block
 from causalbandits.problem.possibility import can_happen
@@ -38,13 +40,46 @@ class CredibleInterval(NamedTuple):
 class Distributions(Remembers):
     """What follows from a model, an action space and the blocks of z, and nothing else."""
 
-    model: CausalModel
+    _knowledge: CausalModel | CausalGraph
     actions: ActionSpace
     parents: tuple[str, ...]
     shape: tuple[int, ...]
     """How many states each parent has."""
     configurations: int
     blocks: tuple[Block, ...]
+
+    @property
+    def model(self) -> CausalModel:
+        """The graph and its tables; refused where only a graph is known."""
+        if isinstance(self._knowledge, CausalGraph):
+            raise ProblemError(
+                "This problem knows a graph and no tables (problem.graph), and learns a number per action: nothing "
+                "that takes P(z | do(a)) can be asked of it."
+            )
+        return self._knowledge
+
+    @cached_property
+    def graph(self) -> CausalGraph:
+        """What causes what."""
+        known = self._knowledge
+        return known if isinstance(known, CausalGraph) else CausalGraph.from_model(known)
+
+    @property
+    def learns(self) -> Literal["configurations", "actions"]:
+        """What a number is learnt for: each configuration of the parents or, where there are none, each action."""
+        return "configurations" if self.parents else "actions"
+
+    def refuse_by_actions(self, what: str) -> None:
+        """Say so if there are no parents, for what is of them or of what leads to them."""
+        if self.learns == "actions":
+            raise ProblemError(
+                f"{what} is of what leads to the reward's parents, and this problem has none: it learns a number per "
+                "action (parents=[])."
+            )
+
+    def variable(self, name: str) -> Variable:
+        """A variable by its name, with its states."""
+        return self._knowledge[name]
 
     @cached_property
     def every(self) -> EveryAction:
@@ -54,10 +89,12 @@ class Distributions(Remembers):
     @property
     def projection(self) -> Projection:
         """Sums over P(z | a) for every action, in the order of their numbers."""
+        self.refuse_by_actions("P(z | do(a))")
         return self.every.projection
 
     def projection_of(self, choices: Choices) -> Projection:
         """Sums over P(z | a) for a single action, equal to `projection`'s in every bit."""
+        self.refuse_by_actions("P(z | do(a))")
         rows = [block.row(tuple(choices[k] for k in block.knobs))[None] for block in self.blocks]
         return Projection(rows, None, self.shape, self.blocks, all_pairs=True)
 
@@ -121,6 +158,7 @@ class Distributions(Remembers):
         If the model was fitted, `interval=True` adds what the data leave uncertain: for each configuration, the
         quantiles between which its probability lies with probability `level`, from `draws` of the posterior.
         """
+        self.refuse_by_actions("P(z | do(a))")
         choices = self.choices(action)
         if self.configurations > ENTRY_LIMIT:
             raise SizeError(
