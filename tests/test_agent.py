@@ -250,7 +250,7 @@ def test_a_recommendation_never_crashes_and_names_its_kind(env, id):
         converse(agent, env, rounds, seed=rounds)
         best = agent.recommend()
         believes = any(word in id for word in ("ts", "gittins", "screen"))
-    assert best.kind == ("posterior" if believes else "confidence")
+        assert best.kind == ("posterior" if believes else "confidence")
         assert best.lower <= best.mean <= best.upper
         assert math.isfinite(best.lower)
         assert math.isfinite(best.upper)
