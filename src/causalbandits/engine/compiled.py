@@ -15,10 +15,11 @@ from causalbandits.engine.learning import Learning, can_learn
 from causalbandits.policies import POLICIES, AnyPolicy, CausalLinearThompsonSampling, CausalLinearUCB, LinTS, LinUCB
 from causalbandits.policies.base import HorizonPolicy
 from causalbandits.policies.cells import CellPolicy
+from causalbandits.policies.effects import EffectCells
 from causalbandits.policies.gittins import CausalScreen, WorthPolicy
 from causalbandits.policies.learnt import LearntCells
 from causalbandits.policies.linear import LinearPolicy
-from causalbandits.policies.posterior import PosteriorPolicy, SamplingPolicy
+from causalbandits.policies.posterior import SamplingPolicy
 from causalbandits.policies.rates import MOMENTS, PAIRS, RateCells
 from causalbandits.policies.statistics import Cells, Regression, ScaledCells, Statistic
 from causalbandits.policies.thompson import CausalThompsonSampling
@@ -52,7 +53,7 @@ def can_play(env: Environment, policy: AnyPolicy, problem: CausalBandit) -> bool
     known = type(env.reward) in (BernoulliReward, GaussianReward, LinearReward, StudentReward)
     if not known or type(policy) not in CELL_POLICIES | LINEAR_POLICIES:
         return False
-    if isinstance(policy, PosteriorPolicy) and policy.has_effects:
+    if isinstance(policy, WorthPolicy) and policy.has_effects:
         return False
     if problem.learns == "actions":
         return not policy.learns_tables and _by_actions(env, policy, problem)
@@ -159,6 +160,8 @@ def play_compiled(
     while start < rounds[-1]:
         slot = int(np.searchsorted(rounds, start, side="right"))
         end = min(start + step, int(rounds[slot if watch is not None else -1]))
+        if isinstance(statistic, EffectCells):  # what is sought now and then is sought between parts
+            end = min(end, start + statistic.left)
         within = slice(slot, int(np.searchsorted(rounds, end, side="right")))
         name, arguments = _call(policy, scene, statistic, range(start, end))
         if learning is not None:
@@ -170,6 +173,8 @@ def play_compiled(
         if learning is not None:
             end = start + learning.took(stopped)
         statistic.rounds, start = end, end
+        if isinstance(statistic, EffectCells) and statistic.left == 0:
+            statistic.fit()
         if watch is not None and end == rounds[slot]:
             watch(slot, statistic, lambda: _by_number(plays, scene))
     return played
@@ -230,7 +235,10 @@ def _cells(policy: CellPolicy, scene: Scene, cells: Cells, told: range) -> Call:
     return ("drawn" if not settled else "settled" if policy.causal else "settled actions"), arguments
 
 
-def _sums(cells: Cells) -> tables.CellSums | tables.ScaledSums | tables.RateSums:
+def _sums(cells: Cells) -> tables.CellSums | tables.ScaledSums | tables.RateSums | tables.EffectSums:
+    if isinstance(cells, EffectCells):
+        own = cells.count, cells.total, cells.pooled, cells.R, cells.u, cells.ratios, cells.positions
+        return tables.EffectSums(*own, *np.empty((2, len(cells.u))), *np.empty((2, len(cells.count))))
     if isinstance(cells, RateCells):
         return tables.RateSums(cells.count, cells.total, cells.weights, PAIRS, MOMENTS)
     if isinstance(cells, ScaledCells):

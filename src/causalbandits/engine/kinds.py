@@ -16,6 +16,8 @@ from causalbandits.engine.worth_kernels import WORTH_KERNELS
 KINDS: dict[str, Any] = {**KERNELS, **WORTH_KERNELS, "learnt": learnt_rounds}
 
 SOURCES = (
+    "policies/effects.py",
+    "policies/effects_kept.py",
     "policies/entries.py",
     "policies/indices.py",
     "policies/rates.py",
