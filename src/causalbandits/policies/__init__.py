@@ -11,6 +11,7 @@ from causalbandits.policies.linear_ucb import CausalLinearUCB
 from causalbandits.policies.outcome import Choice, Outcome
 from causalbandits.policies.registry import POLICIES, as_policy, policy
 from causalbandits.policies.thompson import CausalThompsonSampling, ThompsonSampling
+from causalbandits.policies.ts_ucb import CausalTSUCB
 from causalbandits.policies.ucb import UCB, CausalUCB
 from causalbandits.policies.uniform import Uniform
 
@@ -25,6 +26,7 @@ __all__ = [
     "CausalLinearThompsonSampling",
     "CausalLinearUCB",
     "CausalScreen",
+    "CausalTSUCB",
     "CausalThompsonSampling",
     "CausalUCB",
     "Choice",

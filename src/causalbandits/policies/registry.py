@@ -17,6 +17,7 @@ from causalbandits.policies.lin import LinTS, LinUCB
 from causalbandits.policies.linear_thompson import CausalLinearThompsonSampling
 from causalbandits.policies.linear_ucb import CausalLinearUCB
 from causalbandits.policies.thompson import CausalThompsonSampling, ThompsonSampling
+from causalbandits.policies.ts_ucb import CausalTSUCB
 from causalbandits.policies.ucb import UCB, CausalUCB
 from causalbandits.policies.uniform import Uniform
 
@@ -35,6 +36,9 @@ POLICIES: dict[str, tuple[type[AnyPolicy], dict[str, Any]]] = {
     "c-ts-gaussian-guarded": (GuardedThompsonSampling, {"prior": "gaussian"}),
     "c-ts-gaussian-learnt": (CausalThompsonSampling, {"prior": "gaussian", "tables": "learnt"}),
     "c-ts-gaussian-scaled": (CausalThompsonSampling, {"prior": "gaussian", "scales": "learnt"}),
+    "c-ts-ucb-beta": (CausalTSUCB, {"prior": "beta"}),
+    "c-ts-ucb-gaussian": (CausalTSUCB, {"prior": "gaussian"}),
+    "c-ts-ucb-scaled": (CausalTSUCB, {"scales": "learnt"}),
     "c-ucb": (CausalUCB, {}),
     "c-ucb-scaled": (CausalUCB, {"scales": "learnt"}),
     "cl-ts": (CausalLinearThompsonSampling, {"regressor": "expected"}),

@@ -27,7 +27,7 @@ EQUAL, ALIKE = 1e-12, 1e-9
 """Where v is so small a share of b's own variance, or r_a - r_b of r_b, it is rounding: the rows of P are the same, or
 what they teach is."""
 
-FEW = 24
+ONE_BY_ONE = 24
 """So many actions are weighed one by one: that is quicker than all together."""
 
 LOG_16_PI = math.log(16.0 * math.pi)
@@ -78,8 +78,10 @@ def worth_of_one(v: float, gain: float, rest: float, patience: float) -> float:
 
 def worth_of_many(v: Array, gain: Array, rest: Array, patience: float) -> Array:
     """The same of many actions."""
-    if len(v) <= FEW:
-        return np.array([worth_of_one(*own, patience) for own in zip(v.tolist(), gain.tolist(), rest.tolist(), strict=True)])
+    if len(v) <= ONE_BY_ONE:
+        return np.array(
+            [worth_of_one(*own, patience) for own in zip(v.tolist(), gain.tolist(), rest.tolist(), strict=True)]
+        )
     found = np.zeros(len(v))
     some = np.flatnonzero((v > 0.0) & (gain > ALIKE * np.abs(rest)))
     own = v[some]
