@@ -117,7 +117,10 @@ class CausalScreen(WorthPolicy, SamplingPolicy):
             positions = drawn.best_positions().tolist()
         belief, powers = self.believed(situation, statistic), powers_of(situation)
         ordered = Belief(*map(powers.ordered, belief))
-        means = Scores(powers.sums(ordered.mean, 1), largest_size(belief.mean))
+        if powers.is_small:
+            means = Scores(powers.sums(ordered.mean, 1), largest_size(belief.mean))
+        else:
+            means = situation.free.project(belief.mean)
         return Proposals(situation, powers, ordered, means, positions, self.patience(statistic.rounds))
 
 

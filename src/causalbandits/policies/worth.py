@@ -121,4 +121,6 @@ def worth_of_pair(powers: Powers, a: int, b: int, variance: Array, noise: Array,
     c = one - other
     square = c * c
     taken = square * taken_away(variance, noise)
-    return worth_of_one(float(square @ variance), float(c @ taken), float(other @ taken), patience)
+    # Sums, not products with @: BLAS wakes threads for long rows, and waits for them where others work.
+    v, gain, rest = (float((left * right).sum()) for left, right in ((square, variance), (c, taken), (other, taken)))
+    return worth_of_one(v, gain, rest, patience)
