@@ -16,13 +16,14 @@ from causalbandits.policies import POLICIES, AnyPolicy, CausalLinearThompsonSamp
 from causalbandits.policies.base import HorizonPolicy
 from causalbandits.policies.cells import CellPolicy
 from causalbandits.policies.effects import EffectCells
-from causalbandits.policies.gittins import CausalScreen, WorthPolicy
+from causalbandits.policies.gittins import BeliefPolicy, CausalGittins, CausalScreen, WorthPolicy
 from causalbandits.policies.learnt import LearntCells
 from causalbandits.policies.linear import LinearPolicy
 from causalbandits.policies.posterior import SamplingPolicy
 from causalbandits.policies.rates import MOMENTS, PAIRS, RateCells
 from causalbandits.policies.statistics import Cells, Regression, ScaledCells, Statistic
 from causalbandits.policies.thompson import CausalThompsonSampling
+from causalbandits.policies.ts_ucb import CausalTSUCB
 from causalbandits.problem.features import AdditiveFeatures
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.problem.projection import Projection
@@ -211,7 +212,7 @@ def _by_number(plays: npt.NDArray[np.int64], scene: Scene) -> npt.NDArray[np.int
 
 def _call(policy: AnyPolicy, scene: Scene, statistic: Statistic, told: range) -> Call:
     """The rounds before which `told` rewards had come in."""
-    if isinstance(policy, WorthPolicy) and isinstance(statistic, Cells):
+    if isinstance(policy, BeliefPolicy) and isinstance(statistic, Cells):
         return _worth(policy, scene, statistic, told)
     if isinstance(policy, CellPolicy) and isinstance(statistic, Cells):
         return _cells(policy, scene, statistic, told)
@@ -246,16 +247,19 @@ def _sums(cells: Cells) -> tables.CellSums | tables.ScaledSums | tables.RateSums
     return tables.CellSums(cells.count, cells.total)
 
 
-def _worth(policy: WorthPolicy, scene: Scene, cells: Cells, told: range) -> Call:
-    patiences = np.array([policy.patience(n) for n in told])
-    draws = policy.draws if isinstance(policy, CausalScreen) else 1
-    rule = worth_tables.WorthRule(policy.index_at(cells), policy.learns_scales, patiences, draws, _priced(scene, True))
-    sums = _sums(cells)
-    if isinstance(policy, CausalScreen):
-        tree = scene.problem.remember(("tree", False, scene.known), lambda: _tree(scene))
-        return "screened", (rule, tree, _world(scene, policy), sums)
-    trees = scene.problem.remember(("powers", scene.known), lambda: _power_trees(scene))
-    return "worth", (rule, trees, _world(scene, policy), sums)
+def _worth(policy: BeliefPolicy, scene: Scene, cells: Cells, told: range) -> Call:
+    patiences = np.array([policy.patience(n) for n in told] if isinstance(policy, WorthPolicy) else [0.0])
+    draws = (
+        policy.draws if isinstance(policy, CausalScreen) else policy.samples if isinstance(policy, CausalTSUCB) else 1
+    )
+    moving, priced = policy.learns_scales, _priced(scene, True)
+    rule = worth_tables.WorthRule(policy.index_at(cells), moving, patiences, draws, priced)
+    world, sums = _world(scene, policy), _sums(cells)
+    if isinstance(policy, CausalGittins):
+        trees = scene.problem.remember(("powers", scene.known), lambda: _power_trees(scene))
+        return "worth", (rule, trees, world, sums)
+    tree = scene.problem.remember(("tree", False, scene.known), lambda: _tree(scene))
+    return ("screened" if isinstance(policy, CausalScreen) else "promised"), (rule, tree, world, sums)
 
 
 def _power_trees(scene: Scene) -> worth_tables.PowerTrees:

@@ -362,11 +362,11 @@ DRAWS_LIMIT = 2**12
 """A decision is made from no more posterior draws than this."""
 
 
-def require_draws(value: object) -> None:
+def require_draws(value: object, name: str = "draws") -> None:
     """Refuse anything but a number of posterior draws."""
-    require_whole("draws", value)
+    require_whole(name, value)
     if isinstance(value, int | np.integer) and value > DRAWS_LIMIT:
-        raise PolicyError(f"draws must be {DRAWS_LIMIT} at most; got {value}.")
+        raise PolicyError(f"{name} must be {DRAWS_LIMIT} at most; got {value}.")
 
 
 def require_context(id: str, problem: CausalBandit) -> int:
