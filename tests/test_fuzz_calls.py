@@ -238,6 +238,7 @@ def test_the_fuzz_covers_the_public_surface():
         "CausalGraph",
         "CausalModel",
         "FittedModel",
+        "ObservedModel",
         "Variable",
         "Intervention",
         "check",
