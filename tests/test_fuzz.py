@@ -132,6 +132,13 @@ def test_a_causal_graph_is_refused_or_can_be_saved_and_asked(parents, more, text
         asked(graph.effect, ["y"], do=["x"], randomised=other)
         asked(graph.projected, other)
         asked(cb.CausalBandit, graph, ["x"], reward=other)
+        observed = asked(cb.ObservedModel, graph, {"x": [0.5, 0.5], "y": [[0.5, 0.5], [1.0, 0.0]], "z": other})
+        if observed is not None:
+            assert cb.ObservedModel.from_json(observed.to_json()) == observed
+            asked(observed.distribution, other)
+            asked(observed.distribution, ["y"], do=other)
+            asked(cb.CausalBandit, observed, ["x"], other)
+    asked(cb.ObservedModel.from_record, other)
     for make in (cb.CausalGraph.from_json, cb.CausalGraph.from_networkx, cb.CausalGraph.from_record):
         asked(make, other)
     asked(cb.CausalGraph.from_model, cb.zoo.email_campaign().problem.model, hidden=other)

@@ -242,6 +242,7 @@ def test_the_fuzz_covers_the_public_surface():
         "CausalGraph",
         "CausalModel",
         "FittedModel",
+        "ObservedModel",
         "Variable",
         "Intervention",
         "check",

@@ -6,7 +6,7 @@ from causalbandits.engine import simulate
 from causalbandits.errors import CausalBanditsError, ScaleWarning
 from causalbandits.fitting import check, fit
 from causalbandits.formats import read, write
-from causalbandits.model import CausalGraph, CausalModel, FittedModel, Intervention, Variable
+from causalbandits.model import CausalGraph, CausalModel, FittedModel, Intervention, ObservedModel, Variable
 from causalbandits.planning import describe, forecast
 from causalbandits.policies import (
     HACUCB,
@@ -80,6 +80,7 @@ __all__ = [
     "LinTS",
     "LinUCB",
     "LinearReward",
+    "ObservedModel",
     "Policy",
     "Recommendation",
     "Run",

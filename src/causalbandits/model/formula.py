@@ -192,7 +192,7 @@ def computed(formula: Formula, tables: ConditionalTables, sizes: Mapping[str, in
             return _contracted([computed(part, tables, sizes) for part in parts], _in_order(formula))
         case Ratio(top, bottom):
             axes = _in_order(formula)
-            above, below = (_aligned(computed(part, tables, sizes), axes, sizes) for part in (top, bottom))
+            above, below = (aligned(computed(part, tables, sizes), axes, sizes) for part in (top, bottom))
             return Named(np.divide(above, below, out=np.zeros(below.shape), where=below > 0), axes)
         case Anywhere(over, of, shares):
             own, share = computed(of, tables, sizes), computed(shares, tables, sizes)
@@ -204,7 +204,7 @@ def _in_order(formula: Formula) -> tuple[str, ...]:
     return tuple(sorted(free_names(formula)))
 
 
-def _aligned(value: Named, axes: tuple[str, ...], sizes: Mapping[str, int]) -> Array:
+def aligned(value: Named, axes: tuple[str, ...], sizes: Mapping[str, int]) -> Array:
     """An array with these axes, those that it does not have being broadcast."""
     order = np.argsort([axes.index(name) for name in value.axes])
     shape = [sizes[name] if name in value.axes else 1 for name in axes]

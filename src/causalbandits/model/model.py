@@ -103,6 +103,10 @@ class CausalModel:
         except (KeyError, TypeError):
             raise ModelError(unknown("variable", name, self._variables)) from None
 
+    def parents_of(self, name: str) -> tuple[str, ...]:
+        """The causes of a variable, in the order of its table's axes."""
+        return self[name].parents
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, CausalModel):
             return NotImplemented

@@ -22,7 +22,7 @@ def difference(ours: CausalBandit, theirs: CausalBandit) -> str:
             return f"its states of {name!r} are {list(its.states.get(name, ()))}, not {list(mine.states.get(name, ()))}"
         if mine.parents[name] != its.parents[name]:
             return f"its causes of {name!r} are {list(its.parents[name])}, not {list(mine.parents[name])}"
-    if mine != its:
+    if set(mine.hidden) != set(its.hidden):
         return f"its hidden causes are {list(its.hidden)}, not {list(mine.hidden)}"
     if ours.costs != theirs.costs:
         return f"its costs are {_costs(theirs)}, not {_costs(ours)}"

@@ -19,19 +19,22 @@ from causalbandits.model.causal_graph import CausalGraph
 from causalbandits.model.fitted import FittedModel
 from causalbandits.model.intervention import Intervention, State
 from causalbandits.model.model import CausalModel, unique_names
+from causalbandits.model.observed import ObservedModel
 from causalbandits.problem.actions import Action, ActionSpace, Reasons, shown
 from causalbandits.problem.constraints import Manipulable, action_space, without_forbidden
 from causalbandits.problem.context import check_with_context, checked_context, context_codes
 from causalbandits.problem.contexts import Contexts
 from causalbandits.problem.costs import Costs, Prices
 from causalbandits.problem.differing import difference
-from causalbandits.problem.distributions import Distributions
+from causalbandits.problem.distributions import Distributions, graph_of
+from causalbandits.problem.districts import district_blocks
 from causalbandits.problem.given import BlocksGiven
+from causalbandits.problem.inference import Block
 from causalbandits.problem.requirements import Limits, Requirements, required, requirements_of
 from causalbandits.problem.search import Reduction, SearchSet, SomeActions, reduce_space, search_by_structure
 from causalbandits.problem.separation import AugmentedGraph, shown_names
 from causalbandits.problem.situation import Situation
-from causalbandits.problem.worth_trying import checked_reward, worth_trying
+from causalbandits.problem.worth_trying import checked_reward, refuse_of_observed, worth_trying
 
 SITUATIONS_KEPT = 2**8
 """So many narrowed situations are remembered."""
@@ -82,7 +85,7 @@ class CausalBandit(Distributions):
 
     def __init__(
         self,
-        model: CausalModel | CausalGraph,
+        model: CausalModel | ObservedModel | CausalGraph,
         manipulable: Manipulable,
         parents: Iterable[str] | None = None,
         *,
@@ -98,8 +101,8 @@ class CausalBandit(Distributions):
         require: Limits | None = None,
         context: Iterable[str] = (),
     ) -> None:
-        if not isinstance(model, CausalModel | CausalGraph):
-            raise ProblemError(f"A CausalBandit needs a CausalModel or a CausalGraph; got {model!r}.")
+        if not isinstance(model, CausalModel | ObservedModel | CausalGraph):
+            raise ProblemError(f"A CausalBandit needs a CausalModel, an ObservedModel or a CausalGraph; got {model!r}.")
         if not isinstance(reduce, bool | np.bool_):
             raise ProblemError(f"reduce must be True or False; got {reduce!r}.")
         if reward is not None and not isinstance(reward, str):
@@ -113,12 +116,13 @@ class CausalBandit(Distributions):
                 space = required(space, model, require, reward, in_contexts=False)
             priced = Costs.given(space, costs)
             if reduce:
-                graph = model if isinstance(model, CausalGraph) else CausalGraph.from_model(model)
-                space = worth_trying(graph, space, goal, priced)
+                space = worth_trying(graph_of(model), space, goal, priced)
             self._settle(model, space, (), reward=goal, observable=(), reduce=reduce, costs=priced, context=())
             return
+        if isinstance(model, ObservedModel):
+            refuse_of_observed(context, require)
         known = checked_context(AugmentedGraph(model, space.names, space.surely_set()), context, reward)
-        if require is not None:
+        if require is not None and isinstance(model, CausalModel):
             space = required(space, model, require, reward, in_contexts=bool(known))
         augmented = AugmentedGraph(model, space.names, space.surely_set())
         seen: tuple[str, ...] = ()
@@ -137,7 +141,7 @@ class CausalBandit(Distributions):
 
     def _settle(
         self,
-        knowledge: CausalModel | CausalGraph,
+        knowledge: CausalModel | ObservedModel | CausalGraph,
         space: ActionSpace,
         parents: tuple[str, ...],
         *,
@@ -150,7 +154,7 @@ class CausalBandit(Distributions):
         whole: CausalBandit | None = None,
     ) -> CausalBandit:
         """What was given, once it is known to fit together, and what follows from it."""
-        self._knowledge, self.actions, self.manipulable = knowledge, space, space.names
+        self.knowledge, self.actions, self.manipulable = knowledge, space, space.names
         self.parents, self.reward, self.reduce = parents, reward, reduce
         self.observable = observable
         """Where the separator was looked for; empty where the parents were given."""
@@ -165,11 +169,15 @@ class CausalBandit(Distributions):
         self.whole = self if whole is None else whole
         """The problem before anything is known."""
         self._blocks_given: BlocksGiven | None = None
-        if parents:
+        if parents and not isinstance(knowledge, ObservedModel):
             self._blocks_given = BlocksGiven(self.model, space.names, parents) if whole is None else whole._blocks_given
         self.known_codes = dict(_told(context, known))
         """What is known of the context, by name."""
-        self.blocks = () if self._blocks_given is None else self._blocks_given(self.known_codes)
+        self.blocks: tuple[Block, ...] = ()
+        if isinstance(knowledge, ObservedModel) and parents:
+            self.blocks = district_blocks(knowledge, space, parents)
+        elif self._blocks_given is not None:
+            self.blocks = self._blocks_given(self.known_codes)
         self._given: Memory[Z, CausalBandit] = Memory(
             max(16, min(GIVEN_KEPT, CONFIGURATIONS_KEPT // self.configurations))
         )
@@ -431,10 +439,11 @@ class CausalBandit(Distributions):
     @cached_property
     def unknown_tables(self) -> tuple[str, ...]:
         """The variables between knobs and parents of whose tables nothing is known, as after `without_tables`."""
-        if not self.parents or not isinstance(self.model, FittedModel):
+        if not self.parents or not isinstance(self.knowledge, FittedModel):
             return ()
         between = {name for block in self.blocks for name in block.names if block.knobs}.difference(self.manipulable)
-        return tuple(name for name in self.model.order if name in between and self.model.is_unknown(name))
+        known = self.knowledge
+        return tuple(name for name in known.order if name in between and known.is_unknown(name))
 
     def without_tables(self) -> CausalBandit:
         """The same problem, of whose tables nothing is known but their shapes: for policies that learn them.
@@ -466,7 +475,7 @@ class CausalBandit(Distributions):
 
     @cached_property
     def _parent_codes(self) -> tuple[tuple[str, Callable[[State], int]], ...]:
-        return tuple((name, self.model[name].code) for name in self.parents)
+        return tuple((name, self.variable(name).code) for name in self.parents)
 
     def encode_parents(self, values: Mapping[str, State]) -> tuple[int, ...]:
         """The parents' values as codes; all of them must be there, and nothing else."""
@@ -483,12 +492,12 @@ class CausalBandit(Distributions):
     def decode_parents(self, z: Sequence[int]) -> dict[str, State]:
         """The parents' values from their codes."""
         self.configuration(z)
-        return {name: self.model[name].states[code] for name, code in zip(self.parents, z, strict=True)}
+        return {name: self.variable(name).states[code] for name, code in zip(self.parents, z, strict=True)}
 
     def to_record(self) -> dict[str, Any]:
         """A JSON-ready description, enough to make the problem again."""
         return {
-            ("graph" if isinstance(self._knowledge, CausalGraph) else "model"): self._knowledge.to_record(),
+            _kind(self.knowledge): self.knowledge.to_record(),
             "parents": list(self.parents),
             "reward": self.reward,
             "reduce": self.reduce,
@@ -504,9 +513,9 @@ class CausalBandit(Distributions):
         if not isinstance(record, Mapping):
             raise StateError(f"Not the description of a problem: a mapping is needed, not {record!r}.")
         try:
-            if "graph" in record or not record["parents"]:
-                return cls._by_actions(record)
-            model = CausalModel.from_record(record["model"])
+            model = _knowledge_of(record)
+            if isinstance(model, CausalGraph) or not record["parents"]:
+                return cls._by_actions(model, record)
             space = ActionSpace.from_record(record, model)
             parents = unique_names("parent", record["parents"], model)
             if not isinstance(record["reduce"], bool):
@@ -515,7 +524,8 @@ class CausalBandit(Distributions):
             augmented.checked_parents(parents, reward)
             context = checked_context(augmented, record.get("context", ()), reward)
             check_with_context(augmented, parents, context, reward)
-            space.requirements = requirements_of(record.get("require"), space, model)
+            if isinstance(model, CausalModel):
+                space.requirements = requirements_of(record.get("require"), space, model)
             costs = Costs.from_record(record.get("costs"), space)
             reduce = record["reduce"]
             problem = cls.__new__(cls)._settle(
@@ -528,17 +538,15 @@ class CausalBandit(Distributions):
             raise StateError(f"Not the description of a problem: {str(error).rstrip('.')}.") from None
 
     @classmethod
-    def _by_actions(cls, record: Mapping[str, Any]) -> CausalBandit:
+    def _by_actions(cls, known: CausalModel | ObservedModel | CausalGraph, record: Mapping[str, Any]) -> CausalBandit:
         """A problem without parents; which actions are worth trying was found when it was made."""
-        by_graph, costs = "graph" in record, record.get("costs")
-        known = CausalGraph.from_record(record["graph"]) if by_graph else CausalModel.from_record(record["model"])
         space = ActionSpace.from_record(record, known)
         reward = checked_reward(known, space, record["reward"], record["parents"])
         if isinstance(known, CausalModel):
             space.requirements = requirements_of(record.get("require"), space, known)
+        costs, reduce = Costs.from_record(record.get("costs"), space), bool(record["reduce"])
         own = cls.__new__(cls)
-        paid, reduce = Costs.from_record(costs, space), bool(record["reduce"])
-        return own._settle(known, space, (), reward=reward, observable=(), reduce=reduce, costs=paid, context=())
+        return own._settle(known, space, (), reward=reward, observable=(), reduce=reduce, costs=costs, context=())
 
     @cached_property
     def fingerprint(self) -> str:
@@ -546,6 +554,19 @@ class CausalBandit(Distributions):
         record = self.to_record()
         record.get("model", {}).pop("properties", None)  # remarks do not count when models are compared
         return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _kind(knowledge: CausalModel | ObservedModel | CausalGraph) -> str:
+    """What a record calls it."""
+    return {CausalGraph: "graph", ObservedModel: "observed"}.get(type(knowledge), "model")
+
+
+def _knowledge_of(record: Mapping[str, Any]) -> CausalModel | ObservedModel | CausalGraph:
+    if "graph" in record:
+        return CausalGraph.from_record(record["graph"])
+    if "observed" in record:
+        return ObservedModel.from_record(record["observed"])
+    return CausalModel.from_record(record["model"])
 
 
 def _told(context: tuple[str, ...], known: Z | None) -> Iterator[tuple[str, int]]:

@@ -18,13 +18,14 @@ from causalbandits.model import worth
 from causalbandits.model.causal_graph import CausalGraph
 from causalbandits.model.mixed_graph import MixedGraph, members
 from causalbandits.model.model import CausalModel
+from causalbandits.model.observed import ObservedModel
 from causalbandits.problem.actions import ENUMERATION_LIMIT, PREDICATE_LIMIT, ActionSpace, Choices, shown
 from causalbandits.problem.costs import Costs
 from causalbandits.problem.separation import shown_names
 
 
 def checked_reward(
-    knowledge: CausalModel | CausalGraph,
+    knowledge: CausalModel | ObservedModel | CausalGraph,
     space: ActionSpace,
     reward: str | None,
     parents: object = (),
@@ -46,16 +47,25 @@ def checked_reward(
             "A number per action is learnt of the actions that are worth trying, and these are found by the graph: "
             "name the reward's variable, reward='Y'."
         )
-    known = knowledge.parents if isinstance(knowledge, CausalGraph) else knowledge.variables
+    known: Iterable[str] = knowledge.names
+    if not isinstance(knowledge, CausalModel):
+        known = (knowledge if isinstance(knowledge, CausalGraph) else knowledge.causal_graph).parents
     if reward not in known:
         raise ModelError(unknown("variable", reward, known))
     if reward in space.names:
         raise ProblemError(f"The reward {reward!r} must not be manipulable: setting it is no experiment.")
     if context != ():
         raise ProblemError("A number per action is learnt for all contexts together here: leave context out.")
-    if require is not None and by_graph:
-        raise ProblemError("What is required is judged by tables, and a CausalGraph has none: leave require out.")
+    if require is not None and not isinstance(knowledge, CausalModel):
+        raise ProblemError("What is required is judged by the tables of a whole CausalModel: leave require out.")
     return reward
+
+
+def refuse_of_observed(context: object, require: object) -> None:
+    """What is not computed where causes are hidden."""
+    for name, given in (("context", context), ("require", require)):
+        if given not in ((), None):
+            raise ProblemError(f"{name}= takes the tables of a whole CausalModel; an ObservedModel has none.")
 
 
 def worth_trying(graph: CausalGraph, space: ActionSpace, reward: str, costs: Costs | None) -> ActionSpace:
