@@ -8,7 +8,9 @@ from causalbandits.errors import TheoryWarning
 from causalbandits.theory.base import Bound
 from causalbandits.theory.bounds import bound
 from causalbandits.theory.classical import paper_c_ucb_bound, ucb_lower_bound
+from causalbandits.theory.entropy import effective_configurations, entropy_bound
 from causalbandits.theory.facts import noise_scales, reachable_configurations
+from causalbandits.theory.identification import characteristic_time, graves_lai_constant
 from causalbandits.theory.table import Comparison, compare
 
 __all__ = [
@@ -16,7 +18,11 @@ __all__ = [
     "Comparison",
     "TheoryWarning",
     "bound",
+    "characteristic_time",
     "compare",
+    "effective_configurations",
+    "entropy_bound",
+    "graves_lai_constant",
     "noise_scales",
     "paper_c_ucb_bound",
     "reachable_configurations",
