@@ -270,15 +270,15 @@ def test_where_the_model_was_fitted_worlds_have_other_tables_too(problem, fitted
 
 
 def test_a_forecast_says_when_one_may_stop(problem):
-    policies = {"track": cb.CausalTrackAndStop(noise_scale=0.5), "uniform": "uniform"}
+    policies = {"track": cb.CausalTrackAndStop(noise_scale=0.5, epsilon=0.1), "uniform": "uniform"}
     made = cb.forecast(problem, policies, horizon=1500, replications=20, seed=2, epsilon=0.1, stops=True)
     risk, rounds = made.run.measure("risk", "track"), made.run.rounds
     firsts = sorted(rounds[np.argmax(own <= 0.2)] if (own <= 0.2).any() else math.inf for own in risk)
-    found = made.until_stop("track", 0.5, delta=0.2)
-    assert found.rounds == firsts[9]
+    found = made.until_stop("track", 0.2, delta=0.2)
+    assert found.rounds == firsts[3]
     assert found.lower <= found.rounds
     assert found.upper is None or found.upper >= found.rounds
-    surer = made.until_stop("track", 0.5, delta=0.01).rounds
+    surer = made.until_stop("track", 0.2, delta=0.01).rounds
     assert surer is None or surer >= found.rounds
     assert made.until_stop("uniform", 0.5).rounds is None
     assert "and to know it (95%)" in repr(made)
