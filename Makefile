@@ -16,7 +16,7 @@ unexport PIP_USER
 
 BIN = .venv/bin
 
-.PHONY: help reproduce demo test lowest check docs format clean environment
+.PHONY: help reproduce demo test lowest check regret docs format clean environment
 
 help: ## List the targets
 	@echo "make <target>, where <target> is one of:"
@@ -48,6 +48,12 @@ check: environment ## Check format, style, types, the layering of imports and th
 	@$(BIN)/shellcheck scripts/* .ci/run
 
 # Not --quiet: that silences the very warnings on which --strict fails.
+regret: environment ## Play every policy on every set of worlds, for an hour or two, and write the pages on it
+	@$(BIN)/causalbandits bench regret --out results/regret
+	@cp results/regret/regret.json results/regret/regret.csv results/regret/regret.md benchmarks/
+	@$(BIN)/python docs/tables.py
+	@$(BIN)/python docs/pictures.py
+
 docs: environment ## Build the documentation into site/
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 

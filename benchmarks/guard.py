@@ -1,12 +1,14 @@
-"""What the guard buys and what it costs: python benchmarks/guard.py [part ...]; writes benchmarks/guard.json.
+"""What the guard buys and what it costs: python benchmarks/guard.py [--guarded] [part ...], into guard.json beside it.
 
 Worlds that the policies' belief is wrong about, in a known way, and worlds about which it is right. Each part is
-measured alone and kept; without names, all of them are.
+measured alone and kept; without names, all of them are, with --guarded only those of the guard. Runs are kept in
+results/guard, so that what was interrupted goes on: remove that folder to measure anew.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import statistics
 import sys
 from collections.abc import Callable
@@ -23,6 +25,8 @@ from causalbandits.policies.alarms import ARROW
 from causalbandits.policies.watching import Watching
 
 RESULT = Path(__file__).with_name("guard.json")
+RUNS = Path(__file__).parent.parent / "results" / "guard"
+BATCH = 40
 EMAIL = cb.zoo.email_campaign()
 BELIEF = EMAIL.problem
 MEANS = EMAIL.configuration_means.reshape(BELIEF.shape)
@@ -53,6 +57,34 @@ def heavy_tails(replication: int) -> World:
         return float(MEANS[z] + 0.3 * rng.standard_t(3))
 
     return World(cb.Environment(BELIEF, cb.CustomReward(MEANS, sample)), BELIEF)
+
+
+def no_tables(replication: int) -> World:
+    """The graph is known, and nothing of its tables."""
+    model = BELIEF.model
+    states = {name: model[name].states for name in model.order}
+    return World(EMAIL, BELIEF.with_model(cb.fit(model, None, states=states)))
+
+
+def rare(replication: int) -> World:
+    """One click where there are twenty on the e-mail campaign."""
+    return World(cb.Environment(BELIEF, cb.BernoulliReward(MEANS / 20)), BELIEF)
+
+
+def any_graph(replication: int, scale: float | None) -> World:
+    """A random graph and random tables; rewards are coins, or normal with this scale."""
+    env = cb.zoo.random_world(12, reward_parents=3, states=3, concentration=2.0, rng=20_000 + replication)
+    if scale is not None:
+        env = cb.Environment(
+            env.problem, cb.GaussianReward(env.configuration_means.reshape(env.problem.shape), sd=scale)
+        )
+    return World(env, env.problem)
+
+
+def segments(replication: int) -> World:
+    """Customers of three segments, which are known beforehand."""
+    env = cb.zoo.email_segments()
+    return World(env, env.problem)
 
 
 def arrow(replication: int, knob: str, effect: float) -> World:
@@ -110,6 +142,7 @@ class Part(NamedTuple):
 BETA, TS = cb.CausalThompsonSampling(prior="beta"), cb.ThompsonSampling(prior="beta")
 GUARD, WARNED = (cb.GuardedThompsonSampling(prior="beta", on_alarm=way) for way in ("mend", "warn"))
 RIVALS = {"c-ts-beta": BETA, "guarded": GUARD, "ts-beta": TS, "hac-ucb": cb.HACUCB()}
+LEARNT = cb.CausalThompsonSampling(prior="beta", tables="learnt", draws=32)
 SOUND = cb.GuardedThompsonSampling(prior="gaussian", noise_scale=0.5, on_alarm="warn")
 
 TEMPLATE: dict[str, Any] = {"name": "template", "place": (0, 1)}
@@ -118,14 +151,19 @@ SUBJECT: dict[str, Any] = {"name": "subject", "place": (1,)}
 """P(subject | Promo)."""
 
 PARTS = {
-    "false alarms, exact tables": Part(right, {"guarded": GUARD}, 400),
-    "false alarms, tables from 100 rows": Part(partial(fitted, rows=100), {"guarded": WARNED}, 100),
-    "false alarms, tables from 1000 rows": Part(partial(fitted, rows=1000), {"guarded": WARNED}, 100),
-    "false alarms, t_3 noise": Part(heavy_tails, {"guarded": SOUND}, 100),
+    "false alarms, exact tables": Part(right, {"guarded": WARNED}, 1000),
+    "false alarms, tables from 100 rows": Part(partial(fitted, rows=100), {"guarded": WARNED}, 200),
+    "false alarms, tables from 1000 rows": Part(partial(fitted, rows=1000), {"guarded": WARNED}, 200),
+    "false alarms, tables learnt from nothing": Part(no_tables, {"guarded": LEARNT}, 200),
+    "false alarms, t_3 noise": Part(heavy_tails, {"guarded": SOUND}, 200),
+    "false alarms, clicks twenty times rarer": Part(rare, {"guarded": WARNED}, 200),
+    "false alarms, segments known beforehand": Part(segments, {"guarded": WARNED}, 200),
+    "false alarms, random graphs": Part(partial(any_graph, scale=None), {"guarded": WARNED}, 400, 2000),
+    "false alarms, random graphs, normal rewards": Part(partial(any_graph, scale=0.5), {"guarded": SOUND}, 400, 2000),
     "nothing wrong": Part(right, RIVALS, 100),
     "nothing wrong, 2% audit": Part(right, {"guarded": cb.GuardedThompsonSampling(prior="beta", audit=0.02)}, 60),
     **{
-        f"{knob} {effect}": Part(partial(arrow, knob=knob, effect=effect), RIVALS, 32, wrong=knob)
+        f"{knob} {effect}": Part(partial(arrow, knob=knob, effect=effect), RIVALS, 100, wrong=knob)
         for knob in ("product", "purpose")
         for effect in (0.15, 0.3)
     },
@@ -136,8 +174,14 @@ PARTS = {
 }
 
 
-def played(part: Part, policy: cb.Policy, replication: int) -> tuple[float, tuple[int, str] | None]:
-    """The regret of one replication, and the first alarm: which decision, and what it names."""
+Run = tuple[float, tuple[int, str] | None]
+"""The regret of one replication, and the first alarm: which decision, and what it names."""
+
+
+def played(part: Part, policy: cb.Policy, replication: int) -> Run:
+    """One replication."""
+    if not isinstance(policy, cb.GuardedThompsonSampling) and len(part.policies) == 1:
+        return asked(part, policy, replication)
     env, belief = part.world(replication)
     kept: list[Any] = []
     rounds = np.array([part.horizon])
@@ -151,29 +195,56 @@ def played(part: Part, policy: cb.Policy, replication: int) -> tuple[float, tupl
     return float(regret.regret[-1]), alarm
 
 
-def measured(part: Part) -> dict[str, Any]:
-    found = {}
-    for name, policy in part.policies.items():
-        results = joblib.Parallel(n_jobs=2)(joblib.delayed(played)(part, policy, r) for r in range(part.replications))
-        regrets, alarms = [regret for regret, _ in results], [alarm for _, alarm in results if alarm is not None]
-        own: dict[str, Any] = {
-            "regret": round(statistics.mean(regrets), 1),
-            "standard error": round(statistics.stdev(regrets) / len(regrets) ** 0.5, 1),
-        }
-        if isinstance(policy, cb.GuardedThompsonSampling):
-            own["alarmed"] = len(alarms) / len(regrets)
-            own["median decision"] = statistics.median(decision for decision, _ in alarms) if alarms else None
-            if part.wrong and alarms:
-                own["named right"] = sum(name.startswith(f"{part.wrong},") for _, name in alarms) / len(alarms)
-        found[name] = own
-    return {"replications": part.replications, "horizon": part.horizon, "policies": found}
+def asked(part: Part, policy: cb.Policy, replication: int) -> Run:
+    """The same, of a policy without a guard, from the evidence of its agent."""
+    env, belief = part.world(replication)
+    agent, rng, regret = cb.Agent(belief, policy, seed=replication), np.random.default_rng(replication), 0.0
+    for _ in range(part.horizon):
+        decision = agent.ask()
+        seen = env.pull(decision.intervention, rng)
+        agent.tell(decision.id, seen.parents, seen.reward)
+        regret += env.gap(decision.intervention)
+    alarms = agent.evidence().alarms
+    return regret, (alarms[0].decision, alarms[0].variable) if alarms else None
 
 
-def main(names: list[str]) -> None:
+def runs_of(part: Part, name: str, policy: cb.Policy, kept: Path) -> list[Run]:
+    """All replications, from the file on; which is written after every few."""
+    done: list[Run] = json.loads(kept.read_text(encoding="utf-8")) if kept.exists() else []
+    while len(done) < part.replications:
+        batch = range(len(done), min(len(done) + BATCH, part.replications))
+        done += joblib.Parallel(n_jobs=2)(joblib.delayed(played)(part, policy, r) for r in batch)
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        kept.write_text(json.dumps(done), encoding="utf-8")
+    return done[: part.replications]
+
+
+def summary(part: Part, name: str, runs: list[Run]) -> dict[str, Any]:
+    regrets, alarms = [regret for regret, _ in runs], [alarm for _, alarm in runs if alarm is not None]
+    own: dict[str, Any] = {
+        "regret": round(statistics.mean(regrets), 1),
+        "standard error": round(statistics.stdev(regrets) / len(regrets) ** 0.5, 1),
+    }
+    if name == "guarded":
+        share = len(alarms) / len(runs)
+        own["alarmed"], own["error of alarmed"] = share, (share * (1 - share) / len(runs)) ** 0.5
+        own["median decision"] = statistics.median(decision for decision, _ in alarms) if alarms else None
+        if part.wrong and alarms:
+            own["named right"] = sum(named.startswith(f"{part.wrong},") for _, named in alarms) / len(alarms)
+    return {**own, "replications": len(runs)}
+
+
+def main(arguments: list[str]) -> None:
     kept = json.loads(RESULT.read_text(encoding="utf-8")) if RESULT.exists() else {}
+    names, only = [name for name in arguments if name != "--guarded"], "--guarded" in arguments
     for name in names or PARTS:
-        kept[name] = measured(PARTS[name])
-        print(name, json.dumps(kept[name]["policies"]), flush=True)
+        part, found = PARTS[name], kept.setdefault(name, {"policies": {}})
+        for id, policy in part.policies.items():
+            if id == "guarded" or not only:
+                slug = re.sub(r"\W+", "-", f"{name} {id}")
+                found["policies"][id] = summary(part, id, runs_of(part, id, policy, RUNS / f"{slug}.json"))
+        found |= {"replications": found["policies"]["guarded"]["replications"], "horizon": part.horizon}
+        print(name, json.dumps(found["policies"]), flush=True)
         RESULT.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
 
 

@@ -64,6 +64,7 @@ def pictures() -> dict[str, str]:
         "blocks.svg": blocks(),
         "budget.svg": budget(),
         "guard.svg": guard(),
+        "regret.svg": regret(),
         "context.svg": context(),
     }
 
@@ -250,6 +251,29 @@ def guard() -> str:
         "where an arrow is missing."
     )
     return picture(720, 78 * len(worlds) + 50, what, shapes)
+
+
+def regret() -> str:
+    """Mean regrets, as benchmarks/regret.json has them: the darker, the nearer to the least of the set."""
+    measured = json.loads((IMAGES.parents[1] / "benchmarks" / "regret.json").read_text(encoding="utf-8"))["sets"]
+    sets = [name for name, by in measured.items() if max(own["mean"] for own in by.values()) > 0.01]
+    policies = list(dict.fromkeys(policy for name in sets for policy in measured[name]))
+    shapes = []
+    for j, name in enumerate(sets):
+        x, by = 190 + 48 * j, {policy: own["mean"] for policy, own in measured[name].items()}
+        shapes.append(f'<text class="small" transform="translate({x + 20} 112) rotate(-45)">{name}</text>')
+        for policy, mean in by.items():
+            y, far = 122 + 22 * policies.index(policy), min(2.0, float(np.log10(mean / min(by.values()))))
+            shade = 0.06 + 0.94 * (1 - far / 2) ** 2
+            shapes.append(f'<rect class="knob" x="{x}" y="{y}" width="46" height="20" fill-opacity="{shade:.2f}"/>')
+            said = f"{mean:.0f}" if mean >= 10 else f"{mean:.1f}"
+            shapes.append(text((x + 23, y + 15), said, f"mid small{' on' * (shade > 0.5)}"))
+    shapes += [text((182, 137 + 22 * i), policy, "end small") for i, policy in enumerate(policies)]
+    what = (
+        f"Mean regret after 5000 rounds of {len(policies)} policies on {len(sets)} sets of worlds; the darker, the "
+        "nearer to the least of the set."
+    )
+    return picture(230 + 48 * len(sets), 132 + 22 * len(policies), what, shapes)
 
 
 def context() -> str:

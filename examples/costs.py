@@ -26,9 +26,18 @@ def campaign(costs: dict | None = PRICES) -> cb.Environment:
     return cb.Environment(cb.CausalBandit(p.model, p.manipulable, p.parents, costs=costs), env.reward)
 
 
-def played(policy: str, replications: int, **keywords) -> Values:
+def segments() -> cb.Environment:
+    """The same for customers of three segments, known beforehand."""
+    env = cb.zoo.email_segments()
+    p = env.problem
+    return cb.Environment(
+        cb.CausalBandit(p.model, p.manipulable, p.parents, costs=PRICES, context=p.context), env.reward
+    )
+
+
+def played(policy: str, replications: int, env: cb.Environment | None = None, **keywords) -> Values:
     """Final regrets."""
-    run = cb.simulate(campaign(), [policy], horizon=HORIZON, replications=replications, seed=1, **keywords)
+    run = cb.simulate(env or campaign(), [policy], horizon=HORIZON, replications=replications, seed=1, **keywords)
     return run.regret(policy)[:, -1]
 
 
@@ -87,6 +96,16 @@ def main(replications: int = 40) -> None:
         "ts-beta, paced": lambda total: played("ts-beta", few, budget=total),
     }
     for name, under in paced.items():
+        print(f"{name:<56}" + "".join(f"{shown(under(total)):>16}" for total in BUDGETS))
+    print("\nWith segments, against the best that all of them together can do for the money:")
+    p = segments().problem
+    blind = cb.CausalBandit(p.model, p.manipulable, p.parents, costs=PRICES)
+    shared: dict[str, Callable[[float], Values]] = {
+        "c-ts-beta, told the segment": lambda total: played("c-ts-beta", few, segments(), budget=total),
+        "c-ts-beta that does not look": lambda total: played("c-ts-beta", few, segments(), problem=blind, budget=total),
+        "ts-beta, told the segment": lambda total: played("ts-beta", few, segments(), budget=total),
+    }
+    for name, under in shared.items():
         print(f"{name:<56}" + "".join(f"{shown(under(total)):>16}" for total in BUDGETS))
 
 

@@ -423,3 +423,43 @@ def test_a_problem_or_policy_of_the_wrong_kind_is_refused_on_loading(env, tmp_pa
     for wrong in (3, {"purpose": "Promo"}, "Promo"):
         with pytest.raises(InterventionError, match="must be a list of interventions"):
             cb.Agent(env.problem, "c-ucb").ask(eligible=wrong)
+
+
+CHANGED = {
+    "costs are send_time {morning: 0.02, afternoon: 0, evening: 0}, not send_time {morning: 0.02, afternoon: 0.01,": {
+        "costs": {"send_time": {"morning": 0.02, "afternoon": 0.01}}
+    },
+    "costs are send_time {.*}, not none": {"costs": None},
+    r"what it requires is nothing, not \[\['subject', \[1\], 0.8\]\]": {"require": {"subject": {"long": 0.8}}},
+    "it has other actions: 80, where these are 44": {"at_most": 2},
+    r"its manipulable is \['product', 'purpose', 'send_time'\], not \['product', 'purpose'\]": {
+        "manipulable": ["product", "purpose"],
+        "costs": None,
+    },
+    r"its parents are \[.*'send_time'\], not \['subject', 'template'\]": {"parents": ["subject", "template"]},
+}
+
+
+@pytest.mark.parametrize("said", CHANGED)
+@pytest.mark.filterwarnings("ignore:No path leads")
+def test_a_file_of_another_problem_says_in_what_that_differs(said, tmp_path):
+    p = cb.zoo.email_campaign().problem
+    usual = {"manipulable": p.manipulable, "parents": p.parents, "costs": {"send_time": {"morning": 0.02}}}
+    cb.Agent(cb.CausalBandit(p.model, **usual), "c-ts-beta").save(tmp_path / "agent.json")
+    with pytest.raises(StateError, match=f"belongs to another problem: .*{said}"):
+        cb.Agent.load(tmp_path / "agent.json", problem=cb.CausalBandit(p.model, **{**usual, **CHANGED[said]}))
+
+
+def test_a_file_of_other_states_or_arrows_names_them(tmp_path):
+    def problem(states, parents):
+        table = np.full((2,) * len(parents) + (len(states),), 1 / len(states))
+        x, c = (cb.Variable(n, [0, 1], table=[0.5, 0.5]) for n in "xc")
+        return cb.CausalBandit(
+            cb.CausalModel([x, c, cb.Variable("z", states, parents=parents, table=table)]), ["x"], ["z"]
+        )
+
+    cb.Agent(problem([0, 1], ["x"]), "c-ucb").save(tmp_path / "agent.json")
+    with pytest.raises(StateError, match=r"its states of 'z' are \[0, 1\], not \[0, 1, 2\]"):
+        cb.Agent.load(tmp_path / "agent.json", problem=problem([0, 1, 2], ["x"]))
+    with pytest.raises(StateError, match=r"its causes of 'z' are \['x'\], not \['x', 'c'\]"):
+        cb.Agent.load(tmp_path / "agent.json", problem=problem([0, 1], ["x", "c"]))

@@ -55,7 +55,7 @@ def test_every_cell_policy_on_the_campaign(id):
     assert_same(cb.zoo.email_campaign(), cb.policy(id))
 
 
-@pytest.mark.parametrize("id", ["c-ts-beta", "ts-beta", "c-ts-gaussian", "ts-gaussian"])
+@pytest.mark.parametrize("id", ["c-ts-beta", "ts-beta", "c-ts-gaussian", "ts-gaussian", "c-ts-gaussian-scaled"])
 def test_several_draws_on_the_campaign(id):
     assert_same(cb.zoo.email_campaign(), cb.policy(id, draws=5), horizon=300)
 
@@ -70,10 +70,11 @@ def test_several_draws_of_a_line_block_by_block_and_action_by_action(id):
 @pytest.mark.parametrize("id", [id for id in CELL_IDS if not cb.policy(id).unit_rewards])
 def test_every_gaussian_cell_policy_on_figure_2(id):
     assert_same(cb.zoo.figure2(), cb.policy(id))
-    assert_same(cb.zoo.figure2(), cb.policy(id, noise_scale=0.3, prior_scale=2.0), horizon=200)
+    if not cb.policy(id).learns_scales:
+        assert_same(cb.zoo.figure2(), cb.policy(id, noise_scale=0.3, prior_scale=2.0), horizon=200)
 
 
-@pytest.mark.parametrize("id", ["ucb", "c-ucb", "kl-ucb", "c-kl-ucb"])
+@pytest.mark.parametrize("id", ["ucb", "c-ucb", "kl-ucb", "c-kl-ucb", "c-ucb-scaled"])
 def test_anytime_forms(id):
     assert_same(cb.zoo.email_campaign(), cb.policy(id, anytime=True), horizon=300)
 
@@ -92,7 +93,7 @@ def test_anytime_forms(id):
 )
 def test_narrowed_action_sets(narrowing):
     env = narrowed(cb.zoo.email_campaign(), **narrowing)
-    for id in ("c-ucb", "c-ts-beta", "ts-gaussian", "c-ts-gaussian"):
+    for id in ("c-ucb", "c-ts-beta", "ts-gaussian", "c-ts-gaussian", "c-ts-gaussian-scaled"):
         assert_same(env, cb.policy(id), horizon=200)
 
 
@@ -112,6 +113,13 @@ def test_every_linear_policy(id):
     assert_same(cb.zoo.email_campaign(), cb.policy(id), horizon=300)
     assert_same(narrowed(cb.zoo.email_campaign(), at_most=2), cb.policy(id, noise_scale=0.5), horizon=200)
     assert_same(narrowed(cb.zoo.email_campaign(), reduce=False), cb.policy(id, prior_scale=2.0), horizon=200)
+
+
+@pytest.mark.parametrize("id", ["c-ucb", "c-ts-gaussian", "ts-gaussian", "cl-ts", "cl-ts-observed", "lin-ucb"])
+def test_heavy_tails(id):
+    for env in (cb.zoo.figure2(), cb.zoo.email_campaign()):
+        means = env.configuration_means.reshape(env.problem.shape)
+        assert_same(cb.Environment(env.problem, cb.StudentReward(means, scale=0.2, degrees=3)), cb.policy(id), 300)
 
 
 def test_the_anytime_form_of_cl_ucb_and_tabulated_features():

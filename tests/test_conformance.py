@@ -25,7 +25,7 @@ def test_registered_policies_conform(id, check):
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
-@pytest.mark.parametrize("id", ["ucb", "c-ucb", "cl-ucb", "kl-ucb", "c-kl-ucb"])
+@pytest.mark.parametrize("id", ["ucb", "c-ucb", "cl-ucb", "kl-ucb", "c-kl-ucb", "c-ucb-scaled"])
 def test_anytime_forms_conform(id, check):
     check(cb.policy(id, anytime=True))
 
@@ -37,6 +37,8 @@ def test_anytime_forms_conform(id, check):
         ("c-ts-beta", "ts-beta"),
         ("c-ts-gaussian", "ts-gaussian"),
         ("c-kl-ucb", "kl-ucb"),
+        ("c-ts-gaussian-scaled", "ts-gaussian-scaled"),
+        ("c-ucb-scaled", "ucb-scaled"),
     ],
 )
 def test_causal_policies_are_the_plain_ones_where_P_is_the_identity(causal, plain):

@@ -121,7 +121,7 @@ def test_simple_regret_is_the_mean_over_contexts_of_what_is_recommended_there(en
 
 def test_of_many_contexts_some_are_drawn(monkeypatch):
     env = cb.zoo.email_segments()
-    monkeypatch.setattr("causalbandits.engine.plan.CONTEXTS_WEIGHED", 2)
+    monkeypatch.setattr("causalbandits.problem.contexts.CONTEXTS_WEIGHED", 2)
     pairs = weighed(Moments(env, cb.policy("c-ucb"), env.problem), env)
     assert [share for share, _ in pairs] == [0.5, 0.5]
 
@@ -157,12 +157,6 @@ def test_part_of_the_context_is_enough_for_what_a_policy_believes():
         for believed in (both, one, none)
     ]
     assert lost[0] < lost[1] < lost[2]
-
-
-def test_a_step_function_is_not_told_the_context():
-    problem = cb.zoo.email_segments().problem
-    with pytest.raises(ProblemError, match="A step function is not told the context"):
-        cb.StepEnvironment(problem, lambda do, rng: ({}, 0.0), draws=2)
 
 
 def test_forecasts_know_contexts():

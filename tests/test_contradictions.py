@@ -10,6 +10,7 @@ import pytest
 
 import causalbandits as cb
 from causalbandits.errors import EvidenceWarning, PolicyError
+from causalbandits.policies.watching import Watching
 from worlds import BELIEF, EMAIL, seen, with_arrow, with_row
 
 
@@ -79,7 +80,53 @@ def test_evidence_prints_claims_as_check_does():
     row = "P(template | product='Photoshop', purpose='Promo') should be as in its table"
     assert f"  {row}: e = " in text
     assert "the data contradict it." in text
-    assert "The outcomes do not contradict the graph (3 claims)." in text
+    assert "The outcomes do not contradict the graph (2 claims tested)." in text
+
+
+def test_what_no_outcome_has_tested_is_said_apart_with_the_reason():
+    """Of the actions searched, all set all knobs: send_time is one of the parents, and not every product is tried."""
+    agent = told(EMAIL, cb.GuardedThompsonSampling(prior="beta"), 60)
+    found = agent.evidence()
+    tested = [claim for claim in found.claims if not claim.untested]
+    assert all(claim.outcomes > 0 for claim in tested)
+    assert all((claim.outcomes, claim.log_e, claim.contradicted) == (0, 0.0, False) for claim in found.untested)
+    assert {claim.variable: claim.untested for claim in found.untested} == {
+        "send_time": "send_time was set, or not observed",
+        "product": "product was set, or not observed",
+        "purpose": "purpose was set, or not observed",
+        "template": "the causes of template are not known to have had these values",
+    }
+    (arrow,) = [claim for claim in found.untested if claim.part == "graph"]
+    assert arrow.untested == "given the parents, what was done with send_time was never left to chance"
+    assert f"1 claim of the graph could not be tested: {arrow.untested}." in repr(found)
+    assert f"({len([claim for claim in tested if claim.part == 'tables'])} claims tested)" in repr(found)
+    assert str(arrow).endswith("should not depend on send_time: not tested; " + arrow.untested + ".")
+
+
+def test_of_what_is_never_told_no_table_is_tested():
+    model = cb.CausalModel(
+        [
+            cb.Variable("x", [0, 1], table=[0.5, 0.5]),
+            cb.Variable("hidden", [0, 1], parents=["x"], table=[[0.9, 0.1], [0.2, 0.8]]),
+            cb.Variable("z", [0, 1], parents=["hidden"], table=[[0.9, 0.1], [0.2, 0.8]]),
+        ]
+    )
+    problem = cb.CausalBandit(model, ["x"], ["z"])
+    agent = cb.Agent(problem, cb.CausalThompsonSampling(prior="beta", draws=8), seed=0)
+    assert {claim.untested for claim in agent.evidence().claims} == {"there are no outcomes yet"}
+    for observed in (None, {"hidden": 0}):
+        decision = agent.ask()
+        agent.tell(decision.id, {"z": 0}, 1.0, observed=observed)
+        reasons = {claim.untested for claim in agent.evidence().untested if claim.variable in ("hidden", "z")}
+        assert "hidden can be seen only if told, tell(..., observed={...})" in reasons
+    assert sum(claim.outcomes for claim in agent.evidence().claims if claim.part == "tables") == 2
+
+
+def test_check_says_which_rows_could_not_be_tested():
+    found = told(EMAIL, cb.CausalUCB(noise_scale=0.5), 50).check()
+    assert len([finding for finding in found.findings if finding.part == "tables"]) == 19
+    assert any(finding.rows == 0 for finding in found.thin)
+    assert "claims of the tables could not be tested: too few rows." in repr(found)
 
 
 def test_check_finds_the_arrow_for_a_policy_without_chance():
@@ -130,3 +177,26 @@ def test_a_recommendation_under_a_right_model_says_nothing_of_the_kind(policy):
 
 def test_baselines_rest_on_no_model_that_could_be_contradicted():
     assert told(with_arrow("product", 0.3), cb.ThompsonSampling(prior="beta"), 200).recommend().caveats == ()
+
+
+def test_evidence_of_a_policy_that_learns_tables_takes_them_as_learnt_so_far():
+    """By tables of which nothing was known, P(a | z) would be pi(a): the last of them must follow the counts."""
+    model = BELIEF.model
+    unknown = BELIEF.with_model(cb.fit(model, None, states={name: model[name].states for name in model.order}))
+    agent = cb.Agent(unknown, cb.CausalThompsonSampling(prior="beta", tables="learnt", draws=16), seed=0)
+    rng = np.random.default_rng(0)
+    for _ in range(150):
+        decision = agent.ask()
+        found = EMAIL.pull(decision.intervention, rng)
+        agent.tell(decision.id, seen(found.parents), found.reward)
+    evidence = agent.evidence()
+    assert evidence.alarms == ()
+    fixed, learning = Watching.begin(unknown), Watching.begin(unknown)
+    learning.learnt = 1
+    for outcome in agent._told:
+        for watch in (fixed, learning):
+            watch.take_in(unknown, outcome, outcome.successes, None)
+    found = {claim.variable: claim.log_e for claim in evidence.claims if claim.part == "graph"}
+    assert found == dict(zip(unknown.manipulable, learning.log_arrows.tolist(), strict=True))
+    assert fixed.log_arrows.tolist() != learning.log_arrows.tolist()
+    assert learning.in_force(unknown).model["subject"].table[0, 0] != 0.5

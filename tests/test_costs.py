@@ -200,7 +200,9 @@ def test_a_description_says_what_is_subtracted_and_a_forecast_counts_it():
     said = " ".join(repr(cb.describe(problem)).split())
     assert "Costs are subtracted: product 0.02, purpose 0.03, send_time 0 to 0.01." in said
     dear = email(costs={"product": 0.5, "purpose": 0.5, "send_time": 0.5}).problem
-    cheap, costly = (cb.forecast(p, horizon=200, replications=10, progress=False) for p in (problem, dear))
+    cheap, costly = (
+        cb.forecast(p, ["c-ts-beta", "uniform"], horizon=200, replications=10, progress=False) for p in (problem, dear)
+    )
     assert costly.at_stake > 3 * cheap.at_stake  # what is chosen blindly pays for what it sets
     assert costly.run.regret("c-ts-beta")[:, -1].mean() < costly.run.regret("uniform")[:, -1].mean() / 5
 

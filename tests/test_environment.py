@@ -15,6 +15,8 @@ from causalbandits.problem.problem import CausalBandit
 from causalbandits.world import rewards, zoo
 from causalbandits.world.environment import Environment
 from causalbandits.world.rewards import BernoulliReward, CustomReward, GaussianReward, LinearReward
+from causalbandits.world.shuffled import shuffled
+from causalbandits.world.student import StudentReward
 from oracles import LARGEST, SMALLEST, Same, cases, distribution, pairs, patient, random_table
 
 MEAN = np.array([[0.1, 0.9, 0.4], [0.7, 0.2, 1.0]])
@@ -408,3 +410,55 @@ def test_an_action_may_be_named_by_what_it_sets_wherever_its_worth_is_asked():
     env = Environment(small_problem(), BernoulliReward(MEAN))
     assert [env.gap(action) for action in env.problem.actions] == [env.gap(i) for i in range(9)]
     assert env.gap(-1) == env.gap(8)
+
+
+def shuffles(env, count=20):
+    return [shuffled(env, np.random.default_rng(seed)) for seed in range(count)]
+
+
+@pytest.mark.parametrize("env", [zoo.email_campaign(), zoo.figure2(), zoo.lower_bound(3, 0.5)], ids=range(3))
+def test_a_shuffled_world_has_the_same_action_means_under_other_numbers(env):
+    """Every intervention has its mean, whatever its number; and numbers do change."""
+    orders = set()
+    for other in shuffles(env):
+        for action in env.problem.actions:
+            assert other.mean_reward(action) == pytest.approx(env.mean_reward(action), abs=1e-12)
+        orders.add(tuple(np.round(other.means, 9)))
+    assert len(orders) > 3
+
+
+def test_a_shuffled_world_gives_its_configurations_the_same_distribution():
+    env = zoo.email_campaign()
+    for other in shuffles(env, 5):
+        for action in ({}, {"product": "Acrobat XI Pro", "send_time": "evening"}):
+            mine, its = env.problem.parent_distribution(action), other.problem.parent_distribution(action)
+            at = [other.problem.model["send_time"].code(s) for s in env.problem.model["send_time"].states]
+            assert np.allclose(its[:, :, at], mine, atol=1e-12)
+
+
+def test_what_a_shuffle_cannot_keep_is_refused():
+    p = zoo.email_campaign().problem
+    dear = Environment(
+        CausalBandit(p.model, p.manipulable, p.parents, costs={"product": 0.1}), BernoulliReward(np.zeros(p.shape))
+    )
+    with pytest.raises(ProblemError, match="Only worlds without constraints"):
+        shuffled(dear, np.random.default_rng(0))
+
+
+def test_students_rewards_have_the_tails_of_the_t_distribution():
+    """The share beyond the 97.5% quantile of t(3), of 20,000: within four standard errors of 5%."""
+    env = Environment(small_problem(), StudentReward(MEAN, scale=0.5, degrees=3))
+    rng = np.random.default_rng(5)
+    drawn = np.array([env.reward.draw(1.0, dict, rng) for _ in range(20_000)])
+    beyond = np.mean(np.abs(drawn - 1.0) > 0.5 * 3.1824463)
+    assert abs(beyond - 0.05) < 4 * (0.05 * 0.95 / 20_000) ** 0.5
+    assert env.reward.bounded is False
+    assert env.means.tolist() == Environment(small_problem(), GaussianReward(MEAN)).means.tolist()
+
+
+@pytest.mark.parametrize("degrees", [1, 0, 2.5, True, 101, "3"])
+def test_degrees_of_freedom_are_whole_and_leave_a_mean(degrees):
+    with pytest.raises(ProblemError, match="degrees must be a whole number from 2"):
+        StudentReward(MEAN, degrees=degrees)
+    with pytest.raises(ProblemError, match="scale must be a finite number, 0 or more"):
+        StudentReward(MEAN, scale=-1.0)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import causalbandits as cb
 from causalbandits.policies import Outcome
 from causalbandits.policies.alarms import ARROW, MENDED, NOTHING, ROW
-from causalbandits.policies.evidence import arrow_factors, log_mean_exp
+from causalbandits.policies.evidence import CAUTION, STEADINESS, additions, arrow_factor, log_mean_exp
 from causalbandits.policies.watched import expected_rows, log_dirichlet_multinomial, watched
 from causalbandits.policies.watching import Watching
 from worlds import BELIEF, EMAIL, with_arrow
@@ -89,6 +89,53 @@ def test_so_it_has_for_rewards_of_any_law():
     assert mean == pytest.approx(1.0, abs=1e-12)
 
 
+def test_evidence_on_all_knobs_together_has_mean_one_for_an_adaptive_policy_and_rewards_of_any_law():
+    problem = small_problem()
+    coins = expectation(problem, problem, lambda a, z: coin((0.2, 0.7)[z]), 3, lambda w: math.exp(w.log_graph))
+    assert coins == pytest.approx(1.0, abs=1e-12)
+    law = [(0.0, 0.5), (0.3, 0.4), (9.0, 0.1)], [(-1.0, 0.2), (0.5, 0.8)]
+    numbers = expectation(problem, problem, lambda a, z: law[z], 2, lambda w: math.exp(w.log_graph), noise=0.5)
+    assert numbers == pytest.approx(1.0, abs=1e-12)
+
+
+def test_evidence_on_all_knobs_does_not_wait_for_one_that_is_never_left_to_chance():
+    """Only b varies: all that there is to win is won on b, and a is not tested."""
+    problem = small_problem()
+    actions, rng = [problem.actions.action(i) for i in (0, 1)], np.random.default_rng(1)
+    watch = Watching.begin(problem)
+    for t in range(200):
+        played, z = int(rng.integers(2)), int(rng.integers(2))
+        reward = float(rng.random() < 0.2 + 0.5 * played)
+        support = tuple((action, 0.5) for action in actions)
+        watch.take_in(problem, Outcome(actions[played], (z,), reward, reward, t, 0.5, support), reward, None)
+    assert watch.contrasts.tolist() == [0, 200]
+    assert watch.log_arrows[0] == 0.0
+    assert watch.log_graph == pytest.approx(watch.log_arrows[1], abs=1e-9)
+    assert watch.log_graph > 10
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_what_choices_add_is_a_regression_on_strata_and_one_knob(seed):
+    """Three hundred times three sweeps come to what the normal equations say."""
+    rng = np.random.default_rng(seed)
+    starts, widths, strata = np.array([0, 2, 5]), (2, 3, 4), 4
+    seen, paid = np.zeros((strata, 9)), np.zeros((strata, 9))
+    for _ in range(300):
+        z, own = int(rng.integers(strata)), starts + [rng.integers(w) for w in widths]
+        reward = rng.normal() + z + 0.5 * own[1]
+        seen[z, own] += 1
+        paid[z, own] += reward
+    total, added = paid[:, :2].sum(axis=1) + STEADINESS * 0.7, np.zeros(9)
+    for _ in range(300):
+        added = additions(seen, paid, total, starts, added)
+    for start, width in zip(starts, widths, strict=True):
+        n, s = seen[:, start : start + width], paid[:, start : start + width]
+        count = n.sum(axis=1) + STEADINESS
+        A = np.diag(n.sum(axis=0) + CAUTION) - n.T @ (n / count[:, None])
+        b = s.sum(axis=0) - n.T @ (total / count)
+        assert added[start : start + width] == pytest.approx(np.linalg.solve(A, b), abs=1e-6)
+
+
 def test_it_grows_if_the_reward_depends_on_the_knob():
     problem = small_problem()
     mean = expectation(problem, problem, lambda a, z: coin(0.9 if a in (1, 3) else 0.1), 3, lambda w: w.log_arrows[1])
@@ -122,9 +169,9 @@ def test_evidence_on_tables_has_mean_one_if_they_are_right_and_more_if_not():
     st.lists(st.floats(0.001, 1.0), min_size=3, max_size=3),
 )
 def test_a_factor_has_mean_one_whatever_was_guessed(q, weights):
-    p, starts = np.array(weights) / sum(weights), np.array([0])
-    factors = [arrow_factors(np.array(q), p, starts, np.array([x]))[0] for x in range(3)]
-    assert float(p @ np.array(factors)) == pytest.approx(1.0, abs=1e-12)
+    p = [weight / sum(weights) for weight in weights]
+    factors = [arrow_factor(q, p, x) for x in range(3)]
+    assert sum(map(math.prod, zip(p, factors, strict=True))) == pytest.approx(1.0, abs=1e-12)
 
 
 def told(problem, n, seed):

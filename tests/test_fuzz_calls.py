@@ -142,6 +142,10 @@ CALLS = {
     "environment": (cb.Environment, {"problem": PROBLEM, "reward": cb.BernoulliReward(np.full((2, 2, 3), 0.5))}),
     "bernoulli": (lambda **a: cb.Environment(PROBLEM, cb.BernoulliReward(**a)), {"mean": np.full((2, 2, 3), 0.5)}),
     "gaussian": (lambda **a: cb.Environment(PROBLEM, cb.GaussianReward(**a)), {"mean": np.zeros((2, 2, 3)), "sd": 1}),
+    "student": (
+        lambda **a: cb.Environment(PROBLEM, cb.StudentReward(**a)),
+        {"mean": np.zeros((2, 2, 3)), "scale": 1.0, "degrees": 3},
+    ),
     "linear": (
         lambda **a: cb.Environment(PROBLEM, cb.LinearReward(**a)),
         {"theta": np.ones(7), "features": None, "sd": 1.0},
@@ -243,6 +247,7 @@ def test_the_fuzz_covers_the_public_surface():
         "BernoulliReward",
         "GaussianReward",
         "LinearReward",
+        "StudentReward",
         "policy",
         "simulate",
         "forecast",

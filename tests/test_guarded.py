@@ -292,7 +292,7 @@ def test_a_giant_action_set_is_watched_but_not_mended():
         z = tuple(rng.integers(2, size=9).tolist())
         outcome = Outcome(choice.action, z, 1.0, 1.0, t, choice.propensity, choice.support)
         if t == 3:
-            statistic.log_arrows[4] = 20.0
+            statistic.log_arrows[4] = statistic.log_graph = 20.0
         policy.update(situation, statistic, outcome)
         policy.witness(situation, statistic, outcome)
     assert [(ring.which, ring.done) for ring in statistic.rings()] == [(4, TOO_LARGE)]

@@ -17,6 +17,7 @@ from causalbandits.errors import SizeError
 from causalbandits.fitting.fit import fit
 from causalbandits.model.model import CausalModel, Variable
 from causalbandits.problem import inference
+from causalbandits.problem.contraction import Operand, contraction, find_order
 from causalbandits.problem.inference import find_blocks
 from causalbandits.problem.problem import CausalBandit
 from oracles import all_interventions, cases, chain, distribution, pairs, patient, random_table
@@ -261,6 +262,39 @@ def expand(block, choice):
     for knob, value in zip(block.knobs, choice, strict=True):
         everyone[knob] = value
     return everyone
+
+
+@st.composite
+def contractions(draw):
+    """Some operands that share some axes of some sizes, and the axes that are kept."""
+    sizes = draw(st.lists(st.integers(2, 4), min_size=1, max_size=6))
+    axes = st.lists(st.sampled_from(range(len(sizes))), unique=True, max_size=4)
+    named = draw(st.lists(axes, min_size=1, max_size=5))
+    there = sorted({axis for own in named for axis in own})
+    output = draw(st.permutations([axis for axis in there if draw(st.booleans())]))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    return [Operand(rng.random([sizes[axis] for axis in own]), own) for own in named], list(output)
+
+
+@given(contractions())
+@patient
+def test_a_planned_contraction_has_the_bits_of_the_library_s(case):
+    operands, output = case
+    steps = find_order(operands, output, 2**20).steps
+    numbered = [x for array, axes in operands for x in (array, axes)]
+    exact = opt_einsum.contract(*numbered, output, optimize=steps)
+    plan = contraction(operands, steps, output)
+    for _ in range(2):
+        assert np.array_equal(plan([array for array, _ in operands]), np.atleast_1d(exact))
+
+
+def test_a_contraction_may_have_more_axes_than_there_are_letters():
+    """A chain of 70 matrices, each beside an axis that every one of them has."""
+    rng = np.random.default_rng(0)
+    operands = [Operand(rng.random((2, 2, 2)) / 2, [i, i + 1, "all"]) for i in range(70)]
+    found = contraction(operands, find_order(operands, [0, 70, "all"], 2**20).steps, [0, 70, "all"])
+    exact = [np.linalg.multi_dot([array[:, :, k] for array, _ in operands]) for k in range(2)]
+    assert_close(found([array for array, _ in operands]), np.stack(exact, axis=-1))
 
 
 # --- what is too large --------------------------------------------------------------------------------

@@ -16,8 +16,10 @@ import causalbandits as cb
 from causalbandits.errors import DataError, PolicyError, ProblemWarning
 from causalbandits.model.fitted import FittedModel
 from causalbandits.policies import Outcome
-from causalbandits.policies.learnt import learnt_tables, under_drawn_tables
+from causalbandits.policies.default import TABLES_LEARNT
+from causalbandits.policies.learnt import LearntTables, learnt_tables, under_drawn_tables
 from causalbandits.policies.statistics import Cells
+from causalbandits.problem.inference import Block
 from oracles import cases, distribution, patient
 
 BETA = cb.CausalThompsonSampling(prior="beta", tables="learnt")
@@ -129,6 +131,33 @@ def test_the_search_by_structure_never_loses_the_best_whatever_the_tables(given_
         everything = under(problem.situation(every=True), tables).project(index).values.max()
         searched = under(problem.situation(any_tables=True), tables).project(index).values.max()
         assert math.isclose(everything, searched, rel_tol=1e-9, abs_tol=1e-9)
+
+
+@pytest.mark.parametrize("whole_limit", [1, 2**12])
+def test_some_actions_under_other_tables_are_those_of_a_problem_with_them(env, whole_limit, monkeypatch):
+    """Given as eligible, listed, or few at once; in contexts, too; whether all or some are scored."""
+    monkeypatch.setattr("causalbandits.problem.search.WHOLE_LIMIT", whole_limit)
+    p, segments, rng = env.problem, cb.zoo.email_segments().problem, np.random.default_rng(0)
+    few = list(p.actions)[3:70:5]
+    some = {"eligible": few}
+    for problem, how in (
+        (p, some),
+        (cb.CausalBandit(p.model, p.manipulable, p.parents, actions=few), {"any_tables": True}),
+        (cb.CausalBandit(p.model, p.manipulable, p.parents, at_most=2), {"any_tables": True}),
+        (segments.given({"segment": "new"}), {"any_tables": True}),
+        (segments.given({"segment": "new"}), some),
+    ):
+        open_, index = problem.without_tables(), rng.random(problem.configurations)
+        for _ in range(2):
+            model = open_.model.draw(rng)
+            theirs = open_.with_model(model).situation(**how)
+            ours = under(open_.situation(**how), {name: v.table for name, v in model.variables.items()})
+            assert [ours.action(i).choices for i in range(ours.size)] == [
+                theirs.action(i).choices for i in range(theirs.size)
+            ]
+            assert np.array_equal(ours.search.array(), theirs.search.array())
+            for found in (ours.project(index).values, ours.search.projection(index)):
+                assert np.array_equal(found, theirs.project(index).values)
 
 
 def test_a_root_that_is_left_alone_is_not_searched(env):
@@ -447,6 +476,25 @@ def test_how_often_contexts_come_is_learnt_too():
         assert abs(shares[segment] - share) < 0.12
 
 
+def test_tables_are_drawn_once_for_all_contexts_and_what_they_share_is_contracted_once(monkeypatch):
+    world = cb.zoo.email_segments()
+    problem, made, drawn = world.problem.without_tables(), [], []
+    whole, draw = Block._made_of, LearntTables.drawn
+    monkeypatch.setattr(Block, "_made_of", lambda own, tables: made.append(own) or whole(own, tables))
+    monkeypatch.setattr(LearntTables, "drawn", lambda own, *given: drawn.append(own) or draw(own, *given))
+    statistic, rng = BETA.begin(problem), np.random.default_rng(0)
+    contexts = [{"segment": segment} for segment in problem.model["segment"].states]
+    for context in contexts:
+        BETA.situation(problem.given(context)).search.projection  # noqa: B018 (made before it is counted)
+    made.clear()
+    for context in 2 * contexts:
+        BETA.decide(BETA.situation(problem.given(context)), statistic, rng)
+    assert len(drawn) == 1
+    shared = {block for block in made if not block.known}
+    assert len(made) == len(set(made)) == len(contexts) + len(shared)
+    assert {block.knob_names for block in shared} == {("send_time",)}
+
+
 def test_tables_of_which_nothing_is_known_are_not_silently_taken_for_known(env):
     problem = env.problem.without_tables()
     assert set(problem.unknown_tables) == {"template", "subject"}
@@ -464,11 +512,11 @@ def test_tables_of_which_nothing_is_known_are_not_silently_taken_for_known(env):
             "c-ucb",
         )
     description = cb.describe(problem)
-    assert description.policy == "c-ts-beta-learnt"
+    assert description.policy == TABLES_LEARNT.id
     assert "Nothing is known of the tables of" in str(description)
     assert "searches 36 actions" in str(description)
     found = cb.forecast(problem, horizon=60, replications=3, progress=False)
-    assert "c-ts-beta-learnt" in str(found)
+    assert TABLES_LEARNT.id in str(found)
 
 
 def test_the_model_of_a_doubted_past_is_what_is_expected_of_it(env):
@@ -485,16 +533,6 @@ def test_the_model_of_a_doubted_past_is_what_is_expected_of_it(env):
     play(believing, env, 60)
     assert believing.model.rows == 260
     assert believing.model.counts["subject"].sum() > past.counts["subject"].sum()
-
-
-def test_what_is_required_is_not_judged_by_tables_that_are_still_learnt(env):
-    p = env.problem
-    past = cb.fit(p.model, p.model.sample(5000, rng=0))
-    problem = cb.CausalBandit(past, p.manipulable, p.parents, require={"subject": {"long": 0.8}})
-    if problem.requirements is None:
-        problem = cb.CausalBandit(past, p.manipulable, p.parents, require={"subject": {"long": 0.5}})
-    with pytest.raises(PolicyError, match="require= is judged by the tables as they were"):
-        cb.Agent(problem, "c-ts-beta-learnt")
 
 
 @pytest.mark.parametrize("trust", [0.5, 1.0])

@@ -279,4 +279,18 @@ def test_the_example_of_costs_runs(capsys):
         "c-ts-beta, paced",
         "c-ts-beta, until the money is gone",
         "ts-beta, paced",
+        "c-ts-beta, told the segment",
+        "c-ts-beta that does not look",
+        "ts-beta, told the segment",
     ]
+
+
+def test_the_example_of_segments_runs(capsys):
+    example = runpy.run_path(str(ROOT / "examples/segments.py"))
+    example["main"].__globals__.update(HORIZON=100, SCALES=(0.1,))
+    example["main"](replications=2)
+    printed = capsys.readouterr().out.splitlines()
+    assert [line.split(":")[0].strip() for line in printed if "share" in line] == [
+        "share of the best lin-ts",
+        "share of the best lin-ucb",
+    ] * 3

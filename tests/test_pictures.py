@@ -162,3 +162,19 @@ def test_nobody_may_write_where_the_folder_is_closed(tmp_path, monkeypatch):
         refuse_unwritable(tmp_path / "picture.png")
     with pytest.raises(StateError, match="not to be written to"):
         refuse_unwritable_folder(tmp_path / "new")
+
+
+def test_the_context_has_a_colour_of_its_own_and_is_never_left_out():
+    edges = [("segment", "subject"), ("purpose", "subject"), ("subject", "click"), ("segment", "visits")]
+    names = {name: [cause for cause, effect in edges if effect == name] for edge in edges for name in edge}
+    model = cb.CausalModel(
+        [
+            cb.Variable(n, [0, 1], parents=causes, table=np.full((2,) * (len(causes) + 1), 0.5))
+            for n, causes in names.items()
+        ]
+    )
+    figure = plot_graph(cb.CausalBandit(model, ["purpose"], reward="click", context=["segment", "visits"]))
+    (ax,) = figure.axes
+    colours = {text.get_text(): text.get_bbox_patch().get_facecolor() for text in ax.texts}
+    assert colours["segment"] == colours["visits"]
+    assert len({colours[name] for name in ("segment", "purpose", "subject", "click")}) == 4

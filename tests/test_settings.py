@@ -158,6 +158,7 @@ def test_every_world_of_the_zoo_can_be_asked_for_with_its_parameters(name):
         "parallel": ["px=[[0.5, 0.5]]", "pw=[[0.2, 0.7]]", "theta=[1.0]", "sd=0.2"],
         "random_parallel": ["m=3", "n=2", "theta=[1, 0]", "rng=4"],
         "random_world": ["variables=8", "knobs=2", "states=3", "rng=4"],
+        "rare_prize": ["chance=0.1", "prize=5"],
     }[name]
     asked_for = asked(name, parameters, dict.fromkeys(OPTIONS)).world
     by_hand = getattr(cb.zoo, name)(**{p.split("=")[0]: json.loads(p.split("=")[1]) for p in parameters})
@@ -265,7 +266,7 @@ def test_what_is_wrong_is_named_as_its_writer_knows_it(folder, changed, message)
         ({"model": "graph.dot"}, None, "no tables: fit it to data first"),
         ({"zoo": "figure2"}, None, "must name one world"),
         ({"model": None}, None, "must name one world"),
-        ({}, {}, r"\[reward\] must have a kind, one of 'bernoulli', 'gaussian', 'linear'; got {}"),
+        ({}, {}, r"\[reward\] must have a kind, one of 'bernoulli', 'gaussian', 'linear', 'student'; got {}"),
         ({}, {"kind": ["linear"]}, r"\[reward\] must have a kind"),
         ({}, 3, r"\[reward\] must have a kind"),
         ({}, {"kind": "bernoulli"}, r"\[reward\] of kind 'bernoulli' must have mean = \[...\]\."),

@@ -11,6 +11,7 @@ import causalbandits as cb
 from causalbandits.errors import InterventionError, PolicyError
 from causalbandits.policies import Outcome
 from causalbandits.problem import search
+from causalbandits.problem.scores import clear_winners
 from causalbandits.problem.search import Combinations, EveryAction, SomeActions
 
 
@@ -117,6 +118,29 @@ def test_many_draws_are_projected_as_one_by_one(problem):
             assert situation.project(draw).scale == scale
         alone = [situation.project(draw).best_position() for draw in draws]
         assert together.best_positions().tolist() == alone
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e6])
+@pytest.mark.parametrize("seed", range(6))
+def test_the_quick_way_to_the_best_of_several_draws_is_the_exact_one(seed, scale):
+    rng = np.random.default_rng(seed)
+    world = cb.zoo.random_world(10, reward_parents=3, concentration=0.5, rng=seed)
+    for problem in (world.problem, cb.zoo.email_campaign().problem):
+        situation = problem.situation()
+        draws = scale * rng.normal(size=(64, problem.configurations))
+        draws[0] = draws[0, 0]  # all actions tie
+        draws[1:9] = draws[1:9].round(1)
+        for index in (draws, draws[9:]):
+            assert situation.best_of_draws(index).tolist() == situation.project(index).best_positions().tolist()
+
+
+def test_near_ties_are_left_to_exact_scores():
+    weights = np.array([[1.0, 0.0], [0.0, 1.0]])
+    assert clear_winners(weights, np.array([[0.5, 0.6], [0.9, 0.1]])).tolist() == [1, 0]
+    for near in (0.5, 0.5 + 1e-13, 0.5 + 1e-10, np.nan):
+        assert clear_winners(weights, np.array([[0.5, near], [0.9, 0.1]])) is None
+    with pytest.raises(PolicyError, match="Scores must be finite"):
+        cb.zoo.email_campaign().problem.situation().best_of_draws(np.full((2, 12), np.nan))
 
 
 def test_numbers_of_the_wrong_shape_or_kind_of_search_are_refused(problem):

@@ -8,7 +8,7 @@ import pytest
 
 import causalbandits as cb
 from causalbandits.errors import ProblemError, SizeError, StateError
-from causalbandits.world import stepped
+from causalbandits.world import step_means
 
 CAMPAIGN = cb.zoo.email_campaign()
 SEEN = {"subject": "short", "template": "1", "send_time": "morning"}
@@ -123,7 +123,7 @@ def test_a_step_environment_is_made_of_a_problem_and_a_function():
 def test_too_many_actions_or_draws_are_refused_before_the_first_step():
     with pytest.raises(SizeError, match="What an action is worth is kept for every action"):
         cb.StepEnvironment(cb.zoo.random_parallel(3, 9, np.ones(9), rng=0).problem, constant, draws=2)
-    with pytest.raises(SizeError, match=f"are 80000000 steps; the limit is {stepped.STEP_LIMIT}"):
+    with pytest.raises(SizeError, match=f"are 80000000 steps; the limit is {step_means.STEP_LIMIT}"):
         cb.StepEnvironment(CAMPAIGN.problem, constant, draws=10**6)
 
 
@@ -173,3 +173,105 @@ def test_a_checkpoint_knows_the_code_of_a_step(tmp_path):
     simulated(lambda do, rng: (SEEN, 0.25))
     with pytest.raises(StateError, match="another run"):
         simulated(lambda do, rng: (SEEN, 0.75))
+
+
+def segmented(**keywords):
+    """A coin that is looked at first decides which side pays."""
+    model = cb.CausalModel(
+        [
+            cb.Variable("who", ["a", "b"], table=[0.75, 0.25]),
+            cb.Variable("coin", ["heads", "tails"], table=[0.5, 0.5]),
+            cb.Variable("hit", [0, 1], parents=["who", "coin"], table=[[[0, 1], [1, 0]], [[0.5, 0.5], [0, 1]]]),
+        ]
+    )
+    return cb.CausalBandit(model, ["coin"], ["hit"], context=["who"], **keywords)
+
+
+def hitting(do, rng, context):
+    side = do.get("coin") or str(rng.choice(["heads", "tails"]))
+    p = {("a", "heads"): 1.0, ("a", "tails"): 0.0, ("b", "heads"): 0.5, ("b", "tails"): 1.0}[context["who"], side]
+    hit = int(rng.random() < p)
+    return {"hit": hit}, float(rng.random() < 0.2 + 0.6 * hit)
+
+
+WORTH = [[0.5, 0.8, 0.2], [0.65, 0.5, 0.8]]
+
+
+def test_a_step_is_told_the_context_and_worth_is_by_context():
+    env = cb.StepEnvironment(segmented(), hitting, means=WORTH)
+    assert env.best({"who": "a"}) == ({"coin": "heads"}, 0.8)
+    assert env.best({"who": "b"}) == ({"coin": "tails"}, 0.8)
+    assert env.gap({}, {"who": "b"}) == pytest.approx(0.15)
+    assert env.mean_reward({"coin": "heads"}) == pytest.approx(0.75 * 0.8 + 0.25 * 0.5)
+    assert env.pull({"coin": "heads"}, 0, context={"who": "a"}).parents == {"hit": 1}
+    by_function = cb.StepEnvironment(
+        segmented(), hitting, means=lambda do, context: WORTH[context["who"] == "b"][env.problem.actions.index(do)]
+    )
+    assert by_function.fingerprint == env.fingerprint
+    measured = cb.StepEnvironment(segmented(), hitting, draws=2000)
+    for context in ({"who": "a"}, {"who": "b"}):
+        assert measured.given(context).means == pytest.approx(env.given(context).means, abs=5 * measured.standard_error)
+    assert pickle.loads(pickle.dumps(env.given({"who": "b"}))).best() == env.best({"who": "b"})
+
+
+def test_a_step_with_a_context_plays_as_the_model_that_it_is():
+    """The same world as a model: the mean of the rewards is the same, and so is regret, up to chance."""
+    problem = segmented()
+    env, model = (
+        cb.StepEnvironment(problem, hitting, means=WORTH),
+        cb.Environment(problem, cb.BernoulliReward([0.2, 0.8])),
+    )
+    for context in ({"who": "a"}, {"who": "b"}):
+        assert env.given(context).means == pytest.approx(model.given(context).means)
+    for id in ("c-ts-beta", "ts-beta", "lin-ts"):
+        regrets = [
+            cb.simulate(world, id, horizon=300, replications=8, measures="simple regret", progress=False).regret(id)[
+                :, -1
+            ]
+            for world in (env, model)
+        ]
+        spread = np.sqrt(sum(r.var(ddof=1) / len(r) for r in regrets))
+        assert abs(regrets[0].mean() - regrets[1].mean()) < 5 * spread + 1e-9
+
+
+def test_a_function_of_your_own_may_draw_the_context():
+    turns = iter(["a", "b"] * 1000)
+    env = cb.StepEnvironment(segmented(), hitting, means=WORTH, draw_context=lambda rng: {"who": next(turns)})
+    assert [env.draw_context(0)["who"] for _ in range(4)] == ["a", "b", "a", "b"]
+    assert env.pull({"coin": "tails"}, 0, context={"who": "b"}).parents == {"hit": 1}
+    assert {env.pull({"coin": "tails"}, 0).parents["hit"] for _ in range(2)} == {0, 1}  # whichever comes
+    for draw, said in (
+        (lambda rng: {"who": "c"}, "draw_context must give the context's values"),
+        (lambda rng: {}, "must give all of the context: who"),
+        (lambda: {}, "draw_context must be a function of a generator; it raised TypeError"),
+    ):
+        wrong = cb.StepEnvironment(segmented(), hitting, means=WORTH, draw_context=draw)
+        with pytest.raises(ProblemError, match=said):
+            wrong.draw_context(0)
+
+
+def test_a_step_in_a_context_keeps_to_what_is_required_and_to_a_budget():
+    problem = segmented(require={"hit": {0: 0.6}}, costs={"coin": 0.1})
+    env = cb.StepEnvironment(problem, hitting, means=WORTH)
+    assert env.best({"who": "a"}).intervention == {"coin": "heads"}
+    run = cb.simulate(env, "c-ts-beta", horizon=200, replications=1, budget=10.0, progress=False)
+    assert np.isfinite(run.regret("c-ts-beta")).all()
+
+
+def test_a_step_with_a_context_is_refused_in_words_where_it_does_not_fit():
+    with pytest.raises(
+        ProblemError, match=r"a row for each of 2 contexts with one for each of 3 actions.*shape \(3,\)"
+    ):
+        cb.StepEnvironment(segmented(), hitting, means=[0.5, 0.8, 0.2])
+    env = cb.StepEnvironment(segmented(), lambda do, rng: ({"hit": 1}, 1.0), means=WORTH)
+    with pytest.raises(ProblemError, match="must be a function of an intervention, rng and the context"):
+        env.pull({}, 0)
+    with pytest.raises(ProblemError, match="draw_context must be a function of a generator, for a problem that has a"):
+        cb.StepEnvironment(segmented(), hitting, means=WORTH, draw_context=3)
+    with pytest.raises(ProblemError, match="of whose context nothing is known yet"):
+        cb.StepEnvironment(segmented().given({"who": "a"}), hitting, means=WORTH)
+    model = segmented().model
+    seen = cb.CausalBandit(model, ["coin"], ["hit", "who"], context=["who"])
+    wrong = cb.StepEnvironment(seen, lambda do, rng, context: ({"hit": 1, "who": "a"}, 1.0), means=WORTH)
+    with pytest.raises(ProblemError, match="'who' is 'b' in this context, and after"):
+        wrong.pull({}, 0, context={"who": "b"})

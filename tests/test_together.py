@@ -10,7 +10,7 @@ import pytest
 import causalbandits as cb
 from causalbandits.engine.compiled import can_play, play_compiled
 from causalbandits.engine.driver import play
-from causalbandits.errors import BudgetError, InterventionError, PolicyError, ProblemError, StateError, TellError
+from causalbandits.errors import InterventionError, PolicyError, ProblemError, StateError, TellError
 from causalbandits.policies import Outcome
 from causalbandits.policies.learnt import learnt_tables, under_drawn_tables
 from oracles import distribution, played_compiled
@@ -295,14 +295,6 @@ def test_what_is_observed_must_be_possible_in_the_context():
     with pytest.raises(TellError, match="impossible under"):
         agent.tell(decision.id, {"z": 0}, 1.0, observed={"u": 0})
     agent.tell(decision.id, {"z": 0}, 1.0, observed={"u": 1})
-
-
-def test_a_budget_is_refused_where_there_is_a_context():
-    env = world()
-    with pytest.raises(BudgetError, match=r"where there is a context \(b, a\): what is spent in one context"):
-        cb.Agent(env.problem, "c-ts-beta", budget=cb.Budget(10, rounds=100))
-    with pytest.raises(BudgetError, match="where there is a context"):
-        cb.simulate(env, "c-ts-beta", horizon=100, replications=1, budget=5.0, progress=False)
 
 
 LIMIT = 0.62

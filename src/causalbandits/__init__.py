@@ -28,6 +28,7 @@ from causalbandits.policies import (
     Policy,
     ThompsonSampling,
     Uniform,
+    default_policy,
     policy,
 )
 from causalbandits.problem.actions import ActionSpace
@@ -41,6 +42,7 @@ from causalbandits.world import zoo
 from causalbandits.world.environment import Environment
 from causalbandits.world.rewards import BernoulliReward, CustomReward, GaussianReward, LinearReward
 from causalbandits.world.stepped import StepEnvironment
+from causalbandits.world.student import StudentReward
 
 __version__ = "0.1.0"
 
@@ -81,11 +83,13 @@ __all__ = [
     "ScaleWarning",
     "Scores",
     "StepEnvironment",
+    "StudentReward",
     "ThompsonSampling",
     "Uniform",
     "Variable",
     "check",
     "citation",
+    "default_policy",
     "describe",
     "design",
     "fit",

@@ -6,7 +6,7 @@ import math
 import os
 import secrets
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import astuple
 from functools import cached_property
 from pathlib import Path
@@ -15,10 +15,11 @@ from typing import Any, Literal, NamedTuple, overload
 import numpy as np
 
 from causalbandits._files import checked_path
-from causalbandits._types import Z, is_iterable, is_real, is_whole
+from causalbandits._types import Z, is_real, is_whole
 from causalbandits.agent import saving
 from causalbandits.agent.certainty import Certainty, certainty
 from causalbandits.agent.contradictions import checked_model, contradictions, evidence_of_told
+from causalbandits.agent.eligible import Eligible, narrowed
 from causalbandits.agent.ledger import Ledger, Pending
 from causalbandits.agent.order import InOrder
 from causalbandits.agent.past import Learnt, Past
@@ -28,7 +29,6 @@ from causalbandits.errors import (
     BudgetError,
     CausalBanditsError,
     EvidenceWarning,
-    InterventionError,
     ProblemWarning,
     StateError,
     TellError,
@@ -37,15 +37,16 @@ from causalbandits.fitting.checks import Check
 from causalbandits.fitting.counting import Interventions
 from causalbandits.model.intervention import Intervention, State
 from causalbandits.model.model import CausalModel
-from causalbandits.policies import AnyPolicy, Choice, Outcome, as_policy
+from causalbandits.policies import AnyPolicy, Choice, Outcome
 from causalbandits.policies.claims import Evidence
+from causalbandits.policies.default import chosen_policy
 from causalbandits.policies.outcome import flip
-from causalbandits.problem.actions import PREDICATE_LIMIT
+from causalbandits.policies.rationing import situations_to_come
 from causalbandits.problem.budget import Budget, Spent, Within
+from causalbandits.problem.differing import difference
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.problem.situation import Situation, opened
 
-Eligible = Iterable[Mapping[str, State]] | Callable[[Intervention], bool]
 Context = Mapping[str, State]
 
 SUREST = 1 - 1e-9
@@ -82,6 +83,10 @@ class Agent:
     >>> agent.rounds, agent.pending
     (1, {})
 
+    Without a policy, the one is taken that loses least where nothing is known of the reward (see `default_policy`):
+    `Agent(problem)`, or `Agent(problem, horizon=5000)` where the number of rounds is known, and with `late=True` where
+    decisions are made before the outcomes of earlier ones are known. A policy of yours is told the `horizon`, too.
+
     With `budget=Budget(250, rounds=5000)` what actions cost is money, and only limits: scores are of the reward alone,
     and each decision keeps to the budget. It is charged when asked, and given back by `forget`; see `agent.budget`.
 
@@ -92,15 +97,17 @@ class Agent:
     def __init__(
         self,
         problem: CausalBandit,
-        policy: AnyPolicy | str,
+        policy: AnyPolicy | str | None = None,
         *,
+        horizon: int | None = None,
+        late: bool = False,
         seed: int | np.random.SeedSequence | None = None,
         impossible: Literal["refuse", "accept"] = "refuse",
         budget: Budget | None = None,
     ) -> None:
         if not isinstance(problem, CausalBandit):
             raise CausalBanditsError(f"An Agent works on a CausalBandit; got {problem!r}.")
-        chosen = as_policy(policy)
+        chosen = chosen_policy(problem, policy, horizon=horizon, late=late)
         if not isinstance(impossible, str) or impossible not in ("refuse", "accept"):
             raise CausalBanditsError(f"impossible must be 'refuse' or 'accept'; got {impossible!r}.")
         self.problem = problem
@@ -112,7 +119,7 @@ class Agent:
             chosen.refuse_budget()
         if not problem.context:  # with one it need never be made, and may be too large
             chosen.situation(problem)
-        self._purse = None if budget is None else opened(budget, self._whole, stacklevel=2)
+        self._purse = None if budget is None else opened(budget, situations_to_come(chosen, problem), stacklevel=2)
         self._seed = _seed_sequence(seed)
         self._rng = np.random.Generator(np.random.PCG64(self._seed))
         self._pending: dict[int, Pending] = {}
@@ -200,7 +207,7 @@ class Agent:
             choice = self.policy.chosen(situation, statistic, self._rng)
         else:
             choice = self.policy.paced(situation, statistic, self._rng, self._purse)
-            self._purse.pay(self.problem.cost(choice.action))
+            self._purse.pay(self.problem.cost(choice.action), situation.known)
         id = self._next_id
         self._pending[id] = Pending(choice, situation.problem)
         self._next_id += 1
@@ -215,21 +222,7 @@ class Agent:
             )
         if eligible is None:
             return self.policy.situation(problem)
-        return self._narrowed(problem, eligible)
-
-    def _narrowed(self, problem: CausalBandit, given: Eligible) -> Situation:
-        if callable(given):
-            space = self.problem.actions
-            space.refuse_enumeration("eligible as a function is asked about every action", PREDICATE_LIMIT)
-            every = map(space.action, range(space.size))
-            return self.policy.situation(
-                problem, eligible=[action for action in every if _says_yes(given, action.intervention)]
-            )
-        if not is_iterable(given) or isinstance(given, str | Mapping):
-            raise InterventionError(
-                f"eligible must be a list of interventions, or a function that says yes or no to one; got {given!r}."
-            )
-        return self.policy.situation(problem, eligible=given)
+        return narrowed(self.policy, problem, eligible)
 
     def _folded(self) -> Any:
         """The policy's statistic, made anew from all outcomes if some were corrected."""
@@ -277,7 +270,7 @@ class Agent:
         statistic = self._folded() if self._must_fold else self._statistic
         try:
             known = self._pending[int(id)].problem
-            self.policy.update(known.situation(every=self.policy.searches_all), statistic, outcome)
+            self.policy.update(self.policy.situation(known), statistic, outcome)
         except BaseException:
             self._must_fold = True  # it may have been changed half-way
             raise
@@ -354,7 +347,7 @@ class Agent:
         """
         asked = self._asked(id)
         if self._purse is not None:
-            self._purse.give_back(self.problem.cost(asked.choice.action))
+            self._purse.give_back(self.problem.cost(asked.choice.action), asked.problem.known)
         del self._pending[id]
         if self.policy.in_order and not self._must_fold and (noticed := self._witness()):
             self._warn(noticed)
@@ -425,14 +418,19 @@ class Agent:
         return self._recommended(situation, level, epsilon, self._doubts())
 
     def recommendations(self, *, level: float = 0.95, epsilon: float = 0.0) -> Recommendations:
-        """What to do in each context that can occur, the likeliest first, with its share of the decisions."""
+        """What to do in each context that can occur, the likeliest first, with its share of the decisions.
+
+        Contexts in which nothing may be done, because of what is required, are in `.refused`, with the reason.
+        """
         known = self.problem.with_model(self.model) if self.policy.learns_tables else self.problem
-        contexts = known.contexts.likely()
-        situations = ((share, self._situation_of(codes or None)) for codes, share in contexts)
-        against = self._doubts()
-        return Recommendations(
-            (share, self._recommended(situation, level, epsilon, against)) for share, situation in situations
-        )
+        against, found, refused = self._doubts(), [], []
+        for codes, share in known.contexts.likely():
+            here = self.problem.in_context(codes or None)
+            if here.has_actions:
+                found.append((share, self._recommended(self._situation_of(here.known), level, epsilon, against)))
+            else:
+                refused.append((share, here.no_action))
+        return Recommendations(found, refused)
 
     def _doubts(self) -> tuple[str, ...]:
         """What the outcomes say against the policy's scales, the way it is used, and the model: of all contexts."""
@@ -450,7 +448,8 @@ class Agent:
             raise CausalBanditsError(f"level must be a number above 0 and up to {SUREST}, such as 0.95; got {level!r}.")
         if not is_real(epsilon) or not 0 <= epsilon < math.inf:
             raise CausalBanditsError(f"epsilon, how much worse is good enough, must be 0 or more; got {epsilon!r}.")
-        statistic, weighed, allowance = self._folded(), situation, None
+        statistic, allowance = self._folded(), None
+        situation = weighed = self.policy.permitted(situation, statistic)
         if self._purse is not None and situation.costs is not None:
             allowance = self._purse.budget.a_round
             weighed = situation.under(Within(situation.costs, allowance))
@@ -469,9 +468,10 @@ class Agent:
     def _charge_again(self) -> None:
         """Charge the budget for all decisions that were not forgotten."""
         if self._purse is not None:
-            told = [outcome.action for outcome in self._told if outcome.number >= 0]
-            for action in [*told, *(asked.choice.action for asked in self._pending.values())]:
-                self._purse.pay(self.problem.cost(action))
+            told = [(outcome.action, outcome.context) for outcome in self._told if outcome.number >= 0]
+            waiting = [(asked.choice.action, asked.problem.known) for asked in self._pending.values()]
+            for action, known in (*told, *waiting):
+                self._purse.pay(self.problem.cost(action), known)
 
     def evidence(self, *, level: float | None = None) -> Evidence:
         """What the outcomes say of the model: that knobs act through the parents alone, and every row of its tables.
@@ -534,8 +534,10 @@ class Agent:
         saved = CausalBandit.from_record(content["problem"])
         if problem is not None and not isinstance(problem, CausalBandit):
             raise CausalBanditsError(f"problem must be a CausalBandit (an environment has one); got {problem!r}.")
-        if problem is not None and not problem.same_but_tables(saved):
-            raise StateError(f"{path} belongs to another problem: it was made for {saved!r}, not for {problem!r}.")
+        if problem is not None and (differs := difference(problem, saved)):
+            raise StateError(
+                f"{path} belongs to another problem: {differs}. It was made for {saved!r}, not for {problem!r}."
+            )
         known = problem or saved
         try:
             seed = np.random.SeedSequence(content["seed"]["entropy"], spawn_key=content["seed"]["spawn_key"])
@@ -569,15 +571,3 @@ def _seed_sequence(seed: int | np.random.SeedSequence | None) -> np.random.SeedS
         return np.random.SeedSequence(plain, spawn_key=tuple(map(int, own.spawn_key)))
     except (TypeError, ValueError):
         raise CausalBanditsError(f"seed must be a whole number, 0 or more, or None; got {seed!r}.") from None
-
-
-def _says_yes(eligible: Callable[[Intervention], bool], intervention: Intervention) -> bool:
-    try:
-        answer = eligible(intervention)
-    except TypeError as error:
-        raise InterventionError(f"eligible, a function, must take an intervention; it raised {error!r}.") from error
-    if not isinstance(answer, bool | np.bool_):
-        raise InterventionError(
-            f"eligible, a function, must say True or False to every intervention; to {intervention} it says {answer!r}."
-        )
-    return bool(answer)

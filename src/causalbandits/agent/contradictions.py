@@ -53,6 +53,7 @@ def evidence_of_told(
         )
     error = _checked_level(0.05 if level is None else level)
     watch, noise = Watching.begin(problem), None if policy.counts_successes else getattr(policy, "noise_scale", 1.0)
+    watch.learnt = int(policy.learns_tables)  # chances given z are then those of the tables as they were learnt so far
     for outcome in _in_turn(told, first_pending):
         known = problem if outcome.context is None else problem.in_context(outcome.context)
         watch.take_in(known, outcome, outcome.successes if policy.counts_successes else outcome.reward, noise)
@@ -139,7 +140,6 @@ def _tables(problem: CausalBandit, told: Iterable[Outcome]) -> list[Finding]:
         found
         for name, own in claims.by_name(counts).items()
         for found in table_findings(problem.model, name, own.reshape(-1))
-        if found.rows
     ]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -97,16 +97,29 @@ class Recommendation(NamedTuple):
 
 
 class Recommendations(tuple[tuple[float, Recommendation], ...]):
-    """Pairs of a context's share and the recommendation for it; prints as a line or two for each."""
+    """Pairs of a context's share and the recommendation for it; prints as a line or two for each.
+
+    `refused` are the shares of contexts in which nothing may be done, and why.
+    """
+
+    refused: tuple[tuple[float, str], ...]
+
+    def __new__(
+        cls, found: Iterable[tuple[float, Recommendation]], refused: Iterable[tuple[float, str]] = ()
+    ) -> Recommendations:
+        made = super().__new__(cls, found)
+        made.refused = tuple(refused)
+        return made
 
     def __repr__(self) -> str:
-        return "\n".join(f"{share:.1%}  {recommendation!r}" for share, recommendation in self)
+        found = [f"{share:.1%}  {recommendation!r}" for share, recommendation in self]
+        return "\n".join([*found, *(f"{share:.1%}  {reason}" for share, reason in self.refused)])
 
 
 def caveats(policy: AnyPolicy, told: Ledger) -> tuple[str, ...]:
     """Where the rewards contradict the scales that the policy was told."""
     noise, prior = getattr(policy, "noise_scale", None), getattr(policy, "prior_scale", None)
-    if noise is None or prior is None or policy.unit_rewards:
+    if noise is None or prior is None or policy.unit_rewards or getattr(policy, "learns_scales", False):
         return ()
     within, between = _spreads(policy, told)
     cell, found = "action" if policy.searches_all else "configuration", []

@@ -14,12 +14,13 @@ import numpy as np
 from causalbandits.agent import Agent
 from causalbandits.bench import loops
 from causalbandits.bench.contexts import compared
+from causalbandits.bench.learning import against_known
 from causalbandits.bench.measure import Task, megabytes_in_new_process, seconds_in_new_process, side_by_side
 from causalbandits.bench.peers import peers
 from causalbandits.engine import simulate
 from causalbandits.engine.compiled import play_compiled
 from causalbandits.fitting import fit
-from causalbandits.policies import AnyPolicy, policy
+from causalbandits.policies import AnyPolicy, as_policy, policy
 from causalbandits.results.tables import data_frames
 from causalbandits.world import zoo
 from causalbandits.world.environment import Environment
@@ -213,6 +214,16 @@ def context(repeats: int) -> Measurements:
     )
 
 
+def learnt(repeats: int) -> Measurements:
+    """Decisions where tables are learnt meanwhile, against those where they are known."""
+    return Measurements(
+        "Tables learnt, and known",
+        "One thread. An agent's ask and tell with a Beta prior, in the first 2,000 rounds of the e-mail campaign.",
+        ["world", "learnt (us)", "known (us)", "ratio"],
+        against_known(repeats),
+    )
+
+
 SIMULATE = (
     "import causalbandits as cb\n"
     "cb.simulate(cb.zoo.figure2(), ['c-ucb', 'c-ts-gaussian', 'cl-ts'], horizon=10_000, replications=10)\n"
@@ -267,6 +278,7 @@ TABLES: dict[str, Callable[[int], Measurements]] = {
     "engine": engine,
     "agent": agent,
     "context": context,
+    "learnt": learnt,
     "growth": growth,
     "drawing": drawing,
     "threads": threads,
@@ -280,9 +292,9 @@ def _parallel(n: int) -> Environment:
     return zoo.random_parallel(3, n, theta=np.ones(n) / n, rng=0)
 
 
-def _played(env: Environment, id: str, horizon: int = 20_000) -> Task:
+def _played(env: Environment, given: AnyPolicy | str, horizon: int = 20_000) -> Task:
     """One replication in the engine."""
-    own, rounds = policy(id).for_horizon(horizon), np.array([horizon])
+    own, rounds = as_policy(given).for_horizon(horizon), np.array([horizon])
 
     def run() -> int:
         play_compiled(env, own, env.problem, rounds, 0, 0)

@@ -9,8 +9,9 @@ from typing import Annotated, TextIO
 import typer
 
 from causalbandits import __version__
-from causalbandits.cli.library import bench, policies
+from causalbandits.cli.library import policies
 from causalbandits.cli.looking import forecast, inspect
+from causalbandits.cli.measuring import bench
 from causalbandits.cli.running import reproduce, simulate
 from causalbandits.errors import CausalBanditsError, DataWarning, ProblemWarning, ScaleWarning, TheoryWarning
 

@@ -71,7 +71,7 @@ def forecast(
     ] = None,
     policy: Annotated[
         list[str] | None,
-        typer.Option(help="A policy's id, as often as you like; else the file's, or c-ts-beta, ts-beta, uniform."),
+        typer.Option(help="A policy's id, as often as you like; else the file's, or the default, ts-beta and uniform."),
     ] = None,
     workers: Workers = None,
     out: Annotated[Path | None, typer.Option(help="A picture to write: forecast.png.", dir_okay=False)] = None,

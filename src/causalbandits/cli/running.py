@@ -50,7 +50,7 @@ def reproduce(
         raise CausalBanditsError("Give --quick or --replications, not both.")
     refuse_unwritable_folder(out)
     console = Console()
-    with _resumable(), _Experiments(console) as progress:
+    with resumable(), Experiments(console) as progress:
         done = run(
             experiments or ["all"],
             folder=out,
@@ -93,14 +93,14 @@ def simulate(
     asked = read_spec(spec)
     folder = out or Path("results") / asked.name
     refuse_unwritable_folder(folder)
-    with _resumable():
+    with resumable():
         run = write_comparison(asked, folder, workers or os.cpu_count())
     console = Console()
     print_plain(console, repr(run.summary()))
     print_report(console, folder)
 
 
-class _Experiments:
+class Experiments:
     """A progress bar per experiment; a line, where there is no terminal."""
 
     def __init__(self, console: Any) -> None:
@@ -110,7 +110,7 @@ class _Experiments:
         self._console, self._bar = console, Progress(*columns, console=console)
         self._tasks: dict[str, Any] = {}
 
-    def __enter__(self) -> _Experiments:
+    def __enter__(self) -> Experiments:
         if self._console.is_terminal:
             self._bar.start()
         return self
@@ -129,7 +129,7 @@ class _Experiments:
 
 
 @contextmanager
-def _resumable() -> Iterator[None]:
+def resumable() -> Iterator[None]:
     """Interrupted by the user, say that nothing is lost."""
     try:
         yield

@@ -11,19 +11,24 @@ import numpy.typing as npt
 from causalbandits._types import Array, Z
 from causalbandits.engine import tables, worth_tables
 from causalbandits.engine.driver import POLICY, WORLD, Moment, Moments, Played, Rounds, Watch, stream
+from causalbandits.engine.learning import Learning, can_learn
 from causalbandits.policies import POLICIES, AnyPolicy, CausalLinearThompsonSampling, CausalLinearUCB, LinTS, LinUCB
 from causalbandits.policies.base import HorizonPolicy
 from causalbandits.policies.cells import CellPolicy
 from causalbandits.policies.gittins import CausalScreen, WorthPolicy
+from causalbandits.policies.learnt import LearntCells
 from causalbandits.policies.linear import LinearPolicy
-from causalbandits.policies.posterior import SamplingPolicy
-from causalbandits.policies.statistics import Cells, Regression, Statistic
+from causalbandits.policies.posterior import PosteriorPolicy, SamplingPolicy
+from causalbandits.policies.rates import MOMENTS, PAIRS, RateCells
+from causalbandits.policies.statistics import Cells, Regression, ScaledCells, Statistic
+from causalbandits.policies.thompson import CausalThompsonSampling
 from causalbandits.problem.features import AdditiveFeatures
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.problem.projection import Projection
 from causalbandits.problem.search import Combinations, project_some
 from causalbandits.world.environment import LISTED, Environment
 from causalbandits.world.rewards import AdditiveMean, BernoulliReward, GaussianReward, LinearReward
+from causalbandits.world.student import StudentReward
 
 CELL_POLICIES = {kind for kind, _ in POLICIES.values() if issubclass(kind, CellPolicy) and kind.has_kernel}
 LINEAR_POLICIES = {CausalLinearUCB, CausalLinearThompsonSampling, LinUCB, LinTS}
@@ -44,16 +49,22 @@ Call = tuple[str, tuple[Any, ...]]
 
 def can_play(env: Environment, policy: AnyPolicy, problem: CausalBandit) -> bool:
     """Whether the compiled driver plays this; it gives the plain driver's numbers, bit for bit."""
-    known = type(env.reward) in (BernoulliReward, GaussianReward, LinearReward)
+    known = type(env.reward) in (BernoulliReward, GaussianReward, LinearReward, StudentReward)
     if not known or type(policy) not in CELL_POLICIES | LINEAR_POLICIES:
         return False
-    if policy.learns_tables or problem.parents != env.problem.parents:
+    if isinstance(policy, PosteriorPolicy) and policy.has_effects:
+        return False
+    if problem.parents != env.problem.parents:
         return False
     if policy.unit_rewards and env.reward.bounded is not True:
         return False
     if env.problem.contexts.size > CONTEXTS_COMPILED:
         return False
+    if Moments(env, policy, problem).left_out:
+        return False
     scene = scene_of(env, policy, problem)
+    if policy.learns_tables and (_learns_scales(policy) or not can_learn(scene)):
+        return False
     if any(moment.situation.problem.is_narrowed for moment in scene.moments):
         return False
     if _by_block(scene, policy):
@@ -64,6 +75,10 @@ def can_play(env: Environment, policy: AnyPolicy, problem: CausalBandit) -> bool
     if problem is not env.problem and not problem.actions.same_as(env.problem.actions):
         return False
     return scene.size <= LISTED and problem.configurations <= LISTED
+
+
+def _learns_scales(policy: AnyPolicy) -> bool:
+    return isinstance(policy, SamplingPolicy) and policy.learns_scales
 
 
 class Scene(NamedTuple):
@@ -106,7 +121,7 @@ def scene_of(env: Environment, policy: AnyPolicy, problem: CausalBandit) -> Scen
         numbers = [moment.situation.problem.context_number for moment in found]
         return Scene(problem, env, tuple(found), tuple(number or 0 for number in numbers))
 
-    return env.remember(("scene", problem, every), make)
+    return env.remember(("scene", problem, every, policy.learns_tables), make)
 
 
 def play_compiled(
@@ -127,19 +142,31 @@ def play_compiled(
     played, sums = Played(np.empty(len(rounds)), np.empty(len(rounds))), np.zeros(2)
     listed = watch is not None and scene.size <= LISTED
     plays = np.zeros(scene.size if listed else 0, dtype=np.int64)
+    learning = _learning(policy, scene, statistic, streams)
     start, step = 0, FRESH * max(1, rounds_at_once(scene, policy) // FRESH)
     while start < rounds[-1]:
         slot = int(np.searchsorted(rounds, start, side="right"))
         end = min(start + step, int(rounds[slot if watch is not None else -1]))
         within = slice(slot, int(np.searchsorted(rounds, end, side="right")))
         name, arguments = _call(policy, scene, statistic, range(start, end))
+        if learning is not None:
+            name, (rule, *_) = "learnt", arguments
+            arguments = rule, *learning.arguments()
         kept = played.regret[within], played.reward[within]
         record = tables.Record(end - start, rounds[within] - start, *kept, sums, plays)
-        kernel(name)(*arguments, streams, record)
+        stopped = kernel(name)(*arguments, streams, record)
+        if learning is not None:
+            end = start + learning.took(stopped)
         statistic.rounds, start = end, end
         if watch is not None and end == rounds[slot]:
             watch(slot, statistic, lambda: _by_number(plays, scene))
     return played
+
+
+def _learning(policy: AnyPolicy, scene: Scene, statistic: Statistic, streams: tables.Streams) -> Learning | None:
+    if isinstance(policy, CausalThompsonSampling) and isinstance(statistic, LearntCells):
+        return Learning(policy, scene, statistic, streams, _world(scene, policy))
+    return None
 
 
 def rounds_at_once(scene: Scene, policy: AnyPolicy) -> int:
@@ -177,24 +204,33 @@ def _call(policy: AnyPolicy, scene: Scene, statistic: Statistic, told: range) ->
 
 
 def _cells(policy: CellPolicy, scene: Scene, cells: Cells, told: range) -> Call:
-    settled = not policy.randomised and isinstance(policy, HorizonPolicy) and policy.horizon is not None
-    moving = not policy.randomised and not settled
-    explorations = np.array([policy.exploration(n) for n in (told if moving else [0])])
+    anytime = not policy.randomised and not (isinstance(policy, HorizonPolicy) and policy.horizon is not None)
+    settled = not policy.randomised and not anytime and not policy.learns_scales
+    moving = anytime or policy.learns_scales
+    explorations = np.array([policy.exploration(n) for n in (told if anytime else [0])])
     draws = policy.draws if isinstance(policy, SamplingPolicy) else 1
     rule = tables.CellRule(
         policy.index_at(cells), policy.causal, moving, explorations, draws, _priced(scene, policy.weighs_costs)
     )
     tree = scene.problem.remember(("tree", policy.searches_all, scene.known), lambda: _tree(scene))
     tree = tree if policy.causal else tree._replace(cells=None)
-    arguments = (rule, tree, _world(scene, policy), tables.CellSums(cells.count, cells.total))
+    arguments = (rule, tree, _world(scene, policy), _sums(cells))
     return ("drawn" if not settled else "settled" if policy.causal else "settled actions"), arguments
+
+
+def _sums(cells: Cells) -> tables.CellSums | tables.ScaledSums | tables.RateSums:
+    if isinstance(cells, RateCells):
+        return tables.RateSums(cells.count, cells.total, cells.weights, PAIRS, MOMENTS)
+    if isinstance(cells, ScaledCells):
+        return tables.ScaledSums(cells.count, cells.total, cells.pooled)
+    return tables.CellSums(cells.count, cells.total)
 
 
 def _worth(policy: WorthPolicy, scene: Scene, cells: Cells, told: range) -> Call:
     patiences = np.array([policy.patience(n) for n in told])
     draws = policy.draws if isinstance(policy, CausalScreen) else 1
-    rule = worth_tables.WorthRule(policy.index_at(cells), False, patiences, draws, _priced(scene, True))
-    sums = tables.CellSums(cells.count, cells.total)
+    rule = worth_tables.WorthRule(policy.index_at(cells), policy.learns_scales, patiences, draws, _priced(scene, True))
+    sums = _sums(cells)
     if isinstance(policy, CausalScreen):
         tree = scene.problem.remember(("tree", False, scene.known), lambda: _tree(scene))
         return "screened", (rule, tree, _world(scene, policy), sums)
@@ -288,7 +324,7 @@ def _world(scene: Scene, policy: AnyPolicy) -> tables.FlatWorld:
         projections = [_true_projection(moment) for moment in scene.moments]
         return tables.world_of(_before(scene), envs, projections, [_true_costs(moment) for moment in scene.moments])
 
-    return scene.env.remember(("world", scene.problem, policy.searches_all), make)
+    return scene.env.remember(("world", scene.problem, policy.searches_all, policy.learns_tables), make)
 
 
 def _true_projection(moment: Moment) -> Projection:

@@ -9,10 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from causalbandits._types import Array, Z
+from causalbandits.errors import ProblemError
 from causalbandits.policies import AnyPolicy, Outcome
 from causalbandits.policies.outcome import flip
+from causalbandits.policies.rationing import situations_to_come
 from causalbandits.problem.actions import Action
-from causalbandits.problem.budget import Budget
+from causalbandits.problem.budget import Budget, Purse
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.problem.situation import Situation, opened
 from causalbandits.world.environment import Environment
@@ -77,18 +79,18 @@ def play(
     flips, in_order, plays = policy.counts_successes, policy.in_order, _Plays(env.problem)
     if budget is not None:
         policy.refuse_budget()
-    purse = None if budget is None else opened(Budget(budget, int(rounds[-1])), moments.whole[0], stacklevel=2)
+    purse = None if budget is None else moments.purse(Budget(budget, int(rounds[-1])))
     shortfall = None if budget is None else Shortfall(env, budget / int(rounds[-1]))
     regret = collected = 0.0
     played, checkpoints = Played(np.empty(len(rounds)), np.empty(len(rounds))), iter(enumerate(rounds.tolist()))
     slot, checkpoint = next(checkpoints)
     for t in range(1, int(rounds[-1]) + 1):
-        situation, here = always or moments[env.draw_codes(world)]
+        situation, here = always or moments.drawn(world)
         if purse is None:
             chosen, propensity, support = policy.chosen(situation, statistic, rng)
         else:
             chosen, propensity, support = policy.paced(situation, statistic, rng, purse)
-            purse.pay(problem.cost(chosen))
+            purse.pay(problem.cost(chosen), situation.known)
         action = chosen if true_actions is None else true_actions[chosen]
         if policy.learns_tables:
             observed, z, reward = here.draw_all(action.choices, world)
@@ -104,7 +106,7 @@ def play(
         policy.update(situation, statistic, outcome)
         if in_order:
             policy.witness(situation, statistic, outcome)
-        regret += here.gap(action.number) if shortfall is None else shortfall(action.number)
+        regret += here.gap(action.number) if shortfall is None else shortfall(action.number, here.problem.known)
         collected += reward
         plays[action] = plays.get(action, 0) + 1
         if t == checkpoint:
@@ -131,16 +133,47 @@ class Moments(dict[Z, Moment]):
     def __init__(self, env: Environment, policy: AnyPolicy, problem: CausalBandit) -> None:
         self._env, self._problem, self._policy = env, problem, policy
         self._told = [env.problem.context.index(name) for name in problem.context]
+        self.left_out = self._left_out()
+        """Contexts that come and in which nothing may be done, with their shares: rounds in these are not played."""
+
+    def _left_out(self) -> dict[Z, float]:
+        if not self._env.problem.context or not (self._env.problem.requirements or self._problem.requirements):
+            return {}
+        contexts = dict(self._env.problem.contexts.weighed())
+        found = {codes: share for codes, share in contexts.items() if not self._is_playable(codes)}
+        if len(found) == len(contexts):
+            raise ProblemError(f"Nothing may be done in any context. {self.why_left_out(next(iter(found)))}")
+        return found
+
+    def _is_playable(self, codes: Z) -> bool:
+        return self._env.problem.in_context(codes).has_actions and self._believed(codes).has_actions
+
+    def why_left_out(self, codes: Z) -> str:
+        """Why nothing may be done in a context."""
+        return self._env.problem.in_context(codes).no_action or self._believed(codes).no_action
+
+    def _believed(self, codes: Z) -> CausalBandit:
+        told = tuple(codes[i] for i in self._told)
+        return self._problem.in_context(told) if told else self._problem
+
+    def drawn(self, rng: np.random.Generator) -> Moment:
+        """The next context in which something may be done."""
+        codes = self._env.draw_codes(rng)
+        while codes not in self and not self._is_playable(codes):
+            codes = self._env.draw_codes(rng)
+        return self[codes]
 
     @property
     def whole(self) -> Moment:
         """Without a context."""
         return Moment(self._policy.situation(self._problem), self._env)
 
+    def purse(self, budget: Budget) -> Purse:
+        """A budget for what the policy will decide."""
+        return opened(budget, situations_to_come(self._policy, self._problem), stacklevel=3)
+
     def __missing__(self, codes: Z) -> Moment:
-        told = tuple(codes[i] for i in self._told)
-        believed = self._problem.in_context(told) if told else self._problem
-        self[codes] = Moment(self._policy.situation(believed), self._env.in_context(codes))
+        self[codes] = Moment(self._policy.situation(self._believed(codes)), self._env.in_context(codes))
         return self[codes]
 
 

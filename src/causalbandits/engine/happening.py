@@ -1,5 +1,7 @@
 """What happens in a round, compiled: contexts, configurations and rewards are drawn, and sums are written down."""
 
+import math
+
 import numpy as np
 from numba.extending import register_jitable
 
@@ -63,7 +65,19 @@ def reward_around(world, mean, rng):
     """A reward with this mean."""
     if world.bernoulli:
         return 1.0 if rng.random() < mean else 0.0
+    if world.degrees > 0:
+        return mean + world.sd * student(world.degrees, rng)
     return mean + world.sd * rng.standard_normal()
+
+
+@register_jitable
+def student(degrees, rng):
+    """A draw of Student's t, as `world.student.StudentReward` makes it."""
+    normal, squares = rng.standard_normal(), 0.0
+    for _ in range(degrees):
+        other = rng.standard_normal()
+        squares += other * other
+    return normal / math.sqrt(squares / degrees)
 
 
 @register_jitable

@@ -53,7 +53,7 @@ from causalbandits.engine.happening import (
     summed,
     write_down,
 )
-from causalbandits.policies import entries, indices, statistics
+from causalbandits.policies import entries, indices, rates, scales, statistics
 
 FRESH = 1024
 """Scores that are kept by adding to them are computed afresh every so many rounds: rounding stays far below `TIE`."""
@@ -67,8 +67,15 @@ COLUMNS_KEPT = 2**17
 rotate_in, solve = register_jitable(entries.rotate_in), register_jitable(entries.solve)
 squared_norms = register_jitable(entries.squared_norms)
 perturbed, optimistic = register_jitable(indices.perturbed), register_jitable(indices.optimistic)
-take_in = register_jitable(statistics.take_in)
+take_in, pool = register_jitable(statistics.take_in), register_jitable(statistics.pool)
 register_jitable(indices.bernoulli_divergence)
+for _scalar in (scales.says_enough, scales.squared_distance, scales.precision, scales.noise_and_spread):
+    register_jitable(_scalar)
+register_jitable(scales.scales_of_kept)
+register_jitable(scales.stretch_of)
+register_jitable(rates.probability)
+register_jitable(rates.matched)
+weigh = register_jitable(rates.weigh)
 
 
 def prepare(p, count, total, exploration):
@@ -83,6 +90,16 @@ def at_cell(p, cell):
 
 def renewed(p, kept):
     """The parameters of a round: the same in all, or learnt from what is kept."""
+    raise NotImplementedError
+
+
+def varied(p, rng):
+    """The parameters of a draw: the same in all, or drawn themselves."""
+    raise NotImplementedError
+
+
+def pooled_in(kept, cell, reward):
+    """What a reward adds to the sums of all cells together, where these are kept, before it is taken in."""
     raise NotImplementedError
 
 
@@ -112,6 +129,20 @@ def _at_cell(p: Any, cell: Any) -> Any:
 @overload(renewed, strict=False)
 def _renewed(p: Any, kept: Any) -> Any:
     return indices.INDEX[p.instance_class].renew or (lambda p, kept: p)
+
+
+@overload(varied, strict=False)
+def _varied(p: Any, rng: Any) -> Any:
+    return indices.INDEX[p.instance_class].vary or (lambda p, rng: p)
+
+
+@overload(pooled_in)
+def _pooled_in(kept, cell, reward):
+    if "weights" in kept.fields:
+        return lambda kept, cell, reward: weigh(kept.weights, kept.pairs, kept.counts[cell], kept.totals[cell], reward)
+    if "pooled" not in kept.fields:
+        return lambda kept, cell, reward: None
+    return lambda kept, cell, reward: pool(kept.pooled, kept.counts, kept.totals, cell, reward)
 
 
 @overload(combine, strict=False)
@@ -291,12 +322,13 @@ def _drawn_rounds(version):
                     c = base + agreeing(tree.cells, context, i)
                     centre[c], width[c] = prepared(p, kept, c, exploration)
             for draw in range(rule.draws):
+                q = varied(p, rng)
                 for i in range(length):
                     c = base + agreeing(tree.cells, context, i)
-                    values[i] = noise(p, centre[c], width[c], rng)
+                    values[i] = noise(q, centre[c], width[c], rng)
                 for i in range(length):
                     c = base + agreeing(tree.cells, context, i)
-                    values[i] = combine(p, centre[c], width[c], values[i])
+                    values[i] = combine(q, centre[c], width[c], values[i])
                 scale = largest_size(values, length)
                 scores = project(tree, context, values, length, one, two) if causal else values
                 if len(in_order):
@@ -313,6 +345,7 @@ def _drawn_rounds(version):
             if t == checkpoint:
                 slot, checkpoint = write_down(record, slot, regret, collected)
             changed = z if causal else base + action
+            pooled_in(kept, changed, reward)
             take_in(kept.counts, kept.totals, changed, reward)
         record.sums[0], record.sums[1] = regret, collected
 

@@ -10,24 +10,29 @@ from typing import Any
 import numba
 
 from causalbandits.engine.kernels import KERNELS
+from causalbandits.engine.learnt_rounds import learnt_rounds
 from causalbandits.engine.worth_kernels import WORTH_KERNELS
 
-KINDS = {**KERNELS, **WORTH_KERNELS}
+KINDS: dict[str, Any] = {**KERNELS, **WORTH_KERNELS, "learnt": learnt_rounds}
 
 SOURCES = (
     "policies/entries.py",
     "policies/indices.py",
+    "policies/rates.py",
+    "policies/scales.py",
     "policies/statistics.py",
     "policies/worth.py",
     "problem/scores.py",
     "engine/choosing.py",
     "engine/happening.py",
     "engine/kernels.py",
+    "engine/learnt_rounds.py",
     "engine/tables.py",
     "engine/worth_kernels.py",
     "engine/worth_tables.py",
 )
 """What the compiled code is made of."""
+
 
 @cache
 def kernel(name: str) -> Any:

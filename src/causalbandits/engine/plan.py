@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,7 +17,7 @@ from causalbandits._code import code_hash
 from causalbandits._progress import Notice
 from causalbandits.engine.compiled import can_play, play_compiled
 from causalbandits.engine.driver import ENVIRONMENT, Moment, Moments, PlayCounts, play, stream
-from causalbandits.errors import BudgetError, CausalBanditsError, PolicyError, ProblemError
+from causalbandits.errors import BudgetError, CausalBanditsError, PolicyError, ProblemError, ProblemWarning
 from causalbandits.model.fitted import FittedModel
 from causalbandits.policies import AnyPolicy
 from causalbandits.policies.identity import identity_with_code
@@ -28,9 +29,6 @@ from causalbandits.world.environment import LISTED, Environment
 from causalbandits.world.shortfall import Shortfall
 
 Source = Environment | Callable[[np.random.Generator], Environment]
-
-CONTEXTS_WEIGHED = 256
-"""A mean over contexts is one over all of them, or over so many that were drawn."""
 
 Found = dict[str, dict[str, Values]]
 """By policy, then measure: one replication's values at each checkpoint."""
@@ -98,7 +96,7 @@ class Plan:
     def all_compiled(self) -> bool:
         """Whether no policy needs the interpreter, so that threads serve as well as processes."""
         env = self.environment(0)
-        return all(self._is_compiled(env, policy) for policy in self.policies.values())
+        return all(self._is_compiled(env, policy) and not policy.learns_tables for policy in self.policies.values())
 
     def _is_compiled(self, env: Environment, policy: AnyPolicy) -> bool:
         return self.compiled and self.budget is None and can_play(env, policy, self._believed_by(policy, env))
@@ -127,12 +125,20 @@ class Plan:
                 )
             problem = self._believed_by(policy, env)
             statistic = policy.begin(problem)
+            moments = Moments(env, policy, problem)
             if "simple regret" in self.measures:
-                for _, moment in weighed(Moments(env, policy, problem), env)[:1]:
+                for _, moment in weighed(moments, env)[:1]:
                     policy.favoured(moment.situation, statistic)
             if "risk" in self.measures:
                 self._check_rule(policy, Moments(env, policy, problem), env, statistic)
             size = max(abs(bound) for bound in env.mean.range())
+            if moments.left_out:
+                warnings.warn(
+                    f"{moments.why_left_out(next(iter(moments.left_out)))} Rounds in which nothing may be done, "
+                    f"{sum(moments.left_out.values()):.0%} of those that come, are left out.",
+                    ProblemWarning,
+                    stacklevel=3,
+                )
             policy.warn_of_unknown_tables(problem, stacklevel=3)
             policy.warn_of_scale("The mean reward reaches", size, problem, stacklevel=3)
 
@@ -269,10 +275,10 @@ def weighed(moments: Moments, env: Environment) -> list[tuple[float, Moment]]:
     """Every context that can occur with its probability; of too many, so many that were drawn, all alike."""
     if not env.problem.context:
         return [(1.0, moments.whole)]
-    if env.problem.contexts.size <= CONTEXTS_WEIGHED:
-        return [(share, moments[codes]) for codes, share in env.problem.contexts.likely()]
-    rng = np.random.default_rng(0)
-    return [(1 / CONTEXTS_WEIGHED, moments[env.draw_codes(rng)]) for _ in range(CONTEXTS_WEIGHED)]
+    left_out = moments.left_out
+    played = sum(share for codes, share in env.problem.contexts.weighed() if codes not in left_out) if left_out else 1.0
+    weights = [(codes, share) for codes, share in env.problem.contexts.weighed() if codes not in left_out]
+    return [(share / played, moments[codes]) for codes, share in weights]
 
 
 def _hashed(parts: Mapping[str, Any]) -> str:

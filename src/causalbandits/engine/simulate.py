@@ -70,7 +70,8 @@ def simulate(
     a larger run (see `Run.merged`).
 
     With a `budget`, what may be spent in all rounds together, costs only limit (see `Budget`), and regret is what the
-    best mixture of actions for that money would have brought more. Such runs are not compiled.
+    best mixture of actions for that money would have brought more; where there is a context, all contexts share it,
+    and regret is against what is best in the context then. Such runs are not compiled.
 
     `checkpoint` is a folder that remembers finished replications: the same call, after a crash, goes on from there and
     ends with the same numbers. `workers` is how many replications are played at the same time, one if it is left alone;

@@ -33,10 +33,11 @@ from causalbandits.model.model import cumulative
 from causalbandits.problem.costs import Costs
 from causalbandits.problem.features import AdditiveFeatures
 from causalbandits.problem.inference import Block
-from causalbandits.problem.projection import Level, Projection, Tree
+from causalbandits.problem.projection import Level, Projection
 from causalbandits.problem.search import Combinations
 from causalbandits.world.environment import Environment
-from causalbandits.world.rewards import AdditiveMean, BernoulliReward
+from causalbandits.world.rewards import AdditiveMean, BernoulliReward, Reward
+from causalbandits.world.student import StudentReward
 
 Ints = npt.NDArray[np.int64]
 
@@ -134,6 +135,8 @@ class FlatWorld(NamedTuple):
     """By searched action; empty where the gap is found by block."""
     bernoulli: bool
     sd: float
+    degrees: int
+    """Of Student's t, in which rewards vary around their mean; 0: they vary as a Gaussian does."""
 
 
 class ByBlock(NamedTuple):
@@ -177,7 +180,7 @@ class CellRule(NamedTuple):
     p: Any
     causal: bool
     moving: bool
-    """Whether log(1/delta) moves with the round, and with it every cell's index."""
+    """Whether log(1/delta) moves with the round, or scales are learnt, and with these every cell's index."""
     explorations: Array
     draws: int
     priced: Priced
@@ -199,6 +202,24 @@ class CellSums(NamedTuple):
 
     counts: Array
     totals: Array
+
+
+class ScaledSums(NamedTuple):
+    """`policies.statistics.ScaledCells`."""
+
+    counts: Array
+    totals: Array
+    pooled: Array
+
+
+class RateSums(NamedTuple):
+    """`policies.rates.RateCells`, and the pairs that it weighs."""
+
+    counts: Array
+    totals: Array
+    weights: Array
+    pairs: Array
+    moments: Array
 
 
 class Rotated(NamedTuple):
@@ -230,35 +251,32 @@ class Record(NamedTuple):
     """By position; empty if nobody asks, or actions are not listed."""
 
 
-def tree_of(
-    projections: Sequence[Projection], configurations: int, trees: Sequence[Tree] | None = None
-) -> FlatTree:
-    """The projections of all contexts, for the compiled rounds; block by block, or on other trees of theirs."""
-    own = [projection.tree for projection in projections] if trees is None else trees
-    levels = [level for tree in own for level in tree[0]]
+def tree_of(projections: Sequence[Projection], configurations: int) -> FlatTree:
+    """The projections of all contexts, for the compiled rounds."""
+    levels = [level for projection in projections for level in projection.tree[0]]
     lines = (len(projections), -1)
-    columns = _ragged([level.columns for level in levels])
-    parents = _ragged([_or_none(level.parent) for level in levels], np.int64)
+    columns = ragged([level.columns for level in levels])
+    parents = ragged([_or_none(level.parent) for level in levels], np.int64)
     all_pairs = np.array([level.parent is None for level in levels])
     return FlatTree(
         cells=_agreeing([p.cells for p in projections]),
-        by_block=_ragged([_or_none(p.order_of_cells) for p in projections], np.int64),
-        place=_ragged([_place(p.cells, p.order_of_cells, configurations) for p in projections], np.int64),
-        sizes=_ints([level.columns.shape[0] for level in own[0][0]]),
-        widths=_ints([level.columns.shape[2] for level in levels]).reshape(lines),
-        before=_ints([level.before for level in levels]).reshape(lines),
+        by_block=ragged([_or_none(p.order_of_cells) for p in projections], np.int64),
+        place=ragged([_place(p.cells, p.order_of_cells, configurations) for p in projections], np.int64),
+        sizes=ints([level.columns.shape[0] for level in projections[0].tree[0]]),
+        widths=ints([level.columns.shape[2] for level in levels]).reshape(lines),
+        before=ints([level.before for level in levels]).reshape(lines),
         columns=columns.values,
         starts=columns.starts[:-1].reshape(lines),
         parents=parents.values,
-        parent_starts=_ints(np.where(all_pairs, -1, parents.starts[:-1])).reshape(lines),
-        node_of_action=_ragged([_or_none(tree[1]) for tree in own], np.int64),
-        buffer=max(_largest_level(tree[0]) for tree in own),
+        parent_starts=ints(np.where(all_pairs, -1, parents.starts[:-1])).reshape(lines),
+        node_of_action=ragged([_or_none(p.tree[1]) for p in projections], np.int64),
+        buffer=max(_largest_level(p.tree[0]) for p in projections),
     )
 
 
 def _agreeing(cells: Sequence[Codes | None]) -> Ragged | None:
     known = [codes for codes in cells if codes is not None]
-    return _ragged(known, np.int64) if known else None
+    return ragged(known, np.int64) if known else None
 
 
 def _or_none(codes: Codes | None) -> Any:
@@ -277,7 +295,7 @@ def _largest_level(levels: list[Level]) -> int:
 def _place(known: Codes | None, order: Codes | None, configurations: int) -> Ints:
     """The inverse of the order in which configurations are taken; empty where that is their own."""
     if known is None:
-        return _ints([] if order is None else np.argsort(order))
+        return ints([] if order is None else np.argsort(order))
     place = np.full(configurations, -1, dtype=np.int64)
     place[known if order is None else known[order]] = np.arange(len(known))
     return place
@@ -295,24 +313,24 @@ def before_of(env: Environment, told: Sequence[int]) -> Before:
     """The context as it comes, and what the policy takes it for."""
     contexts = env.problem.contexts
     if not contexts.names:
-        return Before(None, np.zeros((1, 0), dtype=np.int64), _ints(told))
-    cdf = _ragged([cumulative(block.table[0]) for block in contexts.blocks])
-    return Before(_law(contexts.blocks, contexts.shape, cdf), cdf.starts[None, :-1].copy(), _ints(told))
+        return Before(None, np.zeros((1, 0), dtype=np.int64), ints(told))
+    cdf = ragged([cumulative(block.table[0]) for block in contexts.blocks])
+    return Before(_law(contexts.blocks, contexts.shape, cdf), cdf.starts[None, :-1].copy(), ints(told))
 
 
 def _law(blocks: Sequence[Block], shape: tuple[int, ...], cdf: Ragged, *, numbered: bool = True) -> Law:
     strides = [math.prod(shape[axis + 1 :]) if numbered else 0 for axis in range(len(shape))]
     steps = [[sum(c * strides[axis] for axis, c in code) for code in _codes(block)] for block in blocks]
-    return Law(_ints([block.configurations for block in blocks]), cdf, _ragged(steps, np.int64))
+    return Law(ints([block.configurations for block in blocks]), cdf, ragged(steps, np.int64))
 
 
 def world_of(
     before: Before, envs: Sequence[Environment], projections: Sequence[Projection], costs: Sequence[Array | None]
 ) -> FlatWorld:
     """The environment in every context, with a listed set of actions in each, and what these cost."""
-    cdf = _ragged([cumulative(rows) for projection in projections for rows in projection.rows])
+    cdf = ragged([cumulative(rows) for projection in projections for rows in projection.rows])
     blocks = envs[0].problem.blocks
-    sizes, lines = _ints([block.configurations for block in blocks]), cdf.starts[:-1].reshape(-1, len(blocks))
+    sizes, lines = ints([block.configurations for block in blocks]), cdf.starts[:-1].reshape(-1, len(blocks))
     starts = [own[None] + _rows_of_actions(p) * sizes[None] for own, p in zip(lines, projections, strict=True)]
     gaps = [env.gaps_in(p, paid) for env, p, paid in zip(envs, projections, costs, strict=True)]
     first = [0, *map(len, gaps)]
@@ -321,14 +339,14 @@ def world_of(
 
 
 def _rows_of_actions(projection: Projection) -> Ints:
-    return _ints(np.array([projection.row_of_action(b) for b in range(len(projection.rows))]).T)
+    return ints(np.array([projection.row_of_action(b) for b in range(len(projection.rows))]).T)
 
 
 def world_by_block(
     before: Before, env: Environment, rows: Sequence[Sequence[Array]], first: Sequence[int]
 ) -> FlatWorld:
     """The environment with neither actions nor configurations listed, given every context's rows."""
-    cdf = _ragged([cumulative(own) for context in rows for own in context])
+    cdf = ragged([cumulative(own) for context in rows for own in context])
     none = np.zeros((0, len(env.problem.blocks)), dtype=np.int64)
     return _world(env, before, first, cdf, none, np.zeros(0), np.zeros(0))
 
@@ -337,8 +355,14 @@ def _world(
     env: Environment, before: Before, first: Any, cdf: Ragged, starts: Any, mean: Array, gap: Array
 ) -> FlatWorld:
     law = _law(env.problem.blocks, env.problem.shape, cdf, numbered=len(mean) > 0)
-    bernoulli, sd = isinstance(env.reward, BernoulliReward), float(getattr(env.reward, "sd", 0.0))
-    return FlatWorld(*before, _ints(first), law, _ints(starts), mean, gap, bernoulli, sd)
+    return FlatWorld(*before, ints(first), law, ints(starts), mean, gap, *_around(env.reward))
+
+
+def _around(reward: Reward) -> tuple[bool, float, int]:
+    """How rewards vary around their mean: whether as a coin does, else how far, and with which tails."""
+    if isinstance(reward, StudentReward):
+        return False, reward.scale, reward.degrees
+    return isinstance(reward, BernoulliReward), float(getattr(reward, "sd", 0.0)), 0
 
 
 def by_block_of(
@@ -352,10 +376,10 @@ def by_block_of(
         for block in blocks
     ]
     return ByBlock(
-        rows=_ints([len(own) for context in rows for own in context]),
-        where=_ragged([where for where, _ in parts[0]], np.int64),
-        means=_ragged([means for context in parts for _, means in context]),
-        features=_ragged(tables),
+        rows=ints([len(own) for context in rows for own in context]),
+        where=ragged([where for where, _ in parts[0]], np.int64),
+        means=ragged([means for context in parts for _, means in context]),
+        features=ragged(tables),
         additive=_additive(envs, rows),
         priced=_priced_rows(envs[0].problem.costs, searches),
     )
@@ -363,7 +387,7 @@ def by_block_of(
 
 def _priced_rows(costs: Costs | None, searches: Sequence[Combinations]) -> PricedRows:
     if costs is None:
-        nothing, none = _ragged([]), _ragged([], np.int64)
+        nothing, none = ragged([]), ragged([], np.int64)
         return PricedRows(nothing, np.zeros(0), nothing, none, np.zeros(0))
     own = [paid for search in searches for paid in search.row_costs(costs)]
     prices = [
@@ -372,10 +396,10 @@ def _priced_rows(costs: Costs | None, searches: Sequence[Combinations]) -> Price
         for block, c in zip(search.blocks, search.choices, strict=True)
     ]
     return PricedRows(
-        costs=_ragged(own),
+        costs=ragged(own),
         largest=np.array([paid.max() for paid in own]),
-        prices=_ragged(prices),
-        knobs=_ragged([block.knobs for block in searches[0].blocks], np.int64),
+        prices=ragged(prices),
+        knobs=ragged([block.knobs for block in searches[0].blocks], np.int64),
         least=np.array([table[choice] for table, choice in zip(costs.tables, searches[0].least, strict=True)]),
     )
 
@@ -385,17 +409,17 @@ def _additive(envs: Sequence[Environment], rows: Sequence[Sequence[Array]]) -> A
     means = [env.mean for env in envs if isinstance(env.mean, AdditiveMean)]
     gains = [own.by_row(row) for own, row in zip(means, rows, strict=True)] if means else []
     return Additive(
-        gains=_ragged([block for context in gains for block in context]),
-        codes=_ragged([[[c for _, c in code] for code in _codes(block)] for block in blocks], np.int64),
-        parents=_ragged([block.parents for block in blocks], np.int64),
-        by_parent=_ragged(means[0].by_parent if means else []),
+        gains=ragged([block for context in gains for block in context]),
+        codes=ragged([[[c for _, c in code] for code in _codes(block)] for block in blocks], np.int64),
+        parents=ragged([block.parents for block in blocks], np.int64),
+        by_parent=ragged(means[0].by_parent if means else []),
         best=np.array([env.best().mean for env in envs]),
     )
 
 
 def regressors_of(means: Sequence[Array], table: Array) -> Regressors:
     """Features of listed actions in the mean, in every context, and of all configurations."""
-    return Regressors(np.concatenate(means), _ragged([own.T for own in means]), table)
+    return Regressors(np.concatenate(means), ragged([own.T for own in means]), table)
 
 
 def _codes(block: Block) -> list[list[tuple[int, int]]]:
@@ -403,11 +427,11 @@ def _codes(block: Block) -> list[list[tuple[int, int]]]:
     return [list(zip(block.parents, code, strict=True)) for code in product(*map(range, block.shape))]
 
 
-def _ragged(parts: Any, dtype: Any = np.float64) -> Ragged:
+def ragged(parts: Any, dtype: Any = np.float64) -> Ragged:
     flat = [np.asarray(part, dtype=dtype).reshape(-1) for part in parts]
     starts = np.cumsum([0, *(len(part) for part in flat)])
-    return Ragged(np.concatenate([*flat, np.zeros(0, dtype=dtype)]), _ints(starts))
+    return Ragged(np.concatenate([*flat, np.zeros(0, dtype=dtype)]), ints(starts))
 
 
-def _ints(values: Any) -> Ints:
+def ints(values: Any) -> Ints:
     return np.ascontiguousarray(values, dtype=np.int64)

@@ -1,8 +1,7 @@
 """The compiled rounds of policies that weigh what an action is worth: see `policies.worth`.
 
 As in `engine.kernels`, nothing is defined here: beliefs, psi and what a pair of actions is worth are compiled from the
-very functions of `policies`. Sums run in the plain library's order, on the same trees, because what is left of a
-difference of sums decides, and no tie absorbs its last bits.
+very functions of `policies`.
 """
 
 from __future__ import annotations
@@ -13,23 +12,39 @@ import numpy as np
 from numba.extending import overload, register_jitable
 
 from causalbandits.engine.choosing import (
+    add_column,
     agreeing,
+    column,
+    enter,
     first_tied,
     how_many,
     largest_size,
     least_scale,
     least_tied,
     listed,
+    new_tournaments,
     one_draw,
     project,
+    scale_of,
     subtract,
 )
 from causalbandits.engine.happening import drawn_context, first_sums, happens, room_for, write_down
-from causalbandits.engine.kernels import at_cell, combine, noise, prepared, renewed, take_in
+from causalbandits.engine.kernels import (
+    CAUGHT_UP,
+    COLUMNS_KEPT,
+    FRESH,
+    at_cell,
+    combine,
+    noise,
+    pooled_in,
+    prepared,
+    renewed,
+    take_in,
+    varied,
+)
 from causalbandits.policies import indices, worth
 
 EQUAL = worth.EQUAL
-register_jitable(worth.log_by_roots)
 psi, worth_of_one = register_jitable(worth.psi), register_jitable(worth.worth_of_one)
 taken_away = register_jitable(worth.taken_away)
 
@@ -88,80 +103,131 @@ def row_of(tree, context, position, chosen, one, two):
 
 
 def _worth_rounds(version):
-    """Every action's worth, from sums under P, P^2 and P^3: as `worth.worth_of_each`."""
+    """Every action's worth: as `worth.worth_of_each`, but a reward adds to the sums what it changes, as in `settled`.
+
+    Sums that belong to the best by its mean are made afresh when that is another one, or comes after many changes.
+    """
 
     def play(rule, trees, world, kept, streams, record):
         key = version  # noqa: F841 (part of the cache's key)
         plays, first_of = record.plays, world.first
         before, comes = world.before, room_for(world.before)
-        tree, one, two, three, world_rng = trees.whole, trees.one, trees.two, trees.three, streams.world
-        cells, room = len(kept.counts), tree.buffer
+        tree, world_rng = trees.whole, streams.world
+        cells, positions, contexts, room = len(kept.counts), len(world.gap), len(first_of) - 1, tree.buffer
         codes, chosen = np.empty(len(world.law.sizes), dtype=np.int64), np.empty(len(tree.sizes), dtype=np.int64)
         mean, variance, taken = np.empty(cells), np.empty(cells), np.empty(cells)
-        x, q, w = np.empty(cells), np.empty(cells), np.empty(cells)
-        pq, ppw, pw = np.empty(cells), np.empty(cells), np.empty(cells)
-        r0, r1, m0, m1 = np.empty(room), np.empty(room), np.empty(room), np.empty(room)
-        a0, a1, b0, b1 = np.empty(room), np.empty(room), np.empty(room), np.empty(room)
-        c0, c1, d0, d1 = np.empty(room), np.empty(room), np.empty(room), np.empty(room)
-        e0, e1 = np.empty(room), np.empty(room)
-        scores, values = np.empty(len(world.gap)), np.empty(len(world.gap))
-        costs, floor, nodes = rule.priced.costs, least_scale(rule.priced), tree.node_of_action
-        changed = -1
+        some, more = np.empty(cells), np.empty(cells)
+        one, two, r0, r1 = np.empty(room), np.empty(room), np.empty(room), np.empty(room)
+        costs, floor = rule.priced.costs, least_scale(rule.priced)
+        sizes = new_tournaments(1, cells, floor)
+        means, scores = np.empty(positions), np.empty(positions)
+        v, gain, rest, part = np.empty(positions), np.empty(positions), np.empty(positions), np.empty(positions)
+        keeps = cells * positions <= COLUMNS_KEPT
+        columns = np.empty(cells * positions if keeps else positions)
+        known = np.zeros((cells, contexts), dtype=np.bool_)
+        changed, changes = np.empty(FRESH + 1, dtype=np.int64), np.empty((FRESH + 1, 3))
+        came, incumbent, logged, z = np.full(contexts, -1), np.full(contexts, -1), 0, -1
         regret, collected, slot, checkpoint = first_sums(record)
         for t in range(1, record.last + 1):
             p, patience = renewed(rule.p, kept), rule.patiences[t - 1]
             if t == 1 or rule.moving:
                 for c in range(cells):
                     mean[c], variance[c], taken[c] = believed(p, kept, c)
-            else:
-                mean[changed], variance[changed], taken[changed] = believed(p, kept, changed)
+                    enter(sizes, 0, c, abs(mean[c]))
+            if t % FRESH == 1 or rule.moving:
+                came[:] = -1
+                logged = 0
             context = drawn_context(before, world.context_starts, comes, world_rng)
-            first = first_of[context]
-            actions = first_of[context + 1] - first
-            length = how_many(tree.cells, context, cells)
-            for i in range(length):
-                c = place_of(tree, context, i)
-                x[i], q[i], w[i] = mean[c], variance[c], taken[c]
-            scale = max(largest_size(x, length), floor)
-            means = project(one, context, x, length, m0, m1)
-            listed(tree, context, means, actions, scores)
+            first, end = first_of[context], first_of[context + 1]
+            actions, length = end - first, how_many(tree.cells, context, cells)
+            if came[context] < 0 or logged - came[context] > CAUGHT_UP:
+                for i in range(length):
+                    some[i] = mean[agreeing(tree.cells, context, i)]
+                listed(tree, context, project(tree, context, some, length, one, two), actions, means[first:end])
+                incumbent[context] = -1
+            else:
+                places = tree.place.starts[context + 1] > tree.place.starts[context]
+                b = incumbent[context]
+                for i in range(came[context], logged):
+                    c, dx, dq, dw = changed[i], changes[i, 0], changes[i, 1], changes[i, 2]
+                    at, start = c, (c * positions if keeps else 0) + first
+                    if places:
+                        at = tree.place.values[tree.place.starts[context] + c]
+                    if at >= 0:
+                        if not (keeps and known[c, context]):
+                            nodes = column(tree, context, at, length, one, two)
+                            listed(tree, context, nodes, actions, columns[start : start + actions])
+                            known[c, context] = True
+                        own = columns[start + b]
+                        for a in range(actions):
+                            apart = columns[start + a] - own
+                            square = apart * apart
+                            away = square * dw
+                            means[first + a] += columns[start + a] * dx
+                            v[first + a] += square * dq
+                            gain[first + a] += apart * away
+                            rest[first + a] += own * away
+            came[context] = logged
+            scale = scale_of(mean, tree.cells, context, floor, sizes[0, 1])
+            for a in range(actions):
+                scores[a] = means[first + a]
             subtract(scores, costs, first, actions)
             b = first_tied(scores, actions, scale)
-            row = row_of(tree, context, b, chosen, r0, r1)
-            for i in range(length):
-                weighed = row[i] * w[i]
-                pq[i], pw[i], ppw[i] = row[i] * q[i], weighed, row[i] * weighed
-            sum_pq = project(one, context, pq, length, a0, a1)
-            sum_ppw = project(one, context, ppw, length, b0, b1)
-            sum_qq = project(two, context, q, length, c0, c1)
-            sum_pw = project(two, context, pw, length, d0, d1)
-            cube = project(three, context, w, length, e0, e1)
-            at, moved = nodes.starts[context], nodes.starts[context + 1] > nodes.starts[context]
-            of_b = nodes.values[at + b] if moved else b
-            own, third, best, top = sum_qq[of_b], cube[of_b], scores[b], ABOVE * psi(patience)
+            if b != incumbent[context]:
+                incumbent[context] = b
+                row = row_of(trees.one, context, b, chosen, r0, r1)
+                own = third = 0.0
+                for i in range(length):
+                    c = place_of(tree, context, i)
+                    own, third = own + row[i] * row[i] * variance[c], third + row[i] * row[i] * row[i] * taken[c]
+                    some[i], more[i] = row[i] * variance[c], row[i] * row[i] * taken[c]
+                listed(tree, context, project(trees.one, context, some, length, one, two), actions, part)
+                for a in range(actions):
+                    v[first + a] = own - 2.0 * part[a]
+                listed(tree, context, project(trees.one, context, more, length, one, two), actions, part)
+                for a in range(actions):
+                    gain[first + a], rest[first + a] = 3.0 * part[a] - third, third - 2.0 * part[a]
+                for i in range(length):
+                    c = place_of(tree, context, i)
+                    some[i], more[i] = variance[c], row[i] * taken[c]
+                listed(tree, context, project(trees.two, context, some, length, one, two), actions, part)
+                for a in range(actions):
+                    v[first + a] += part[a]
+                    if v[first + a] <= EQUAL * own:
+                        v[first + a] = 0.0
+                listed(tree, context, project(trees.two, context, more, length, one, two), actions, part)
+                for a in range(actions):
+                    gain[first + a] -= 3.0 * part[a]
+                    rest[first + a] += part[a]
+                for i in range(length):
+                    some[i] = taken[place_of(tree, context, i)]
+                listed(tree, context, project(trees.three, context, some, length, one, two), actions, part)
+                for a in range(actions):
+                    gain[first + a] += part[a]
+            best, top = scores[b], ABOVE * psi(patience)
             squared = top * top
             for a in range(actions):
-                node = nodes.values[at + a] if moved else a
-                values[a] = scores[a]
-                v = sum_qq[node] - 2.0 * sum_pq[node] + own
-                behind = least_tied(best, scale) - scores[a]
-                if v > EQUAL * (sum_qq[node] + own) and (behind <= 0.0 or behind * behind <= squared * v):
-                    gain = cube[node] - 3.0 * sum_pw[node] + 3.0 * sum_ppw[node] - third
-                    rest = sum_pw[node] - 2.0 * sum_ppw[node] + third
-                    value = means[node] + worth_of_one(v, gain, rest, patience)
-                    if len(costs):
-                        value -= costs[first + a]
-                    values[a] = value
-                    best = max(best, value)
-            action = first_tied(values, actions, scale)
-            changed, reward, gap = happens(world, first + action, codes, world_rng)
+                behind, own = least_tied(best, scale) - scores[a], v[first + a]
+                if behind <= 0.0 or behind * behind <= squared * own:
+                    scores[a] += worth_of_one(own, gain[first + a], rest[first + a], patience)
+                    best = max(best, scores[a])
+            action = first_tied(scores, actions, scale)
+            z, reward, gap = happens(world, first + action, codes, world_rng)
             regret += gap
             collected += reward
             if len(plays):
                 plays[first + action] += 1
             if t == checkpoint:
                 slot, checkpoint = write_down(record, slot, regret, collected)
-            take_in(kept.counts, kept.totals, changed, reward)
+            pooled_in(kept, z, reward)
+            take_in(kept.counts, kept.totals, z, reward)
+            if not rule.moving:
+                x, q, w = believed(p, kept, z)
+                changed[logged] = z
+                changes[logged, 0], changes[logged, 1], changes[logged, 2] = x - mean[z], q - variance[z], w - taken[z]
+                mean[z], variance[z], taken[z] = x, q, w
+                enter(sizes, 0, z, abs(x))
+                logged += 1
         record.sums[0], record.sums[1] = regret, collected
 
     return play
@@ -175,16 +241,21 @@ def _screened_rounds(version):
         plays, first_of = record.plays, world.first
         before, comes = world.before, room_for(world.before)
         rng, world_rng = streams.policy, streams.world
-        cells, room = len(kept.counts), tree.buffer
+        cells, positions, contexts, room = len(kept.counts), len(world.gap), len(first_of) - 1, tree.buffer
         codes, chosen = np.empty(len(world.law.sizes), dtype=np.int64), np.empty(len(tree.sizes), dtype=np.int64)
         mean, variance, taken = np.empty(cells), np.empty(cells), np.empty(cells)
         centre, width, drawn = np.empty(cells), np.empty(cells), np.empty(cells)
         one, two = np.empty(room), np.empty(room)
         a0, a1, b0, b1 = np.empty(room), np.empty(room), np.empty(room), np.empty(room)
-        scores, means, values = np.empty(len(world.gap)), np.empty(len(world.gap)), np.empty(len(world.gap))
+        scores, means = np.empty(positions), np.empty(positions)
         costs, floor = rule.priced.costs, least_scale(rule.priced)
+        sizes = new_tournaments(1, cells, floor)
+        keeps = cells * positions <= COLUMNS_KEPT
+        columns = np.empty(cells * positions if keeps else positions)
+        known = np.zeros((cells, contexts), dtype=np.bool_)
+        changed, changes = np.empty(FRESH + 1, dtype=np.int64), np.empty(FRESH + 1)
+        came, logged, z = np.full(contexts, -1), 0, -1
         best = np.empty(rule.draws, dtype=np.int64)
-        changed = -1
         regret, collected, slot, checkpoint = first_sums(record)
         for t in range(1, record.last + 1):
             p, patience = renewed(rule.p, kept), rule.patiences[t - 1]
@@ -192,30 +263,45 @@ def _screened_rounds(version):
                 for c in range(cells):
                     mean[c], variance[c], taken[c] = believed(p, kept, c)
                     centre[c], width[c] = prepared(p, kept, c, 0.0)
-            else:
-                mean[changed], variance[changed], taken[changed] = believed(p, kept, changed)
-                centre[changed], width[changed] = prepared(p, kept, changed, 0.0)
+                    enter(sizes, 0, c, abs(mean[c]))
+            if t % FRESH == 1 or rule.moving:
+                came[:] = -1
+                logged = 0
             context = drawn_context(before, world.context_starts, comes, world_rng)
-            first = first_of[context]
-            actions = first_of[context + 1] - first
-            length = how_many(tree.cells, context, cells)
+            first, end = first_of[context], first_of[context + 1]
+            actions, length = end - first, how_many(tree.cells, context, cells)
             for draw in range(rule.draws):
+                own = varied(p, rng)
                 for i in range(length):
                     c = agreeing(tree.cells, context, i)
-                    drawn[i] = noise(p, centre[c], width[c], rng)
+                    drawn[i] = noise(own, centre[c], width[c], rng)
                 for i in range(length):
                     c = agreeing(tree.cells, context, i)
-                    drawn[i] = combine(p, centre[c], width[c], drawn[i])
+                    drawn[i] = combine(own, centre[c], width[c], drawn[i])
                 scale = largest_size(drawn, length)
                 listed(tree, context, project(tree, context, drawn, length, one, two), actions, scores)
                 subtract(scores, costs, first, actions)
                 best[draw] = first_tied(scores, actions, max(scale, floor))
-            for i in range(length):
-                drawn[i] = mean[agreeing(tree.cells, context, i)]
-            scale = max(largest_size(drawn, length), floor)
-            listed(tree, context, project(tree, context, drawn, length, one, two), actions, means)
+            if came[context] < 0 or logged - came[context] > CAUGHT_UP:
+                for i in range(length):
+                    drawn[i] = mean[agreeing(tree.cells, context, i)]
+                listed(tree, context, project(tree, context, drawn, length, one, two), actions, means[first:end])
+            else:
+                places = tree.place.starts[context + 1] > tree.place.starts[context]
+                for i in range(came[context], logged):
+                    at, start = changed[i], (changed[i] * positions if keeps else 0) + first
+                    if places:
+                        at = tree.place.values[tree.place.starts[context] + changed[i]]
+                    if at >= 0:
+                        if not (keeps and known[changed[i], context]):
+                            nodes = column(tree, context, at, length, one, two)
+                            listed(tree, context, nodes, actions, columns[start : start + actions])
+                            known[changed[i], context] = True
+                        add_column(means[first:end], changes[i], columns[start : start + actions])
+            came[context] = logged
+            scale = scale_of(mean, tree.cells, context, floor, sizes[0, 1])
             for a in range(actions):
-                scores[a] = means[a]
+                scores[a] = means[first + a]
             subtract(scores, costs, first, actions)
             b = first_tied(scores, actions, scale)
             action = best[one_draw(rule.draws, rng)]
@@ -229,17 +315,23 @@ def _screened_rounds(version):
                     square = apart * apart
                     away = square * taken[c]
                     v, ra, rb = v + square * variance[c], ra + of_a[i] * away, rb + of_b[i] * away
-                value = means[action] + worth_of_one(v, ra - rb, rb, patience)
-                scores[action] = value - costs[first + action] if len(costs) else value
+                scores[action] += worth_of_one(v, ra - rb, rb, patience)
                 action = first_tied(scores, actions, scale)
-            changed, reward, gap = happens(world, first + action, codes, world_rng)
+            z, reward, gap = happens(world, first + action, codes, world_rng)
             regret += gap
             collected += reward
             if len(plays):
                 plays[first + action] += 1
             if t == checkpoint:
                 slot, checkpoint = write_down(record, slot, regret, collected)
-            take_in(kept.counts, kept.totals, changed, reward)
+            pooled_in(kept, z, reward)
+            take_in(kept.counts, kept.totals, z, reward)
+            if not rule.moving:
+                x, variance[z], taken[z] = believed(p, kept, z)
+                centre[z], width[z] = prepared(p, kept, z, 0.0)
+                changed[logged], changes[logged], mean[z] = z, x - mean[z], x
+                enter(sizes, 0, z, abs(x))
+                logged += 1
         record.sums[0], record.sums[1] = regret, collected
 
     return play

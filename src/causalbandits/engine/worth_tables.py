@@ -34,8 +34,8 @@ class PowerTrees(NamedTuple):
 
 
 def power_trees_of(projections: Sequence[Projection], configurations: int) -> PowerTrees:
-    """The same trees as the agent's, with their columns' powers."""
-    whole = tree_of(projections, configurations, [projection.joined_tree for projection in projections])
+    """Trees with their columns' powers."""
+    whole = tree_of(projections, configurations)
     one = whole._replace(by_block=Ragged(np.zeros(0, dtype=np.int64), 0 * whole.by_block.starts))
     square = whole.columns * whole.columns
     return PowerTrees(whole, one, one._replace(columns=square), one._replace(columns=square * whole.columns))

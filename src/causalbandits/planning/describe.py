@@ -16,8 +16,11 @@ import numpy as np
 from causalbandits._types import Array
 from causalbandits.errors import ProblemError, ProblemWarning
 from causalbandits.model.graph import ancestors, without_causes_of
+from causalbandits.policies.default import default_with_reason
+from causalbandits.policies.linear import LinearPolicy
 from causalbandits.problem.actions import shown
 from causalbandits.problem.inference import Block, find_blocks
+from causalbandits.problem.occasions import playable
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.results.report import (
     Code,
@@ -37,10 +40,10 @@ from causalbandits.theory.base import require_horizon
 from causalbandits.theory.table import Comparison
 from causalbandits.world.environment import LISTED, Environment
 
-FEW_PER_CONFIGURATION = 5
-"""A policy that learns a mean per configuration should see each of them about so often, or more."""
-
-CAPTION = "Blue can be set, yellow can be observed, green is the reward; a bold rim: stands in for its parents."
+CAPTION = (
+    "Blue can be set, violet may be known beforehand, yellow can be observed, green is the reward; a bold rim: stands "
+    "in for its parents."
+)
 
 CONTEXTS_SHOWN = 64
 """Of up to so many contexts each is looked at."""
@@ -151,7 +154,16 @@ def _known_beforehand(problem: CausalBandit) -> list[Part]:
             f"{_names(problem.context)}: {shown(problem.contexts.size)} contexts. What is learnt of a configuration "
             "counts in all of them; a policy without the graph learns every action anew in each."
         ),
+        *(Text(reason) for reason in _nothing_to_do(problem)),
     ]
+
+
+def _nothing_to_do(problem: CausalBandit) -> list[str]:
+    """The contexts in which what is required leaves no action."""
+    if problem.requirements is None or problem.contexts.size > CONTEXTS_SHOWN:
+        return []
+    views = (problem.in_context(codes) for codes, _ in problem.contexts.likely())
+    return [view.no_action for view in views if not view.has_actions]
 
 
 def _reduction(problem: CausalBandit) -> str:
@@ -163,7 +175,7 @@ def _reduction(problem: CausalBandit) -> str:
         )
     if not problem.context or problem.contexts.size > CONTEXTS_SHOWN:
         return repr(problem.reduction())
-    likeliest = problem.in_context(problem.contexts.likely()[0][0])
+    likeliest = problem.in_context(playable(problem, problem.contexts.likely())[0][0])
     return f"If {likeliest.contexts.shown(likeliest.known)}:\n{likeliest.reduction()!r}"
 
 
@@ -173,7 +185,8 @@ def _searched(problem: CausalBandit) -> str:
         return f"{shown(problem.situation(any_tables=True).size)} actions"
     if not problem.context or problem.contexts.size > CONTEXTS_SHOWN:
         return f"{shown(problem.search.size)} actions"
-    sizes = sorted(problem.in_context(codes).search.size for codes, _ in problem.contexts.likely())
+    likely = playable(problem, problem.contexts.likely())
+    sizes = sorted(problem.in_context(codes).search.size for codes, _ in likely)
     least, most = shown(sizes[0]), shown(sizes[-1])
     return f"{least if least == most else f'{least} to {most}'} actions, by context"
 
@@ -219,7 +232,7 @@ def describe(problem: CausalBandit | Environment, *, horizon: int = 5000) -> Des
     reached = {knob for block in own.blocks for knob in block.knob_names}
     reachable = reachable_configurations(own)
     matter = tuple(name for name in own.manipulable if name in reached)
-    policy, reason = _start(problem, own, reachable, int(horizon)) if matter else NOWHERE
+    policy, reason = _start(own, reachable, int(horizon)) if matter else NOWHERE
     return Description(
         problem=own,
         horizon=int(horizon),
@@ -233,29 +246,24 @@ def describe(problem: CausalBandit | Environment, *, horizon: int = 5000) -> Des
     )
 
 
-def _start(given: CausalBandit | Environment, problem: CausalBandit, reachable: int, horizon: int) -> tuple[str, str]:
-    """A rule of thumb, with its reason."""
-    bounded = given.reward.bounded if isinstance(given, Environment) else None
-    unit = "if rewards lie in [0, 1] (else c-ts-gaussian), " if bounded is None else ""
-    learnt = "-learnt" if problem.unknown_tables else ""
-    unit = unit.replace("c-ts-gaussian", f"c-ts-gaussian{learnt}")
-    tabular = f"c-ts-gaussian{learnt}" if bounded is False else f"c-ts-beta{learnt}"
-    if reachable * FEW_PER_CONFIGURATION <= horizon:
-        without = problem.actions.size * problem.contexts.size
-        graph = (
-            f"it learns {shown(reachable)} means instead of {shown(without)}"
-            if reachable < without
-            else "the graph saves no means here, but ties actions that lead to the same configurations together"
-        )
+def _start(problem: CausalBandit, reachable: int, horizon: int) -> tuple[str, str]:
+    """What an agent takes where no policy is chosen, and why."""
+    chosen = default_with_reason(problem, horizon=horizon)
+    if isinstance(chosen.policy, LinearPolicy):
         return (
-            tabular,
-            f"{unit}{graph}, and {horizon:,} rounds see each of them {horizon // max(1, reachable):,} times.",
+            chosen.policy.id,
+            f"{shown(reachable)} configurations are too many for {horizon:,} rounds to see each; it learns a number "
+            "per feature of the parents. It needs a mean reward that is linear in them (a constant feature for its "
+            "level).",
         )
-    return (
-        "cl-ts-observed",
-        f"{shown(reachable)} configurations are too many for {horizon:,} rounds to see each; it learns a number per "
-        "feature of the parents. It needs a mean reward that is linear in them (a constant feature for its level).",
+    without = problem.actions.size * problem.contexts.size
+    graph = (
+        f"it learns {shown(reachable)} means instead of {shown(without)}"
+        if reachable < without
+        else "the graph saves no means here, but ties actions that lead to the same configurations together"
     )
+    seen = f"{horizon:,} rounds see each of them {horizon // max(1, reachable):,} times"
+    return chosen.policy.id, f"{graph}, and {seen}; {chosen.reason}."
 
 
 def _separators(problem: CausalBandit) -> tuple[Separator, ...]:

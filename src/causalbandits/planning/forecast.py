@@ -170,9 +170,10 @@ def forecast(
     Beta(a, b) for every configuration of the parents, (2, 50) for click rates around 4%, say; a function of the problem
     and a random generator draws any reward. `epsilon` says how much worse than the best is good enough, in the
     reward's own units; left out, it is a tenth of what an action chosen blindly would lose, in the median of 50 such
-    worlds: small where rewards are small. The default policies are causal Thompson sampling, the same without the
-    graph, and a uniform test of all actions. With `stops=True` it is also asked when you may stop (`until_stop`), with
-    that epsilon; policies must then have a rule for it. `workers`, `checkpoint` and `progress` are those of `simulate`.
+    worlds: small where rewards are small. The default policies are the one that an agent takes by default, Thompson
+    sampling without the graph, and a uniform test of all actions. With `stops=True` it is also asked when you may stop
+    (`until_stop`), with that epsilon; policies must then have a rule for it. `workers`, `checkpoint` and `progress` are
+    those of `simulate`.
 
     >>> from causalbandits import zoo
     >>> forecast(zoo.email_campaign().problem, horizon=500, replications=20)
@@ -197,7 +198,7 @@ def forecast(
     enough = SHARE * at_stake if epsilon is None else float(epsilon)
     run = simulate(
         worlds,
-        worlds.usual_policies(seed) if policies is None else policies,
+        worlds.usual_policies(int(horizon), seed) if policies is None else policies,
         horizon=horizon,
         replications=replications,
         seed=seed,

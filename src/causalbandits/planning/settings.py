@@ -24,6 +24,7 @@ from causalbandits.problem.problem import CausalBandit
 from causalbandits.world import zoo
 from causalbandits.world.environment import Environment
 from causalbandits.world.rewards import BernoulliReward, GaussianReward, LinearReward, Reward
+from causalbandits.world.student import StudentReward
 
 OF_THE_REWARD = ("parents", "reward", "separator", "observable")
 """Keywords that say what the reward depends on; a world of the zoo knows."""
@@ -32,6 +33,7 @@ REWARDS: dict[str, Callable[..., Reward]] = {
     "bernoulli": BernoulliReward,
     "gaussian": GaussianReward,
     "linear": LinearReward,
+    "student": StudentReward,
 }
 
 

@@ -12,8 +12,8 @@ zoo = "email_campaign"            # with its parameters; or a model of your own:
 # send_time = { morning = 0.01 }
 
 # [reward]                        # with a model of your own
-# kind = "bernoulli"              # bernoulli, gaussian or linear
-# mean = [0.3, 0.1]               # one axis per parent (linear: theta = [...]; gaussian and linear: sd = ...)
+# kind = "bernoulli"              # bernoulli, gaussian, linear or student
+# mean = [0.3, 0.1]               # one axis per parent (linear: theta = [...]); sd = ..., student: scale, degrees
 
 [simulation]
 horizon = 5000
@@ -116,19 +116,24 @@ def read_spec(path: Path) -> Spec:
 
 def read_file(path: Path) -> SpecFile:
     """What a file says; an error names the line or the entry that is wrong."""
+    content = read_toml(path)
+    refuse_unknown(content, ("environment", "costs", "reward", "simulation", "policies"), "table")
+    tables = {name: table_of(content, name) for name in content}
+    if "environment" not in tables:
+        raise CausalBanditsError('The file must have a table [environment]: zoo = "email_campaign", say.')
+    chosen = {name: policy_from(name, given, path.parent) for name, given in tables.get("policies", {}).items()}
+    simulation = simulation_from(tables.get("simulation", {}))
+    return SpecFile(path, _settings(tables), tables.get("reward"), simulation, chosen)
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """The content of a file, or what is wrong with it."""
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise CausalBanditsError(f"Cannot read {path}: {error.strerror or error}.") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise CausalBanditsError(f"{path} is no TOML file: {error}.") from None
-    _known(content, ("environment", "costs", "reward", "simulation", "policies"), "table")
-    tables = {name: _table(content, name) for name in content}
-    if "environment" not in tables:
-        raise CausalBanditsError('The file must have a table [environment]: zoo = "email_campaign", say.')
-    chosen = {name: _policy(name, given, path.parent) for name, given in tables.get("policies", {}).items()}
-    simulation = _simulation(tables.get("simulation", {}))
-    return SpecFile(path, _settings(tables), tables.get("reward"), simulation, chosen)
 
 
 def _settings(tables: Mapping[str, Any]) -> dict[str, Any]:
@@ -142,14 +147,16 @@ def _settings(tables: Mapping[str, Any]) -> dict[str, Any]:
     return {**tables["environment"], "costs": tables["costs"]}
 
 
-def _table(content: Mapping[str, Any], name: str) -> dict[str, Any]:
+def table_of(content: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """A table of a file, by its name."""
     if not isinstance(content[name], dict):
         raise CausalBanditsError(f"[{name}] must be a table; got {content[name]!r}.")
     return dict(content[name])
 
 
-def _simulation(given: Mapping[str, Any]) -> dict[str, Any]:
-    _known(given, (*LEAST, "budget"), "entry of [simulation]:")
+def simulation_from(given: Mapping[str, Any]) -> dict[str, Any]:
+    """What [simulation] says, checked."""
+    refuse_unknown(given, (*LEAST, "budget"), "entry of [simulation]:")
     for name, value in given.items():
         if name == "budget":
             if not is_real(value) or not 0 < value < math.inf:
@@ -161,7 +168,8 @@ def _simulation(given: Mapping[str, Any]) -> dict[str, Any]:
     return dict(given)
 
 
-def _policy(name: str, given: Any, folder: Path) -> AnyPolicy:
+def policy_from(name: str, given: Any, folder: Path) -> AnyPolicy:
+    """The policy that a line of [policies] describes."""
     if not isinstance(given, dict) or not isinstance(given.get("id", name), str):
         raise CausalBanditsError(
             f'[policies] {name}: expected parameters, {{}} for none, and perhaps id = "c-ucb"; got {given!r}.'
@@ -173,7 +181,8 @@ def _policy(name: str, given: Any, folder: Path) -> AnyPolicy:
         raise type(error)(f"[policies] {name}: {error}") from None
 
 
-def _known(given: Mapping[str, Any], names: Iterable[str], what: str) -> None:
+def refuse_unknown(given: Mapping[str, Any], names: Iterable[str], what: str) -> None:
+    """Raise if there is an entry that nobody knows."""
     for name in given:
         if name not in names:
             raise CausalBanditsError(unknown(what, name, names))

@@ -9,8 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from causalbandits.engine.driver import ENVIRONMENT, WORLD, stream
-from causalbandits.engine.plan import CONTEXTS_WEIGHED
 from causalbandits.errors import CausalBanditsError
+from causalbandits.policies import AnyPolicy, default_policy
+from causalbandits.problem.contexts import CONTEXTS_WEIGHED
+from causalbandits.problem.occasions import playable
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.world.environment import LISTED, Environment
 from causalbandits.world.rewards import BernoulliReward, Reward
@@ -66,11 +68,10 @@ class Worlds:
             )
         return reward
 
-    def usual_policies(self, seed: int) -> list[str]:
-        """Causal Thompson sampling, the same without the graph, and a uniform test; for 0 to 1 where rewards are so."""
+    def usual_policies(self, horizon: int, seed: int) -> list[AnyPolicy | str]:
+        """What an agent takes by default, Thompson sampling without the graph, and a uniform test."""
         prior = "beta" if self(stream(seed, 0, ENVIRONMENT)).reward.bounded else "gaussian"
-        learnt = "-learnt" if self.problem.unknown_tables else ""
-        return [f"c-ts-{prior}{learnt}", f"ts-{prior}", "uniform"]
+        return [default_policy(self.problem, horizon=horizon), f"ts-{prior}", "uniform"]
 
     def at_stake(self, seed: int) -> float:
         """What an action chosen blindly loses against the best one, in the mean: the median of some worlds.
@@ -86,9 +87,10 @@ class Worlds:
             return self._lost_in(env, rng)
         contexts = env.problem.contexts
         if contexts.size <= CONTEXTS_WEIGHED:
-            return sum(share * self._lost_in(env.in_context(codes), rng) for codes, share in contexts.likely())
-        drawn = [env.in_context(env.draw_codes(rng)) for _ in range(CONTEXTS_WEIGHED)]
-        return float(np.mean([self._lost_in(here, rng) for here in drawn]))
+            likely = playable(env.problem, contexts.likely())
+            return sum(share * self._lost_in(env.in_context(codes), rng) for codes, share in likely)
+        drawn = [(env.draw_codes(rng), 1.0) for _ in range(CONTEXTS_WEIGHED)]
+        return float(np.mean([self._lost_in(env.in_context(codes), rng) for codes, _ in playable(env.problem, drawn)]))
 
     def _lost_in(self, env: Environment, rng: np.random.Generator) -> float:
         size = self.problem.actions.size

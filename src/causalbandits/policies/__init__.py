@@ -1,6 +1,7 @@
 """The algorithms: one file each, found by id in the registry."""
 
 from causalbandits.policies.base import AnyPolicy, Policy
+from causalbandits.policies.default import default_policy
 from causalbandits.policies.designed import CausalDesign
 from causalbandits.policies.elimination import CausalElimination
 from causalbandits.policies.gittins import CausalGittins, CausalScreen
@@ -44,5 +45,6 @@ __all__ = [
     "ThompsonSampling",
     "Uniform",
     "as_policy",
+    "default_policy",
     "policy",
 ]

@@ -9,6 +9,7 @@ import math
 import reprlib
 import warnings
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import MISSING, dataclass, fields, replace
 from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 
@@ -21,6 +22,7 @@ from causalbandits.model.model import CausalModel
 from causalbandits.policies.estimates import Bounds
 from causalbandits.policies.identity import is_plain
 from causalbandits.policies.outcome import Choice, Outcome
+from causalbandits.policies.rationing import rationed
 from causalbandits.policies.statistics import Statistic
 from causalbandits.policies.totals import Totals
 from causalbandits.problem.actions import Action
@@ -147,13 +149,22 @@ class Policy(ABC, Generic[S]):
         # Who makes scores without the situation's help need not know of budgets.
         return situation.priced(scores) if situation.is_paced and not isinstance(scores, PacedScores) else scores
 
+    def score_each(self, situations: Sequence[Situation], statistic: S, rng: np.random.Generator) -> list[Scores]:
+        """`score` in several contexts; what is drawn for all of them is drawn once, by policies that share it."""
+        return [self.scored(situation, statistic, rng) for situation in situations]
+
     def decide(self, situation: Situation, statistic: S, rng: np.random.Generator) -> Choice:
         """The action to play."""
         best = self.scored(situation, statistic, rng).best_position()
         return Choice(situation.action(best), None if self.randomised else 1.0)
 
+    def permitted(self, situation: Situation, statistic: S) -> Situation:
+        """The situation with those actions that keep to what is required, where that is learnt; else as it is."""
+        return situation
+
     def chosen(self, situation: Situation, statistic: S, rng: np.random.Generator) -> Choice:
-        """`decide`, and a clear word if it gives something else than a Choice."""
+        """`decide` among what is permitted, and a clear word if it gives something else than a Choice."""
+        situation = self.permitted(situation, statistic)
         choice = self.decide(situation, statistic, rng)
         if not isinstance(choice, Choice) or not isinstance(choice.action, Action):
             raise PolicyError(
@@ -168,6 +179,9 @@ class Policy(ABC, Generic[S]):
 
     def paced(self, situation: Situation, statistic: S, rng: np.random.Generator, purse: Purse) -> Choice:
         """`chosen` within a budget, which decides by this round's scores and a coin: one of two actions."""
+        situation = self.permitted(situation, statistic)
+        if situation.known is not None:
+            return rationed(self, situation, statistic, rng, purse)
         assert situation.costs is not None
         pace = purse.pace(situation.costs, rng.random)
         choice = self.chosen(situation.under(pace), statistic, rng)
@@ -183,8 +197,8 @@ class Policy(ABC, Generic[S]):
         """Say so if a budget is not for this policy."""
 
     def favoured(self, situation: Situation, statistic: S) -> Favourite:
-        """`favourite`, and a clear word if it gives something else than a Favourite."""
-        favourite = self.favourite(situation, statistic)
+        """`favourite` among what is permitted, and a clear word if it gives something else than a Favourite."""
+        favourite = self.favourite(self.permitted(situation, statistic), statistic)
         if not isinstance(favourite, Favourite):
             raise PolicyError(
                 f"{self.id}: favourite() must return a Favourite, such as Favourite(situation.action(position), mean); "

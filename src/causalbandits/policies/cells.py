@@ -7,18 +7,20 @@ for every context.
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from causalbandits._types import Array, Codes, Z
-from causalbandits.errors import SizeError
+from causalbandits.errors import PolicyError, SizeError
 from causalbandits.policies.base import Favourite, Policy, require_context, runner_up_of, two_best
 from causalbandits.policies.estimates import Bounds, Spread, drawn_means, estimated_means, weighted_bounds
 from causalbandits.policies.indices import INDEX, SAMPLERS, IndexParameters, at_cells
 from causalbandits.policies.outcome import Outcome
-from causalbandits.policies.statistics import Cells
+from causalbandits.policies.scales import LARGEST_REWARD
+from causalbandits.policies.statistics import Cells, ScaledCells
 from causalbandits.policies.stopping import noise_of, risk_by_pairs, risk_by_rows
 from causalbandits.policies.totals import Totals
 from causalbandits.problem.actions import ENUMERATION_LIMIT, Action
@@ -51,6 +53,9 @@ class CellPolicy(Policy[Cells]):
     has_kernel: ClassVar[bool] = True
     """Whether simulated rounds of it can be compiled, if it is in the registry."""
 
+    learns_scales: ClassVar[bool] = False
+    """Whether the rewards' scales are learnt from the rewards."""
+
     @property
     @abstractmethod
     def index_parameters(self) -> IndexParameters:
@@ -67,14 +72,18 @@ class CellPolicy(Policy[Cells]):
     def start(self, problem: CausalBandit) -> Cells:
         if not self.causal:
             problem.actions.refuse_enumeration(f"The policy {self.id!r} keeps a number for every action")
-            return Cells.empty(self._actions_in_contexts(problem))
+            return self.nothing_seen(self._actions_in_contexts(problem))
         if problem.configurations > CELL_LIMIT:
             raise SizeError(
                 f"The policy {self.id!r} keeps a number for each of the {problem.configurations} configurations of "
                 f"{len(problem.parents)} parents; the limit is {CELL_LIMIT}. Use a linear policy (cl-ts), or a smaller "
                 "set that separates the actions from the reward."
             )
-        return Cells.empty(problem.configurations)
+        return self.nothing_seen(problem.configurations)
+
+    def nothing_seen(self, cells: int) -> Cells:
+        """What is kept of so many cells before the first reward."""
+        return ScaledCells.empty(cells) if self.learns_scales else Cells.empty(cells)
 
     def _actions_in_contexts(self, problem: CausalBandit) -> int:
         size, contexts = problem.actions.size, problem.contexts.size
@@ -110,15 +119,24 @@ class CellPolicy(Policy[Cells]):
     ) -> Array:
         """One number per cell; of several draws, a row each. `own` are parameters of these cells, if not of all."""
         p = self.index_at(cells) if own is None else own
-        prepare, combine, noise, *_ = INDEX[type(p)]
-        centre, width = prepare(p, cells.count, cells.total, self.exploration(cells.rounds))
-        shape = cells.count.shape if draws is None else (draws, *cells.count.shape)
-        values: Array = combine(p, centre, width, SAMPLERS[noise].of_cells(rng, centre, width, shape))
-        return values
+        index, shape = INDEX[type(p)], cells.count.shape
+        sampled, vary = SAMPLERS[index.noise].of_cells, index.vary
+        centre, width = index.prepare(p, cells.count, cells.total, self.exploration(cells.rounds))
+        if vary is None:
+            noise = sampled(rng, centre, width, shape if draws is None else (draws, *shape))
+            return index.combine(p, centre, width, noise)
+        varied = [
+            index.combine(vary(p, rng), centre, width, sampled(rng, centre, width, shape)) for _ in range(draws or 1)
+        ]
+        return varied[0] if draws is None else np.stack(varied)
 
     def score(self, situation: Situation, statistic: Cells, rng: np.random.Generator) -> Scores:
         weighed = situation if self.weighs_costs or situation.is_paced else situation.free
         return self.spread(self.imagined(weighed, statistic, rng), self.index_now(situation, statistic, rng))
+
+    def score_each(self, situations: Sequence[Situation], statistic: Cells, rng: np.random.Generator) -> list[Scores]:
+        index = self.index(statistic, rng)
+        return [self.spread(self.imagined(situation, statistic, rng), index) for situation in situations]
 
     def imagined(self, situation: Situation, statistic: Cells, rng: np.random.Generator) -> Situation:
         """The situation under a draw of whatever else is uncertain; by default, nothing is."""
@@ -136,6 +154,14 @@ class CellPolicy(Policy[Cells]):
             return situation.gather(index)
         return situation.gather(index[..., self.cells_in(situation.problem)])
 
+    def check_reward(self, reward: float) -> None:
+        super().check_reward(reward)
+        if self.learns_scales and abs(reward) > LARGEST_REWARD:
+            raise PolicyError(
+                f"{self.id}: scales are learnt from squares of rewards, which overflow beyond {LARGEST_REWARD:g}; got "
+                f"{reward:g}. Tell rewards in larger units."
+            )
+
     def cell(self, problem: CausalBandit, action: Action, z: Z) -> int:
         """Where an outcome counts; `problem` is as it was known to be."""
         return problem.configuration(z) if self.causal else self.first_cell(problem) + action.number
@@ -148,7 +174,7 @@ class CellPolicy(Policy[Cells]):
         cells = self.start(problem)
         for context, action, z, sums in totals.lines():
             total = sums.successes if self.counts_successes else sums.total
-            cells.add_sums(self.cell(problem.in_context(context), action, z), sums.rounds, total)
+            cells.add_sums(self.cell(problem.in_context(context), action, z), sums.rounds, total, sums.squares)
         return cells
 
     def favourite(self, situation: Situation, statistic: Cells) -> Favourite:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from causalbandits.policies.alarms import ARROW, DONE, Ring
+from causalbandits.policies.alarms import ARROW, DONE, ROW, Ring
 from causalbandits.policies.evidence import log_mean_exp
 from causalbandits.policies.watched import watched
 from causalbandits.policies.watching import Watching
@@ -26,6 +28,10 @@ class ModelClaim(NamedTuple):
     log_e: float
     """The logarithm of its e-value: 0 says nothing, log(100) that what had a chance of 1/100 at most has happened."""
     contradicted: bool
+    outcomes: int
+    """How many outcomes tested it."""
+    untested: str
+    """Why none did, in words; empty if some did."""
 
     @property
     def e(self) -> float:
@@ -33,6 +39,8 @@ class ModelClaim(NamedTuple):
         return math.exp(self.log_e) if self.log_e < 700 else math.inf
 
     def __str__(self) -> str:
+        if self.untested:
+            return f"{self.claim}: not tested; {self.untested}."
         verdict = "the data contradict it" if self.contradicted else "no contradiction"
         return f"{self.claim}: e = {shown_e(self.log_e)}; {verdict}."
 
@@ -67,20 +75,35 @@ class Evidence:
         """The claims that the outcomes contradict by now."""
         return tuple(claim for claim in self.claims if claim.contradicted)
 
+    @property
+    def untested(self) -> tuple[ModelClaim, ...]:
+        """The claims that no outcome has tested: of these nothing is known."""
+        return tuple(claim for claim in self.claims if claim.untested)
+
     def __repr__(self) -> str:
         lines = [f"{self.rounds} outcomes. The chance of a false alarm, ever, is {self.level:g} at most."]
         lines += [f"Alarm: {alarm}." for alarm in self.alarms]
         for part in ("graph", "tables"):
-            own = [claim for claim in self.claims if claim.part == part]
-            wrong = sum(claim.contradicted for claim in own)
-            if wrong:
-                lines.append(f"The outcomes contradict {wrong} of the {len(own)} claims of the {part}:")
-            else:
-                lines.append(f"The outcomes do not contradict the {part} ({len(own)} claims). The nearest to it:")
-            lines += [f"  {claim}" for claim in own[: min(max(wrong, 3), CLAIMS_SHOWN)]]
+            lines += _section(part, [claim for claim in self.claims if claim.part == part])
         return "\n".join(lines)
 
     __str__ = __repr__
+
+
+def _section(part: str, claims: list[ModelClaim]) -> list[str]:
+    tested = [claim for claim in claims if not claim.untested]
+    wrong = sum(claim.contradicted for claim in claims)
+    if wrong:
+        head = f"The outcomes contradict {wrong} of the {len(tested)} claims of the {part} tested:"
+    elif tested:
+        head = f"The outcomes do not contradict the {part} ({len(tested)} claims tested). The nearest to it:"
+    else:
+        head = f"The outcomes have tested no claim of the {part}."
+    lines = [head, *(f"  {claim}" for claim in tested[: min(max(wrong, 3), CLAIMS_SHOWN)])]
+    reasons = Counter(claim.untested for claim in claims if claim.untested)
+    for reason, count in reasons.items():
+        lines.append(f"{count} claim{'s' if count > 1 else ''} of the {part} could not be tested: {reason}.")
+    return lines
 
 
 def shown_e(log_e: float) -> str:
@@ -94,20 +117,37 @@ def shown_e(log_e: float) -> str:
 
 def evidence_of(problem: CausalBandit, watch: Watching, level: float) -> Evidence:
     """What a watch has to say. A claim is contradicted if an alarm has named it, or its own e-value is large enough."""
-    named = {(ring.about, ring.which): ring.log_e for ring in watch.rings()}
-    arrows = watch.log_arrows.tolist()
     rows = [log_mean_exp(logs) for logs in watch.log_rows.tolist()]
-    found = []
-    for about, logs in enumerate((arrows, rows)):
-        limit = math.log(2.0 * len(logs) / level)
-        for which, log_e in enumerate(logs):
-            part: Literal["graph", "tables"] = "graph" if about == ARROW else "tables"
-            wrong = log_e >= limit or (about, which) in named
-            log_e = max(log_e, named.get((about, which), log_e))  # which begins anew where something was mended
-            text, variable = _claim(problem, about, which), _variable(problem, about, which)
-            found.append(ModelClaim(part, text, variable, log_e, wrong))
-    found.sort(key=lambda claim: (claim.part, not claim.contradicted, -claim.log_e))
+    drawn = [int(count) for count in watched(problem).totals(watch.counted).tolist()]
+    found = [
+        *_judged(problem, watch, ARROW, watch.log_arrows.tolist(), watch.contrasts.tolist(), level),
+        *_judged(problem, watch, ROW, rows, drawn, level),
+    ]
+    found.sort(key=lambda claim: (claim.part, not claim.contradicted, bool(claim.untested), -claim.log_e))
     return Evidence(tuple(found), tuple(alarm_of(problem, ring) for ring in watch.rings()), watch.witnessed, level)
+
+
+def _judged(
+    problem: CausalBandit, watch: Watching, about: int, logs: list[float], outcomes: list[int], level: float
+) -> Iterator[ModelClaim]:
+    named = {ring.which: ring.log_e for ring in watch.rings() if ring.about == about}
+    limit = math.log(2.0 * len(logs) / level)
+    for which, (log_e, count) in enumerate(zip(logs, outcomes, strict=True)):
+        wrong = log_e >= limit or which in named
+        log_e = max(log_e, named.get(which, log_e))  # which begins anew where something was mended
+        text, variable = _claim(problem, about, which), _variable(problem, about, which)
+        why = "" if count or wrong else _untested(problem, watch, about, which)
+        yield ModelClaim("graph" if about == ARROW else "tables", text, variable, log_e, wrong, count, why)
+
+
+def _untested(problem: CausalBandit, watch: Watching, about: int, which: int) -> str:
+    """Why nothing is known of a claim."""
+    if not watch.witnessed:
+        return "there are no outcomes yet"
+    if about == ARROW:
+        since = " since the graph was mended" if watch.knobs else ""
+        return f"given the parents, what was done with {problem.manipulable[which]} was never left to chance{since}"
+    return watched(problem).why_undrawn(which)
 
 
 def alarm_of(problem: CausalBandit, ring: Ring) -> Alarm:

@@ -5,6 +5,7 @@ rewards' zero is. A Gaussian prior is centred at m, too; a Beta prior is where i
 
     gaussian:    mean_z ~ N(m, tau^2); afterwards m + sum of (y - m) / (n + r), variance s^2 / (n + r), r = s^2/tau^2
     beta:        mean_z ~ Beta(a + successes, b + failures)
+    scaled:      gaussian with scales learnt from the rewards, and Student's t in place of the normal distribution
     confidence:  mean_z +- bonus_z, each at a level for which all of them hold at all times together
 
 Where the tables were fitted to data, w is uncertain as well, and is drawn from its posterior: `rows` are the draws.
@@ -19,18 +20,24 @@ from typing import NamedTuple
 import numpy as np
 
 from causalbandits._types import Array, Codes
+from causalbandits.policies.effects import EffectsPosterior, mean_and_variance, variance_of_sum
 from causalbandits.policies.indices import (
     INDEX,
     BetaPosterior,
     GaussianPosterior,
     IndexParameters,
+    KLUpperBound,
     UniformDraw,
     UpperBound,
     beta_shapes,
     gaussian_posterior,
     mean_and_bonus,
 )
+from causalbandits.policies.rates import LearntBeta
+from causalbandits.policies.scales import ScaledPosterior, ScaledUpperBound, scaled_posterior
 from causalbandits.policies.statistics import Cells
+
+NOTHING_KNOWN = "rewards vary: those so far are fewer than four, or all equal, and do not say by how much"
 
 
 class Bounds(NamedTuple):
@@ -51,11 +58,15 @@ class Spread(NamedTuple):
 
 def estimated_means(p: IndexParameters, cells: Cells) -> Array:
     """Each cell's mean, as far as it is known."""
-    if isinstance(p, BetaPosterior):
+    if isinstance(p, BetaPosterior | LearntBeta):
         a, b = beta_shapes(p, cells.count, cells.total, 0.0)
         return np.asarray(a / (a + b))
-    centre = cells.common_mean()
+    if isinstance(p, EffectsPosterior):
+        return mean_and_variance(p, cells.count, cells.total)[0]
+    centre = p.centre if isinstance(p, ScaledPosterior | ScaledUpperBound) and p.known else cells.common_mean()
     around = cells.total - cells.count * centre
+    if isinstance(p, ScaledPosterior | ScaledUpperBound):
+        return np.asarray(centre + around / (cells.count + p.noise / p.spread))
     if isinstance(p, GaussianPosterior):
         return np.asarray(centre + gaussian_posterior(p, cells.count, around, 0.0)[0])
     return np.asarray(centre + around / np.maximum(1.0, cells.count))
@@ -81,6 +92,8 @@ def _variances_of_means(p: IndexParameters, cells: Cells) -> Array:
     belief = INDEX[type(p)].belief
     if belief is not None:
         return np.asarray(belief(p, cells.count, cells.total).variance)
+    if isinstance(p, ScaledUpperBound):
+        return np.asarray(p.noise / (cells.count + p.noise / p.spread))
     noise, prior = getattr(p, "noise_scale", 0.5), getattr(p, "prior_scale", 0.5)
     return np.where(cells.count > 0, noise * noise / np.maximum(1.0, cells.count), prior * prior)
 
@@ -95,36 +108,80 @@ def weighted_bounds(
     cell: str = "configuration",
 ) -> Bounds:
     """Bounds for sum_z w_z mean_z that hold under adaptive sampling; `rows` are draws of w, where it is uncertain."""
-    if isinstance(p, GaussianPosterior | BetaPosterior):
+    if isinstance(p, ScaledPosterior | ScaledUpperBound | EffectsPosterior) and not p.known:
+        return Bounds(-math.inf, math.inf, "posterior", NOTHING_KNOWN)
+    if isinstance(p, GaussianPosterior | BetaPosterior | LearntBeta | ScaledPosterior | EffectsPosterior):
         return _posterior_bounds(p, cells, weights, level, rows, cell)
     return _confidence_bounds(p, cells, weights, level, rows, cell)
 
 
 def _posterior_bounds(
-    p: GaussianPosterior | BetaPosterior, cells: Cells, weights: Array, level: float, rows: Array | None, cell: str
+    p: GaussianPosterior | BetaPosterior | LearntBeta | ScaledPosterior | EffectsPosterior,
+    cells: Cells,
+    weights: Array,
+    level: float,
+    rows: Array | None,
+    cell: str,
 ) -> Bounds:
     """By the mean and the variance of the weighted sum, that of the weights included."""
-    means, variances = estimated_means(p, cells), _variances(p, cells)
+    means = estimated_means(p, cells)
     mean = float(weights @ means)
     if rows is None:
-        variance = float(weights**2 @ variances)
+        variance = float(_variance_of_sum(p, cells, weights))
     else:
-        variance = float((rows**2 @ variances).mean() + (rows @ means).var())
-    if isinstance(p, BetaPosterior):
+        variance = float(_variance_of_sum(p, cells, rows).mean() + (rows @ means).var())
+    if isinstance(p, BetaPosterior | LearntBeta):
         lower, upper = _beta_quantiles(mean, variance, (1 - level) / 2)
         return Bounds(lower, upper, "posterior", f"means are {_named_prior(p, cell)} beforehand")
+    if isinstance(p, ScaledPosterior | EffectsPosterior):
+        half = _student_quantile(p.degrees, (1 + level) / 2) * math.sqrt(variance)
+        return Bounds(mean - half, mean + half, "posterior", _learnt_scales(p, cell))
     half = NormalDist().inv_cdf((1 + level) / 2) * math.sqrt(variance)
     given = f"rewards vary by {p.noise_scale:g} given the {cell}, and the {cell}s' means by {p.prior_scale:g}"
     return Bounds(mean - half, mean + half, "posterior", given)
 
 
-def _named_prior(p: BetaPosterior, cell: str) -> str:
+def _learnt_scales(p: ScaledPosterior | ScaledUpperBound | EffectsPosterior, cell: str) -> str:
+    """What is approximate: the noise's own uncertainty is in an interval, that of the spread and the centre is not."""
+    noise = math.sqrt(p.noise)
+    if isinstance(p, EffectsPosterior):
+        return (
+            f"rewards vary by {noise:.3g} given the {cell}, equally in all, and the {cell}s' means by "
+            f"{math.sqrt(p.noise * p.remainder):.3g} around sums over the parents, as learnt from {p.degrees + 1:.0f} "
+            "rewards: approximate while these are few"
+        )
+    spread = math.sqrt(p.spread)
+    return (
+        f"rewards vary by {noise:.3g} given the {cell}, equally in all, and the {cell}s' means by {spread:.3g} around "
+        f"{p.centre:.3g}, as learnt from {p.degrees + 1:.0f} rewards: approximate while these are few"
+    )
+
+
+def _student_quantile(degrees: float, probability: float) -> float:
+    from scipy.special import stdtrit
+
+    return float(stdtrit(degrees, probability))
+
+
+def _named_prior(p: BetaPosterior | LearntBeta, cell: str) -> str:
+    if isinstance(p, LearntBeta):
+        return f"Beta({p.successes:.3g}, {p.failures:.3g}), as learnt from the rewards of all {cell}s,"
     if isinstance(p.successes, np.ndarray):
         return f"Beta with the successes and failures of each {cell}"
     return f"Beta({p.successes:g}, {p.failures:g})"
 
 
-def _variances(p: GaussianPosterior | BetaPosterior, cells: Cells) -> Array:
+def _variance_of_sum(p: IndexParameters, cells: Cells, weights: Array) -> Array:
+    """Of sum_z w_z mean_z, for one row of weights or for each of several."""
+    if isinstance(p, EffectsPosterior):
+        return np.asarray(variance_of_sum(p, weights))
+    assert isinstance(p, GaussianPosterior | BetaPosterior | LearntBeta | ScaledPosterior)
+    return np.asarray(weights**2 @ _variances(p, cells))
+
+
+def _variances(p: GaussianPosterior | BetaPosterior | LearntBeta | ScaledPosterior, cells: Cells) -> Array:
+    if isinstance(p, ScaledPosterior):
+        return np.asarray(scaled_posterior(p, cells.count, cells.total, 0.0)[1] ** 2)
     if isinstance(p, GaussianPosterior):
         return np.asarray(gaussian_posterior(p, cells.count, cells.total, 0.0)[1] ** 2)
     a, b = beta_shapes(p, cells.count, cells.total, 0.0)
@@ -151,9 +208,8 @@ def _confidence_bounds(
     common mean, or [0, 1]. Uncertain weights take half of what may go wrong.
     """
     error = 1 - level if rows is None else (1 - level) / 2
-    unit = not isinstance(p, UpperBound | UniformDraw)
-    # A variable in [0, 1] is 1/2-sub-Gaussian.
-    scales = UpperBound(0.5, 1.0) if unit else UpperBound(p.noise_scale, p.prior_scale)  # type: ignore[union-attr]
+    unit = isinstance(p, KLUpperBound)
+    scales = _sub_gaussian(p)
     exploration = np.log(2 * len(cells.count) * (cells.count + 1) * (cells.count + 2) / error)
     bonus = mean_and_bonus(scales, cells.count, cells.total, exploration)[1]
     means = estimated_means(p, cells)
@@ -161,7 +217,18 @@ def _confidence_bounds(
     if unit:
         up, down = np.minimum(1.0, up), np.maximum(0.0, down)
     given = "rewards lie in [0, 1]" if unit else f"rewards are {scales.noise_scale:g}-sub-Gaussian given the {cell}"
+    if isinstance(p, ScaledUpperBound):
+        given = _learnt_scales(p, cell)
     if rows is None:
         return Bounds(float(weights @ down), float(weights @ up), "confidence", given)
     lower, upper = np.quantile(rows @ down, error / 2), np.quantile(rows @ up, 1 - error / 2)
     return Bounds(float(lower), float(upper), "confidence", given)
+
+
+def _sub_gaussian(p: IndexParameters) -> UpperBound:
+    """The scale of a reward given its cell, and of the cells' means."""
+    if isinstance(p, UpperBound | UniformDraw):
+        return UpperBound(p.noise_scale, p.prior_scale)
+    if isinstance(p, ScaledUpperBound):
+        return UpperBound(math.sqrt(p.noise), math.sqrt(p.spread))
+    return UpperBound(0.5, 1.0)  # so is a variable in [0, 1]

@@ -6,8 +6,9 @@ chances. So, for any guess q of the reward's law that is made of the past,
 
     e = q(y | x, z) / sum over a' of P(a' | z) q(y | x', z),        x, x': what a and a' do with one knob
 
-has mean 1, and a product of such e's is a martingale that starts at 1. There is one for every knob, E_k; their mean is
-one, too.
+has mean 1, and a product of such e's is a martingale that starts at 1. There is one for every knob, E_k. All that was
+won by all of them is bet again, each time on those knobs that chance left open, in proportion to what each E_k is by
+now: a martingale, too, which does not wait for knobs that are never left to chance.
 
 *A row of a table that is wrong.* Its values are drawn from p. E is the Dirichlet-multinomial likelihood of what was
 counted, averaged over three prior weights of p, divided by p's own; a row that was fitted, Dirichlet(a), is compared
@@ -16,22 +17,30 @@ with Dirichlet(1). Again a martingale, and so is the product over all rows of 3/
 A martingale that starts at 1 reaches 1/level with probability `level` at most, ever (Ville 1939): that is an alarm.
 
     q:  mean of z + what the knob's choice adds, over all z + what it adds in z; the first is drawn towards the mean of
-        all rewards by 10 rewards, the others towards 0 by 20
+        all rewards by 10 rewards, the others towards 0 by 5 and by 20
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from operator import mul
 
 import numpy as np
 
 from causalbandits._types import Array, Codes
 
+CAUTION = 5.0
+"""What a choice adds in all strata is drawn towards nothing as if so many rewards had shown nothing."""
+
 SHRINKAGE = 20.0
-"""A guess is drawn towards "no difference" as if so many rewards had shown none."""
+"""What it adds in one stratum besides is drawn towards nothing as if so many rewards had shown nothing."""
 
 STEADINESS = 10.0
 """A stratum's mean is drawn towards that of all rewards as if so many of its rewards had been like these."""
+
+TURNS = 3
+"""So often the means of strata and what choices add are estimated in turn."""
 
 SUREST_GUESS = 1e-3
 """No guess is surer than this: a single surprise would otherwise undo all evidence."""
@@ -46,53 +55,72 @@ IMPOSSIBLE = math.log(1e300)
 """What is seen although the table gives it probability 0 counts so much."""
 
 
-def guessed_means(mean: float, count: Array, total: Array, pooled: Array, rounds: Array) -> Array:
-    """What is expected in one stratum, for every choice of every knob.
+def additions(seen: Array, paid: Array, total: Array, starts: Codes, so_far: Array) -> Array:
+    """What each choice of each knob adds to the reward, in all strata alike: each knob by itself, from `so_far` on.
 
-    `mean` is the stratum's; `count` and `total` are its rewards by choice; `pooled` is by how much the rewards of each
-    choice exceeded what was expected in their strata, summed over all of these, and `rounds` how many they were.
+    `seen` and `paid` are counts and sums of rewards by stratum and choice, the knobs side by side, beginning at
+    `starts`; `total` are the strata's sums, with what draws their means towards that of all rewards.
     """
-    around = mean + pooled / (rounds + SHRINKAGE)
-    return np.asarray(around + (total - count * around) / (count + SHRINKAGE))
+    added, count = so_far, np.add.reduce(seen[:, : starts[1] if len(starts) > 1 else None], axis=1) + STEADINESS
+    widths = np.diff(starts, append=seen.shape[1])
+    of_choice, paid_for = np.add.reduce(seen) + CAUTION, np.add.reduce(paid)
+    for _ in range(TURNS):
+        means = (total[:, None] - np.add.reduceat(seen * added, starts, axis=1)) / count[:, None]
+        added = (paid_for - np.add.reduce(seen * np.repeat(means, widths, axis=1))) / of_choice
+    return np.asarray(added)
 
 
-def steady_mean(count: float, total: float, all_count: float, all_total: float, *, coins: bool) -> float:
-    """What is expected in a stratum, whatever is done; a first coin is expected to be fair."""
+def guessed_mean(around: float, count: float, total: float) -> float:
+    """What a choice is expected to bring in a stratum: `around`, drawn to what it brought there so far."""
+    return around + (total - count * around) / (count + SHRINKAGE)
+
+
+def common_mean(count: float, total: float, *, coins: bool) -> float:
+    """The mean of all rewards, towards which those of strata are drawn; a first coin is expected to be fair."""
     if coins:
-        common = (all_total + 0.5) / (all_count + 1.0)
-    else:
-        common = all_total / all_count if all_count else 0.0
-    return (total + STEADINESS * common) / (count + STEADINESS)
+        return (total + 0.5) / (count + 1.0)
+    return total / count if count else 0.0
 
 
-def coin_likelihoods(means: Array, reward: float) -> Array:
+def coin_likelihoods(means: list[float], reward: float) -> list[float]:
     """Of a success or a failure, for coins with these means."""
-    inside = np.minimum(np.maximum(means, SUREST_GUESS), 1.0 - SUREST_GUESS)
-    return inside if reward == 1.0 else 1.0 - inside
+    least, most = SUREST_GUESS, 1.0 - SUREST_GUESS
+    inside = [least if mean < least else most if mean > most else mean for mean in means]
+    return inside if reward == 1.0 else [1.0 - mean for mean in inside]
 
 
-def normal_likelihoods(means: Array, reward: float, variance: float) -> Array:
+def normal_likelihoods(means: list[float], reward: float, variance: float) -> list[float]:
     """Of a number, up to a common factor, for normal variables with these means; an outlier is not believed in full."""
-    exponents = (reward - means) ** 2 / (-2.0 * variance)
-    return np.asarray(np.maximum(np.exp(exponents - exponents.max()), SUREST_GUESS))
+    exponents = [(reward - mean) ** 2 / (-2.0 * variance) for mean in means]
+    largest = max(exponents)
+    return [max(math.exp(exponent - largest), SUREST_GUESS) for exponent in exponents]
 
 
-def arrow_factors(likelihoods: Array, chances: Array, starts: Codes, chosen: Codes) -> Array:
-    """The factor e of every knob.
+def arrow_factor(likelihoods: list[float], weights: list[float], chosen: int) -> float:
+    """The factor e of a knob: likelihoods q of its choices, weights in proportion to P(x | z), and which was made."""
+    expected: float = sum(map(mul, likelihoods, weights)) / sum(weights)
+    return likelihoods[chosen] / expected
 
-    Likelihoods q and chances P(x | z) stand knob after knob, one for each choice; `starts` is where each knob begins
-    and `chosen` where the choice is that was made.
+
+def log_gain(log_stakes: list[float], factors: list[float]) -> float:
+    """What a bet on several knobs at once adds to log E, if stakes are in proportion to what each has won so far.
+
+    >>> round(math.exp(log_gain([0.0, math.log(3.0)], [2.0, 1.0])), 9)
+    1.25
     """
-    expected = np.add.reduceat(likelihoods * chances, starts)
-    return np.asarray(likelihoods[chosen] / expected)
+    largest = max(log_stakes)
+    stakes = [math.exp(log - largest) for log in log_stakes]
+    return math.log(sum(map(mul, stakes, factors)) / sum(stakes))
 
 
-def row_gain(own: float, whole: float, seen: float, rows: float, null: float) -> float:
-    """What one more value adds to log E of a row whose alternative has pseudo-counts `own`, of `whole`, for this value.
+def row_gains(alternatives: Sequence[tuple[float, float]], seen: float, rows: float, null: float) -> list[float]:
+    """What one more value adds to log E of a row, for each alternative: its pseudo-counts of the value, and of all.
 
     So far it was `seen` in so many of its `rows`; `null` is its probability if the row is right.
     """
-    return IMPOSSIBLE if null == 0.0 else math.log((own + seen) / (whole + rows) / null)
+    if null == 0.0:
+        return [IMPOSSIBLE] * len(alternatives)
+    return [math.log((own + seen) / (whole + rows) / null) for own, whole in alternatives]
 
 
 def log_mean_exp(logs: list[float]) -> float:

@@ -12,15 +12,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from causalbandits._types import Codes
 from causalbandits.policies.base import HorizonPolicy, require_draws
 from causalbandits.policies.indices import INDEX, Belief, at_cells
 from causalbandits.policies.outcome import Choice, pick_place
 from causalbandits.policies.posterior import PosteriorPolicy, SamplingPolicy
 from causalbandits.policies.statistics import Cells
 from causalbandits.policies.worth import worth_of_each, worth_of_pair
-from causalbandits.problem.powers import Powers, row_of
-from causalbandits.problem.scores import Scores
+from causalbandits.problem.powers import Powers
+from causalbandits.problem.scores import Scores, largest_size
 from causalbandits.problem.situation import Situation
 
 AHEAD, SO_FAR = 2.0, 10.0
@@ -36,6 +35,13 @@ class WorthPolicy(HorizonPolicy[Cells], PosteriorPolicy):
     def __post_init__(self) -> None:
         HorizonPolicy.__post_init__(self)
         PosteriorPolicy.__post_init__(self)
+
+    @property
+    def belief_id(self) -> str:
+        """The belief's part of an id."""
+        if self.scales == "learnt":
+            return "scaled" if self.prior == "gaussian" else f"{self.prior_id}-scaled"
+        return self.prior_id
 
     def patience(self, rounds: int) -> float:
         """H in the round after so many rewards."""
@@ -64,12 +70,12 @@ class CausalGittins(WorthPolicy):
 
     @property
     def id(self) -> str:
-        return f"c-gittins-{self.prior}"
+        return f"c-gittins-{self.belief_id}"
 
     def score(self, situation: Situation, statistic: Cells, rng: np.random.Generator) -> Scores:
         belief, powers = self.believed(situation, statistic), powers_of(situation)
         x, q, noise = map(powers.ordered, belief)
-        means = Scores(powers.sums(x, 1), float(np.abs(x).max()))
+        means = Scores(powers.sums(x, 1), largest_size(x))
         b = situation.priced(means).best_position()
         more = worth_of_each(powers, b, q, noise, self.patience(statistic.rounds))
         return situation.priced(Scores(means.values + more, means.scale))
@@ -88,52 +94,53 @@ class CausalScreen(WorthPolicy, SamplingPolicy):
 
     @property
     def id(self) -> str:
-        return f"c-screen-{self.prior}"
+        return f"c-screen-{self.belief_id}"
 
     def score(self, situation: Situation, statistic: Cells, rng: np.random.Generator) -> Scores:
         """The means, and what the proposed action is worth."""
         proposal = self.proposed(situation, statistic, rng, 1)
-        return proposal.screened(int(proposal.positions[0]))
+        return proposal.screened(proposal.positions[0])
 
     def decide(self, situation: Situation, statistic: Cells, rng: np.random.Generator) -> Choice:
         if self.draws == 1:
             return HorizonPolicy.decide(self, situation, statistic, rng)
         proposal = self.proposed(situation, statistic, rng, self.draws)
-        positions = proposal.positions.tolist()
+        positions = proposal.positions
         played = {a: proposal.screened(a).best_position() for a in dict.fromkeys(positions)}
         return pick_place([played[a] for a in positions], situation.action, rng)
 
-    def proposed(
-        self, situation: Situation, statistic: Cells, rng: np.random.Generator, draws: int
-    ) -> Proposals:
+    def proposed(self, situation: Situation, statistic: Cells, rng: np.random.Generator, draws: int) -> Proposals:
         """The best by their means, and the best by each of several draws."""
-        drawn, belief = self.index_now(situation, statistic, rng, draws), self.believed(situation, statistic)
-        every = situation.free.project(np.concatenate([belief.mean[None], drawn]))
-        scales = np.asarray(every.scale)
-        positions = situation.priced(Scores(every.values[1:], scales[1:])).best_positions()
-        means = Scores(every.values[0], float(scales[0]))
-        return Proposals(situation, belief, means, positions, self.patience(statistic.rounds))
+        if draws == 1:
+            drawn = situation.project(self.index_now(situation, statistic, rng))
+            positions = [drawn.best_position()]
+        else:
+            drawn = situation.project(self.index_now(situation, statistic, rng, draws))
+            positions = drawn.best_positions().tolist()
+        belief, powers = self.believed(situation, statistic), powers_of(situation)
+        ordered = Belief(*map(powers.ordered, belief))
+        means = Scores(powers.sums(ordered.mean, 1), largest_size(belief.mean))
+        return Proposals(situation, powers, ordered, means, positions, self.patience(statistic.rounds))
 
 
 class Proposals(NamedTuple):
     """What draws propose to play instead of the best by its mean."""
 
     situation: Situation
+    powers: Powers
     belief: Belief
     means: Scores
-    positions: Codes
+    positions: list[int]
     patience: float
 
     def screened(self, a: int) -> Scores:
         """The means of all actions, save for what a proposed one is worth."""
-        b = self.situation.priced(self.means).best_position()
+        means = self.situation.priced(self.means)
+        b = means.best_position()
         if a == b:
-            return self.situation.priced(self.means)
-        projection = self.situation.search.projection
-        rows = row_of(projection.tree, a), row_of(projection.tree, b)
-        _, q, noise = (own if projection.order_of_cells is None else own[projection.order_of_cells] for own in self.belief)
+            return means
         values = self.means.values.copy()
-        values[a] += worth_of_pair(*rows, q, noise, self.patience)
+        values[a] += worth_of_pair(self.powers, a, b, self.belief.variance, self.belief.noise, self.patience)
         return self.situation.priced(Scores(values, self.means.scale))
 
 

@@ -124,7 +124,8 @@ class GuardedThompsonSampling(Policy[GuardedCells]):
     def decide(self, situation: Situation, statistic: GuardedCells, rng: np.random.Generator) -> Choice:
         field = self._field(situation, statistic)
         index = self.inner.index(statistic.cells, rng, self.draws)
-        best = self._spread(field, statistic, index).best_positions()
+        mended = len(statistic.alarms) and (statistic.given_up or statistic.knobs)
+        best = self._spread(field, statistic, index).best_positions() if mended else field.best_of_draws(index)
         choice = pick_place(best.tolist(), field.action, rng)
         return self._audited(field, choice, rng) if self.audit else choice
 
@@ -174,7 +175,10 @@ class GuardedThompsonSampling(Policy[GuardedCells]):
         if statistic.given_up:
             return ""
         problem = situation.problem
-        statistic.take_in(problem, outcome, self._reward(outcome), None if self.counts_successes else self.noise_scale)
+        if self.prior == "beta":
+            statistic.take_in(problem, outcome, outcome.successes, None)
+        else:
+            statistic.take_in(problem, outcome, outcome.reward, self.noise_scale)
         found = statistic.alarm(self.level)
         if found is None:
             return ""

@@ -63,7 +63,7 @@ class GuardedCells(Watching):
 
     def tell(self, problem: CausalBandit, action: Action, z: int, reward: float) -> None:
         """One more reward."""
-        cell = self.cell(problem, action, z)
+        cell = self.cell(problem, action, z) if len(self.alarms) else z
         self.rounds += 1
         self.count[cell] += 1.0
         self.total[cell] += reward

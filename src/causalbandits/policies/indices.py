@@ -23,6 +23,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from causalbandits._types import Array
+from causalbandits.policies import effects, rates, scales
 
 Parts = tuple[Array, Array]
 
@@ -99,12 +100,12 @@ def beta_at_cell(p: BetaPosterior, cell: int) -> BetaPosterior:
     return BetaPosterior(p.successes[cell], p.failures[cell])  # type: ignore[index]
 
 
-def beta_shapes(p: BetaPosterior, count: Array, total: Array, exploration: float | Array) -> Parts:
+def beta_shapes(p: BetaPosterior | rates.LearntBeta, count: Array, total: Array, exploration: float | Array) -> Parts:
     """The posterior's two parameters."""
     return p.successes + total, p.failures + (count - total)
 
 
-def beta_belief(p: BetaPosterior, count: Array, total: Array) -> Belief:
+def beta_belief(p: BetaPosterior | rates.LearntBeta, count: Array, total: Array) -> Belief:
     """The posterior's mean x and variance; a coin's flip varies by x (1 - x), in which the mean's variance is."""
     n = p.successes + p.failures + count
     mean = (p.successes + total) / n
@@ -113,9 +114,22 @@ def beta_belief(p: BetaPosterior, count: Array, total: Array) -> Belief:
     return Belief(mean, variance, whole - variance)
 
 
-def beta_draw(p: BetaPosterior, centre: Array, width: Array, noise: Array) -> Array:
+def beta_draw(p: BetaPosterior | rates.LearntBeta, centre: Array, width: Array, noise: Array) -> Array:
     """The draw itself: a Beta variable is no shifted and scaled one, so `noise` already is it."""
     return noise
+
+
+def scaled_belief(p: scales.ScaledPosterior, count: Array, total: Array) -> Belief:
+    """The posterior with learnt scales; until they are learnt, means are alike and rewards of variance 1."""
+    r = p.noise / p.spread
+    n = count + r
+    return Belief((p.known * total + r * p.centre) / n, p.noise / n, p.noise + 0.0 * n)
+
+
+def effects_belief(p: effects.EffectsPosterior, count: Array, total: Array) -> Belief:
+    """The posterior with main effects, each cell by itself."""
+    mean, variance = effects.mean_and_variance(p, count, total)
+    return Belief(mean, variance, p.noise + 0.0 * variance)
 
 
 class UniformDraw(NamedTuple):
@@ -189,7 +203,16 @@ def bernoulli_divergence(p: float, q: float) -> float:
     return divergence
 
 
-IndexParameters = UpperBound | GaussianPosterior | BetaPosterior | KLUpperBound | UniformDraw
+IndexParameters = (
+    UpperBound
+    | GaussianPosterior
+    | BetaPosterior
+    | rates.LearntBeta
+    | KLUpperBound
+    | UniformDraw
+    | scales.Scaled
+    | effects.EffectsPosterior
+)
 
 Noise = Literal["none", "normal", "beta", "uniform"]
 
@@ -198,7 +221,8 @@ class Index(NamedTuple):
     """An index: its two steps and the noise that the second needs. `of_cell` is the first step where it must go
     cell by cell, as compiled code does; elsewhere `prepare` itself serves for a single cell. `at_cell` gives a
     cell's own parameters where they may be arrays. `belief` is there if the index is a draw from a posterior. `renew`
-    makes the parameters from what is kept, where they are learnt: `(p, kept) -> p`."""
+    makes the parameters from what is kept, where they are learnt: `(p, kept) -> p`; `vary` what one draw's are, where
+    these have chance in common: `(p, rng) -> p`."""
 
     prepare: Callable[..., Parts]
     combine: Callable[..., Array]
@@ -207,14 +231,33 @@ class Index(NamedTuple):
     at_cell: Callable[..., Any] | None = None
     belief: Callable[..., Belief] | None = None
     renew: Callable[..., Any] | None = None
+    vary: Callable[..., Any] | None = None
 
 
 INDEX: dict[type, Index] = {
     UpperBound: Index(mean_and_bonus, upper_bound),
     GaussianPosterior: Index(gaussian_posterior, gaussian_draw, "normal", belief=gaussian_belief),
     BetaPosterior: Index(beta_shapes, beta_draw, "beta", at_cell=beta_at_cell, belief=beta_belief),
+    rates.LearntBeta: Index(beta_shapes, beta_draw, "beta", belief=beta_belief, renew=rates.renewed_rates),
     KLUpperBound: Index(kl_bound, kl_upper_bound, of_cell=kl_bound_of_cell),
     UniformDraw: Index(nothing, uniform_draw, "uniform"),
+    scales.ScaledUpperBound: Index(scales.scaled_bonus, scales.scaled_bound, renew=scales.renewed_bound),
+    scales.ScaledPosterior: Index(
+        scales.scaled_posterior,
+        scales.scaled_draw,
+        "normal",
+        belief=scaled_belief,
+        renew=scales.renewed_posterior,
+        vary=scales.stretched,
+    ),
+    effects.EffectsPosterior: Index(
+        effects.remainders,
+        effects.effects_draw,
+        "normal",
+        at_cell=effects.effects_at_cells,
+        belief=effects_belief,
+        vary=effects.drawn_effects,
+    ),
 }
 
 

@@ -27,7 +27,7 @@ from causalbandits.errors import PolicyError
 from causalbandits.model.fitted import FittedModel, log_gammas
 from causalbandits.policies.estimates import Spread
 from causalbandits.policies.outcome import Outcome
-from causalbandits.policies.statistics import Cells
+from causalbandits.policies.statistics import Cells, ScaledCells
 from causalbandits.policies.table_rows import TableRows, log_rising
 from causalbandits.problem.actions import Action
 from causalbandits.problem.distributions import DRAWS_AT_ONCE
@@ -41,13 +41,26 @@ GROWTH, DELAY, AT_THE_LATEST = 1.1, 1.02, 10
 ENOUGH_ROUNDS = 100
 """After so many rounds something should have been learnt of every table."""
 
-SETS_DRAWN = 2**6
-"""Under one draw of the tables so many sets of actions are remembered."""
+DRAWS_KEPT, SETS_DRAWN = 2, 2**9
+"""So many draws of the tables are remembered, and so many sets of actions under each."""
 
 LEAST_ENTRY = 1e-12
 """Where there is a context, no entry that is possible is drawn smaller than this."""
 
 Tables = dict[str, Array]
+
+
+class DrawnTables:
+    """Tables as they were drawn, the same in all contexts, and actions under them."""
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+        self._sets: Memory[SearchSet, SearchSet] = Memory(SETS_DRAWN)
+
+    def under(self, search: SearchSet) -> SearchSet:
+        """The same actions, if the tables are these."""
+        found = self._sets.get(search)
+        return self._sets.keep(search, search.with_tables(self._tables)) if found is None else found
 
 
 @dataclass(eq=False)
@@ -63,17 +76,24 @@ class LearntCells(Cells):
     draw: int
 
     def __post_init__(self) -> None:
-        self.drawn: Memory[Any, SearchSet] = Memory(SETS_DRAWN)
-        """Actions under the tables that were drawn last; not saved, since they can be drawn again."""
+        self.drawn: Memory[Any, DrawnTables] = Memory(DRAWS_KEPT)
+        """The tables that were drawn last; not saved, since they can be drawn again."""
+        self.complying: Memory[SearchSet, Any] = Memory(SETS_DRAWN)
+        """Which actions keep to what is required, by what was known when tables were last drawn."""
         self.schedule: Schedule | None = None
         """When they are to be drawn anew; found when it is asked for."""
+
+
+@dataclass(eq=False)
+class ScaledLearntCells(ScaledCells, LearntCells):
+    """The same, and what says how rewards vary."""
 
 
 class Schedule:
     """How often each row was seen, and from which count, or round, on tables are drawn anew."""
 
     def __init__(self, tables: LearntTables, cells: LearntCells) -> None:
-        prior = tables.totals(tables.prior)
+        prior = tables.prior_totals
         self.counts: list[float] = tables.totals(cells.seen).tolist()
         self.limits: list[float] = (GROWTH * (prior + tables.totals(cells.seen_at_draw)) - prior).tolist()
         self.rounds = min(DELAY * cells.rounds_at_draw, cells.rounds_at_draw + AT_THE_LATEST)
@@ -91,6 +111,7 @@ class LearntTables(TableRows):
         super().__init__(problem)
         self.fitted = problem.model
         self.prior = self.joined(problem.model.concentrations)
+        self.prior_totals = self.totals(self.prior)
 
     @property
     def usual_trust(self) -> float:
@@ -119,11 +140,12 @@ class LearntTables(TableRows):
 
     def drawn(self, seen: Array, trust: float, rng: np.random.Generator, n: int) -> Array:
         """The entries drawn from their posterior, n times: a row each."""
-        kept = self.belief_in_past(seen, trust)
         a = self.prior
         if trust < 1.0:
+            kept = self.belief_in_past(seen, trust)
             a = np.where((rng.random((n, len(kept))) < kept)[:, self.row_of], a, 1.0)
-        concentrations = np.broadcast_to(a + seen, (n, self.size))
+        concentrations = np.empty((n, self.size))
+        concentrations[:] = a + seen
         if concentrations.min() >= 1.0:
             weights = rng.standard_gamma(concentrations)
         else:  # these may underflow, all of a row's
@@ -190,10 +212,13 @@ def learnt_tables(problem: CausalBandit) -> LearntTables:
     return problem.whole.remember("learnt tables", lambda: LearntTables(problem.whole))
 
 
-def nothing_learnt(problem: CausalBandit) -> LearntCells:
-    """Before the first round."""
-    cells, size = Cells.empty(problem.configurations), learnt_tables(problem).size
-    return LearntCells(0, cells.count, cells.total, np.zeros(size), np.zeros(size), 0, 0)
+def nothing_learnt(problem: CausalBandit, cells: Cells) -> LearntCells:
+    """Before the first round: cells of which nothing was seen, and nothing of the tables either."""
+    size = learnt_tables(problem).size
+    seen = np.zeros(size), np.zeros(size), 0, 0
+    if isinstance(cells, ScaledCells):
+        return ScaledLearntCells(0, cells.count, cells.total, *seen, cells.pooled)
+    return LearntCells(0, cells.count, cells.total, *seen)
 
 
 def count_tables(tables: LearntTables, cells: LearntCells, outcome: Outcome) -> None:
@@ -205,10 +230,16 @@ def count_tables(tables: LearntTables, cells: LearntCells, outcome: Outcome) -> 
         schedule.counts[row] += 1.0
         due = due or schedule.counts[row] >= schedule.limits[row]
     if due:
-        cells.seen_at_draw[:], cells.rounds_at_draw = cells.seen, cells.rounds
-        cells.draw += 1
-        cells.schedule = None
-        cells.drawn.clear()
+        draw_anew(cells)
+
+
+def draw_anew(cells: LearntCells) -> None:
+    """From now on tables are drawn from what is known now."""
+    cells.seen_at_draw[:], cells.rounds_at_draw = cells.seen, cells.rounds
+    cells.draw += 1
+    cells.schedule = None
+    cells.drawn.clear()
+    cells.complying.clear()
 
 
 def under_drawn_tables(situation: Situation, cells: LearntCells, trust: float, rng: np.random.Generator) -> Situation:
@@ -217,14 +248,13 @@ def under_drawn_tables(situation: Situation, cells: LearntCells, trust: float, r
     The draw belongs to the learner and its number: it comes from the seed of `rng`, and takes nothing from it.
     """
     seed = rng.bit_generator.seed_seq
-    key = situation.search, seed, cells.draw
-    found = cells.drawn.get(key)
-    if found is None:
+    drawn = cells.drawn.get((seed, cells.draw))
+    if drawn is None:
         own = np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, cells.draw, 1))  # type: ignore[attr-defined]
         tables = learnt_tables(situation.problem)
         entries = tables.drawn(cells.seen_at_draw, trust, np.random.default_rng(own), 1)[0]
-        found = cells.drawn.keep(key, situation.search.with_tables(tables.by_name(entries)))
-    return situation.searching(found)
+        drawn = cells.drawn.keep((seed, cells.draw), DrawnTables(tables.by_name(entries)))
+    return situation.searching(drawn.under(situation.search))
 
 
 def under_mean_tables(situation: Situation, cells: LearntCells, trust: float) -> Situation:

@@ -7,6 +7,7 @@ play argmax_a <m_a, theta>
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 
@@ -61,7 +62,16 @@ class CausalLinearThompsonSampling(LinearPolicy):
         return self.v * self.noise_scale
 
     def score(self, situation: Situation, statistic: Regression, rng: np.random.Generator) -> Scores:
-        return situation.priced(Scores.of(in_order(self.action_features(situation), self.draw(statistic, rng))))
+        return self._scored_by(situation, self.draw(statistic, rng))
+
+    def score_each(
+        self, situations: Sequence[Situation], statistic: Regression, rng: np.random.Generator
+    ) -> list[Scores]:
+        theta = self.draw(statistic, rng)
+        return [self._scored_by(situation, theta) for situation in situations]
+
+    def _scored_by(self, situation: Situation, theta: Array) -> Scores:
+        return situation.priced(Scores.of(in_order(self.action_features(situation), theta)))
 
     def decide(self, situation: Situation, statistic: Regression, rng: np.random.Generator) -> Choice:
         best = [self.best_if_true(situation, self.draw(statistic, rng)) for _ in range(self.draws)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -58,12 +59,11 @@ def pick(actions: Sequence[Action], rng: np.random.Generator) -> Choice:
 
 def pick_place(best: Sequence[int], action: Callable[[int], Action], rng: np.random.Generator) -> Choice:
     """The same, of actions given by their places in a search."""
-    shares: dict[int, float] = {}
-    for place in best:
-        shares[place] = shares.get(place, 0.0) + 1.0
-    support = tuple([(action(place), count / len(best)) for place, count in shares.items()])
-    chosen = best[int(rng.random() * len(best))]
-    return Choice(action(chosen), shares[chosen] / len(best), support)
+    draws = len(best)
+    shares = {best[0]: draws} if best.count(best[0]) == draws else Counter(best)
+    support = tuple([(action(place), count / draws) for place, count in shares.items()])
+    chosen = best[int(rng.random() * draws)]
+    return Choice(action(chosen), shares[chosen] / draws, support)
 
 
 def flip(reward: float, seed: np.random.SeedSequence, number: int) -> float:

@@ -18,9 +18,13 @@ from causalbandits.errors import PolicyError
 from causalbandits.policies.base import require_draws, require_one_of, require_positive
 from causalbandits.policies.beta_prior import frozen, per_cell, require_fit
 from causalbandits.policies.cells import CellPolicy
-from causalbandits.policies.indices import BetaPosterior, GaussianPosterior
+from causalbandits.policies.effects import EffectCells, effects_of
+from causalbandits.policies.indices import BetaPosterior, GaussianPosterior, IndexParameters
 from causalbandits.policies.outcome import Choice, pick_place
-from causalbandits.policies.statistics import Cells
+from causalbandits.policies.rates import RateCells, rates_of
+from causalbandits.policies.scales import ScaledPosterior, refuse_scales, scales_of
+from causalbandits.policies.statistics import Cells, ScaledCells
+from causalbandits.policies.totals import Totals
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.problem.situation import Situation
 
@@ -32,23 +36,63 @@ class PosteriorPolicy(CellPolicy):
     `successes` a and `failures` b belong to the Beta prior: what you think of the means beforehand, as if so many had
     been seen. successes=2, failures=50 says rates of about 4%. Arrays say it for each configuration by itself: a number
     for each in their order, or shaped like `problem.shape`; for a baseline, a number for each action (in each context).
+
+    With `scales="learnt"` nobody needs to know the scales: they, and the centre of the means, are learnt from the
+    rewards (see `policies.scales`), and rewards in other units, or counted from elsewhere, lead to the same decisions.
+    A Beta prior is learnt likewise (see `policies.rates`), which pays where rates are low.
+
+    With `prior="main effects"` they are learnt, too, and means may be sums over the parents: it is learnt how far they
+    are (see `policies.effects`).
     """
 
-    prior: Literal["beta", "gaussian"] = "gaussian"
+    prior: Literal["beta", "gaussian", "main effects"] = "gaussian"
     noise_scale: float = 1.0
     prior_scale: float = 1.0
     successes: npt.ArrayLike = 1.0
     failures: npt.ArrayLike = 1.0
+    scales: Literal["given", "learnt"] = "given"
 
     def __post_init__(self) -> None:
-        require_one_of("prior", self.prior, ("beta", "gaussian"))
+        require_one_of("prior", self.prior, ("beta", "gaussian", "main effects"))
         require_positive(noise_scale=self.noise_scale, prior_scale=self.prior_scale)
         for name in ("successes", "failures"):
             object.__setattr__(self, name, frozen(name, getattr(self, name)))
+        require_one_of("scales", self.scales, ("given", "learnt"))
         if self.prior == "beta" and (self.noise_scale, self.prior_scale) != (1.0, 1.0):
             raise PolicyError("A Beta prior has no scales; noise_scale and prior_scale are for prior='gaussian'.")
-        if self.prior == "gaussian" and (self.successes, self.failures) != (1.0, 1.0):
+        if self.prior == "main effects" and not self.causal:
+            raise PolicyError("prior='main effects' is of the reward's parents, and this policy has no use for them.")
+        if self.prior != "beta" and (self.successes, self.failures) != (1.0, 1.0):
             raise PolicyError("A Gaussian prior has no successes and failures; these are for prior='beta'.")
+        if self.learns_scales and (self.successes, self.failures) != (1.0, 1.0):
+            raise PolicyError(
+                "scales='learnt' learns the Beta prior from the rewards: leave successes and failures out."
+            )
+        if self.learns_scales:
+            refuse_scales(self.noise_scale, self.prior_scale)
+
+    @property
+    def learns_scales(self) -> bool:  # type: ignore[override]
+        return self.scales == "learnt" or self.has_effects
+
+    @property
+    def has_effects(self) -> bool:
+        """Whether means may be sums over the parents, as far as rewards say so."""
+        return self.prior == "main effects"
+
+    @property
+    def prior_id(self) -> str:
+        """The prior's part of an id."""
+        return "effects" if self.has_effects else self.prior
+
+    def index_at(self, statistic: Cells) -> IndexParameters:
+        if isinstance(statistic, RateCells):
+            return rates_of(statistic)
+        if isinstance(statistic, EffectCells):
+            return effects_of(statistic)
+        if isinstance(statistic, ScaledCells):
+            return ScaledPosterior(*scales_of(statistic))
+        return self.index_parameters
 
     @cached_property
     def index_parameters(self) -> BetaPosterior | GaussianPosterior:
@@ -64,14 +108,26 @@ class PosteriorPolicy(CellPolicy):
     def counts_successes(self) -> bool:  # type: ignore[override]
         return self.prior == "beta"
 
+    def nothing_seen(self, cells: int) -> Cells:
+        return RateCells.empty(cells) if self.prior == "beta" and self.learns_scales else super().nothing_seen(cells)
+
     def start(self, problem: CausalBandit) -> Cells:
         cells = super().start(problem)
+        if self.has_effects:
+            return EffectCells.of_shape(problem.shape)
         if self.prior == "beta":
             require_fit(self.id, problem, self.causal, successes=self.successes, failures=self.failures)
         return cells
 
+    def from_totals(self, problem: CausalBandit, totals: Totals) -> Cells:
+        if self.has_effects:
+            raise PolicyError(
+                f"The policy {self.id!r} seeks ratios now and then on the way: fold the outcomes one by one."
+            )
+        return super().from_totals(problem, totals)
+
     def largest_expected_reward(self, problem: CausalBandit) -> float:
-        return math.inf if self.prior == "beta" else 3 * (self.noise_scale + self.prior_scale)
+        return math.inf if self.prior == "beta" or self.learns_scales else 3 * (self.noise_scale + self.prior_scale)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,5 +148,6 @@ class SamplingPolicy(PosteriorPolicy):
         if self.draws == 1:
             return super().decide(situation, statistic, rng)
         imagined = self.imagined(situation, statistic, rng)
-        best = self.spread(imagined, self.index_now(situation, statistic, rng, self.draws)).best_positions()
+        index = self.index_now(situation, statistic, rng, self.draws)
+        best = imagined.best_of_draws(index) if self.causal else self.spread(imagined, index).best_positions()
         return pick_place(best.tolist(), situation.action, rng)

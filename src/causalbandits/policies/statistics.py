@@ -92,8 +92,8 @@ class Cells(Statistic):
         self.rounds += 1
         take_in(self.count, self.total, cell, reward)
 
-    def add_sums(self, cell: int, count: int, total: float) -> None:
-        """Several rewards in one cell, by their number and their sum."""
+    def add_sums(self, cell: int, count: int, total: float, squares: float = 0.0) -> None:
+        """Several rewards in one cell, by their number, their sum and, where it counts, that of their squares."""
         self.rounds += count
         self.count[cell] += count
         self.total[cell] += total
@@ -105,6 +105,49 @@ class Cells(Statistic):
     def means(self) -> Array:
         """The mean reward of each cell, 0 where there is none."""
         return np.asarray(self.total / np.maximum(1.0, self.count))
+
+
+def pool(pooled: Array, count: Array, total: Array, cell: int, reward: float) -> None:
+    """What a reward adds to the sums of all cells together, before it is taken in; compiled, too."""
+    n, number = count[cell], pooled[0]
+    distance = reward - pooled[1] / max(1.0, number)
+    pooled[2] += number / (number + 1.0) * distance * distance
+    distance = reward - total[cell] / max(1.0, n)
+    pooled[3] += n / (n + 1.0) * distance * distance
+    pooled[4] += 1.0 - min(1.0, n)
+    pooled[0] += 1.0
+    pooled[1] += reward
+
+
+@dataclass(eq=False)
+class ScaledCells(Cells):
+    """The same, and what says how rewards vary. Squares are around means as they move, so that no digits are lost."""
+
+    pooled: Array
+    """Of all rewards: how many, their sum, their squares around their mean, and around their cells'; cells seen."""
+
+    @classmethod
+    def empty(cls, size: int) -> ScaledCells:
+        return cls(0, np.zeros(size), np.zeros(size), np.zeros(5))
+
+    def add(self, cell: int, reward: float) -> None:
+        pool(self.pooled, self.count, self.total, cell, reward)
+        super().add(cell, reward)
+
+    def add_sums(self, cell: int, count: int, total: float, squares: float = 0.0) -> None:
+        pooled, own = self.pooled, max(0.0, squares - total * total / count)
+        before, mean = float(self.count[cell]), total / count
+        pooled[2] += own + _apart(pooled[0], pooled[1], count, mean)
+        pooled[3] += own + _apart(before, self.total[cell], count, mean)
+        pooled[4] += 1.0 - min(1.0, before)
+        pooled[0] += count
+        pooled[1] += total
+        super().add_sums(cell, count, total, squares)
+
+
+def _apart(n: float, total: float, count: int, mean: float) -> float:
+    """What joining two groups adds to the squares around their means: the first by its sum, the second by its mean."""
+    return float(n * count / (n + count) * (mean - total / max(1.0, n)) ** 2)
 
 
 @dataclass(eq=False)

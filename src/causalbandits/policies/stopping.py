@@ -25,7 +25,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from causalbandits._types import Array
+from causalbandits.policies.effects import EffectsPosterior
 from causalbandits.policies.indices import IndexParameters
+from causalbandits.policies.scales import ScaledPosterior, ScaledUpperBound
 from causalbandits.problem.powers import Powers
 
 WIDTHS = (3.0, 30.0, 300.0)
@@ -39,7 +41,10 @@ UNIT_NOISE = 0.5
 
 
 def noise_of(p: IndexParameters) -> float:
-    """The s for which a policy takes rewards to be s-sub-Gaussian given the cell."""
+    """The s for which a policy takes rewards to be s-sub-Gaussian given the cell; learnt, if it is learnt (then the
+    rule holds approximately), and infinite while nothing is known of it."""
+    if isinstance(p, ScaledPosterior | ScaledUpperBound | EffectsPosterior):
+        return math.sqrt(p.noise) if p.known else math.inf
     return float(getattr(p, "noise_scale", UNIT_NOISE))
 
 

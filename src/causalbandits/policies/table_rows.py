@@ -6,7 +6,7 @@ beforehand, is seen.
 
 from __future__ import annotations
 
-import math
+import itertools
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -41,6 +41,8 @@ class TableRows:
         tables = [self.model[name].table for name in self.names]
         self._starts: list[int] = np.cumsum([0, *(table.size for table in tables)]).tolist()
         self._shapes = [table.shape for table in tables]
+        places = itertools.starmap(slice, itertools.pairwise(self._starts))
+        self._places = list(zip(self.names, places, self._shapes, strict=True))
         widths = np.concatenate([np.full(table.size // table.shape[-1], table.shape[-1]) for table in tables])
         self.row_starts: Codes = np.concatenate([[0], np.cumsum(widths)[:-1]])
         """Where each row begins."""
@@ -65,12 +67,17 @@ class TableRows:
 
     def entries(self, outcome: Outcome) -> tuple[Entry, ...]:
         """Which entries an outcome counts for."""
-        observed = outcome.observed
-        key = (outcome.action, outcome.z, outcome.context, tuple(observed.items()) if observed else ())
+        key = self.key_of(outcome)
         found = self._entries.get(key)
-        return self._entries.keep(key, tuple(self._counted(outcome))) if found is None else found
+        return self._entries.keep(key, tuple(self.counted(outcome))) if found is None else found
 
-    def _counted(self, outcome: Outcome) -> list[Entry]:
+    def key_of(self, outcome: Outcome) -> Any:
+        """What decides about them."""
+        observed = outcome.observed
+        return outcome.action, outcome.z, outcome.context, tuple(observed.items()) if observed else ()
+
+    def counted(self, outcome: Outcome) -> list[Entry]:
+        """The same, found anew."""
         known = zip(self.context, outcome.context or (), strict=False)
         codes = {name: code for name, code in known if code >= 0}
         codes |= dict(zip(self.parents, outcome.z, strict=False)) | dict(outcome.observed or {})
@@ -82,6 +89,10 @@ class TableRows:
                 place = start + int(np.ravel_multi_index([codes[axis] for axis, _ in axes], [size for _, size in axes]))
                 found.append(Entry(place, int(self.row_of[place])))
         return found
+
+    def first_entry(self, name: str) -> int:
+        """Where a variable's table begins."""
+        return self._starts[self.names.index(name)]
 
     def totals(self, entries: Array) -> Array:
         """The sum over each row."""
@@ -97,10 +108,8 @@ class TableRows:
 
     def by_name(self, entries: Array) -> dict[str, Array]:
         """Entries as tables; several draws of them stay on the first axes."""
-        parts, draws = zip(self.names, self._starts, self._shapes, strict=False), entries.shape[:-1]
-        return {
-            name: entries[..., start : start + math.prod(shape)].reshape(*draws, *shape) for name, start, shape in parts
-        }
+        draws = entries.shape[:-1]
+        return {name: entries[..., place].reshape(draws + shape) for name, place, shape in self._places}
 
     def variable_of(self, row: int) -> str:
         """Whose table a row belongs to."""

@@ -16,6 +16,7 @@ from causalbandits._types import is_real
 from causalbandits.errors import PolicyError
 from causalbandits.model.fitted import FittedModel
 from causalbandits.policies.base import require_one_of
+from causalbandits.policies.complying import surely_complying, unsure
 from causalbandits.policies.estimates import Spread
 from causalbandits.policies.learnt import (
     LearntCells,
@@ -42,7 +43,7 @@ class ThompsonSampling(SamplingPolicy):
 
     @property
     def id(self) -> str:
-        return f"ts-{self.prior}"
+        return f"ts-{self.prior}" + ("-scaled" if self.learns_scales else "")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,6 +62,11 @@ class CausalThompsonSampling(SamplingPolicy):
     def __post_init__(self) -> None:
         super().__post_init__()
         require_one_of("tables", self.tables, ("known", "learnt"))
+        if self.learns_tables and (self.has_effects or (self.prior == "beta" and self.learns_scales)):
+            raise PolicyError(
+                "With tables='learnt' neither main effects nor a Beta prior are learnt besides: use prior='gaussian', "
+                "scales='learnt'."
+            )
         if self.trust is not None and self.tables == "known":
             raise PolicyError("trust= says how far past data are believed where tables='learnt'; here they are known.")
         if self.trust is not None and (not is_real(self.trust) or not 0 < self.trust <= 1):
@@ -68,7 +74,8 @@ class CausalThompsonSampling(SamplingPolicy):
 
     @property
     def id(self) -> str:
-        return f"c-ts-{self.prior}" + ("-learnt" if self.learns_tables else "")
+        learnt = "-learnt" if self.learns_tables else ""
+        return f"c-ts-{self.prior_id}{learnt}" + ("-scaled" if self.scales == "learnt" else "")
 
     @property
     def learns_tables(self) -> bool:  # type: ignore[override]
@@ -84,13 +91,7 @@ class CausalThompsonSampling(SamplingPolicy):
 
     def start(self, problem: CausalBandit) -> Cells:
         cells = super().start(problem)
-        if self.learns_tables and problem.requirements is not None:
-            raise PolicyError(
-                "require= is judged by the tables as they were when the problem was made, and tables='learnt' goes on "
-                "to learn others, by which actions may no longer comply. Use tables='known', and make the problem "
-                "anew, CausalBandit(better, ..., require=...), where more is known."
-            )
-        return nothing_learnt(problem) if self.learns_tables else cells
+        return nothing_learnt(problem, cells) if self.learns_tables else cells
 
     def update(self, situation: Situation, statistic: Cells, outcome: Outcome) -> None:
         super().update(situation, statistic, outcome)
@@ -101,6 +102,11 @@ class CausalThompsonSampling(SamplingPolicy):
         if self.learns_tables:
             raise PolicyError(f"The policy {self.id!r} counts what was observed besides: fold the outcomes one by one.")
         return super().from_totals(problem, totals)
+
+    def permitted(self, situation: Situation, statistic: Cells) -> Situation:
+        if not isinstance(statistic, LearntCells) or not situation.problem.required:
+            return situation
+        return surely_complying(situation, statistic, self.trust_in(situation.problem))
 
     def imagined(self, situation: Situation, statistic: Cells, rng: np.random.Generator) -> Situation:
         if not isinstance(statistic, LearntCells):
@@ -124,4 +130,7 @@ class CausalThompsonSampling(SamplingPolicy):
         return learnt_tables(problem).learnt_model(statistic, self.trust_in(problem))
 
     def concerns(self, problem: CausalBandit, statistic: Cells) -> tuple[str, ...]:
-        return learnt_tables(problem).never_seen(statistic) if isinstance(statistic, LearntCells) else ()
+        if not isinstance(statistic, LearntCells):
+            return ()
+        never_seen = learnt_tables(problem).never_seen(statistic)
+        return (*never_seen, *unsure(self.situation(problem), statistic, self.trust_in(problem)))

@@ -9,26 +9,45 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal
 
-from causalbandits.policies.base import HorizonPolicy, require_positive
+from causalbandits.policies.base import HorizonPolicy, require_one_of, require_positive
 from causalbandits.policies.cells import CellPolicy
-from causalbandits.policies.indices import UpperBound
-from causalbandits.policies.statistics import Cells
+from causalbandits.policies.indices import IndexParameters, UpperBound
+from causalbandits.policies.scales import ScaledUpperBound, refuse_scales, scales_of
+from causalbandits.policies.statistics import Cells, ScaledCells
 from causalbandits.problem.problem import CausalBandit
 
 
 @dataclass(frozen=True, kw_only=True)
 class OptimisticPolicy(HorizonPolicy[Cells], CellPolicy):
     """What the two share: the index. `noise_scale`: sub-Gaussian scale of the reward given the cell;
-    `prior_scale`: size of the unknown means, the bonus of an unseen cell."""
+    `prior_scale`: size of the unknown means, the bonus of an unseen cell. With `scales="learnt"` both, and the centre
+    of the means, are learnt from the rewards (see `policies.scales`):
+
+    UCB_z = (sum_z + r m) / (n_z + r) + s sqrt(2 log(1/delta) / (n_z + r))
+    """
 
     randomised = False
     noise_scale: float = 1.0
     prior_scale: float = 1.0
+    scales: Literal["given", "learnt"] = "given"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         require_positive(noise_scale=self.noise_scale, prior_scale=self.prior_scale)
+        require_one_of("scales", self.scales, ("given", "learnt"))
+        if self.learns_scales:
+            refuse_scales(self.noise_scale, self.prior_scale)
+
+    @property
+    def learns_scales(self) -> bool:  # type: ignore[override]
+        return self.scales == "learnt"
+
+    def index_at(self, statistic: Cells) -> IndexParameters:
+        if isinstance(statistic, ScaledCells):
+            return ScaledUpperBound(*scales_of(statistic))
+        return self.index_parameters
 
     @cached_property
     def index_parameters(self) -> UpperBound:
@@ -38,7 +57,7 @@ class OptimisticPolicy(HorizonPolicy[Cells], CellPolicy):
         return 2.0 * math.log(self.clock(rounds))
 
     def largest_expected_reward(self, problem: CausalBandit) -> float:
-        return 3 * (self.noise_scale + self.prior_scale)
+        return math.inf if self.learns_scales else 3 * (self.noise_scale + self.prior_scale)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +65,10 @@ class UCB(OptimisticPolicy):
     """Play the action with the largest optimistic mean; what the graph says is not used."""
 
     causal = False
-    id = "ucb"
+
+    @property
+    def id(self) -> str:
+        return "ucb-scaled" if self.learns_scales else "ucb"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,4 +76,7 @@ class CausalUCB(OptimisticPolicy):
     """Play the action with the largest expected optimistic reward under P(z | a)."""
 
     causal = True
-    id = "c-ucb"
+
+    @property
+    def id(self) -> str:
+        return "c-ucb-scaled" if self.learns_scales else "c-ucb"

@@ -14,9 +14,10 @@ from causalbandits.model.model import CausalModel
 from causalbandits.model.variable import Variable
 from causalbandits.policies.evidence import SUSPICION, WEIGHTS
 from causalbandits.policies.outcome import Outcome
-from causalbandits.policies.table_rows import TableRows, log_rising
+from causalbandits.policies.table_rows import ENTRIES_KEPT, TableRows, log_rising
 from causalbandits.problem.actions import Choices
 from causalbandits.problem.problem import CausalBandit
+from causalbandits.problem.separation import shown_names
 
 CHANCES_KEPT = 2**14
 """So many probabilities of configurations are remembered."""
@@ -29,6 +30,12 @@ class Drawn(NamedTuple):
     place: int
     start: int
     stop: int
+    alternatives: list[tuple[float, float]]
+    """For each alternative: the pseudo-counts of the value, and of its row."""
+    own: float
+    """The value's probability in the table, or its pseudo-count in a fitted one."""
+    whole: float
+    """The pseudo-count of a fitted row; 0 where a table is known, and its probabilities stay what they are."""
 
 
 class Watched(TableRows):
@@ -41,6 +48,7 @@ class Watched(TableRows):
         self.starts = np.concatenate([[0], np.cumsum(radices)[:-1]]).astype(np.intp)
         """Where each knob's choices begin, in a row of the choices of all knobs."""
         self.columns = int(sum(radices))
+        self._spans = [(start, start + size) for start, size in zip(self.starts.tolist(), radices, strict=True)]
         self.fitted = isinstance(problem.model, FittedModel)
         known = {name: problem.model[name].table for name in self.names}
         self.prior = self.joined(problem.model.concentrations if isinstance(problem.model, FittedModel) else known)
@@ -48,9 +56,14 @@ class Watched(TableRows):
         self._prior: list[float] = self.prior.tolist()
         self.alternatives = np.ones((1, self.size)) if self.fitted else np.outer(WEIGHTS, self.prior)
         """What a wrong row is drawn from: Dirichlet variables with these pseudo-counts."""
+        self._drawn: Memory[Any, list[Drawn]] = Memory(ENTRIES_KEPT)
         self._owner = [self.variable_of(row) for row in range(self.rows)]
         self._columns: Memory[Choices, tuple[int, ...]] = Memory(CHANCES_KEPT)
         self._chances: Memory[tuple[Any, Choices, Z], float] = Memory(CHANCES_KEPT)
+
+    def span(self, knob: int) -> tuple[int, int]:
+        """From where to where a knob's choices stand."""
+        return self._spans[knob]
 
     def columns_of(self, choices: Choices) -> tuple[int, ...]:
         """Where an action's choices stand in a row of the choices of all knobs."""
@@ -68,23 +81,37 @@ class Watched(TableRows):
 
     def drawn(self, outcome: Outcome) -> list[Drawn]:
         """What an outcome says of the tables; not of those of what was known beforehand, which may well be chosen."""
-        drawn = [Drawn(row, place, *self.stretch(row)) for place, row in self.entries(outcome)]
+        key = self.key_of(outcome)
+        found = self._drawn.get(key)
+        return self._drawn.keep(key, self._found(outcome)) if found is None else found
+
+    def _found(self, outcome: Outcome) -> list[Drawn]:
+        drawn = [self._value(place, row) for place, row in self.counted(outcome)]
         if outcome.context is None:
             return drawn
         known = {name for name, code in zip(self.context, outcome.context, strict=True) if code >= 0}
         return [value for value in drawn if self._owner[value.row] not in known]
 
-    def null(self, value: Drawn, seen: float, rows: float) -> float:
-        """The probability of a value if its row is right, after it was `seen` so often in so many `rows`."""
-        own = self._prior[value.place]
-        return (own + seen) / (sum(self._prior[value.start : value.stop]) + rows) if self.fitted else own
+    def why_undrawn(self, row: int) -> str:
+        """Why no outcome is known to be drawn from a row, in words."""
+        name = self._owner[row]
+        if name in self.context:
+            return f"{name} was known beforehand, and may well be chosen"
+        if name in self.knobs:
+            return f"{name} was set, or not observed"
+        seen = {*self.parents, *self.context, *self.knobs}
+        hidden = tuple(v for v in (name, *self.model[name].parents) if v not in seen)
+        if hidden:
+            return f"{shown_names(hidden)} can be seen only if told, tell(..., observed={{...}})"
+        return f"the causes of {name} are not known to have had these values"
 
-    def pseudo_counts(self, value: Drawn) -> list[tuple[float, float]]:
-        """For each alternative: those of the value, and of its row."""
+    def _value(self, place: int, row: int) -> Drawn:
+        start, stop = self.stretch(row)
+        own = self._prior[place]
         if self.fitted:
-            return [(1.0, float(value.stop - value.start))]
-        own = self._prior[value.place]
-        return [(weight * own, weight) for weight in WEIGHTS]
+            whole = sum(self._prior[start:stop])
+            return Drawn(row, place, start, stop, [(1.0, float(stop - start))], own, whole)
+        return Drawn(row, place, start, stop, [(weight * own, weight) for weight in WEIGHTS], own, 0.0)
 
     def learnt(self, counts: Array) -> CausalBandit:
         """The same problem with tables as they are to be expected after what was counted.

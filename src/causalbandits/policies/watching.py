@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from operator import add, mul
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,13 +14,16 @@ from causalbandits._types import Array, Z
 from causalbandits.errors import SizeError
 from causalbandits.policies.alarms import ARROW, MENDED, PER_ALARM, ROW, Ring
 from causalbandits.policies.evidence import (
-    arrow_factors,
+    STEADINESS,
+    additions,
+    arrow_factor,
     coin_likelihoods,
-    guessed_means,
+    common_mean,
+    guessed_mean,
+    log_gain,
     log_mean_exp,
     normal_likelihoods,
-    row_gain,
-    steady_mean,
+    row_gains,
     suspected,
 )
 from causalbandits.policies.mended import cell_of, ways
@@ -33,7 +37,10 @@ from causalbandits.problem.projection import CELL_LIMIT
 Whole = npt.NDArray[np.int64]
 
 MADE_ANEW = 1.1
-"""Learnt tables are made anew when so many times more has been counted."""
+"""Learnt tables, and what choices add, are estimated anew when so many times more has been counted."""
+
+Contrast = tuple[int, dict[int, float]]
+"""A knob that was left to chance, and the chances of its choices, by their columns."""
 
 
 @dataclass(eq=False)
@@ -53,17 +60,21 @@ class Watching(Statistic):
     """Rewards by stratum and choice: a row a stratum, a column for each choice of each knob."""
     paid: Array
     """Their sums."""
-    choice_count: Array
-    """Rewards by choice, over all strata."""
-    pooled: Array
-    """By how much the rewards of each choice exceeded what was expected in their strata."""
+    added: Array
+    """What each choice of each knob seems to add to the reward, in all strata alike."""
+    added_at: float
+    """After how many rewards this was estimated."""
     spread: float
-    """The squares of these distances."""
+    """The squares of the distances of rewards from what was expected in their strata."""
     count_of_all: float
     total_of_all: float
     """The rewards of all strata: how many, and their sum."""
     log_arrows: Array
     """log E of each knob."""
+    log_graph: float
+    """log E of all knobs together."""
+    contrasts: Whole
+    """How many outcomes tested each knob: those before which chance had left open what would be done with it."""
     counted: Array
     """How often each value was drawn from each row of each table."""
     log_rows: Array
@@ -120,7 +131,8 @@ class Watching(Statistic):
     @property
     def knobs(self) -> tuple[int, ...]:
         """Those that have joined the parents."""
-        return tuple([knob for knob, joined in enumerate(self.joined.tolist()) if joined])
+        joined = self.joined.tolist()
+        return tuple([knob for knob, has in enumerate(joined) if has]) if 1 in joined else ()
 
     def in_force(self, problem: CausalBandit) -> CausalBandit:
         """The problem with the tables that are believed by now."""
@@ -143,52 +155,70 @@ class Watching(Statistic):
         claims = watched(problem)
         stratum = self._stratum(problem, outcome.action.choices, outcome.z)
         own = claims.columns_of(outcome.action.choices)
+        common = common_mean(self.count_of_all, self.total_of_all, coins=noise is None)
+        count = self.stratum_count.item(stratum) + STEADINESS
+        total = self.stratum_total.item(stratum) + STEADINESS * common
+        contrasts = self._contrasts(problem, claims, outcome)
+        if contrasts:
+            variance = None if noise is None else (self.spread + noise * noise) / (self.count_of_all + 1.0)
+            self._bet(claims, stratum, contrasts, own, (count, total), reward, variance)
         # Of numbers the first says where they lie, so that a constant added to all changes nothing.
-        first = noise is not None and self.count_of_all == 0.0
-        mean = reward if first else self._expected(stratum, coins=noise is None)
-        chances = self._chances(problem, outcome)
-        if chances is not None:
-            q = self._likelihoods(stratum, mean, reward, noise)
-            self.log_arrows += np.log(arrow_factors(q, chances, claims.starts, np.array(own)))
-        self._add(stratum, own, mean, reward)
+        self._add(stratum, own, total / count if noise is None or self.count_of_all else reward, reward)
+        if self.count_of_all >= MADE_ANEW * self.added_at:
+            self._estimate(claims, coins=noise is None)
         for value in claims.drawn(outcome):
-            self._count(claims, value)
+            self._count(value)
         if self.learnt and self.counted.sum() >= MADE_ANEW * self.believed.sum():
             self.believed = self.counted.copy()
 
     def _stratum(self, problem: CausalBandit, choices: Choices, z: Z) -> int:
         return cell_of(problem.configuration(z), choices, problem.actions.radices, self.knobs)
 
-    def _chances(self, problem: CausalBandit, outcome: Outcome) -> Array | None:
-        """P(x | stratum) for every choice x of every knob; None where nothing was left to chance."""
-        if outcome.support is None or len(outcome.support) == 1:
-            return None
-        claims, in_force = watched(problem), self.in_force(problem)
-        known = watched(in_force)
-        fixed = self.knobs
+    def _contrasts(self, problem: CausalBandit, claims: Watched, outcome: Outcome) -> list[Contrast]:
+        """P(x | stratum) for the choices x of every knob that was left to chance."""
+        support = outcome.support
+        if support is None or len(support) == 1:
+            return []
+        in_force, fixed = self.in_force(problem), self.knobs
+        known = claims if in_force is problem else watched(in_force)
         done, z = outcome.action.choices, outcome.z
-        chances, whole = [0.0] * claims.columns, 0.0
-        for action, share in outcome.support:
+        if known.chance(in_force, done, z) == 0.0:
+            return []
+        chances: list[dict[int, float]] = [{} for _ in done]
+        for action, share in support:
             choices = action.choices
             if fixed and any(choices[k] != done[k] for k in fixed):
                 continue
             weight = share * known.chance(in_force, choices, z)
-            whole += weight
-            for column in claims.columns_of(choices):
-                chances[column] += weight
-        own = (outcome.propensity or 0.0) * known.chance(in_force, done, z)
-        return None if own == 0.0 or own == whole else np.array(chances) / whole
+            if weight:
+                for of_knob, column in zip(chances, claims.columns_of(choices), strict=True):
+                    of_knob[column] = of_knob.get(column, 0.0) + weight
+        return [(knob, of_knob) for knob, of_knob in enumerate(chances) if len(of_knob) > 1]
 
-    def _expected(self, stratum: int, *, coins: bool) -> float:
-        """The reward of a stratum, as far as it can be told now."""
-        own = float(self.stratum_count[stratum]), float(self.stratum_total[stratum])
-        return steady_mean(*own, self.count_of_all, self.total_of_all, coins=coins)
-
-    def _likelihoods(self, stratum: int, mean: float, reward: float, noise: float | None) -> Array:
-        means = guessed_means(mean, self.seen[stratum], self.paid[stratum], self.pooled, self.choice_count)
-        if noise is None:
-            return coin_likelihoods(means, reward)
-        return normal_likelihoods(means, reward, (self.spread + noise * noise) / (self.count_of_all + 1.0))
+    def _bet(
+        self,
+        claims: Watched,
+        stratum: int,
+        contrasts: list[Contrast],
+        own: tuple[int, ...],
+        around: tuple[float, float],
+        reward: float,
+        variance: float | None,
+    ) -> None:
+        """Bet on every knob that was left to chance; `around` are the stratum's rewards, by their number and sum."""
+        seen, paid, added = self.seen[stratum].tolist(), self.paid[stratum].tolist(), self.added.tolist()
+        logs, factors = [], []
+        for knob, chances in contrasts:
+            first, last = claims.span(knob)
+            mean = (around[1] - sum(map(mul, seen[first:last], added[first:last]))) / around[0]
+            means = [guessed_mean(mean + added[x], seen[x], paid[x]) for x in chances]
+            q = coin_likelihoods(means, reward) if variance is None else normal_likelihoods(means, reward, variance)
+            factor = arrow_factor(q, list(chances.values()), list(chances).index(own[knob]))
+            logs.append(self.log_arrows.item(knob))
+            factors.append(factor)
+            self.log_arrows[knob] = logs[-1] + math.log(factor)
+            self.contrasts[knob] += 1
+        self.log_graph += log_gain(logs, factors)
 
     def _add(self, stratum: int, own: tuple[int, ...], mean: float, reward: float) -> None:
         self.spread += (reward - mean) ** 2
@@ -196,28 +226,31 @@ class Watching(Statistic):
         self.total_of_all += reward
         self.stratum_count[stratum] += 1.0
         self.stratum_total[stratum] += reward
-        seen, paid, pooled, count = self.seen[stratum], self.paid[stratum], self.pooled, self.choice_count
+        seen, paid = self.seen[stratum], self.paid[stratum]
         for column in own:  # a few numbers: faster one by one
-            pooled[column] += reward - mean
-            count[column] += 1.0
             seen[column] += 1.0
             paid[column] += reward
 
-    def _count(self, claims: Watched, value: Drawn) -> None:
-        row, place, start, stop = value
-        logs, seen, rows = (
-            self.log_rows[row].tolist(),
-            float(self.counted[place]),
-            sum(self.counted[start:stop].tolist()),
-        )
-        null = claims.null(value, seen, rows)
-        for j, (own, whole) in enumerate(claims.pseudo_counts(value)):
-            logs[j] += row_gain(own, whole, seen, rows, null)
-        self.log_rows[row] = logs
+    def _estimate(self, claims: Watched, *, coins: bool) -> None:
+        """Find out anew what choices add to the reward."""
+        met = np.flatnonzero(self.stratum_count)
+        common = common_mean(self.count_of_all, self.total_of_all, coins=coins)
+        total = self.stratum_total[met] + STEADINESS * common
+        self.added = additions(self.seen[met], self.paid[met], total, claims.starts, self.added)
+        self.added_at = self.count_of_all
+
+    def _count(self, value: Drawn) -> None:
+        row, place, start, stop, alternatives, own, whole = value
+        counted = self.counted[start:stop].tolist()
+        seen, rows = counted[place - start], sum(counted)
+        gains = row_gains(alternatives, seen, rows, (own + seen) / (whole + rows) if whole else own)
+        of_row = self.log_rows[row]
+        logs = list(map(add, of_row.tolist(), gains))
+        of_row[:] = logs
         after = suspected(log_mean_exp(logs))
-        self.log_tables += after - float(self.log_suspected[row])
+        self.log_tables += after - self.log_suspected.item(row)
         self.log_suspected[row] = after
-        self.counted[place] += 1.0
+        self.counted[place] = seen + 1.0
 
     # --- what it says ---------------------------------------------------------------------------------
 
@@ -237,12 +270,10 @@ class Watching(Statistic):
             rows = [log_mean_exp(logs) for logs in self.log_rows.tolist()]
             worst = max(range(len(rows)), key=rows.__getitem__)
             return ROW, worst, rows[worst]
-        logs = self.log_arrows.tolist()
-        if max(logs) >= limit and not self.rung(ARROW):
-            tested = np.flatnonzero(self.joined == 0).tolist()
-            if log_mean_exp([logs[knob] for knob in tested]) >= limit:
-                worst = max(tested, key=logs.__getitem__)
-                return ARROW, worst, logs[worst]
+        if self.log_graph >= limit and not self.rung(ARROW):
+            logs = self.log_arrows.tolist()
+            worst = max(np.flatnonzero(self.joined == 0).tolist(), key=logs.__getitem__)
+            return ARROW, worst, logs[worst]
         return None
 
     def note(self, decision: int, about: int, which: int, log_e: float, done: int) -> Ring:
@@ -264,10 +295,12 @@ def _no_sums(strata: int, columns: int, knobs: int) -> dict[str, Any]:
         "stratum_total": np.zeros(strata),
         "seen": np.zeros((strata, columns)),
         "paid": np.zeros((strata, columns)),
-        "choice_count": np.zeros(columns),
-        "pooled": np.zeros(columns),
+        "added": np.zeros(columns),
+        "added_at": 0.0,
         "spread": 0.0,
         "count_of_all": 0.0,
         "total_of_all": 0.0,
         "log_arrows": np.zeros(knobs),
+        "log_graph": 0.0,
+        "contrasts": np.zeros(knobs, dtype=np.int64),
     }

@@ -10,8 +10,8 @@ variance q_z, rewards of variance noise_z around them), with w_z = q_z^2 / (q_z 
 H is for how many rounds more it pays to know better. psi is Brezzi and Lai's (2002) approximation of the Gittins index
 of a Gaussian arm.
 
-Everything is elementwise: on arrays for the agent, on scalars once compiled (`psi` and `psi_of_each` are the same
-function in every bit; a test compares them). Only + - * / sqrt are used, for the logarithm, too, so that both agree.
+The agent multiplies matrices, and compiled rounds add to the sums what a reward changed: they agree but for rounding,
+and what rounding could decide is a tie, or counts as nothing (`EQUAL`, `ALIKE`).
 """
 
 from __future__ import annotations
@@ -23,23 +23,14 @@ import numpy as np
 from causalbandits._types import Array
 from causalbandits.problem.powers import Powers
 
-EQUAL = 1e-12
-"""Rows of P that differ by less than this share of their size, squared and weighed, are the same row."""
+EQUAL, ALIKE = 1e-12, 1e-9
+"""Where v is so small a share of b's own variance, or r_a - r_b of r_b, it is rounding: the rows of P are the same, or
+what they teach is."""
+
+FEW = 24
+"""So many actions are weighed one by one: that is quicker than all together."""
 
 LOG_16_PI = math.log(16.0 * math.pi)
-
-
-def log_by_roots(x: Array) -> Array:
-    """log x for x from 1 to 10^13 to within 10^-10: six roots, then the series in f = (m - 1) / (m + 1).
-
-    >>> round(float(log_by_roots(1000.0)), 9), round(math.log(1000.0), 9)
-    (6.907755279, 6.907755279)
-    """
-    m = np.sqrt(np.sqrt(np.sqrt(np.sqrt(np.sqrt(np.sqrt(x))))))
-    f = (m - 1.0) / (m + 1.0)
-    g = f * f
-    series = 1.0 + g * (1 / 3 + g * (1 / 5 + g * (1 / 7 + g * (1 / 9 + g * (1 / 11 + g * (1 / 13 + g / 15))))))
-    return 128.0 * f * series
 
 
 def psi(s: float) -> float:
@@ -56,8 +47,8 @@ def psi(s: float) -> float:
         return 0.63 - 0.26 / math.sqrt(s)
     if s <= 15.0:
         return 0.77 - 0.58 / math.sqrt(s)
-    log: float = log_by_roots(s)
-    return math.sqrt(2.0 * log - log_by_roots(log) - LOG_16_PI)
+    log = math.log(s)
+    return math.sqrt(2.0 * log - math.log(log) - LOG_16_PI)
 
 
 def psi_of_each(s: Array) -> Array:
@@ -68,8 +59,8 @@ def psi_of_each(s: Array) -> Array:
     found = np.where(s > 5.0, 0.77 - 0.58 / root, found)
     large = np.flatnonzero(s > 15.0)
     if large.size:
-        log = log_by_roots(s[large])
-        found[large] = np.sqrt(2.0 * log - log_by_roots(log) - LOG_16_PI)
+        log = np.log(s[large])
+        found[large] = np.sqrt(2.0 * log - np.log(log) - LOG_16_PI)
     return found
 
 
@@ -78,51 +69,56 @@ def taken_away(variance: Array, noise: Array) -> Array:
     return variance * variance / (variance + noise)
 
 
-def worth_while(v: Array, gain: Array, rest: Array, patience: float) -> Array:
-    """sqrt(v) psi(gain / (rest + v / H)), gain = r_a - r_b and rest = r_b, where there is something to gain, else 0; of each of many actions."""
+def worth_of_one(v: float, gain: float, rest: float, patience: float) -> float:
+    """sqrt(v) psi(gain / (rest + v / H)), where gain = r_a - r_b and rest = r_b; 0 where nothing is to be gained."""
+    if v <= 0.0 or gain <= ALIKE * abs(rest):
+        return 0.0
+    return math.sqrt(v) * psi(gain / (max(0.0, rest) + v / patience))
+
+
+def worth_of_many(v: Array, gain: Array, rest: Array, patience: float) -> Array:
+    """The same of many actions."""
+    if len(v) <= FEW:
+        return np.array(
+            [worth_of_one(*own, patience) for own in zip(v.tolist(), gain.tolist(), rest.tolist(), strict=True)]
+        )
     found = np.zeros(len(v))
-    some = np.flatnonzero((v > 0.0) & (gain > 0.0))
+    some = np.flatnonzero((v > 0.0) & (gain > ALIKE * np.abs(rest)))
     own = v[some]
     found[some] = np.sqrt(own) * psi_of_each(gain[some] / (np.maximum(0.0, rest[some]) + own / patience))
     return found
 
 
-def worth_of_one(v: float, gain: float, rest: float, patience: float) -> float:
-    """The same of one action; compiled."""
-    if v <= 0.0 or gain <= 0.0:
-        return 0.0
-    return math.sqrt(v) * psi(gain / (max(0.0, rest) + v / patience))
-
-
 def worth_of_each(powers: Powers, b: int, variance: Array, noise: Array, patience: float) -> Array:
-    """What every action is worth beyond its mean, if b is the best by its mean; cells are in the order of `powers`.
+    """What every action is worth beyond its mean, if b is the best by its mean; cells are in the order of `powers`."""
+    w = taken_away(variance, noise)
+    if powers.is_small:
+        _, squares, others = powers.apart(b)
+        v, both = variance @ squares, w @ others
+        return worth_of_many(v, both[: len(v)], both[len(v) :], patience)
+    return worth_of_many(*multiplied_out(powers, b, variance, w), patience)
 
-    The sums over z of products with c = P(. | a) - P(. | b) are multiplied out, so that they are projections under P,
-    P^2 and P^3. What is left of v by rounding, where two rows are the same, is nothing.
+
+def multiplied_out(powers: Powers, b: int, variance: Array, w: Array) -> tuple[Array, Array, Array]:
+    """v, r_a - r_b and r_b of every action: products with c = P(. | a) - P(. | b) as sums under P, P^2 and P^3.
+
+    What is left of v by rounding, where two rows are the same, is nothing.
     """
-    row, w = powers.row(b), taken_away(variance, noise)
-    weighed = row * w
-    (pq, ppw), (qq, pw), cube = (
-        powers.sums(np.stack([row * variance, row * weighed], axis=1), 1),
-        powers.sums(np.stack([variance, weighed], axis=1), 2),
-        powers.sums(w, 3),
-    )
-    own, third = qq[b], cube[b]
-    v = qq - 2.0 * pq + own
-    gain = cube - 3.0 * pw + 3.0 * ppw - third
-    rest = pw - 2.0 * ppw + third
-    return worth_while(np.where(v > EQUAL * (qq + own), v, 0.0), gain, rest, patience)
+    row = powers.row(b)
+    under_one, under_two = np.empty((2, 2, len(row)))
+    under_one[0], under_two[0] = row * variance, variance
+    under_two[1] = row * w
+    under_one[1] = row * under_two[1]
+    (pq, ppw), (qq, pw), cube = powers.sums(under_one, 1), powers.sums(under_two, 2), powers.sums(w, 3)
+    v = qq - 2.0 * pq + qq[b]
+    v *= v > EQUAL * qq[b]
+    return v, cube + 3.0 * (ppw - pw) - cube[b], pw - 2.0 * ppw + cube[b]
 
 
-def worth_of_pair(a: Array, b: Array, variance: Array, noise: Array, patience: float) -> float:
-    """What one action is worth beyond its mean, given its row of P and that of the best by its mean."""
-    c = a - b
+def worth_of_pair(powers: Powers, a: int, b: int, variance: Array, noise: Array, patience: float) -> float:
+    """What one action is worth beyond its mean, if b is the best by its mean."""
+    one, other = powers.row(a), powers.row(b)
+    c = one - other
     square = c * c
     taken = square * taken_away(variance, noise)
-    v, ra, rb = in_order(square * variance), in_order(a * taken), in_order(b * taken)
-    return worth_of_one(v, ra - rb, rb, patience)
-
-
-def in_order(numbers: Array) -> float:
-    """Their sum from the first to the last, as compiled code adds; NumPy's own sum goes by halves."""
-    return float(np.add.accumulate(numbers)[-1])
+    return worth_of_one(float(square @ variance), float(c @ taken), float(other @ taken), patience)

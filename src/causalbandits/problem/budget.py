@@ -16,7 +16,7 @@ what is left over the rounds that are left:
       +---------b--------- cost
 
 There is no step size to tune, and the money lasts to the last round: what would not leave enough for the cheapest
-action in all later rounds is not played.
+action in all later rounds is not played. Where something is known before the decision, see `problem.sharing`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from causalbandits._types import Array, Codes, is_real, is_whole
+from causalbandits._types import Array, Codes, Z, is_real, is_whole
 from causalbandits.errors import BudgetError
 from causalbandits.problem.scores import TIE, Scores
 
@@ -61,16 +61,6 @@ class Budget:
     def a_round(self) -> float:
         """What there is to spend in each round, in the mean."""
         return self.total / self.rounds
-
-
-def refuse_context(context: tuple[str, ...]) -> None:
-    """A budget is shared by all contexts, and how is not worked out here."""
-    if context:
-        raise BudgetError(
-            f"A budget cannot be kept to where there is a context ({', '.join(context)}): what is spent in one context "
-            "is missing in the others. Leave out context, or give costs without a budget, which are subtracted in "
-            "every context."
-        )
 
 
 class Spent(NamedTuple):
@@ -132,16 +122,22 @@ class Purse:
     def __init__(self, budget: Budget, cheapest: float) -> None:
         self.budget, self.cheapest = budget, cheapest
         self._spent, self._rounds = Fraction(0), 0
+        self.came: dict[Z, int] = {}
+        """In how many rounds which context was known."""
 
-    def pay(self, cost: float) -> None:
-        """A round is played."""
+    def pay(self, cost: float, known: Z | None = None) -> None:
+        """A round is played, in a context if that is known."""
         self._spent += Fraction(cost)
         self._rounds += 1
+        if known is not None:
+            self.came[known] = self.came.get(known, 0) + 1
 
-    def give_back(self, cost: float) -> None:
+    def give_back(self, cost: float, known: Z | None = None) -> None:
         """A round was not played after all."""
         self._spent -= Fraction(cost)
         self._rounds -= 1
+        if known is not None:
+            self.came[known] -= 1
 
     @property
     def spent(self) -> Spent:
@@ -158,8 +154,7 @@ class Purse:
                 "played, or start a new agent with a new budget."
             )
         slack = SLACK * self.budget.total
-        enough = left - (rounds - 1) * self.cheapest + slack
-        affordable = costs <= enough
+        affordable = costs <= self._enough()
         if not affordable.any():
             least = float(costs.min())
             if least > left + slack:
@@ -169,6 +164,21 @@ class Purse:
                 )
             affordable = costs <= least
         return Pace(costs, affordable, max(left / rounds, float(costs[affordable].min())) * (1 + SLACK), draw())
+
+    @property
+    def a_round_left(self) -> float:
+        """What there is to spend in each round that is left, in the mean."""
+        _, left, rounds = self.spent
+        return left / rounds * (1 + SLACK)
+
+    def payable(self, costs: Array) -> Codes:
+        """Where the actions stand that could be paid for now; the cheapest always counts as one."""
+        return np.flatnonzero(costs <= max(self._enough(), float(costs.min())))
+
+    def _enough(self) -> float:
+        """What may be spent now, so that the cheapest action can be paid for in all later rounds."""
+        _, left, rounds = self.spent
+        return left - (rounds - 1) * self.cheapest + SLACK * self.budget.total
 
 
 class Pace:
@@ -193,7 +203,11 @@ class Pace:
 
     def position(self, values: Array, scale: float) -> int:
         """Where the action stands that is played."""
-        low, high, share = best_mixture(values[self.positions], self.costs, self.allowance, TIE * max(1.0, scale))
+        return self.taken(best_mixture(values[self.positions], self.costs, self.allowance, TIE * max(1.0, scale)))
+
+    def taken(self, mixture: Mixture) -> int:
+        """Where the action of a mixture of affordable ones stands that is played."""
+        low, high, share = mixture
         taken = self.uniform < share
         self.chance = 1.0 if low == high else share if taken else 1.0 - share
         return int(self.positions[high if taken else low])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Sequence
 from functools import cached_property
 
@@ -12,7 +13,7 @@ from causalbandits._types import Array, Z, is_whole
 from causalbandits.errors import ProblemError, SizeError
 from causalbandits.model import graph as graphs
 from causalbandits.model.intervention import State
-from causalbandits.model.model import CausalModel
+from causalbandits.model.model import CausalModel, cumulative
 from causalbandits.problem.actions import shown
 from causalbandits.problem.distributions import joint_of
 from causalbandits.problem.given import BlocksGiven
@@ -20,6 +21,9 @@ from causalbandits.problem.inference import ENTRY_LIMIT, Block
 
 CONTEXTS_LIMIT = 2**16
 """No more contexts than this are listed."""
+
+CONTEXTS_WEIGHED = 2**8
+"""A mean over contexts is one over all of them, or over so many that were drawn."""
 
 
 class Contexts:
@@ -60,6 +64,26 @@ class Contexts:
         flat = self.distribution.reshape(-1)
         order = np.argsort(-flat, kind="stable")
         return [(self.at(number), float(flat[number])) for number in order.tolist() if flat[number] > 0]
+
+    def draw(self, rng: np.random.Generator) -> Z:
+        """A context as they come: one uniform for each part of it, in order."""
+        codes = [0] * len(self.names)
+        for block, cdf in self._cdfs:
+            code = bisect_right(cdf, rng.random())
+            for axis, size in zip(reversed(block.parents), reversed(block.shape), strict=True):
+                code, codes[axis] = divmod(code, size)
+        return tuple(codes)
+
+    @cached_property
+    def _cdfs(self) -> list[tuple[Block, list[float]]]:
+        return [(block, cumulative(block.table[0]).tolist()) for block in self.blocks]
+
+    def weighed(self) -> list[tuple[Z, float]]:
+        """Every context that can occur and its probability; of too many, so many that are drawn, all alike."""
+        if self.size <= CONTEXTS_WEIGHED:
+            return self.likely()
+        rng = np.random.default_rng(0)
+        return [(self.draw(rng), 1 / CONTEXTS_WEIGHED) for _ in range(CONTEXTS_WEIGHED)]
 
     def probability(self, codes: Z) -> float:
         """The probability of what these codes say, before anything else is known."""

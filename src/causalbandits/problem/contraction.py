@@ -6,8 +6,9 @@ whatever else is computed along with it.
 
 from __future__ import annotations
 
+import math
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,6 +26,10 @@ class Operand(NamedTuple):
 
 Steps = Sequence[tuple[int, ...]]
 """Which two of the operands that are left are taken next; their product is put last."""
+
+
+Contraction = Callable[[list[Array]], Array]
+"""From the operands' numbers to the sum of their product."""
 
 
 class Order(NamedTuple):
@@ -50,7 +55,7 @@ def contract(operands: list[Operand], steps: Steps, output: list[Any]) -> Array:
     return contraction(operands, steps, output)([array for array, _ in operands])
 
 
-def contraction(operands: list[Operand], steps: Steps, output: list[Any]) -> Callable[[list[Array]], Array]:
+def contraction(operands: list[Operand], steps: Steps, output: list[Any]) -> Contraction:
     """The same, for whatever numbers arrays of these shapes hold."""
     numbered = _numbered([Operand(array.shape, axes) for array, axes in operands], output)  # type: ignore[arg-type]
     # Axes by numbers come in pairs with what they are the axes of; an expression wants them as one text.
@@ -58,7 +63,52 @@ def contraction(operands: list[Operand], steps: Steps, output: list[Any]) -> Cal
     inputs = ",".join("".join(letters[i] for i in axes) for axes in numbered[1:-1:2])
     equation = f"{inputs}->{''.join(letters[i] for i in numbered[-1])}"
     expression = opt_einsum.contract_expression(equation, *numbered[:-1:2], optimize=steps)
-    return lambda arrays: np.ascontiguousarray(expression(*arrays), dtype=np.float64)
+    sizes = {letters[i]: n for shape, axes in _pairs(numbered[:-1]) for n, i in zip(shape, axes, strict=True)}
+    plan = [
+        (positions, _product_by_blas(own, "".join(summed), sizes) if _is_blas(blas) else _product_by_einsum(own))
+        for positions, summed, own, _, blas in expression.contraction_list
+    ]
+
+    def run(arrays: list[Array]) -> Array:
+        left = list(arrays)
+        for positions, product in plan:
+            left.append(product(*[left.pop(position) for position in positions]))
+        return np.ascontiguousarray(left[0], dtype=np.float64)
+
+    return run
+
+
+def _pairs(numbered: list[Any]) -> Iterator[tuple[Any, Any]]:
+    return zip(numbered[::2], numbered[1::2], strict=True)
+
+
+def _is_blas(flag: str | bool) -> bool:
+    """Whether opt_einsum would take a matrix product: what it plans is done here, without planning it each time."""
+    return isinstance(flag, str) and "EINSUM" not in flag
+
+
+def _product_by_einsum(equation: str) -> Callable[..., Array]:
+    named = "".join(sorted(set(equation).difference(",->")))
+    if not named.isascii():  # NumPy has no more than the Latin letters, and no step has more axes
+        equation = equation.translate({ord(s): opt_einsum.get_symbol(i) for i, s in enumerate(named)})
+    return lambda *arrays: np.einsum(equation, *arrays)
+
+
+def _product_by_blas(equation: str, summed: str, sizes: dict[str, int]) -> Callable[..., Array]:
+    """As np.tensordot makes it, whose arithmetic of axes takes longer than a small product."""
+    inputs, output = equation.split("->")
+    left, right = inputs.split(",")
+    inner = sorted(summed, key=left.index)
+    before, after = ([s for s in own if s not in summed] for own in (left, right))
+    of_left, of_right = [left.index(s) for s in before + inner], [right.index(s) for s in inner + after]
+    width = math.prod(sizes[s] for s in inner)
+    shape, order = [sizes[s] for s in before + after], [(before + after).index(s) for s in output]
+
+    def product(one: Array, other: Array) -> Array:
+        rows, columns = one.transpose(of_left).reshape(-1, width), other.transpose(of_right).reshape(width, -1)
+        return np.dot(rows, columns).reshape(shape).transpose(order)  # type: ignore[no-any-return]
+
+    return product
 
 
 def _numbered(operands: list[Operand], output: list[Any]) -> list[Any]:

@@ -17,7 +17,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -28,7 +28,15 @@ from causalbandits.errors import ProblemError, SizeError
 from causalbandits.model import graph as graphs
 from causalbandits.model.model import CausalModel
 from causalbandits.problem.actions import Choices2D
-from causalbandits.problem.contraction import Operand, Order, contract, contract_in_order, contraction, find_order
+from causalbandits.problem.contraction import (
+    Contraction,
+    Operand,
+    Order,
+    contract,
+    contract_in_order,
+    contraction,
+    find_order,
+)
 
 ENTRY_LIMIT = 2**27
 """The largest array a contraction may make, in numbers of 8 bytes: 1 GiB."""
@@ -42,8 +50,39 @@ CONTRACTED_AT_ONCE = 2**18
 ROWS_KEPT, NUMBERS_KEPT = 2**12, 2**20
 """A block remembers this many rows, and no more of them than have this many numbers."""
 
+PLANS_KEPT = 2**6
+"""For so many ways to set knobs it is remembered how sums over many models are taken."""
+
+RowsOf = Callable[[Mapping[str, Array]], Array]
+"""From tables, by variable, to rows P(z_b | .)."""
+
 ASKED, MODEL = ("asked",), ("model",)
 """Axes of the choices that are asked for, and of many models at once; a variable's axis is its name, a text."""
+
+
+class FactorLayout(NamedTuple):
+    """How a variable's table becomes a factor: without axes of size 1, and cut at what is known."""
+
+    axes: list[Any]
+    shape: tuple[int, ...]
+    forced: Array | None
+    """What setting a knob makes of its table, choice by choice."""
+    where: tuple[Any, ...] | None
+    """What is known of its axes; None where that is nothing."""
+
+    def placed(self, table: Array) -> Array:
+        """The factor's numbers."""
+        array = table if self.forced is None else np.concatenate([table[None], self.forced])
+        array = array.reshape(self.shape)
+        return array if self.where is None else np.asarray(array[self.where])
+
+    def alone(self, tables: Array) -> Operand:
+        """The factor where nothing is set, of many models on the first axis."""
+        first = 0 if self.forced is None else 1
+        array = tables.reshape(len(tables), *self.shape[first:])
+        if self.where is not None:
+            array = array[:, *self.where[first:]]
+        return Operand(array, [MODEL, *self.axes[first:]])
 
 
 class Block:
@@ -78,12 +117,16 @@ class Block:
         self.choices = math.prod(self.radices)
         self.configurations = math.prod(self.shape)
         self._rows: Memory[tuple[int, ...], Array] = Memory(self.rows_remembered)
+        self._plans: Memory[tuple[int, tuple[bool, ...]], Contraction] = Memory(PLANS_KEPT)
+        self._last: tuple[Mapping[str, Array], Array] | None = None
 
     def __repr__(self) -> str:
         return f"Block(knobs={list(self.knob_names)}, parents={list(self.parent_names)})"
 
     def __getstate__(self) -> dict[str, Any]:
-        return {key: value for key, value in self.__dict__.items() if key not in ("table", "_of_all", "_layout")}
+        return {key: value for key, value in self.__dict__.items() if key not in ("table", "_of_all", "_layout")} | {
+            "_last": None
+        }
 
     @property
     def rows_remembered(self) -> int:
@@ -112,16 +155,17 @@ class Block:
     @cached_property
     def table(self) -> Array:
         """P(z_b | do(a_b)) for every choice: a row per choice, a column per configuration."""
-        if self.is_small:
-            table = self._of_all([array for array, _ in self._all_choices()[0]])
-            table = self._given(table.reshape(self.choices, self.configurations))
-        else:
-            table = self._in_parts(self.choices, self._choices)
+        table = self._made_of(self._tables) if self.is_small else self._in_parts(self.choices, self._choices)
         table.setflags(write=False)
         return table
 
+    def _made_of(self, tables: Mapping[str, Array]) -> Array:
+        """The table of a small block, its variables having these."""
+        table = self._of_all([self._factor(name, tables[name]).array for name in self._factors])
+        return self._given(table.reshape(self.choices, self.configurations))
+
     @cached_property
-    def _of_all(self) -> Callable[[list[Array]], Array]:
+    def _of_all(self) -> Contraction:
         """How `table` is made of the factors; that depends on their sizes, not on their numbers."""
         operands, output = self._all_choices()
         self._check_size(self.choices)
@@ -132,7 +176,7 @@ class Block:
         return [self._factor(name) for name in self._factors], self._output([("choice", k) for k in self.knob_names])
 
     def with_tables(self, tables: Mapping[str, Array]) -> Block:
-        """The same block, its variables having other tables. It shares the orders in which sums are taken."""
+        """The same block, its variables having other tables. It shares the order in which sums are taken."""
         _ = self._layout, self._of_all if self.is_small else self._order
         other = Block.__new__(Block)
         other.__dict__.update({key: value for key, value in self.__dict__.items() if key != "table"})
@@ -145,11 +189,32 @@ class Block:
         A choice's row has the same bits whichever others are asked for, and whether or not the table is there.
         """
         if self.is_small or 4 * len(choices) >= self.choices or "table" in self.__dict__:
-            codes = np.zeros(len(choices), dtype=np.intp)
-            for column, radix in enumerate(self.radices):
-                codes = codes * radix + choices[:, column]
-            return np.asarray(self.table[codes])
+            return np.asarray(self.table[self._codes(choices)])
         return self._in_parts(len(choices), lambda part: choices[part])
+
+    def _codes(self, choices: Choices2D) -> npt.NDArray[np.intp]:
+        """The rows of `table` for these choices."""
+        codes = np.zeros(len(choices), dtype=np.intp)
+        for column, radix in enumerate(self.radices):
+            codes = codes * radix + choices[:, column]
+        return codes
+
+    def rows_of(self, choices: Choices2D) -> RowsOf:
+        """How `rows` are made for these choices, whatever tables the variables have.
+
+        What the last tables gave is kept: other contexts, in which this block is the same, ask for it, too.
+        """
+        if not self.is_small:
+            return lambda tables: self.with_tables(tables).rows(choices)
+        codes = self._codes(choices)
+
+        def rows(tables: Mapping[str, Array]) -> Array:
+            last = self._last
+            if last is None or last[0] is not tables:
+                last = self._last = tables, self._made_of(tables)
+            return np.asarray(last[1][codes])
+
+        return rows
 
     def row(self, choices: tuple[int, ...]) -> Array:
         """The row for one choice of this block's knobs."""
@@ -175,10 +240,20 @@ class Block:
                     array, axes = self._factor(name)
                     operands.append(Operand(array[chosen[name]], axes[1:]))
                 else:
-                    drawn, (own, shape, _) = tables[name][start : start + step], self._layout[name]
-                    operands.append(self._cut(Operand(drawn.reshape(len(drawn), *shape), [MODEL, *own])))
-            parts.append(self._contract(operands, [MODEL], len(operands[0].array)))
+                    operands.append(self._layout[name].alone(tables[name][start : start + step]))
+            parts.append(self._of_models(operands, tuple(map(bool, choices))))
         return np.concatenate(parts)
+
+    def _of_models(self, operands: list[Operand], is_set: tuple[bool, ...]) -> Array:
+        """How sums are taken depends on which knobs are set, and on how many models there are."""
+        models, output = len(operands[0].array), self._output([MODEL])
+        plan = self._plans.get((models, is_set))
+        if plan is None:
+            self._check_size(models)
+            order = self._find_order(operands, output)
+            plan = self._plans.keep((models, is_set), contraction(operands, order.steps, output))
+        rows = plan([array for array, _ in operands])
+        return self._given(rows.reshape(models, self.configurations))
 
     def probability(self, choices: Sequence[int], z: Sequence[int]) -> float:
         """P(z_b | do(a_b)), given all knobs' choices and all parents' codes."""
@@ -240,31 +315,25 @@ class Block:
         """The axes of a variable's table, but those of size 1."""
         return [axis for axis in (*self.model[name].parents, name) if len(self.model[axis].states) > 1]
 
-    def _factor(self, name: str) -> Operand:
-        """A variable's table with its axes, cut at what is known; a knob's has its choices in front."""
-        table, (axes, shape, forced) = self._tables[name], self._layout[name]
-        if forced is None:
-            return self._cut(Operand(table.reshape(shape), axes))
-        return self._cut(Operand(np.concatenate([table[None], forced]).reshape(-1, *shape), [("choice", name), *axes]))
+    def _factor(self, name: str, table: Array | None = None) -> Operand:
+        """A variable's table, its own or another, cut at what is known; a knob's has its choices in front."""
+        layout = self._layout[name]
+        return Operand(layout.placed(self._tables[name] if table is None else table), layout.axes)
 
     @cached_property
-    def _layout(self) -> dict[str, tuple[list[Any], list[int], Array | None]]:
-        """Each table's axes that have more than one state, their sizes, and, of a knob, what setting it makes of it."""
-        layout: dict[str, tuple[list[Any], list[int], Array | None]] = {}
-        for name in self._factors:
-            v, axes, forced = self.model[name], self._axes(name), None
-            if name in self.knob_names:
-                size, ones = len(v.states), [1] * len(v.parents)
-                forced = np.broadcast_to(np.eye(size).reshape(size, *ones, size), (size, *v.table.shape))
-            layout[name] = axes, [len(self.model[axis].states) for axis in axes], forced
-        return layout
+    def _layout(self) -> dict[str, FactorLayout]:
+        return {name: self._laid_out(name) for name in self._factors}
 
-    def _cut(self, operand: Operand) -> Operand:
-        """What is left of a table at the values that are known."""
-        if self.known.keys().isdisjoint(operand.axes):
-            return operand
-        where = tuple(self.known.get(axis, slice(None)) for axis in operand.axes)
-        return Operand(operand.array[where], [axis for axis in operand.axes if axis not in self.known])
+    def _laid_out(self, name: str) -> FactorLayout:
+        v, axes, forced = self.model[name], self._axes(name), None
+        shape = tuple(len(self.model[axis].states) for axis in axes)
+        if name in self.knob_names:
+            size, ones = len(v.states), [1] * len(v.parents)
+            forced = np.broadcast_to(np.eye(size).reshape(size, *ones, size), (size, *v.table.shape))
+            axes, shape = [("choice", name), *axes], (size + 1, *shape)
+        where = tuple(self.known.get(axis, slice(None)) for axis in axes)
+        left = [axis for axis in axes if axis not in self.known]
+        return FactorLayout(left, shape, forced, None if len(left) == len(axes) else where)
 
     def _given(self, rows: Array) -> Array:
         """Joint distributions of z_b and what is known of its effects, as distributions of z_b given that."""
@@ -278,11 +347,6 @@ class Block:
 
     def _output(self, front: list[Any]) -> list[Any]:
         return front + [name for name in self.parent_names if len(self.model[name].states) > 1]
-
-    def _contract(self, operands: list[Operand], front: list[Any], rows: int) -> Array:
-        self._check_size(rows)
-        order = self._find_order(operands, self._output(front))
-        return self._given(contract(operands, order.steps, self._output(front)).reshape(rows, self.configurations))
 
     def _find_order(self, operands: list[Operand], output: list[Any]) -> Order:
         order = find_order(operands, output, ENTRY_LIMIT)
@@ -318,6 +382,10 @@ class KnownBlock(Block):
 
     def with_tables(self, tables: Mapping[str, Array]) -> Block:
         return self
+
+    def rows_of(self, choices: Choices2D) -> RowsOf:
+        rows = self.rows(choices)
+        return lambda tables: rows
 
     def under(self, tables: Mapping[str, Array], choices: Sequence[int]) -> Array:
         return np.tile(self.table, (len(next(iter(tables.values()))), 1))

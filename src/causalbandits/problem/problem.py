@@ -23,6 +23,7 @@ from causalbandits.problem.constraints import Manipulable, action_space, without
 from causalbandits.problem.context import check_with_context, checked_context, context_codes
 from causalbandits.problem.contexts import Contexts
 from causalbandits.problem.costs import Costs, Prices
+from causalbandits.problem.differing import difference
 from causalbandits.problem.distributions import Distributions
 from causalbandits.problem.given import BlocksGiven
 from causalbandits.problem.requirements import Limits, Requirements, required, requirements_of
@@ -257,13 +258,32 @@ class CausalBandit(Distributions):
         return reduce_space(self.actions, self.blocks, self.shape, self.costs)
 
     @cached_property
-    def _complying(self) -> tuple[int, ...] | None:
+    def _left(self) -> tuple[int, ...] | None:
         """Where what is required depends on the context: the actions that keep to it here; None if all do."""
         if not self.context or not isinstance(self.requirements, Requirements):
             return None
-        where = f" where {self.contexts.shown(self.known)}" if self.known else " where the context is not known"
-        complies = self.requirements.complying(self.actions.array(), where)
+        complies = self.requirements.complying(self.actions.array())
         return None if complies.all() else tuple(np.flatnonzero(complies).tolist())
+
+    @property
+    def has_actions(self) -> bool:
+        """Whether anything may be done here: what is required may leave nothing in a context."""
+        return self._left is None or bool(self._left)
+
+    @property
+    def no_action(self) -> str:
+        """Why nothing may be done here; empty if something may."""
+        if self.has_actions or not isinstance(self.requirements, Requirements):
+            return ""
+        where = f" where {self.contexts.shown(self.known)}" if self.known else " where the context is not known"
+        return self.requirements.none_complies(self.actions.array(), where)
+
+    @property
+    def _complying(self) -> tuple[int, ...] | None:
+        """The same as `_left`; refused if there are none."""
+        if not self.has_actions:
+            raise ProblemError(self.no_action)
+        return self._left
 
     @property
     def is_narrowed(self) -> bool:
@@ -300,7 +320,8 @@ class CausalBandit(Distributions):
             raise InterventionError(
                 f"eligible must be a list of interventions, such as [{{'x': 1}}]; got {eligible!r}."
             )
-        numbers = self._allowed(self._numbers(tuple(eligible)))
+        numbers = self._numbers(tuple(eligible))
+        numbers = numbers if any_tables else self._allowed(numbers)
         if not numbers:
             raise InterventionError("No action is eligible: the list is empty, or the function says no to all.")
         found = self._situations.get(numbers)
@@ -349,7 +370,9 @@ class CausalBandit(Distributions):
 
     @cached_property
     def _in_unknown(self) -> Situation:
-        if not self.reduce or self.actions.listed is not None or self.is_narrowed:
+        if self.required:  # what complies is not known, and may be needed where what it is a mixture of does not
+            return Situation(self, self.every)
+        if not self.reduce or self.actions.listed is not None:
             return self._in_all
         return Situation(self, search_by_structure(self.actions, self.blocks, self.shape, self.costs))
 
@@ -401,11 +424,7 @@ class CausalBandit(Distributions):
 
     def same_but_tables(self, other: CausalBandit) -> bool:
         """Whether another problem differs in the numbers of its tables at most."""
-        ours, theirs = ({name: (v.states, v.parents) for name, v in p.model.variables.items()} for p in (self, other))
-        mine, its = ((p.manipulable, p.parents, p.reward, p.context, p.known) for p in (self, other))
-        same_actions = self.actions.same_as(other.actions) and self.costs == other.costs
-        required = [[] if p.requirements is None else p.requirements.to_record() for p in (self, other)]
-        return ours == theirs and mine == its and same_actions and required[0] == required[1]
+        return not difference(self, other)
 
     @cached_property
     def requirements(self) -> Reasons | None:

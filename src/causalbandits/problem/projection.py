@@ -88,8 +88,20 @@ class Level(NamedTuple):
         return _weighted(left, self.columns)
 
 
+class Branching(NamedTuple):
+    """What a level is like, whatever the distributions are."""
+
+    before: int
+    parent: Codes | None
+    row: Codes | None
+    """Each node's row of the block's table; None if all pairs are nodes."""
+
+
 Tree = tuple[list[Level], Codes | None]
 """The levels, and each action's node in the last one (None where nodes stand in the actions' order)."""
+
+Groups = tuple[tuple[int, int], ...]
+"""Which blocks are summed out together, from the first to before the last."""
 
 
 def _weighted(slices: Array, weights: Array) -> Array:
@@ -123,6 +135,8 @@ class Projection:
         self._free = [b for b, block in enumerate(blocks) if block.point is None]
         """What is known is looked up, not summed over."""
         self._axes = [axis for b in self._free for axis in blocks[b].parents]
+        self._branchings: dict[Groups, tuple[list[Branching], Codes | None]] = {}
+        """What trees are like, also those of the same actions with other rows."""
 
     def row_of_action(self, block: int) -> Codes:
         """Which of a block's rows each action has."""
@@ -131,15 +145,32 @@ class Projection:
         after = math.prod(map(len, self.rows[block + 1 :]))
         return np.arange(self.size) // after % len(self.rows[block])
 
+    def with_rows(self, rows: list[Array]) -> Projection:
+        """The same actions, their blocks having other distributions."""
+        _ = self._groups, self.cells, self.by_block, self.order_of_cells
+        other = object.__new__(Projection)
+        own = {name: value for name, value in self.__dict__.items() if name not in ("tree", "joined_tree", "whole")}
+        other.__dict__.update(own, rows=rows)
+        return other
+
+    def among(self, positions: Codes) -> Projection:
+        """Some of the actions, with the same rows."""
+        which = [self.row_of_action(b)[positions] for b in range(len(self.rows))]
+        return Projection(self.rows, which, self._shape, self._blocks, all_pairs=False)
+
     @cached_property
     def tree(self) -> Tree:
         """Block by block."""
-        return self._tree([(b, b + 1) for b in range(len(self._free))])
+        return self._tree(tuple((b, b + 1) for b in range(len(self._free))))
 
     @cached_property
     def joined_tree(self) -> Tree:
         """With small blocks joined."""
-        return self._tree(_groups([self._blocks[b] for b in self._free]))
+        return self._tree(self._groups)
+
+    @cached_property
+    def _groups(self) -> Groups:
+        return _groups([self._blocks[b] for b in self._free])
 
     @cached_property
     def whole(self) -> Array | None:
@@ -150,46 +181,65 @@ class Projection:
         columns = levels[0].columns[:, 0]
         return np.ascontiguousarray(columns if node_of_action is None else columns[:, node_of_action])
 
-    def _tree(self, groups: list[tuple[int, int]]) -> Tree:
+    def _tree(self, groups: Groups) -> Tree:
+        if groups not in self._branchings:
+            self._branchings[groups] = self._branched(groups)
+        branchings, node_of_action = self._branchings[groups]
+        levels = []
+        for (first, last), (before, parent, row) in zip(groups, branchings, strict=True):
+            columns = self._joined(first, last).T
+            levels.append(
+                Level(np.ascontiguousarray(columns if row is None else columns[:, row])[:, None, :], before, parent)
+            )
+        return levels, node_of_action
+
+    def _branched(self, groups: Groups) -> tuple[list[Branching], Codes | None]:
         rest = configurations = math.prod(self._shape[axis] for axis in self._axes)
         if configurations > CELL_LIMIT:
             raise SizeError(
                 f"{len(self._shape)} parents have {configurations} configurations; a table over them may have "
                 f"{CELL_LIMIT}. Use a linear policy, or a smaller set that separates the actions from the reward."
             )
-        levels, nodes = [], 1
+        branchings, nodes = [], 1
         node = None if self.which is None else np.zeros(self.size, dtype=np.intp)
-        for rows, which in (self._joined(first, last) for first, last in groups):
-            before, parent, columns = nodes, None, rows.T
-            nodes = before * len(rows)
+        for first, last in groups:
+            before, parent, row, joined = nodes, None, None, self._free[first:last]
+            size, which = math.prod(len(self.rows[b]) for b in joined), self._which(joined)
+            nodes = before * size
             if which is not None and node is not None:
-                node = node * len(rows) + which
+                node = node * size + which
                 if not self._all_pairs:
                     pairs, node = np.unique(node, return_inverse=True)
-                    parent, row = np.divmod(pairs, len(rows))
-                    columns, nodes = columns[:, row], len(pairs)
-            rest //= len(columns)
+                    parent, row = np.divmod(pairs, size)
+                    nodes = len(pairs)
+            rest //= math.prod(self.rows[b].shape[1] for b in joined)
             if nodes * rest > ENTRY_LIMIT:
                 raise SizeError(
                     f"Scoring {self.size} actions over {configurations} configurations needs {nodes * rest} numbers "
                     f"at once; the limit is {ENTRY_LIMIT}. Allow fewer actions, or use a linear policy."
                 )
-            levels.append(Level(np.ascontiguousarray(columns)[:, None, :], before, parent))
+            branchings.append(Branching(before, parent, row))
         if node is None or (nodes == self.size and bool((node == np.arange(self.size)).all())):
-            return levels, None
-        return levels, node
+            return branchings, None
+        return branchings, node
 
-    def _joined(self, first: int, last: int) -> tuple[Array, Codes | None]:
-        """The rows of some blocks together, and which of them each action has."""
+    def _which(self, joined: list[int]) -> Codes | None:
+        """Which of the rows of some blocks together each action has."""
+        if self.which is None:
+            return None
+        which = self.which[joined[0]]
+        for b in joined[1:]:
+            which = which * len(self.rows[b]) + self.which[b]
+        return which
+
+    def _joined(self, first: int, last: int) -> Array:
+        """The rows of some blocks together."""
         one, *others = self._free[first:last]
-        rows, which = self.rows[one], None if self.which is None else self.which[one]
+        rows = self.rows[one]
         for b in others:
             own = self.rows[b]
-            size = len(rows) * len(own)
-            rows = (rows[:, None, :, None] * own[None, :, None, :]).reshape(size, -1)
-            if self.which is not None and which is not None:
-                which = which * len(own) + self.which[b]
-        return rows, which
+            rows = (rows[:, None, :, None] * own[None, :, None, :]).reshape(len(rows) * len(own), -1)
+        return rows
 
     @cached_property
     def by_block(self) -> Codes | None:
@@ -249,13 +299,13 @@ def agreeing(shape: tuple[int, ...], blocks: Sequence[Block]) -> Codes | None:
     return np.ascontiguousarray(np.arange(math.prod(shape)).reshape(shape)[where]).reshape(-1)
 
 
-def _groups(blocks: Sequence[Block]) -> list[tuple[int, int]]:
+def _groups(blocks: Sequence[Block]) -> Groups:
     """Which blocks are summed out together, from the first to before the last.
 
     They depend on the problem alone: were it the actions, so would the last bits of their values.
     """
     if math.prod(block.configurations for block in blocks) > FEW:
-        return [(b, b + 1) for b in range(len(blocks))]
+        return tuple((b, b + 1) for b in range(len(blocks)))
     groups: list[tuple[int, int]] = []
     configurations = choices = 1
     for b, block in enumerate(blocks):
@@ -265,4 +315,4 @@ def _groups(blocks: Sequence[Block]) -> list[tuple[int, int]]:
         else:
             groups.append((b, b + 1))
             configurations, choices = block.configurations, block.choices
-    return groups
+    return tuple(groups)

@@ -3,7 +3,8 @@
     require={"complaint": {"yes": 0.01}}    P(complaint = yes | do(a)) <= 0.01 for every action a that may be chosen
 
 P(. | do(a)) is computed exactly, as for the reward's parents, before anything is reduced: a refused action never stands
-in a mixture. Where tables were fitted to data, an action must comply with probability `SURE` under their posterior.
+in a mixture. Where tables were fitted to data, an action must comply with probability `SURE` under their posterior;
+where they are learnt while running, this is looked at again and again (`policies.complying`).
 Where a context is known, it is P(. | do(a), c) that counts, so that each context has actions of its own.
 
 >>> from causalbandits import CausalBandit, CausalModel, Variable
@@ -26,7 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -57,6 +58,14 @@ ROUNDING = 1e-12
 EXAMPLE = "{'complaint': {'yes': 0.01}}"
 
 
+class Sureness(NamedTuple):
+    """Of actions under uncertain tables: in which share of their draws they comply, and what exceeds the limit."""
+
+    share: Array
+    excess: Array
+    """The mean probability of what is to be rare, less what is allowed."""
+
+
 @dataclass(frozen=True)
 class Requirement:
     """P(variable in some of its values | do(a)) is at most `limit`."""
@@ -81,9 +90,15 @@ class Requirement:
         model = self.block.model
         if not isinstance(model, FittedModel):
             return np.asarray(self.probabilities(choices) <= self.limit + ROUNDING)
-        tables, (own, which) = model.draw_tables(POSTERIORS, np.random.default_rng(0)), self._own(choices)
+        tables = model.draw_tables(POSTERIORS, np.random.default_rng(0))
+        return np.asarray(self.sureness(choices, tables).share >= SURE)
+
+    def sureness(self, choices: Choices2D, tables: Mapping[str, Array]) -> Sureness:
+        """Of each action, by tables that have their draws on the first axis."""
+        own, which = self._own(choices)
         drawn = [self.block.under(tables, row)[:, list(self.codes)].sum(axis=1) for row in own.tolist()]
-        return np.array([(p <= self.limit + ROUNDING).mean() >= SURE for p in drawn])[which]
+        shares, means = [(p <= self.limit + ROUNDING).mean() for p in drawn], [p.mean() - self.limit for p in drawn]
+        return Sureness(np.array(shares)[which], np.array(means)[which])
 
     def given(self, names: Sequence[str], known: Mapping[str, int]) -> Requirement:
         """The same where something is known beforehand; `names` are the knobs'."""
@@ -117,29 +132,39 @@ class Requirements:
                 return f"{part} would be {found:.3g}, and {part.limit:g} is allowed"
         return None
 
+    def sureness(self, choices: Choices2D, tables: Mapping[str, Array]) -> Sureness:
+        """Of each action, by that of all parts which it complies with the least."""
+        parts = [part.sureness(choices, tables) for part in self.parts]
+        return Sureness(np.min([part.share for part in parts], axis=0), np.max([part.excess for part in parts], axis=0))
+
+    @property
+    def limits(self) -> str:
+        """What is required, in words."""
+        return " and ".join(f"{part} <= {part.limit:g}" for part in self.parts)
+
     def given(self, known: Mapping[str, int]) -> Requirements:
         """The same where something is known beforehand, given by codes."""
         return Requirements(self.space, tuple(part.given(self.space.names, known) for part in self.parts))
 
-    def complying(self, choices: Choices2D, where: str = "") -> npt.NDArray[np.bool_]:
-        """Which actions keep to all of it; refused if none does, with a word on `where` that is."""
+    def complying(self, choices: Choices2D) -> npt.NDArray[np.bool_]:
+        """Which actions keep to all of it."""
         complies = np.ones(len(choices), dtype=bool)
         for part in self.parts:
             complies &= part.holds(choices)
-        if not complies.any():
-            raise ProblemError(self._none_complies(choices, where))
         return complies
 
-    def _none_complies(self, choices: Choices2D, where: str) -> str:
+    def none_complies(self, choices: Choices2D, where: str = "") -> str:
+        """That no action keeps to it, and how far it is; `where` that is so, in words."""
         first = self.parts[0]
         p = first.probabilities(choices)
         least = int(p.argmin())
-        limits = " and ".join(f"{part} <= {part.limit:g}" for part in self.parts)
+        limits, way_out = self.limits, "Allow for more"
         if isinstance(first.block.model, FittedModel):
+            way_out += ", or make the tables surer: more past data, or a prior that says what you believe"
             limits += f" with probability {SURE:g} under the fitted tables"
         return (
             f"require leaves no action{where}: none keeps to {limits}. "
-            f"{first} is least under {self.space.decode(choices[least].tolist())}, {p[least]:.3g}. Allow for more."
+            f"{first} is least under {self.space.decode(choices[least].tolist())}, {p[least]:.3g}. {way_out}."
         )
 
     def __repr__(self) -> str:
@@ -235,7 +260,10 @@ def _narrowed(space: ActionSpace, part: Requirement) -> ActionSpace | None:
 def _listed(space: ActionSpace, parts: list[Requirement]) -> ActionSpace:
     space.refuse_enumeration("What every action leads to is looked at", PREDICATE_LIMIT)
     choices = space.array()
-    complies = Requirements(space, tuple(parts)).complying(choices)
+    requirements = Requirements(space, tuple(parts))
+    complies = requirements.complying(choices)
+    if not complies.any():
+        raise ProblemError(requirements.none_complies(choices))
     return space if complies.all() else space.listing(map(tuple, choices[complies].tolist()))
 
 

@@ -17,6 +17,9 @@ from causalbandits.errors import PolicyError
 
 TIE = 1e-12
 
+NEAR = 1e-9
+"""What is farther from the best than this is so however it is summed."""
+
 
 def least_tied(best: Any, scale: Any) -> Any:
     """The least score that counts as equal to the best; `scale` is the size of the numbers it was made of, 1 at least.
@@ -78,6 +81,17 @@ class Scores(NamedTuple):
         best, scale = np.maximum.reduce(self.values, axis=1), np.maximum(1.0, self.scale)
         _refuse_unless(math.isfinite(float(np.add.reduce(best + scale))))
         return np.asarray((self.values >= least_tied(best, scale)[:, None]).argmax(axis=1))
+
+
+def clear_winners(weights: Array, draws: Array) -> Codes | None:
+    """The best action of each draw if no other comes near it, else None. `weights` are P(z | a), a row per action.
+
+    The last bits of a matrix product may be any, and for this they do not matter.
+    """
+    scores = weights @ draws.T
+    least = np.maximum.reduce(scores) - NEAR * max(1.0, largest_size(draws.reshape(-1)))
+    near = scores >= least
+    return np.asarray(near.argmax(axis=0)) if np.count_nonzero(near) == len(draws) else None
 
 
 def largest_size(numbers: Array) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -24,7 +24,7 @@ from causalbandits.problem.actions import (
     shown,
 )
 from causalbandits.problem.costs import Costs
-from causalbandits.problem.inference import Block
+from causalbandits.problem.inference import Block, RowsOf
 from causalbandits.problem.projection import Projection
 from causalbandits.problem.reduction import BlockReduction, reduce_block
 
@@ -56,13 +56,77 @@ class SearchSet(ABC):
             raise ActionIndexError(f"{action} is none of the {self.size} actions that are searched.")
         return int(found[0])
 
+    @property
     @abstractmethod
-    def with_tables(self, tables: Mapping[str, Array]) -> SearchSet:
+    def rows_of(self) -> Sequence[RowsOf]:
+        """How the projection's rows of each block are made, whatever tables the variables have."""
+
+    @property
+    def scored(self) -> tuple[SearchSet, Codes | None]:
+        """The actions that are scored where these are asked for, and which of them these are; None: all, in order."""
+        return self, None
+
+    def with_tables(self, tables: Mapping[str, Array]) -> UnderTables:
         """The same actions in the same order, where variables have other tables."""
+        return UnderTables(self, tables)
 
     def project(self, x: Array) -> Array:
         """The sum of P(z | a) x[z] for every searched action; for every column of x, a row each, if it has some."""
-        return self.projection(x)
+        scored, which = self.scored
+        return scored.projection(x) if which is None else np.asarray(scored.projection(x)[..., which])
+
+
+class UnderTables(SearchSet):
+    """The actions of another set, if variables had other tables."""
+
+    def __init__(self, same: SearchSet, tables: Mapping[str, Array]) -> None:
+        self.space, self.size, self._same, self._tables = same.space, same.size, same, tables
+
+    @cached_property
+    def projection(self) -> Projection:  # type: ignore[override]
+        return self._same.projection.with_rows([rows(self._tables) for rows in self.rows_of])
+
+    @cached_property
+    def scored(self) -> tuple[SearchSet, Codes | None]:
+        scored, which = self._same.scored
+        return (self if scored is self._same else UnderTables(scored, self._tables)), which
+
+    @property
+    def rows_of(self) -> Sequence[RowsOf]:
+        return self._same.rows_of
+
+    def action(self, position: int) -> Action:
+        return self._same.action(position)
+
+    def array(self) -> Choices2D:
+        return self._same.array()
+
+
+class Among(SearchSet):
+    """Some of the actions of another set, given by their positions there."""
+
+    def __init__(self, others: SearchSet, positions: Codes) -> None:
+        self.space, self.size = others.space, len(positions)
+        self._others, self._positions = others, positions
+
+    @cached_property
+    def projection(self) -> Projection:  # type: ignore[override]
+        return self._others.projection.among(self._positions)
+
+    @cached_property
+    def scored(self) -> tuple[SearchSet, Codes | None]:
+        scored, which = self._others.scored
+        return scored, self._positions if which is None else which[self._positions]
+
+    @property
+    def rows_of(self) -> Sequence[RowsOf]:
+        return self._others.rows_of
+
+    def action(self, position: int) -> Action:
+        return self._others.action(int(self._positions[position]))
+
+    def array(self) -> Choices2D:
+        return self._others.array()[self._positions]
 
 
 class EveryAction(SearchSet):
@@ -85,8 +149,9 @@ class EveryAction(SearchSet):
     def array(self) -> Choices2D:
         return self.space.array()
 
-    def with_tables(self, tables: Mapping[str, Array]) -> EveryAction:
-        return EveryAction(self.space, blocks_with_tables(self._blocks, tables), self._shape)
+    @cached_property
+    def rows_of(self) -> Sequence[RowsOf]:
+        return rows_of_some(self.array(), self._blocks, every=self.space.is_product)
 
 
 class SomeActions(SearchSet):
@@ -109,13 +174,13 @@ class SomeActions(SearchSet):
     def array(self) -> Choices2D:
         return np.array([action.choices for action in self._actions])
 
-    def with_tables(self, tables: Mapping[str, Array]) -> SomeActions:
-        return SomeActions(self._every.with_tables(tables), self.numbers.tolist())
+    @cached_property
+    def rows_of(self) -> Sequence[RowsOf]:
+        return rows_of_some(self.array(), self._every._blocks)
 
-    def project(self, x: Array) -> Array:
-        if self._every.size <= WHOLE_LIMIT:
-            return np.asarray(self._every.projection(x)[..., self.numbers])
-        return self.projection(x)
+    @cached_property
+    def scored(self) -> tuple[SearchSet, Codes | None]:
+        return (self._every, self.numbers) if self._every.size <= WHOLE_LIMIT else (self, None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,8 +232,9 @@ class Combinations(SearchSet):
             joined[:, block.knobs] = choices[self.projection.row_of_action(b)]
         return joined
 
-    def with_tables(self, tables: Mapping[str, Array]) -> Combinations:
-        return replace(self, blocks=blocks_with_tables(self.blocks, tables))
+    @cached_property
+    def rows_of(self) -> Sequence[RowsOf]:
+        return [block.rows_of(choices) for block, choices in zip(self.blocks, self.choices, strict=True)]
 
     def action(self, position: int) -> Action:
         return self._remembered(position)
@@ -314,11 +380,6 @@ def _combinations(touches: list[Codes], limit: int) -> list[Codes]:
     return which
 
 
-def blocks_with_tables(blocks: tuple[Block, ...], tables: Mapping[str, Array]) -> tuple[Block, ...]:
-    """The same blocks, where variables have other tables."""
-    return tuple(block.with_tables(tables) for block in blocks)
-
-
 def project_some(
     actions: Choices2D, blocks: tuple[Block, ...], shape: tuple[int, ...], *, every: bool = False
 ) -> Projection:
@@ -329,6 +390,11 @@ def project_some(
         rows.append(block.rows(distinct))
         which.append(own)
     return Projection(rows, which, shape, blocks, all_pairs=every)
+
+
+def rows_of_some(actions: Choices2D, blocks: tuple[Block, ...], *, every: bool = False) -> Sequence[RowsOf]:
+    """How the rows of `project_some` are made, whatever tables the variables have."""
+    return [block.rows_of(_distinct(actions[:, block.knobs], block, every)[0]) for block in blocks]
 
 
 def _distinct(choices: Choices2D, block: Block, is_product: bool) -> tuple[Choices2D, Codes]:

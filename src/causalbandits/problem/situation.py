@@ -7,7 +7,7 @@ of a situation, in the agent and in the simulator alike; it never looks at the g
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -15,12 +15,12 @@ import numpy as np
 import numpy.typing as npt
 
 from causalbandits._memory import Remembers
-from causalbandits._types import Array
+from causalbandits._types import Array, Codes
 from causalbandits.errors import BudgetError, PolicyError, ProblemWarning
 from causalbandits.problem.actions import Action
-from causalbandits.problem.budget import SLACK, Budget, Pace, Purse, refuse_context
-from causalbandits.problem.scores import Scores, largest_size
-from causalbandits.problem.search import EveryAction, SearchSet, SomeActions
+from causalbandits.problem.budget import SLACK, Budget, Pace, Purse
+from causalbandits.problem.scores import Scores, clear_winners, largest_size
+from causalbandits.problem.search import Among, Combinations, EveryAction, SearchSet, SomeActions
 
 if TYPE_CHECKING:
     from causalbandits.problem.problem import CausalBandit
@@ -48,7 +48,8 @@ class Situation(Remembers):
         self.size = search.size
         """How many actions are searched."""
         self.action = search.action
-        self._few = frozenset(map(search.action, range(search.size))) if isinstance(search, SomeActions) else None
+        narrowed = isinstance(search, SomeActions | Among)
+        self._few = frozenset(map(search.action, range(search.size))) if narrowed else None
         self._pricing: Pricing | None = None if problem.costs is None else self._less_costs
         self.additive = True
         """Whether costs are subtracted, if there are any, so that blocks can be judged one by one."""
@@ -97,11 +98,21 @@ class Situation(Remembers):
         other.__dict__.update(self.__dict__, _pricing=pricing, additive=pricing is None)
         return other
 
+    def among(self, positions: Codes) -> Situation:
+        """The same situation where of the searched actions only some, given by their positions, may be chosen."""
+        key = "among", positions.tobytes()
+        return self.remember(key, lambda: Situation(self.problem, Among(self.search, positions)))
+
+    @property
+    def is_among(self) -> bool:
+        """Whether `among` made it."""
+        return isinstance(self.search, Among)
+
     def searching(self, search: SearchSet) -> Situation:
         """The same situation with other distributions of the same actions, in the same order."""
         self.costs  # noqa: B018 (they are the same)
         other = object.__new__(Situation)
-        own = {name: value for name, value in self.__dict__.items() if name not in ("_memory", "free")}
+        own = {name: value for name, value in self.__dict__.items() if name not in ("_memory", "free", "_weights")}
         other.__dict__.update(own, search=search, action=search.action)
         return other
 
@@ -122,6 +133,24 @@ class Situation(Remembers):
         return self.priced(
             Scores(self.search.project(np.ascontiguousarray(index.T)), np.maximum.reduce(np.abs(index), axis=1))
         )
+
+    def best_of_draws(self, index: Array) -> Codes:
+        """The best position for each of several draws, a row each: `project(index).best_positions()`, but quicker."""
+        if self._pricing is None and self._weights is not None and index.shape[-1:] == self._of_configurations:
+            found = clear_winners(self._weights, index)
+            if found is not None:
+                return found
+        return self.project(index).best_positions()
+
+    @cached_property
+    def _weights(self) -> Array | None:
+        """P(z | a), a row per searched action, where these differ and are few."""
+        whole = self.search.projection.whole if isinstance(self.search, Combinations) else None
+        if whole is None or self.cells is not None:
+            return None
+        weights, order = np.empty(whole.shape[::-1]), self.search.projection.by_block
+        weights[:, slice(None) if order is None else order] = whole.T
+        return weights
 
     def gather(self, index: Array) -> Scores:
         """Score the searched actions by a number for each action of the problem, less what they cost.
@@ -148,16 +177,11 @@ class Situation(Remembers):
         return numbers
 
 
-def opened(budget: Budget, situation: Situation, *, stacklevel: int) -> Purse:
-    """A purse for actions of a situation; says so if the money cannot last for all rounds."""
+def opened(budget: Budget, situations: Sequence[Situation], *, stacklevel: int) -> Purse:
+    """A purse for decisions in these situations; says so if the money cannot last for all rounds."""
     if not isinstance(budget, Budget):
         raise BudgetError(f"budget must be a Budget, such as Budget(250, rounds=5000); got {budget!r}.")
-    if situation.problem.costs is None:
-        raise BudgetError("A budget needs to know what actions cost: CausalBandit(..., costs={...}).")
-    refuse_context(situation.problem.context)
-    costs = situation.costs
-    assert costs is not None
-    cheapest = float(costs.min())
+    cheapest = cheapest_everywhere(situations)
     if cheapest * budget.rounds > budget.total * (1 + SLACK):
         warnings.warn(
             f"The cheapest action costs {cheapest:g}, so that {budget.total:g} lasts for "
@@ -167,3 +191,11 @@ def opened(budget: Budget, situation: Situation, *, stacklevel: int) -> Purse:
             stacklevel=stacklevel + 1,
         )
     return Purse(budget, cheapest)
+
+
+def cheapest_everywhere(situations: Sequence[Situation]) -> float:
+    """What the cheapest action costs where that is most."""
+    costs = [situation.costs for situation in situations]
+    if any(own is None for own in costs):
+        raise BudgetError("A budget needs to know what actions cost: CausalBandit(..., costs={...}).")
+    return max(float(own.min()) for own in costs if own is not None)

@@ -120,6 +120,7 @@ OF_POLICY: dict[str, tuple[str, ...]] = {
     "c-ts-gaussian": ("lu2020",),
     "c-ts-beta-learnt": ("lu2020", "osband2013"),
     "c-ts-gaussian-learnt": ("lu2020", "osband2013"),
+    "c-ts-gaussian-learnt-scaled": ("lu2020", "osband2013"),
     "c-ts-gaussian-guarded": ("lu2020",),
     "cl-ucb": ("lu2020", "abbasi2011"),
     "cl-ucb-observed": ("lu2020", "abbasi2011"),

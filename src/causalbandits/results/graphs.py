@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from causalbandits.problem.problem import CausalBandit
 
-BLUE, WHITE, GREEN, YELLOW = "#9ecae9", "#ffffff", "#b8e0c8", "#fff0b8"
+BLUE, WHITE, GREEN, YELLOW, VIOLET = "#9ecae9", "#ffffff", "#b8e0c8", "#fff0b8", "#dccbea"
 
 STOREY, BOX = 1.15, 0.17
 """From one level to the next, and from the middle of a box to its rim, in inches."""
@@ -34,8 +34,8 @@ Point = tuple[float, float]
 def plot_graph(problem: CausalBandit, path: FilePath | None = None, *, reward: str | None = None) -> Figure:
     """The causal graph, causes above effects: blue variables can be set, the reward's parents have a bold rim.
 
-    The reward is green, and yellow is what a separator was looked for among. Variables that neither lead to the reward
-    nor can be set are left out.
+    The reward is green, the context violet, and yellow is what a separator was looked for among. Variables that neither
+    lead to the reward, nor can be set, nor are known beforehand are left out.
     """
     if path is not None:
         picture_path(path)
@@ -51,6 +51,7 @@ def plot_graph(problem: CausalBandit, path: FilePath | None = None, *, reward: s
     ax = figure.add_subplot()
     for name, (x, y) in layout.places.items():
         colour = YELLOW if name in problem.observable else WHITE
+        colour = VIOLET if name in problem.context else colour
         colour = GREEN if name == goal else BLUE if name in problem.manipulable else colour
         ax.text(
             x * step, y * STOREY, name, ha="center", va="center", fontsize=11, parse_math=False, zorder=3,
@@ -72,13 +73,13 @@ def plot_graph(problem: CausalBandit, path: FilePath | None = None, *, reward: s
 
 
 def _relevant(problem: CausalBandit, goal: str) -> nx.DiGraph:
-    """What leads to the reward, and what can be set."""
+    """What leads to the reward, what can be set, and what is known beforehand."""
     import networkx as nx
 
     whole = nx.DiGraph(problem.model.graph)
     if goal not in whole:
         whole.add_edges_from((parent, goal) for parent in problem.parents)
-    return whole.subgraph(nx.ancestors(whole, goal) | {goal, *problem.manipulable})
+    return whole.subgraph(nx.ancestors(whole, goal) | {goal, *problem.manipulable, *problem.context})
 
 
 def _ports(graph: nx.DiGraph, layout: Layout, width: float) -> dict[tuple[str, str], Point]:

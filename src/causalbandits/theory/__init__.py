@@ -5,11 +5,12 @@ drawn from the policy's prior. Neither can be ranked against the other. Logarith
 """
 
 from causalbandits.errors import TheoryWarning
+from causalbandits.problem.reachable import reachable_configurations
 from causalbandits.theory.base import Bound
 from causalbandits.theory.bounds import bound
 from causalbandits.theory.classical import paper_c_ucb_bound, ucb_lower_bound
 from causalbandits.theory.entropy import effective_configurations, entropy_bound
-from causalbandits.theory.facts import noise_scales, reachable_configurations
+from causalbandits.theory.facts import noise_scales
 from causalbandits.theory.identification import characteristic_time, graves_lai_constant
 from causalbandits.theory.table import Comparison, compare
 

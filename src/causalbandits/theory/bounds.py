@@ -66,6 +66,8 @@ def derived(policy: AnyPolicy, facts: Facts, largest_gap: float | None) -> Bound
         raise PolicyError(_refusal(policy, why))
     if policy.learns_tables:
         raise PolicyError(_refusal(policy, "what learning the tables costs is known up to a constant factor only"))
+    if getattr(policy, "learns_scales", False):
+        raise PolicyError(_refusal(policy, "none is known that holds with scales learnt on the way"))
     if largest_gap is not None and (
         not isinstance(largest_gap, int | float | np.number) or not 0 <= largest_gap < math.inf
     ):
@@ -84,7 +86,8 @@ def _largest_gap(facts: Facts, given: float | None) -> float | None:
 
 
 def _refusal(policy: AnyPolicy, why: str) -> str:
-    with_one = [i for i, (kind, _) in POLICIES.items() if kind in DERIVATIONS and i != "cl-ts" and "learnt" not in i]
+    found = [i for i, (kind, _) in POLICIES.items() if kind in DERIVATIONS and i != "cl-ts"]
+    with_one = [i for i in found if not i.endswith(("-learnt", "-scaled"))]
     return f"No regret bound for {policy.id!r}: {why}. Policies with one: {', '.join(with_one)}."
 
 

@@ -11,37 +11,14 @@ import numpy as np
 import numpy.typing as npt
 
 from causalbandits._types import Array
-from causalbandits.errors import ProblemError, SizeError
+from causalbandits.errors import ProblemError
 from causalbandits.problem.features import Features
-from causalbandits.problem.inference import SMALL_TABLE, Block
+from causalbandits.problem.inference import SMALL_TABLE
+from causalbandits.problem.occasions import playable
 from causalbandits.problem.problem import CausalBandit
+from causalbandits.problem.reachable import reachable_configurations
 from causalbandits.world.environment import LISTED, Environment
 from causalbandits.world.rewards import AdditiveMean, BernoulliReward, GaussianReward, LinearReward
-
-
-def reachable_configurations(problem: CausalBandit) -> int:
-    """J: how many configurations have P(z | a) > 0 for some action.
-
-    Counted block by block and multiplied. Where constraints tie blocks together this may count too many, and so may
-    a block too large to tabulate, all of whose configurations count: an upper bound, with which bounds still hold.
-
-    >>> from causalbandits import zoo
-    >>> reachable_configurations(zoo.email_campaign().problem)
-    12
-    """
-    space = problem.actions
-    if space.is_product or space.size > LISTED:
-        return math.prod(_reachable(block) for block in problem.blocks)
-    return math.prod(int((rows > 0).any(axis=0).sum()) for rows in problem.projection.rows)
-
-
-def _reachable(block: Block) -> int:
-    if block.choices * block.configurations > SMALL_TABLE:
-        return block.configurations
-    try:
-        return int((block.table > 0).any(axis=0).sum())
-    except SizeError:
-        return block.configurations
 
 
 class Line(NamedTuple):
@@ -80,7 +57,8 @@ class Facts:
             return None
         if not self.problem.context:
             return [(1.0, env)]
-        return [(share, env.in_context(codes)) for codes, share in self.problem.contexts.likely()]
+        likely = playable(self.problem, self.problem.contexts.likely())
+        return [(share, env.in_context(codes)) for codes, share in likely]
 
     @property
     def listed(self) -> bool:

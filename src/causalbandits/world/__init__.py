@@ -3,6 +3,7 @@
 from causalbandits.world.environment import Environment
 from causalbandits.world.rewards import BernoulliReward, CustomReward, GaussianReward, LinearReward, Reward
 from causalbandits.world.stepped import StepEnvironment
+from causalbandits.world.student import StudentReward
 
 __all__ = [
     "BernoulliReward",
@@ -12,4 +13,5 @@ __all__ = [
     "LinearReward",
     "Reward",
     "StepEnvironment",
+    "StudentReward",
 ]

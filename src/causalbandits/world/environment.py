@@ -19,10 +19,10 @@ from causalbandits.model.intervention import Intervention, State
 from causalbandits.model.model import cumulative
 from causalbandits.problem.actions import ENUMERATION_LIMIT, Choices
 from causalbandits.problem.given import BlocksGiven
-from causalbandits.problem.inference import Block
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.problem.projection import Projection
 from causalbandits.problem.scores import Scores
+from causalbandits.problem.situation import Situation
 from causalbandits.world.rewards import AdditiveMean, Reward
 
 LISTED = 2**16
@@ -49,7 +49,7 @@ class Best(NamedTuple):
     mean: float
 
 
-class _Mechanism(NamedTuple):
+class Mechanism(NamedTuple):
     """How a variable comes about: by which knob, if that is set, or else by its causes."""
 
     name: str
@@ -103,17 +103,8 @@ class Environment(Remembers):
         return self.problem.contexts.values(self.draw_codes(random_generator(rng)))
 
     def draw_codes(self, rng: np.random.Generator) -> Z:
-        """The same as codes: one uniform for each part of the context, in order."""
-        codes = [0] * len(self.problem.context)
-        for block, cdf in self._context_cdfs:
-            code = bisect_right(cdf, rng.random())
-            for axis, size in zip(reversed(block.parents), reversed(block.shape), strict=True):
-                code, codes[axis] = divmod(code, size)
-        return tuple(codes)
-
-    @cached_property
-    def _context_cdfs(self) -> list[tuple[Block, list[float]]]:
-        return [(block, cumulative(block.table[0]).tolist()) for block in self.problem.contexts.blocks]
+        """The same as codes."""
+        return self.problem.contexts.draw(rng)
 
     def _where(self, context: Mapping[str, State] | None) -> Environment:
         return self if context is None else self.given(context)
@@ -158,12 +149,15 @@ class Environment(Remembers):
         if not narrowed and isinstance(self.mean, AdditiveMean) and (space.is_product or self._is_beyond_listing()):
             choices = self._best_by_block(self.mean)
             return Best(space.decode(choices), self._value(choices))
-        listed = space.size <= LISTED
-        situation = self.problem.situation(every=listed)
-        means = self.means if listed and not narrowed else self.mean.of_actions(situation.search.projection)
-        values = situation.priced(Scores.of(means))
+        situation = self.problem.situation(every=space.size <= LISTED)
+        values = situation.priced(Scores.of(self.means_in(situation)))
         position = values.best_position()
         return Best(situation.action(position).intervention, float(values.values[position]))
+
+    def means_in(self, situation: Situation) -> Array:
+        """The exact mean reward of every action that is searched."""
+        whole = self.problem.actions.size <= LISTED and not self.problem.is_narrowed
+        return self.means if whole else self.mean.of_actions(situation.search.projection)
 
     def _is_beyond_listing(self) -> bool:
         """Whether blocks are chosen freely of each other, and so many ways that only each can be looked at alone."""
@@ -271,10 +265,10 @@ class Environment(Remembers):
         return codes, self.reward.draw(mean, lambda: self.problem.decode_parents(codes), rng)
 
     def _course(self, choices: Choices, rng: np.random.Generator) -> dict[str, int]:
-        """What every variable on the way to the parents turns out to be."""
+        """What every variable on the way to the parents, and to what is required, turns out to be."""
         course: dict[str, int] = {}
         known = self.problem.known_codes
-        for name, knob, causes, cdfs in self._mechanisms:
+        for name, knob, causes, cdfs in self.mechanisms:
             if name in known:
                 course[name] = known[name]
                 continue
@@ -310,11 +304,13 @@ class Environment(Remembers):
         return {name: BlocksGiven(model, (), (name,)) for name in ancestors(model.graph, known) if name not in known}
 
     @cached_property
-    def _mechanisms(self) -> list[_Mechanism]:
+    def mechanisms(self) -> list[Mechanism]:
+        """How each variable on the way to the parents, and to what is required, comes about: causes first."""
         model, knobs = self.problem.model, self.problem.manipulable
-        on_the_way = ancestors(model.graph, (*self.problem.parents, *self.problem.context))
+        problem = self.problem
+        on_the_way = ancestors(model.graph, (*problem.parents, *problem.context, *problem.required))
         return [
-            _Mechanism(
+            Mechanism(
                 name,
                 knobs.index(name) if name in knobs else None,
                 tuple((cause, len(model[cause].states)) for cause in model[name].parents),

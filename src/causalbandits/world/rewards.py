@@ -185,7 +185,7 @@ class BernoulliReward(Reward):
         self.mean = mean
 
     def __repr__(self) -> str:
-        return f"BernoulliReward(mean={_shown(self.mean)})"
+        return f"BernoulliReward(mean={shown_mean(self.mean)})"
 
     def mean_on(self, problem: CausalBandit) -> MeanReward:
         mean = TabulatedMean(problem, self.mean)
@@ -200,11 +200,11 @@ class GaussianReward(Reward):
     """Y = `mean` + N(0, `sd`^2)."""
 
     def __init__(self, mean: Means, sd: float = 1.0) -> None:
-        self.mean, self.sd = mean, _check_sd(sd)
+        self.mean, self.sd = mean, check_sd(sd)
         self.bounded = False if self.sd > 0 else None
 
     def __repr__(self) -> str:
-        return f"GaussianReward(mean={_shown(self.mean)}, sd={self.sd})"
+        return f"GaussianReward(mean={shown_mean(self.mean)}, sd={self.sd})"
 
     def mean_on(self, problem: CausalBandit) -> MeanReward:
         return TabulatedMean(problem, self.mean)
@@ -223,7 +223,7 @@ class LinearReward(Reward):
             raise ProblemError(f"theta must be a vector of numbers; got {theta!r}.") from None
         if self.theta.ndim != 1 or not np.isfinite(self.theta).all():
             raise ProblemError(f"theta must be a vector of finite numbers; got {theta!r}.")
-        self.features, self.sd = features, _check_sd(sd)
+        self.features, self.sd = features, check_sd(sd)
         self.bounded = False if self.sd > 0 else None
 
     def __repr__(self) -> str:
@@ -258,7 +258,7 @@ class CustomReward(Reward):
         self._by_name: Memory[tuple[str, ...], tuple[tuple[str, ...], str] | None] = Memory(SAMPLERS_KEPT)
 
     def __repr__(self) -> str:
-        return f"CustomReward(mean={_shown(self.mean)})"
+        return f"CustomReward(mean={shown_mean(self.mean)})"
 
     def code(self) -> str:
         return code_hash(self.sample)
@@ -324,11 +324,13 @@ def _where(problem: CausalBandit, wrong: npt.NDArray[Any]) -> str:
 LARGEST_SD = 1e150
 
 
-def _check_sd(sd: float) -> float:
+def check_sd(sd: float, name: str = "sd") -> float:
+    """How far rewards are from their mean, as a number; refused if it is none."""
     if not is_real(sd) or not 0 <= sd <= LARGEST_SD:
-        raise ProblemError(f"sd must be a finite number, 0 or more; got {sd!r}.")
+        raise ProblemError(f"{name} must be a finite number, 0 or more; got {sd!r}.")
     return float(sd)
 
 
-def _shown(mean: Means) -> str:
+def shown_mean(mean: Means) -> str:
+    """What the mean reward was given as, in a word."""
     return "<function>" if callable(mean) else f"<array {np.shape(mean)}>"

@@ -16,10 +16,19 @@ from causalbandits.model.model import CausalModel
 from causalbandits.model.variable import Variable
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.world.environment import Environment
-from causalbandits.world.rewards import BernoulliReward, LinearReward
+from causalbandits.world.rewards import BernoulliReward, GaussianReward, LinearReward
 
 # The worlds; random_dag and random_model are what they are made of.
-__all__ = ["email_campaign", "email_segments", "figure2", "lower_bound", "parallel", "random_parallel", "random_world"]
+__all__ = [
+    "email_campaign",
+    "email_segments",
+    "figure2",
+    "lower_bound",
+    "parallel",
+    "random_parallel",
+    "random_world",
+    "rare_prize",
+]
 
 VARIABLE_LIMIT, DRAWN_LIMIT = 2000, 2**22
 """So many variables, and numbers in all their tables, are drawn."""
@@ -174,6 +183,34 @@ def lower_bound(N: int, delta: float, p1: float = 0.5) -> Environment:
     with warnings.catch_warnings(action="ignore", category=ProblemWarning):  # that the others lead nowhere is the point
         problem = CausalBandit(CausalModel(variables), manipulable=[v.name for v in variables], parents=["X1"])
     return Environment(problem, LinearReward([delta], sd=1.0))
+
+
+def rare_prize(chance: float = 0.05, prize: float = 20.0, sd: float = 0.5) -> Environment:
+    """Ten offers, and a response that is rare and worth much: one offer has it with probability `chance`.
+
+    The others have it once in a thousand times, and more of the usual responses, which are worth 1: what is seen at
+    first speaks for them.
+
+    >>> env = rare_prize()
+    >>> env.best()
+    Best(intervention=do(offer=10), mean=1.1)
+    >>> round(env.mean_reward({"offer": 9}), 3)
+    0.52
+    """
+    if not (is_real(chance) and 0 <= chance <= 0.9 and is_real(prize) and abs(prize) <= 1e150):
+        raise ProblemError(
+            f"chance must be a probability up to 0.9 and prize a number of size 1e150 at most; got chance="
+            f"{brief(chance)}, prize={brief(prize)}."
+        )
+    offers = [(0.1 + 0.05 * i, 0.001) for i in range(9)] + [(0.1, float(chance))]
+    responses = [[1 - some - rare, some, rare] for some, rare in offers]
+    model = CausalModel(
+        [
+            Variable("offer", range(1, 11), table=np.full(10, 0.1)),
+            Variable("response", ["none", "some", "prize"], parents=["offer"], table=responses),
+        ]
+    )
+    return Environment(CausalBandit(model, ["offer"], ["response"]), GaussianReward([0.0, 1.0, float(prize)], sd))
 
 
 def random_dag(variables: int, *, arrows: float = 1.5, rng: Seed = None) -> dict[str, list[str]]:

@@ -1,0 +1,43 @@
+"""Which actions may be chosen in one decision: a list of interventions, or a function that says yes or no."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+import numpy as np
+
+from causalbandits._types import is_iterable
+from causalbandits.errors import InterventionError
+from causalbandits.model.intervention import Intervention, State
+from causalbandits.policies import AnyPolicy
+from causalbandits.problem.actions import PREDICATE_LIMIT
+from causalbandits.problem.problem import CausalBandit
+from causalbandits.problem.situation import Situation
+
+Eligible = Iterable[Mapping[str, State]] | Callable[[Intervention], bool]
+
+
+def narrowed(policy: AnyPolicy, problem: CausalBandit, given: Eligible) -> Situation:
+    """The situation in which only what is eligible may be chosen."""
+    if callable(given):
+        space = problem.actions
+        space.refuse_enumeration("eligible as a function is asked about every action", PREDICATE_LIMIT)
+        every = map(space.action, range(space.size))
+        return policy.situation(problem, eligible=[action for action in every if _says_yes(given, action.intervention)])
+    if not is_iterable(given) or isinstance(given, str | Mapping):
+        raise InterventionError(
+            f"eligible must be a list of interventions, or a function that says yes or no to one; got {given!r}."
+        )
+    return policy.situation(problem, eligible=given)
+
+
+def _says_yes(eligible: Callable[[Intervention], bool], intervention: Intervention) -> bool:
+    try:
+        answer = eligible(intervention)
+    except TypeError as error:
+        raise InterventionError(f"eligible, a function, must take an intervention; it raised {error!r}.") from error
+    if not isinstance(answer, bool | np.bool_):
+        raise InterventionError(
+            f"eligible, a function, must say True or False to every intervention; to {intervention} it says {answer!r}."
+        )
+    return bool(answer)

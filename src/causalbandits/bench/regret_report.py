@@ -1,0 +1,150 @@
+"""What the regret benchmark found: a table of means, a table of tails, a picture; as Markdown, JSON and CSV."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from causalbandits._files import write_atomically
+from causalbandits._types import Array
+from causalbandits.bench.regret import BAD, Benchmark, Tail, tail_of
+from causalbandits.results.report import (
+    Grid,
+    Heading,
+    Part,
+    Picture,
+    Text,
+    as_markdown,
+    provenance,
+    versions,
+    write_csv,
+    write_figures,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Tails = Mapping[str, Mapping[str, Tail]]
+"""By set, then policy."""
+DecisionCosts = Mapping[str, tuple[float | None, float]]
+"""By policy: nanoseconds of a round in the engine, None where it is not compiled; microseconds of ask and tell."""
+
+
+def tails_of(found: Mapping[str, Mapping[str, Array]]) -> dict[str, dict[str, Tail]]:
+    """Where every policy ended on every set."""
+    return {name: {policy: tail_of(own) for policy, own in by.items()} for name, by in found.items()}
+
+
+def means_grid(tails: Tails, policies: list[str]) -> Grid:
+    """A row per policy, a column per set: means with their standard errors."""
+    rows = [
+        [policy, *(with_error(tails[name].get(policy)) for name in tails)]
+        for policy in policies
+        if any(policy in by for by in tails.values())
+    ]
+    return Grid(["mean regret (standard error)", *tails], rows)
+
+
+def with_error(tail: Tail | None) -> str:
+    """A mean, with as many digits as its standard error makes worth reading.
+
+    >>> with_error(Tail(1.5432, 0.0213, 0, 0, 0, 0, 9)), with_error(Tail(1121.8, 30.2, 0, 0, 0, 0, 9)), with_error(None)
+    ('1.54 (0.02)', '1122 (30)', '')
+    """
+    if tail is None:
+        return ""
+    error = tail.standard_error
+    digits = 2 if not error > 0 else min(2, max(0, 1 - math.floor(math.log10(error)) - (error >= 1)))
+    return f"{tail.mean:.{digits}f} ({error:.{digits}f})"
+
+
+def tails_grid(by: Mapping[str, Tail]) -> Grid:
+    """One set: a row per policy, with what the mean does not tell."""
+    head = ("policy", "mean", "standard error", "90%", "99%", "worst", f"above {BAD:g}", "replications")
+    rows = [
+        [
+            policy,
+            *(f"{value:.2f}" for value in own[:5]),
+            f"{own.above:.1%}",
+            str(own.replications),
+        ]
+        for policy, own in sorted(by.items(), key=lambda item: item[1].mean)
+    ]
+    return Grid(head, rows)
+
+
+def costs_grid(costs: DecisionCosts) -> Grid:
+    """What a decision costs."""
+    rows = [[policy, *("" if value is None else f"{value:.0f}" for value in own)] for policy, own in costs.items()]
+    return Grid(("policy", "engine (ns)", "agent (us)"), rows)
+
+
+def page_of_regret(benchmark: Benchmark, tails: Tails, costs: DecisionCosts, about: Mapping[str, Any]) -> list[Part]:
+    """Everything, for reading."""
+    parts: list[Part] = [
+        Heading("Regret, untuned", 1),
+        Text(
+            f"Mean regret after {benchmark.horizon:,} rounds, {benchmark.replications} replications with a world each "
+            "(some policies fewer: see below), with standard errors. Every policy meets the same worlds. No policy is "
+            "told anything but the problem; `told` is C-TS with the world's own noise and prior."
+        ),
+        means_grid(tails, list(benchmark.players)),
+        Picture("regret", "Mean regret as a multiple of the least of its set: dark is good."),
+        Heading("What a decision costs"),
+        Text(
+            "On Figure 2's problem, with rewards that are 0 or 1: a round of the engine, and an agent's ask and tell."
+        ),
+        costs_grid(costs),
+    ]
+    for name, by in tails.items():
+        parts += [Heading(name), tails_grid(by)]
+    return [*parts, Text(f"Seed {benchmark.seed}; {versions(about)}.")]
+
+
+def regret_picture(tails: Tails, policies: list[str]) -> Figure:
+    """A cell per policy and set: its mean regret, shaded by how many times the least of the set it is."""
+    from matplotlib.figure import Figure
+
+    rows = [policy for policy in policies if any(policy in by for by in tails.values())]
+    means = np.array([[by[p].mean if p in by else math.nan for by in tails.values()] for p in rows])
+    least = np.nanmin(means, axis=0)
+    times = np.where(least > 0, means / np.where(least > 0, least, 1.0), 1.0)
+    figure = Figure(figsize=(2.6 + 0.72 * len(tails), 1.6 + 0.27 * len(rows)), dpi=150, layout="constrained")
+    ax = figure.add_subplot()
+    ax.imshow(np.log10(times), cmap="viridis", vmin=0, vmax=2, aspect="auto")
+    for (i, j), mean in np.ndenumerate(means):
+        if not math.isnan(mean):
+            light = times[i, j] < 10
+            said = f"{mean:.0f}" if mean >= 10 else f"{mean:.1f}"
+            ax.text(j, i, said, ha="center", va="center", fontsize=7, color="white" if light else "black")
+    ax.set_xticks(range(len(tails)), list(tails), rotation=40, ha="left", fontsize=8)
+    ax.set_yticks(range(len(rows)), rows, fontsize=8)
+    ax.xaxis.tick_top()
+    ax.spines[:].set_visible(False)
+    ax.tick_params(length=0)
+    return figure
+
+
+def write_regret(
+    folder: Path, benchmark: Benchmark, found: Mapping[str, Mapping[str, Array]], costs: DecisionCosts
+) -> Tails:
+    """`regret.json`, `regret.csv`, `regret.md` and the picture."""
+    tails = tails_of(found)
+    about = provenance("causalbandits bench regret", benchmark.seed, benchmark.replications)
+    content = {
+        "about": {**about, "horizon": benchmark.horizon},
+        "sets": {name: {policy: own._asdict() for policy, own in by.items()} for name, by in tails.items()},
+        "costs": {policy: {"engine (ns)": own[0], "agent (us)": own[1]} for policy, own in costs.items()},
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    write_atomically(folder / "regret.json", (json.dumps(content, indent=1) + "\n").encode())
+    rows: list[tuple[Any, ...]] = [(name, policy, *own) for name, by in tails.items() for policy, own in by.items()]
+    write_csv(folder / "regret.csv", about, ("set", "policy", *Tail._fields), rows)
+    write_atomically(folder / "regret.md", as_markdown(page_of_regret(benchmark, tails, costs, about)).encode())
+    write_figures(folder / "figures", {"regret": regret_picture(tails, list(benchmark.players))})
+    return tails

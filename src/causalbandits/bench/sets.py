@@ -1,0 +1,144 @@
+"""Sets of worlds for the regret benchmark, from settings in a file: each replication has a world of its own.
+
+    [sets."Figure 2, means drawn"]
+    zoo = "figure2"                                     # or a model, as in the specification of a comparison
+    reward = { mean = { normal = [0, 0.25] } }          # what differs from the world's own reward
+    # shuffle = false                                   # knobs and their values in the order in which they are given
+
+A reward has a kind (bernoulli, gaussian or student), mean, sd (student: scale and degrees). `times` multiplies rewards
+and `plus` is added to them; regret is then given in the old units. Numbers may be left to chance, see `bench.drawn`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from causalbandits._code import code_hash
+from causalbandits._memory import Remembers
+from causalbandits._types import is_real
+from causalbandits.bench.drawn import drawn, is_law
+from causalbandits.errors import CausalBanditsError, ProblemWarning, brief, unknown
+from causalbandits.planning.settings import REWARDS, world_of
+from causalbandits.problem.problem import CausalBandit
+from causalbandits.world import zoo
+from causalbandits.world.environment import Environment
+from causalbandits.world.rewards import BernoulliReward, LinearReward, Reward
+from causalbandits.world.shuffled import shuffled
+
+TABULATED = tuple(kind for kind in REWARDS if kind != "linear")
+VARYING = ("sd", "scale", "degrees")
+"""How rewards vary around their mean."""
+OF_A_REWARD = ("kind", "mean", *VARYING, "times", "plus")
+
+
+@dataclass(frozen=True)
+class WorldSet(Remembers):
+    """A source of environments, as `simulate` takes it; the same random numbers bring the same world."""
+
+    name: str
+    settings: Mapping[str, Any]
+    reward: Mapping[str, Any]
+    shuffle: bool
+    folder: Path
+
+    remembered = 2**11  # every replication's, which many policies play
+
+    def __call__(self, rng: np.random.Generator) -> Environment:
+        return self.remember(str(rng.bit_generator.state), lambda: self._made(rng))
+
+    def _made(self, rng: np.random.Generator) -> Environment:
+        try:
+            with warnings.catch_warnings(action="ignore", category=ProblemWarning):  # random knobs may lead nowhere
+                env = self._rewarded(self._world(rng), rng)
+                return shuffled(env, rng) if self.shuffle else env
+        except CausalBanditsError as error:
+            raise type(error)(f'[sets."{self.name}"]: {error}') from None
+
+    @property
+    def fingerprint(self) -> str:
+        """What decides about its worlds; neither its name nor where its file is."""
+        return code_hash(self.settings, self.reward, self.shuffle)
+
+    @property
+    def unit(self) -> float:
+        """Regret is counted in multiples of this."""
+        return float(self.reward.get("times", 1.0))
+
+    def _world(self, rng: np.random.Generator) -> Environment | CausalBandit:
+        given = {entry: _listed(drawn(value, rng)) for entry, value in self.settings.items()}
+        make = getattr(zoo, given["zoo"], None) if given.get("zoo") in zoo.__all__ else None
+        chance = {"rng": rng} if make is not None and "rng" in inspect.signature(make).parameters else {}
+        return world_of({**chance, **given}, folder=self.folder)
+
+    def _rewarded(self, world: Environment | CausalBandit, rng: np.random.Generator) -> Environment:
+        if isinstance(world, Environment) and not self.reward:
+            return world
+        problem = world.problem if isinstance(world, Environment) else world
+        own = _own(world) if isinstance(world, Environment) else {}
+        given = {**own, **self.reward}
+        if given.get("kind") not in TABULATED or "mean" not in given:
+            raise CausalBanditsError(
+                f"A reward must have a kind, one of {', '.join(map(repr, TABULATED))}, and a mean; got {brief(given)}."
+            )
+        return Environment(problem, _reward(given, problem.shape, rng))
+
+
+def _own(env: Environment) -> dict[str, Any]:
+    """What a world's own reward would be in a file."""
+    reward = env.reward
+    kind = "gaussian" if isinstance(reward, LinearReward) else _kind(reward)
+    varying = {name: getattr(reward, name) for name in VARYING if hasattr(reward, name)}
+    return {"kind": kind, "mean": env.configuration_means.reshape(env.problem.shape), **varying}
+
+
+def _kind(reward: Reward) -> str | None:
+    return next((kind for kind in TABULATED if type(reward) is REWARDS[kind]), None)
+
+
+def _reward(given: Mapping[str, Any], shape: tuple[int, ...], rng: np.random.Generator) -> Reward:
+    times, plus = (_number(given, name, default) for name, default in (("times", 1.0), ("plus", 0.0)))
+    make = REWARDS[given["kind"]]
+    known = inspect.signature(make).parameters
+    mean = drawn(given["mean"], rng, shape)
+    mean = plus + times * np.array(np.full(shape, mean) if np.ndim(mean) == 0 else mean, dtype=np.float64)
+    varying = {name: drawn(given[name], rng) for name in VARYING if name in given and name in known}
+    if make is BernoulliReward and (times, plus) != (1.0, 0.0):
+        raise CausalBanditsError("Rewards that are 0 or 1 have no times or plus; kind = 'gaussian' has.")
+    return make(mean, **{name: value if name == "degrees" else times * value for name, value in varying.items()})
+
+
+def _number(given: Mapping[str, Any], name: str, default: float) -> float:
+    value = given.get(name, default)
+    if not is_real(value) or not abs(value) <= 1e100 or (name == "times" and value <= 0):
+        raise CausalBanditsError(f"{name} must be a finite number{', above 0' * (name == 'times')}; got {value!r}.")
+    return float(value)
+
+
+def _listed(value: Any) -> Any:
+    return value.tolist() if isinstance(value, np.ndarray) else value
+
+
+def set_from(name: str, given: object, folder: Path) -> WorldSet:
+    """The set that a table [sets."..."] describes; its first world is made, to see that it can be."""
+    if not isinstance(given, Mapping):
+        raise CausalBanditsError(f'[sets."{name}"] must be a table, such as zoo = "figure2"; got {given!r}.')
+    settings, reward, shuffle = dict(given), given.get("reward", {}), given.get("shuffle", True)
+    settings.pop("reward", None), settings.pop("shuffle", None)
+    if not isinstance(reward, Mapping) or is_law(reward) or not isinstance(shuffle, bool):
+        raise CausalBanditsError(
+            f'[sets."{name}"]: reward must be a table, such as {{ sd = 0.5 }}, and shuffle true or false; got '
+            f"reward = {reward!r}, shuffle = {shuffle!r}."
+        )
+    for entry in reward:
+        if entry not in OF_A_REWARD:
+            raise CausalBanditsError(f'[sets."{name}"]: {unknown("entry of reward:", entry, OF_A_REWARD)}')
+    made = WorldSet(name, settings, dict(reward), shuffle, folder)
+    made(np.random.default_rng(0))
+    return made

@@ -1,0 +1,211 @@
+"""Main effects learnt: a cell's mean is a centre, an effect of each parent's state, and a remainder of its own.
+
+    theta_z = c + f(z)' beta + remainder_z,   beta ~ N(0, lambda_1 s^2),  remainder_z ~ N(0, lambda_2 s^2)
+
+f(z) is 1 (whose coefficient is free) and an indicator for every state of every parent; s^2 is the noise as in
+`policies.scales`, c the mean of all rewards. With n_z rewards of mean x_z, w_z = n_z / (1 + lambda_2 n_z) and
+V = diag(1/lambda_1) + sum_z w_z f(z) f(z)':
+
+    beta    ~ N( V^-1 sum_z w_z f(z) (x_z - c),  s^2 V^-1 )
+    theta_z ~ N( c + (f(z)' beta + lambda_2 n_z (x_z - c)) / (1 + lambda_2 n_z),  s^2 lambda_2 / (1 + lambda_2 n_z) )
+
+lambda_1 and lambda_2 are those of a grid for which the rewards are most likely, sought again whenever rewards are a
+tenth more. Where the reward is additive, lambda_2 becomes small, and a reward teaches of all cells that have a state in
+common with its own, as in a linear policy; where it is not, cells are learnt one by one.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from causalbandits._types import Array, Codes
+from causalbandits.errors import SizeError
+from causalbandits.policies.factor import rotate_in, solve, squared_norms
+from causalbandits.policies.scales import noise_and_spread, says_enough, stretch_of
+from causalbandits.policies.statistics import ScaledCells
+
+RATIOS = 4.0 ** np.arange(-5, 6)
+"""The grid of lambda_1 and lambda_2."""
+
+FREE = 1e-8
+"""The centre's coefficient is as good as free: its variance is s^2 / FREE beforehand."""
+
+GROWTH_TO_FIT = 1.1
+"""The ratios are sought again after so many times the rewards."""
+
+FEATURES_LIMIT = 2**24
+"""Cells times coefficients are no more than this."""
+
+
+def indicators(shape: tuple[int, ...]) -> Array:
+    """f(z) of every cell, a row each.
+
+    >>> indicators((2, 2)).tolist()[1]
+    [1.0, 1.0, 0.0, 0.0, 1.0]
+    """
+    codes = np.indices(shape).reshape(len(shape), -1)
+    states = [codes[axis] == state for axis, size in enumerate(shape) for state in range(size)]
+    return np.array([np.ones(math.prod(shape)), *states], dtype=np.float64).T.copy()
+
+
+@dataclass(eq=False)
+class EffectCells(ScaledCells):
+    """Sums of rewards, and the regression of the cells' means on the parents' states: R'R = V, R'u = V beta."""
+
+    R: Array
+    u: Array
+    shape: Array
+    """How many states each parent has."""
+    ratios: Array
+    """lambda_1, lambda_2, c, and after how many rewards they are sought again."""
+
+    @classmethod
+    def of_shape(cls, shape: tuple[int, ...]) -> EffectCells:
+        """Nothing seen yet."""
+        cells, coefficients = math.prod(shape), 1 + sum(shape)
+        if cells * coefficients > FEATURES_LIMIT:
+            raise SizeError(
+                f"prior='main effects' keeps {coefficients} numbers for each of {cells} configurations; the limit is "
+                f"{FEATURES_LIMIT} in all. Use a linear policy (cl-ts), or parents with fewer states."
+            )
+        none, kept = ScaledCells.empty(cells), np.zeros((coefficients, coefficients))
+        found = cls(0, none.count, none.total, none.pooled, kept, kept[0].copy(), np.array(shape), np.zeros(4))
+        found.fit()
+        return found
+
+    @cached_property
+    def features(self) -> Array:
+        """f(z), a row for each cell."""
+        return indicators(tuple(self.shape.tolist()))
+
+    def add(self, cell: int, reward: float) -> None:
+        before = self._weighed(cell)
+        super().add(cell, reward)
+        if self.pooled[0] >= self.ratios[3]:
+            self.fit()
+        else:
+            self._regress(cell, *before)
+
+    def _weighed(self, cell: int) -> tuple[float, float]:
+        """w_z, and w_z (x_z - c)."""
+        n, total = self.count.item(cell), self.total.item(cell)
+        _, remainder, centre, _ = self.ratios.tolist()
+        shrink = 1.0 / (1.0 + remainder * n)
+        return n * shrink, (total - n * centre) * shrink
+
+    def _regress(self, cell: int, weight: float, weighed: float) -> None:
+        """Take in what a cell weighs more than before."""
+        now, weighed_now = self._weighed(cell)
+        root = math.sqrt(now - weight)
+        rotate_in(self.R, self.u, root * self.features[cell], (weighed_now - weighed) / root)
+
+    def fit(self) -> None:
+        """Seek the ratios anew, and make the regression from all that was seen."""
+        number, total, around, *_ = self.pooled.tolist()
+        effects = remainder = 1.0
+        if says_enough(number, total, around):
+            effects, remainder = likeliest(self, total / number)
+        next_time = max(number + 1.0, math.ceil(GROWTH_TO_FIT * number))
+        self.ratios[:] = effects, remainder, total / max(1.0, number), next_time
+        self.R[:] = np.diag([math.sqrt(FREE)] + [1.0 / math.sqrt(effects)] * (len(self.u) - 1))
+        self.u[:] = 0.0
+        for cell in np.flatnonzero(self.count).tolist():
+            self._regress(cell, 0.0, 0.0)
+
+
+def likeliest(cells: EffectCells, centre: float) -> tuple[float, float]:
+    """lambda_1 and lambda_2 of the grid for which what was seen is most likely."""
+    seen = np.flatnonzero(cells.count)
+    n, F = cells.count[seen], cells.features[seen]
+    x, noise = cells.total[seen] / n - centre, noise_and_spread(cells.pooled, 0.0)[0]
+    d = F.shape[1]
+    penalties = np.zeros((len(RATIOS), d, d))
+    penalties[:, np.arange(d), np.arange(d)] = np.where(np.arange(d) == 0, FREE, 1.0 / RATIOS[:, None])
+    found = []
+    for remainder in RATIOS.tolist():
+        w = n / (1.0 + remainder * n)
+        roots = np.linalg.cholesky((F.T * w) @ F + penalties)
+        y = np.linalg.solve(roots, np.broadcast_to((F.T @ (w * x))[:, None], (len(RATIOS), d, 1)))[..., 0]
+        left = (w * x) @ x - (y * y).sum(axis=1)
+        logs = np.log(np.diagonal(roots, axis1=1, axis2=2)).sum(axis=1)
+        found.append(np.log(w).sum() - 2.0 * logs - (d - 1) * np.log(RATIOS) - left / noise)
+    best = int(np.argmax(np.array(found)))
+    return float(RATIOS[best % len(RATIOS)]), float(RATIOS[best // len(RATIOS)])
+
+
+class EffectsPosterior(NamedTuple):
+    """What is known of the noise, the coefficients and the remainders."""
+
+    noise: float
+    remainder: float
+    centre: float
+    degrees: float
+    known: float
+    features: Array
+    """f(z), a row for each cell."""
+    shrink: Array
+    """1 / (1 + lambda_2 n_z)."""
+    R: Array
+    theta: Array
+    """The coefficients that are expected."""
+    drawn: Array | float = 0.0
+    """What one draw of the coefficients says of the cells."""
+    stretch: float = 1.0
+
+
+def effects_of(cells: EffectCells) -> EffectsPosterior:
+    """The parameters after what was seen; until there is enough, every cell is by itself."""
+    pooled, (_, remainder, centre, _) = cells.pooled.tolist(), cells.ratios.tolist()
+    if not says_enough(pooled[0], pooled[1], pooled[2]):
+        none, certain = np.zeros(len(cells.u)), np.eye(len(cells.u)) / FREE
+        return EffectsPosterior(1.0, 1.0, centre, 3.0, 0.0, cells.features, 1.0 / (1.0 + cells.count), certain, none)
+    noise, shrink = noise_and_spread(pooled, 0.0)[0], 1.0 / (1.0 + remainder * cells.count)
+    theta, degrees = solve(cells.R, cells.u), pooled[0] - 1.0
+    return EffectsPosterior(noise, remainder, centre, degrees, 1.0, cells.features, shrink, cells.R, theta)
+
+
+def effects_at_cells(p: EffectsPosterior, cells: Codes | slice) -> EffectsPosterior:
+    """Of some cells."""
+    return p._replace(features=p.features[cells], shrink=p.shrink[cells])
+
+
+def remainders(p: EffectsPosterior, count: Array, total: Array, exploration: float) -> tuple[Array, Array]:
+    """What the cells' own rewards say of them, and how uncertain their remainders are."""
+    own = p.known * p.remainder * p.shrink * (total - count * p.centre)
+    return p.centre + own, np.sqrt(p.noise * p.remainder * p.shrink)
+
+
+def drawn_effects(p: EffectsPosterior, rng: np.random.Generator) -> EffectsPosterior:
+    """The parameters of one draw: the coefficients are drawn, and how large the noise is."""
+    stretch = stretch_of(p.degrees, rng) if p.known else 1.0
+    beta = p.theta + stretch * math.sqrt(p.noise) * solve(p.R, rng.standard_normal(len(p.theta)))
+    return p._replace(drawn=p.shrink * by_effects(p, beta), stretch=stretch)
+
+
+def by_effects(p: EffectsPosterior, beta: Array) -> Array:
+    """f(z)' beta of every cell."""
+    return np.asarray(p.features @ beta)
+
+
+def effects_draw(p: EffectsPosterior, centre: Array, width: Array, noise: Array) -> Array:
+    """A draw of the cells' means, given standard normal ones."""
+    return centre + p.drawn + p.stretch * width * noise
+
+
+def mean_and_variance(p: EffectsPosterior, count: Array, total: Array) -> tuple[Array, Array]:
+    """Of every cell's mean, by itself."""
+    centre, width = remainders(p, count, total, 0.0)
+    shared = p.noise * p.shrink * p.shrink * squared_norms(p.features, p.R)
+    return centre + p.shrink * by_effects(p, p.theta), width * width + shared
+
+
+def variance_of_sum(p: EffectsPosterior, weights: Array) -> Any:
+    """Of sum_z w_z theta_z, for one row of weights or several: cells have coefficients in common."""
+    rows = np.atleast_2d(weights)
+    found = p.noise * (rows**2 @ (p.remainder * p.shrink) + squared_norms((rows * p.shrink) @ p.features, p.R))
+    return found if weights.ndim > 1 else float(found[0])

@@ -1,0 +1,72 @@
+"""The same world with its knobs and their values in another order: what is learnt of it must not hang on that order."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import numpy.typing as npt
+
+from causalbandits.errors import ProblemError, ProblemWarning
+from causalbandits.model.model import CausalModel
+from causalbandits.model.variable import Variable
+from causalbandits.problem.problem import CausalBandit
+from causalbandits.world.environment import Environment
+from causalbandits.world.rewards import BernoulliReward, GaussianReward, LinearReward, Reward
+from causalbandits.world.student import StudentReward
+
+Orders = dict[str, npt.NDArray[np.int64]]
+"""By knob: which of its values comes first, second, ..."""
+
+
+def shuffled(env: Environment, rng: np.random.Generator) -> Environment:
+    """An environment that differs in the order of its knobs, and of their values, alone.
+
+    Ties, and whatever else goes to the first action, then go to another one; leaving all knobs alone stays the first.
+
+    >>> from causalbandits import zoo
+    >>> other = shuffled(zoo.email_campaign(), np.random.default_rng(0))
+    >>> other.problem.manipulable, other.problem.model["send_time"].states
+    (('send_time', 'product', 'purpose'), ('afternoon', 'evening', 'morning'))
+    >>> other.best().mean == zoo.email_campaign().best().mean
+    True
+    """
+    problem = env.problem
+    if not problem.actions.is_product or problem.costs is not None or problem.context or problem.reward is not None:
+        raise ProblemError(
+            "Only worlds without constraints on actions, costs and contexts, whose reward is not in the model, are "
+            f"shuffled; got {problem!r}."
+        )
+    knobs = [problem.manipulable[i] for i in rng.permutation(len(problem.manipulable))]
+    orders = {name: rng.permutation(len(problem.model[name].states)) for name in problem.manipulable}
+    model = CausalModel(_reordered(variable, orders) for variable in problem.model.variables.values())
+    with warnings.catch_warnings(action="ignore", category=ProblemWarning):  # it was said of the world itself
+        other = CausalBandit(model, knobs, problem.parents, reduce=problem.reduce)
+    return Environment(other, _reward(env, orders))
+
+
+def _reordered(variable: Variable, orders: Orders) -> Variable:
+    table = variable.table
+    for axis, name in enumerate((*variable.parents, variable.name)):
+        if name in orders:
+            table = np.take(table, orders[name], axis=axis)
+    states = [variable.states[i] for i in orders.get(variable.name, range(len(variable.states)))]
+    return Variable(variable.name, states, parents=variable.parents, table=table)
+
+
+def _reward(env: Environment, orders: Orders) -> Reward:
+    """The reward, with the axes of its means in the new order where they are of knobs."""
+    reward, parents = env.reward, env.problem.parents
+    if not any(name in orders for name in parents):
+        return reward
+    means = env.configuration_means.reshape(env.problem.shape)
+    for axis, name in enumerate(parents):
+        if name in orders:
+            means = np.take(means, orders[name], axis=axis)
+    if isinstance(reward, BernoulliReward):
+        return BernoulliReward(means)
+    if isinstance(reward, StudentReward):
+        return StudentReward(means, reward.scale, reward.degrees)
+    if isinstance(reward, GaussianReward | LinearReward):
+        return GaussianReward(means, reward.sd)
+    raise ProblemError(f"A reward that is shuffled must be one of this library's kinds; got {reward!r}.")

@@ -1,0 +1,209 @@
+"""C-Gittins and C-Screen do what their page says: against sums written out over all configurations."""
+
+from __future__ import annotations
+
+import math
+import platform
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import causalbandits as cb
+from causalbandits.engine.compiled import can_play, play_compiled
+from causalbandits.engine.driver import play
+from causalbandits.engine.simulate import checkpoints
+from causalbandits.policies.gittins import AHEAD, SO_FAR
+from causalbandits.policies.statistics import Cells
+from causalbandits.policies.worth import psi, psi_of_each
+from causalbandits.problem.powers import Powers
+from oracles import cases, pairs, patient
+
+bits = pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="equal bits are promised on x86-64")
+IDS = ["c-gittins-beta", "c-gittins-gaussian", "c-screen-beta", "c-screen-gaussian"]
+
+
+def seen(problem, rng, most=30):
+    """What may have been seen of rewards that are 0 or 1."""
+    count = rng.integers(0, most, problem.configurations).astype(float)
+    return Cells(int(count.sum()), count, rng.binomial(count.astype(int), rng.random()).astype(float))
+
+
+def rows_of(situation):
+    problem = situation.problem
+    every = [problem.parent_distribution(situation.action(i)).reshape(-1) for i in range(situation.size)]
+    return np.array(every)
+
+
+def brezzi_lai(s):
+    if s <= 0.2:
+        return math.sqrt(s / 2)
+    for end, a, b in ((1, 0.49, 0.11), (5, 0.63, 0.26), (15, 0.77, 0.58)):
+        if s <= end:
+            return a - b / math.sqrt(s)
+    return math.sqrt(2 * math.log(s) - math.log(math.log(s)) - math.log(16 * math.pi))
+
+
+def plain_worths(P, mean, q, noise, H, costs=None):
+    """The page's box, term by term."""
+    price = np.zeros(len(P)) if costs is None else costs
+    means = P @ mean - price
+    b = int(np.argmax(means >= means.max() - 1e-12))
+    found = []
+    for row, own in zip(P, means, strict=True):
+        c = row - P[b]
+        v = math.fsum(c**2 * q)
+        ra, rb = (math.fsum(x * c**2 * q**2 / (q + noise)) for x in (row, P[b]))
+        more = math.sqrt(v) * brezzi_lai((ra - rb) / (rb + v / H)) if v > 1e-9 and ra > rb else 0.0
+        found.append(own + more)
+    return np.array(found), b
+
+
+def belief(policy, cells):
+    if policy.prior == "beta":
+        x = (1 + cells.total) / (2 + cells.count)
+        q = x * (1 - x) / (cells.count + 3)
+        return x, q, x * (1 - x) - q
+    return cells.total / (1 + cells.count), 1 / (1 + cells.count), np.ones(len(cells.count))
+
+
+@patient
+@given(cases(most=5, knobs=3), st.integers(0, 2**32 - 1), st.sampled_from(["beta", "gaussian"]), st.booleans())
+def test_an_index_is_the_mean_and_what_a_try_is_worth(case, seed, prior, priced):
+    rng = np.random.default_rng(seed)
+    prices = {name: round(float(rng.random()), 2) for name in case.manipulable} if priced else None
+    problem = cb.CausalBandit(*case, costs=prices)
+    policy, cells = cb.CausalGittins(prior=prior, horizon=5000), seen(problem, rng)
+    situation = policy.situation(problem)
+    scores = policy.score(situation, cells, rng).values
+    H = AHEAD * max(1, 5000 - cells.rounds)
+    expected, _ = plain_worths(rows_of(situation), *belief(policy, cells), H, situation.costs)
+    # psi jumps at 0.2, 1, 5 and 15, where rounding may take either side; the largest jump is 0.09.
+    np.testing.assert_allclose(scores, expected, atol=2e-6)
+
+
+def test_with_an_open_horizon_patience_grows_with_the_rounds():
+    assert [cb.CausalGittins().patience(n) for n in (0, 9)] == [SO_FAR, 10 * SO_FAR]
+    assert [cb.CausalGittins(horizon=10).patience(n) for n in (0, 9, 30)] == [10 * AHEAD, AHEAD, AHEAD]
+
+
+def test_equal_rows_are_worth_their_mean():
+    env = cb.zoo.email_campaign()
+    p = env.problem
+    twins = cb.CausalBandit(p.model, p.manipulable, p.parents, reduce=False)
+    policy, rng = cb.CausalGittins(prior="beta"), np.random.default_rng(0)
+    situation, cells = policy.situation(twins), seen(twins, rng, most=400)
+    P, (x, q, noise) = rows_of(situation), belief(policy, cells)
+    _, b = plain_worths(P, x, q, noise, policy.patience(cells.rounds))
+    same = np.flatnonzero(np.abs(P - P[b]).max(axis=1) < 1e-12)
+    assert len(same) > 0
+    assert np.abs(policy.score(situation, cells, rng).values[same] - P[same] @ x).max() < 1e-14
+
+
+def test_a_screen_plays_its_draw_only_if_that_is_worth_more_than_the_best_mean():
+    env = cb.zoo.email_campaign()
+    policy = cb.CausalScreen(prior="beta", horizon=5000)
+    thompson = cb.CausalThompsonSampling(prior="beta")
+    situation, rejected, taken = policy.situation(env.problem), 0, 0
+    for seed in range(300):
+        cells = seen(env.problem, np.random.default_rng(seed), most=300)
+        worths, b = plain_worths(rows_of(situation), *belief(policy, cells), policy.patience(cells.rounds))
+        drawn = thompson.score(situation, cells, np.random.default_rng(seed)).best_position()
+        played = policy.decide(situation, cells, np.random.default_rng(seed)).action
+        worth_it = drawn != b and worths[drawn] > worths[b]
+        assert played == situation.action(drawn if worth_it else b)
+        rejected, taken = rejected + (drawn != b and not worth_it), taken + worth_it
+    assert rejected > 20
+    assert taken > 20
+
+
+def test_several_draws_of_a_screen_tell_their_propensities():
+    env = cb.zoo.email_campaign()
+    policy = cb.CausalScreen(prior="beta", draws=64)
+    cells = seen(env.problem, np.random.default_rng(3), most=300)
+    choice = policy.decide(policy.situation(env.problem), cells, np.random.default_rng(1))
+    assert choice.support is not None
+    assert len(choice.support) > 1
+    assert math.isclose(sum(share for _, share in choice.support), 1.0)
+    assert choice.propensity == dict(choice.support)[choice.action]
+    single = cb.CausalScreen(prior="beta")
+    often = [single.decide(single.situation(env.problem), cells, np.random.default_rng(s)).action for s in range(600)]
+    for action, share in choice.support:  # 4.5 standard errors of both
+        assert abs(often.count(action) / 600 - share) < 4.5 * math.sqrt(max(share, 0.02) * (1 / 64 + 1 / 600))
+
+
+@bits
+@patient
+@given(cases(most=5, knobs=2))
+def test_random_models_are_played_the_same_compiled(case):
+    problem = cb.CausalBandit(*case)
+    rng = np.random.default_rng(problem.configurations)
+    env = cb.Environment(problem, cb.BernoulliReward(rng.random(problem.shape)))
+    for id in IDS:
+        assert_same(env, cb.policy(id), 60)
+
+
+@bits
+@pytest.mark.parametrize("id", IDS)
+def test_other_forms_are_played_the_same_compiled(id):
+    env = cb.zoo.email_campaign()
+    p = env.problem
+    assert_same(env, cb.policy(id, anytime=True), 300)
+    for narrowing in ({"at_most": 1}, {"reduce": False}, {"costs": {"product": 0.02, "purpose": {"Promo": 0.1}}}):
+        assert_same(
+            cb.Environment(cb.CausalBandit(p.model, p.manipulable, p.parents, **narrowing), env.reward),
+            cb.policy(id),
+            200,
+        )
+    assert_same(cb.zoo.email_segments(), cb.policy(id), 200)
+    if id.startswith("c-screen"):
+        assert_same(env, cb.policy(id, draws=4), 200)
+
+
+@bits
+@pytest.mark.parametrize("id", IDS)
+def test_products_of_many_blocks_are_played_the_same_compiled(id):
+    model = pairs(8, np.random.default_rng(3))
+    problem = cb.CausalBandit(model, [f"X{i}" for i in range(8)], [f"W{i}" for i in range(7, -1, -1)])
+    env = cb.Environment(problem, cb.BernoulliReward(np.random.default_rng(0).random(problem.shape)))
+    assert_same(env, cb.policy(id), 60)
+
+
+def assert_same(env, policy, horizon):
+    policy, rounds = policy.for_horizon(horizon), checkpoints(horizon)
+    assert can_play(env, policy, env.problem)
+    plain = play(env, policy, env.problem, rounds, 3, 0)
+    assert np.array_equal(play_compiled(env, policy, env.problem, rounds, 3, 0), plain)
+
+
+def test_psi_of_many_is_psi_of_each():
+    s = np.concatenate([np.geomspace(1e-9, 1e13, 4001), [0.2, 1.0, 5.0, 15.0]])
+    expected = [brezzi_lai(one) for one in s.tolist()]
+    np.testing.assert_allclose(psi_of_each(s), expected, rtol=1e-14)
+    np.testing.assert_allclose([psi(one) for one in s.tolist()], expected, rtol=1e-14)
+
+
+@patient
+@given(cases(most=6, knobs=3), st.sampled_from([1, 2, 3]))
+def test_sums_under_powers_of_P(case, power):
+    situation = cb.CausalBandit(*case).situation()
+    powers, x = (
+        Powers(situation.search.projection),
+        np.random.default_rng(power).random(situation.problem.configurations),
+    )
+    P = rows_of(situation)
+    np.testing.assert_allclose(powers.sums(powers.ordered(x), power), P**power @ x, rtol=1e-12, atol=1e-15)
+    for position in range(situation.size):
+        np.testing.assert_allclose(powers.row(position), powers.ordered(P[position]), rtol=1e-12, atol=1e-16)
+
+
+@pytest.mark.parametrize("id", IDS)
+def test_only_eligible_actions_are_weighed(id):
+    env = cb.zoo.email_campaign()
+    agent = cb.Agent(env.problem, id, seed=1)
+    some = [{"send_time": "morning"}, {"send_time": "evening"}]
+    for _ in range(30):
+        decision = agent.ask(eligible=some)
+        agent.tell(decision.id, *env.pull(decision.intervention, rng=decision.id))
+        assert dict(decision.intervention) in some
