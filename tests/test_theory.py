@@ -562,7 +562,7 @@ def test_the_entropy_bound_knows_its_limits():
     assert loose.at(5000) == pytest.approx(
         math.sqrt(4 * theory.effective_configurations(env.problem) * math.log(12) * 5000)
     )
-    with pytest.raises(ProblemError, match="entropy, of the best action, must lie between 0 and 2.485"):
+    with pytest.raises(ProblemError, match=r"entropy, of the best action, must lie between 0 and 2.485"):
         theory.entropy_bound("c-ts-beta", env, entropy=3.0)
     with pytest.raises(PolicyError, match="Thompson sampling with known tables"):
         theory.entropy_bound("c-ucb", env)
