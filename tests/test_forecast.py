@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from dataclasses import replace
 
@@ -268,3 +269,23 @@ def test_where_the_model_was_fitted_worlds_have_other_tables_too(problem, fitted
     many = {"horizon": 2000, "replications": 40, "seed": 4}
     loses = cb.forecast(fitted, ["c-ts-beta"], **many).run.regret("c-ts-beta")[:, -1].mean()
     assert loses > cb.forecast(plain, ["c-ts-beta"], **many).run.regret("c-ts-beta")[:, -1].mean()
+
+
+def test_a_forecast_says_when_one_may_stop(problem):
+    policies = {"track": cb.CausalTrackAndStop(noise_scale=0.5, epsilon=0.1), "uniform": "uniform"}
+    made = cb.forecast(problem, policies, horizon=1500, replications=20, seed=2, epsilon=0.1, stops=True)
+    risk, rounds = made.run.measure("risk", "track"), made.run.rounds
+    firsts = sorted(rounds[np.argmax(own <= 0.2)] if (own <= 0.2).any() else math.inf for own in risk)
+    found = made.until_stop("track", 0.2, delta=0.2)
+    assert found.rounds == firsts[3]
+    assert found.lower <= found.rounds
+    assert found.upper is None or found.upper >= found.rounds
+    surer = made.until_stop("track", 0.2, delta=0.01).rounds
+    assert surer is None or surer >= found.rounds
+    assert made.until_stop("uniform", 0.5).rounds is None
+    assert "and to know it (95%)" in repr(made)
+    assert len(made.plot().axes[1].lines) == 5
+    with pytest.raises(CausalBanditsError, match="This run has no 'risk'"):
+        cb.forecast(problem, ["c-ts-beta"], horizon=20, replications=2).until_stop("c-ts-beta")
+    with pytest.raises(CausalBanditsError, match="stops must be True or False"):
+        cb.forecast(problem, ["c-ts-beta"], horizon=20, replications=2, stops=1)

@@ -166,6 +166,8 @@ def test_a_run_says_when_its_policies_stopped_and_how_often_wrongly():
     assert run.stopping(0.005)[0].median == math.inf
     assert "wrong (at most 0.05)" in repr(run.stopping(0.05))
     assert run.stopping(0.05).to_pandas()["stopped"].tolist() == [0.75]
+    (line,) = run.plot_stopping(delta=0.05).axes[0].lines
+    assert line.get_ydata().tolist() == [0.25, 0.5, 0.75]
     with pytest.raises(CausalBanditsError, match="delta, the chance of being wrong"):
         run.stopping(1.0)
 

@@ -522,3 +522,65 @@ def test_rounds_are_not_read_out_of_text():
         with pytest.raises(CausalBanditsError, match="Rounds must be 2 or more for this bound, in numbers; got"):
             bound.at(rounds)
     assert bound.at(10**30) > 0
+
+
+def test_what_a_round_costs_is_paid_for_by_what_it_teaches():
+    """regret^2 <= J'/2 times information, exactly, for Thompson sampling under priors on a few worlds."""
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        actions, configurations, worlds = rng.integers(2, 6), rng.integers(2, 6), rng.integers(2, 8)
+        rows = rng.dirichlet(np.full(configurations, 0.4), actions)
+        means, prior = rng.random((worlds, configurations)), rng.dirichlet(np.ones(worlds))
+        best = (means @ rows.T).argmax(axis=1)
+        alpha = np.array([prior[best == b].sum() for b in range(actions)])
+        overall = prior @ means
+        lost = information = 0.0
+        for b in np.flatnonzero(alpha):
+            own = prior[best == b] @ means[best == b] / alpha[b]
+            lost += alpha[b] * rows[b] @ (own - overall)
+            divergence = own * np.log(own / overall) + (1 - own) * np.log((1 - own) / (1 - overall))
+            information += alpha[b] * (alpha @ rows) @ divergence
+        assert lost**2 <= rows.max(axis=0).sum() / 2 * information + 1e-12
+
+
+def test_the_entropy_bound_is_above_the_regret_over_worlds_drawn_from_the_prior():
+    env = zoo.email_campaign()
+
+    def drawn(rng):
+        return cb.Environment(env.problem, cb.BernoulliReward(rng.random(env.problem.shape)))
+
+    run = cb.simulate(drawn, "c-ts-beta", horizon=1000, replications=60, seed=1, progress=False)
+    bound = theory.entropy_bound("c-ts-beta", env)
+    assert (run.regret("c-ts-beta").mean(axis=0)[1:] < bound.at(run.rounds[1:])).all()
+    assert bound.at(5000) < theory.bound("c-ts-beta", env).at(5000) / 10
+
+
+def test_the_entropy_bound_knows_its_limits():
+    env = zoo.email_campaign()
+    loose, tight = theory.entropy_bound("c-ts-gaussian", env), theory.entropy_bound("c-ts-gaussian", env, entropy=1.0)
+    assert tight.at(5000) == pytest.approx(loose.at(5000) / math.sqrt(math.log(12)))
+    assert loose.at(5000) == pytest.approx(
+        math.sqrt(4 * theory.effective_configurations(env.problem) * math.log(12) * 5000)
+    )
+    with pytest.raises(ProblemError, match=r"entropy, of the best action, must lie between 0 and 2.485"):
+        theory.entropy_bound("c-ts-beta", env, entropy=3.0)
+    with pytest.raises(PolicyError, match="Thompson sampling with known tables"):
+        theory.entropy_bound("c-ucb", env)
+    with pytest.raises(ProblemError, match="without a context"):
+        theory.entropy_bound("c-ts-beta", zoo.email_segments())
+
+
+def test_the_graves_lai_constant_is_the_classical_one_where_every_action_is_its_own_configuration():
+    model = cb.CausalModel([cb.Variable("x", [0, 1, 2], table=[0.2, 0.3, 0.5])])
+    means = np.array([0.1, 0.5, 0.9])
+    env = cb.Environment(cb.CausalBandit(model, ["x"], ["x"]), cb.GaussianReward(means, sd=0.7))
+    assert theory.graves_lai_constant(env) == pytest.approx(2 * 0.49 * (1 / 0.8 + 1 / 0.4), rel=1e-5)
+    assert theory.graves_lai_constant(zoo.figure2()) == 0.0
+
+
+def test_the_characteristic_time_of_two_actions_is_eight_over_the_gap_squared():
+    model = cb.CausalModel([cb.Variable("x", [0, 1], table=[0.5, 0.5])])
+    env = cb.Environment(cb.CausalBandit(model, ["x"], ["x"]), cb.GaussianReward(np.array([0.1, 0.6]), sd=0.3))
+    assert theory.characteristic_time(env) == pytest.approx(8 * 0.09 / 0.25, rel=1e-6)
+    with pytest.raises(ProblemError, match="asked of an Environment"):
+        theory.characteristic_time(env.problem)

@@ -25,6 +25,7 @@ from causalbandits.policies.registry import Policies
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.problem.scores import TIE
 from causalbandits.results.run import Run
+from causalbandits.results.stopping import check_delta, stopping_rounds
 from causalbandits.results.tables import decimals, table
 
 if TYPE_CHECKING:
@@ -58,6 +59,8 @@ class Forecast:
     """How much worse than the best is good enough; `dataclasses.replace` asks the same run another question."""
     at_stake: float
     """What an action chosen blindly loses against the best one, in the median of the worlds: a measure for epsilon."""
+    stops_within: float = 0.0
+    """How much worse than the best was good enough for the rule that says when to stop."""
 
     def found(self, policy: str) -> npt.NDArray[np.bool_]:
         """Replications x checkpoints: whether the action that the policy would recommend is good enough."""
@@ -77,9 +80,20 @@ class Forecast:
         In each replication, that is the first checkpoint from which on it would recommend nothing worse; checkpoints
         are some percent apart, and nothing beyond the horizon is seen.
         """
-        if not isinstance(probability, float) or not 0 < probability < 1:
-            raise CausalBanditsError(f"probability must lie between 0 and 1, such as 0.9; got {probability!r}.")
+        _check_probability(probability)
         estimate, lower, upper = _shares(self.settled(policy))
+        return Needed(*(self._first(curve >= probability) for curve in (estimate, upper, lower)))
+
+    def until_stop(self, policy: str, probability: float = 0.9, delta: float = 0.05) -> Needed:
+        """After how many rounds you may stop with this probability, if you may be wrong with probability delta.
+
+        By the rule of `agent.recommend()`, asked at the checkpoints: that no other action is better by more than the
+        epsilon that the forecast was made with. Wrong decisions to stop are among them, at most a share of delta.
+        """
+        _check_probability(probability)
+        check_delta(delta)
+        when = stopping_rounds(self.run.rounds, self.run.measure("risk", policy), delta)
+        estimate, lower, upper = _shares(when[:, None] <= self.run.rounds)
         return Needed(*(self._first(curve >= probability) for curve in (estimate, upper, lower)))
 
     def _first(self, reached: npt.NDArray[np.bool_]) -> int | None:
@@ -87,13 +101,19 @@ class Forecast:
 
     def __repr__(self) -> str:
         horizon = self.run.horizon
-        rows, digits = [], decimals([row.mean for row in self.run.summary()])
+        found_for_good = "rounds to find it for good 9 times in 10"
+        rows: list[tuple[str, ...]] = []
+        digits = decimals([row.mean for row in self.run.summary()])
         for row in self.run.summary():
             p, lower, upper = (float(values[-1]) for values in self.probability(row.policy))
             regret = f"{row.mean:.{digits}f} ({row.lower:.{digits}f} to {row.upper:.{digits}f})"
             share = f"{p:.0%} ({lower:.0%} to {upper:.0%})"
             rows.append((row.policy, regret, share, _shown(self.needed(row.policy), horizon)))
-        head = ("policy", f"regret after {horizon}", "best found by then", "rounds to find it for good 9 times in 10")
+        head: tuple[str, ...] = ("policy", f"regret after {horizon}", "best found by then", found_for_good)
+        if "risk" in self.run.measures:
+            head = (*head, "and to know it (95%)")
+            known = [_shown(self.until_stop(row.policy), horizon) for row in self.run.summary()]
+            rows = [(*row, own) for row, own in zip(rows, known, strict=True)]
         return f"{table(head, rows)}\n{self.run.replications} worlds. Found: {self.good_enough}."
 
     __str__ = __repr__
@@ -119,6 +139,11 @@ def _shares(events: npt.NDArray[np.bool_]) -> tuple[Array, Array, Array]:
     return p, np.maximum(0.0, (centre - half) / scale), np.minimum(1.0, (centre + half) / scale)
 
 
+def _check_probability(probability: object) -> None:
+    if not isinstance(probability, float) or not 0 < probability < 1:
+        raise CausalBanditsError(f"probability must lie between 0 and 1, such as 0.9; got {probability!r}.")
+
+
 def _shown(needed: Needed, horizon: int) -> str:
     if needed.rounds is None:
         return f"more than {horizon}"
@@ -132,6 +157,7 @@ def forecast(
     horizon: int,
     reward_prior: RewardPrior = (1.0, 1.0),
     epsilon: float | None = None,
+    stops: bool = False,
     replications: int = 200,
     seed: int = 0,
     workers: int | None = None,
@@ -145,8 +171,9 @@ def forecast(
     and a random generator draws any reward. `epsilon` says how much worse than the best is good enough, in the
     reward's own units; left out, it is a tenth of what an action chosen blindly would lose, in the median of 50 such
     worlds: small where rewards are small. The default policies are the one that an agent takes by default, Thompson
-    sampling without the graph, and a uniform test of all actions. `workers`, `checkpoint` and `progress` are those of
-    `simulate`.
+    sampling without the graph, and a uniform test of all actions. With `stops=True` it is also asked when you may stop
+    (`until_stop`), with that epsilon; policies must then have a rule for it. `workers`, `checkpoint` and `progress` are
+    those of `simulate`.
 
     >>> from causalbandits import zoo
     >>> forecast(zoo.email_campaign().problem, horizon=500, replications=20)
@@ -165,7 +192,11 @@ def forecast(
     if epsilon is not None and (not is_real(epsilon) or not 0 <= epsilon <= 1e150):
         raise CausalBanditsError(f"epsilon, how much worse is good enough, must be 0 or more; got {epsilon!r}.")
     problem.refuse_by_actions("A forecast")
+    if not isinstance(stops, bool):
+        raise CausalBanditsError(f"stops must be True or False; got {stops!r}.")
     worlds = Worlds(problem, reward_prior)
+    at_stake = worlds.at_stake(seed)
+    enough = SHARE * at_stake if epsilon is None else float(epsilon)
     run = simulate(
         worlds,
         worlds.usual_policies(int(horizon), seed) if policies is None else policies,
@@ -174,10 +205,10 @@ def forecast(
         seed=seed,
         workers=workers,
         problem=problem,
-        measures="simple regret",
+        measures=["simple regret", "risk"] if stops else "simple regret",
         rounds=np.unique(np.geomspace(10, horizon, LOOKS).astype(np.int64)),
+        epsilon=enough if stops else 0.0,
         checkpoint=checkpoint,
         progress=progress,
     )
-    at_stake = worlds.at_stake(seed)
-    return Forecast(run, SHARE * at_stake if epsilon is None else float(epsilon), at_stake)
+    return Forecast(run, enough, at_stake, enough)

@@ -16,6 +16,7 @@ from causalbandits._files import FilePath, checked_path, refuse_saved, refuse_un
 from causalbandits._types import Array
 from causalbandits.errors import CausalBanditsError, StateError
 from causalbandits.results.lettering import letter
+from causalbandits.results.stopping import stopping_rounds
 from causalbandits.theory.base import Bound
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 # Okabe and Ito's colours without yellow, which vanishes on white; dashes tell them apart in grey.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
+STOP_DELTA = 0.05
+"""A forecast's dotted lines: how often one may have stopped, being wrong so often at most."""
 DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1, 1)), (0, (4, 1, 1, 1)))
 
 
@@ -79,7 +82,7 @@ def plot_run(
     ax.set_title(title or replications, loc="left", fontsize=10, parse_math=False)
     colours = {policy: colour for _, policy, colour in ends}
     ends += _draw_bounds(ax, run, bounds, colours)
-    _label_ends(ax, ends)
+    label_ends(ax, ends)
     figure = ax.get_figure()
     assert isinstance(figure, Figure)
     return saved(figure, path)
@@ -113,7 +116,7 @@ def picture_path(path: FilePath) -> tuple[Path, str]:
     return where, kind
 
 
-def _label_ends(ax: Axes, ends: list[tuple[float, str, str]]) -> None:
+def label_ends(ax: Axes, ends: list[tuple[float, str, str]]) -> None:
     """Names at the lines' ends, moved apart just enough not to overlap, and kept beside the axes."""
     gap = 0.055
     ends = sorted(ends)
@@ -249,7 +252,7 @@ def plot_final(
     ax.set_axisbelow(True)
     replications = next(iter(runs.values())).replications
     ax.set_title(f"Mean of {replications} replications, 95% intervals", loc="left", fontsize=10)
-    _label_ends(ax, ends)
+    label_ends(ax, ends)
     return figure
 
 
@@ -275,6 +278,11 @@ def plot_forecast(forecast: Any, path: FilePath | None = None) -> Figure:
         right.plot(run.rounds, p, color=colour, linestyle=dashes, linewidth=1.8)
         right.fill_between(run.rounds, lower, upper, color=colour, alpha=0.2, linewidth=0)
         ends.append((float(p[-1]), policy, colour))
+        if "risk" in run.measures:
+            when = stopping_rounds(run.rounds, run.measure("risk", policy), STOP_DELTA)
+            right.plot(
+                run.rounds, (when[:, None] <= run.rounds).mean(axis=0), color=colour, linestyle=":", linewidth=1.2
+            )
     right.axhline(0.9, color="0.6", linewidth=0.8, linestyle=(0, (2, 3)))
     right.set_xscale("log")
     right.set_xlim(run.rounds[0], run.horizon)
@@ -283,5 +291,5 @@ def plot_forecast(forecast: Any, path: FilePath | None = None) -> Figure:
     right.set_ylabel("probability")
     right.set_title(f"Recommended action is within {forecast.epsilon:.3g} of the best", loc="left", fontsize=10)
     right.spines[["top", "right"]].set_visible(False)
-    _label_ends(right, ends)
+    label_ends(right, ends)
     return saved(figure, path)

@@ -217,6 +217,12 @@ class Run:
 
         return plot_run(self, path, measure=measure, ax=ax, title=title, bounds=bounds, log=log)
 
+    def plot_stopping(self, path: FilePath | None = None, *, delta: float = 0.05) -> Figure:
+        """How many replications of each policy have stopped by each round (see `stopping`)."""
+        from causalbandits.results.stopping_plot import plot_stopping
+
+        return plot_stopping(self, path, delta=delta)
+
     def to_pandas(self, measure: str | None = None) -> pandas.DataFrame:
         """A row per policy, replication and checkpoint, a column per measure, or for the one asked for.
 

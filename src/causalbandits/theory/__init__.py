@@ -9,7 +9,9 @@ from causalbandits.problem.reachable import reachable_configurations
 from causalbandits.theory.base import Bound
 from causalbandits.theory.bounds import bound
 from causalbandits.theory.classical import paper_c_ucb_bound, ucb_lower_bound
+from causalbandits.theory.entropy import effective_configurations, entropy_bound
 from causalbandits.theory.facts import noise_scales
+from causalbandits.theory.identification import characteristic_time, graves_lai_constant
 from causalbandits.theory.table import Comparison, compare
 
 __all__ = [
@@ -17,7 +19,11 @@ __all__ = [
     "Comparison",
     "TheoryWarning",
     "bound",
+    "characteristic_time",
     "compare",
+    "effective_configurations",
+    "entropy_bound",
+    "graves_lai_constant",
     "noise_scales",
     "paper_c_ucb_bound",
     "reachable_configurations",

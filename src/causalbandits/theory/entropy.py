@@ -1,0 +1,93 @@
+"""A Bayesian bound by information: what Thompson sampling loses is paid for by what it learns of the best action.
+
+    rewards in [0, 1]:  BR <= sqrt(J' H T / 2);   Gaussian:  BR <= sqrt(2 (s^2 + tau^2) J' H T)
+
+H is the entropy of the best action under the prior, at most the logarithm of how many actions can be the best, and
+J' = sum over z of max_a P(z | a), at most the number of configurations, and of actions. docs/theory.md derives it.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from causalbandits._types import Array, is_real
+from causalbandits.errors import PolicyError, ProblemError
+from causalbandits.policies import AnyPolicy, as_policy
+from causalbandits.policies.posterior import SamplingPolicy
+from causalbandits.policies.thompson import CausalThompsonSampling, ThompsonSampling
+from causalbandits.problem.design import distributions
+from causalbandits.problem.problem import CausalBandit
+from causalbandits.theory.base import Bound
+from causalbandits.theory.facts import Facts
+from causalbandits.world.environment import Environment
+
+
+def effective_configurations(problem: CausalBandit) -> float:
+    """J' = sum over z of max_a P(z | a): how many configurations there are, those that are always rare counting less.
+
+    >>> from causalbandits import zoo
+    >>> problem = zoo.email_campaign().problem
+    >>> problem.configurations, round(effective_configurations(problem), 2)
+    (12, 5.67)
+    """
+    return float(distributions(problem.situation()).max(axis=0).sum())
+
+
+def entropy_bound(
+    policy: AnyPolicy | str, problem: CausalBandit | Environment, *, entropy: float | None = None
+) -> Bound:
+    """The information-theoretic bound on the Bayesian regret of Thompson sampling, with the graph or without.
+
+    `entropy` is that of the best action under the prior, in nats, where you know it; left out, it is the logarithm of
+    how many actions can be the best. It is ten times below the bound of `theory.bound` on the e-mail campaign:
+
+    >>> from causalbandits import theory, zoo
+    >>> env = zoo.email_campaign()
+    >>> round(theory.bound("c-ts-beta", env).at(5000)), round(entropy_bound("c-ts-beta", env).at(5000))
+    (2907, 188)
+    """
+    chosen, facts = as_policy(policy), Facts.of(problem)
+    if not isinstance(chosen, CausalThompsonSampling | ThompsonSampling) or chosen.learns_tables:
+        raise PolicyError(f"The entropy bound is of Thompson sampling with known tables; got {chosen}.")
+    if facts.problem.context:
+        raise ProblemError("The entropy bound is derived without a context: in each of them another action is best.")
+    size = facts.problem.situation(every=not chosen.causal).size
+    bits = _checked(entropy, math.log(size))
+    cells = effective_configurations(facts.problem) if chosen.causal else float(size)
+    beta = chosen.prior == "beta"
+    scale = 0.5 if beta else 2.0 * (chosen.noise_scale**2 + chosen.prior_scale**2)
+
+    def curve(t: Array, told: Array) -> Array:
+        return np.asarray(np.sqrt(scale * cells * bits * t))
+
+    factor = "J' H T / 2" if beta else "2 (s^2 + tau^2) J' H T"
+    formula = f"sqrt({factor}) with J' = {cells:.4g}, H = {bits:.4g}"
+    given = "configuration" if chosen.causal else "action"
+    what = "rewards lie in [0, 1]" if beta else f"given the {given}, rewards are normal with the policy's noise_scale"
+    wide = _largest_gap(chosen, cells) + facts.largest_cost()
+    return Bound(
+        policy=chosen.id,
+        kind="Bayesian",
+        formula=formula,
+        assumptions=(f"the means given the {given} are drawn from the policy's prior", what),
+        largest_gap=wide,
+        curve=curve,
+    )
+
+
+def _largest_gap(policy: SamplingPolicy, cells: float) -> float:
+    """A bound on the mean of the largest gap under the prior."""
+    return 1.0 if policy.prior == "beta" else 2.0 * policy.prior_scale * math.sqrt(2.0 * math.log(max(2.0, cells)))
+
+
+def _checked(entropy: float | None, most: float) -> float:
+    if entropy is None:
+        return most
+    if not is_real(entropy) or not 0 <= entropy <= most * (1 + 1e-12):
+        raise ProblemError(
+            f"entropy, of the best action, must lie between 0 and {most:.4g}, the logarithm of how many actions can be "
+            f"the best; got {entropy!r}."
+        )
+    return float(entropy)
