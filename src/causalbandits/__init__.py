@@ -31,6 +31,7 @@ from causalbandits.problem.problem import CausalBandit
 from causalbandits.problem.scores import Scores
 from causalbandits.results.citations import citation
 from causalbandits.results.run import Run
+from causalbandits.study import Study
 from causalbandits.world import zoo
 from causalbandits.world.environment import Environment
 from causalbandits.world.rewards import BernoulliReward, CustomReward, GaussianReward, LinearReward
@@ -70,6 +71,7 @@ __all__ = [
     "ScaleWarning",
     "Scores",
     "StepEnvironment",
+    "Study",
     "ThompsonSampling",
     "Uniform",
     "Variable",
