@@ -46,11 +46,9 @@ def happen(study: cb.Study, decision: Any, rng: np.random.Generator, env: cb.Env
 
 
 def played(study: cb.Study, rounds: int, env: cb.Environment = ENV, seed: int = 0) -> list[dict[str, Any]]:
-    rng, told = np.random.default_rng(seed), []
+    rng = np.random.default_rng(seed)
     with study.together():
-        for _ in range(rounds):
-            told.append(happen(study, study.ask(), rng, env))
-    return told
+        return [happen(study, study.ask(), rng, env) for _ in range(rounds)]
 
 
 def bits(study: cb.Study) -> str:
@@ -114,7 +112,7 @@ def test_the_same_key_gets_the_same_answer_and_another_question_is_refused(tmp_p
         first = study.ask(key="a")
         assert study.ask(key="a") == first
         assert study.decided == 1
-        with pytest.raises(StateError, match="another question"):
+        with pytest.raises(TellError, match="another question"):
             study.ask(key="a", eligible=[{"send_time": "morning"}])
         assert study.ask(key="b", eligible=[{"send_time": "morning"}]).intervention == {"send_time": "morning"}
         assert study.replay("b")

@@ -1,5 +1,7 @@
 """A policy at work, durably: decisions and outcomes in a database, for many processes."""
 
-from causalbandits.study.study import Study, Told
+from causalbandits.study.outcomes import Told
+from causalbandits.study.study import Study
+from causalbandits.study.verify import Verification
 
-__all__ = ["Study", "Told"]
+__all__ = ["Study", "Told", "Verification"]

@@ -37,13 +37,13 @@ class Row(NamedTuple):
     """How many events there had been."""
     asked: float
     due: float | None
-    status: str
-    told_at: int | None
+    status: str = OPEN
+    told_at: int | None = None
     """The event by which its outcome was first told."""
-    z: Z | None
-    reward: int | None
+    z: Z | None = None
+    reward: int | None = None
     """In steps; None while nothing counts."""
-    observed: Mapping[str, int] | None
+    observed: Mapping[str, int] | None = None
 
     def eligible(self, problem: CausalBandit) -> list[Action] | None:
         """The actions that the decision was narrowed to; None if it was not."""
@@ -89,10 +89,12 @@ class Log:
         found = self.store.one(f"SELECT {self.DECISION} FROM decisions WHERE key = ?", (key,))
         return None if found is None else self._row(found)
 
-    def decisions(self, where: str = "TRUE", parameters: Iterable[Any] = (), order: str = "number") -> Iterator[Row]:
+    def decisions(
+        self, where: str = "TRUE", parameters: Iterable[Any] = (), order: str = "number", limit: int = 2**62
+    ) -> Iterator[Row]:
         """All that fulfil a condition (written in this package, never by a user)."""
-        sql = f"SELECT {self.DECISION} FROM decisions WHERE {where} ORDER BY {order}"
-        return map(self._row, self.store.rows(sql, tuple(parameters)))
+        sql = f"SELECT {self.DECISION} FROM decisions WHERE {where} ORDER BY {order} LIMIT ?"
+        return map(self._row, self.store.rows(sql, (*parameters, limit)))
 
     def _row(self, found: Any) -> Row:
         number, key, request, context, choices, propensity, support, *rest = found
@@ -165,6 +167,11 @@ class Log:
             "UPDATE decisions SET status = ?, told_at = ?, z = ?, reward = ?, observed = ? WHERE number = ?",
             (row.status, row.told_at, _or_null(row.z), row.reward, own, row.number),
         )
+
+    def told_late(self, number: int, z: Z | None, reward: int) -> bool:
+        """Whether this was told of a decision before, too late to count."""
+        sql = "SELECT z, reward FROM events WHERE decision = ? AND kind = 'late'"
+        return (_or_null(z), reward) in [tuple(found) for found in self.store.rows(sql, (number,))]
 
     def outcome(self, row: Row, z: Z | None, reward: int, observed: Mapping[str, int] | None) -> Outcome:
         """What a policy takes in."""

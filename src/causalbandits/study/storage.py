@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from causalbandits.errors import StateError
+from causalbandits.errors import StateError, StorageError
 
 BUSY_SECONDS = 30.0
 """So long another process's transaction is waited for."""
@@ -50,13 +50,13 @@ class SQLite:
         if found != APPLICATION:
             raise StateError(f"{self.path} is no study: it is SQLite's file of another program.")
 
-    def _refusal(self, error: sqlite3.Error) -> StateError:
+    def _refusal(self, error: sqlite3.Error) -> StorageError:
         if isinstance(error, sqlite3.OperationalError) and "locked" in str(error):
-            return StateError(
+            return StorageError(
                 f"{self.path} has been busy for {BUSY_SECONDS:.0f} seconds: another process holds it. Nothing was "
                 "changed; try again."
             )
-        return StateError(f"{self.path}: {error}. Nothing was changed.")
+        return StorageError(f"{self.path}: {error}. Nothing was changed.")
 
     def close(self) -> None:
         """No more."""
