@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from causalbandits._code import is_ours
 from causalbandits._types import Z
 from causalbandits.agent import saving
 from causalbandits.agent.order import InOrder
@@ -166,8 +167,7 @@ class Fold:
 def _kind(policy: AnyPolicy, statistic: Any) -> str:
     if policy.in_order or policy.learns_tables:
         return "log"
-    plain = isinstance(policy, CellPolicy) and type(policy).update is CellPolicy.update
-    if plain and type(statistic) is Cells:
+    if isinstance(policy, CellPolicy) and is_ours(type(policy)) and type(statistic) is Cells:
         return "cells"
     return "log" if type(policy).from_totals is Policy.from_totals else "totals"
 

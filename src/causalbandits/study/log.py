@@ -66,6 +66,15 @@ class Event(NamedTuple):
     at: float
 
 
+class Deciding(NamedTuple):
+    """A policy, and since which decision and event it has decided."""
+
+    version: int
+    record: dict[str, Any]
+    since_decision: int
+    since_event: int
+
+
 class Log:
     """The tables of one study."""
 
@@ -231,10 +240,14 @@ class Log:
 
     # Policies
 
-    def policies(self) -> list[tuple[int, dict[str, Any], int, int]]:
-        """Version, record, since which decision and event."""
+    def policies(self) -> list[Deciding]:
+        """All who have decided, one after the other."""
         rows = self.store.rows("SELECT version, record, since_decision, since_event FROM policies ORDER BY version")
-        return [(version, json.loads(record), decision, event) for version, record, decision, event in rows]
+        return [Deciding(version, json.loads(record), decision, event) for version, record, decision, event in rows]
+
+    def policy_version(self) -> int:
+        """The last of them."""
+        return int(self.store.one("SELECT max(version) FROM policies")[0])
 
     def add_policy(self, version: int, record: Mapping[str, Any], since_decision: int, since_event: int) -> None:
         """Who decides from now on."""

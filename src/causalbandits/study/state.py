@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from causalbandits._types import Z, is_real
-from causalbandits.errors import StateError
+from causalbandits.errors import StateError, StorageError
 from causalbandits.policies import AnyPolicy
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.study.fold import Coins, Fold, Table, policy_of
@@ -57,7 +57,10 @@ class StudyState:
         self.table = Table()
         self.events = -1
         """How many events the fold has taken in; below 0 where it must be made anew."""
+        self.decided = 0
+        """How many decisions there are."""
         self.policy_version = 0
+        self._inside = self._torn = False
         self._fold: Fold | None = None
 
     @property
@@ -73,20 +76,30 @@ class StudyState:
 
     @contextmanager
     def transaction(self) -> Iterator[Fold]:
-        """All of it, or nothing; if it fails, what memory holds is made anew."""
+        """All of it, or nothing. What is refused before anything is written leaves the rest as it was."""
         with self.store.transaction():
+            before, outermost = self.store.changes, not self._inside
+            if outermost:
+                self._inside, self._torn = True, False
             try:
-                self._sync()
+                if outermost:
+                    self._sync()
                 yield self.fold
+                if outermost and self._torn:
+                    raise StorageError(f"{self.store.path}: a change was half written. Nothing was changed.")
             except BaseException:
-                self.events = -1
+                if self.store.changes != before:
+                    self._torn, self.events = True, -1
                 raise
+            finally:
+                if outermost:
+                    self._inside = False
 
     def _sync(self) -> None:
-        version, record, *_ = self.log.policies()[-1]
-        newest = self.log.newest()
+        """Take in what other processes did."""
+        version, newest = self.log.policy_version(), self.log.newest()
         if self.events < 0 or version != self.policy_version:
-            policy = policy_of(record, self.handed_in, self.problem)
+            policy = policy_of(self.log.policies()[-1].record, self.handed_in, self.problem)
             self.table = self.log.table()
             self._fold = Fold(self.problem, policy, self.table, self.log.outcomes, self._frontier)
             self.policy_version = version
@@ -95,12 +108,17 @@ class StudyState:
                 row = self.log.decision(event.decision)
                 assert row is not None
                 self._count(event, row, write=False)
-        self.events = newest
+        self.events, self.decided = newest, self.log.count()
+
+    def decide(self, row: Row) -> None:
+        """One more decision."""
+        self.log.add_decision(row)
+        self.decided += 1
 
     def _frontier(self) -> int:
         """All decisions before this one are told, expired or forgotten."""
         first = self.log.first_open()
-        return self.log.count() if first is None else first
+        return self.decided if first is None else first
 
     def write(self, row: Row, kind: str, status: str, z: Z | None, reward: int | None, observed: Any) -> None:
         """An event, what its decision is by then, and the statistic's change."""

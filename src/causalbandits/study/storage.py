@@ -27,7 +27,6 @@ class SQLite:
 
     def __init__(self, path: Path, *, new: bool) -> None:
         self.path, self.lock = path, threading.RLock()
-        self._depth = 0
         if not new and not path.exists():
             raise StateError(f"There is no study at {path}. Make one: Study.create({str(path)!r}, problem, policy).")
         if new and path.exists() and path.stat().st_size:
@@ -80,27 +79,28 @@ class SQLite:
         """A statement that changes something; within a transaction."""
         self.rows(sql, parameters)
 
+    @property
+    def changes(self) -> int:
+        """How many rows this connection has changed so far."""
+        return self._connection.total_changes
+
+    @property
+    def is_writing(self) -> bool:
+        """Whether a transaction is under way."""
+        return self._connection.in_transaction
+
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """All of what is done within, or nothing of it. On disk when it ends; inner ones are parts of the outer."""
+        """All of what is done within, or nothing of it; on disk when it ends. One within another is a part of it."""
         with self.lock:
-            outermost, mark = self._depth == 0, f"part{self._depth}"
-            self.run("BEGIN IMMEDIATE" if outermost else f"SAVEPOINT {mark}")
-            self._depth += 1
+            if self.is_writing:
+                yield
+                return
+            self.run("BEGIN IMMEDIATE")
             try:
                 yield
-                self.run("COMMIT" if outermost else f"RELEASE {mark}")
+                self.run("COMMIT")
             except BaseException:
-                self._undo(outermost, mark)
+                if self.is_writing:  # if not, SQLite has undone it itself, as where the disk is full
+                    self.run("ROLLBACK")
                 raise
-            finally:
-                self._depth -= 1
-
-    def _undo(self, outermost: bool, mark: str) -> None:
-        if not self._connection.in_transaction:  # SQLite has done it, as where the disk is full
-            return
-        if outermost:
-            self.run("ROLLBACK")
-        else:
-            self.run(f"ROLLBACK TO {mark}")
-            self.run(f"RELEASE {mark}")

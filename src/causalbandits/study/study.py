@@ -173,11 +173,11 @@ class Study:
             return Decision(before.number, before.choice.action.intervention, before.choice.propensity)
 
     def _decide(self, situation: Situation, request: str, key: str | None) -> Row:
-        state, number, now = self._state, self._log.count(), self._state.clock()
+        state, number, now = self._state, self._state.decided, self._state.clock()
         choice = state.fold.policy.chosen(situation, state.fold.statistic, state.coins.of_ask(number))
         due = None if self.rules.window is None else now + self.rules.window
         row = Row(number, key, request, choice, situation.known, state.policy_version, state.events, now, due)
-        self._log.add_decision(row)
+        state.decide(row)
         if key is not None:
             self._outcomes.arrive(key, row)
         return row
@@ -255,8 +255,9 @@ class Study:
         chosen.begin(self.problem)
         with self._state.transaction():
             state, record = self._state, saving.policy_record(chosen, self.problem)
-            self._log.add_policy(state.policy_version + 1, record, self._log.count(), state.events)
+            self._log.add_policy(state.policy_version + 1, record, state.decided, state.events)
             state.handed_in = chosen
+            state.events = -1  # all is folded anew for it
 
     def verify(self) -> Verification:
         """Fold the log again and compare, bit for bit, with what is kept; true if all is well."""

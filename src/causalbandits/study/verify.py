@@ -105,7 +105,7 @@ def verified(log: Log) -> Verification:
 
 def derived_again(log: Log, row: Row, coins: Coins, handed_in: AnyPolicy | str | None) -> bool:
     """Whether a decision comes out the same from what was known then."""
-    record = {version: record for version, record, *_ in log.policies()}[row.policy]
+    record = log.policies()[row.policy - 1].record
     policy = policy_of(record, handed_in, log.problem)
     past = Past(log, log.decisions("number < ?", (row.number,)), log.events(up_to=row.events))
     fold = Fold(log.problem, policy, past.table, past.outcomes, lambda: past.frontier(row.number))
