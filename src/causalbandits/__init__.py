@@ -31,7 +31,7 @@ from causalbandits.problem.problem import CausalBandit
 from causalbandits.problem.scores import Scores
 from causalbandits.results.citations import citation
 from causalbandits.results.run import Run
-from causalbandits.study import Study
+from causalbandits.study import Study, connect
 from causalbandits.world import zoo
 from causalbandits.world.environment import Environment
 from causalbandits.world.rewards import BernoulliReward, CustomReward, GaussianReward, LinearReward
@@ -77,6 +77,7 @@ __all__ = [
     "Variable",
     "check",
     "citation",
+    "connect",
     "describe",
     "fit",
     "forecast",

@@ -150,17 +150,21 @@ class Log:
         """How many events there are; they are numbered from 1."""
         return int(self.store.one("SELECT coalesce(max(number), 0) FROM events")[0])
 
-    def events(self, after: int = 0, up_to: int | None = None) -> Iterator[Event]:
+    EVENT = "SELECT number, decision, kind, z, reward, observed, was_z, was_reward, at FROM events"
+
+    def events(self, after: int = 0, up_to: int = 2**62, limit: int = 2**62) -> Iterator[Event]:
         """Those after one, in their order."""
-        sql = (
-            "SELECT number, decision, kind, z, reward, observed, was_z, was_reward, at FROM events "
-            "WHERE number > ? AND (? IS NULL OR number <= ?) ORDER BY number"
-        )
-        for number, decision, kind, z, reward, observed, was_z, was_reward, at in self.store.rows(
-            sql, (after, up_to, up_to)
-        ):
-            seen = None if observed is None else json.loads(observed)
-            yield Event(number, decision, kind, codes_of(z), reward, seen, codes_of(was_z), was_reward, at)
+        sql = f"{self.EVENT} WHERE number > ? AND number <= ? ORDER BY number LIMIT ?"
+        return map(self._event, self.store.rows(sql, (after, up_to, limit)))
+
+    def events_of(self, decision: int) -> Iterator[Event]:
+        """Those of one decision."""
+        return map(self._event, self.store.rows(f"{self.EVENT} WHERE decision = ? ORDER BY number", (decision,)))
+
+    def _event(self, found: Any) -> Event:
+        number, decision, kind, z, reward, observed, was_z, was_reward, at = found
+        seen = None if observed is None else json.loads(observed)
+        return Event(number, decision, kind, codes_of(z), reward, seen, codes_of(was_z), was_reward, at)
 
     def add_event(self, event: Event, row: Row) -> None:
         """Write an event down, and what its decision is by then."""

@@ -36,6 +36,7 @@ from causalbandits.problem.situation import Situation
 from causalbandits.study.fold import Coins
 from causalbandits.study.log import OPEN, Log, Row, write_facts
 from causalbandits.study.outcomes import Id, Observed, Outcomes, Parents, Told, check_key
+from causalbandits.study.report import StudyReport, event_record, explained, report_of
 from causalbandits.study.state import Clock, Rules, StudyState
 from causalbandits.study.storage import SQLite
 from causalbandits.study.verify import Verification, derived_again, verified
@@ -258,6 +259,26 @@ class Study:
             self._log.add_policy(state.policy_version + 1, record, state.decided, state.events)
             state.handed_in = chosen
             state.events = -1  # all is folded anew for it
+
+    def report(self) -> StudyReport:
+        """How the study stands: counts, and means by action and by configuration."""
+        with self._state.transaction():
+            return report_of(self._state)
+
+    def due(self, id: Id) -> float | None:
+        """Until when a decision's outcome is waited for, as seconds since 1970; None where that is for ever."""
+        with self._state.transaction():
+            return self._outcomes.known(id).due
+
+    def explain(self, id: Id) -> dict[str, Any]:
+        """A decision: who decided when, from what, what was told since; whether it comes out the same again."""
+        with self._state.transaction():
+            row = self._outcomes.known(id)
+            return explained(self._state, row)
+
+    def events(self, after: int = 0, at_most: int = 1000) -> list[dict[str, Any]]:
+        """What was told after an event, in its order: to follow the study from outside."""
+        return [event_record(event) for event in self._log.events(after, limit=at_most)]
 
     def verify(self) -> Verification:
         """Fold the log again and compare, bit for bit, with what is kept; true if all is well."""
