@@ -12,6 +12,7 @@ from causalbandits import __version__
 from causalbandits.cli.library import bench, policies
 from causalbandits.cli.looking import forecast, inspect
 from causalbandits.cli.running import reproduce, simulate
+from causalbandits.cli.studies import serve, study
 from causalbandits.errors import CausalBanditsError, DataWarning, ProblemWarning, ScaleWarning, TheoryWarning
 
 __all__ = ["app", "main"]
@@ -24,8 +25,9 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )
-for command in (reproduce, simulate, inspect, forecast, policies, bench):
+for command in (reproduce, simulate, inspect, forecast, policies, bench, serve):
     app.command()(command)
+app.add_typer(study, name="study")
 
 
 def main() -> None:
