@@ -14,10 +14,11 @@ from typing import Any, NamedTuple
 import msgspec
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from causalbandits.errors import CausalBanditsError, ConflictError, StorageError, UnknownDecisionError
+from causalbandits.service import pages
 from causalbandits.service.keys import Keys, Role, allows
 from causalbandits.service.writer import BusyError, Writer
 from causalbandits.study import Study
@@ -234,18 +235,38 @@ ROUTES: tuple[HTTPRoute, ...] = (
 )
 
 
+Page = Callable[["Service", Request], Awaitable[Response]]
+
+PAGES: tuple[tuple[str, str, Role | None, Page], ...] = (
+    ("GET", "/", "reader", pages.listed),
+    ("GET", "/login", None, pages.login),
+    ("POST", "/login", None, pages.enter),
+    ("GET", "/{study}", "reader", pages.shown),
+    ("GET", "/{study}/decision", "reader", pages.decision),
+    ("GET", "/{study}/live", "reader", pages.live),
+)
+"""What people look at, likewise with the role that it needs."""
+
+
 class Service:
     """Some studies over HTTP: an ASGI application."""
 
     def __init__(self, studies: Mapping[str, Study], keys: Keys) -> None:
         self.keys = keys
         self.writers = {name: Writer(study) for name, study in studies.items()}
+        self.is_closing = False
         self.app = Starlette(
-            routes=[self._route(one) for one in ROUTES], exception_handlers={404: _nothing, 405: _nothing}
+            routes=[
+                *(self._route(one) for one in ROUTES),
+                Route("/static/{file}", pages.static),
+                *(self._page(*one) for one in PAGES),
+            ],
+            exception_handlers={404: _nothing, 405: _nothing},
         )
 
     def close(self) -> None:
         """Finish what waits."""
+        self.is_closing = True
         for writer in self.writers.values():
             writer.close()
 
@@ -264,21 +285,41 @@ class Service:
 
         return Route(route.path, endpoint, methods=[route.method])
 
+    def _page(self, method: str, path: str, role: Role | None, make: Page) -> Route:
+        async def endpoint(request: Request) -> Response:
+            try:
+                if role is not None:
+                    self._admit(role, request)
+                self._named(request)
+                return await make(self, request)
+            except _RefusedError as error:
+                if error.status == 401:
+                    return RedirectResponse("/login", 303)
+                return _refusal(error)
+            except Exception as error:
+                return _refusal(error)
+
+        return Route(path, endpoint, methods=[method])
+
+    def _named(self, request: Request) -> Writer | None:
+        """The study that a path names."""
+        name = request.path_params.get("study")
+        if name is not None and name not in self.writers:
+            raise _RefusedError(404, f"There is no study {name!r:.80} here.")
+        return None if name is None else self.writers[name]
+
     async def _answer(self, route: HTTPRoute, request: Request) -> Answer:
         if route.role is not None:
             self._admit(route.role, request)
-        name = request.path_params.get("study")
-        if name is None:
-            return await route.handler(self, None, request)  # type: ignore[arg-type]
-        if name not in self.writers:
-            raise _RefusedError(404, f"There is no study {name!r:.80} here.")
-        return await route.handler(self, self.writers[name], request)
+        return await route.handler(self, self._named(request), request)  # type: ignore[arg-type]
 
     def _admit(self, needed: Role, request: Request) -> None:
         scheme, _, given = request.headers.get("authorization", "").partition(" ")
         if not len(self.keys) and request.headers.get("host", "").rsplit(":", 1)[0] not in LOCAL:
             raise _RefusedError(403, "Without keys, this service answers to this machine alone.")
-        role = self.keys.role_of(given if scheme.lower() == "bearer" else None)
+        bearer = given if scheme.lower() == "bearer" else None
+        looking = request.cookies.get(pages.COOKIE) if request.method == "GET" else None
+        role = self.keys.role_of(bearer or looking)
         if role is None:
             raise _RefusedError(401, "This needs a key: Authorization: Bearer cb_...")
         if not allows(role, needed):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from causalbandits._types import Z
@@ -63,6 +63,9 @@ class Event(NamedTuple):
     was_z: Z | None
     was_reward: int | None
     """What counted before."""
+    counted: int
+    collected: int
+    """How many outcomes count by then, and their sum, in steps."""
     at: float
 
 
@@ -140,6 +143,13 @@ class Log:
             return int(self.store.one("SELECT coalesce(max(number) + 1, 0) FROM decisions")[0])
         return int(self.store.one("SELECT count(*) FROM decisions WHERE status = ?", (status,))[0])
 
+    def oldest_open(self) -> float | None:
+        """Since when the earliest of them waits."""
+        found = self.store.one(
+            "SELECT asked FROM decisions WHERE number = (SELECT min(number) FROM decisions WHERE status = ?)", (OPEN,)
+        )
+        return None if found is None else float(found[0])
+
     def first_open(self) -> int | None:
         """The earliest decision that waits for its outcome."""
         return self.store.one("SELECT min(number) FROM decisions WHERE status = ?", (OPEN,))[0]  # type: ignore[no-any-return]
@@ -150,30 +160,48 @@ class Log:
         """How many events there are; they are numbered from 1."""
         return int(self.store.one("SELECT coalesce(max(number), 0) FROM events")[0])
 
-    EVENT = "SELECT number, decision, kind, z, reward, observed, was_z, was_reward, at FROM events"
+    EVENT = "SELECT number, decision, kind, z, reward, observed, was_z, was_reward, counted, collected, at FROM events"
 
     def events(self, after: int = 0, up_to: int = 2**62, limit: int = 2**62) -> Iterator[Event]:
         """Those after one, in their order."""
         sql = f"{self.EVENT} WHERE number > ? AND number <= ? ORDER BY number LIMIT ?"
         return map(self._event, self.store.rows(sql, (after, up_to, limit)))
 
+    def sums(self) -> tuple[int, int]:
+        """How many outcomes count, and their sum in steps, after the last event."""
+        found = self.store.one("SELECT counted, collected FROM events ORDER BY number DESC LIMIT 1")
+        return (0, 0) if found is None else (found[0], int(found[1]))
+
     def events_of(self, decision: int) -> Iterator[Event]:
         """Those of one decision."""
         return map(self._event, self.store.rows(f"{self.EVENT} WHERE decision = ? ORDER BY number", (decision,)))
 
     def _event(self, found: Any) -> Event:
-        number, decision, kind, z, reward, observed, was_z, was_reward, at = found
+        number, decision, kind, z, reward, observed, was_z, was_reward, counted, collected, at = found
         seen = None if observed is None else json.loads(observed)
-        return Event(number, decision, kind, codes_of(z), reward, seen, codes_of(was_z), was_reward, at)
+        sums = counted, int(collected)
+        return Event(number, decision, kind, codes_of(z), reward, seen, codes_of(was_z), was_reward, *sums, at)
+
+    def some_events(self, numbers: Sequence[int]) -> Iterator[Event]:
+        """Some of them, by number."""
+        places = ", ".join("?" * len(numbers))
+        return map(self._event, self.store.rows(f"{self.EVENT} WHERE number IN ({places}) ORDER BY number", numbers))
+
+    def some_actions(self, numbers: Sequence[int]) -> list[tuple[int, Action]]:
+        """What some decisions did, by their numbers."""
+        places = ", ".join("?" * len(numbers))
+        sql = f"SELECT number, choices FROM decisions WHERE number IN ({places}) ORDER BY number"
+        found = self.store.rows(sql, numbers)
+        return [(number, action_at(self.problem, codes_of(choices) or ())) for number, choices in found]
 
     def add_event(self, event: Event, row: Row) -> None:
         """Write an event down, and what its decision is by then."""
         seen = None if event.observed is None else json.dumps(dict(event.observed))
         values = event.number, event.decision, event.kind, _or_null(event.z), event.reward, seen
         self.store.run(
-            "INSERT INTO events (number, decision, kind, z, reward, observed, was_z, was_reward, at) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (*values, _or_null(event.was_z), event.was_reward, event.at),
+            "INSERT INTO events (number, decision, kind, z, reward, observed, was_z, was_reward, counted, collected, "
+            "at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (*values, _or_null(event.was_z), event.was_reward, event.counted, str(event.collected), event.at),
         )
         own = None if row.observed is None else json.dumps(dict(row.observed))
         self.store.run(

@@ -3,7 +3,8 @@
     facts       what the study is: problem, seed, window; never changed once it has begun, except its mode
     policies    who decides, and since when
     decisions   each decision, and what counts as its outcome by now
-    events      what was told of decisions, in the order in which it came: the truth
+    events      what was told of decisions, in the order in which it came: the truth; each with how many outcomes count
+                by then, and their sum, so that a history is a few lookups
     statistic   (context, action, z) -> n and sums: the fold of the events, changed in the same transaction as they are
     early       outcomes that came before their decision, and wait for it
 
@@ -52,6 +53,8 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             observed TEXT,
             was_z TEXT,
             was_reward BIGINT,
+            counted BIGINT NOT NULL,
+            collected TEXT NOT NULL,
             at DOUBLE PRECISION NOT NULL
         )""",
         "CREATE INDEX events_of_decision ON events (decision)",

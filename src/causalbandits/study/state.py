@@ -59,6 +59,8 @@ class StudyState:
         """How many events the fold has taken in; below 0 where it must be made anew."""
         self.decided = 0
         """How many decisions there are."""
+        self.counted = self.collected = 0
+        """How many outcomes count, and their sum, in steps."""
         self.policy_version = 0
         self._inside = self._torn = False
         self._fold: Fold | None = None
@@ -109,6 +111,7 @@ class StudyState:
                 assert row is not None
                 self._count(event, row, write=False)
         self.events, self.decided = newest, self.log.count()
+        self.counted, self.collected = self.log.sums()
 
     def decide(self, row: Row) -> None:
         """One more decision."""
@@ -123,7 +126,11 @@ class StudyState:
     def write(self, row: Row, kind: str, status: str, z: Z | None, reward: int | None, observed: Any) -> None:
         """An event, what its decision is by then, and the statistic's change."""
         number = self.events + 1
-        event = Event(number, row.number, kind, z, reward, observed, row.z, row.reward, self.clock())
+        if kind in COUNTED or kind in ("retract", "forget"):
+            self.counted += (reward is not None) - (row.reward is not None)
+            self.collected += (reward or 0) - (row.reward or 0)
+        sums = self.counted, self.collected
+        event = Event(number, row.number, kind, z, reward, observed, row.z, row.reward, *sums, self.clock())
         now = row._replace(status=status)
         if kind in COUNTED:
             now = now._replace(z=z, reward=reward, observed=observed, told_at=row.told_at or number)

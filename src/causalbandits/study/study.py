@@ -20,6 +20,7 @@ from causalbandits._files import checked_path
 from causalbandits._types import is_iterable
 from causalbandits.agent import saving
 from causalbandits.agent.agent import Context, Decision, Eligible
+from causalbandits.agent.recommendation import Recommendation
 from causalbandits.errors import (
     CausalBanditsError,
     ConflictError,
@@ -34,9 +35,10 @@ from causalbandits.problem.actions import PREDICATE_LIMIT, Action
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.problem.situation import Situation
 from causalbandits.study.fold import Coins
+from causalbandits.study.history import History, history_of
 from causalbandits.study.log import OPEN, Log, Row, write_facts
 from causalbandits.study.outcomes import Id, Observed, Outcomes, Parents, Told, check_key
-from causalbandits.study.report import StudyReport, event_record, explained, report_of
+from causalbandits.study.report import StudyReport, event_record, explained, recommended, report_of
 from causalbandits.study.state import Clock, Rules, StudyState
 from causalbandits.study.storage import SQLite
 from causalbandits.study.verify import Verification, derived_again, verified
@@ -143,6 +145,15 @@ class Study:
         """How many outcomes count."""
         with self._state.transaction():
             return sum(line.n for line in self._state.table.values())
+
+    @property
+    def version(self) -> int:
+        """Changes with every decision and every event."""
+        return self._log.count() + self._log.newest()
+
+    def oldest_open(self) -> float | None:
+        """Since when the earliest decision waits that has no outcome yet, as seconds since 1970."""
+        return self._log.oldest_open()
 
     @property
     def pending(self) -> dict[int, Intervention]:
@@ -264,6 +275,17 @@ class Study:
         """How the study stands: counts, and means by action and by configuration."""
         with self._state.transaction():
             return report_of(self._state)
+
+    def history(self) -> History:
+        """How it went: the mean reward, stretch by stretch, and the shares of the actions."""
+        with self._state.transaction():
+            return history_of(self._state)
+
+    def recommend(self, *, context: Context | None = None, level: float = 0.95) -> Recommendation:
+        """The action with the largest estimated mean so far, less its cost, and an interval for that mean."""
+        with self._state.transaction() as fold:
+            situation, _ = self._question(fold.policy, context, None)
+            return recommended(fold, situation, level)
 
     def due(self, id: Id) -> float | None:
         """Until when a decision's outcome is waited for, as seconds since 1970; None where that is for ever."""

@@ -37,6 +37,7 @@ class Past:
             row.number: row._replace(status=OPEN, told_at=None, z=None, reward=None, observed=None) for row in rows
         }
         self.differences: list[str] = []
+        self._sums = 0, 0
         for event in events:
             self._follow(event)
 
@@ -59,6 +60,18 @@ class Past:
             if row.reward is not None:
                 self.table.change(self._log.outcome(row, row.z, row.reward, row.observed), 1)
         self.rows[row.number] = row
+        self._compare(event)
+
+    def _compare(self, event: Event) -> None:
+        """How many count by then, and their sum."""
+        before, now = self._sums, (event.counted, event.collected)
+        if event.kind in (*COUNTED, "retract", "forget"):
+            gained = (event.reward is not None and event.kind in COUNTED) - (event.was_reward is not None)
+            more = (event.reward or 0 if event.kind in COUNTED else 0) - (event.was_reward or 0)
+            before = before[0] + gained, before[1] + more
+        if before != now:
+            self.differences.append(f"event {event.number} says {now} of the sums, and the log {before}")
+        self._sums = before
 
     def _after(self, event: Event, row: Row) -> Row:
         if event.kind in COUNTED:
