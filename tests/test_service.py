@@ -20,8 +20,9 @@ from causalbandits.errors import CausalBanditsError, ConflictError, StateError, 
 pytest.importorskip("starlette")
 uvicorn = pytest.importorskip("uvicorn")
 
-from causalbandits.service.app import ROUTES, Service  # noqa: E402
+from causalbandits.service.app import PAGES, ROUTES, Service  # noqa: E402
 from causalbandits.service.keys import ROLES, Keys, allows  # noqa: E402
+from causalbandits.service.pages import COOKIE  # noqa: E402
 from causalbandits.service.serve import serve, service_of  # noqa: E402
 
 ENV = cb.zoo.email_campaign()
@@ -57,6 +58,14 @@ class Served:
         text = answer.read()
         connection.close()
         return answer.status, json.loads(text)
+
+    def fetch(self, method: str, path: str, body: str | None = None, **headers: str) -> tuple[int, Any, str]:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        connection.request(method, path, body, headers)
+        answer = connection.getresponse()
+        text = answer.read().decode()
+        connection.close()
+        return answer.status, {name.lower(): value for name, value in answer.getheaders()}, text
 
 
 @pytest.fixture
@@ -231,3 +240,69 @@ def test_other_studies_are_not_here(served: Served) -> None:
     assert served.send("GET", "/nothing")[0] == 404
     with pytest.raises(CausalBanditsError):
         cb.connect("ftp://nowhere")
+
+
+def test_pages_are_closed_without_a_key_and_open_with_a_cookie(file: Path, tmp_path: Path) -> None:
+    key = Keys(tmp_path / "keys.json").make("me", "reader")
+    running = Served(service_of([file]))
+    try:
+        for method, path, role, _ in PAGES:
+            if role is not None and not path.endswith("live"):
+                where = path.format(study="mail")
+                status, headers, _ = running.fetch(method, where)
+                assert (status, headers["location"]) == (303, "/login"), where
+                wrong = running.fetch(method, where, Cookie=f"{COOKIE}=cb_wrong")
+                assert wrong[0] == 303
+                status, headers, _ = running.fetch(method, where, Cookie=f"{COOKIE}={key}")
+                assert status in (200, 400), where
+                assert "default-src 'none'" in headers["content-security-policy"]
+                assert "unsafe" not in headers["content-security-policy"]
+        # A cookie opens pages, and never changes anything: that needs the key itself.
+        assert running.send("POST", "/v1/studies/mail/decisions", {}, Cookie=f"{COOKIE}={key}")[0] == 401
+        status, headers, _ = running.fetch("POST", "/login", body=f"key={key}")
+        assert status == 303
+        assert "httponly" in headers["set-cookie"].lower()
+        assert "samesite=strict" in headers["set-cookie"].lower()
+        assert running.fetch("POST", "/login", body="key=cb_wrong")[0] == 401
+        assert running.fetch("GET", "/static/style.css")[0] == 200
+        assert running.fetch("GET", "/static/..%2fapp.py")[0] == 404
+    finally:
+        running.stop()
+
+
+HOSTILE = "<script>alert(1)</script>\"'&{{7*7}}"
+
+
+def test_hostile_names_stay_text_on_every_page(tmp_path: Path) -> None:
+    model = cb.CausalModel(
+        [
+            cb.Variable(HOSTILE, ["<b>x", "y"], table=[0.5, 0.5]),
+            cb.Variable("z", [HOSTILE, "b"], parents=[HOSTILE], table=[[0.2, 0.8], [0.7, 0.3]]),
+        ]
+    )
+    problem = cb.CausalBandit(model, [HOSTILE], parents=["z"])
+    with cb.Study.create(tmp_path / "x.db", problem, "c-ts-beta", seed=0) as study:
+        decision = study.ask(key=HOSTILE)
+        study.tell(decision.id, {"z": "b"}, 1)
+    running = Served(service_of([tmp_path / "x.db"]))
+    try:
+        for where in ("/", "/x", "/x/decision?id=0", "/x/decision?id=%3Cscript%3Ealert(1)%3C/script%3E"):
+            _, _, text = running.fetch("GET", where)
+            assert "<script>alert" not in text
+            assert "<b>x" not in text
+    finally:
+        running.stop()
+
+
+def test_a_page_shows_the_answer_the_counts_and_the_graph(served: Served, there: cb.study.RemoteStudy) -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(5):
+        there.tell(**outcome(there.ask(), rng))
+    _, _, text = served.fetch("GET", "/mail")
+    for word in ("The answer so far", "subject", "template", "<svg", "Configurations", "reward"):
+        assert word in text
+    _, _, fragment = served.fetch("GET", "/mail?fragment")
+    assert "<html" not in fragment
+    assert len(fragment) < 200_000
+    assert "comes out again" in served.fetch("GET", "/mail/decision?id=0")[2].lower()
+    assert served.fetch("GET", "/mail/decision?id=77")[0] == 404

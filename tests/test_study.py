@@ -348,3 +348,67 @@ def test_what_was_acknowledged_survives_kills(tmp_path: Path) -> None:
         assert {int(id) for id in told} <= set(counted)
         assert len(told) <= study.rounds <= len(told) + 5  # the last of each may have been written and not printed
         assert all(study.replay(k) for k in list(counted)[-3:])
+
+
+def test_evaluating_what_was_done_gives_exactly_the_logged_mean(tmp_path: Path) -> None:
+    with new(tmp_path, cb.policy("c-ts-beta", draws=16)) as study:
+        told = played(study, 200)
+        study.tell_many(told)
+        assert study.evaluate("logged").estimates["logged"].mean == sum(one["reward"] for one in told) / 200
+
+
+def test_estimates_of_another_action_are_unbiased(tmp_path: Path) -> None:
+    target = {"product": "Adobe Stock", "purpose": "Operational", "send_time": "morning"}
+    truth = float(ENV.means[ENV.problem.actions.find(target).number])
+    found: dict[str, list[float]] = {}
+    for run in range(30):
+        (tmp_path / str(run)).mkdir()
+        with new(tmp_path / str(run), cb.policy("c-ts-beta", draws=16), seed=run) as study:
+            rng = np.random.default_rng(run)
+            with study.together():
+                for _ in range(120):
+                    told = happen(study, study.ask(), rng)
+                    study.tell(told["id"], told["parents"], told["reward"])
+            evaluation = study.evaluate(target)
+            assert 0 < evaluation.effective <= evaluation.outcomes
+            for name, estimate in evaluation.estimates.items():
+                found.setdefault(name, []).append(estimate.mean)
+    for name in ("ips", "dr"):
+        mean, error = np.mean(found[name]), np.std(found[name], ddof=1) / np.sqrt(30)
+        assert abs(mean - truth) < 4 * error, name  # a false alarm in 10,000
+    assert abs(np.mean(found["snips"]) - truth) < 0.1
+    assert abs(np.mean(found["direct"]) - truth) < 0.1
+
+
+def test_what_cannot_be_evaluated_is_refused_in_words(tmp_path: Path) -> None:
+    with new(tmp_path) as study:
+        study.tell_many(played(study, 10))
+        with pytest.raises(CausalBanditsError, match="draws="):
+            study.evaluate({"send_time": "morning"})
+        study.use(cb.policy("c-ts-beta", draws=4))
+        study.tell_many(played(study, 5))
+        with pytest.raises(CausalBanditsError, match="sum to 1"):
+            study.evaluate([({"send_time": "morning"}, 0.5)])
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.parquet", "a.dsjson"])
+def test_a_study_is_exported_with_a_line_for_each_decision(tmp_path: Path, name: str) -> None:
+    with new(tmp_path, cb.policy("c-ts-beta", draws=8)) as study:
+        told = played(study, 12)
+        study.tell_many(told[:9])
+        assert study.export(tmp_path / name) == 12
+        if name.endswith("csv"):
+            import csv
+
+            lines = list(csv.DictReader((tmp_path / name).read_text().splitlines()))
+            assert [line["status"] for line in lines].count("open") == 3
+            assert sum(float(line["reward"]) for line in lines if line["reward"]) == sum(o["reward"] for o in told[:9])
+        elif name.endswith("parquet"):
+            parquet = pytest.importorskip("pyarrow.parquet")
+            assert parquet.read_table(tmp_path / name).num_rows == 12
+        else:
+            lines = [json.loads(line) for line in (tmp_path / name).read_text().splitlines()]
+            assert len(lines) == 9
+            assert all(line["p"][line["_labelIndex"]] == line["_label_probability"] for line in lines)
+        with pytest.raises(StateError, match="csv"):
+            study.export(tmp_path / "a.xls")

@@ -125,6 +125,17 @@ def verify(file: File) -> None:
 
 
 @study.command()
+def export(
+    file: File, to: Annotated[Path, typer.Argument(help="decisions.csv, .parquet or .dsjson", dir_okay=False)]
+) -> None:
+    """Write a line for each decision, with what came of it."""
+    from causalbandits.study import Study
+
+    with Study.open(file) as found:
+        typer.echo(f"{to}: {found.export(to)} decisions")
+
+
+@study.command()
 def expire(file: File) -> None:
     """Take the silence of decisions whose window has passed for the default outcome; for a cron job."""
     from causalbandits.study import Study

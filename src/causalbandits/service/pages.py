@@ -11,10 +11,12 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 import jinja2
+import networkx as nx
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
 
 from causalbandits.errors import CausalBanditsError, UnknownDecisionError
+from causalbandits.problem.problem import CausalBandit
 from causalbandits.service.drawing import graph_picture, mean_chart, share_chart
 from causalbandits.study import Study
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
 COOKIE = "causalbandits_key"
 STATIC = {"style.css": "text/css", "live.js": "text/javascript"}
+REWARD = "reward"
 LINES = 50
 """So many actions and configurations are listed."""
 
@@ -79,7 +82,7 @@ def _panels(study: Study) -> dict[str, Any]:
     except CausalBanditsError as error:
         answer, why_not = None, str(error)
     knobs, parents = set(study.problem.manipulable), set(study.problem.parents)
-    graph = study.problem.model.graph
+    graph = _with_reward(study.problem)
     kinds = {n: "knob" if n in knobs else "parent" if n in parents else "plain" for n in graph.nodes}
     return {
         "report": report,
@@ -88,7 +91,7 @@ def _panels(study: Study) -> dict[str, Any]:
         "means": mean_chart(history),
         "shares": share_chart(history),
         "actions_named": history.actions,
-        "graph": graph_picture(graph, _notes(report, parents, answer), kinds),
+        "graph": graph_picture(graph, _notes(report, parents, answer, study.problem.reward or REWARD), kinds),
         "actions": report.actions[:LINES],
         "configurations": sorted(report.configurations, key=lambda pair: -pair[1].n)[:LINES],
         "version": report.events,
@@ -97,7 +100,15 @@ def _panels(study: Study) -> dict[str, Any]:
     }
 
 
-def _notes(report: Any, parents: set[str], answer: Any) -> dict[str, str]:
+def _with_reward(problem: CausalBandit) -> Any:
+    """The model's graph; the reward stands in it, last, if the model does not know it."""
+    graph = nx.DiGraph(problem.model.graph)
+    if problem.reward is None:
+        graph.add_edges_from((parent, REWARD) for parent in problem.parents)
+    return graph
+
+
+def _notes(report: Any, parents: set[str], answer: Any, reward: str) -> dict[str, str]:
     """What stands in a node: what is recommended for a knob, how many outcomes a parent explains."""
     notes = {} if answer is None else {name: f"set to {value}" for name, value in dict(answer.intervention).items()}
     for name in parents - set(notes):
@@ -108,6 +119,8 @@ def _notes(report: Any, parents: set[str], answer: Any) -> dict[str, str]:
         if best:
             value, (n, total) = max(best.items(), key=lambda pair: pair[1][1] / max(1, pair[1][0]))
             notes[name] = f"{value}: {total / max(1, n):.3g} of {n}"
+    if report.outcomes.mean is not None:
+        notes[reward] = f"{report.outcomes.mean:.3g} in the mean"
     return notes
 
 

@@ -34,6 +34,8 @@ from causalbandits.policies import AnyPolicy, as_policy
 from causalbandits.problem.actions import PREDICATE_LIMIT, Action
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.problem.situation import Situation
+from causalbandits.study.evaluation import Evaluation, Target, evaluated
+from causalbandits.study.export import write_table
 from causalbandits.study.fold import Coins
 from causalbandits.study.history import History, history_of
 from causalbandits.study.log import OPEN, Log, Row, write_facts
@@ -286,6 +288,20 @@ class Study:
         with self._state.transaction() as fold:
             situation, _ = self._question(fold.policy, context, None)
             return recommended(fold, situation, level)
+
+    def evaluate(self, target: Target) -> Evaluation:
+        """What always doing something else would have brought: an intervention, or several with their shares.
+
+        From what was logged, with weights of configurations; see `causalbandits.study.evaluation`. `"logged"` gives the
+        mean of what came.
+        """
+        with self._state.transaction():
+            return evaluated(self.problem, self._log.outcomes(), target)
+
+    def export(self, path: str | os.PathLike[str]) -> int:
+        """Write a line for each decision to a .csv, .parquet or .dsjson file; how many."""
+        with self._state.transaction():
+            return write_table(self._log, checked_path(path, "decisions.csv"))
 
     def due(self, id: Id) -> float | None:
         """Until when a decision's outcome is waited for, as seconds since 1970; None where that is for ever."""
