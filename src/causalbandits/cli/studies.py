@@ -187,7 +187,7 @@ def serve(
     host: Annotated[
         str, typer.Option(help="The address to listen on; other than 127.0.0.1 only with keys.")
     ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535)] = 8000,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port to listen on.")] = 8000,
     keys: Annotated[
         Path | None, typer.Option(help="The file of keys; keys.json beside the first study if left out.")
     ] = None,
