@@ -23,7 +23,7 @@ keys = typer.Typer(help="Who may reach a service: keys with roles.", no_args_is_
 study.add_typer(keys, name="keys")
 
 File = Annotated[Path, typer.Argument(help="The study's file.", dir_okay=False)]
-Values = Annotated[
+TypedValues = Annotated[
     list[str] | None, typer.Option(metavar="A=x", help="A value, as often as you like.", show_default=False)
 ]
 KeysFile = Annotated[Path, typer.Argument(help="The file of keys; a service looks for keys.json beside its study.")]
@@ -59,7 +59,7 @@ def create(
 @study.command()
 def ask(
     file: File,
-    context: Values = None,
+    context: TypedValues = None,
     key: Annotated[str | None, typer.Option(help="Asking again with the same key gives the same decision.")] = None,
 ) -> None:
     """Ask for a decision; prints it as JSON.
@@ -82,8 +82,8 @@ def tell(
     file: File,
     id: Annotated[str, typer.Argument(help="The decision's number, or its key.")],
     reward: Annotated[float, typer.Argument(help="The reward.")],
-    parent: Values = None,
-    observed: Values = None,
+    parent: TypedValues = None,
+    observed: TypedValues = None,
 ) -> None:
     """Tell the outcome of a decision.
 
@@ -211,7 +211,7 @@ def serve(
 
 
 def states(problem: CausalBandit, typed: Sequence[str]) -> Mapping[str, Any]:
-    """Values as they were typed, as the states that they name."""
+    """TypedValues as they were typed, as the states that they name."""
     found: dict[str, Any] = {}
     for name, text in assignments(typed, "A=x").items():
         known = {str(state): state for state in problem.model[name].states}

@@ -82,7 +82,7 @@ def share_chart(history: History) -> Markup:
     )
 
 
-NODE_WIDTH, NODE_HEIGHT, COLUMN, ROW = 150, 54, 200, 74
+NODE_WIDTH, NODE_HEIGHT, COLUMN, ROW_STEP = 150, 54, 200, 74
 
 
 def graph_picture(graph: Any, notes: Mapping[str, str], kinds: Mapping[str, str]) -> Markup:
@@ -92,10 +92,10 @@ def graph_picture(graph: Any, notes: Mapping[str, str], kinds: Mapping[str, str]
     places: dict[str, tuple[float, float]] = {}
     for column, layer in enumerate(layers):
         for row, name in enumerate(sorted(layer, key=list(graph.nodes).index)):
-            places[name] = 12 + column * COLUMN, 12 + (row + (tallest - len(layer)) / 2) * ROW
+            places[name] = 12 + column * COLUMN, 12 + (row + (tallest - len(layer)) / 2) * ROW_STEP
     arrows = "".join(_arrow(places[a], places[b]) for a, b in graph.edges)
     nodes = "".join(_node(name, *places[name], notes.get(name, ""), kinds.get(name, "plain")) for name in graph.nodes)
-    width, height = 24 + (len(layers) - 1) * COLUMN + NODE_WIDTH, 24 + (tallest - 1) * ROW + NODE_HEIGHT
+    width, height = 24 + (len(layers) - 1) * COLUMN + NODE_WIDTH, 24 + (tallest - 1) * ROW_STEP + NODE_HEIGHT
     return Markup(
         f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="The causal graph" class="graph">'
         '<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">'

@@ -1,6 +1,6 @@
 """Group commit: what many clients want written goes to disk together, and each is answered after that.
 
-One thread per study writes. It takes all that waits (`AT_ONCE` at most), does it in one transaction, and only when that
+One thread per study writes. It takes all that waits (`A_COMMIT` at most), does it in one transaction, and only when that
 is on disk do the answers leave. Where the disk takes 8 ms, a commit for each request would be 120 a second.
 """
 
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from causalbandits.errors import CausalBanditsError, StorageError
 from causalbandits.study import Study
 
-AT_ONCE = 512
+A_COMMIT = 512
 QUEUE_LIMIT = 10_000
 """More than so many waiting are refused: try again later."""
 
@@ -82,7 +82,7 @@ class Writer:
         if first is None:
             return [], True
         taken = [first]
-        while len(taken) < AT_ONCE and not self._waiting.empty():
+        while len(taken) < A_COMMIT and not self._waiting.empty():
             more = self._waiting.get()
             if more is None:
                 return taken, True

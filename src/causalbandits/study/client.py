@@ -14,7 +14,7 @@ from urllib.parse import quote, urlsplit
 from causalbandits.agent.agent import Context, Decision
 from causalbandits.errors import CausalBanditsError, ConflictError, StorageError, TellError, UnknownDecisionError
 from causalbandits.model.intervention import Intervention, State
-from causalbandits.study.outcomes import Id, Observed, Parents, Told
+from causalbandits.study.outcomes import Id, Observed, Parents, Receipt
 
 TRIES, FIRST_WAIT = 6, 0.1
 """A request is sent so often, at intervals that double, if the service cannot be reached or is busy."""
@@ -66,7 +66,7 @@ class RemoteStudy:
         found = self._send("POST", "/decisions", asked)
         return Decision(found["id"], Intervention(found["intervention"]), found["propensity"])
 
-    def tell(self, id: Id, parents: Parents, reward: float | None, *, observed: Observed = None) -> Told:
+    def tell(self, id: Id, parents: Parents, reward: float | None, *, observed: Observed = None) -> Receipt:
         """As `Study.tell`."""
         (told,) = self.tell_many([{"id": id, "parents": parents, "reward": reward, "observed": observed}])
         if told.status == "conflict":
@@ -77,15 +77,15 @@ class RemoteStudy:
             raise TellError(told.why)
         return told
 
-    def tell_many(self, outcomes: Iterable[Mapping[str, Any]]) -> list[Told]:
+    def tell_many(self, outcomes: Iterable[Mapping[str, Any]]) -> list[Receipt]:
         """As `Study.tell_many`; 1,000 at most."""
         found = self._send("POST", "/outcomes", {"items": [dict(told) for told in outcomes]})
-        return [Told(one["status"], one["why"]) for one in found["items"]]
+        return [Receipt(one["status"], one["why"]) for one in found["items"]]
 
-    def correct(self, id: Id, parents: Parents, reward: float, *, observed: Observed = None) -> Told:
+    def correct(self, id: Id, parents: Parents, reward: float, *, observed: Observed = None) -> Receipt:
         """As `Study.correct`."""
         body = {"parents": parents, "reward": reward, "observed": observed}
-        return Told(self._send("POST", f"/decisions/{_part(id)}/correct", body)["status"])
+        return Receipt(self._send("POST", f"/decisions/{_part(id)}/correct", body)["status"])
 
     def retract(self, id: Id) -> None:
         """As `Study.retract`."""

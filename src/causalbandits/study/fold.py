@@ -32,7 +32,7 @@ Key = tuple[Z | None, Action, Z | None]
 """Context, action, configuration (None where the parents' values were lost)."""
 
 
-class Line(NamedTuple):
+class ExactSums(NamedTuple):
     """Exact sums of the outcomes of one action, in one context, that led to one configuration; in steps."""
 
     n: int = 0
@@ -40,9 +40,9 @@ class Line(NamedTuple):
     squares: int = 0
     successes: int = 0
 
-    def plus(self, reward: int, successes: int, sign: int) -> Line:
+    def plus(self, reward: int, successes: int, sign: int) -> ExactSums:
         """One outcome more, or one less."""
-        return Line(
+        return ExactSums(
             self.n + sign,
             self.total + sign * reward,
             self.squares + sign * reward * reward,
@@ -50,13 +50,13 @@ class Line(NamedTuple):
         )
 
 
-class Table(dict[Key, Line]):
+class Table(dict[Key, ExactSums]):
     """(context, action, z) -> exact sums; only what occurred."""
 
     def change(self, outcome: Outcome, sign: int) -> Key:
         """Take in an outcome (1), or take it back (-1); where."""
         key = outcome.context, outcome.action, (outcome.z or None)
-        line = self.get(key, Line()).plus(steps(outcome.reward), steps(outcome.successes), sign)
+        line = self.get(key, ExactSums()).plus(steps(outcome.reward), steps(outcome.successes), sign)
         self[key] = line
         return key
 

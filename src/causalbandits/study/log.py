@@ -12,12 +12,12 @@ from causalbandits.errors import StateError
 from causalbandits.policies import Choice, Outcome
 from causalbandits.problem.actions import Action
 from causalbandits.problem.problem import CausalBandit
-from causalbandits.study.fold import Coins, Key, Line, Table, codes_of, text_of
+from causalbandits.study.fold import Coins, ExactSums, Key, Table, codes_of, text_of
 from causalbandits.study.grid import value
 from causalbandits.study.schema import MIGRATIONS, SCHEMA_VERSION, STUDY_FORMAT
 from causalbandits.study.storage import SQLite
 
-OPEN, TOLD, EXPIRED, FORGOTTEN = "open", "told", "expired", "forgotten"
+IS_OPEN, IS_TOLD, IS_EXPIRED, IS_FORGOTTEN = "open", "told", "expired", "forgotten"
 
 COUNTED = ("outcome", "correct", "expire")
 """After these something counts; after `retract` and `forget` nothing does; `parents` and `late` change nothing."""
@@ -37,7 +37,7 @@ class Row(NamedTuple):
     """How many events there had been."""
     asked: float
     due: float | None
-    status: str = OPEN
+    status: str = IS_OPEN
     told_at: int | None = None
     """The event by which its outcome was first told."""
     z: Z | None = None
@@ -51,7 +51,7 @@ class Row(NamedTuple):
         return None if some is None else [action_at(problem, choices) for choices in some]
 
 
-class Event(NamedTuple):
+class LogEvent(NamedTuple):
     """Something that was told of a decision."""
 
     number: int
@@ -146,13 +146,14 @@ class Log:
     def oldest_open(self) -> float | None:
         """Since when the earliest of them waits."""
         found = self.store.one(
-            "SELECT asked FROM decisions WHERE number = (SELECT min(number) FROM decisions WHERE status = ?)", (OPEN,)
+            "SELECT asked FROM decisions WHERE number = (SELECT min(number) FROM decisions WHERE status = ?)",
+            (IS_OPEN,),
         )
         return None if found is None else float(found[0])
 
     def first_open(self) -> int | None:
         """The earliest decision that waits for its outcome."""
-        return self.store.one("SELECT min(number) FROM decisions WHERE status = ?", (OPEN,))[0]  # type: ignore[no-any-return]
+        return self.store.one("SELECT min(number) FROM decisions WHERE status = ?", (IS_OPEN,))[0]  # type: ignore[no-any-return]
 
     # Events
 
@@ -162,7 +163,7 @@ class Log:
 
     EVENT = "SELECT number, decision, kind, z, reward, observed, was_z, was_reward, counted, collected, at FROM events"
 
-    def events(self, after: int = 0, up_to: int = 2**62, limit: int = 2**62) -> Iterator[Event]:
+    def events(self, after: int = 0, up_to: int = 2**62, limit: int = 2**62) -> Iterator[LogEvent]:
         """Those after one, in their order."""
         sql = f"{self.EVENT} WHERE number > ? AND number <= ? ORDER BY number LIMIT ?"
         return map(self._event, self.store.rows(sql, (after, up_to, limit)))
@@ -172,17 +173,17 @@ class Log:
         found = self.store.one("SELECT counted, collected FROM events ORDER BY number DESC LIMIT 1")
         return (0, 0) if found is None else (found[0], int(found[1]))
 
-    def events_of(self, decision: int) -> Iterator[Event]:
+    def events_of(self, decision: int) -> Iterator[LogEvent]:
         """Those of one decision."""
         return map(self._event, self.store.rows(f"{self.EVENT} WHERE decision = ? ORDER BY number", (decision,)))
 
-    def _event(self, found: Any) -> Event:
+    def _event(self, found: Any) -> LogEvent:
         number, decision, kind, z, reward, observed, was_z, was_reward, counted, collected, at = found
         seen = None if observed is None else json.loads(observed)
         sums = counted, int(collected)
-        return Event(number, decision, kind, codes_of(z), reward, seen, codes_of(was_z), was_reward, *sums, at)
+        return LogEvent(number, decision, kind, codes_of(z), reward, seen, codes_of(was_z), was_reward, *sums, at)
 
-    def some_events(self, numbers: Sequence[int]) -> Iterator[Event]:
+    def some_events(self, numbers: Sequence[int]) -> Iterator[LogEvent]:
         """Some of them, by number."""
         places = ", ".join("?" * len(numbers))
         return map(self._event, self.store.rows(f"{self.EVENT} WHERE number IN ({places}) ORDER BY number", numbers))
@@ -194,7 +195,7 @@ class Log:
         found = self.store.rows(sql, numbers)
         return [(number, action_at(self.problem, codes_of(choices) or ())) for number, choices in found]
 
-    def add_event(self, event: Event, row: Row) -> None:
+    def add_event(self, event: LogEvent, row: Row) -> None:
         """Write an event down, and what its decision is by then."""
         seen = None if event.observed is None else json.dumps(dict(event.observed))
         values = event.number, event.decision, event.kind, _or_null(event.z), event.reward, seen
@@ -233,14 +234,14 @@ class Log:
         rows = self.store.rows("SELECT context, choices, z, n, total, squares, successes FROM statistic")
         return Table(
             {
-                (codes_of(context), action_at(self.problem, codes_of(choices) or ()), codes_of(z)): Line(
+                (codes_of(context), action_at(self.problem, codes_of(choices) or ()), codes_of(z)): ExactSums(
                     n, int(total), int(squares), int(successes)
                 )
                 for context, choices, z, n, total, squares, successes in rows
             }
         )
 
-    def write_line(self, key: Key, line: Line) -> None:
+    def write_line(self, key: Key, line: ExactSums) -> None:
         """A line of the statistic changes."""
         context, action, z = key
         names = text_of(context), text_of(action.choices), text_of(z)

@@ -19,7 +19,7 @@ from causalbandits.model.intervention import State
 from causalbandits.policies import Choice
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.study.grid import steps
-from causalbandits.study.log import EXPIRED, FORGOTTEN, OPEN, TOLD, Row
+from causalbandits.study.log import IS_EXPIRED, IS_FORGOTTEN, IS_OPEN, IS_TOLD, Row
 from causalbandits.study.state import StudyState
 
 Parents = Mapping[str, State] | None
@@ -32,7 +32,7 @@ LONGEST_KEY = 200
 Status = Literal["applied", "duplicate", "early", "late", "conflict", "unknown", "refused"]
 
 
-class Told(NamedTuple):
+class Receipt(NamedTuple):
     """What became of an outcome, and why, where that is not obvious."""
 
     status: Status
@@ -63,7 +63,7 @@ class Outcomes:
             raise UnknownDecisionError(f"No decision was asked for with the key {id!r}.")
         return row
 
-    def tell(self, id: Id, parents: Parents, reward: float | None, observed: Observed) -> Told:
+    def tell(self, id: Id, parents: Parents, reward: float | None, observed: Observed) -> Receipt:
         """An outcome comes."""
         row = self.found(id)
         if row is None:
@@ -71,16 +71,16 @@ class Outcomes:
             return self._wait(id, parents, reward, observed)
         return self._tell(row, parents, reward, observed)
 
-    def _wait(self, key: str, parents: Parents, reward: float | None, observed: Observed) -> Told:
+    def _wait(self, key: str, parents: Parents, reward: float | None, observed: Observed) -> Receipt:
         self._codes(self._state.problem, None, parents, reward, observed)
         told = json.loads(json.dumps([parents, reward, observed], default=_plain))
         before = self._log.early(key)
         if before is None:
             self._log.keep_early(key, told, self._state.clock())
-            return Told("early", f"no decision was asked for with the key {key!r} yet: it waits")
+            return Receipt("early", f"no decision was asked for with the key {key!r} yet: it waits")
         if before != told:
             raise ConflictError(f"Another outcome of {key!r} waits for its decision already. Nothing was changed.")
-        return Told("duplicate")
+        return Receipt("duplicate")
 
     def arrive(self, key: str, row: Row) -> None:
         """A decision was made: what came before it, if anything did, is told now, or stays and is reported."""
@@ -93,36 +93,36 @@ class Outcomes:
             return
         self._log.drop_early(key)
 
-    def _tell(self, row: Row, parents: Parents, reward: float | None, observed: Observed) -> Told:
+    def _tell(self, row: Row, parents: Parents, reward: float | None, observed: Observed) -> Receipt:
         z, told, seen = self._taken(row, parents, reward, observed)
-        if row.status == OPEN:
+        if row.status == IS_OPEN:
             return self._first(row, z, told, seen)
-        if told is None or row.status == TOLD:
+        if told is None or row.status == IS_TOLD:
             if z == row.z and (told is None or (told, seen) == (row.reward, row.observed)):
-                return Told("duplicate")
+                return Receipt("duplicate")
             raise ConflictError(
                 f"Another outcome of decision {row.number} was told before. To change it: correct(). Nothing was "
                 "changed."
             )
         return self._late(row, z, told, seen)
 
-    def _first(self, row: Row, z: Z | None, told: int | None, seen: Any) -> Told:
+    def _first(self, row: Row, z: Z | None, told: int | None, seen: Any) -> Receipt:
         if told is not None:
-            self._state.write(row, "outcome", TOLD, z, told, seen)
+            self._state.write(row, "outcome", IS_TOLD, z, told, seen)
         elif (z, seen) == (row.z, row.observed):
-            return Told("duplicate")
+            return Receipt("duplicate")
         else:
-            self._state.write(row, "parents", OPEN, z, None, seen)
-        return Told("applied")
+            self._state.write(row, "parents", IS_OPEN, z, None, seen)
+        return Receipt("applied")
 
-    def _late(self, row: Row, z: Z | None, told: int, seen: Any) -> Told:
+    def _late(self, row: Row, z: Z | None, told: int, seen: Any) -> Receipt:
         if self._state.rules.late == "apply":
-            self._state.write(row, "outcome", TOLD, z, told, seen)
-            return Told("late", f"the decision was {row.status}; the outcome counts by now")
+            self._state.write(row, "outcome", IS_TOLD, z, told, seen)
+            return Receipt("late", f"the decision was {row.status}; the outcome counts by now")
         if self._log.told_late(row.number, z, told):
-            return Told("duplicate")
+            return Receipt("duplicate")
         self._state.write(row, "late", row.status, z, told, seen)
-        return Told("late", f"the decision was {row.status}; the outcome is recorded, and does not count")
+        return Receipt("late", f"the decision was {row.status}; the outcome is recorded, and does not count")
 
     def _taken(self, row: Row, parents: Parents, reward: float | None, observed: Observed) -> Any:
         """In codes and steps; the parents as they were told before, if they are not told now."""
@@ -130,7 +130,7 @@ class Outcomes:
         z, told, seen = self._codes(known, row.choice, parents, reward, observed)
         if parents is None and row.z is not None:
             z = row.z
-        return z or None, told, seen or (row.observed if row.status == OPEN else None)
+        return z or None, told, seen or (row.observed if row.status == IS_OPEN else None)
 
     def _codes(
         self, known: CausalBandit, choice: Choice | None, parents: Parents, reward: float | None, observed: Observed
@@ -151,44 +151,44 @@ class Outcomes:
         )
         return z, None if reward is None else steps(told), seen
 
-    def correct(self, id: Id, parents: Parents, reward: float, observed: Observed) -> Told:
+    def correct(self, id: Id, parents: Parents, reward: float, observed: Observed) -> Receipt:
         """Another outcome than the one that counts."""
         row = self.known(id)
-        if row.status not in (TOLD, EXPIRED):
+        if row.status not in (IS_TOLD, IS_EXPIRED):
             raise TellError(f"Nothing counts as the outcome of decision {row.number}: tell() it. Nothing was changed.")
         z, told, seen = self._taken(row._replace(z=None), parents, reward, observed)
         if (z, told, seen) == (row.z, row.reward, row.observed):
-            return Told("duplicate")
-        self._state.write(row, "correct", TOLD, z, told, seen)
-        return Told("applied")
+            return Receipt("duplicate")
+        self._state.write(row, "correct", IS_TOLD, z, told, seen)
+        return Receipt("applied")
 
     def retract(self, id: Id) -> None:
         """Nothing counts any more, and the decision waits."""
         row = self.known(id)
-        if row.status == OPEN:
+        if row.status == IS_OPEN:
             raise TellError(f"Nothing has been told of decision {row.number}. Nothing was changed.")
-        self._state.write(row, "retract", OPEN, None, None, None)
+        self._state.write(row, "retract", IS_OPEN, None, None, None)
 
     def forget(self, id: Id) -> None:
         """Nothing is waited for any more."""
         row = self.known(id)
-        if row.status == FORGOTTEN:
+        if row.status == IS_FORGOTTEN:
             return
-        if row.status != OPEN:
+        if row.status != IS_OPEN:
             raise TellError(
                 f"Decision {row.number} is {row.status}; what counts must be taken back first: retract(). Nothing was "
                 "changed."
             )
-        self._state.write(row, "forget", FORGOTTEN, None, None, None)
+        self._state.write(row, "forget", IS_FORGOTTEN, None, None, None)
 
     def expire(self, at_most: int) -> int:
         """The silence of those whose window has passed counts as the default; how many."""
         rules = self._state.rules
         if rules.window is None or rules.default is None:
             raise TellError("This study has no window: decisions wait for ever. Study.create(..., window=, default=).")
-        silent = list(self._log.decisions("status = ? AND due <= ?", (OPEN, self._state.clock()), limit=at_most))
+        silent = list(self._log.decisions("status = ? AND due <= ?", (IS_OPEN, self._state.clock()), limit=at_most))
         for row in silent:
-            self._state.write(row, "expire", EXPIRED, row.z, steps(rules.default), row.observed)
+            self._state.write(row, "expire", IS_EXPIRED, row.z, steps(rules.default), row.observed)
         return len(silent)
 
 

@@ -12,12 +12,12 @@ from causalbandits.model.intervention import Intervention, State
 from causalbandits.problem.situation import Situation
 from causalbandits.study.fold import Fold, Table
 from causalbandits.study.grid import squared_value, value
-from causalbandits.study.log import EXPIRED, FORGOTTEN, OPEN, TOLD, Event, Row
+from causalbandits.study.log import IS_EXPIRED, IS_FORGOTTEN, IS_OPEN, IS_TOLD, LogEvent, Row
 from causalbandits.study.state import StudyState
 from causalbandits.study.verify import derived_again
 
 
-class Summary(NamedTuple):
+class OutcomeSummary(NamedTuple):
     """Of some outcomes: how many, their mean and its standard error (None where one cannot tell)."""
 
     n: int
@@ -25,21 +25,21 @@ class Summary(NamedTuple):
     standard_error: float | None
 
 
-def summary(n: int, total: int, squares: int) -> Summary:
+def summary(n: int, total: int, squares: int) -> OutcomeSummary:
     """From exact sums.
 
     >>> from causalbandits.study.grid import steps
     >>> summary(4, steps(2.0), steps(1.0) * steps(1.0) * 2)
-    Summary(n=4, mean=0.5, standard_error=0.288...)
+    OutcomeSummary(n=4, mean=0.5, standard_error=0.288...)
     """
     if n == 0:
-        return Summary(0, None, None)
+        return OutcomeSummary(0, None, None)
     mean = value(total) / n
     if n == 1:
-        return Summary(1, mean, None)
+        return OutcomeSummary(1, mean, None)
     # In whole numbers, so that nothing cancels.
     spread = squared_value(n * squares - total * total) / n
-    return Summary(n, mean, (max(0.0, spread) / (n - 1) / n) ** 0.5)
+    return OutcomeSummary(n, mean, (max(0.0, spread) / (n - 1) / n) ** 0.5)
 
 
 class StudyReport(NamedTuple):
@@ -51,10 +51,10 @@ class StudyReport(NamedTuple):
     events: int
     early: int
     """Outcomes that wait for their decision."""
-    outcomes: Summary
-    actions: list[tuple[Intervention, Summary]]
+    outcomes: OutcomeSummary
+    actions: list[tuple[Intervention, OutcomeSummary]]
     """Most played first."""
-    configurations: list[tuple[dict[str, State], Summary]]
+    configurations: list[tuple[dict[str, State], OutcomeSummary]]
 
     def to_record(self) -> dict[str, Any]:
         """JSON-ready."""
@@ -79,7 +79,7 @@ class StudyReport(NamedTuple):
 
 def report_of(state: StudyState) -> StudyReport:
     """How things stand; within a transaction."""
-    counts = {status: state.log.count(status) for status in (OPEN, TOLD, EXPIRED, FORGOTTEN)}
+    counts = {status: state.log.count(status) for status in (IS_OPEN, IS_TOLD, IS_EXPIRED, IS_FORGOTTEN)}
     table = state.table
     everything = [sum(column) for column in zip(*_lines(table), strict=True)] or [0, 0, 0]
     by_action = _by(table, 1)
@@ -129,7 +129,7 @@ def explained(state: StudyState, row: Row) -> dict[str, Any]:
     }
 
 
-def event_record(event: Event) -> dict[str, Any]:
+def event_record(event: LogEvent) -> dict[str, Any]:
     """An event, JSON-ready."""
     return {
         "number": event.number,

@@ -13,7 +13,7 @@ from causalbandits.errors import StateError, StorageError
 from causalbandits.policies import AnyPolicy
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.study.fold import Coins, Fold, Table, policy_of
-from causalbandits.study.log import COUNTED, Event, Log, Row, facts_of
+from causalbandits.study.log import COUNTED, Log, LogEvent, Row, facts_of
 from causalbandits.study.storage import SQLite
 
 Clock = Callable[[], float]
@@ -130,7 +130,7 @@ class StudyState:
             self.counted += (reward is not None) - (row.reward is not None)
             self.collected += (reward or 0) - (row.reward or 0)
         sums = self.counted, self.collected
-        event = Event(number, row.number, kind, z, reward, observed, row.z, row.reward, *sums, self.clock())
+        event = LogEvent(number, row.number, kind, z, reward, observed, row.z, row.reward, *sums, self.clock())
         now = row._replace(status=status)
         if kind in COUNTED:
             now = now._replace(z=z, reward=reward, observed=observed, told_at=row.told_at or number)
@@ -142,7 +142,7 @@ class StudyState:
         self._count(event, row, write=True)
         self.events = number
 
-    def _count(self, event: Event, row: Row, *, write: bool) -> None:
+    def _count(self, event: LogEvent, row: Row, *, write: bool) -> None:
         """Table and fold follow an event; in the database, too, if it is ours."""
         changed = []
         if event.kind in (*COUNTED, "retract", "forget") and event.was_reward is not None:

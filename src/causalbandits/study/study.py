@@ -38,8 +38,8 @@ from causalbandits.study.evaluation import Evaluation, Target, evaluated
 from causalbandits.study.export import write_table
 from causalbandits.study.fold import Coins
 from causalbandits.study.history import History, history_of
-from causalbandits.study.log import OPEN, Log, Row, write_facts
-from causalbandits.study.outcomes import Id, Observed, Outcomes, Parents, Told, check_key
+from causalbandits.study.log import IS_OPEN, Log, Row, write_facts
+from causalbandits.study.outcomes import Id, Observed, Outcomes, Parents, Receipt, check_key
 from causalbandits.study.report import StudyReport, event_record, explained, recommended, report_of
 from causalbandits.study.state import Clock, Rules, StudyState
 from causalbandits.study.storage import SQLite
@@ -57,7 +57,7 @@ class Study:
     True
     >>> seen = {"subject": "short", "template": "1", "send_time": decision.intervention["send_time"]}
     >>> study.tell(decision.id, seen, 1), study.tell(decision.id, seen, 1)
-    (Told(status='applied', why=''), Told(status='duplicate', why=''))
+    (Receipt(status='applied', why=''), Receipt(status='duplicate', why=''))
     >>> study.rounds
     1
     """
@@ -160,7 +160,7 @@ class Study:
     @property
     def pending(self) -> dict[int, Intervention]:
         """Decisions whose outcome has not come (yet), by number."""
-        return {row.number: row.choice.action.intervention for row in self._log.decisions("status = ?", (OPEN,))}
+        return {row.number: row.choice.action.intervention for row in self._log.decisions("status = ?", (IS_OPEN,))}
 
     @contextmanager
     def together(self) -> Iterator[None]:
@@ -208,7 +208,7 @@ class Study:
         narrowed = None if some is None else [list(action.choices) for action in some]
         return situation, json.dumps([list(situation.known or ()), narrowed])
 
-    def tell(self, id: Id, parents: Parents, reward: float | None, *, observed: Observed = None) -> Told:
+    def tell(self, id: Id, parents: Parents, reward: float | None, *, observed: Observed = None) -> Receipt:
         """The outcome of a decision, by its number or its key; told again, it is a duplicate and changes nothing.
 
         What contradicts an outcome that was told before is refused: see `correct`. By a key that has not been asked
@@ -217,7 +217,7 @@ class Study:
         with self._state.transaction():
             return self._outcomes.tell(id, parents, reward, observed)
 
-    def tell_many(self, outcomes: Iterable[Mapping[str, Any]]) -> list[Told]:
+    def tell_many(self, outcomes: Iterable[Mapping[str, Any]]) -> list[Receipt]:
         """Many outcomes, durable together; each has `id`, `parents`, `reward` and perhaps `observed`.
 
         One that cannot be taken does not keep back the others: its status says why.
@@ -225,22 +225,22 @@ class Study:
         with self._state.transaction():
             return [self._tell_one(told) for told in outcomes]
 
-    def _tell_one(self, told: Mapping[str, Any]) -> Told:
+    def _tell_one(self, told: Mapping[str, Any]) -> Receipt:
         try:
             names = {"id", "parents", "reward", "observed"}
             if not isinstance(told, Mapping) or "id" not in told or "reward" not in told or not set(told) <= names:
                 raise TellError(f"An outcome has id, parents, reward and perhaps observed; got {told!r:.200}.")
             return self._outcomes.tell(told["id"], told.get("parents"), told["reward"], told.get("observed"))
         except ConflictError as error:
-            return Told("conflict", str(error))
+            return Receipt("conflict", str(error))
         except UnknownDecisionError as error:
-            return Told("unknown", str(error))
+            return Receipt("unknown", str(error))
         except StorageError:
             raise
         except CausalBanditsError as error:
-            return Told("refused", str(error))
+            return Receipt("refused", str(error))
 
-    def correct(self, id: Id, parents: Parents, reward: float, *, observed: Observed = None) -> Told:
+    def correct(self, id: Id, parents: Parents, reward: float, *, observed: Observed = None) -> Receipt:
         """Another outcome than the one that was told: exactly as if it had been told at first."""
         with self._state.transaction():
             return self._outcomes.correct(id, parents, reward, observed)

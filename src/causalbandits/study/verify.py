@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from causalbandits.policies import AnyPolicy, Outcome
 from causalbandits.study.fold import Coins, Fold, Table, policy_of, rows_of
-from causalbandits.study.log import COUNTED, EXPIRED, FORGOTTEN, OPEN, TOLD, Event, Log, Row
+from causalbandits.study.log import COUNTED, IS_EXPIRED, IS_FORGOTTEN, IS_OPEN, IS_TOLD, Log, LogEvent, Row
 
-SHOWN = 10
+NAMED_DIFFERENCES = 10
 """So many differences are named."""
 
 
@@ -28,20 +28,20 @@ class Verification(NamedTuple):
         return text + ("all as it was kept." if self else "; ".join(self.differences))
 
 
-class Past:
+class Refolded:
     """The study as some events left it, derived from them alone."""
 
-    def __init__(self, log: Log, rows: Iterable[Row], events: Iterable[Event]) -> None:
+    def __init__(self, log: Log, rows: Iterable[Row], events: Iterable[LogEvent]) -> None:
         self._log, self.table = log, Table()
         self.rows = {
-            row.number: row._replace(status=OPEN, told_at=None, z=None, reward=None, observed=None) for row in rows
+            row.number: row._replace(status=IS_OPEN, told_at=None, z=None, reward=None, observed=None) for row in rows
         }
         self.differences: list[str] = []
         self._sums = 0, 0
         for event in events:
             self._follow(event)
 
-    def _follow(self, event: Event) -> None:
+    def _follow(self, event: LogEvent) -> None:
         row = self.rows.get(event.decision)
         if row is None:
             self.differences.append(f"event {event.number} is of decision {event.decision}, which is not there")
@@ -62,7 +62,7 @@ class Past:
         self.rows[row.number] = row
         self._compare(event)
 
-    def _compare(self, event: Event) -> None:
+    def _compare(self, event: LogEvent) -> None:
         """How many count by then, and their sum."""
         before, now = self._sums, (event.counted, event.collected)
         if event.kind in (*COUNTED, "retract", "forget"):
@@ -73,12 +73,12 @@ class Past:
             self.differences.append(f"event {event.number} says {now} of the sums, and the log {before}")
         self._sums = before
 
-    def _after(self, event: Event, row: Row) -> Row:
+    def _after(self, event: LogEvent, row: Row) -> Row:
         if event.kind in COUNTED:
-            status = EXPIRED if event.kind == "expire" else TOLD
+            status = IS_EXPIRED if event.kind == "expire" else IS_TOLD
             told_at = row.told_at or event.number
             return row._replace(status=status, z=event.z, reward=event.reward, observed=event.observed, told_at=told_at)
-        status = FORGOTTEN if event.kind == "forget" else OPEN
+        status = IS_FORGOTTEN if event.kind == "forget" else IS_OPEN
         return row._replace(status=status, z=None, reward=None, observed=None, told_at=None)
 
     def outcomes(self) -> Iterable[Outcome]:
@@ -90,14 +90,14 @@ class Past:
 
     def frontier(self, decided: int) -> int:
         """All decisions before this one were closed."""
-        waiting = [number for number, row in self.rows.items() if number < decided and row.status == OPEN]
+        waiting = [number for number, row in self.rows.items() if number < decided and row.status == IS_OPEN]
         return min(waiting, default=decided)
 
 
 def verified(log: Log) -> Verification:
     """Fold the log again, and compare with what is kept, bit for bit."""
     rows, events = list(log.decisions()), list(log.events())
-    past = Past(log, rows, events)
+    past = Refolded(log, rows, events)
     differences = list(past.differences)
     if [event.number for event in events] != list(range(1, len(events) + 1)):
         differences.append("events are missing: their numbers have gaps")
@@ -111,8 +111,8 @@ def verified(log: Log) -> Verification:
     kept, made = set(rows_of(log.table())), set(rows_of(past.table))
     differences += [f"the statistic keeps {line}, and the log does not say so" for line in sorted(kept - made)]
     differences += [f"the log says {line}, and the statistic does not keep it" for line in sorted(made - kept)]
-    if len(differences) > SHOWN:
-        differences = [*differences[:SHOWN], f"and {len(differences) - SHOWN} more"]
+    if len(differences) > NAMED_DIFFERENCES:
+        differences = [*differences[:NAMED_DIFFERENCES], f"and {len(differences) - NAMED_DIFFERENCES} more"]
     return Verification(len(rows), len(events), tuple(differences))
 
 
@@ -120,7 +120,7 @@ def derived_again(log: Log, row: Row, coins: Coins, handed_in: AnyPolicy | str |
     """Whether a decision comes out the same from what was known then."""
     record = log.policies()[row.policy - 1].record
     policy = policy_of(record, handed_in, log.problem)
-    past = Past(log, log.decisions("number < ?", (row.number,)), log.events(up_to=row.events))
+    past = Refolded(log, log.decisions("number < ?", (row.number,)), log.events(up_to=row.events))
     fold = Fold(log.problem, policy, past.table, past.outcomes, lambda: past.frontier(row.number))
     problem, eligible = log.problem.in_context(row.context), row.eligible(log.problem)
     situation = policy.situation(problem) if eligible is None else policy.situation(problem, eligible=eligible)
