@@ -1,6 +1,6 @@
 """Group commit: what many clients want written goes to disk together, and each is answered after that.
 
-One thread per study writes. It takes all that waits (`A_COMMIT` at most), does it in one transaction, and only when that
+One thread a study writes. It takes all that waits (`A_COMMIT` at most), does it in one transaction, and only when that
 is on disk do the answers leave. Where the disk takes 8 ms, a commit for each request would be 120 a second.
 """
 

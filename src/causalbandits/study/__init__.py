@@ -6,4 +6,4 @@ from causalbandits.study.report import OutcomeSummary, StudyReport
 from causalbandits.study.study import Study
 from causalbandits.study.verify import Verification
 
-__all__ = ["Receipt", "RemoteStudy", "Study", "StudyReport", "Summary", "Verification", "connect"]
+__all__ = ["OutcomeSummary", "Receipt", "RemoteStudy", "Study", "StudyReport", "Verification", "connect"]
