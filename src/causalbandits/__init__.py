@@ -39,6 +39,7 @@ from causalbandits.problem.problem import CausalBandit
 from causalbandits.problem.scores import Scores
 from causalbandits.results.citations import citation
 from causalbandits.results.run import Run
+from causalbandits.study import Study, connect
 from causalbandits.world import zoo
 from causalbandits.world.environment import Environment
 from causalbandits.world.rewards import BernoulliReward, CustomReward, GaussianReward, LinearReward
@@ -88,11 +89,13 @@ __all__ = [
     "Scores",
     "StepEnvironment",
     "StudentReward",
+    "Study",
     "ThompsonSampling",
     "Uniform",
     "Variable",
     "check",
     "citation",
+    "connect",
     "default_policy",
     "describe",
     "design",

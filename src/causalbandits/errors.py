@@ -12,7 +12,10 @@ CausalBanditsError (a ValueError)
 ├── BudgetError           a budget that is none, or does not allow for anything any more
 ├── SizeError             something too large to enumerate or to hold, refused before it starts
 ├── TellError             feedback that the agent cannot take; nothing was changed
+│   ├── ConflictError         what contradicts what a study was told or asked before
+│   └── UnknownDecisionError  of a decision that was never made
 └── StateError            a file that cannot be read or written, is corrupted, or belongs to something else
+    └── StorageError          a database that could not do what it was asked; nothing was changed
 DataWarning (a UserWarning)     data that can be used and look odd, or estimates that claim more than the data said
 EvidenceWarning (a UserWarning) outcomes that contradict the graph or a table, and what was done about it
 ProblemWarning (a UserWarning)  a knob or a constraint of a problem that does nothing
@@ -103,8 +106,20 @@ class TellError(CausalBanditsError):
     """Feedback that the agent cannot take; its state is unchanged."""
 
 
+class ConflictError(TellError):
+    """What contradicts what a study was told before, or a key that was used for another question."""
+
+
+class UnknownDecisionError(TellError):
+    """Something told of a decision that was never made."""
+
+
 class StateError(CausalBanditsError):
     """A file that cannot be read or written, is corrupted, or belongs to something else."""
+
+
+class StorageError(StateError):
+    """A database that could not do what it was asked; nothing was changed."""
 
 
 class DataWarning(UserWarning):

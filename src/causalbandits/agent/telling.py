@@ -32,8 +32,12 @@ def checked(
     observed: Mapping[str, State] | None,
     *,
     accept_impossible: bool,
+    lost: bool = False,
 ) -> Told:
-    """What was told of an action, in codes; a TellError if it cannot be. The problem is as it was known to be."""
+    """What was told of an action, in codes; a TellError if it cannot be. The problem is as it was known to be.
+
+    `lost` says that an outcome without the parents' values is taken, too, though the policy learns nothing from it.
+    """
     value = _number(reward)
     if isinstance(parents, EllipsisType):
         if problem.parents:
@@ -49,7 +53,7 @@ def checked(
         z = () if parents is None else problem.encode_parents(parents)
     except CausalBanditsError as error:
         raise TellError(f"{error} Nothing was changed.") from None
-    if parents is None and policy.needs_parents:
+    if parents is None and policy.needs_parents and not lost:
         raise TellError(
             f"The policy {policy.id!r} learns what a reward owes to {', '.join(problem.parents)}: without their values "
             "nothing can be learnt of it, so forget(id). A policy that needs only the action learns from such rewards, "
