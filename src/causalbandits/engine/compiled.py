@@ -18,7 +18,7 @@ from causalbandits.policies.effects import EffectCells
 from causalbandits.policies.gittins import CausalScreen, WorthPolicy
 from causalbandits.policies.linear import LinearPolicy
 from causalbandits.policies.posterior import SamplingPolicy
-from causalbandits.policies.rates import MOMENTS, PAIRS, RateCells
+from causalbandits.policies.rates import BETA_MOMENTS, BETA_PAIRS, RateCells
 from causalbandits.policies.statistics import Cells, Regression, ScaledCells, Statistic
 from causalbandits.problem.features import AdditiveFeatures
 from causalbandits.problem.problem import CausalBandit
@@ -205,7 +205,7 @@ def _sums(cells: Cells) -> tables.CellSums | tables.ScaledSums | tables.RateSums
         own = cells.count, cells.total, cells.pooled, cells.R, cells.u, cells.ratios, cells.positions
         return tables.EffectSums(*own, *np.empty((2, len(cells.u))), *np.empty((2, len(cells.count))))
     if isinstance(cells, RateCells):
-        return tables.RateSums(cells.count, cells.total, cells.weights, PAIRS, MOMENTS)
+        return tables.RateSums(cells.count, cells.total, cells.weights, BETA_PAIRS, BETA_MOMENTS)
     if isinstance(cells, ScaledCells):
         return tables.ScaledSums(cells.count, cells.total, cells.pooled)
     return tables.CellSums(cells.count, cells.total)
