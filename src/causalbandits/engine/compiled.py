@@ -20,7 +20,7 @@ from causalbandits.policies.gittins import BeliefPolicy, CausalGittins, CausalSc
 from causalbandits.policies.learnt import LearntCells
 from causalbandits.policies.linear import LinearPolicy
 from causalbandits.policies.posterior import SamplingPolicy
-from causalbandits.policies.rates import MOMENTS, PAIRS, RateCells
+from causalbandits.policies.rates import BETA_MOMENTS, BETA_PAIRS, RateCells
 from causalbandits.policies.statistics import Cells, Regression, ScaledCells, Statistic
 from causalbandits.policies.thompson import CausalThompsonSampling
 from causalbandits.policies.ts_ucb import CausalTSUCB
@@ -241,7 +241,7 @@ def _sums(cells: Cells) -> tables.CellSums | tables.ScaledSums | tables.RateSums
         own = cells.count, cells.total, cells.pooled, cells.R, cells.u, cells.ratios, cells.positions
         return tables.EffectSums(*own, *np.empty((2, len(cells.u))), *np.empty((2, len(cells.count))))
     if isinstance(cells, RateCells):
-        return tables.RateSums(cells.count, cells.total, cells.weights, PAIRS, MOMENTS)
+        return tables.RateSums(cells.count, cells.total, cells.weights, BETA_PAIRS, BETA_MOMENTS)
     if isinstance(cells, ScaledCells):
         return tables.ScaledSums(cells.count, cells.total, cells.pooled)
     return tables.CellSums(cells.count, cells.total)

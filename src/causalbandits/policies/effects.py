@@ -32,8 +32,8 @@ from causalbandits.policies.statistics import ScaledCells
 RATIOS = 4.0 ** np.arange(-5, 6)
 """The grid of lambda_1 and lambda_2."""
 
-FREE = 1e-8
-"""The centre's coefficient is as good as free: its variance is s^2 / FREE beforehand."""
+LOOSE = 1e-8
+"""The centre's coefficient is as good as free: its variance is s^2 / LOOSE beforehand."""
 
 GROWTH_TO_FIT = 1.1
 """The ratios are sought again after so many times the rewards."""
@@ -124,7 +124,7 @@ class EffectCells(ScaledCells):
             effects, remainder = likeliest(self, total / number)
         next_time = max(number + 1.0, math.ceil(GROWTH_TO_FIT * number))
         self.ratios[:] = effects, remainder, total / max(1.0, number), next_time
-        self.R[:] = np.diag([math.sqrt(FREE)] + [1.0 / math.sqrt(effects)] * (len(self.u) - 1))
+        self.R[:] = np.diag([math.sqrt(LOOSE)] + [1.0 / math.sqrt(effects)] * (len(self.u) - 1))
         self.u[:] = 0.0
         for cell in np.flatnonzero(self.count).tolist():
             n, total = self.count.item(cell), self.total.item(cell)
@@ -149,7 +149,7 @@ def likeliest(cells: EffectCells, centre: float) -> tuple[float, float]:
     x, noise = cells.total[seen] / n - centre, noise_and_spread(cells.pooled, 0.0)[0]
     d = F.shape[1]
     penalties = np.zeros((len(RATIOS), d, d))
-    penalties[:, np.arange(d), np.arange(d)] = np.where(np.arange(d) == 0, FREE, 1.0 / RATIOS[:, None])
+    penalties[:, np.arange(d), np.arange(d)] = np.where(np.arange(d) == 0, LOOSE, 1.0 / RATIOS[:, None])
     found = []
     for remainder in RATIOS.tolist():
         w = n / (1.0 + remainder * n)
@@ -188,7 +188,7 @@ def effects_of(cells: EffectCells) -> EffectsPosterior:
     """The parameters after what was seen; until there is enough, every cell is by itself."""
     pooled, (_, remainder, centre, _) = cells.pooled.tolist(), cells.ratios.tolist()
     if not says_enough(pooled[0], pooled[1], pooled[2]):
-        alone, none, certain = 1.0 / (1.0 + cells.count), np.zeros(len(cells.u)), np.eye(len(cells.u)) / FREE
+        alone, none, certain = 1.0 / (1.0 + cells.count), np.zeros(len(cells.u)), np.eye(len(cells.u)) / LOOSE
         return EffectsPosterior(1.0, 1.0, centre, 3.0, 0.0, cells.features, alone, cells.positions, certain, none)
     noise, shrink = noise_and_spread(pooled, 0.0)[0], 1.0 / (1.0 + remainder * cells.count)
     known = noise, remainder, centre, pooled[0] - 1.0, 1.0
