@@ -241,9 +241,9 @@ def test_the_page_of_regret_says_of_the_default_what_was_measured():
     said = " ".join(page.split())
     assert f"{known['mean']:.1f} (standard error {known['standard_error']:.1f}), and {open_['mean']:.1f}" in said
     assert f"{known['above']:.1%} of the replications lose more than 200" in said
+    tails = [own["q99"] for own in (known, open_, plain)]
     assert (
-        f"quantiles on the e-mail campaign are {known['q99']:.0f} and {open_['q99']:.0f}; that of `c-ts-beta` is {plain['q99']:.0f}"
-        in said
+        "quantiles on the e-mail campaign are {:.0f} and {:.0f}; that of `c-ts-beta` is {:.0f}".format(*tails) in said
     )
     assert all(sets[name][f"{PROMPT.id}, anytime"]["above"] == 0 for name in ("e-mail", "lower bound"))
     assert f"loses {sets['lower bound'][PROMPT.id]['worst']:,.0f}." in said
