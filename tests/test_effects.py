@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import causalbandits as cb
+from causalbandits.engine.compiled import can_play, play_compiled
 from causalbandits.engine.driver import play
 from causalbandits.engine.simulate import checkpoints
 from causalbandits.errors import PolicyError, SizeError
@@ -164,3 +165,15 @@ def test_main_effects_are_of_parents_and_of_few_of_them():
         cb.CausalThompsonSampling(prior="main effects", noise_scale=2.0)
     with pytest.raises(SizeError, match="the limit is"):
         EffectCells.of_shape((2,) * 20)
+
+
+@pytest.mark.parametrize("draws", [1, 3])
+def test_compiled_rounds_are_the_plain_ones(draws):
+    """Also across the parts between which ratios are sought, and where rewards are all equal for long."""
+    policy, rounds = cb.policy("c-ts-effects", draws=draws), checkpoints(150)
+    figure2, email = cb.zoo.figure2(), cb.zoo.email_campaign()
+    equal = cb.Environment(figure2.problem, cb.GaussianReward(np.full(figure2.problem.shape, 0.1), sd=0.0))
+    for env in (figure2, email, equal):
+        assert can_play(env, policy, env.problem)
+        plain = play(env, policy, env.problem, rounds, 3, 1)
+        assert np.array_equal(play_compiled(env, policy, env.problem, rounds, 3, 1), plain)

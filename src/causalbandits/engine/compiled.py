@@ -14,9 +14,10 @@ from causalbandits.engine.driver import POLICY, WORLD, Moment, Moments, Played, 
 from causalbandits.policies import POLICIES, AnyPolicy, CausalLinearThompsonSampling, CausalLinearUCB, LinTS, LinUCB
 from causalbandits.policies.base import HorizonPolicy
 from causalbandits.policies.cells import CellPolicy
+from causalbandits.policies.effects import EffectCells
 from causalbandits.policies.gittins import CausalScreen, WorthPolicy
 from causalbandits.policies.linear import LinearPolicy
-from causalbandits.policies.posterior import PosteriorPolicy, SamplingPolicy
+from causalbandits.policies.posterior import SamplingPolicy
 from causalbandits.policies.rates import MOMENTS, PAIRS, RateCells
 from causalbandits.policies.statistics import Cells, Regression, ScaledCells, Statistic
 from causalbandits.problem.features import AdditiveFeatures
@@ -49,7 +50,7 @@ def can_play(env: Environment, policy: AnyPolicy, problem: CausalBandit) -> bool
     known = type(env.reward) in (BernoulliReward, GaussianReward, LinearReward, StudentReward)
     if not known or type(policy) not in CELL_POLICIES | LINEAR_POLICIES:
         return False
-    if isinstance(policy, PosteriorPolicy) and policy.has_effects:
+    if isinstance(policy, WorthPolicy) and policy.has_effects:
         return False
     if policy.learns_tables or problem.parents != env.problem.parents:
         return False
@@ -135,12 +136,16 @@ def play_compiled(
     while start < rounds[-1]:
         slot = int(np.searchsorted(rounds, start, side="right"))
         end = min(start + step, int(rounds[slot if watch is not None else -1]))
+        if isinstance(statistic, EffectCells):  # what is sought now and then is sought between parts
+            end = min(end, start + statistic.left)
         within = slice(slot, int(np.searchsorted(rounds, end, side="right")))
         name, arguments = _call(policy, scene, statistic, range(start, end))
         kept = played.regret[within], played.reward[within]
         record = tables.Record(end - start, rounds[within] - start, *kept, sums, plays)
         kernel(name)(*arguments, streams, record)
         statistic.rounds, start = end, end
+        if isinstance(statistic, EffectCells) and statistic.left == 0:
+            statistic.fit()
         if watch is not None and end == rounds[slot]:
             watch(slot, statistic, lambda: _by_number(plays, scene))
     return played
@@ -195,7 +200,10 @@ def _cells(policy: CellPolicy, scene: Scene, cells: Cells, told: range) -> Call:
     return ("drawn" if not settled else "settled" if policy.causal else "settled actions"), arguments
 
 
-def _sums(cells: Cells) -> tables.CellSums | tables.ScaledSums | tables.RateSums:
+def _sums(cells: Cells) -> tables.CellSums | tables.ScaledSums | tables.RateSums | tables.EffectSums:
+    if isinstance(cells, EffectCells):
+        own = cells.count, cells.total, cells.pooled, cells.R, cells.u, cells.ratios, cells.positions
+        return tables.EffectSums(*own, *np.empty((2, len(cells.u))), *np.empty((2, len(cells.count))))
     if isinstance(cells, RateCells):
         return tables.RateSums(cells.count, cells.total, cells.weights, PAIRS, MOMENTS)
     if isinstance(cells, ScaledCells):

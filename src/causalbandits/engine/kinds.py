@@ -15,6 +15,8 @@ from causalbandits.engine.worth_kernels import WORTH_KERNELS
 KINDS = {**KERNELS, **WORTH_KERNELS}
 
 SOURCES = (
+    "policies/effects.py",
+    "policies/effects_kept.py",
     "policies/entries.py",
     "policies/indices.py",
     "policies/rates.py",
