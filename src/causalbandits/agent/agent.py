@@ -16,15 +16,14 @@ from typing import Any, Literal, NamedTuple, overload
 import numpy as np
 
 from causalbandits._files import checked_path
-from causalbandits._types import Z, is_real, is_whole
+from causalbandits._types import Z, is_whole
 from causalbandits.agent import saving
-from causalbandits.agent.certainty import Certainty, certainty
 from causalbandits.agent.contradictions import checked_model, contradictions, evidence_of_told
 from causalbandits.agent.eligible import Eligible, narrowed
 from causalbandits.agent.ledger import Ledger, Pending
 from causalbandits.agent.order import InOrder
 from causalbandits.agent.past import Learnt, Past
-from causalbandits.agent.recommendation import Recommendation, Recommendations, caveats
+from causalbandits.agent.recommendation import Recommendation, Recommendations, caveats, recommended
 from causalbandits.agent.telling import checked
 from causalbandits.errors import (
     BudgetError,
@@ -43,15 +42,12 @@ from causalbandits.policies.claims import Evidence
 from causalbandits.policies.default import chosen_policy
 from causalbandits.policies.outcome import flip
 from causalbandits.policies.rationing import situations_to_come
-from causalbandits.problem.budget import Budget, Spent, Within
+from causalbandits.problem.budget import Budget, Spent
 from causalbandits.problem.differing import difference
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.problem.situation import Situation, opened
 
 Context = Mapping[str, State]
-
-SUREST = 1 - 1e-9
-"""No interval is made for a higher level: its ends would be rounding."""
 
 LOOKED_AT = 100
 """After so many rewards the policy is asked whether something speaks against the way in which it is used."""
@@ -446,26 +442,8 @@ class Agent:
     def _recommended(
         self, situation: Situation, level: float, epsilon: float, against: tuple[str, ...]
     ) -> Recommendation:
-        if not isinstance(level, float) or not 0 < level <= SUREST:
-            raise CausalBanditsError(f"level must be a number above 0 and up to {SUREST}, such as 0.95; got {level!r}.")
-        if not is_real(epsilon) or not 0 <= epsilon < math.inf:
-            raise CausalBanditsError(f"epsilon, how much worse is good enough, must be 0 or more; got {epsilon!r}.")
-        statistic, allowance = self._folded(), None
-        situation = weighed = self.policy.permitted(situation, statistic)
-        if self._purse is not None and situation.costs is not None:
-            allowance = self._purse.budget.a_round
-            weighed = situation.under(Within(situation.costs, allowance))
-        best = self.policy.favoured(weighed, statistic)
-        bounds = self.policy.bounds(situation, statistic, best.action, level)
-        found = best.action.intervention, best.mean, bounds.lower, bounds.upper, level, bounds.kind, best.seen
-        cost, context = self.problem.cost(best.action), self.problem.contexts.values(situation.known)
-        # What a budget pays for is a mixture of two actions, of which none need be the best.
-        sure = (
-            certainty(self.policy, situation, statistic, best.action, float(epsilon))
-            if self._purse is None
-            else Certainty()
-        )
-        return Recommendation(*found, best.runner_up, bounds.assumes, against, cost, allowance, context, sure)
+        allowance = None if self._purse is None else self._purse.budget.a_round
+        return recommended(self.policy, situation, self._folded(), level, epsilon, against, allowance)
 
     def _charge_again(self) -> None:
         """Charge the budget for all decisions that were not forgotten."""

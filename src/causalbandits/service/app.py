@@ -32,7 +32,7 @@ LOCAL = ("127.0.0.1", "localhost", "[::1]")
 logger = logging.getLogger("causalbandits.service")
 
 
-class Question(msgspec.Struct, forbid_unknown_fields=True):
+class DecisionWanted(msgspec.Struct, forbid_unknown_fields=True):
     """A question."""
 
     key: str | None = None
@@ -116,7 +116,7 @@ def _number(text: str) -> int | str:
 
 async def ask(service: Service, writer: Writer, request: Request) -> Answer:
     """Ask for a decision. With a `key`, asking again gives the same one."""
-    asked: Question = await _decoded(request, Question)
+    asked: DecisionWanted = await _decoded(request, DecisionWanted)
 
     def work(study: Study) -> Any:
         decision = study.ask(context=asked.context, eligible=asked.eligible, key=asked.key)
@@ -222,7 +222,7 @@ ROUTES: tuple[HTTPRoute, ...] = (
     HTTPRoute("GET", "/readyz", None, ready),
     HTTPRoute("GET", "/openapi.json", None, openapi),
     HTTPRoute("GET", "/v1/studies", "reader", studies),
-    HTTPRoute("POST", f"{STUDY}/decisions", "writer", ask, Question),
+    HTTPRoute("POST", f"{STUDY}/decisions", "writer", ask, DecisionWanted),
     HTTPRoute("POST", f"{STUDY}/outcomes", "writer", tell, OutcomesTold),
     HTTPRoute("GET", f"{STUDY}/report", "reader", report),
     HTTPRoute("GET", f"{STUDY}/events", "reader", events),

@@ -5,12 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from causalbandits.agent.agent import SUREST
-from causalbandits.agent.recommendation import Recommendation
-from causalbandits.errors import CausalBanditsError
 from causalbandits.model.intervention import Intervention, State
-from causalbandits.problem.situation import Situation
-from causalbandits.study.fold import Fold, Table
+from causalbandits.study.fold import Table
 from causalbandits.study.grid import squared_value, value
 from causalbandits.study.log import IS_EXPIRED, IS_FORGOTTEN, IS_OPEN, IS_TOLD, LogEvent, Row
 from causalbandits.study.state import StudyState
@@ -90,19 +86,6 @@ def report_of(state: StudyState) -> StudyReport:
     policy = str(state.fold.policy)
     outcomes = summary(*everything)
     return StudyReport(policy, counts, state.events, state.log.waiting(), outcomes, actions, configurations)
-
-
-def recommended(fold: Fold, situation: Situation, level: float) -> Recommendation:
-    """What to do if the study had to stop now."""
-    policy, statistic, problem = fold.policy, fold.statistic, fold.problem
-    if not isinstance(level, float) or not 0 < level <= SUREST:
-        raise CausalBanditsError(f"level must be a number above 0 and up to {SUREST}, such as 0.95; got {level!r}.")
-    best = policy.favoured(situation, statistic)
-    bounds = policy.bounds(situation, statistic, best.action, level)
-    found = best.action.intervention, best.mean, bounds.lower, bounds.upper, level, bounds.kind, best.seen
-    against, cost = policy.concerns(problem, statistic), problem.cost(best.action)
-    known = problem.contexts.values(situation.known)
-    return Recommendation(*found, best.runner_up, bounds.assumes, against, cost, None, known)
 
 
 def explained(state: StudyState, row: Row) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from causalbandits._types import is_iterable
 from causalbandits.agent import saving
 from causalbandits.agent.agent import Context, Decision
 from causalbandits.agent.eligible import Eligible
-from causalbandits.agent.recommendation import Recommendation
+from causalbandits.agent.recommendation import Recommendation, recommended
 from causalbandits.errors import (
     CausalBanditsError,
     ConflictError,
@@ -41,7 +41,7 @@ from causalbandits.study.fold import Coins
 from causalbandits.study.history import History, history_of
 from causalbandits.study.log import IS_OPEN, Log, Row, write_facts
 from causalbandits.study.outcomes import Id, Observed, Outcomes, Parents, Receipt, check_key
-from causalbandits.study.report import StudyReport, event_record, explained, recommended, report_of
+from causalbandits.study.report import StudyReport, event_record, explained, report_of
 from causalbandits.study.state import Clock, Rules, StudyState
 from causalbandits.study.storage import SQLite
 from causalbandits.study.verify import Verification, derived_again, verified
@@ -284,11 +284,12 @@ class Study:
         with self._state.transaction():
             return history_of(self._state)
 
-    def recommend(self, *, context: Context | None = None, level: float = 0.95) -> Recommendation:
-        """The action with the largest estimated mean so far, less its cost, and an interval for that mean."""
+    def recommend(self, *, context: Context | None = None, level: float = 0.95, epsilon: float = 0.0) -> Recommendation:
+        """What to do if the study had to stop now, how sure that is, and whether it may: as `Agent.recommend`."""
         with self._state.transaction() as fold:
             situation, _ = self._question(fold.policy, context, None)
-            return recommended(fold, situation, level)
+            against = fold.policy.concerns(self.problem, fold.statistic)
+            return recommended(fold.policy, situation, fold.statistic, level, epsilon, against)
 
     def evaluate(self, target: Target) -> Evaluation:
         """What always doing something else would have brought: an intervention, or several with their shares.
