@@ -65,14 +65,17 @@ def reward_around(world, mean, rng):
     """A reward with this mean."""
     if world.bernoulli:
         return 1.0 if rng.random() < mean else 0.0
-    if world.degrees > 0:
-        return mean + world.sd * student(world.degrees, rng)
-    return mean + world.sd * rng.standard_normal()
+    return mean + world.sd * varying(world.degrees, rng)
 
 
 @register_jitable
-def student(degrees, rng):
-    """A draw of Student's t, as `world.student.StudentReward` makes it."""
+def varying(degrees, rng):
+    """A standard normal number, or one of Student's t, as `world.student.StudentReward` draws it.
+
+    Which of them is known to the compiler: a loop here, even one that is never run, makes all rounds twice as long.
+    """
+    if degrees is None:
+        return rng.standard_normal()
     normal, squares = rng.standard_normal(), 0.0
     for _ in range(degrees):
         other = rng.standard_normal()

@@ -232,7 +232,7 @@ def _settled_rounds(version):
                             known[z, context] = True
                         best[context] = add_column(own, changes[i], columns[start : start + actions])
             came[context] = logged
-            scale = scale_of(values, tree.cells, context, floor, sizes[0, 1])
+            scale = scale_of(values, tree.cells, context, floor, max(floor, sizes[0, 1]))
             position = first + first_reaching(own, least_tied(best[context], scale))
             z, reward, gap = happens(world, position, codes, world_rng)
             regret += gap
@@ -264,7 +264,8 @@ def _settled_actions(version):
         p, exploration, world_rng = rule.p, rule.explorations[0], streams.world
         cells, actions, costs = len(kept.counts), first_of[1], rule.priced.costs
         groups, codes = cells // actions, np.empty(len(world.law.sizes), dtype=np.int64)
-        sizes = new_tournaments(groups, actions, least_scale(rule.priced))
+        floor = least_scale(rule.priced)
+        sizes = new_tournaments(groups, actions, floor)
         tournaments = new_tournaments(groups, actions, -math.inf)
         for c in range(cells):
             centre, width = prepared(p, kept, c, exploration)
@@ -275,7 +276,8 @@ def _settled_actions(version):
         for t in range(1, record.last + 1):
             context = drawn_context(before, world.context_starts, comes, world_rng)
             group = told[context]
-            action = first_in(tournaments, group, least_tied(tournaments[group, 1], sizes[group, 1]))
+            scale = max(floor, sizes[group, 1])
+            action = first_in(tournaments, group, least_tied(tournaments[group, 1], scale))
             position = first_of[context] + action
             _, reward, gap = happens(world, position, codes, world_rng)
             regret += gap

@@ -52,7 +52,7 @@ class LearntWorld(NamedTuple):
     gap: Array
     bernoulli: bool
     sd: float
-    degrees: int
+    degrees: int | None
 
 
 class LearntSums(NamedTuple):

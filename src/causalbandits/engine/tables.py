@@ -135,8 +135,8 @@ class FlatWorld(NamedTuple):
     """By searched action; empty where the gap is found by block."""
     bernoulli: bool
     sd: float
-    degrees: int
-    """Of Student's t, in which rewards vary around their mean; 0: they vary as a Gaussian does."""
+    degrees: int | None
+    """Of Student's t, in which rewards vary around their mean; None: they vary as a Gaussian does."""
 
 
 class ByBlock(NamedTuple):
@@ -374,11 +374,11 @@ def _world(
     return FlatWorld(*before, ints(first), law, ints(starts), mean, gap, *_around(env.reward))
 
 
-def _around(reward: Reward) -> tuple[bool, float, int]:
+def _around(reward: Reward) -> tuple[bool, float, int | None]:
     """How rewards vary around their mean: whether as a coin does, else how far, and with which tails."""
     if isinstance(reward, StudentReward):
         return False, reward.scale, reward.degrees
-    return isinstance(reward, BernoulliReward), float(getattr(reward, "sd", 0.0)), 0
+    return isinstance(reward, BernoulliReward), float(getattr(reward, "sd", 0.0)), None
 
 
 def by_block_of(
