@@ -312,7 +312,7 @@ def test_records_give_back_the_same_problem():
         (ProblemError, {"parents": ["B"]}, r"P\(z \| do\(a\)\) needs tables, and a CausalGraph has none"),
         (ProblemError, {"separator": "cheapest"}, "needs tables"),
         (ProblemError, {"context": ["C"], "manipulable": ["A"]}, "leave context out"),
-        (ProblemError, {"require": {"B": 0.1}}, "judged by tables"),
+        (ProblemError, {"require": {"B": 0.1}}, "judged by the tables of a whole CausalModel"),
         (ModelError, {"states": {}}, r"'A' needs states that it can be set to: CausalGraph\(..., states={'A': \["),
         (ProblemError, {"manipulable": ["Z"], "text": "A -> Y; Z"}, "No intervention can change the reward 'Y'"),
     ],

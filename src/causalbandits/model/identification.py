@@ -24,7 +24,7 @@ from typing import TypeVar
 import numpy as np
 
 from causalbandits._types import Array
-from causalbandits.errors import ProblemError
+from causalbandits.errors import NotIdentifiedError, ProblemError
 from causalbandits.model import graph as graphs
 from causalbandits.model.formula import (
     Anywhere,
@@ -200,6 +200,20 @@ class Question:
             if not isinstance(self.answer(randomised, own), Hedge):
                 return own
         return ()
+
+    def refusal(self, hedge: Hedge, randomised: Sequence[Sequence[str]]) -> NotIdentifiedError:
+        """Why there is no answer, and what would help."""
+        causes, knobs = self.to_observe(hedge, randomised), self.to_randomise(hedge, randomised)
+        shown = ", ".join(map(graphs.shown_cause, causes))
+        at_random = f"et {', '.join(knobs)} at random in some rows (interventions=)"
+        error = NotIdentifiedError(
+            f"{effect_name(self._of, self._do)} cannot be computed from what is observed: {self.reason(hedge)}. "
+            f"{f'Observe {shown}, or s' if causes else 'S'}{at_random}; or learn a number per action: parents=[]."
+        )
+        error.of, error.do, error.randomise = tuple(self._of), tuple(self._do), knobs
+        error.observe = tuple(node[1] if isinstance(node, tuple) else str(node) for node in causes)
+        error.hedge = self.mixed.shown(hedge.whole), self.mixed.shown(hedge.inner)
+        return error
 
     def reason(self, hedge: Hedge) -> str:
         """Why there is no answer, in words."""

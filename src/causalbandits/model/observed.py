@@ -20,8 +20,9 @@ import opt_einsum
 from causalbandits._types import Array
 from causalbandits.errors import ModelError, brief, unknown
 from causalbandits.model import graph as graphs
-from causalbandits.model.causal_graph import CausalGraph, Group, Hidden
+from causalbandits.model.causal_graph import CausalGraph
 from causalbandits.model.formula import Conditional, Named, computed
+from causalbandits.model.graph_parts import Group, Hidden
 from causalbandits.model.identification import Hedge, RowSource
 from causalbandits.model.intervention import Intervention, State
 from causalbandits.model.model import ROW_SUM_TOLERANCE, CausalModel
