@@ -99,10 +99,21 @@ class RowSource:
         others = self.graph.bits(free_names(factor).difference(own))
         if not others:
             return factor
-        causes = self.graph.ancestors(others & self.rest, self.rest)
-        tables = times(self.conditional(i) for i in self._order if causes >> i & 1)
-        shares = summed(self.graph.shown(causes & ~others), tables)
-        return Anywhere(self.graph.shown(others), factor, shares)
+        closed = self._with_pillows(others & self.rest)
+        tables = times(self.conditional(i) for i in self._order if closed >> i & 1)
+        shares = summed(self.graph.shown(closed & ~others), tables)
+        # What was set at random has no share of its own: all its values count alike.
+        alike = self.graph.bits(free_names(shares).difference(own)) & self.randomised | others & self.randomised
+        return Anywhere(self.graph.shown(others | alike), factor, shares, self.graph.shown(alike))
+
+    def _with_pillows(self, nodes: int) -> int:
+        """These, what their tables are given, and so on: the product of all these tables is a distribution."""
+        found, before = nodes, 0
+        while found != before:
+            before = found
+            for i in members(found):
+                found |= self.graph.bits(self.conditional(i).given) & self.rest
+        return found
 
 
 def effect_of(graph: MixedGraph, of: int, do: int, randomised: Sequence[int]) -> Formula | Hedge:

@@ -3,8 +3,9 @@
 With A what leads to z once what is always set is cut off from its causes, P(A | do(s)) is the product of Q over the
 districts of A - s (`model.identification`). So each district of A is one operand: a choice axis for each of its own
 knobs, then its members and their parents; the entry for a choice is the product of Q over the districts of what the
-choice leaves, times point masses on what it sets. Contracted as ever, that gives all choices at once. With no hidden
-causes a district is one variable, and this is a block as it always was.
+choice leaves and still leads to z, times point masses on what it sets. (What no longer leads to z is summed out
+whatever its distribution is: all its values count alike.) Contracted as ever, that gives all choices at once. With no
+hidden causes a district is one variable, and this is a block as it always was.
 """
 
 from __future__ import annotations
@@ -54,9 +55,10 @@ class DistrictBlock(Block):
             )
         array = np.zeros(shape)
         for chosen in self._patterns(knobs):
+            left, needed = district & ~graph.bits(chosen), self._needed(graph, knobs, chosen)
             array[tuple(slice(1, None) if name in chosen else 0 for name in knobs)] = self._product(
-                graph, district & ~graph.bits(chosen), chosen, axes, sizes
-            )
+                graph, left & needed, chosen, axes, sizes
+            ) / math.prod(sizes[name] for name in graph.shown(left & ~needed))
         kept = [name for name in axes if sizes[name] > 1]
         return knobs, array.reshape(*(sizes[k] + 1 for k in knobs), *(sizes[name] for name in kept)), list(kept)
 
@@ -76,6 +78,17 @@ class DistrictBlock(Block):
             product = product[None] * np.eye(sizes[name]).reshape(sizes[name], *shape)
         return product
 
+    def _needed(self, graph: MixedGraph, knobs: Sequence[str], chosen: Sequence[str]) -> int:
+        """What may still lead to z where just these of some knobs are set."""
+        if self._space.listed is None:
+            together = [self._space.always.intersection(self.knob_names).union(chosen)]
+        else:
+            together = [own for own in self._listed if own.intersection(knobs) == set(chosen)]
+        goals, found = graph.bits(self.parent_names), 0
+        for own in together:
+            found |= graph.ancestors(goals, graph.all & ~graph.bits(own))
+        return found
+
     def _patterns(self, knobs: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
         """Which of some knobs may be set together."""
         if self._space.listed is not None:
@@ -88,9 +101,9 @@ class DistrictBlock(Block):
 
     @cached_property
     def _listed(self) -> set[frozenset[str]]:
-        """What the actions of a list set."""
-        rows, names = self._space.listed or (), self._space.names
-        return {frozenset(name for name, choice in zip(names, row, strict=True) if choice) for row in rows}
+        """What the actions of a list set of this block's knobs."""
+        rows = [[row[k] for k in self.knobs] for row in self._space.listed or ()]
+        return {frozenset(n for n, choice in zip(self.knob_names, row, strict=True) if choice) for row in rows}
 
     def _may_be_set(self, knobs: Sequence[str], chosen: Sequence[str]) -> bool:
         """Whether some action sets these of some knobs, and no others of them."""
