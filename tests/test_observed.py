@@ -102,6 +102,34 @@ def test_what_makes_no_difference_is_averaged_by_a_distribution_of_it():
         np.testing.assert_allclose(problem.parent_distributions(), whole.parent_distributions(), rtol=0, atol=1e-12)
 
 
+def test_many_models_at_once_are_what_each_is_alone():
+    rng, compared = np.random.default_rng(21), 0
+    while compared < 15:
+        whole, observed, more = random_problem(rng)
+        try:
+            problem = cb.CausalBandit(observed, whole.manipulable, whole.parents, **more)
+        except NotIdentifiedError:
+            continue
+        tables = {
+            name: np.stack([rng.dirichlet(np.ones(len(v.states)), size=v.table.shape[:-1]) for _ in range(3)])
+            for name, v in observed.variables.items()
+        }
+        others = [
+            cb.CausalBandit(
+                cb.ObservedModel(observed.causal_graph, {name: own[i] for name, own in tables.items()}),
+                whole.manipulable, whole.parents, **more,
+            )
+            for i in range(3)
+        ]  # fmt: skip
+        for number in range(min(4, problem.actions.size)):
+            choices = problem.actions.choices(number)
+            rows = [block.under(tables, [choices[k] for k in block.knobs]) for block in problem.blocks]
+            found = problem.joint(rows)
+            for i, other in enumerate(others):
+                np.testing.assert_allclose(found[i], other.parent_distribution(number), rtol=0, atol=1e-12)
+        compared += 1
+
+
 def test_variables_of_one_state_are_no_trouble():
     model = cb.CausalModel([
         cb.Variable("u", [0, 1], table=[.3, .7]),

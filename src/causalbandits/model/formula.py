@@ -178,28 +178,37 @@ class Named(NamedTuple):
     axes: tuple[str, ...]
 
 
+MODELS = "\0models"
+"""The axis of many models at once."""
+
 ConditionalTables = Callable[[Conditional], Array]
-"""Gives P(v | given), an axis for each that is given, in order, then v's own."""
+"""Gives P(v | given), an axis for each that is given, in order, then v's own; before them, perhaps, one of `MODELS`."""
 
 
 def computed(formula: Formula, tables: ConditionalTables, sizes: Mapping[str, int]) -> Named:
     """The numbers of a formula. Where a ratio is 0 / 0 it counts 0."""
     match formula:
         case Conditional(variable, given, _):
-            return Named(tables(formula), (*given, variable))
+            table, axes = tables(formula), (*given, variable)
+            return Named(table, axes if table.ndim == len(axes) else (MODELS, *axes))
         case Product(factors):
             return _contracted([computed(part, tables, sizes) for part in factors], _in_order(formula))
         case Sum(_, of):
-            parts = of.factors if isinstance(of, Product) else (of,)
-            return _contracted([computed(part, tables, sizes) for part in parts], _in_order(formula))
+            factors = of.factors if isinstance(of, Product) else (of,)
+            return _contracted([computed(part, tables, sizes) for part in factors], _in_order(formula))
         case Ratio(top, bottom):
-            axes = _in_order(formula)
-            above, below = (aligned(computed(part, tables, sizes), axes, sizes) for part in (top, bottom))
+            parts = [computed(part, tables, sizes) for part in (top, bottom)]
+            axes = (*_front(parts), *_in_order(formula))
+            above, below = (aligned(part, axes, sizes) for part in parts)
             return Named(np.divide(above, below, out=np.zeros(below.shape), where=below > 0), axes)
         case Anywhere(_, of, shares, alike):
             own, share = computed(of, tables, sizes), computed(shares, tables, sizes)
             same = [Named(np.full(sizes[name], 1 / sizes[name]), (name,)) for name in alike]
             return _contracted([own, share, *same], _in_order(formula))
+
+
+def _front(parts: Iterable[Named]) -> tuple[str, ...]:
+    return (MODELS,) if any(MODELS in part.axes for part in parts) else ()
 
 
 def _in_order(formula: Formula) -> tuple[str, ...]:
@@ -217,4 +226,5 @@ def _contracted(parts: list[Named], axes: tuple[str, ...]) -> Named:
     if not parts:
         return Named(np.ones(()), ())
     operands = [piece for part in parts for piece in (part.array, part.axes)]
-    return Named(np.asarray(opt_einsum.contract(*operands, axes)), axes)
+    output = (*_front(parts), *axes)
+    return Named(np.asarray(opt_einsum.contract(*operands, output)), output)

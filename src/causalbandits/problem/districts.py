@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NoReturn, cast
 
@@ -21,14 +21,14 @@ import numpy as np
 from causalbandits._types import Array
 from causalbandits.errors import NotIdentifiedError, ProblemError, SizeError
 from causalbandits.model import graph as graphs
-from causalbandits.model.formula import aligned
+from causalbandits.model.formula import MODELS, Named, aligned
 from causalbandits.model.identification import UNSEEN_SHARE
 from causalbandits.model.mixed_graph import MixedGraph
 from causalbandits.model.model import CausalModel
 from causalbandits.model.observed import ObservedModel
 from causalbandits.problem.actions import ActionSpace, Choices2D
 from causalbandits.problem.contraction import Operand, contract_in_order
-from causalbandits.problem.inference import ASKED, ENTRY_LIMIT, Block
+from causalbandits.problem.inference import ASKED, ENTRY_LIMIT, MODEL, Block
 
 
 class DistrictBlock(Block):
@@ -38,8 +38,9 @@ class DistrictBlock(Block):
         # A block asks its model for states and for tables of what no arrow leads to, and these are the same here.
         super().__init__(cast(CausalModel, known), names, space.names, parents)
         self._known, self._space = known, space
-        graph = known.causal_graph.mixed(known.names)
+        graph = self._graph = known.causal_graph.mixed(known.names)
         own, always = graph.bits(names), graph.bits(space.surely_set())
+        self._always = always
         self._operands = [self._operand(graph, district, always) for district in graph.without(always).districts(own)]
 
     def _operand(self, graph: MixedGraph, district: int, always: int) -> tuple[tuple[str, ...], Array, list[Any]]:
@@ -157,8 +158,39 @@ class DistrictBlock(Block):
     def with_tables(self, tables: Any) -> NoReturn:
         raise ProblemError("Tables of what is observed do not say how variables come about: they are not learnt.")
 
-    def under(self, tables: Any, choices: Sequence[int]) -> NoReturn:
-        self.with_tables(tables)
+    def under(self, tables: Mapping[str, Array], choices: Sequence[int]) -> Array:
+        models = len(next(iter(tables.values())))
+        step = max(1, ENTRY_LIMIT // 64 // self._order.largest)
+        parts = [
+            self._under({name: own[start : start + step] for name, own in tables.items()}, choices)
+            for start in range(0, models, step)
+        ]
+        return np.concatenate(parts)
+
+    def _under(self, tables: Mapping[str, Array], choices: Sequence[int]) -> Array:
+        """P(z_b | do(a_b)) under a few models, a row each."""
+        models = len(next(iter(tables.values())))
+        operands = [Operand(np.ones(models), [MODEL])]
+        for name, choice in zip(self.knob_names, choices, strict=True):
+            if choice and len(self._known[name].states) > 1:
+                operands.append(Operand(np.eye(len(self._known[name].states))[choice - 1], [name]))
+        set_ = [name for name, choice in zip(self.knob_names, choices, strict=True) if choice]
+        for district in self._graph.without(self._always).districts(self._graph.bits(self.names)):
+            chosen = [name for name in self._graph.shown(district) if name in set_]
+            knobs = [name for name in self._graph.shown(district) if name in self.knob_names]
+            left = district & ~self._graph.bits(chosen) & self._needed(self._graph, knobs, chosen)
+            for part in self._graph.districts(left):
+                factor = self._known.factor(self._graph.shown(part), tables)
+                if factor is None:
+                    self._refuse(chosen)
+                operands.append(self._of_models(factor))
+        return self._contract(operands, [MODEL], models)
+
+    def _of_models(self, factor: Named) -> Operand:
+        """A factor without its axes of one state."""
+        kept = [name for name in factor.axes if name == MODELS or len(self._known[name].states) > 1]
+        shape = [size for name, size in zip(factor.axes, factor.array.shape, strict=True) if name in kept]
+        return Operand(factor.array.reshape(shape), [MODEL if name == MODELS else name for name in kept])
 
 
 def district_blocks(known: ObservedModel, space: ActionSpace, parents: Sequence[str]) -> tuple[Block, ...]:
