@@ -89,6 +89,61 @@ def test_all_actions_at_once_are_what_the_whole_model_says_or_some_action_is_not
     assert refused > 1
 
 
+def test_what_makes_no_difference_is_averaged_by_a_distribution_of_it():
+    """V1 makes no difference to Q of V0 and V3; its share is found by way of Y, which does not lead to it."""
+    graph = cb.CausalGraph.from_text(
+        "V2; V1; V3; Y; V0; {V0, V1} -> V2; V0 -> V1; V2 -> V3; V2 <-> Y; V3 <-> V0; Y <-> V0"
+    )
+    model = random_model(np.random.default_rng(3), graph, states=3, sharp=2.0)
+    observed = cb.ObservedModel.from_model(model, hidden=[name for name in model.names if name.startswith("U")])
+    for knobs in (["V1"], ["V2"], ["V1", "V2"]):
+        whole = cb.CausalBandit(model, knobs, ["V3"])
+        problem = cb.CausalBandit(observed, knobs, ["V3"])
+        np.testing.assert_allclose(problem.parent_distributions(), whole.parent_distributions(), rtol=0, atol=1e-12)
+
+
+def test_many_models_at_once_are_what_each_is_alone():
+    rng, compared = np.random.default_rng(21), 0
+    while compared < 15:
+        whole, observed, more = random_problem(rng)
+        try:
+            problem = cb.CausalBandit(observed, whole.manipulable, whole.parents, **more)
+        except NotIdentifiedError:
+            continue
+        tables = {
+            name: np.stack([rng.dirichlet(np.ones(len(v.states)), size=v.table.shape[:-1]) for _ in range(3)])
+            for name, v in observed.variables.items()
+        }
+        others = [
+            cb.CausalBandit(
+                cb.ObservedModel(observed.causal_graph, {name: own[i] for name, own in tables.items()}),
+                whole.manipulable, whole.parents, **more,
+            )
+            for i in range(3)
+        ]  # fmt: skip
+        for number in range(min(4, problem.actions.size)):
+            choices = problem.actions.choices(number)
+            rows = [block.under(tables, [choices[k] for k in block.knobs]) for block in problem.blocks]
+            found = problem.joint(rows)
+            for i, other in enumerate(others):
+                np.testing.assert_allclose(found[i], other.parent_distribution(number), rtol=0, atol=1e-12)
+        compared += 1
+
+
+def test_variables_of_one_state_are_no_trouble():
+    model = cb.CausalModel([
+        cb.Variable("u", [0, 1], table=[.3, .7]),
+        cb.Variable("x", ["only"], parents=["u"], table=[[1.], [1.]]),
+        cb.Variable("m", [0, 1], parents=["x"], table=[[.2, .8]]),
+        cb.Variable("y", [0, 1], parents=["m", "u"], table=[[[.1, .9], [.2, .8]], [[.3, .7], [.4, .6]]]),
+        cb.Variable("c", ["same"], parents=["y"], table=[[1.], [1.]]),
+    ])  # fmt: skip
+    observed = cb.ObservedModel.from_model(model, hidden=["u"])
+    for knobs, parents in ((["x"], ["y"]), (["x", "m"], ["y", "c"]), (["c"], ["c", "x"])):
+        whole, problem = (cb.CausalBandit(known, knobs, parents) for known in (model, observed))
+        np.testing.assert_allclose(problem.parent_distributions(), whole.parent_distributions(), rtol=0, atol=1e-12)
+
+
 def test_large_blocks_give_the_same_rows_alone_and_together(monkeypatch):
     rng = np.random.default_rng(11)
     monkeypatch.setattr("causalbandits.problem.inference.SMALL_TABLE", 1)

@@ -170,7 +170,11 @@ def test_given_a_separating_set_the_reward_is_the_same_whatever_is_done(case, se
         (ProblemError, {}, r"Name the reward's parents \(parents=\[...\]\) or the reward's variable \(reward='Y'\)"),
         (ProblemError, {"parents": []}, r"found by the graph: name the reward's variable, reward='Y'"),
         (ProblemError, {"manipulable": [], "parents": ["M"]}, r"At least one variable must be manipulable"),
-        (ProblemError, {"model": "a model", "parents": ["M"]}, r"needs a CausalModel or a CausalGraph; got 'a model'"),
+        (
+            ProblemError,
+            {"model": "a model", "parents": ["M"]},
+            r"needs a CausalModel, an ObservedModel or a CausalGraph; got 'a model'",
+        ),
         (
             ModelError,
             {"manipulable": "X", "parents": ["M"]},

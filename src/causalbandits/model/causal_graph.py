@@ -7,7 +7,7 @@ name whose effects are x and y. Hidden pairs, districts and projections follow f
 from __future__ import annotations
 
 import json
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any
@@ -15,11 +15,12 @@ from typing import Any
 import networkx as nx
 
 from causalbandits._types import is_iterable, is_whole
-from causalbandits.errors import ModelError, NotIdentifiedError, brief, unknown
+from causalbandits.errors import ModelError, brief, unknown
 from causalbandits.model import graph as graphs
 from causalbandits.model import worth
+from causalbandits.model.graph_parts import Group, Hidden, checked_hidden, checked_states, nameless_group, with_roots
 from causalbandits.model.graph_text import read_text, write_text
-from causalbandits.model.identification import Effect, Hedge, Question, effect_name
+from causalbandits.model.identification import Effect, Hedge, Question
 from causalbandits.model.intervention import State
 from causalbandits.model.mixed_graph import MixedGraph, members
 from causalbandits.model.model import CausalModel
@@ -27,12 +28,6 @@ from causalbandits.model.record import graph_record, graph_records
 from causalbandits.model.variable import Variable
 
 GRAPH_FORMAT, GRAPH_VERSION = "causalbandits-graph", 1
-
-Group = tuple[str, ...]
-"""Variables that share a hidden cause."""
-
-Hidden = str | Iterable[str]
-"""A variable that has no column, or a group."""
 
 
 class CausalGraph:
@@ -68,16 +63,16 @@ class CausalGraph:
                 "A CausalGraph maps each variable to its parents, such as {'purpose': [], 'subject': ['purpose']}; "
                 f"got {brief(parents)}."
             )
-        own = _with_roots(parents)
+        own = with_roots(parents)
         if not own:
             raise ModelError("The graph needs at least one variable.")
-        known = _checked_states(states, own)
+        known = checked_states(states, own)
         # A variable checks its name, its states and its parents' names; it has no table here.
         checked = {name: Variable(name, known.get(name, [0]), parents=p, table=[]) for name, p in own.items()}
         set_ = self.__dict__
         set_["parents"] = MappingProxyType({name: v.parents for name, v in checked.items()})
         set_["states"] = MappingProxyType({name: checked[name].states for name in own if name in known})
-        set_["hidden"] = _checked_hidden(hidden, tuple(own))
+        set_["hidden"] = checked_hidden(hidden, tuple(own))
         cycle = graphs.find_cycle(self.graph)
         if cycle:
             raise ModelError(f"The graph must have no cycle; it has {' -> '.join(cycle)}.")
@@ -142,7 +137,7 @@ class CausalGraph:
     def with_states(self, states: Mapping[str, Iterable[State]]) -> CausalGraph:
         """The same graph where these variables have these values."""
         return CausalGraph(
-            self.parents, hidden=self.hidden, states={**self.states, **_checked_states(states, self.parents)}
+            self.parents, hidden=self.hidden, states={**self.states, **checked_states(states, self.parents)}
         )
 
     def known_names(self, kind: str, names: Iterable[str]) -> tuple[str, ...]:
@@ -244,7 +239,7 @@ class CausalGraph:
         question = Question(self.graph, self.names, wanted, given)
         found = question.answer(rows)
         if isinstance(found, Hedge):
-            raise self._not_identified(question, found, rows, wanted, given)
+            raise question.refusal(found, rows)
         return Effect(wanted, given, found)
 
     def _observed_names(self, kind: str, names: Iterable[str]) -> Group:
@@ -253,19 +248,6 @@ class CausalGraph:
             if name in self.hidden:
                 raise ModelError(f"{kind}: {name!r} is hidden, so that nothing can be computed of it.")
         return listed
-
-    def _not_identified(
-        self, question: Question, hedge: Hedge, rows: Sequence[Group], of: Group, do: Group
-    ) -> NotIdentifiedError:
-        nodes, knobs = question.to_observe(hedge, rows), question.to_randomise(hedge, rows)
-        causes = tuple(node[1] if isinstance(node, tuple) else str(node) for node in nodes)
-        error = NotIdentifiedError(
-            f"{effect_name(of, do)} cannot be computed from what is observed: {question.reason(hedge)}. "
-            f"{_remedy(causes, knobs)}; or learn a number per action: parents=[]."
-        )
-        error.of, error.do, error.observe, error.randomise = of, do, causes, knobs
-        error.hedge = question.mixed.shown(hedge.whole), question.mixed.shown(hedge.inner)
-        return error
 
     def _settable(self, reward: str, manipulable: Iterable[str] | None) -> tuple[MixedGraph, int]:
         """The projection onto what can be set and the reward, and the reward in it."""
@@ -336,7 +318,7 @@ class CausalGraph:
         """
         if not isinstance(graph, nx.DiGraph):
             raise ModelError(f"A CausalGraph needs a directed graph (networkx.DiGraph); got {brief(graph)}.")
-        nameless = {node: group for node in graph if (group := _group_of(graph, node)) is not None}
+        nameless = {node: group for node in graph if (group := nameless_group(graph, node)) is not None}
         parents, hidden = {}, list[str | Group](nameless.values())
         for name, data in graph.nodes(data=True):
             if name in nameless:
@@ -375,72 +357,5 @@ def _listed(mixed: MixedGraph, sets: Iterable[int]) -> tuple[Group, ...]:
     return tuple(mixed.shown(own) for own in sorted(sets, key=lambda own: (own.bit_count(), list(members(own)))))
 
 
-def _remedy(causes: Sequence[str | Group], knobs: Group) -> str:
-    """What would help, in words."""
-    shown = [cause if isinstance(cause, str) else f"the common cause of {' and '.join(cause)}" for cause in causes]
-    at_random = f"et {', '.join(knobs)} at random in some rows (interventions=)"
-    return f"Observe {', '.join(shown)}, or s{at_random}" if shown else f"S{at_random}"
-
-
 def _causal_graph(parents: Mapping[str, Group], hidden: Sequence[Hidden], states: Mapping[str, Any]) -> CausalGraph:
     return CausalGraph(parents, hidden=hidden, states=states)
-
-
-def _with_roots(graph: Mapping[str, Iterable[str]]) -> dict[str, tuple[str, ...]]:
-    """Each variable's parents; a parent that has no entry of its own is a root, placed before its first child."""
-    parents: dict[str, tuple[str, ...]] = {}
-    for name, before in graph.items():
-        causes = Variable(name, [0], parents=before, table=[]).parents
-        for parent in causes:
-            if parent not in graph:
-                parents.setdefault(parent, ())
-        parents[name] = causes
-    return parents
-
-
-def _checked_states(states: Any, names: Iterable[str]) -> dict[str, Iterable[State]]:
-    if states is None:
-        return {}
-    if not isinstance(states, Mapping):
-        raise ModelError(f"states must map variables to lists of values, such as {{'x': [0, 1]}}; got {brief(states)}.")
-    for name in states:
-        if name not in names:
-            raise ModelError(f"states: {unknown('variable', name, names)}")
-    return dict(states)
-
-
-def _checked_hidden(given: Any, names: tuple[str, ...]) -> tuple[str | Group, ...]:
-    """The hidden variables, then the groups, each in the graph's order."""
-    rule = "hidden lists variables that are not observed, and groups that share a hidden cause: ['u', ('x', 'y')]"
-    if isinstance(given, str | Mapping) or not is_iterable(given):
-        raise ModelError(f"{rule}; got {brief(given)}.")
-    position = {name: i for i, name in enumerate(names)}
-    alone: set[str] = set()
-    groups: set[Group] = set()
-    for part in given:
-        if not isinstance(part, str) and (isinstance(part, Mapping) or not is_iterable(part)):
-            raise ModelError(f"{rule}; got {brief(part)} in it.")
-        group = (part,) if isinstance(part, str) else tuple(part)
-        for name in group:
-            if not isinstance(name, str) or name not in position:
-                raise ModelError(f"hidden: {unknown('variable', name, names)}")
-        if isinstance(part, str):
-            alone.add(part)
-            continue
-        if len(group) < 2:
-            effects = "one effect" if group else "no effect"
-            raise ModelError(f"hidden: {group} has {effects}; a common cause has two at least.")
-        if len(set(group)) < len(group):
-            raise ModelError(f"hidden: the effects of a common cause must differ; got {brief(group)}.")
-        groups.add(tuple(sorted(group, key=position.__getitem__)))
-    if len(alone) == len(names):
-        raise ModelError("hidden: at least one variable must be observed.")
-    ordered = sorted(groups, key=lambda group: [position[name] for name in group])
-    return (*sorted(alone, key=position.__getitem__), *ordered)
-
-
-def _group_of(graph: graphs.Graph, node: Hashable) -> Group | None:
-    """What a node without a name is the cause of; None if it has one."""
-    if not (isinstance(node, tuple) and len(node) == 2 and node[0] == "hidden"):
-        return None
-    return tuple(graph.successors(node))

@@ -66,7 +66,9 @@ class Anywhere:
     over: tuple[str, ...]
     of: Formula
     shares: Formula
-    """How often; of variables that it does not have, all values count alike."""
+    """How often."""
+    alike: tuple[str, ...] = ()
+    """Those of the variables of which all values count alike."""
 
     def __str__(self) -> str:
         return f"for any {', '.join(self.over)}: {self.of}"
@@ -83,7 +85,7 @@ def free_names(formula: Formula) -> frozenset[str]:
             return frozenset((variable, *given))
         case Product(factors):
             return frozenset[str]().union(*map(free_names, factors))
-        case Sum(over, of) | Anywhere(over, of, _):
+        case Sum(over, of) | Anywhere(over, of):
             return free_names(of).difference(over)
         case Ratio(top, bottom):
             return free_names(top) | free_names(bottom)
@@ -94,7 +96,7 @@ def _all_names(formula: Formula) -> frozenset[str]:
     match formula:
         case Product(factors):
             return frozenset[str]().union(*map(_all_names, factors))
-        case Sum(over, of) | Anywhere(over, of, _):
+        case Sum(over, of) | Anywhere(over, of):
             return _all_names(of).union(over)
         case Ratio(top, bottom):
             return _all_names(top) | _all_names(bottom)
@@ -176,28 +178,37 @@ class Named(NamedTuple):
     axes: tuple[str, ...]
 
 
+MODELS = "\0models"
+"""The axis of many models at once."""
+
 ConditionalTables = Callable[[Conditional], Array]
-"""Gives P(v | given), an axis for each that is given, in order, then v's own."""
+"""Gives P(v | given), an axis for each that is given, in order, then v's own; before them, perhaps, one of `MODELS`."""
 
 
 def computed(formula: Formula, tables: ConditionalTables, sizes: Mapping[str, int]) -> Named:
     """The numbers of a formula. Where a ratio is 0 / 0 it counts 0."""
     match formula:
         case Conditional(variable, given, _):
-            return Named(tables(formula), (*given, variable))
+            table, axes = tables(formula), (*given, variable)
+            return Named(table, axes if table.ndim == len(axes) else (MODELS, *axes))
         case Product(factors):
             return _contracted([computed(part, tables, sizes) for part in factors], _in_order(formula))
-        case Sum(over, of):
-            parts = of.factors if isinstance(of, Product) else (of,)
-            return _contracted([computed(part, tables, sizes) for part in parts], _in_order(formula))
+        case Sum(_, of):
+            factors = of.factors if isinstance(of, Product) else (of,)
+            return _contracted([computed(part, tables, sizes) for part in factors], _in_order(formula))
         case Ratio(top, bottom):
-            axes = _in_order(formula)
-            above, below = (aligned(computed(part, tables, sizes), axes, sizes) for part in (top, bottom))
+            parts = [computed(part, tables, sizes) for part in (top, bottom)]
+            axes = (*_front(parts), *_in_order(formula))
+            above, below = (aligned(part, axes, sizes) for part in parts)
             return Named(np.divide(above, below, out=np.zeros(below.shape), where=below > 0), axes)
-        case Anywhere(over, of, shares):
+        case Anywhere(_, of, shares, alike):
             own, share = computed(of, tables, sizes), computed(shares, tables, sizes)
-            alike = [Named(np.full(sizes[n], 1 / sizes[n]), (n,)) for n in over if n not in share.axes]
-            return _contracted([own, share, *alike], _in_order(formula))
+            same = [Named(np.full(sizes[name], 1 / sizes[name]), (name,)) for name in alike]
+            return _contracted([own, share, *same], _in_order(formula))
+
+
+def _front(parts: Iterable[Named]) -> tuple[str, ...]:
+    return (MODELS,) if any(MODELS in part.axes for part in parts) else ()
 
 
 def _in_order(formula: Formula) -> tuple[str, ...]:
@@ -215,4 +226,5 @@ def _contracted(parts: list[Named], axes: tuple[str, ...]) -> Named:
     if not parts:
         return Named(np.ones(()), ())
     operands = [piece for part in parts for piece in (part.array, part.axes)]
-    return Named(np.asarray(opt_einsum.contract(*operands, axes)), axes)
+    output = (*_front(parts), *axes)
+    return Named(np.asarray(opt_einsum.contract(*operands, output)), output)

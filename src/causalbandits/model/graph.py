@@ -190,6 +190,11 @@ def product_cost(size: int) -> int:
     return max(1, cost)
 
 
+def shown_cause(node: Hashable) -> str:
+    """A hidden node in words."""
+    return f"the common cause of {' and '.join(node[1])}" if isinstance(node, tuple) else str(node)
+
+
 def describe_path(graph: Graph, path: list[Hashable]) -> str:
     """A path with its arrows, intervention nodes written do(X); by way of a hidden cause without a name, x <-> y."""
 

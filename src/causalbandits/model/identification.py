@@ -24,7 +24,7 @@ from typing import TypeVar
 import numpy as np
 
 from causalbandits._types import Array
-from causalbandits.errors import ProblemError
+from causalbandits.errors import NotIdentifiedError, ProblemError
 from causalbandits.model import graph as graphs
 from causalbandits.model.formula import (
     Anywhere,
@@ -99,10 +99,21 @@ class RowSource:
         others = self.graph.bits(free_names(factor).difference(own))
         if not others:
             return factor
-        causes = self.graph.ancestors(others & self.rest, self.rest)
-        tables = times(self.conditional(i) for i in self._order if causes >> i & 1)
-        shares = summed(self.graph.shown(causes & ~others), tables)
-        return Anywhere(self.graph.shown(others), factor, shares)
+        closed = self._with_pillows(others & self.rest)
+        tables = times(self.conditional(i) for i in self._order if closed >> i & 1)
+        shares = summed(self.graph.shown(closed & ~others), tables)
+        # What was set at random has no share of its own: all its values count alike.
+        alike = self.graph.bits(free_names(shares).difference(own)) & self.randomised | others & self.randomised
+        return Anywhere(self.graph.shown(others | alike), factor, shares, self.graph.shown(alike))
+
+    def _with_pillows(self, nodes: int) -> int:
+        """These, what their tables are given, and so on: the product of all these tables is a distribution."""
+        found, before = nodes, 0
+        while found != before:
+            before = found
+            for i in members(found):
+                found |= self.graph.bits(self.conditional(i).given) & self.rest
+        return found
 
 
 def effect_of(graph: MixedGraph, of: int, do: int, randomised: Sequence[int]) -> Formula | Hedge:
@@ -200,6 +211,20 @@ class Question:
             if not isinstance(self.answer(randomised, own), Hedge):
                 return own
         return ()
+
+    def refusal(self, hedge: Hedge, randomised: Sequence[Sequence[str]]) -> NotIdentifiedError:
+        """Why there is no answer, and what would help."""
+        causes, knobs = self.to_observe(hedge, randomised), self.to_randomise(hedge, randomised)
+        shown = ", ".join(map(graphs.shown_cause, causes))
+        at_random = f"et {', '.join(knobs)} at random in some rows (interventions=)"
+        error = NotIdentifiedError(
+            f"{effect_name(self._of, self._do)} cannot be computed from what is observed: {self.reason(hedge)}. "
+            f"{f'Observe {shown}, or s' if causes else 'S'}{at_random}; or learn a number per action: parents=[]."
+        )
+        error.of, error.do, error.randomise = tuple(self._of), tuple(self._do), knobs
+        error.observe = tuple(node[1] if isinstance(node, tuple) else str(node) for node in causes)
+        error.hedge = self.mixed.shown(hedge.whole), self.mixed.shown(hedge.inner)
+        return error
 
     def reason(self, hedge: Hedge) -> str:
         """Why there is no answer, in words."""

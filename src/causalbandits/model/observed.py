@@ -20,8 +20,9 @@ import opt_einsum
 from causalbandits._types import Array
 from causalbandits.errors import ModelError, brief, unknown
 from causalbandits.model import graph as graphs
-from causalbandits.model.causal_graph import CausalGraph, Group, Hidden
-from causalbandits.model.formula import Conditional, Named, computed
+from causalbandits.model.causal_graph import CausalGraph
+from causalbandits.model.formula import MODELS, Conditional, Formula, Named, computed
+from causalbandits.model.graph_parts import Group, Hidden
 from causalbandits.model.identification import Hedge, RowSource
 from causalbandits.model.intervention import Intervention, State
 from causalbandits.model.model import ROW_SUM_TOLERANCE, CausalModel
@@ -134,17 +135,24 @@ class ObservedModel:
         return self.variables[asked.variable].table
 
     @cached_property
-    def _factors(self) -> dict[int, Named | None]:
+    def _formulas(self) -> dict[int, Formula | Hedge]:
         return {}
 
-    def factor(self, names: Iterable[str]) -> Named | None:
-        """Q of a group that hidden causes tie together, with the axes of the group and its parents; None if unknown."""
+    def factor(self, names: Iterable[str], tables: Mapping[str, Array] | None = None) -> Named | None:
+        """Q of a group that hidden causes tie together, with the axes of the group and its parents; None if unknown.
+
+        With other `tables`, of many models at once: their first axis is the models', and so is the answer's (`MODELS`).
+        """
         group = self._rows.graph.bits(names)
-        if group not in self._factors:
-            found = self._rows.factor(group)
-            known = None if isinstance(found, Hedge) else computed(found, self._table, self._sizes)
-            self._factors[group] = known
-        return self._factors[group]
+        found = self._formulas.get(group)
+        if found is None:
+            found = self._formulas[group] = self._rows.factor(group)
+        if isinstance(found, Hedge):
+            return None
+        if tables is None:
+            return computed(found, self._table, self._sizes)
+        models = len(next(iter(tables.values())))
+        return computed(found, lambda asked: tables[asked.variable], {**self._sizes, MODELS: models})
 
     def distribution(self, of: Iterable[str], *, do: Mapping[str, State] | None = None) -> Array:
         """P(of | do), an axis for each of these; a NotIdentifiedError if what is observed cannot tell."""

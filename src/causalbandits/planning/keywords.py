@@ -101,6 +101,8 @@ def _check_reward(checked: Mapping[str, Any], spelling: Spelling) -> None:
             f"Say what the reward depends on: {example('parents')}; or, where the model has it, which it is: "
             f"{example('reward')}."
         )
+    if checked.get("parents") == []:
+        raise CausalBanditsError(f"{name('parents')}: the reward of a world needs at least one parent.")
     if searching and "parents" in checked:
         raise CausalBanditsError(
             f"{name(searching[0])} is to find what stands in for the reward's parents: leave out {name('parents')}."

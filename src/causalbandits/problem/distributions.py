@@ -22,6 +22,7 @@ from causalbandits.model.observed import ObservedModel
 from causalbandits.model.variable import Variable
 from causalbandits.problem.actions import Action, ActionSpace, Choices, shown
 from causalbandits.problem.inference import ENTRY_LIMIT, Block
+from causalbandits.problem.knowledge import Knowledge, graph_of
 from causalbandits.problem.possibility import can_happen
 from causalbandits.problem.projection import Projection, agreeing
 from causalbandits.problem.search import EveryAction
@@ -41,7 +42,7 @@ class CredibleInterval(NamedTuple):
 class Distributions(Remembers):
     """What follows from a model, an action space and the blocks of z, and nothing else."""
 
-    knowledge: CausalModel | ObservedModel | CausalGraph
+    knowledge: Knowledge
     """What is known: the graph and its tables, the graph and what is observed, or the graph alone."""
     actions: ActionSpace
     parents: tuple[str, ...]
@@ -256,13 +257,6 @@ class Distributions(Remembers):
     @cached_property
     def _blocks_with_zeros(self) -> tuple[Block, ...]:
         return tuple(block for block in self.blocks if block.may_be_zero())
-
-
-def graph_of(knowledge: CausalModel | ObservedModel | CausalGraph) -> CausalGraph:
-    """What causes what, by whatever is known."""
-    if isinstance(knowledge, CausalModel):
-        return CausalGraph.from_model(knowledge)
-    return knowledge.causal_graph if isinstance(knowledge, ObservedModel) else knowledge
 
 
 def joint_of(blocks: Sequence[Block], shape: tuple[int, ...], rows: Sequence[Array]) -> Array:

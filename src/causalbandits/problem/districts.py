@@ -3,15 +3,16 @@
 With A what leads to z once what is always set is cut off from its causes, P(A | do(s)) is the product of Q over the
 districts of A - s (`model.identification`). So each district of A is one operand: a choice axis for each of its own
 knobs, then its members and their parents; the entry for a choice is the product of Q over the districts of what the
-choice leaves, times point masses on what it sets. Contracted as ever, that gives all choices at once. With no hidden
-causes a district is one variable, and this is a block as it always was.
+choice leaves and still leads to z, times point masses on what it sets. (What no longer leads to z is summed out
+whatever its distribution is: all its values count alike.) Contracted as ever, that gives all choices at once. With no
+hidden causes a district is one variable, and this is a block as it always was.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NoReturn, cast
 
@@ -20,14 +21,14 @@ import numpy as np
 from causalbandits._types import Array
 from causalbandits.errors import NotIdentifiedError, ProblemError, SizeError
 from causalbandits.model import graph as graphs
-from causalbandits.model.formula import aligned
+from causalbandits.model.formula import MODELS, Named, aligned
 from causalbandits.model.identification import UNSEEN_SHARE
 from causalbandits.model.mixed_graph import MixedGraph
 from causalbandits.model.model import CausalModel
 from causalbandits.model.observed import ObservedModel
 from causalbandits.problem.actions import ActionSpace, Choices2D
 from causalbandits.problem.contraction import Operand, contract_in_order
-from causalbandits.problem.inference import ASKED, ENTRY_LIMIT, Block
+from causalbandits.problem.inference import ASKED, ENTRY_LIMIT, MODEL, Block
 
 
 class DistrictBlock(Block):
@@ -37,8 +38,9 @@ class DistrictBlock(Block):
         # A block asks its model for states and for tables of what no arrow leads to, and these are the same here.
         super().__init__(cast(CausalModel, known), names, space.names, parents)
         self._known, self._space = known, space
-        graph = known.causal_graph.mixed(known.names)
+        graph = self._graph = known.causal_graph.mixed(known.names)
         own, always = graph.bits(names), graph.bits(space.surely_set())
+        self._always = always
         self._operands = [self._operand(graph, district, always) for district in graph.without(always).districts(own)]
 
     def _operand(self, graph: MixedGraph, district: int, always: int) -> tuple[tuple[str, ...], Array, list[Any]]:
@@ -54,9 +56,10 @@ class DistrictBlock(Block):
             )
         array = np.zeros(shape)
         for chosen in self._patterns(knobs):
+            left, needed = district & ~graph.bits(chosen), self._needed(graph, knobs, chosen)
             array[tuple(slice(1, None) if name in chosen else 0 for name in knobs)] = self._product(
-                graph, district & ~graph.bits(chosen), chosen, axes, sizes
-            )
+                graph, left & needed, chosen, axes, sizes
+            ) / math.prod(sizes[name] for name in graph.shown(left & ~needed))
         kept = [name for name in axes if sizes[name] > 1]
         return knobs, array.reshape(*(sizes[k] + 1 for k in knobs), *(sizes[name] for name in kept)), list(kept)
 
@@ -76,6 +79,17 @@ class DistrictBlock(Block):
             product = product[None] * np.eye(sizes[name]).reshape(sizes[name], *shape)
         return product
 
+    def _needed(self, graph: MixedGraph, knobs: Sequence[str], chosen: Sequence[str]) -> int:
+        """What may still lead to z where just these of some knobs are set."""
+        if self._space.listed is None:
+            together = [self._space.always.intersection(self.knob_names).union(chosen)]
+        else:
+            together = [own for own in self._listed if own.intersection(knobs) == set(chosen)]
+        goals, found = graph.bits(self.parent_names), 0
+        for own in together:
+            found |= graph.ancestors(goals, graph.all & ~graph.bits(own))
+        return found
+
     def _patterns(self, knobs: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
         """Which of some knobs may be set together."""
         if self._space.listed is not None:
@@ -88,9 +102,9 @@ class DistrictBlock(Block):
 
     @cached_property
     def _listed(self) -> set[frozenset[str]]:
-        """What the actions of a list set."""
-        rows, names = self._space.listed or (), self._space.names
-        return {frozenset(name for name, choice in zip(names, row, strict=True) if choice) for row in rows}
+        """What the actions of a list set of this block's knobs."""
+        rows = [[row[k] for k in self.knobs] for row in self._space.listed or ()]
+        return {frozenset(n for n, choice in zip(self.knob_names, row, strict=True) if choice) for row in rows}
 
     def _may_be_set(self, knobs: Sequence[str], chosen: Sequence[str]) -> bool:
         """Whether some action sets these of some knobs, and no others of them."""
@@ -144,8 +158,39 @@ class DistrictBlock(Block):
     def with_tables(self, tables: Any) -> NoReturn:
         raise ProblemError("Tables of what is observed do not say how variables come about: they are not learnt.")
 
-    def under(self, tables: Any, choices: Sequence[int]) -> NoReturn:
-        self.with_tables(tables)
+    def under(self, tables: Mapping[str, Array], choices: Sequence[int]) -> Array:
+        models = len(next(iter(tables.values())))
+        step = max(1, ENTRY_LIMIT // 64 // self._order.largest)
+        parts = [
+            self._under({name: own[start : start + step] for name, own in tables.items()}, choices)
+            for start in range(0, models, step)
+        ]
+        return np.concatenate(parts)
+
+    def _under(self, tables: Mapping[str, Array], choices: Sequence[int]) -> Array:
+        """P(z_b | do(a_b)) under a few models, a row each."""
+        models = len(next(iter(tables.values())))
+        operands = [Operand(np.ones(models), [MODEL])]
+        for name, choice in zip(self.knob_names, choices, strict=True):
+            if choice and len(self._known[name].states) > 1:
+                operands.append(Operand(np.eye(len(self._known[name].states))[choice - 1], [name]))
+        set_ = [name for name, choice in zip(self.knob_names, choices, strict=True) if choice]
+        for district in self._graph.without(self._always).districts(self._graph.bits(self.names)):
+            chosen = [name for name in self._graph.shown(district) if name in set_]
+            knobs = [name for name in self._graph.shown(district) if name in self.knob_names]
+            left = district & ~self._graph.bits(chosen) & self._needed(self._graph, knobs, chosen)
+            for part in self._graph.districts(left):
+                factor = self._known.factor(self._graph.shown(part), tables)
+                if factor is None:
+                    self._refuse(chosen)
+                operands.append(self._without_units(factor))
+        return self._of_models(operands, tuple(map(bool, choices)))
+
+    def _without_units(self, factor: Named) -> Operand:
+        """A factor without its axes of one state."""
+        kept = [name for name in factor.axes if name == MODELS or len(self._known[name].states) > 1]
+        shape = [size for name, size in zip(factor.axes, factor.array.shape, strict=True) if name in kept]
+        return Operand(factor.array.reshape(shape), [MODEL if name == MODELS else name for name in kept])
 
 
 def district_blocks(known: ObservedModel, space: ActionSpace, parents: Sequence[str]) -> tuple[Block, ...]:

@@ -26,10 +26,11 @@ from causalbandits.problem.context import check_with_context, checked_context, c
 from causalbandits.problem.contexts import Contexts
 from causalbandits.problem.costs import Costs, Prices
 from causalbandits.problem.differing import difference
-from causalbandits.problem.distributions import Distributions, graph_of
+from causalbandits.problem.distributions import Distributions
 from causalbandits.problem.districts import district_blocks
 from causalbandits.problem.given import BlocksGiven
 from causalbandits.problem.inference import Block
+from causalbandits.problem.knowledge import Knowledge, graph_of, knowledge_of, knowledge_record
 from causalbandits.problem.requirements import Limits, Requirements, required, requirements_of
 from causalbandits.problem.search import Reduction, SearchSet, SomeActions, reduce_space, search_by_structure
 from causalbandits.problem.separation import AugmentedGraph, shown_names
@@ -85,7 +86,7 @@ class CausalBandit(Distributions):
 
     def __init__(
         self,
-        model: CausalModel | ObservedModel | CausalGraph,
+        model: Knowledge,
         manipulable: Manipulable,
         parents: Iterable[str] | None = None,
         *,
@@ -101,7 +102,7 @@ class CausalBandit(Distributions):
         require: Limits | None = None,
         context: Iterable[str] = (),
     ) -> None:
-        if not isinstance(model, CausalModel | ObservedModel | CausalGraph):
+        if not isinstance(model, Knowledge):
             raise ProblemError(f"A CausalBandit needs a CausalModel, an ObservedModel or a CausalGraph; got {model!r}.")
         if not isinstance(reduce, bool | np.bool_):
             raise ProblemError(f"reduce must be True or False; got {reduce!r}.")
@@ -141,7 +142,7 @@ class CausalBandit(Distributions):
 
     def _settle(
         self,
-        knowledge: CausalModel | ObservedModel | CausalGraph,
+        knowledge: Knowledge,
         space: ActionSpace,
         parents: tuple[str, ...],
         *,
@@ -497,7 +498,7 @@ class CausalBandit(Distributions):
     def to_record(self) -> dict[str, Any]:
         """A JSON-ready description, enough to make the problem again."""
         return {
-            _kind(self.knowledge): self.knowledge.to_record(),
+            **knowledge_record(self.knowledge),
             "parents": list(self.parents),
             "reward": self.reward,
             "reduce": self.reduce,
@@ -513,7 +514,7 @@ class CausalBandit(Distributions):
         if not isinstance(record, Mapping):
             raise StateError(f"Not the description of a problem: a mapping is needed, not {record!r}.")
         try:
-            model = _knowledge_of(record)
+            model = knowledge_of(record)
             if isinstance(model, CausalGraph) or not record["parents"]:
                 return cls._by_actions(model, record)
             space = ActionSpace.from_record(record, model)
@@ -538,7 +539,7 @@ class CausalBandit(Distributions):
             raise StateError(f"Not the description of a problem: {str(error).rstrip('.')}.") from None
 
     @classmethod
-    def _by_actions(cls, known: CausalModel | ObservedModel | CausalGraph, record: Mapping[str, Any]) -> CausalBandit:
+    def _by_actions(cls, known: Knowledge, record: Mapping[str, Any]) -> CausalBandit:
         """A problem without parents; which actions are worth trying was found when it was made."""
         space = ActionSpace.from_record(record, known)
         reward = checked_reward(known, space, record["reward"], record["parents"])
@@ -554,19 +555,6 @@ class CausalBandit(Distributions):
         record = self.to_record()
         record.get("model", {}).pop("properties", None)  # remarks do not count when models are compared
         return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()[:16]
-
-
-def _kind(knowledge: CausalModel | ObservedModel | CausalGraph) -> str:
-    """What a record calls it."""
-    return {CausalGraph: "graph", ObservedModel: "observed"}.get(type(knowledge), "model")
-
-
-def _knowledge_of(record: Mapping[str, Any]) -> CausalModel | ObservedModel | CausalGraph:
-    if "graph" in record:
-        return CausalGraph.from_record(record["graph"])
-    if "observed" in record:
-        return ObservedModel.from_record(record["observed"])
-    return CausalModel.from_record(record["model"])
 
 
 def _told(context: tuple[str, ...], known: Z | None) -> Iterator[tuple[str, int]]:

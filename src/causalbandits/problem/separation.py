@@ -92,7 +92,7 @@ class AugmentedGraph:
         starts, hidden = list(self.nodes.values()), [node for node in known.graph if node not in known.variables]
         costs: dict[Hashable, int] = dict.fromkeys(seen, 1) | {node: 1 + len(seen) for node in hidden}
         found = graphs.cheapest_separator(self.graph, starts, reward, costs) or set()
-        wanted = [shown_cause(node) for node in hidden if node in found]
+        wanted = [graphs.shown_cause(node) for node in hidden if node in found]
         ways = [] if closing is None else [f"always={closing} would close it"]
         ways += (
             [f"so would observing {', '.join(wanted)}" if ways else f"Observing {', '.join(wanted)} would"]
@@ -147,11 +147,6 @@ class AugmentedGraph:
             f"No set of the observable variables {shown_names(seen)} separates the interventions from the "
             f"reward {reward!r}. Start observing {', '.join(map(repr, missing))}: that would be enough."
         )
-
-
-def shown_cause(node: Hashable) -> str:
-    """A hidden node in words."""
-    return f"the common cause of {' and '.join(node[1])}" if isinstance(node, tuple) else str(node)
 
 
 def shown_names(names: tuple[str, ...]) -> str:

@@ -18,14 +18,14 @@ from causalbandits.model import worth
 from causalbandits.model.causal_graph import CausalGraph
 from causalbandits.model.mixed_graph import MixedGraph, members
 from causalbandits.model.model import CausalModel
-from causalbandits.model.observed import ObservedModel
 from causalbandits.problem.actions import ENUMERATION_LIMIT, PREDICATE_LIMIT, ActionSpace, Choices, shown
 from causalbandits.problem.costs import Costs
+from causalbandits.problem.knowledge import Knowledge, graph_of
 from causalbandits.problem.separation import shown_names
 
 
 def checked_reward(
-    knowledge: CausalModel | ObservedModel | CausalGraph,
+    knowledge: Knowledge,
     space: ActionSpace,
     reward: str | None,
     parents: object = (),
@@ -47,9 +47,7 @@ def checked_reward(
             "A number per action is learnt of the actions that are worth trying, and these are found by the graph: "
             "name the reward's variable, reward='Y'."
         )
-    known: Iterable[str] = knowledge.names
-    if not isinstance(knowledge, CausalModel):
-        known = (knowledge if isinstance(knowledge, CausalGraph) else knowledge.causal_graph).parents
+    known = graph_of(knowledge).parents
     if reward not in known:
         raise ModelError(unknown("variable", reward, known))
     if reward in space.names:

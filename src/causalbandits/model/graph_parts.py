@@ -1,0 +1,78 @@
+"""What a causal graph is made of, as people give it: checked, and in one order."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping
+from typing import Any
+
+from causalbandits._types import is_iterable
+from causalbandits.errors import ModelError, brief, unknown
+from causalbandits.model import graph as graphs
+from causalbandits.model.intervention import State
+from causalbandits.model.variable import Variable
+
+Group = tuple[str, ...]
+"""Variables that share a hidden cause."""
+
+Hidden = str | Iterable[str]
+"""A variable that has no column, or a group."""
+
+
+def with_roots(graph: Mapping[str, Iterable[str]]) -> dict[str, tuple[str, ...]]:
+    """Each variable's parents; a parent that has no entry of its own is a root, placed before its first child."""
+    parents: dict[str, tuple[str, ...]] = {}
+    for name, before in graph.items():
+        causes = Variable(name, [0], parents=before, table=[]).parents
+        for parent in causes:
+            if parent not in graph:
+                parents.setdefault(parent, ())
+        parents[name] = causes
+    return parents
+
+
+def checked_states(states: Any, names: Iterable[str]) -> dict[str, Iterable[State]]:
+    if states is None:
+        return {}
+    if not isinstance(states, Mapping):
+        raise ModelError(f"states must map variables to lists of values, such as {{'x': [0, 1]}}; got {brief(states)}.")
+    for name in states:
+        if name not in names:
+            raise ModelError(f"states: {unknown('variable', name, names)}")
+    return dict(states)
+
+
+def checked_hidden(given: Any, names: tuple[str, ...]) -> tuple[str | Group, ...]:
+    """The hidden variables, then the groups, each in the graph's order."""
+    rule = "hidden lists variables that are not observed, and groups that share a hidden cause: ['u', ('x', 'y')]"
+    if isinstance(given, str | Mapping) or not is_iterable(given):
+        raise ModelError(f"{rule}; got {brief(given)}.")
+    position = {name: i for i, name in enumerate(names)}
+    alone: set[str] = set()
+    groups: set[Group] = set()
+    for part in given:
+        if not isinstance(part, str) and (isinstance(part, Mapping) or not is_iterable(part)):
+            raise ModelError(f"{rule}; got {brief(part)} in it.")
+        group = (part,) if isinstance(part, str) else tuple(part)
+        for name in group:
+            if not isinstance(name, str) or name not in position:
+                raise ModelError(f"hidden: {unknown('variable', name, names)}")
+        if isinstance(part, str):
+            alone.add(part)
+            continue
+        if len(group) < 2:
+            effects = "one effect" if group else "no effect"
+            raise ModelError(f"hidden: {group} has {effects}; a common cause has two at least.")
+        if len(set(group)) < len(group):
+            raise ModelError(f"hidden: the effects of a common cause must differ; got {brief(group)}.")
+        groups.add(tuple(sorted(group, key=position.__getitem__)))
+    if len(alone) == len(names):
+        raise ModelError("hidden: at least one variable must be observed.")
+    ordered = sorted(groups, key=lambda group: [position[name] for name in group])
+    return (*sorted(alone, key=position.__getitem__), *ordered)
+
+
+def nameless_group(graph: graphs.Graph, node: Hashable) -> Group | None:
+    """What a node without a name is the cause of; None if it has one."""
+    if not (isinstance(node, tuple) and len(node) == 2 and node[0] == "hidden"):
+        return None
+    return tuple(graph.successors(node))

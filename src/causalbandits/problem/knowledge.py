@@ -1,0 +1,41 @@
+"""The three kinds of knowledge that a problem may have, and what is the same for all of them.
+
+| what is known | class |
+|---|---|
+| the graph and every table | `CausalModel` |
+| the graph with its hidden causes, and the distribution of what is observed | `ObservedModel` |
+| the graph alone | `CausalGraph` |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from causalbandits.model.causal_graph import CausalGraph
+from causalbandits.model.model import CausalModel
+from causalbandits.model.observed import ObservedModel
+
+Knowledge = CausalModel | ObservedModel | CausalGraph
+
+
+def graph_of(knowledge: Knowledge) -> CausalGraph:
+    """What causes what."""
+    if isinstance(knowledge, CausalModel):
+        return CausalGraph.from_model(knowledge)
+    return knowledge.causal_graph if isinstance(knowledge, ObservedModel) else knowledge
+
+
+def knowledge_record(knowledge: Knowledge) -> dict[str, Any]:
+    """JSON-ready, under the name of its kind."""
+    kind = {CausalGraph: "graph", ObservedModel: "observed"}.get(type(knowledge), "model")
+    return {kind: knowledge.to_record()}
+
+
+def knowledge_of(record: Mapping[str, Any]) -> Knowledge:
+    """What `knowledge_record` describes."""
+    if "graph" in record:
+        return CausalGraph.from_record(record["graph"])
+    if "observed" in record:
+        return ObservedModel.from_record(record["observed"])
+    return CausalModel.from_record(record["model"])
