@@ -12,7 +12,7 @@ from causalbandits.problem.actions import Action
 from causalbandits.problem.scores import TIE
 from causalbandits.problem.situation import Situation
 
-DRAWS = 1000
+CERTAINTY_DRAWS = 1000
 """So many draws tell how likely it is to be the best, or fewer where there are many actions."""
 
 DRAWN_AT_ONCE, FEWEST_DRAWS = 2**22, 50
@@ -66,7 +66,7 @@ def certainty(policy: AnyPolicy, situation: Situation, statistic: Any, best: Act
 def _by_draws(
     policy: AnyPolicy, situation: Situation, statistic: Any, best: Action, epsilon: float
 ) -> tuple[float | None, float | None]:
-    draws = min(DRAWS, DRAWN_AT_ONCE // max(situation.size, situation.problem.configurations))
+    draws = min(CERTAINTY_DRAWS, DRAWN_AT_ONCE // max(situation.size, situation.problem.configurations))
     if draws < FEWEST_DRAWS:
         return None, None
     values = policy.drawn_values(situation, statistic, np.random.default_rng(0), draws)
