@@ -261,9 +261,10 @@ def regret() -> str:
     shapes = []
     for j, name in enumerate(sets):
         x, by = 190 + 48 * j, {policy: own["mean"] for policy, own in measured[name].items()}
+        least = max(1.0, min(by.values()))  # less than 1 is nothing
         shapes.append(f'<text class="small" transform="translate({x + 20} 112) rotate(-45)">{name}</text>')
         for policy, mean in by.items():
-            y, far = 122 + 22 * policies.index(policy), min(2.0, float(np.log10(mean / min(by.values()))))
+            y, far = 122 + 22 * policies.index(policy), min(2.0, float(np.log10(max(1.0, mean / least))))
             shade = 0.06 + 0.94 * (1 - far / 2) ** 2
             shapes.append(f'<rect class="knob" x="{x}" y="{y}" width="46" height="20" fill-opacity="{shade:.2f}"/>')
             said = f"{mean:.0f}" if mean >= 10 else f"{mean:.1f}"

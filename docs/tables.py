@@ -46,7 +46,8 @@ def tables() -> str:
     for name in TAILS:
         parts += [Heading(name, 3), quoted(tails_grid(tails[name]))]
     costs = {id: (own["engine (ns)"], own["agent (us)"]) for id, own in content["costs"].items()}
-    parts += [Heading("What a decision costs"), Text(ABOUT_COSTS), quoted(costs_grid(costs))]
+    if costs:
+        parts += [Heading("What a decision costs"), Text(ABOUT_COSTS), quoted(costs_grid(costs))]
     return "\n" + as_markdown(parts) + "\n"
 
 

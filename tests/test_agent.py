@@ -249,8 +249,13 @@ def test_a_recommendation_never_crashes_and_names_its_kind(env, id):
     for rounds in (0, 1, 30, 300):
         converse(agent, env, rounds, seed=rounds)
         best = agent.recommend()
-        assert best.kind == ("posterior" if "ts" in id else "confidence")
+        believes = any(word in id for word in ("ts", "gittins", "screen"))
+        assert best.kind == ("posterior" if believes else "confidence")
         assert best.lower <= best.mean <= best.upper
+        if agent.rounds < 4 and any(word in id for word in ("scaled", "effects")) and "beta" not in id:
+            assert math.isinf(best.upper - best.lower)  # nothing is known of the scale yet, and that is said
+            assert "do not say by how much" in best.assumes
+            continue
         assert math.isfinite(best.lower)
         assert math.isfinite(best.upper)
         wider = agent.recommend(level=0.99)

@@ -17,6 +17,7 @@ from typer.main import get_command
 import causalbandits as cb
 from causalbandits.cli import app
 from causalbandits.paper.claims import CLAIMS
+from causalbandits.policies.default import PROMPT
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -228,3 +229,26 @@ def test_the_layers_on_the_page_are_those_of_the_contracts():
 def test_the_files_that_a_page_names_are_there(page):
     for name in re.findall(r"(?<![\w/.-])[\w/]+\.py\b", text(page)):
         assert (ROOT / name).exists() or (ROOT / "src/causalbandits" / name).exists(), name
+
+
+def test_the_tables_on_the_page_of_regret_are_those_that_were_measured():
+    assert text("docs/regret.md") == runpy.run_path(str(DOCS / "tables.py"))["page"](), "python docs/tables.py"
+
+
+def test_the_page_of_regret_says_of_the_default_what_was_measured():
+    page, sets = text("docs/regret.md"), json.loads(text("benchmarks/regret.json"))["sets"]
+    known, open_, plain = (sets["e-mail"][id] for id in (PROMPT.id, f"{PROMPT.id}, anytime", "c-ts-beta"))
+    said = " ".join(page.split())
+    assert f"{known['mean']:.1f} (standard error {known['standard_error']:.1f}), and {open_['mean']:.1f}" in said
+    assert f"{known['above']:.1%} of the replications lose more than 200" in said
+    quantiles = f"{known['q99']:.0f} and {open_['q99']:.0f}; that of `c-ts-beta` is {plain['q99']:.0f}"
+    assert f"quantiles on the e-mail campaign are {quantiles}" in said
+    assert all(sets[name][f"{PROMPT.id}, anytime"]["above"] == 0 for name in ("e-mail", "lower bound"))
+    assert f"loses {sets['lower bound'][PROMPT.id]['worst']:,.0f}." in said
+    prize = sets["rare prize"]
+    assert f"({prize[PROMPT.id]['mean']:.0f} against {prize['told']['mean']:.0f})" in said
+    for name, by in sets.items():
+        for id in (PROMPT.id, f"{PROMPT.id}, anytime"):
+            own, told = by[id], by["told"]
+            error = (own["standard_error"] ** 2 + told["standard_error"] ** 2) ** 0.5
+            assert name == "rare prize" or own["mean"] <= 1.05 * told["mean"] + 2 * error, (name, id)

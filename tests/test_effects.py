@@ -10,11 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import causalbandits as cb
+from causalbandits.engine.compiled import can_play, play_compiled
 from causalbandits.engine.driver import play
 from causalbandits.engine.simulate import checkpoints
 from causalbandits.errors import PolicyError, SizeError
 from causalbandits.policies.effects import (
-    FREE,
+    LOOSE,
     RATIOS,
     EffectCells,
     effects_of,
@@ -47,7 +48,7 @@ def by_dense_algebra(kept):
     """Mean and covariance of the cells' means, given n_z and x_z, by conditioning one joint normal distribution."""
     effects, remainder, centre, _ = kept.ratios
     F, noise = kept.features, noise_and_spread(kept.pooled, 0.0)[0]
-    prior = noise * (F @ np.diag([1 / FREE] + [effects] * (F.shape[1] - 1)) @ F.T + remainder * np.eye(len(F)))
+    prior = noise * (F @ np.diag([1 / LOOSE] + [effects] * (F.shape[1] - 1)) @ F.T + remainder * np.eye(len(F)))
     seen = kept.count > 0
     observed = prior[np.ix_(seen, seen)] + noise * np.diag(1 / kept.count[seen])
     gain = np.linalg.solve(observed, prior[seen]).T
@@ -84,7 +85,7 @@ def test_rewards_one_by_one_make_the_regression_of_all_of_them(seed):
     kept = taught(some_rewards(seed, 23)[1])
     effects, remainder, centre, _ = kept.ratios
     w = kept.count / (1 + remainder * kept.count)
-    V = np.diag([FREE] + [1 / effects] * 5) + (kept.features.T * w) @ kept.features
+    V = np.diag([LOOSE] + [1 / effects] * 5) + (kept.features.T * w) @ kept.features
     means = np.where(kept.count > 0, kept.total / np.maximum(1, kept.count) - centre, 0.0)
     assert np.allclose(kept.R.T @ kept.R, V, rtol=1e-9, atol=1e-9)
     assert np.allclose(kept.R.T @ kept.u, kept.features.T @ (w * means), rtol=1e-9, atol=1e-9)
@@ -98,7 +99,7 @@ def test_the_ratios_are_the_likeliest_of_the_grid(seed):
     found = {}
     for effects in RATIOS:
         for remainder in RATIOS:
-            prior = F @ np.diag([1 / FREE] + [effects] * 5) @ F.T + remainder * np.eye(6)
+            prior = F @ np.diag([1 / LOOSE] + [effects] * 5) @ F.T + remainder * np.eye(6)
             covariance = noise * (prior + np.diag(1 / kept.count))
             _, log_det = np.linalg.slogdet(covariance)
             found[effects, remainder] = -log_det - x @ np.linalg.solve(covariance, x)
@@ -164,3 +165,15 @@ def test_main_effects_are_of_parents_and_of_few_of_them():
         cb.CausalThompsonSampling(prior="main effects", noise_scale=2.0)
     with pytest.raises(SizeError, match="the limit is"):
         EffectCells.of_shape((2,) * 20)
+
+
+@pytest.mark.parametrize("draws", [1, 3])
+def test_compiled_rounds_are_the_plain_ones(draws):
+    """Also across the parts between which ratios are sought, and where rewards are all equal for long."""
+    policy, rounds = cb.policy("c-ts-effects", draws=draws), checkpoints(150)
+    figure2, email = cb.zoo.figure2(), cb.zoo.email_campaign()
+    equal = cb.Environment(figure2.problem, cb.GaussianReward(np.full(figure2.problem.shape, 0.1), sd=0.0))
+    for env in (figure2, email, equal):
+        assert can_play(env, policy, env.problem)
+        plain = play(env, policy, env.problem, rounds, 3, 1)
+        assert np.array_equal(play_compiled(env, policy, env.problem, rounds, 3, 1), plain)

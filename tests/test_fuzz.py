@@ -114,6 +114,36 @@ def test_check_refuses_or_prints(graph, rows, more):
     assert found is None or str(found)
 
 
+@many
+@given(of([{"x": [], "y": ["x"]}, {"y": ["x"]}]), st.fixed_dictionaries({}, optional={
+    "hidden": of([(), ["x"], [("x", "y")], [["x", "y"], "y"]]), "states": of([None, {"x": [0, 1], "y": ["a", "b"]}]),
+}), of(["x -> y; x <-> y", "u [hidden]", "{x, y} -> z"]), anything)  # fmt: skip
+def test_a_causal_graph_is_refused_or_can_be_saved_and_asked(parents, more, text, other):
+    made = [asked(cb.CausalGraph, parents, **more), asked(cb.CausalGraph.from_text, text)]
+    for graph in (found for found in made if found is not None):
+        assert cb.CausalGraph.from_json(graph.to_json()) == graph
+        assert cb.CausalGraph.from_text(graph.to_text()).with_states(graph.states) == graph
+        asked(graph.optimal_sets, other)
+        asked(graph.optimal_sets, "y", manipulable=other)
+        asked(graph.optimal_sets, "y", at_most=other)
+        asked(graph.optimal_sets, "y", always=other)
+        asked(graph.effect, other, do=["x"])
+        asked(graph.effect, ["y"], do=other)
+        asked(graph.effect, ["y"], do=["x"], randomised=other)
+        asked(graph.projected, other)
+        asked(cb.CausalBandit, graph, ["x"], reward=other)
+        observed = asked(cb.ObservedModel, graph, {"x": [0.5, 0.5], "y": [[0.5, 0.5], [1.0, 0.0]], "z": other})
+        if observed is not None:
+            assert cb.ObservedModel.from_json(observed.to_json()) == observed
+            asked(observed.distribution, other)
+            asked(observed.distribution, ["y"], do=other)
+            asked(cb.CausalBandit, observed, ["x"], other)
+    asked(cb.ObservedModel.from_record, other)
+    for make in (cb.CausalGraph.from_json, cb.CausalGraph.from_networkx, cb.CausalGraph.from_record):
+        asked(make, other)
+    asked(cb.CausalGraph.from_model, cb.zoo.email_campaign().problem.model, hidden=other)
+
+
 names = of(["x", "y"])
 variables = st.fixed_dictionaries(
     {

@@ -238,7 +238,18 @@ def test_a_policys_parameters_are_taken_or_refused(id, value, data):
 
 def test_the_fuzz_covers_the_public_surface():
     """What is not called here makes models or data (test_fuzz), or is no function."""
-    elsewhere = {"CausalModel", "FittedModel", "Variable", "Intervention", "check", "fit", "read", "write"}
+    elsewhere = {
+        "CausalGraph",
+        "CausalModel",
+        "FittedModel",
+        "ObservedModel",
+        "Variable",
+        "Intervention",
+        "check",
+        "fit",
+        "read",
+        "write",
+    }
     called = {
         "Agent",
         "Budget",

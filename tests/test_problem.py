@@ -168,9 +168,9 @@ def test_given_a_separating_set_the_reward_is_the_same_whatever_is_done(case, se
         (ProblemError, {"parents": ["Y"], "reward": "Y"}, r"reward 'Y' cannot be its own parent"),
         (ProblemError, {"reward": "U"}, r"needs at least one parent: without one no action can change it"),
         (ProblemError, {}, r"Name the reward's parents \(parents=\[...\]\) or the reward's variable \(reward='Y'\)"),
-        (ProblemError, {"parents": []}, r"needs at least one parent"),
+        (ProblemError, {"parents": []}, r"found by the graph: name the reward's variable, reward='Y'"),
         (ProblemError, {"manipulable": [], "parents": ["M"]}, r"At least one variable must be manipulable"),
-        (ProblemError, {"model": "a model", "parents": ["M"]}, r"needs a CausalModel; got 'a model'"),
+        (ProblemError, {"model": "a model", "parents": ["M"]}, r"needs a CausalModel or a CausalGraph; got 'a model'"),
         (
             ModelError,
             {"manipulable": "X", "parents": ["M"]},

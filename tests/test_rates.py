@@ -10,7 +10,7 @@ from scipy.special import betaln
 
 import causalbandits as cb
 from causalbandits.errors import PolicyError
-from causalbandits.policies.rates import BEFOREHAND, PAIRS, RateCells, rates_of
+from causalbandits.policies.rates import BETA_PAIRS, BETA_WEIGHTS, RateCells, rates_of
 
 flips = st.lists(st.tuples(st.integers(0, 3), st.sampled_from([0.0, 1.0])), max_size=60)
 
@@ -25,8 +25,8 @@ def taught(rewards, cells=4):
 @given(flips)
 def test_weights_are_the_likelihoods_of_what_was_seen(rewards):
     kept = taught(rewards)
-    a, b = PAIRS
-    logs = np.log(BEFOREHAND)
+    a, b = BETA_PAIRS
+    logs = np.log(BETA_WEIGHTS)
     for n, s in zip(kept.count, kept.total, strict=True):
         logs = logs + betaln(a + s, b + n - s) - betaln(a, b)
     expected = np.exp(logs - logs.max())
@@ -46,7 +46,7 @@ def test_sums_give_the_weights_of_single_rewards(rewards):
 @given(flips)
 def test_the_prior_has_the_mean_and_the_variance_of_the_mixture(rewards):
     kept = taught(rewards)
-    weights, (a, b) = kept.weights / kept.weights.sum(), PAIRS
+    weights, (a, b) = kept.weights / kept.weights.sum(), BETA_PAIRS
     means, variances = a / (a + b), a * b / ((a + b) ** 2 * (a + b + 1))
     mean = weights @ means
     variance = weights @ (variances + (means - mean) ** 2)

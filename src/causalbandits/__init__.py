@@ -6,7 +6,7 @@ from causalbandits.engine import simulate
 from causalbandits.errors import CausalBanditsError, ScaleWarning
 from causalbandits.fitting import check, fit
 from causalbandits.formats import read, write
-from causalbandits.model import CausalModel, FittedModel, Intervention, Variable
+from causalbandits.model import CausalGraph, CausalModel, FittedModel, Intervention, ObservedModel, Variable
 from causalbandits.planning import describe, forecast
 from causalbandits.policies import (
     HACUCB,
@@ -21,6 +21,7 @@ from causalbandits.policies import (
     CausalScreen,
     CausalThompsonSampling,
     CausalTrackAndStop,
+    CausalTSUCB,
     CausalUCB,
     GuardedThompsonSampling,
     LinTS,
@@ -38,6 +39,7 @@ from causalbandits.problem.problem import CausalBandit
 from causalbandits.problem.scores import Scores
 from causalbandits.results.citations import citation
 from causalbandits.results.run import Run
+from causalbandits.study import Study, connect
 from causalbandits.world import zoo
 from causalbandits.world.environment import Environment
 from causalbandits.world.rewards import BernoulliReward, CustomReward, GaussianReward, LinearReward
@@ -59,11 +61,13 @@ __all__ = [
     "CausalDesign",
     "CausalElimination",
     "CausalGittins",
+    "CausalGraph",
     "CausalKLUCB",
     "CausalLinearThompsonSampling",
     "CausalLinearUCB",
     "CausalModel",
     "CausalScreen",
+    "CausalTSUCB",
     "CausalThompsonSampling",
     "CausalTrackAndStop",
     "CausalUCB",
@@ -77,6 +81,7 @@ __all__ = [
     "LinTS",
     "LinUCB",
     "LinearReward",
+    "ObservedModel",
     "Policy",
     "Recommendation",
     "Run",
@@ -84,11 +89,13 @@ __all__ = [
     "Scores",
     "StepEnvironment",
     "StudentReward",
+    "Study",
     "ThompsonSampling",
     "Uniform",
     "Variable",
     "check",
     "citation",
+    "connect",
     "default_policy",
     "describe",
     "design",

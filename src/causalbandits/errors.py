@@ -7,11 +7,15 @@ CausalBanditsError (a ValueError)
 ├── InterventionError     an assignment or an action that the action space does not hold
 │   └── ActionIndexError  a number beyond the last action (an IndexError, too)
 ├── ProblemError          manipulable variables, parents, constraints, rewards and their means
+│   └── NotIdentifiedError  what cannot be computed from what is observed, and what would help
 ├── PolicyError           a policy's parameters, or a policy used where it cannot work
 ├── BudgetError           a budget that is none, or does not allow for anything any more
 ├── SizeError             something too large to enumerate or to hold, refused before it starts
 ├── TellError             feedback that the agent cannot take; nothing was changed
+│   ├── ConflictError         what contradicts what a study was told or asked before
+│   └── UnknownDecisionError  of a decision that was never made
 └── StateError            a file that cannot be read or written, is corrupted, or belongs to something else
+    └── StorageError          a database that could not do what it was asked; nothing was changed
 DataWarning (a UserWarning)     data that can be used and look odd, or estimates that claim more than the data said
 EvidenceWarning (a UserWarning) outcomes that contradict the graph or a table, and what was done about it
 ProblemWarning (a UserWarning)  a knob or a constraint of a problem that does nothing
@@ -71,6 +75,21 @@ class ProblemError(CausalBanditsError):
     """Parts that do not fit together into a bandit problem."""
 
 
+class NotIdentifiedError(ProblemError):
+    """P(of | do(...)) cannot be computed from what is observed, however many rows there are.
+
+    `hedge` is the reason: a group that hidden causes tie together, and a smaller one that all of it leads to. To
+    observe the hidden causes `observe`, or to set the variables `randomise` at random in some rows, would help; each is
+    the smallest such set that was found, empty if none was.
+    """
+
+    of: tuple[str, ...] = ()
+    do: tuple[str, ...] = ()
+    hedge: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
+    observe: tuple[str | tuple[str, ...], ...] = ()
+    randomise: tuple[str, ...] = ()
+
+
 class PolicyError(CausalBanditsError):
     """A policy's parameters, or a policy used where it cannot work."""
 
@@ -87,8 +106,20 @@ class TellError(CausalBanditsError):
     """Feedback that the agent cannot take; its state is unchanged."""
 
 
+class ConflictError(TellError):
+    """What contradicts what a study was told before, or a key that was used for another question."""
+
+
+class UnknownDecisionError(TellError):
+    """Something told of a decision that was never made."""
+
+
 class StateError(CausalBanditsError):
     """A file that cannot be read or written, is corrupted, or belongs to something else."""
+
+
+class StorageError(StateError):
+    """A database that could not do what it was asked; nothing was changed."""
 
 
 class DataWarning(UserWarning):

@@ -10,20 +10,20 @@ from collections.abc import Mapping
 from dataclasses import astuple
 from functools import cached_property
 from pathlib import Path
+from types import EllipsisType
 from typing import Any, Literal, NamedTuple, overload
 
 import numpy as np
 
 from causalbandits._files import checked_path
-from causalbandits._types import Z, is_real, is_whole
+from causalbandits._types import Z, is_whole
 from causalbandits.agent import saving
-from causalbandits.agent.certainty import Certainty, certainty
 from causalbandits.agent.contradictions import checked_model, contradictions, evidence_of_told
 from causalbandits.agent.eligible import Eligible, narrowed
 from causalbandits.agent.ledger import Ledger, Pending
 from causalbandits.agent.order import InOrder
 from causalbandits.agent.past import Learnt, Past
-from causalbandits.agent.recommendation import Recommendation, Recommendations, caveats
+from causalbandits.agent.recommendation import Recommendation, Recommendations, caveats, recommended
 from causalbandits.agent.telling import checked
 from causalbandits.errors import (
     BudgetError,
@@ -42,15 +42,12 @@ from causalbandits.policies.claims import Evidence
 from causalbandits.policies.default import chosen_policy
 from causalbandits.policies.outcome import flip
 from causalbandits.policies.rationing import situations_to_come
-from causalbandits.problem.budget import Budget, Spent, Within
+from causalbandits.problem.budget import Budget, Spent
 from causalbandits.problem.differing import difference
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.problem.situation import Situation, opened
 
 Context = Mapping[str, State]
-
-SUREST = 1 - 1e-9
-"""No interval is made for a higher level: its ends would be rounding."""
 
 LOOKED_AT = 100
 """After so many rewards the policy is asked whether something speaks against the way in which it is used."""
@@ -253,15 +250,16 @@ class Agent:
     def tell(
         self,
         id: int,
-        parents: Mapping[str, State] | None,
-        reward: float,
+        parents: Mapping[str, State] | EllipsisType | None = ...,
+        reward: float = math.nan,
         *,
         observed: Mapping[str, State] | None = None,
     ) -> None:
         """The outcome of a decision: the values of the reward's parents, and the reward. Once per id, in any order.
 
         The reward is told as it came: what the action cost is known, and is not to be subtracted from it. Parents that
-        were known before the decision may be left out. `parents=None` says that their values were lost; policies that
+        were known before the decision may be left out, and so may all where the problem has none: `tell(id, reward=1)`.
+        `parents=None` says that their values were lost; policies that
         need only the action learn all the same.
         `observed` are further variables of the model that were seen, for policies that learn from them.
         """
@@ -318,8 +316,8 @@ class Agent:
     def correct(
         self,
         id: int,
-        parents: Mapping[str, State] | None,
-        reward: float,
+        parents: Mapping[str, State] | EllipsisType | None = ...,
+        reward: float = math.nan,
         *,
         observed: Mapping[str, State] | None = None,
     ) -> None:
@@ -385,7 +383,7 @@ class Agent:
         self,
         id: int,
         asked: Pending,
-        parents: Mapping[str, State] | None,
+        parents: Mapping[str, State] | EllipsisType | None,
         reward: float,
         observed: Mapping[str, State] | None,
     ) -> Outcome:
@@ -444,26 +442,8 @@ class Agent:
     def _recommended(
         self, situation: Situation, level: float, epsilon: float, against: tuple[str, ...]
     ) -> Recommendation:
-        if not isinstance(level, float) or not 0 < level <= SUREST:
-            raise CausalBanditsError(f"level must be a number above 0 and up to {SUREST}, such as 0.95; got {level!r}.")
-        if not is_real(epsilon) or not 0 <= epsilon < math.inf:
-            raise CausalBanditsError(f"epsilon, how much worse is good enough, must be 0 or more; got {epsilon!r}.")
-        statistic, allowance = self._folded(), None
-        situation = weighed = self.policy.permitted(situation, statistic)
-        if self._purse is not None and situation.costs is not None:
-            allowance = self._purse.budget.a_round
-            weighed = situation.under(Within(situation.costs, allowance))
-        best = self.policy.favoured(weighed, statistic)
-        bounds = self.policy.bounds(situation, statistic, best.action, level)
-        found = best.action.intervention, best.mean, bounds.lower, bounds.upper, level, bounds.kind, best.seen
-        cost, context = self.problem.cost(best.action), self.problem.contexts.values(situation.known)
-        # What a budget pays for is a mixture of two actions, of which none need be the best.
-        sure = (
-            certainty(self.policy, situation, statistic, best.action, float(epsilon))
-            if self._purse is None
-            else Certainty()
-        )
-        return Recommendation(*found, best.runner_up, bounds.assumes, against, cost, allowance, context, sure)
+        allowance = None if self._purse is None else self._purse.budget.a_round
+        return recommended(self.policy, situation, self._folded(), level, epsilon, against, allowance)
 
     def _charge_again(self) -> None:
         """Charge the budget for all decisions that were not forgotten."""
@@ -480,6 +460,7 @@ class Agent:
         chosen and whenever you look. The chance of a false alarm, ever, is `level` at most (0.05, or the guard's own).
         Outcomes count in the order of decisions: those after the first pending one wait for it.
         """
+        self.problem.refuse_by_actions("Evidence")
         known = self.problem, self.policy, self._folded(), self._told
         return evidence_of_told(*known, min(self._pending, default=None), level)
 
@@ -489,6 +470,7 @@ class Agent:
         p-values take the outcomes for a sample that was chosen without looking: chosen adaptively they are about right,
         and looking again and again finds something in the end. `evidence` has neither weakness.
         """
+        self.problem.refuse_by_actions("A check")
         return checked_model(self.problem, self._told, level)
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:

@@ -12,7 +12,7 @@ from causalbandits.problem.actions import Action
 from causalbandits.problem.scores import TIE
 from causalbandits.problem.situation import Situation
 
-CERTAINTY_DRAWS = 1000
+DRAWS_OF_MEANS = 1000
 """So many draws tell how likely it is to be the best, or fewer where there are many actions."""
 
 DRAWN_AT_ONCE, FEWEST_DRAWS = 2**22, 50
@@ -66,7 +66,7 @@ def certainty(policy: AnyPolicy, situation: Situation, statistic: Any, best: Act
 def _by_draws(
     policy: AnyPolicy, situation: Situation, statistic: Any, best: Action, epsilon: float
 ) -> tuple[float | None, float | None]:
-    draws = min(CERTAINTY_DRAWS, DRAWN_AT_ONCE // max(situation.size, situation.problem.configurations))
+    draws = min(DRAWS_OF_MEANS, DRAWN_AT_ONCE // max(situation.size, situation.problem.configurations))
     if draws < FEWEST_DRAWS:
         return None, None
     values = policy.drawn_values(situation, statistic, np.random.default_rng(0), draws)
@@ -78,10 +78,10 @@ def _by_draws(
 
 def _rough(policy: AnyPolicy, situation: Situation) -> str:
     """What the risk takes for known that is learnt."""
-    if getattr(policy, "scales", None) == "learnt":
+    if getattr(policy, "scales", None) == "learnt" or getattr(policy, "prior", None) == "main effects":
         return "the noise is learnt"
     if policy.learns_tables:
         return "the tables are learnt, and taken to be as they are expected"
-    if isinstance(situation.problem.model, FittedModel) and not policy.searches_all:
+    if not policy.searches_all and isinstance(situation.problem.model, FittedModel):
         return "the tables were fitted to data, and are taken for exact"
     return ""

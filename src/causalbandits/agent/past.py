@@ -49,7 +49,7 @@ class Past:
         """The outcomes of all rows that can be used; their numbers go down from `first`, which is below 0."""
         knobs = self.problem.manipulable if interventions is not None else ()
         needed = dict.fromkeys([*self.problem.parents, *knobs, *self._context])
-        states = {name: self.problem.model[name].states for name in needed}
+        states = {name: self.problem.variable(name).states for name in needed}
         rounds = read_past(data, states, reward, interventions)
         coins = np.random.SeedSequence(self.seed.entropy, spawn_key=(*self.seed.spawn_key, PAST))
         told: list[Outcome] = []
@@ -66,7 +66,8 @@ class Past:
 
     def _rows(self, rounds: PastRounds, experiment: bool) -> Iterator[tuple[Action, Z, float, Z | None]]:
         knobs = self.problem.manipulable if experiment else ()
-        parents = np.column_stack([rounds.codes[name] for name in self.problem.parents]).tolist()
+        nothing = np.zeros((len(rounds.rewards), 0), dtype=np.int64)
+        parents = np.column_stack([nothing, *(rounds.codes[name] for name in self.problem.parents)]).tolist()
         choices = np.zeros((len(parents), len(self.problem.manipulable)), dtype=np.int64)
         for k, name in enumerate(knobs):
             choices[:, k] = np.where(rounds.was_set[name], rounds.codes[name] + 1, 0)
@@ -104,7 +105,7 @@ class Past:
         """Why a row cannot be used; empty if it can."""
         if np.isnan(reward):
             return "the reward is missing"
-        if min(z) < 0:
+        if min(z, default=0) < 0:
             return "a parent's value is missing" if self.policy.needs_parents else ""
         try:
             self.policy.check_reward(reward)

@@ -5,14 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Iterable, Mapping
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from causalbandits.agent.certainty import Certainty
+from causalbandits._types import is_real
+from causalbandits.agent.certainty import Certainty, certainty
 from causalbandits.agent.ledger import Ledger
+from causalbandits.errors import CausalBanditsError
 from causalbandits.model.intervention import Intervention, State
 from causalbandits.policies import AnyPolicy
 from causalbandits.policies.base import RunnerUp
 from causalbandits.policies.outcome import Outcome
+from causalbandits.problem.budget import Within
+from causalbandits.problem.situation import Situation
+
+SUREST = 1 - 1e-9
+"""No interval is made for a higher level: its ends would be rounding."""
 
 ENOUGH = 20
 """The rewards' spread is judged by so many differences from their cells' means, or more."""
@@ -114,6 +121,35 @@ class Recommendations(tuple[tuple[float, Recommendation], ...]):
     def __repr__(self) -> str:
         found = [f"{share:.1%}  {recommendation!r}" for share, recommendation in self]
         return "\n".join([*found, *(f"{share:.1%}  {reason}" for share, reason in self.refused)])
+
+
+def recommended(
+    policy: AnyPolicy,
+    situation: Situation,
+    statistic: Any,
+    level: float,
+    epsilon: float,
+    against: tuple[str, ...] = (),
+    allowance: float | None = None,
+) -> Recommendation:
+    """The best action so far in a situation, by what a policy has learnt; with an allowance, of what it pays for."""
+    if not isinstance(level, float) or not 0 < level <= SUREST:
+        raise CausalBanditsError(f"level must be a number above 0 and up to {SUREST}, such as 0.95; got {level!r}.")
+    if not is_real(epsilon) or not 0 <= epsilon < math.inf:
+        raise CausalBanditsError(f"epsilon, how much worse is good enough, must be 0 or more; got {epsilon!r}.")
+    problem = situation.problem
+    situation = weighed = policy.permitted(situation, statistic)
+    if allowance is not None and situation.costs is not None:
+        weighed = situation.under(Within(situation.costs, allowance))
+    best = policy.favoured(weighed, statistic)
+    bounds = policy.bounds(situation, statistic, best.action, level)
+    found = best.action.intervention, best.mean, bounds.lower, bounds.upper, level, bounds.kind, best.seen
+    cost, context = problem.cost(best.action), problem.contexts.values(situation.known)
+    # What a budget pays for is a mixture of two actions, of which none need be the best.
+    sure = (
+        Certainty() if allowance is not None else certainty(policy, situation, statistic, best.action, float(epsilon))
+    )
+    return Recommendation(*found, best.runner_up, bounds.assumes, against, cost, allowance, context, sure)
 
 
 def caveats(policy: AnyPolicy, told: Ledger) -> tuple[str, ...]:

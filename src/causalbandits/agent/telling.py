@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import numbers
 from collections.abc import Mapping
+from types import EllipsisType
 
 import numpy as np
 
@@ -26,14 +27,25 @@ def checked(
     problem: CausalBandit,
     policy: AnyPolicy,
     action: Action,
-    parents: Mapping[str, State] | None,
+    parents: Mapping[str, State] | EllipsisType | None,
     reward: float,
     observed: Mapping[str, State] | None,
     *,
     accept_impossible: bool,
+    lost: bool = False,
 ) -> Told:
-    """What was told of an action, in codes; a TellError if it cannot be. The problem is as it was known to be."""
+    """What was told of an action, in codes; a TellError if it cannot be. The problem is as it was known to be.
+
+    `lost` says that an outcome without the parents' values is taken, too, though the policy learns nothing from it.
+    """
     value = _number(reward)
+    if isinstance(parents, EllipsisType):
+        if problem.parents:
+            raise TellError(
+                f"Tell the values of {', '.join(problem.parents)}: tell(id, parents={{...}}, reward=...), or "
+                "parents=None if they were lost. Nothing was changed."
+            )
+        parents = {}
     if parents is not None and problem.known is not None and isinstance(parents, Mapping):
         parents = _with_known(problem, parents)
     try:
@@ -41,7 +53,7 @@ def checked(
         z = () if parents is None else problem.encode_parents(parents)
     except CausalBanditsError as error:
         raise TellError(f"{error} Nothing was changed.") from None
-    if parents is None and policy.needs_parents:
+    if parents is None and policy.needs_parents and not lost:
         raise TellError(
             f"The policy {policy.id!r} learns what a reward owes to {', '.join(problem.parents)}: without their values "
             "nothing can be learnt of it, so forget(id). A policy that needs only the action learns from such rewards, "

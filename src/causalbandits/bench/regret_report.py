@@ -41,13 +41,18 @@ def tails_of(found: Mapping[str, Mapping[str, Array]]) -> dict[str, dict[str, Ta
 
 
 def means_grid(tails: Tails, policies: list[str]) -> Grid:
-    """A row per policy, a column per set: means with their standard errors."""
+    """A row per policy, a column per set: means with their standard errors; a star where replications are fewer."""
+    most = max(own.replications for by in tails.values() for own in by.values())
     rows = [
-        [policy, *(with_error(tails[name].get(policy)) for name in tails)]
+        [policy, *(_starred(tails[name].get(policy), most) for name in tails)]
         for policy in policies
         if any(policy in by for by in tails.values())
     ]
     return Grid(["mean regret (standard error)", *tails], rows)
+
+
+def _starred(tail: Tail | None, most: int) -> str:
+    return with_error(tail) + " *" * (tail is not None and tail.replications < most)
 
 
 def with_error(tail: Tail | None) -> str:
@@ -90,17 +95,15 @@ def page_of_regret(benchmark: Benchmark, tails: Tails, costs: DecisionCosts, abo
         Heading("Regret, untuned", 1),
         Text(
             f"Mean regret after {benchmark.horizon:,} rounds, {benchmark.replications} replications with a world each "
-            "(some policies fewer: see below), with standard errors. Every policy meets the same worlds. No policy is "
-            "told anything but the problem; `told` is C-TS with the world's own noise and prior."
+            "(fewer where there is a star: the numbers are below), with standard errors. Every policy meets the same "
+            "worlds. No policy is told anything but the problem; `told` is C-TS with the world's own noise and prior."
         ),
         means_grid(tails, list(benchmark.players)),
         Picture("regret", "Mean regret as a multiple of the least of its set: dark is good."),
-        Heading("What a decision costs"),
-        Text(
-            "On Figure 2's problem, with rewards that are 0 or 1: a round of the engine, and an agent's ask and tell."
-        ),
-        costs_grid(costs),
     ]
+    if costs:
+        about_costs = "On Figure 2's problem, rewards 0 or 1: a round of the engine, and an agent's ask and tell."
+        parts += [Heading("What a decision costs"), Text(about_costs), costs_grid(costs)]
     for name, by in tails.items():
         parts += [Heading(name), tails_grid(by)]
     return [*parts, Text(f"Seed {benchmark.seed}; {versions(about)}.")]
@@ -112,8 +115,7 @@ def regret_picture(tails: Tails, policies: list[str]) -> Figure:
 
     rows = [policy for policy in policies if any(policy in by for by in tails.values())]
     means = np.array([[by[p].mean if p in by else math.nan for by in tails.values()] for p in rows])
-    least = np.nanmin(means, axis=0)
-    times = np.where(least > 0, means / np.where(least > 0, least, 1.0), 1.0)
+    times = np.maximum(1.0, means / np.maximum(1.0, np.nanmin(means, axis=0)))  # less than 1 is nothing
     figure = Figure(figsize=(2.6 + 0.72 * len(tails), 1.6 + 0.27 * len(rows)), dpi=150, layout="constrained")
     ax = figure.add_subplot()
     ax.imshow(np.log10(times), cmap="viridis", vmin=0, vmax=2, aspect="auto")

@@ -13,6 +13,7 @@ from causalbandits.cli.library import policies
 from causalbandits.cli.looking import forecast, inspect
 from causalbandits.cli.measuring import bench
 from causalbandits.cli.running import reproduce, simulate
+from causalbandits.cli.studies import serve, study
 from causalbandits.errors import CausalBanditsError, DataWarning, ProblemWarning, ScaleWarning, TheoryWarning
 
 __all__ = ["app", "main"]
@@ -25,8 +26,9 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )
-for command in (reproduce, simulate, inspect, forecast, policies, bench):
+for command in (reproduce, simulate, inspect, forecast, policies, bench, serve):
     app.command()(command)
+app.add_typer(study, name="study")
 
 
 def main() -> None:

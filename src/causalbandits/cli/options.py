@@ -65,13 +65,13 @@ def _values(typed: str) -> dict[str, list[str] | None]:
 
 
 def _actions(typed: Sequence[str]) -> list[dict[str, str]]:
-    return [_assignments(_names(action), "--action") for action in typed]
+    return [assignments(_names(action), "--action") for action in typed]
 
 
 def _costs(typed: Sequence[str]) -> dict[str, Any]:
     """Prices by knob, or by knob and value."""
     found: dict[str, Any] = {}
-    for place, price in _assignments(typed, "--cost").items():
+    for place, price in assignments(typed, "--cost").items():
         name, colon, value = place.partition(":")
         if isinstance(found.get(name), dict) != bool(colon) and name in found:
             raise CausalBanditsError(f"--cost: expected one price of {name!r}, or one for each value; got both.")
@@ -85,7 +85,7 @@ def _costs(typed: Sequence[str]) -> dict[str, Any]:
 def _require(typed: Sequence[str]) -> dict[str, dict[str, float]]:
     """How likely values may be, by variable and value."""
     found: dict[str, dict[str, float]] = {}
-    for place, limit in _assignments(typed, "--require").items():
+    for place, limit in assignments(typed, "--require").items():
         name, colon, value = place.partition(":")
         if not colon:
             raise CausalBanditsError(f"--require: expected a variable and its value, such as C:y=0.01; got {place!r}.")
@@ -100,7 +100,7 @@ def _number(typed: str, flag: str) -> float:
         raise CausalBanditsError(f"{flag}: expected a number, such as 0.1; got {typed!r}.") from None
 
 
-def _assignments(typed: Sequence[str], flag: str) -> dict[str, str]:
+def assignments(typed: Sequence[str], flag: str) -> dict[str, str]:
     """Values by name, each name once."""
     found: dict[str, str] = {}
     for each in typed:
@@ -195,7 +195,7 @@ class OnCommandLine(InFile):
 def asked(model: str, parameters: Sequence[str], given: Mapping[str, Any]) -> Asked:
     """The problem or world that the arguments of a command describe."""
     entries = {entry: OPTIONS[entry].value(typed) for entry, typed in given.items() if typed is not None}
-    entries |= {n: _parameter(n, value) for n, value in _assignments(parameters, "--parameter").items()}
+    entries |= {n: _parameter(n, value) for n, value in assignments(parameters, "--parameter").items()}
     if model.lower().endswith(".toml"):
         file = read_file(Path(model))
         return Asked(file.world(entries, OnCommandLine(entries, has_file=True)), file)

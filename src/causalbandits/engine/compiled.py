@@ -15,13 +15,15 @@ from causalbandits.engine.learning import Learning, can_learn
 from causalbandits.policies import POLICIES, AnyPolicy, CausalLinearThompsonSampling, CausalLinearUCB, LinTS, LinUCB
 from causalbandits.policies.base import HorizonPolicy
 from causalbandits.policies.cells import CellPolicy
-from causalbandits.policies.gittins import CausalScreen, WorthPolicy
+from causalbandits.policies.effects import EffectCells
+from causalbandits.policies.gittins import BeliefPolicy, CausalGittins, CausalScreen, WorthPolicy
 from causalbandits.policies.learnt import LearntCells
 from causalbandits.policies.linear import LinearPolicy
-from causalbandits.policies.posterior import PosteriorPolicy, SamplingPolicy
-from causalbandits.policies.rates import MOMENTS, PAIRS, RateCells
+from causalbandits.policies.posterior import SamplingPolicy
+from causalbandits.policies.rates import BETA_MOMENTS, BETA_PAIRS, RateCells
 from causalbandits.policies.statistics import Cells, Regression, ScaledCells, Statistic
 from causalbandits.policies.thompson import CausalThompsonSampling
+from causalbandits.policies.ts_ucb import CausalTSUCB
 from causalbandits.problem.features import AdditiveFeatures
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.problem.projection import Projection
@@ -52,8 +54,10 @@ def can_play(env: Environment, policy: AnyPolicy, problem: CausalBandit) -> bool
     known = type(env.reward) in (BernoulliReward, GaussianReward, LinearReward, StudentReward)
     if not known or type(policy) not in CELL_POLICIES | LINEAR_POLICIES:
         return False
-    if isinstance(policy, PosteriorPolicy) and policy.has_effects:
+    if isinstance(policy, WorthPolicy) and policy.has_effects:
         return False
+    if problem.learns == "actions":
+        return not policy.learns_tables and _by_actions(env, policy, problem)
     if problem.parents != env.problem.parents:
         return False
     if policy.unit_rewards and env.reward.bounded is not True:
@@ -79,6 +83,16 @@ def can_play(env: Environment, policy: AnyPolicy, problem: CausalBandit) -> bool
 
 def _learns_scales(policy: AnyPolicy) -> bool:
     return isinstance(policy, SamplingPolicy) and policy.learns_scales
+
+
+def _by_actions(env: Environment, policy: AnyPolicy, problem: CausalBandit) -> bool:
+    """Whether a number per action is learnt of some of the world's actions, which need not be all of them."""
+    if not isinstance(policy, CellPolicy) or env.problem.context or env.problem.learns == "actions":
+        return False
+    if policy.unit_rewards and env.reward.bounded is not True:
+        return False
+    sizes = problem.actions.size, env.problem.configurations
+    return max(sizes) <= LISTED and all(do in env.problem.actions for do in problem.actions)
 
 
 class Scene(NamedTuple):
@@ -147,6 +161,8 @@ def play_compiled(
     while start < rounds[-1]:
         slot = int(np.searchsorted(rounds, start, side="right"))
         end = min(start + step, int(rounds[slot if watch is not None else -1]))
+        if isinstance(statistic, EffectCells):  # what is sought now and then is sought between parts
+            end = min(end, start + statistic.left)
         within = slice(slot, int(np.searchsorted(rounds, end, side="right")))
         name, arguments = _call(policy, scene, statistic, range(start, end))
         if learning is not None:
@@ -158,6 +174,8 @@ def play_compiled(
         if learning is not None:
             end = start + learning.took(stopped)
         statistic.rounds, start = end, end
+        if isinstance(statistic, EffectCells) and statistic.left == 0:
+            statistic.fit()
         if watch is not None and end == rounds[slot]:
             watch(slot, statistic, lambda: _by_number(plays, scene))
     return played
@@ -194,7 +212,7 @@ def _by_number(plays: npt.NDArray[np.int64], scene: Scene) -> npt.NDArray[np.int
 
 def _call(policy: AnyPolicy, scene: Scene, statistic: Statistic, told: range) -> Call:
     """The rounds before which `told` rewards had come in."""
-    if isinstance(policy, WorthPolicy) and isinstance(statistic, Cells):
+    if isinstance(policy, BeliefPolicy) and isinstance(statistic, Cells):
         return _worth(policy, scene, statistic, told)
     if isinstance(policy, CellPolicy) and isinstance(statistic, Cells):
         return _cells(policy, scene, statistic, told)
@@ -218,24 +236,30 @@ def _cells(policy: CellPolicy, scene: Scene, cells: Cells, told: range) -> Call:
     return ("drawn" if not settled else "settled" if policy.causal else "settled actions"), arguments
 
 
-def _sums(cells: Cells) -> tables.CellSums | tables.ScaledSums | tables.RateSums:
+def _sums(cells: Cells) -> tables.CellSums | tables.ScaledSums | tables.RateSums | tables.EffectSums:
+    if isinstance(cells, EffectCells):
+        own = cells.count, cells.total, cells.pooled, cells.R, cells.u, cells.ratios, cells.positions
+        return tables.EffectSums(*own, *np.empty((2, len(cells.u))), *np.empty((2, len(cells.count))))
     if isinstance(cells, RateCells):
-        return tables.RateSums(cells.count, cells.total, cells.weights, PAIRS, MOMENTS)
+        return tables.RateSums(cells.count, cells.total, cells.weights, BETA_PAIRS, BETA_MOMENTS)
     if isinstance(cells, ScaledCells):
         return tables.ScaledSums(cells.count, cells.total, cells.pooled)
     return tables.CellSums(cells.count, cells.total)
 
 
-def _worth(policy: WorthPolicy, scene: Scene, cells: Cells, told: range) -> Call:
-    patiences = np.array([policy.patience(n) for n in told])
-    draws = policy.draws if isinstance(policy, CausalScreen) else 1
-    rule = worth_tables.WorthRule(policy.index_at(cells), policy.learns_scales, patiences, draws, _priced(scene, True))
-    sums = _sums(cells)
-    if isinstance(policy, CausalScreen):
-        tree = scene.problem.remember(("tree", False, scene.known), lambda: _tree(scene))
-        return "screened", (rule, tree, _world(scene, policy), sums)
-    trees = scene.problem.remember(("powers", scene.known), lambda: _power_trees(scene))
-    return "worth", (rule, trees, _world(scene, policy), sums)
+def _worth(policy: BeliefPolicy, scene: Scene, cells: Cells, told: range) -> Call:
+    patiences = np.array([policy.patience(n) for n in told] if isinstance(policy, WorthPolicy) else [0.0])
+    draws = (
+        policy.draws if isinstance(policy, CausalScreen) else policy.samples if isinstance(policy, CausalTSUCB) else 1
+    )
+    moving, priced = policy.learns_scales, _priced(scene, True)
+    rule = worth_tables.WorthRule(policy.index_at(cells), moving, patiences, draws, priced)
+    world, sums = _world(scene, policy), _sums(cells)
+    if isinstance(policy, CausalGittins):
+        trees = scene.problem.remember(("powers", scene.known), lambda: _power_trees(scene))
+        return "worth", (rule, trees, world, sums)
+    tree = scene.problem.remember(("tree", False, scene.known), lambda: _tree(scene))
+    return ("screened" if isinstance(policy, CausalScreen) else "promised"), (rule, tree, world, sums)
 
 
 def _power_trees(scene: Scene) -> worth_tables.PowerTrees:
@@ -244,6 +268,9 @@ def _power_trees(scene: Scene) -> worth_tables.PowerTrees:
 
 
 def _tree(scene: Scene) -> tables.FlatTree:
+    if scene.problem.learns == "actions":  # nobody looks at it
+        projections = [_true_projection(moment) for moment in scene.moments]
+        return tables.tree_of(projections, scene.env.problem.configurations)
     projections = [moment.situation.search.projection for moment in scene.moments]
     return tables.tree_of(projections, scene.problem.configurations)
 

@@ -53,7 +53,7 @@ from causalbandits.engine.happening import (
     summed,
     write_down,
 )
-from causalbandits.policies import entries, indices, rates, scales, statistics
+from causalbandits.policies import effects, effects_kept, entries, indices, rates, scales, statistics
 
 FRESH = 1024
 """Scores that are kept by adding to them are computed afresh every so many rounds: rounding stays far below `TIE`."""
@@ -76,6 +76,8 @@ register_jitable(scales.stretch_of)
 register_jitable(rates.probability)
 register_jitable(rates.matched)
 weigh = register_jitable(rates.weigh)
+register_jitable(effects.weighs_more)
+regressed = register_jitable(effects_kept.regressed)
 
 
 def prepare(p, count, total, exploration):
@@ -136,10 +138,17 @@ def _varied(p: Any, rng: Any) -> Any:
     return indices.INDEX[p.instance_class].vary or (lambda p, rng: p)
 
 
+def _regressed_in(kept, cell, reward):
+    regressed(kept, cell, reward)
+    pool(kept.pooled, kept.counts, kept.totals, cell, reward)
+
+
 @overload(pooled_in)
 def _pooled_in(kept, cell, reward):
     if "weights" in kept.fields:
         return lambda kept, cell, reward: weigh(kept.weights, kept.pairs, kept.counts[cell], kept.totals[cell], reward)
+    if "ratios" in kept.fields:
+        return _regressed_in
     if "pooled" not in kept.fields:
         return lambda kept, cell, reward: None
     return lambda kept, cell, reward: pool(kept.pooled, kept.counts, kept.totals, cell, reward)
@@ -328,7 +337,7 @@ def _drawn_rounds(version):
                     values[i] = noise(q, centre[c], width[c], rng)
                 for i in range(length):
                     c = base + agreeing(tree.cells, context, i)
-                    values[i] = combine(q, centre[c], width[c], values[i])
+                    values[i] = combine(at_cell(q, c), centre[c], width[c], values[i])
                 scale = largest_size(values, length)
                 scores = project(tree, context, values, length, one, two) if causal else values
                 if len(in_order):

@@ -13,9 +13,11 @@ from causalbandits.engine.kernels import KERNELS
 from causalbandits.engine.learnt_rounds import learnt_rounds
 from causalbandits.engine.worth_kernels import WORTH_KERNELS
 
-KINDS: dict[str, Any] = {**KERNELS, **WORTH_KERNELS, "learnt": learnt_rounds}
+KINDS_OF_ROUNDS: dict[str, Any] = {**KERNELS, **WORTH_KERNELS, "learnt": learnt_rounds}
 
 SOURCES = (
+    "policies/effects.py",
+    "policies/effects_kept.py",
     "policies/entries.py",
     "policies/indices.py",
     "policies/rates.py",
@@ -39,7 +41,7 @@ def kernel(name: str) -> Any:
     """One of the kinds of rounds; compiled, or fetched from disk, when called with parameters of a new type."""
     package = Path(__file__).parent.parent
     version = hashlib.sha256(b"".join((package / source).read_bytes() for source in SOURCES)).hexdigest()
-    play = KINDS[name](version)
+    play = KINDS_OF_ROUNDS[name](version)
     try:
         return numba.njit(cache=True, nogil=True, error_model="numpy")(play)
     except RuntimeError:  # nowhere to write a cache: it compiles again in every process

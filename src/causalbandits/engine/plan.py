@@ -196,7 +196,7 @@ class Plan:
                 f"these are drawn; {unseen[0]!r} is not."
             )
         for name in (*ours, *self.believed.parents, *self.believed.context):
-            mine, true = self.believed.model[name].states, env.problem.model[name].states
+            mine, true = self.believed.variable(name).states, env.problem.variable(name).states
             if mine != true:
                 raise ProblemError(
                     f"The believed problem must have the environment's states, in the same order: {name!r} has "

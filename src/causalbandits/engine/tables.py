@@ -212,6 +212,22 @@ class ScaledSums(NamedTuple):
     pooled: Array
 
 
+class EffectSums(NamedTuple):
+    """`policies.effects.EffectCells`, and room to work in."""
+
+    counts: Array
+    totals: Array
+    pooled: Array
+    R: Array
+    u: Array
+    ratios: Array
+    positions: Ints
+    theta: Array
+    beta: Array
+    shrink: Array
+    drawn: Array
+
+
 class RateSums(NamedTuple):
     """`policies.rates.RateCells`, and the pairs that it weighs."""
 

@@ -35,10 +35,11 @@ def fit(
 ) -> FittedModel:
     """Estimate every variable's table from data, given the graph.
 
-    `graph` maps each variable to its parents; a networkx.DiGraph or a CausalModel (whose tables are ignored) will do as
-    well. `data` is a pandas or polars DataFrame, an Arrow table, reader or dataset, a mapping from names to columns, or
-    the path of a .csv, .csv.gz or .parquet file, which is read by batches and may be larger than memory. Columns that
-    the graph lacks are not read. `delimiter` is what stands between the fields of a CSV file, if that is no comma.
+    `graph` maps each variable to its parents; a CausalGraph, a networkx.DiGraph or a CausalModel (whose tables are
+    ignored) will do as well. `data` is a pandas or polars DataFrame, an Arrow table, reader or dataset, a mapping from
+    names to columns, or the path of a .csv, .csv.gz or .parquet file, which is read by batches and may be larger than
+    memory. Columns that the graph lacks are not read. `delimiter` is what stands between the fields of a CSV file, if
+    that is no comma.
     `data=None` says that there are none: all that is known is the prior, for policies that learn tables as they go.
 
     >>> data = {"purpose": ["Promo", "Promo", "Nurture", "Promo"], "subject": ["short", "short", "long", "long"]}

@@ -8,15 +8,14 @@ from typing import Any
 
 import networkx as nx
 
-from causalbandits.errors import DataError, ModelError, brief, unknown
+from causalbandits.errors import DataError, ModelError, unknown
 from causalbandits.model import graph as graphs
+from causalbandits.model.causal_graph import CausalGraph
 from causalbandits.model.intervention import State
-from causalbandits.model.model import CausalModel
-from causalbandits.model.variable import Variable
 
 States = Mapping[str, Sequence[State]]
 GraphLike = Any
-"""A CausalModel, a networkx.DiGraph, or a mapping from each variable to its parents."""
+"""A CausalGraph, a CausalModel, a networkx.DiGraph, or a mapping from each variable to its parents."""
 
 
 @dataclass(frozen=True)
@@ -45,63 +44,21 @@ class Structure:
 
 
 def structure_of(graph: GraphLike, states: States | None = None) -> Structure:
-    """The structure that a model, a graph or a mapping describes; `states` add to the states it has."""
-    known: dict[str, Iterable[State]]
-    if isinstance(graph, CausalModel):
-        parents = {name: v.parents for name, v in graph.variables.items()}
-        known = {name: v.states for name, v in graph.variables.items()}
-    elif isinstance(graph, nx.DiGraph):
-        parents, known = _of_networkx(graph)
-    elif isinstance(graph, Mapping):
-        parents, known = _of_mapping(graph), {}
-    else:
+    """The structure that a graph, a model or a mapping describes; `states` add to the states it has."""
+    found = CausalGraph.given(graph)
+    if found.hidden:
         raise ModelError(
-            "The graph must be a CausalModel, a networkx.DiGraph, or a mapping from each variable to its parents, "
-            f"such as {{'purpose': [], 'subject': ['purpose']}}; got {brief(graph)}."
+            "Tables are fitted and claims are checked where nothing is hidden; this graph hides "
+            f"{_shown_hidden(found)}. Ask graph.effect(...) what can be computed, or learn a number per action: "
+            "CausalBandit(graph, ..., reward=...)."
         )
-    if not parents:
-        raise ModelError("The graph needs at least one variable.")
-    if states is not None:
-        if not isinstance(states, Mapping):
-            raise ModelError(
-                f"states must map variables to lists of values, such as {{'x': [0, 1]}}; got {brief(states)}."
-            )
-        for name in states:
-            if name not in parents:
-                raise ModelError(f"states: {unknown('variable', name, parents)}")
-        known |= states
-    # A variable checks its name, its states and its parents' names; it has no table yet.
-    checked = {name: Variable(name, known.get(name, [0]), parents=p, table=[]) for name, p in parents.items()}
-    found = Structure(
-        {name: v.parents for name, v in checked.items()},
-        {name: checked[name].states for name in parents if name in known},
-    )
-    cycle = graphs.find_cycle(found.graph())
-    if cycle:
-        raise ModelError(f"The graph must have no cycle; it has {' -> '.join(cycle)}.")
-    return found
+    return Structure(found.parents, (found if states is None else found.with_states(states)).states)
 
 
-def _of_networkx(graph: graphs.Graph) -> tuple[dict[str, tuple[str, ...]], dict[str, Iterable[State]]]:
-    parents = {}
-    for name, data in graph.nodes(data=True):
-        before = tuple(graph.predecessors(name))
-        ordered = tuple(data.get("parents", before))
-        if sorted(map(str, ordered)) != sorted(map(str, before)):
-            raise ModelError(f"Node {name!r} says that its parents are {list(ordered)}; its arrows say {list(before)}.")
-        parents[name] = ordered
-    return parents, {name: data["states"] for name, data in graph.nodes(data=True) if "states" in data}
-
-
-def _of_mapping(graph: Mapping[str, Iterable[str]]) -> dict[str, tuple[str, ...]]:
-    """Each variable's parents; a parent that has no entry of its own is a root, placed before its first child."""
-    parents: dict[str, tuple[str, ...]] = {}
-    for name, before in graph.items():
-        for parent in Variable(name, [0], parents=before, table=[]).parents:
-            if parent not in graph:
-                parents.setdefault(parent, ())
-        parents[name] = tuple(before)
-    return parents
+def _shown_hidden(graph: CausalGraph) -> str:
+    part = graph.hidden[0]
+    first = repr(part) if isinstance(part, str) else f"a cause of {' and '.join(map(repr, part[:2]))}"
+    return first if len(graph.hidden) == 1 else f"{first} and {len(graph.hidden) - 1} more"
 
 
 def conditional(name: str, parents: Sequence[str], states: Mapping[str, Sequence[State]], row: Sequence[int]) -> str:

@@ -1,4 +1,4 @@
-"""Models in files and in other libraries' hands: BIF, XMLBIF, DOT and JSON; pgmpy and pyAgrum.
+"""Models and graphs in files and in other libraries' hands: BIF, XMLBIF, DOT and JSON; pgmpy and pyAgrum.
 
 A format is a module with `loads` and `dumps`; files are read whole, within the limits of `_limits`.
 """
@@ -23,7 +23,9 @@ from causalbandits.formats._limits import AXES_LIMIT, FILE_LIMIT, NUMBER_LIMIT
 from causalbandits.formats._text import clip, decoded
 from causalbandits.formats.adapters import from_pgmpy, from_pyagrum, to_pgmpy, to_pyagrum
 from causalbandits.model import graph as graphs
+from causalbandits.model.causal_graph import GRAPH_FORMAT, CausalGraph
 from causalbandits.model.model import MODEL_FORMAT, CausalModel
+from causalbandits.model.observed import OBSERVED_FORMAT, ObservedModel
 from causalbandits.model.state import LABEL_LIMIT
 
 __all__ = ["from_pgmpy", "from_pyagrum", "read", "to_pgmpy", "to_pyagrum", "write"]
@@ -47,16 +49,21 @@ _BIF = _Format(_of_text(bif.loads), bif.dumps, "a model in BIF", bif.BEGINNING.m
 _XML = _Format(xmlbif.loads, xmlbif.dumps, "a model in XMLBIF", xmlbif.BEGINNING.match)
 _DOT = _Format(_of_text(dot.loads), dot.dumps, "a graph in DOT", dot.BEGINNING.match)
 _JSON = _Format(_of_text(json.loads), json.dumps, "a model in JSON", our_json(MODEL_FORMAT))
+_JSON_OF: dict[type, _Format] = {
+    CausalGraph: _JSON._replace(kind="a graph in JSON", recognises=our_json(GRAPH_FORMAT)),
+    ObservedModel: _JSON._replace(kind="an observed model in JSON", recognises=our_json(OBSERVED_FORMAT)),
+}
 FORMATS = {
     ".bif": _BIF, ".xml": _XML, ".xmlbif": _XML, ".bifxml": _XML, ".dot": _DOT, ".gv": _DOT, ".json": _JSON,
 }  # fmt: skip
 """A format for each extension; ".gz" may follow any of them."""
 
 
-def read(path: str | os.PathLike[str]) -> CausalModel | graphs.Graph:
-    """The model in a file, by its extension: .bif, .xml, .xmlbif, .bifxml or .json, and any of these with .gz.
+def read(path: str | os.PathLike[str]) -> Any:
+    """The CausalModel in a file, by its extension: .bif, .xml, .xmlbif, .bifxml or .json, and any of these with .gz.
 
-    DOT (.dot, .gv) holds no tables: it gives the graph, a networkx.DiGraph.
+    DOT and dagitty's language (.dot, .gv) hold no tables: they give a CausalGraph. JSON gives what was written, a
+    CausalModel, an ObservedModel or a CausalGraph.
     """
     file = checked_path(path, "model.bif")
     format = _format_of(file)
@@ -69,20 +76,27 @@ def read(path: str | os.PathLike[str]) -> CausalModel | graphs.Graph:
         raise type(error)(f"{file.name}: {error}") from None
 
 
-def write(model: CausalModel | graphs.Graph, path: str | os.PathLike[str]) -> None:
+def write(model: CausalModel | ObservedModel | CausalGraph | graphs.Graph, path: str | os.PathLike[str]) -> None:
     """The model into a file, by its extension as for `read`; the file is there whole or not at all.
 
-    Only JSON keeps the types of states: elsewhere they become text. DOT gets the graph alone, of a model or a
-    networkx.DiGraph. A file that holds anything but a model in the same format is not overwritten.
+    Only JSON keeps the types of states: elsewhere they become text. A CausalGraph or an ObservedModel goes into JSON or
+    DOT. DOT gets the graph alone, also of a model or a networkx.DiGraph; states are drawn in it, and not read back. A
+    file that holds anything but a model (or a graph) in the same format is not overwritten.
     """
     file = checked_path(path, "model.bif")
     format = _format_of(file)
     if isinstance(model, CausalModel):
         _check_limits(model)
+    elif type(model) in _JSON_OF and format in (_JSON, _DOT):
+        format = _JSON_OF[type(model)] if format is _JSON else _DOT
     elif format is not _DOT or not isinstance(model, nx.DiGraph):
-        raise ModelError(f"A file holds a CausalModel (DOT also a networkx.DiGraph); got {brief(model)}.")
+        raise ModelError(
+            "A file holds a CausalModel (JSON and DOT also a CausalGraph or an ObservedModel, DOT a networkx.DiGraph); "
+            f"got {brief(model)} for {file.name}."
+        )
+    drawn = model.graph if format is _DOT and not isinstance(model, nx.DiGraph) else model
     try:
-        content = format.dumps(model.graph if format is _DOT and isinstance(model, CausalModel) else model).encode()
+        content = format.dumps(drawn).encode()
     except UnicodeEncodeError as error:
         found = f"{error.object[error.start : error.end]!r} after {error.object[: error.start][-20:]!r}"
         raise ModelError(f"{file.name}: UTF-8 cannot hold {found}; JSON can.") from None

@@ -5,17 +5,27 @@ from __future__ import annotations
 import json
 import re
 
+from causalbandits._files import our_json
 from causalbandits.errors import CausalBanditsError, FormatError
 from causalbandits.formats._text import clip
+from causalbandits.model.causal_graph import GRAPH_FORMAT, CausalGraph
 from causalbandits.model.model import CausalModel
+from causalbandits.model.observed import OBSERVED_FORMAT, ObservedModel
 from causalbandits.model.state import LABEL_LIMIT
 
 _STRING = re.compile(r'"((?:[^"\\]|\\.)*+)"?', re.DOTALL)
 _ESCAPED = re.compile(r"\\(?:u[0-9a-fA-F]{4}|.)", re.DOTALL)
 
 
-def loads(text: str, file: str = "JSON") -> CausalModel:
-    """The model that a text in JSON describes; `file` names it in errors."""
+Readable = CausalModel | CausalGraph | ObservedModel
+
+_OTHERS: dict[str, type[CausalGraph] | type[ObservedModel]] = {
+    GRAPH_FORMAT: CausalGraph, OBSERVED_FORMAT: ObservedModel,
+}  # fmt: skip
+
+
+def loads(text: str, file: str = "JSON") -> Readable:
+    """The model or graph that a text in JSON describes; `file` names it in errors."""
     for found in _STRING.finditer(text):
         # Two for every \u: a letter beyond the first 65536 is written as a pair.
         if len(found[1]) > LABEL_LIMIT and len(_ESCAPED.sub("x", found[1])) > 2 * LABEL_LIMIT:
@@ -23,7 +33,9 @@ def loads(text: str, file: str = "JSON") -> CausalModel:
             line, column = text.count("\n", 0, found.start()) + 1, found.start() - text.rfind("\n", 0, found.start())
             raise FormatError(message, file=file, line=line, column=column)
     try:
-        return CausalModel.from_json(text)
+        head = text.encode(errors="replace")
+        kind = next((kind for format, kind in _OTHERS.items() if our_json(format)(head)), CausalModel)
+        return kind.from_json(text)
     except RecursionError:
         raise FormatError("expected lists as deep as a table, found deeper ones.", file=file) from None
     except ValueError as error:
@@ -43,6 +55,6 @@ def _refuse_broken(text: str, file: str) -> None:
         return  # what the model said is all there is to say
 
 
-def dumps(model: CausalModel) -> str:
-    """The model as `CausalModel.to_json` writes it, with a line at the end."""
+def dumps(model: Readable) -> str:
+    """What its `to_json` writes, with a line at the end."""
     return model.to_json() + "\n"

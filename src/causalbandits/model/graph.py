@@ -47,6 +47,20 @@ def directed_path(graph: Graph, start: str, end: str) -> list[Hashable]:
     return list(nx.shortest_path(graph, start, end)) if nx.has_path(graph, start, end) else []
 
 
+def reached_through(graph: Graph, start: Hashable, through: Collection[Hashable]) -> set[Hashable]:
+    """What is reached along the arrows from a node by way of some nodes alone; none of these.
+
+    >>> sorted(reached_through(nx.DiGraph([("u", "v"), ("v", "x"), ("u", "y"), ("y", "z")]), "u", ["u", "v"]))
+    ['x', 'y']
+    """
+    queue, seen = [start], {start}
+    for node in queue:
+        fresh = [child for child in graph.successors(node) if child not in seen]
+        seen.update(fresh)
+        queue += [child for child in fresh if child in through]
+    return seen.difference(through)
+
+
 def components(graph: Graph, names: Collection[str]) -> list[set[str]]:
     """The connected parts of the subgraph on `names`, whatever the edges' direction."""
     return list(nx.weakly_connected_components(graph.subgraph(names)))
@@ -177,12 +191,15 @@ def product_cost(size: int) -> int:
 
 
 def describe_path(graph: Graph, path: list[Hashable]) -> str:
-    """A path with its arrows, intervention nodes written do(X)."""
+    """A path with its arrows, intervention nodes written do(X); by way of a hidden cause without a name, x <-> y."""
 
     def show(node: Hashable) -> str:
         return f"do({node[1]})" if isinstance(node, tuple) else str(node)
 
     text = show(path[0])
     for a, b in itertools.pairwise(path):
-        text += f" -> {show(b)}" if graph.has_edge(a, b) else f" <- {show(b)}"
+        if isinstance(a, tuple) and a[0] == "hidden":
+            text += f" <-> {show(b)}"
+        elif not (isinstance(b, tuple) and b[0] == "hidden"):
+            text += f" -> {show(b)}" if graph.has_edge(a, b) else f" <- {show(b)}"
     return text

@@ -19,7 +19,7 @@ from causalbandits.errors import InterventionError, ModelError, SizeError, brief
 from causalbandits.model import graph as graphs
 from causalbandits.model.intervention import Intervention, State
 from causalbandits.model.record import variable_record, variable_records
-from causalbandits.model.variable import Variable
+from causalbandits.model.variable import Variable, Variables
 
 MODEL_FORMAT, MODEL_VERSION = "causalbandits-model", 1
 
@@ -102,6 +102,10 @@ class CausalModel:
             return self._variables[name]
         except (KeyError, TypeError):
             raise ModelError(unknown("variable", name, self._variables)) from None
+
+    def parents_of(self, name: str) -> tuple[str, ...]:
+        """The causes of a variable, in the order of its table's axes."""
+        return self[name].parents
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, CausalModel):
@@ -343,7 +347,7 @@ def row_name(v: Variable, variables: Mapping[str, Variable], row: int) -> str:
     return f"row ({', '.join(where)})"
 
 
-def unique_names(kind: str, names: Iterable[str], model: CausalModel) -> tuple[str, ...]:
+def unique_names(kind: str, names: Iterable[str], model: Variables) -> tuple[str, ...]:
     """Names of variables of the model, each once."""
     if isinstance(names, str | set | frozenset) or not is_iterable(names):
         raise ModelError(f"The {kind} variables must be a list of names, such as ['x']; got {brief(names)}.")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from causalbandits.errors import ModelError, brief
+from causalbandits.model.intervention import State
 from causalbandits.model.state import decode_state, encode_state
 from causalbandits.model.variable import Variable
 
@@ -53,3 +54,53 @@ def _read(record: Any, numbers: tuple[str, ...]) -> VariableRecord:
         raise ModelError(f"{needs}; {brief(record)} lacks {error}.") from None
     except (TypeError, RecursionError):
         raise ModelError(f"{needs}; got {brief(record)}.") from None
+
+
+class GraphRecord(NamedTuple):
+    """What a graph's record says; that it makes a graph is for the graph to check."""
+
+    parents: dict[str, Any]
+    states: dict[str, Any]
+    hidden: list[Any]
+
+
+def graph_record(
+    parents: Mapping[str, Sequence[str]], states: Mapping[str, Sequence[State]], hidden: Sequence[str | Sequence[str]]
+) -> dict[str, Any]:
+    """A graph as a record: its variables, and what is hidden."""
+    variables = [
+        {
+            "name": name,
+            "parents": list(before),
+            **({"states": [encode_state(state) for state in states[name]]} if name in states else {}),
+        }
+        for name, before in parents.items()
+    ]
+    return {"variables": variables, "hidden": [part if isinstance(part, str) else list(part) for part in hidden]}
+
+
+def graph_records(record: Any) -> GraphRecord:
+    """The variables of a graph's record."""
+    if not isinstance(record, Mapping) or not isinstance(record.get("variables"), list):
+        raise ModelError(f"A graph's record needs variables, a list of records; got {brief(record)}.")
+    found = GraphRecord({}, {}, [])
+    for own in record["variables"]:
+        if not isinstance(own, Mapping) or not isinstance(own.get("name"), str):
+            raise ModelError(f"A variable's record needs a name; got {brief(own)}.")
+        name = own["name"]
+        if name in found.parents:
+            raise ModelError(f"The variables' names must differ: {name!r} appears twice.")
+        found.parents[name] = own.get("parents", [])
+        if "states" in own:
+            found.states[name] = _decoded(name, own["states"])
+    hidden = record.get("hidden", [])
+    return found._replace(hidden=hidden)
+
+
+def _decoded(name: str, states: Any) -> Any:
+    if not isinstance(states, list):
+        raise ModelError(f"The states of {name!r} must be a list of values; got {brief(states)}.")
+    try:
+        return [decode_state(state) for state in states]
+    except (TypeError, KeyError, RecursionError):
+        raise ModelError(f"The states of {name!r} must be a list of values; got {brief(states)}.") from None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -74,6 +74,13 @@ class Variable:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (_variable, (self.name, self.states, self.parents, self.table))
+
+
+class Variables(Protocol):
+    """What knows variables by their names: a model, or a graph."""
+
+    def __getitem__(self, name: str) -> Variable:
+        """The variable of this name; refused if there is none."""
 
 
 def _variable(name: str, states: tuple[State, ...], parents: tuple[str, ...], table: Array) -> Variable:

@@ -16,6 +16,7 @@ from causalbandits.policies.parallel import ParallelBandit
 from causalbandits.policies.registry import POLICIES, as_policy, policy
 from causalbandits.policies.thompson import CausalThompsonSampling, ThompsonSampling
 from causalbandits.policies.tracking import CausalTrackAndStop
+from causalbandits.policies.ts_ucb import CausalTSUCB
 from causalbandits.policies.ucb import UCB, CausalUCB
 from causalbandits.policies.uniform import Uniform
 
@@ -32,6 +33,7 @@ __all__ = [
     "CausalLinearThompsonSampling",
     "CausalLinearUCB",
     "CausalScreen",
+    "CausalTSUCB",
     "CausalThompsonSampling",
     "CausalTrackAndStop",
     "CausalUCB",

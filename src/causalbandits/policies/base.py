@@ -124,6 +124,11 @@ class Policy(ABC, Generic[S]):
         """`start`, and a clear word if it gives something that cannot be saved."""
         if not isinstance(self.id, str):
             raise PolicyError(f"A policy's id must be text, such as 'my-policy'; got {self.id!r}.")
+        if problem.learns == "actions" and (self.needs_parents or not self.searches_all):
+            raise PolicyError(
+                f"{self.id} learns what a reward owes to its parents, and this problem has none (parents=[]). Use a "
+                f"policy that learns a number per action: {'ts-beta' if self.unit_rewards else 'ts-gaussian or ucb'}."
+            )
         statistic = self.start(problem)
         if not isinstance(statistic, Statistic):
             raise PolicyError(
@@ -357,11 +362,11 @@ DRAWS_LIMIT = 2**12
 """A decision is made from no more posterior draws than this."""
 
 
-def require_draws(value: object) -> None:
+def require_draws(value: object, name: str = "draws") -> None:
     """Refuse anything but a number of posterior draws."""
-    require_whole("draws", value)
+    require_whole(name, value)
     if isinstance(value, int | np.integer) and value > DRAWS_LIMIT:
-        raise PolicyError(f"draws must be {DRAWS_LIMIT} at most; got {value}.")
+        raise PolicyError(f"{name} must be {DRAWS_LIMIT} at most; got {value}.")
 
 
 def require_context(id: str, problem: CausalBandit) -> int:

@@ -32,8 +32,8 @@ from causalbandits.policies.statistics import ScaledCells
 RATIOS = 4.0 ** np.arange(-5, 6)
 """The grid of lambda_1 and lambda_2."""
 
-FREE = 1e-8
-"""The centre's coefficient is as good as free: its variance is s^2 / FREE beforehand."""
+LOOSE = 1e-8
+"""The centre's coefficient is as good as free: its variance is s^2 / LOOSE beforehand."""
 
 GROWTH_TO_FIT = 1.1
 """The ratios are sought again after so many times the rewards."""
@@ -42,15 +42,26 @@ FEATURES_LIMIT = 2**24
 """Cells times coefficients are no more than this."""
 
 
+def positions(shape: tuple[int, ...]) -> Codes:
+    """Where f(z) of every cell is 1, a row each; everywhere at 0.
+
+    >>> positions((2, 2)).tolist()
+    [[1, 3], [1, 4], [2, 3], [2, 4]]
+    """
+    first = np.cumsum([1, *shape[:-1]])
+    return np.ascontiguousarray(np.indices(shape).reshape(len(shape), -1).T + first, dtype=np.int64)
+
+
 def indicators(shape: tuple[int, ...]) -> Array:
     """f(z) of every cell, a row each.
 
     >>> indicators((2, 2)).tolist()[1]
     [1.0, 1.0, 0.0, 0.0, 1.0]
     """
-    codes = np.indices(shape).reshape(len(shape), -1)
-    states = [codes[axis] == state for axis, size in enumerate(shape) for state in range(size)]
-    return np.array([np.ones(math.prod(shape)), *states], dtype=np.float64).T.copy()
+    features = np.zeros((math.prod(shape), 1 + sum(shape)))
+    features[:, 0] = 1.0
+    np.put_along_axis(features, positions(shape), 1.0, axis=1)
+    return features
 
 
 @dataclass(eq=False)
@@ -83,26 +94,27 @@ class EffectCells(ScaledCells):
         """f(z), a row for each cell."""
         return indicators(tuple(self.shape.tolist()))
 
+    @cached_property
+    def positions(self) -> Codes:
+        """Where f(z) is 1, a row for each cell."""
+        return positions(tuple(self.shape.tolist()))
+
+    @property
+    def left(self) -> int:
+        """How many rewards more until the ratios are sought again."""
+        return max(0, int(self.ratios[3] - self.pooled[0]))
+
     def add(self, cell: int, reward: float) -> None:
-        before = self._weighed(cell)
+        n, total = self.count.item(cell), self.total.item(cell)
         super().add(cell, reward)
-        if self.pooled[0] >= self.ratios[3]:
+        if self.left == 0:
             self.fit()
         else:
-            self._regress(cell, *before)
+            self._regress(cell, weighs_more(self.ratios.tolist(), n, total, n + 1.0, total + reward))
 
-    def _weighed(self, cell: int) -> tuple[float, float]:
-        """w_z, and w_z (x_z - c)."""
-        n, total = self.count.item(cell), self.total.item(cell)
-        _, remainder, centre, _ = self.ratios.tolist()
-        shrink = 1.0 / (1.0 + remainder * n)
-        return n * shrink, (total - n * centre) * shrink
-
-    def _regress(self, cell: int, weight: float, weighed: float) -> None:
-        """Take in what a cell weighs more than before."""
-        now, weighed_now = self._weighed(cell)
-        root = math.sqrt(now - weight)
-        rotate_in(self.R, self.u, root * self.features[cell], (weighed_now - weighed) / root)
+    def _regress(self, cell: int, more: tuple[float, float]) -> None:
+        root, target = more
+        rotate_in(self.R, self.u, root * self.features[cell], target)
 
     def fit(self) -> None:
         """Seek the ratios anew, and make the regression from all that was seen."""
@@ -112,10 +124,22 @@ class EffectCells(ScaledCells):
             effects, remainder = likeliest(self, total / number)
         next_time = max(number + 1.0, math.ceil(GROWTH_TO_FIT * number))
         self.ratios[:] = effects, remainder, total / max(1.0, number), next_time
-        self.R[:] = np.diag([math.sqrt(FREE)] + [1.0 / math.sqrt(effects)] * (len(self.u) - 1))
+        self.R[:] = np.diag([math.sqrt(LOOSE)] + [1.0 / math.sqrt(effects)] * (len(self.u) - 1))
         self.u[:] = 0.0
         for cell in np.flatnonzero(self.count).tolist():
-            self._regress(cell, 0.0, 0.0)
+            n, total = self.count.item(cell), self.total.item(cell)
+            self._regress(cell, weighs_more(self.ratios.tolist(), 0.0, 0.0, n, total))
+
+
+def weighs_more(ratios: Any, n: float, total: float, more: float, summed: float) -> tuple[float, float]:
+    """What a cell weighs more by more rewards, as a row of the regression: the root of the weight, and the target.
+
+    Compiled, too.
+    """
+    remainder, centre = ratios[1], ratios[2]
+    before, now = 1.0 / (1.0 + remainder * n), 1.0 / (1.0 + remainder * more)
+    root = math.sqrt(more * now - n * before)
+    return root, ((summed - more * centre) * now - (total - n * centre) * before) / root
 
 
 def likeliest(cells: EffectCells, centre: float) -> tuple[float, float]:
@@ -125,7 +149,7 @@ def likeliest(cells: EffectCells, centre: float) -> tuple[float, float]:
     x, noise = cells.total[seen] / n - centre, noise_and_spread(cells.pooled, 0.0)[0]
     d = F.shape[1]
     penalties = np.zeros((len(RATIOS), d, d))
-    penalties[:, np.arange(d), np.arange(d)] = np.where(np.arange(d) == 0, FREE, 1.0 / RATIOS[:, None])
+    penalties[:, np.arange(d), np.arange(d)] = np.where(np.arange(d) == 0, LOOSE, 1.0 / RATIOS[:, None])
     found = []
     for remainder in RATIOS.tolist():
         w = n / (1.0 + remainder * n)
@@ -150,6 +174,8 @@ class EffectsPosterior(NamedTuple):
     """f(z), a row for each cell."""
     shrink: Array
     """1 / (1 + lambda_2 n_z)."""
+    positions: Codes
+    """Where f(z) is 1, besides at 0."""
     R: Array
     theta: Array
     """The coefficients that are expected."""
@@ -162,19 +188,19 @@ def effects_of(cells: EffectCells) -> EffectsPosterior:
     """The parameters after what was seen; until there is enough, every cell is by itself."""
     pooled, (_, remainder, centre, _) = cells.pooled.tolist(), cells.ratios.tolist()
     if not says_enough(pooled[0], pooled[1], pooled[2]):
-        none, certain = np.zeros(len(cells.u)), np.eye(len(cells.u)) / FREE
-        return EffectsPosterior(1.0, 1.0, centre, 3.0, 0.0, cells.features, 1.0 / (1.0 + cells.count), certain, none)
+        alone, none, certain = 1.0 / (1.0 + cells.count), np.zeros(len(cells.u)), np.eye(len(cells.u)) / LOOSE
+        return EffectsPosterior(1.0, 1.0, centre, 3.0, 0.0, cells.features, alone, cells.positions, certain, none)
     noise, shrink = noise_and_spread(pooled, 0.0)[0], 1.0 / (1.0 + remainder * cells.count)
-    theta, degrees = solve(cells.R, cells.u), pooled[0] - 1.0
-    return EffectsPosterior(noise, remainder, centre, degrees, 1.0, cells.features, shrink, cells.R, theta)
+    known = noise, remainder, centre, pooled[0] - 1.0, 1.0
+    return EffectsPosterior(*known, cells.features, shrink, cells.positions, cells.R, solve(cells.R, cells.u))
 
 
 def effects_at_cells(p: EffectsPosterior, cells: Codes | slice) -> EffectsPosterior:
     """Of some cells."""
-    return p._replace(features=p.features[cells], shrink=p.shrink[cells])
+    return p._replace(features=p.features[cells], shrink=p.shrink[cells], positions=p.positions[cells])
 
 
-def remainders(p: EffectsPosterior, count: Array, total: Array, exploration: float) -> tuple[Array, Array]:
+def remainders(p: Any, count: Array, total: Array, exploration: float) -> tuple[Array, Array]:
     """What the cells' own rewards say of them, and how uncertain their remainders are."""
     own = p.known * p.remainder * p.shrink * (total - count * p.centre)
     return p.centre + own, np.sqrt(p.noise * p.remainder * p.shrink)
@@ -182,17 +208,22 @@ def remainders(p: EffectsPosterior, count: Array, total: Array, exploration: flo
 
 def drawn_effects(p: EffectsPosterior, rng: np.random.Generator) -> EffectsPosterior:
     """The parameters of one draw: the coefficients are drawn, and how large the noise is."""
-    stretch = stretch_of(p.degrees, rng) if p.known else 1.0
+    if not p.known:
+        return p
+    stretch = stretch_of(p.degrees, rng)
     beta = p.theta + stretch * math.sqrt(p.noise) * solve(p.R, rng.standard_normal(len(p.theta)))
     return p._replace(drawn=p.shrink * by_effects(p, beta), stretch=stretch)
 
 
 def by_effects(p: EffectsPosterior, beta: Array) -> Array:
     """f(z)' beta of every cell."""
-    return np.asarray(p.features @ beta)
+    total = np.full(len(p.positions), beta[0])
+    for column in p.positions.T:
+        total += beta[column]
+    return total
 
 
-def effects_draw(p: EffectsPosterior, centre: Array, width: Array, noise: Array) -> Array:
+def effects_draw(p: Any, centre: Array, width: Array, noise: Array) -> Any:
     """A draw of the cells' means, given standard normal ones."""
     return centre + p.drawn + p.stretch * width * noise
 

@@ -27,10 +27,24 @@ AHEAD, SO_FAR = 2.0, 10.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class WorthPolicy(HorizonPolicy[Cells], PosteriorPolicy):
-    """What the two share: a belief, and for how many rounds it pays to know better."""
+class BeliefPolicy(PosteriorPolicy):
+    """A policy that looks at the posterior's means and variances."""
 
     causal = True
+
+    def believed(self, situation: Situation, statistic: Cells) -> Belief:
+        """What is thought of the cells that matter now."""
+        p, own = self.index_at(statistic), self.cells_in(situation.problem)
+        if own is not None:
+            statistic, p = statistic.at(own), at_cells(p, own)
+        belief = INDEX[type(p)].belief
+        assert belief is not None
+        return belief(p, statistic.count, statistic.total)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorthPolicy(HorizonPolicy[Cells], BeliefPolicy):
+    """What the two share: for how many rounds it pays to know better."""
 
     def __post_init__(self) -> None:
         HorizonPolicy.__post_init__(self)
@@ -48,15 +62,6 @@ class WorthPolicy(HorizonPolicy[Cells], PosteriorPolicy):
         if self.horizon is None:
             return SO_FAR * (rounds + 1)
         return AHEAD * max(1, self.horizon - rounds)
-
-    def believed(self, situation: Situation, statistic: Cells) -> Belief:
-        """What is thought of the cells that matter now."""
-        p, own = self.index_at(statistic), self.cells_in(situation.problem)
-        if own is not None:
-            statistic, p = statistic.at(own), at_cells(p, own)
-        belief = INDEX[type(p)].belief
-        assert belief is not None
-        return belief(p, statistic.count, statistic.total)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,7 +124,10 @@ class CausalScreen(WorthPolicy, SamplingPolicy):
             positions = drawn.best_positions().tolist()
         belief, powers = self.believed(situation, statistic), powers_of(situation)
         ordered = Belief(*map(powers.ordered, belief))
-        means = Scores(powers.sums(ordered.mean, 1), largest_size(belief.mean))
+        if powers.is_small:
+            means = Scores(powers.sums(ordered.mean, 1), largest_size(belief.mean))
+        else:
+            means = situation.free.project(belief.mean)
         return Proposals(situation, powers, ordered, means, positions, self.patience(statistic.rounds))
 
 

@@ -23,7 +23,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from causalbandits._types import Array
-from causalbandits.policies import effects, rates, scales
+from causalbandits.policies import effects, effects_kept, rates, scales
 
 Parts = tuple[Array, Array]
 
@@ -256,8 +256,17 @@ INDEX: dict[type, Index] = {
         "normal",
         at_cell=effects.effects_at_cells,
         belief=effects_belief,
+        renew=effects_kept.renewed_effects,
         vary=effects.drawn_effects,
     ),
+    effects_kept.EffectsKept: Index(
+        effects.remainders,
+        effects.effects_draw,
+        "normal",
+        at_cell=effects_kept.effects_at_cell,
+        vary=effects_kept.varied_effects,
+    ),
+    effects_kept.EffectsOfCell: Index(effects.remainders, effects.effects_draw, "normal"),
 }
 
 

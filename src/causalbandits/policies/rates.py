@@ -19,14 +19,16 @@ from causalbandits.policies.scales import in_order
 from causalbandits.policies.statistics import Cells
 from causalbandits.policies.table_rows import log_rising
 
-ODDS = np.exp(np.linspace(np.log(0.001 / 0.999), np.log(0.999 / 0.001), 40))
-SIZES = np.exp(np.linspace(0.0, np.log(1000.0), 12))
-PAIRS = np.array([(size * odds / (1.0 + odds), size / (1.0 + odds)) for odds in ODDS for size in SIZES]).T.copy()
+BETA_ODDS = np.exp(np.linspace(np.log(0.001 / 0.999), np.log(0.999 / 0.001), 40))
+BETA_SIZES = np.exp(np.linspace(0.0, np.log(1000.0), 12))
+BETA_PAIRS = np.array(
+    [(size * odds / (1.0 + odds), size / (1.0 + odds)) for odds in BETA_ODDS for size in BETA_SIZES]
+).T.copy()
 """a and b of every pair, a line each."""
-MOMENTS = np.array([PAIRS[0] / (PAIRS[0] + PAIRS[1]), np.zeros(PAIRS.shape[1])])
-MOMENTS[1] = MOMENTS[0] * (1.0 + PAIRS[0]) / (1.0 + PAIRS[0] + PAIRS[1])
+BETA_MOMENTS = np.array([BETA_PAIRS[0] / (BETA_PAIRS[0] + BETA_PAIRS[1]), np.zeros(BETA_PAIRS.shape[1])])
+BETA_MOMENTS[1] = BETA_MOMENTS[0] * (1.0 + BETA_PAIRS[0]) / (1.0 + BETA_PAIRS[0] + BETA_PAIRS[1])
 """What is expected of theta_z, and of its square, under every pair."""
-BEFOREHAND = np.tile(SIZES**-2.5, len(ODDS))
+BETA_WEIGHTS = np.tile(BETA_SIZES**-2.5, len(BETA_ODDS))
 """The weights before any reward."""
 
 
@@ -60,16 +62,16 @@ class RateCells(Cells):
 
     @classmethod
     def empty(cls, size: int) -> RateCells:
-        return cls(0, np.zeros(size), np.zeros(size), BEFOREHAND.copy())
+        return cls(0, np.zeros(size), np.zeros(size), BETA_WEIGHTS.copy())
 
     def add(self, cell: int, reward: float) -> None:
-        self.weights *= probability(PAIRS[0], PAIRS[1], self.count.item(cell), self.total.item(cell), reward)
+        self.weights *= probability(BETA_PAIRS[0], BETA_PAIRS[1], self.count.item(cell), self.total.item(cell), reward)
         self.weights /= self.weights.max()
         super().add(cell, reward)
 
     def add_sums(self, cell: int, count: int, total: float, squares: float = 0.0) -> None:
         n, successes = self.count.item(cell), self.total.item(cell)
-        a, b = PAIRS[0] + successes, PAIRS[1] + (n - successes)
+        a, b = BETA_PAIRS[0] + successes, BETA_PAIRS[1] + (n - successes)
         logs = (
             log_rising(a, np.array(total)) + log_rising(b, np.array(count - total)) - log_rising(a + b, np.array(count))
         )
@@ -81,7 +83,7 @@ class RateCells(Cells):
 def rates_of(cells: RateCells) -> LearntBeta:
     """The prior after what was seen."""
     weights = cells.weights
-    return matched(in_order(weights), in_order(weights * MOMENTS[0]), in_order(weights * MOMENTS[1]))
+    return matched(in_order(weights), in_order(weights * BETA_MOMENTS[0]), in_order(weights * BETA_MOMENTS[1]))
 
 
 def weigh(weights: Array, pairs: Array, count: float, total: float, reward: float) -> None:

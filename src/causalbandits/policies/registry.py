@@ -20,6 +20,7 @@ from causalbandits.policies.linear_thompson import CausalLinearThompsonSampling
 from causalbandits.policies.linear_ucb import CausalLinearUCB
 from causalbandits.policies.thompson import CausalThompsonSampling, ThompsonSampling
 from causalbandits.policies.tracking import CausalTrackAndStop
+from causalbandits.policies.ts_ucb import CausalTSUCB
 from causalbandits.policies.ucb import UCB, CausalUCB
 from causalbandits.policies.uniform import Uniform
 
@@ -48,6 +49,9 @@ POLICIES: dict[str, tuple[type[AnyPolicy], dict[str, Any]]] = {
         {"prior": "gaussian", "tables": "learnt", "scales": "learnt"},
     ),
     "c-ts-gaussian-scaled": (CausalThompsonSampling, {"prior": "gaussian", "scales": "learnt"}),
+    "c-ts-ucb-beta": (CausalTSUCB, {"prior": "beta"}),
+    "c-ts-ucb-gaussian": (CausalTSUCB, {"prior": "gaussian"}),
+    "c-ts-ucb-scaled": (CausalTSUCB, {"scales": "learnt"}),
     "c-ucb": (CausalUCB, {}),
     "c-ucb-scaled": (CausalUCB, {"scales": "learnt"}),
     "cl-ts": (CausalLinearThompsonSampling, {"regressor": "expected"}),

@@ -27,7 +27,7 @@ EQUAL, ALIKE = 1e-12, 1e-9
 """Where v is so small a share of b's own variance, or r_a - r_b of r_b, it is rounding: the rows of P are the same, or
 what they teach is."""
 
-FEW = 24
+ONE_BY_ONE = 24
 """So many actions are weighed one by one: that is quicker than all together."""
 
 LOG_16_PI = math.log(16.0 * math.pi)
@@ -78,7 +78,7 @@ def worth_of_one(v: float, gain: float, rest: float, patience: float) -> float:
 
 def worth_of_many(v: Array, gain: Array, rest: Array, patience: float) -> Array:
     """The same of many actions."""
-    if len(v) <= FEW:
+    if len(v) <= ONE_BY_ONE:
         return np.array(
             [worth_of_one(*own, patience) for own in zip(v.tolist(), gain.tolist(), rest.tolist(), strict=True)]
         )
@@ -121,4 +121,6 @@ def worth_of_pair(powers: Powers, a: int, b: int, variance: Array, noise: Array,
     c = one - other
     square = c * c
     taken = square * taken_away(variance, noise)
-    return worth_of_one(float(square @ variance), float(c @ taken), float(other @ taken), patience)
+    # Sums, not products with @: BLAS wakes threads for long rows, and waits for them where others work.
+    v, gain, rest = (float((left * right).sum()) for left, right in ((square, variance), (c, taken), (other, taken)))
+    return worth_of_one(v, gain, rest, patience)

@@ -20,8 +20,8 @@ from causalbandits._memory import Memory
 from causalbandits._types import is_iterable, is_whole
 from causalbandits.errors import ActionIndexError, InterventionError, ProblemError, SizeError, unknown
 from causalbandits.model.intervention import Intervention, State
-from causalbandits.model.model import CausalModel, unique_names
-from causalbandits.model.variable import Variable
+from causalbandits.model.model import unique_names
+from causalbandits.model.variable import Variable, Variables
 
 Choices = tuple[int, ...]
 Choices2D = npt.NDArray[np.integer[Any]]
@@ -388,7 +388,7 @@ class ActionSpace:
         return record
 
     @classmethod
-    def from_record(cls, record: Mapping[str, Any], model: CausalModel) -> ActionSpace:
+    def from_record(cls, record: Mapping[str, Any], model: Variables) -> ActionSpace:
         """The space that `to_record` describes."""
         names = unique_names("manipulable", record["manipulable"], model)
         variables = [model[name] for name in names]

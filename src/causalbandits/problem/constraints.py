@@ -10,7 +10,8 @@ import numpy as np
 from causalbandits._types import is_iterable
 from causalbandits.errors import ProblemError, ProblemWarning
 from causalbandits.model.intervention import Intervention, State
-from causalbandits.model.model import CausalModel, unique_names
+from causalbandits.model.model import unique_names
+from causalbandits.model.variable import Variables
 from causalbandits.problem.actions import ActionSpace
 
 Manipulable = Iterable[str] | Mapping[str, Iterable[State] | None]
@@ -18,7 +19,7 @@ Manipulable = Iterable[str] | Mapping[str, Iterable[State] | None]
 
 
 def action_space(
-    model: CausalModel,
+    model: Variables,
     manipulable: Manipulable,
     *,
     at_most: int | None,

@@ -32,11 +32,16 @@ class Contexts:
     A context is given by its codes, one per variable, -1 for what is not known. The last variable's moves fastest.
     """
 
-    def __init__(self, model: CausalModel, names: tuple[str, ...], known: Z | None) -> None:
-        self.names, self._model, self._known = names, model, known
-        self.shape = tuple(len(model[name].states) for name in names)
+    def __init__(self, model: CausalModel | None, names: tuple[str, ...], known: Z | None) -> None:
+        self.names, self._tables, self._known = names, model, known
+        self.shape = tuple(len(self._model[name].states) for name in names)
         self.size = math.prod(self.shape)
         """How many there are; 1 where there is no context."""
+
+    @property
+    def _model(self) -> CausalModel:
+        assert self._tables is not None  # where there is a context, it has tables
+        return self._tables
 
     @cached_property
     def blocks(self) -> tuple[Block, ...]:

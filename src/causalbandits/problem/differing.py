@@ -16,12 +16,14 @@ def difference(ours: CausalBandit, theirs: CausalBandit) -> str:
         mine, its = (_of(problem, what) for problem in (ours, theirs))
         if mine != its:
             return f"its {what} {'are' if what in ('variables', 'parents') else 'is'} {its}, not {mine}"
-    for name in ours.model.names:
-        mine, its = ours.model[name], theirs.model[name]
-        if mine.states != its.states:
-            return f"its states of {name!r} are {list(its.states)}, not {list(mine.states)}"
-        if mine.parents != its.parents:
-            return f"its causes of {name!r} are {list(its.parents)}, not {list(mine.parents)}"
+    mine, its = ours.graph, theirs.graph
+    for name in mine.names:
+        if mine.states.get(name) != its.states.get(name):
+            return f"its states of {name!r} are {list(its.states.get(name, ()))}, not {list(mine.states.get(name, ()))}"
+        if mine.parents[name] != its.parents[name]:
+            return f"its causes of {name!r} are {list(its.parents[name])}, not {list(mine.parents[name])}"
+    if set(mine.hidden) != set(its.hidden):
+        return f"its hidden causes are {list(its.hidden)}, not {list(mine.hidden)}"
     if ours.costs != theirs.costs:
         return f"its costs are {_costs(theirs)}, not {_costs(ours)}"
     required = [[] if p.requirements is None else p.requirements.to_record() for p in (ours, theirs)]
@@ -34,7 +36,7 @@ def difference(ours: CausalBandit, theirs: CausalBandit) -> str:
 
 def _of(problem: CausalBandit, what: str) -> Any:
     if what == "variables":
-        return sorted(problem.model.names)
+        return sorted(problem.graph.names)
     if what == "known":
         return problem.contexts.shown(problem.known) or "nothing"
     found = getattr(problem, what)

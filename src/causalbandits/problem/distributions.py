@@ -14,9 +14,12 @@ from causalbandits._memory import Remembers
 from causalbandits._random import Seed
 from causalbandits._types import Array, Codes
 from causalbandits.errors import ProblemError, SizeError
+from causalbandits.model.causal_graph import CausalGraph
 from causalbandits.model.fitted import FittedModel
 from causalbandits.model.intervention import State
 from causalbandits.model.model import CausalModel
+from causalbandits.model.observed import ObservedModel
+from causalbandits.model.variable import Variable
 from causalbandits.problem.actions import Action, ActionSpace, Choices, shown
 from causalbandits.problem.inference import ENTRY_LIMIT, Block
 from causalbandits.problem.possibility import can_happen
@@ -38,13 +41,51 @@ class CredibleInterval(NamedTuple):
 class Distributions(Remembers):
     """What follows from a model, an action space and the blocks of z, and nothing else."""
 
-    model: CausalModel
+    knowledge: CausalModel | ObservedModel | CausalGraph
+    """What is known: the graph and its tables, the graph and what is observed, or the graph alone."""
     actions: ActionSpace
     parents: tuple[str, ...]
     shape: tuple[int, ...]
     """How many states each parent has."""
     configurations: int
     blocks: tuple[Block, ...]
+
+    @property
+    def model(self) -> CausalModel:
+        """The graph and its tables; refused where these are not known."""
+        if isinstance(self.knowledge, ObservedModel):
+            raise ProblemError(
+                "This problem knows what is observed (problem.knowledge), and not how each variable comes about: "
+                "nothing that takes the tables of a whole model can be asked of it."
+            )
+        if isinstance(self.knowledge, CausalGraph):
+            raise ProblemError(
+                "This problem knows a graph and no tables (problem.graph), and learns a number per action: nothing "
+                "that takes P(z | do(a)) can be asked of it."
+            )
+        return self.knowledge
+
+    @cached_property
+    def graph(self) -> CausalGraph:
+        """What causes what."""
+        return graph_of(self.knowledge)
+
+    @property
+    def learns(self) -> Literal["configurations", "actions"]:
+        """What a number is learnt for: each configuration of the parents or, where there are none, each action."""
+        return "configurations" if self.parents else "actions"
+
+    def refuse_by_actions(self, what: str) -> None:
+        """Say so if there are no parents, for what is of them or of what leads to them."""
+        if self.learns == "actions":
+            raise ProblemError(
+                f"{what} is of what leads to the reward's parents, and this problem has none: it learns a number per "
+                "action (parents=[])."
+            )
+
+    def variable(self, name: str) -> Variable:
+        """A variable by its name, with its states."""
+        return self.knowledge[name]
 
     @cached_property
     def every(self) -> EveryAction:
@@ -54,10 +95,12 @@ class Distributions(Remembers):
     @property
     def projection(self) -> Projection:
         """Sums over P(z | a) for every action, in the order of their numbers."""
+        self.refuse_by_actions("P(z | do(a))")
         return self.every.projection
 
     def projection_of(self, choices: Choices) -> Projection:
         """Sums over P(z | a) for a single action, equal to `projection`'s in every bit."""
+        self.refuse_by_actions("P(z | do(a))")
         rows = [block.row(tuple(choices[k] for k in block.knobs))[None] for block in self.blocks]
         return Projection(rows, None, self.shape, self.blocks, all_pairs=True)
 
@@ -121,6 +164,7 @@ class Distributions(Remembers):
         If the model was fitted, `interval=True` adds what the data leave uncertain: for each configuration, the
         quantiles between which its probability lies with probability `level`, from `draws` of the posterior.
         """
+        self.refuse_by_actions("P(z | do(a))")
         choices = self.choices(action)
         if self.configurations > ENTRY_LIMIT:
             raise SizeError(
@@ -133,7 +177,7 @@ class Distributions(Remembers):
             raise ProblemError(f"interval must be True or False; got {interval!r}.")
         if not interval:
             return np.asarray(mean)
-        if not isinstance(self.model, FittedModel):
+        if not isinstance(self.knowledge, FittedModel):
             raise ProblemError(
                 "Only a model fitted to data has intervals (fit(graph, data)); this one is known exactly."
             )
@@ -144,7 +188,7 @@ class Distributions(Remembers):
                 f"draws must be a whole number, 2 or more, and {ENTRY_LIMIT // self.configurations} at most for "
                 f"{self.configurations} configurations; got {draws!r}."
             )
-        tables = self.model.draw_tables(int(draws), rng)
+        tables = self.knowledge.draw_tables(int(draws), rng)
         drawn = self.joint([block.under(tables, c) for block, c in zip(self.blocks, own, strict=True)])
         lower, upper = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2], axis=0)
         return CredibleInterval(mean, lower, upper)
@@ -154,9 +198,9 @@ class Distributions(Remembers):
 
         The draws are the same every time, so that an interval made of them is.
         """
-        if not isinstance(self.model, FittedModel):
+        if not isinstance(self.knowledge, FittedModel):
             return None
-        tables = self.model.draw_tables(draws, np.random.default_rng(0))
+        tables = self.knowledge.draw_tables(draws, np.random.default_rng(0))
         return [block.under(tables, [action.choices[k] for k in block.knobs]) for block in self.blocks]
 
     def parent_draws(self, action: Action) -> Array | None:
@@ -196,6 +240,8 @@ class Distributions(Remembers):
 
     def possible_together(self, action: Action, seen: Mapping[str, int]) -> bool:
         """Whether P(seen | do(a)) > 0 for values of any variables, given by their codes; True if it is hard to tell."""
+        if not isinstance(self.knowledge, CausalModel):
+            return True
         return not self._has_zeros or can_happen(self.model, self.model.codes(action.intervention), seen)
 
     @cached_property
@@ -210,6 +256,13 @@ class Distributions(Remembers):
     @cached_property
     def _blocks_with_zeros(self) -> tuple[Block, ...]:
         return tuple(block for block in self.blocks if block.may_be_zero())
+
+
+def graph_of(knowledge: CausalModel | ObservedModel | CausalGraph) -> CausalGraph:
+    """What causes what, by whatever is known."""
+    if isinstance(knowledge, CausalModel):
+        return CausalGraph.from_model(knowledge)
+    return knowledge.causal_graph if isinstance(knowledge, ObservedModel) else knowledge
 
 
 def joint_of(blocks: Sequence[Block], shape: tuple[int, ...], rows: Sequence[Array]) -> Array:

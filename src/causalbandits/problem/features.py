@@ -280,7 +280,7 @@ def tabulate(problem: CausalBandit, function: Callable[..., npt.ArrayLike], what
             f"{len(problem.parents)} parents; the limit is {TABULATION_LIMIT}. Give one function per parent instead "
             "(a mapping), whose results are never tabulated jointly."
         )
-    states = [problem.model[name].states for name in problem.parents]
+    states = [problem.variable(name).states for name in problem.parents]
     by_name = named_parents(function, problem.parents, what)
     results = [_call(problem, function, by_name, values, what) for values in itertools.product(*states)]
     shapes = {result.shape for result in results}
@@ -314,7 +314,7 @@ def _call(
 
 
 def _default(problem: CausalBandit, name: str) -> Array:
-    states = problem.model[name].states
+    states = problem.variable(name).states
     if all(isinstance(s, int | float) and not isinstance(s, bool) and math.isfinite(s) for s in states):
         return np.array(states, dtype=np.float64)[:, None]
     return np.eye(len(states))
@@ -329,7 +329,7 @@ def _per_parent(problem: CausalBandit, spec: Mapping[str, Callable[[Any], npt.Ar
         if name not in spec:
             tables.append(_default(problem, name))
             continue
-        rows = [np.atleast_1d(_value(spec[name], name, state)) for state in problem.model[name].states]
+        rows = [np.atleast_1d(_value(spec[name], name, state)) for state in problem.variable(name).states]
         if len({row.shape for row in rows}) > 1 or rows[0].ndim > 1:
             raise ProblemError(f"The features of {name!r} must be vectors of one length.")
         tables.append(np.array(rows))

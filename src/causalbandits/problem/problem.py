@@ -15,21 +15,26 @@ import numpy as np
 from causalbandits._memory import Memory
 from causalbandits._types import Array, Z, is_iterable
 from causalbandits.errors import InterventionError, ProblemError, ProblemWarning, StateError, unknown
+from causalbandits.model.causal_graph import CausalGraph
 from causalbandits.model.fitted import FittedModel
 from causalbandits.model.intervention import Intervention, State
 from causalbandits.model.model import CausalModel, unique_names
+from causalbandits.model.observed import ObservedModel
 from causalbandits.problem.actions import Action, ActionSpace, Reasons, shown
 from causalbandits.problem.constraints import Manipulable, action_space, without_forbidden
 from causalbandits.problem.context import check_with_context, checked_context, context_codes
 from causalbandits.problem.contexts import Contexts
 from causalbandits.problem.costs import Costs, Prices
 from causalbandits.problem.differing import difference
-from causalbandits.problem.distributions import Distributions
+from causalbandits.problem.distributions import Distributions, graph_of
+from causalbandits.problem.districts import district_blocks
 from causalbandits.problem.given import BlocksGiven
+from causalbandits.problem.inference import Block
 from causalbandits.problem.requirements import Limits, Requirements, required, requirements_of
 from causalbandits.problem.search import Reduction, SearchSet, SomeActions, reduce_space, search_by_structure
 from causalbandits.problem.separation import AugmentedGraph, shown_names
 from causalbandits.problem.situation import Situation
+from causalbandits.problem.worth_trying import checked_reward, refuse_of_observed, worth_trying
 
 SITUATIONS_KEPT = 2**8
 """So many narrowed situations are remembered."""
@@ -70,13 +75,17 @@ class CausalBandit(Distributions):
     0.01 at most may be chosen (see `requirements`); a number alone is for the value 1 of a variable that is 0 or 1.
     Where tables were fitted to data, this must be so with probability 0.95; in a context, for P(. | do(a), c).
 
+    `parents=[]` with `reward="Y"` learns a number per action instead (`problem.learns`), without P(z | a): of the
+    actions that are allowed, those that may be the only best by the graph alone (`CausalGraph.optimal_sets`) are kept.
+    So does a `CausalGraph` in the model's place, which has no tables, and may have hidden causes.
+
     `context` names the variables whose values may be known before a decision. No action can change them, and given the
     parents they tell nothing more of the reward: with `reward=` that is checked, without it, it is believed.
     """
 
     def __init__(
         self,
-        model: CausalModel,
+        model: CausalModel | ObservedModel | CausalGraph,
         manipulable: Manipulable,
         parents: Iterable[str] | None = None,
         *,
@@ -92,8 +101,8 @@ class CausalBandit(Distributions):
         require: Limits | None = None,
         context: Iterable[str] = (),
     ) -> None:
-        if not isinstance(model, CausalModel):
-            raise ProblemError(f"A CausalBandit needs a CausalModel; got {model!r}.")
+        if not isinstance(model, CausalModel | ObservedModel | CausalGraph):
+            raise ProblemError(f"A CausalBandit needs a CausalModel, an ObservedModel or a CausalGraph; got {model!r}.")
         if not isinstance(reduce, bool | np.bool_):
             raise ProblemError(f"reduce must be True or False; got {reduce!r}.")
         if reward is not None and not isinstance(reward, str):
@@ -101,8 +110,19 @@ class CausalBandit(Distributions):
         space = action_space(model, manipulable, at_most=at_most, always=always, actions=actions)
         if forbid is not None:
             space = without_forbidden(space, forbid, stacklevel=2)
+        if isinstance(model, CausalGraph) or (isinstance(parents, list | tuple) and not parents):
+            goal = checked_reward(model, space, reward, parents, separator or observable, context, require)
+            if require is not None and isinstance(model, CausalModel):
+                space = required(space, model, require, reward, in_contexts=False)
+            priced = Costs.given(space, costs)
+            if reduce:
+                space = worth_trying(graph_of(model), space, goal, priced)
+            self._settle(model, space, (), reward=goal, observable=(), reduce=reduce, costs=priced, context=())
+            return
+        if isinstance(model, ObservedModel):
+            refuse_of_observed(context, require)
         known = checked_context(AugmentedGraph(model, space.names, space.surely_set()), context, reward)
-        if require is not None:
+        if require is not None and isinstance(model, CausalModel):
             space = required(space, model, require, reward, in_contexts=bool(known))
         augmented = AugmentedGraph(model, space.names, space.surely_set())
         seen: tuple[str, ...] = ()
@@ -121,7 +141,7 @@ class CausalBandit(Distributions):
 
     def _settle(
         self,
-        model: CausalModel,
+        knowledge: CausalModel | ObservedModel | CausalGraph,
         space: ActionSpace,
         parents: tuple[str, ...],
         *,
@@ -134,13 +154,13 @@ class CausalBandit(Distributions):
         whole: CausalBandit | None = None,
     ) -> CausalBandit:
         """What was given, once it is known to fit together, and what follows from it."""
-        self.model, self.actions, self.manipulable = model, space, space.names
+        self.knowledge, self.actions, self.manipulable = knowledge, space, space.names
         self.parents, self.reward, self.reduce = parents, reward, reduce
         self.observable = observable
         """Where the separator was looked for; empty where the parents were given."""
         self.costs = costs
         """What actions cost; None where none costs anything."""
-        self.shape = tuple(len(model[name].states) for name in parents)
+        self.shape = tuple(len(knowledge[name].states) for name in parents)
         self.configurations = math.prod(self.shape)
         self.context = context
         """The variables whose values may be known before a decision."""
@@ -148,12 +168,16 @@ class CausalBandit(Distributions):
         """The codes of the context's variables, -1 for those that are not known; None if none is."""
         self.whole = self if whole is None else whole
         """The problem before anything is known."""
-        self._blocks_given: BlocksGiven = (
-            BlocksGiven(model, space.names, parents) if whole is None else whole._blocks_given
-        )
+        self._blocks_given: BlocksGiven | None = None
+        if parents and not isinstance(knowledge, ObservedModel):
+            self._blocks_given = BlocksGiven(self.model, space.names, parents) if whole is None else whole._blocks_given
         self.known_codes = dict(_told(context, known))
         """What is known of the context, by name."""
-        self.blocks = self._blocks_given(self.known_codes)
+        self.blocks: tuple[Block, ...] = ()
+        if isinstance(knowledge, ObservedModel) and parents:
+            self.blocks = district_blocks(knowledge, space, parents)
+        elif self._blocks_given is not None:
+            self.blocks = self._blocks_given(self.known_codes)
         self._given: Memory[Z, CausalBandit] = Memory(
             max(16, min(GIVEN_KEPT, CONFIGURATIONS_KEPT // self.configurations))
         )
@@ -165,7 +189,7 @@ class CausalBandit(Distributions):
     @cached_property
     def contexts(self) -> Contexts:
         """The values that the context may have, and how likely they are, given what is known."""
-        return Contexts(self.model, self.context, self.known)
+        return Contexts(self.model if self.context else None, self.context, self.known)
 
     @cached_property
     def context_number(self) -> int | None:
@@ -242,6 +266,8 @@ class CausalBandit(Distributions):
         costs = "" if self.costs is None else f"; costs on {shown_names(self.costs.names)}"
         context = f"; context {shown_names(self.context)}" if self.context else ""
         known = f", known: {self.contexts.shown(self.known)}" if self.known else ""
+        if self.learns == "actions":
+            return f"CausalBandit({shown(self.actions.size)} actions on {shown_names(self.manipulable)}{costs})"
         return (
             f"CausalBandit({shown(self.actions.size)} actions on {shown_names(self.manipulable)}; "
             f"{shown(self.configurations)} configurations of {shown_names(self.parents)}{costs}{context}{known})"
@@ -249,6 +275,9 @@ class CausalBandit(Distributions):
 
     @cached_property
     def _reduced(self) -> tuple[SearchSet, Reduction]:
+        if self.learns == "actions":
+            why = "they may each be the only best, by the graph alone" if self.reduce else "reduce=False"
+            return self.every, Reduction(self.actions, (), (), self.actions.size, aside=why)
         why = "the action set is a list" if self.actions.listed is not None else "" if self.reduce else "reduce=False"
         if self._complying is not None:
             size, why = len(self._complying), "the others do not keep to what is required"
@@ -392,6 +421,8 @@ class CausalBandit(Distributions):
         """The same problem with other tables; variables and states must be the same."""
         if not isinstance(model, CausalModel):
             raise ProblemError(f"with_model() takes a CausalModel; got {model!r}.")
+        if self.learns == "actions":
+            raise ProblemError("A problem that learns a number per action has no use for tables: make it anew.")
         for name in self.model.names:
             if model[name].states != self.model[name].states or model[name].parents != self.model[name].parents:
                 raise ProblemError(f"with_model() takes the same graph and states; {name!r} differs.")
@@ -408,10 +439,11 @@ class CausalBandit(Distributions):
     @cached_property
     def unknown_tables(self) -> tuple[str, ...]:
         """The variables between knobs and parents of whose tables nothing is known, as after `without_tables`."""
-        if not isinstance(self.model, FittedModel):
+        if not self.parents or not isinstance(self.knowledge, FittedModel):
             return ()
         between = {name for block in self.blocks for name in block.names if block.knobs}.difference(self.manipulable)
-        return tuple(name for name in self.model.order if name in between and self.model.is_unknown(name))
+        known = self.knowledge
+        return tuple(name for name in known.order if name in between and known.is_unknown(name))
 
     def without_tables(self) -> CausalBandit:
         """The same problem, of whose tables nothing is known but their shapes: for policies that learn them.
@@ -443,7 +475,7 @@ class CausalBandit(Distributions):
 
     @cached_property
     def _parent_codes(self) -> tuple[tuple[str, Callable[[State], int]], ...]:
-        return tuple((name, self.model[name].code) for name in self.parents)
+        return tuple((name, self.variable(name).code) for name in self.parents)
 
     def encode_parents(self, values: Mapping[str, State]) -> tuple[int, ...]:
         """The parents' values as codes; all of them must be there, and nothing else."""
@@ -460,12 +492,12 @@ class CausalBandit(Distributions):
     def decode_parents(self, z: Sequence[int]) -> dict[str, State]:
         """The parents' values from their codes."""
         self.configuration(z)
-        return {name: self.model[name].states[code] for name, code in zip(self.parents, z, strict=True)}
+        return {name: self.variable(name).states[code] for name, code in zip(self.parents, z, strict=True)}
 
     def to_record(self) -> dict[str, Any]:
         """A JSON-ready description, enough to make the problem again."""
         return {
-            "model": self.model.to_record(),
+            _kind(self.knowledge): self.knowledge.to_record(),
             "parents": list(self.parents),
             "reward": self.reward,
             "reduce": self.reduce,
@@ -481,7 +513,9 @@ class CausalBandit(Distributions):
         if not isinstance(record, Mapping):
             raise StateError(f"Not the description of a problem: a mapping is needed, not {record!r}.")
         try:
-            model = CausalModel.from_record(record["model"])
+            model = _knowledge_of(record)
+            if isinstance(model, CausalGraph) or not record["parents"]:
+                return cls._by_actions(model, record)
             space = ActionSpace.from_record(record, model)
             parents = unique_names("parent", record["parents"], model)
             if not isinstance(record["reduce"], bool):
@@ -490,7 +524,8 @@ class CausalBandit(Distributions):
             augmented.checked_parents(parents, reward)
             context = checked_context(augmented, record.get("context", ()), reward)
             check_with_context(augmented, parents, context, reward)
-            space.requirements = requirements_of(record.get("require"), space, model)
+            if isinstance(model, CausalModel):
+                space.requirements = requirements_of(record.get("require"), space, model)
             costs = Costs.from_record(record.get("costs"), space)
             reduce = record["reduce"]
             problem = cls.__new__(cls)._settle(
@@ -502,12 +537,36 @@ class CausalBandit(Distributions):
         except (TypeError, ProblemError, InterventionError) as error:
             raise StateError(f"Not the description of a problem: {str(error).rstrip('.')}.") from None
 
+    @classmethod
+    def _by_actions(cls, known: CausalModel | ObservedModel | CausalGraph, record: Mapping[str, Any]) -> CausalBandit:
+        """A problem without parents; which actions are worth trying was found when it was made."""
+        space = ActionSpace.from_record(record, known)
+        reward = checked_reward(known, space, record["reward"], record["parents"])
+        if isinstance(known, CausalModel):
+            space.requirements = requirements_of(record.get("require"), space, known)
+        costs, reduce = Costs.from_record(record.get("costs"), space), bool(record["reduce"])
+        own = cls.__new__(cls)
+        return own._settle(known, space, (), reward=reward, observable=(), reduce=reduce, costs=costs, context=())
+
     @cached_property
     def fingerprint(self) -> str:
         """A short name for this very problem: equal problems have equal fingerprints."""
         record = self.to_record()
-        record["model"].pop("properties", None)  # remarks do not count when models are compared
+        record.get("model", {}).pop("properties", None)  # remarks do not count when models are compared
         return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _kind(knowledge: CausalModel | ObservedModel | CausalGraph) -> str:
+    """What a record calls it."""
+    return {CausalGraph: "graph", ObservedModel: "observed"}.get(type(knowledge), "model")
+
+
+def _knowledge_of(record: Mapping[str, Any]) -> CausalModel | ObservedModel | CausalGraph:
+    if "graph" in record:
+        return CausalGraph.from_record(record["graph"])
+    if "observed" in record:
+        return ObservedModel.from_record(record["observed"])
+    return CausalModel.from_record(record["model"])
 
 
 def _told(context: tuple[str, ...], known: Z | None) -> Iterator[tuple[str, int]]:

@@ -11,12 +11,15 @@ from collections.abc import Collection, Hashable, Iterable
 from causalbandits.errors import ProblemError
 from causalbandits.model import graph as graphs
 from causalbandits.model.model import CausalModel, unique_names
+from causalbandits.model.observed import ObservedModel
 
 
 class AugmentedGraph:
     """A model's graph with a node for every intervention; what is always set has no causes of its own left."""
 
-    def __init__(self, model: CausalModel, manipulable: Iterable[str], surely_set: Collection[str]) -> None:
+    def __init__(
+        self, model: CausalModel | ObservedModel, manipulable: Iterable[str], surely_set: Collection[str]
+    ) -> None:
         self.model, self.manipulable, self.surely_set = model, tuple(manipulable), frozenset(surely_set)
         own = graphs.without_causes_of(model.graph, surely_set)
         self.graph, self.nodes = graphs.with_intervention_nodes(own, self.manipulable)
@@ -32,7 +35,7 @@ class AugmentedGraph:
             raise ProblemError("Name the reward's parents (parents=[...]) or the reward's variable (reward='Y').")
         if reward is not None:
             self._refuse_manipulable(reward)
-        own = () if reward is None else self.model[reward].parents
+        own = () if reward is None else self.model.parents_of(reward)
         names = own if given is None else unique_names("parent", given, self.model)
         if reward is not None:
             self._check_order(names, reward)
@@ -55,7 +58,7 @@ class AugmentedGraph:
                 raise ProblemError(
                     f"parents= must come before the reward {reward!r}; {name!r} comes after it: "
                     f"{graphs.describe_path(self.graph, path)}. Leave {name!r} out; the reward's own parents "
-                    f"{list(self.model[reward].parents)} always do."
+                    f"{list(self.model.parents_of(reward))} always do."
                 )
 
     def _check_separation(self, names: tuple[str, ...], reward: str) -> None:
@@ -64,9 +67,42 @@ class AugmentedGraph:
             if path:
                 raise ProblemError(
                     f"The set {list(names)} must separate every intervention from the reward {reward!r}: "
-                    f"{graphs.describe_path(self.graph, path)} is open. Choose a set that blocks it; the reward's own "
-                    f"parents {list(self.model[reward].parents)} always do."
+                    f"{graphs.describe_path(self.graph, path)} is open. {self._way_out(reward)}"
                 )
+
+    def _way_out(self, reward: str) -> str:
+        if isinstance(self.model, CausalModel):
+            own = list(self.model.parents_of(reward))
+            return f"Choose a set that blocks it; the reward's own parents {own} always do."
+        seen = tuple(name for name in self.model.names if name != reward)
+        if self._separates(reward, seen):
+            return 'Choose a set that blocks it: separator="cheapest" finds one.'
+        return self._where_causes_are_hidden(self.model, reward, seen)
+
+    def _separates(self, reward: str, seen: Iterable[str]) -> bool:
+        """Whether some of these variables separate every intervention from the reward."""
+        costs: dict[Hashable, int] = dict.fromkeys(seen, 1)
+        return graphs.cheapest_separator(self.graph, list(self.nodes.values()), reward, costs) is not None
+
+    def _where_causes_are_hidden(self, known: ObservedModel, reward: str, seen: Collection[str]) -> str:
+        """What would make some set separate: a knob that is always set, or hidden causes that are observed."""
+        free = [name for name in self.manipulable if name not in self.surely_set]
+        sure = [[name] for name in free] + ([free] if len(free) > 1 else [])
+        closing = next((k for k in sure if self._always(known, k)._separates(reward, seen)), None)
+        starts, hidden = list(self.nodes.values()), [node for node in known.graph if node not in known.variables]
+        costs: dict[Hashable, int] = dict.fromkeys(seen, 1) | {node: 1 + len(seen) for node in hidden}
+        found = graphs.cheapest_separator(self.graph, starts, reward, costs) or set()
+        wanted = [shown_cause(node) for node in hidden if node in found]
+        ways = [] if closing is None else [f"always={closing} would close it"]
+        ways += (
+            [f"so would observing {', '.join(wanted)}" if ways else f"Observing {', '.join(wanted)} would"]
+            if wanted
+            else []
+        )
+        return "; ".join([*ways, "parents=[] learns a number for each action worth trying"]) + "."
+
+    def _always(self, known: ObservedModel, knobs: Collection[str]) -> AugmentedGraph:
+        return AugmentedGraph(known, self.manipulable, self.surely_set.union(knobs))
 
     def cheapest(
         self, reward: str, observable: Iterable[str] | None, context: tuple[str, ...] = ()
@@ -76,7 +112,7 @@ class AugmentedGraph:
         It separates the context from the reward, too, which it may have variables of: these are observed anyhow.
         """
         self._refuse_manipulable(reward)
-        self.model[reward]
+        self.model.parents_of(reward)
         others = [name for name in self.model.names if name != reward]
         seen = tuple(others) if observable is None else unique_names("observable variable", observable, self.model)
         if reward in seen:
@@ -95,6 +131,14 @@ class AugmentedGraph:
         self, reward: str, seen: tuple[str, ...], costs: dict[Hashable, int], starts: list[Hashable]
     ) -> str:
         """What to start observing: as few as possible of what is not seen yet."""
+        if isinstance(self.model, ObservedModel):
+            paths = (graphs.open_path(self.graph, node, reward, seen) for node in starts)
+            path = next(path for path in paths if path)
+            return (
+                f"No set of the observable variables {shown_names(seen)} separates the interventions from the reward "
+                f"{reward!r}: {graphs.describe_path(self.graph, path)} is open. "
+                f"{self._where_causes_are_hidden(self.model, reward, seen)}"
+            )
         more = 1 + sum(costs.values())
         dear = {name: cost if name in seen else cost + more for name, cost in costs.items()}
         wanted = graphs.cheapest_separator(self.graph, starts, reward, dear) or set()
@@ -103,6 +147,11 @@ class AugmentedGraph:
             f"No set of the observable variables {shown_names(seen)} separates the interventions from the "
             f"reward {reward!r}. Start observing {', '.join(map(repr, missing))}: that would be enough."
         )
+
+
+def shown_cause(node: Hashable) -> str:
+    """A hidden node in words."""
+    return f"the common cause of {' and '.join(node[1])}" if isinstance(node, tuple) else str(node)
 
 
 def shown_names(names: tuple[str, ...]) -> str:

@@ -127,6 +127,7 @@ class Situation(Remembers):
         Of several draws, a row each, the scores are a row each as well. Where something is known of the parents, the
         numbers of those configurations that agree with it (`cells`) are enough.
         """
+        self.problem.refuse_by_actions("P(z | do(a))")
         index = self._checked(index, "project", "configuration", self._of_configurations, self._of_cells)
         if index.ndim == 1:
             return self.priced(Scores(self.search.project(index), largest_size(index)))

@@ -59,6 +59,21 @@ BIBTEX = {
   booktitle = {Advances in Neural Information Processing Systems (NIPS)},
   year      = {2011}
 }""",
+    "baek2023": """@article{baek2023ts,
+  title   = {{TS-UCB}: Improving on {Thompson} Sampling With Little to No Additional Computation},
+  author  = {Baek, Jackie and Farias, Vivek F.},
+  journal = {International Conference on Artificial Intelligence and Statistics (AISTATS)},
+  year    = {2023}
+}""",
+    "brezzi2002": """@article{brezzi2002optimal,
+  title   = {Optimal Learning and Experimentation in Bandit Problems},
+  author  = {Brezzi, Monica and Lai, Tze Leung},
+  journal = {Journal of Economic Dynamics and Control},
+  year    = {2002},
+  volume  = {27},
+  number  = {1},
+  pages   = {87--108}
+}""",
     "li2010": """@inproceedings{li2010contextual,
   title     = {A Contextual-Bandit Approach to Personalized News Article Recommendation},
   author    = {Li, Lihong and Chu, Wei and Langford, John and Schapire, Robert E.},
@@ -98,6 +113,8 @@ TITLES = {
     "shahverdikondori2025": "Shahverdikondori, Abouei, Rezaeimoghadam, Kiyavash (2025)",
     "li2010": "Li, Chu, Langford, Schapire (WWW 2010)",
     "agrawal2013": "Agrawal, Goyal (ICML 2013)",
+    "baek2023": "Baek, Farias (AISTATS 2023)",
+    "brezzi2002": "Brezzi, Lai (2002)",
     "lu2020": "Lu, Meisami, Tewari, Yan (UAI 2020)",
     "auer2002": "Auer, Cesa-Bianchi, Fischer (2002)",
     "thompson1933": "Thompson (1933)",
@@ -109,6 +126,15 @@ TITLES = {
 }
 
 OF_POLICY: dict[str, tuple[str, ...]] = {
+    "c-gittins-beta": ("lu2020", "brezzi2002"),
+    "c-gittins-gaussian": ("lu2020", "brezzi2002"),
+    "c-gittins-scaled": ("lu2020", "brezzi2002"),
+    "c-screen-beta": ("lu2020", "brezzi2002"),
+    "c-screen-gaussian": ("lu2020", "brezzi2002"),
+    "c-screen-scaled": ("lu2020", "brezzi2002"),
+    "c-ts-ucb-beta": ("lu2020", "baek2023"),
+    "c-ts-ucb-gaussian": ("lu2020", "baek2023"),
+    "c-ts-ucb-scaled": ("lu2020", "baek2023"),
     "c-ucb": ("lu2020",),
     "c-track-and-stop": ("garivier2016", "shahverdikondori2025"),
     "c-design": ("lattimore2016",),

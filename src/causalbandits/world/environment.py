@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from bisect import bisect_right
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,14 +16,15 @@ from causalbandits._types import Array, Z
 from causalbandits.errors import ProblemError
 from causalbandits.model.graph import ancestors
 from causalbandits.model.intervention import Intervention, State
-from causalbandits.model.model import cumulative
+from causalbandits.model.model import CausalModel, cumulative, unique_names
 from causalbandits.problem.actions import ENUMERATION_LIMIT, Choices
+from causalbandits.problem.constraints import Manipulable
 from causalbandits.problem.given import BlocksGiven
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.problem.projection import Projection
 from causalbandits.problem.scores import Scores
 from causalbandits.problem.situation import Situation
-from causalbandits.world.rewards import AdditiveMean, Reward
+from causalbandits.world.rewards import AdditiveMean, BernoulliReward, Reward
 
 LISTED = 2**16
 """Up to this many actions the best is found among all of them."""
@@ -77,6 +78,11 @@ class Environment(Remembers):
             raise ProblemError(
                 f"An Environment needs a CausalBandit and a reward (BernoulliReward, ...); got {problem!r}, {reward!r}."
             )
+        if problem.learns == "actions":
+            raise ProblemError(
+                "A world knows what its reward depends on, and this problem has no parents. Make the world of the "
+                "whole model, and let policies believe in this problem: simulate(env, policies, problem=problem, ...)."
+            )
         self.problem = problem
         self.reward = reward
         self.mean = reward.mean_on(problem)
@@ -84,6 +90,26 @@ class Environment(Remembers):
         self._means: Memory[Z, float] = Memory(MEANS_KEPT)
         self._gaps: Memory[int, float] = Memory(MEANS_KEPT)
         self._in_contexts: Memory[Z, Environment] = Memory(CONTEXTS_KEPT)
+
+    @classmethod
+    def from_model(
+        cls, model: CausalModel, manipulable: Manipulable, *, reward: str, shown: Iterable[str] = (), **asked: Any
+    ) -> Environment:
+        """A world in which the reward, a variable of the model that is 0 or 1, comes about as its own table says.
+
+        Beside the reward's parents, the variables that are `shown` are drawn: a learner's parents may be any of these
+        (`simulate(env, policies, problem=...)`), so that what causes the reward need not be among them. `asked` are
+        further arguments of the problem, such as `at_most=`.
+        """
+        if not isinstance(model, CausalModel):
+            raise ProblemError(f"A world is made from a CausalModel, with all its tables; got {model!r}.")
+        goal = model[reward]
+        if sorted(map(repr, goal.states)) not in (["0", "1"], ["0.0", "1.0"], ["False", "True"]):
+            raise ProblemError(f"The reward {reward!r} must be 0 or 1; its states are {list(goal.states)}.")
+        more = tuple(name for name in unique_names("shown", shown, model) if name not in goal.parents)
+        problem = CausalBandit(model, manipulable, (*goal.parents, *more), reward=reward, **asked)
+        means = goal.table[..., goal.code(1)].reshape(*goal.table.shape[:-1], *(1 for _ in more))
+        return cls(problem, BernoulliReward(np.broadcast_to(means, problem.shape)))
 
     def given(self, context: Mapping[str, State]) -> Environment:
         """The same world once some or all of the context is known; remembered."""

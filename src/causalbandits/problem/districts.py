@@ -1,0 +1,156 @@
+"""P(z | do(a)) where causes are hidden: a block's operands are districts, not variables.
+
+With A what leads to z once what is always set is cut off from its causes, P(A | do(s)) is the product of Q over the
+districts of A - s (`model.identification`). So each district of A is one operand: a choice axis for each of its own
+knobs, then its members and their parents; the entry for a choice is the product of Q over the districts of what the
+choice leaves, times point masses on what it sets. Contracted as ever, that gives all choices at once. With no hidden
+causes a district is one variable, and this is a block as it always was.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import Any, NoReturn, cast
+
+import numpy as np
+
+from causalbandits._types import Array
+from causalbandits.errors import NotIdentifiedError, ProblemError, SizeError
+from causalbandits.model import graph as graphs
+from causalbandits.model.formula import aligned
+from causalbandits.model.identification import UNSEEN_SHARE
+from causalbandits.model.mixed_graph import MixedGraph
+from causalbandits.model.model import CausalModel
+from causalbandits.model.observed import ObservedModel
+from causalbandits.problem.actions import ActionSpace, Choices2D
+from causalbandits.problem.contraction import Operand, contract_in_order
+from causalbandits.problem.inference import ASKED, ENTRY_LIMIT, Block
+
+
+class DistrictBlock(Block):
+    """A connected part of what leads to z, hidden causes being arrows, too."""
+
+    def __init__(self, known: ObservedModel, names: Sequence[str], space: ActionSpace, parents: Sequence[str]) -> None:
+        # A block asks its model for states and for tables of what no arrow leads to, and these are the same here.
+        super().__init__(cast(CausalModel, known), names, space.names, parents)
+        self._known, self._space = known, space
+        graph = known.causal_graph.mixed(known.names)
+        own, always = graph.bits(names), graph.bits(space.surely_set())
+        self._operands = [self._operand(graph, district, always) for district in graph.without(always).districts(own)]
+
+    def _operand(self, graph: MixedGraph, district: int, always: int) -> tuple[tuple[str, ...], Array, list[Any]]:
+        """A district's knobs, its array with their choices in front, and its other axes."""
+        knobs = tuple(name for name in graph.shown(district) if name in self.knob_names)
+        axes = graph.shown(district | graph.parents_of(district & ~always))
+        sizes = {name: len(self._known[name].states) for name in axes}
+        shape = [sizes[name] + 1 for name in knobs] + list(sizes.values())
+        if math.prod(shape) > ENTRY_LIMIT:
+            raise SizeError(
+                f"Hidden causes tie {', '.join(graph.shown(district))} together, and with their parents and choices "
+                f"their table has {math.prod(shape)} cells; the limit is {ENTRY_LIMIT}. Manipulate fewer of them."
+            )
+        array = np.zeros(shape)
+        for chosen in self._patterns(knobs):
+            array[tuple(slice(1, None) if name in chosen else 0 for name in knobs)] = self._product(
+                graph, district & ~graph.bits(chosen), chosen, axes, sizes
+            )
+        kept = [name for name in axes if sizes[name] > 1]
+        return knobs, array.reshape(*(sizes[k] + 1 for k in knobs), *(sizes[name] for name in kept)), list(kept)
+
+    def _product(
+        self, graph: MixedGraph, left: int, chosen: Sequence[str], axes: tuple[str, ...], sizes: dict[str, int]
+    ) -> Array:
+        """Q of what a choice leaves, times point masses: an axis for each chosen knob, then the district's."""
+        product = np.ones(list(sizes.values()))
+        for part in graph.districts(left):
+            factor = self._known.factor(graph.shown(part))
+            if factor is None:
+                self._refuse(chosen)
+            product = product * aligned(factor, axes, sizes)
+        for place, name in enumerate(reversed(chosen)):
+            shape = [1] * (place + len(axes))
+            shape[place + axes.index(name)] = sizes[name]
+            product = product[None] * np.eye(sizes[name]).reshape(sizes[name], *shape)
+        return product
+
+    def _patterns(self, knobs: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+        """Which of some knobs may be set together."""
+        if self._space.listed is not None:
+            yield from dict.fromkeys(tuple(name for name in knobs if name in own) for own in self._listed)
+            return
+        for size in range(len(knobs) + 1):
+            for chosen in itertools.combinations(knobs, size):
+                if self._may_be_set(knobs, chosen):
+                    yield chosen
+
+    @cached_property
+    def _listed(self) -> set[frozenset[str]]:
+        """What the actions of a list set."""
+        rows, names = self._space.listed or (), self._space.names
+        return {frozenset(name for name, choice in zip(names, row, strict=True) if choice) for row in rows}
+
+    def _may_be_set(self, knobs: Sequence[str], chosen: Sequence[str]) -> bool:
+        """Whether some action sets these of some knobs, and no others of them."""
+        space = self._space
+        if space.listed is not None:
+            return any(own.intersection(knobs) == set(chosen) for own in self._listed)
+        most = len(space.names) if space.at_most is None else space.at_most
+        return space.always.intersection(knobs) <= set(chosen) and len(space.always.union(chosen)) <= most
+
+    def _refuse(self, chosen: Sequence[str]) -> NoReturn:
+        of = [name for name in self.parent_names if name not in chosen]
+        if of:
+            self._known.causal_graph.effect(of, do=chosen)  # which says why not
+        raise NotIdentifiedError(
+            f"P({', '.join(self.parent_names)} | do({', '.join(chosen)})) cannot be computed from what is observed. "
+            "Learn a number per action: parents=[]."
+        )
+
+    def _all_choices(self) -> tuple[list[Operand], list[Any]]:
+        operands = [Operand(array, [*(("choice", k) for k in knobs), *axes]) for knobs, array, axes in self._operands]
+        return operands, self._output([("choice", k) for k in self.knob_names])
+
+    def _left_alone(self) -> list[Operand]:
+        alone = [Operand(array[(0,) * len(knobs)], axes) for knobs, array, axes in self._operands]
+        return [Operand(np.ones(()), []), *alone]
+
+    def _some(self, choices: Choices2D) -> Array:
+        operands = [Operand(np.ones(len(choices)), [ASKED])]
+        for knobs, array, axes in self._operands:
+            own = tuple(choices[:, self.knob_names.index(name)] for name in knobs)
+            taken = Operand(np.moveaxis(array[own], 0, -1), [*axes, ASKED]) if knobs else Operand(array, axes)
+            operands.append(taken)
+        return contract_in_order(operands, self._order.steps, self._output([ASKED])).reshape(len(choices), -1)
+
+    def rows(self, choices: Choices2D) -> Array:
+        found = super().rows(choices)
+        for row in np.flatnonzero(np.abs(found.sum(axis=1) - 1) > UNSEEN_SHARE).tolist():
+            chosen = [name for name, choice in zip(self.knob_names, choices[row].tolist(), strict=True) if choice]
+            if self._may_be_set(self.knob_names, chosen):
+                self._refuse_unseen(choices[row].tolist())
+        return found
+
+    def _refuse_unseen(self, choices: Sequence[int]) -> NoReturn:
+        values = zip(self.knob_names, choices, strict=True)
+        done = ", ".join(f"{name}={self.model[name].states[c - 1]!r}" for name, c in values if c)
+        raise ProblemError(
+            f"P({', '.join(self.parent_names)} | do({done})) needs what was never seen: a table that it is computed "
+            "from has rows of probability 0. Take this action out, or gather rows of that kind."
+        )
+
+    def with_tables(self, tables: Any) -> NoReturn:
+        raise ProblemError("Tables of what is observed do not say how variables come about: they are not learnt.")
+
+    def under(self, tables: Any, choices: Sequence[int]) -> NoReturn:
+        self.with_tables(tables)
+
+
+def district_blocks(known: ObservedModel, space: ActionSpace, parents: Sequence[str]) -> tuple[Block, ...]:
+    """The blocks of z, in the order of their first parent."""
+    cut = graphs.without_causes_of(known.graph, space.surely_set())
+    parts = graphs.components(cut, graphs.ancestors(cut, parents))
+    parts.sort(key=lambda part: min(i for i, name in enumerate(parents) if name in part))
+    return tuple(DistrictBlock(known, [n for n in known.order if n in part], space, parents) for part in parts)

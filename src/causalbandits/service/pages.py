@@ -1,0 +1,170 @@
+"""The pages: tables and pictures rendered here, brought up to date by a small script where there is one."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+import jinja2
+import networkx as nx
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
+
+from causalbandits.errors import CausalBanditsError, UnknownDecisionError
+from causalbandits.problem.problem import CausalBandit
+from causalbandits.service.drawing import graph_picture, mean_chart, share_chart
+from causalbandits.study import Study
+
+if TYPE_CHECKING:
+    from causalbandits.service.app import Service
+
+COOKIE = "causalbandits_key"
+STATIC = {"style.css": "text/css", "live.js": "text/javascript"}
+REWARD = "reward"
+LINES = 50
+"""So many actions and configurations are listed."""
+
+GUARD = {
+    "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; "
+    "img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
+}
+
+
+@cache
+def _templates() -> jinja2.Environment:
+    found = jinja2.Environment(loader=jinja2.PackageLoader("causalbandits.service"), autoescape=True)
+    found.filters["number"] = lambda value: "" if value is None else f"{value:.4g}"
+    found.filters["moment"] = lambda at: time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(at)) if at else ""
+    found.filters["assignment"] = lambda given: ", ".join(f"{k} = {v}" for k, v in dict(given).items()) or "nothing set"
+    return found
+
+
+def page(template: str, status: int = 200, **values: Any) -> Response:
+    """A page, guarded against everything that does not come from here."""
+    return HTMLResponse(_templates().get_template(template).render(**values), status, GUARD)
+
+
+def static(request: Request) -> Response:
+    """The style and the script; nothing else."""
+    name = request.path_params["file"]
+    if name not in STATIC:
+        return Response(status_code=404)
+    content = resources.files("causalbandits.service").joinpath("static", name).read_bytes()
+    return Response(content, media_type=STATIC[name], headers={**GUARD, "Cache-Control": "max-age=300"})
+
+
+async def listed(service: Service, request: Request) -> Response:
+    """The studies."""
+    return page("studies.html", studies=sorted(service.writers))
+
+
+async def shown(service: Service, request: Request) -> Response:
+    """A study, on one page; as a fragment for the script that brings it up to date."""
+    name = request.path_params["study"]
+    values = await service.writers[name].do(_panels)
+    template = "panels.html" if "fragment" in request.query_params else "study.html"
+    return page(template, name=name, writer=service.writers[name], **values)
+
+
+def _panels(study: Study) -> dict[str, Any]:
+    report, history = study.report(), study.history()
+    try:
+        answer: Any = study.recommend()
+        why_not = ""
+    except CausalBanditsError as error:
+        answer, why_not = None, str(error)
+    knobs, parents = set(study.problem.manipulable), set(study.problem.parents)
+    graph = _with_reward(study.problem)
+    kinds = {n: "knob" if n in knobs else "parent" if n in parents else "plain" for n in graph.nodes}
+    return {
+        "report": report,
+        "answer": answer,
+        "why_not": why_not,
+        "means": mean_chart(history),
+        "shares": share_chart(history),
+        "actions_named": history.actions,
+        "graph": graph_picture(graph, _notes(report, parents, answer, study.problem.reward or REWARD), kinds),
+        "actions": report.actions[:LINES],
+        "configurations": sorted(report.configurations, key=lambda pair: -pair[1].n)[:LINES],
+        "version": report.events,
+        "oldest": study.oldest_open(),
+        "now": time.time(),
+    }
+
+
+def _with_reward(problem: CausalBandit) -> Any:
+    """The model's graph; the reward stands in it, last, if the model does not know it."""
+    graph = nx.DiGraph(problem.model.graph)
+    if problem.reward is None:
+        graph.add_edges_from((parent, REWARD) for parent in problem.parents)
+    return graph
+
+
+def _notes(report: Any, parents: set[str], answer: Any, reward: str) -> dict[str, str]:
+    """What stands in a node: what is recommended for a knob, how many outcomes a parent explains."""
+    notes = {} if answer is None else {name: f"set to {value}" for name, value in dict(answer.intervention).items()}
+    for name in parents - set(notes):
+        best: dict[Any, tuple[int, float]] = {}
+        for values, own in report.configurations:
+            n, total = best.get(values[name], (0, 0.0))
+            best[values[name]] = n + own.n, total + own.n * (own.mean or 0.0)
+        if best:
+            value, (n, total) = max(best.items(), key=lambda pair: pair[1][1] / max(1, pair[1][0]))
+            notes[name] = f"{value}: {total / max(1, n):.3g} of {n}"
+    if report.outcomes.mean is not None:
+        notes[reward] = f"{report.outcomes.mean:.3g} in the mean"
+    return notes
+
+
+async def decision(service: Service, request: Request) -> Response:
+    """A decision, explained."""
+    name, asked = request.path_params["study"], request.query_params.get("id", "")
+    id: int | str = int(asked) if asked.isascii() and asked.isdigit() and len(asked) < 19 else asked
+    try:
+        found = await service.writers[name].do(lambda study: study.explain(id))
+    except UnknownDecisionError as error:
+        return page("decision.html", 404, name=name, asked=asked, found=None, why=str(error))
+    except CausalBanditsError as error:
+        return page("decision.html", 400, name=name, asked=asked, found=None, why=str(error))
+    return page("decision.html", name=name, asked=asked, found=found, why="")
+
+
+async def live(service: Service, request: Request) -> Response:
+    """A line each second in which something happened."""
+    writer = service.writers[request.path_params["study"]]
+
+    async def lines() -> AsyncIterator[str]:
+        before = -1
+        while not service.is_closing and not await request.is_disconnected():
+            now = await writer.do(lambda study: study.version)
+            yield f"data: {json.dumps(now)}\n\n" if now != before else ": still here\n\n"
+            before = now
+            await asyncio.sleep(1.0)
+
+    return StreamingResponse(lines(), media_type="text/event-stream", headers=GUARD)
+
+
+async def login(service: Service, request: Request) -> Response:
+    """Where a key is asked for."""
+    return page("login.html", wrong=False)
+
+
+async def enter(service: Service, request: Request) -> Response:
+    """A key is kept by the browser, out of reach of scripts and of other sites."""
+    body = (await request.body())[:2000].decode("utf-8", "replace")
+    from urllib.parse import parse_qs
+
+    key = parse_qs(body).get("key", [""])[0]
+    if service.keys.role_of(key) is None:
+        return page("login.html", 401, wrong=True)
+    answer = RedirectResponse("/", 303, GUARD)
+    answer.set_cookie(COOKIE, key, httponly=True, samesite="strict", secure=request.url.scheme == "https")
+    return answer

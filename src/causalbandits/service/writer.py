@@ -1,0 +1,120 @@
+"""Group commit: what many clients want written goes to disk together, and each is answered after that.
+
+One thread a study writes. It takes all that waits (`A_COMMIT` at most), does it in one transaction, and only when that
+is on disk do the answers leave. Where the disk takes 8 ms, a commit for each request would be 120 a second.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import threading
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from causalbandits.errors import CausalBanditsError, StorageError
+from causalbandits.study import Study
+
+A_COMMIT = 512
+QUEUE_LIMIT = 10_000
+"""More than so many waiting are refused: try again later."""
+
+Work = Callable[[Study], Any]
+
+
+class BusyError(CausalBanditsError):
+    """Too much waits already."""
+
+
+class _Wanted(NamedTuple):
+    work: Work
+    loop: asyncio.AbstractEventLoop
+    answer: asyncio.Future[Any]
+
+
+class Writer:
+    """The one thread that writes a study."""
+
+    def __init__(self, study: Study, limit: int = QUEUE_LIMIT) -> None:
+        self._study, self._limit = study, limit
+        self._waiting: queue.SimpleQueue[_Wanted | None] = queue.SimpleQueue()
+        self.commits = self.done = 0
+        self._thread = threading.Thread(target=self._write, name="study writer", daemon=True)
+        self._thread.start()
+
+    @property
+    def waiting(self) -> int:
+        """How many wait to be written."""
+        return self._waiting.qsize()
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether anything can be written."""
+        return self._thread.is_alive()
+
+    async def do(self, work: Work) -> Any:
+        """What `work` gives, once all that it wrote is on disk."""
+        if self._waiting.qsize() >= self._limit:
+            raise BusyError(f"{self._limit} requests wait already. Try again in a second.")
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[Any] = loop.create_future()
+        self._waiting.put(_Wanted(work, loop, answer))
+        return await answer
+
+    def close(self) -> None:
+        """Finish what waits, then stop, and close the study."""
+        self._waiting.put(None)
+        self._thread.join()
+        self._study.close()
+
+    def _write(self) -> None:
+        while True:
+            wanted, last = self._taken()
+            if wanted:
+                for one, answer in zip(wanted, self._written(wanted), strict=True):
+                    one.loop.call_soon_threadsafe(_answer, one.answer, answer)
+            if last:
+                return
+
+    def _taken(self) -> tuple[list[_Wanted], bool]:
+        """All that waits by now, one at least; whether that was the last."""
+        first = self._waiting.get()
+        if first is None:
+            return [], True
+        taken = [first]
+        while len(taken) < A_COMMIT and not self._waiting.empty():
+            more = self._waiting.get()
+            if more is None:
+                return taken, True
+            taken.append(more)
+        return taken, False
+
+    def _written(self, wanted: list[_Wanted]) -> list[Any]:
+        """The answers, after the commit; if that fails, its error is everybody's answer."""
+        answers: list[Any] = []
+        try:
+            with self._study.together():
+                answers = [self._done(one.work) for one in wanted]
+        except Exception as error:
+            return [error] * len(wanted)
+        self.commits += 1
+        self.done += len(wanted)
+        return answers
+
+    def _done(self, work: Work) -> Any:
+        """What one work gives; a refusal is an answer as well, and leaves the others alone."""
+        try:
+            return work(self._study)
+        except StorageError:
+            raise
+        except CausalBanditsError as error:
+            return error
+
+
+def _answer(future: asyncio.Future[Any], answer: Any) -> None:
+    if future.cancelled():
+        return
+    if isinstance(answer, BaseException):
+        future.set_exception(answer)
+    else:
+        future.set_result(answer)

@@ -1,0 +1,202 @@
+"""What becomes of what is told: applied, or a duplicate, early, late, a conflict, of no known decision, refused.
+
+       no decision with this key            the decision waits          it was told            it expired
+tell   early: kept until it is asked for    applied                     duplicate, if equal;   late: applied in the
+                                                                        else a conflict        default's place, or
+                                                                                               recorded only
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple
+
+from causalbandits._types import Z
+from causalbandits.agent.telling import checked
+from causalbandits.errors import ConflictError, StateError, TellError, UnknownDecisionError
+from causalbandits.model.intervention import State
+from causalbandits.policies import Choice
+from causalbandits.problem.problem import CausalBandit
+from causalbandits.study.grid import steps
+from causalbandits.study.log import IS_EXPIRED, IS_FORGOTTEN, IS_OPEN, IS_TOLD, Row
+from causalbandits.study.state import StudyState
+
+Parents = Mapping[str, State] | None
+Observed = Mapping[str, State] | None
+Id = int | str
+"""A decision's number, or the key that its asker gave it."""
+
+LONGEST_KEY = 200
+
+Status = Literal["applied", "duplicate", "early", "late", "conflict", "unknown", "refused"]
+
+
+class Receipt(NamedTuple):
+    """What became of an outcome, and why, where that is not obvious."""
+
+    status: Status
+    why: str = ""
+
+
+class Outcomes:
+    """The outcomes of a study's decisions; every method within a transaction of its state."""
+
+    def __init__(self, state: StudyState) -> None:
+        self._state, self._log = state, state.log
+
+    def found(self, id: Id) -> Row | None:
+        """A decision; None if it is called by a key that nobody has asked with yet."""
+        if isinstance(id, str):
+            check_key(id)
+            return self._log.decision_of_key(id)
+        whole = not isinstance(id, bool) and isinstance(id, int)
+        row = self._log.decision(id) if whole and 0 <= id < 2**62 else None
+        if row is None:
+            raise UnknownDecisionError(f"Unknown decision {id!r}: {self._log.count()} have been made, numbered from 0.")
+        return row
+
+    def known(self, id: Id) -> Row:
+        """A decision that was made."""
+        row = self.found(id)
+        if row is None:
+            raise UnknownDecisionError(f"No decision was asked for with the key {id!r}.")
+        return row
+
+    def tell(self, id: Id, parents: Parents, reward: float | None, observed: Observed) -> Receipt:
+        """An outcome comes."""
+        row = self.found(id)
+        if row is None:
+            assert isinstance(id, str)
+            return self._wait(id, parents, reward, observed)
+        return self._tell(row, parents, reward, observed)
+
+    def _wait(self, key: str, parents: Parents, reward: float | None, observed: Observed) -> Receipt:
+        self._codes(self._state.problem, None, parents, reward, observed)
+        told = json.loads(json.dumps([parents, reward, observed], default=_plain))
+        before = self._log.early(key)
+        if before is None:
+            self._log.keep_early(key, told, self._state.clock())
+            return Receipt("early", f"no decision was asked for with the key {key!r} yet: it waits")
+        if before != told:
+            raise ConflictError(f"Another outcome of {key!r} waits for its decision already. Nothing was changed.")
+        return Receipt("duplicate")
+
+    def arrive(self, key: str, row: Row) -> None:
+        """A decision was made: what came before it, if anything did, is told now, or stays and is reported."""
+        told = self._log.early(key)
+        if told is None:
+            return
+        try:
+            self._tell(row, *told)
+        except TellError:  # refused before anything was written
+            return
+        self._log.drop_early(key)
+
+    def _tell(self, row: Row, parents: Parents, reward: float | None, observed: Observed) -> Receipt:
+        z, told, seen = self._taken(row, parents, reward, observed)
+        if row.status == IS_OPEN:
+            return self._first(row, z, told, seen)
+        if told is None or row.status == IS_TOLD:
+            if z == row.z and (told is None or (told, seen) == (row.reward, row.observed)):
+                return Receipt("duplicate")
+            raise ConflictError(
+                f"Another outcome of decision {row.number} was told before. To change it: correct(). Nothing was "
+                "changed."
+            )
+        return self._late(row, z, told, seen)
+
+    def _first(self, row: Row, z: Z | None, told: int | None, seen: Any) -> Receipt:
+        if told is not None:
+            self._state.write(row, "outcome", IS_TOLD, z, told, seen)
+        elif (z, seen) == (row.z, row.observed):
+            return Receipt("duplicate")
+        else:
+            self._state.write(row, "parents", IS_OPEN, z, None, seen)
+        return Receipt("applied")
+
+    def _late(self, row: Row, z: Z | None, told: int, seen: Any) -> Receipt:
+        if self._state.rules.late == "apply":
+            self._state.write(row, "outcome", IS_TOLD, z, told, seen)
+            return Receipt("late", f"the decision was {row.status}; the outcome counts by now")
+        if self._log.told_late(row.number, z, told):
+            return Receipt("duplicate")
+        self._state.write(row, "late", row.status, z, told, seen)
+        return Receipt("late", f"the decision was {row.status}; the outcome is recorded, and does not count")
+
+    def _taken(self, row: Row, parents: Parents, reward: float | None, observed: Observed) -> Any:
+        """In codes and steps; the parents as they were told before, if they are not told now."""
+        known = self._state.problem.in_context(row.context)
+        z, told, seen = self._codes(known, row.choice, parents, reward, observed)
+        if parents is None and row.z is not None:
+            z = row.z
+        return z or None, told, seen or (row.observed if row.status == IS_OPEN else None)
+
+    def _codes(
+        self, known: CausalBandit, choice: Choice | None, parents: Parents, reward: float | None, observed: Observed
+    ) -> tuple[Z, int | None, Any]:
+        """What was told, if it can be; of a decision that was not made yet, as far as that can be judged."""
+        if reward is None and parents is None:
+            raise TellError("Tell the parents' values, the reward, or both. Nothing was changed.")
+        action = self._state.problem.actions.action(0) if choice is None else choice.action
+        z, told, seen = checked(
+            known,
+            self._state.fold.policy,
+            action,
+            parents,
+            0.0 if reward is None else reward,
+            None if choice is None else observed,
+            accept_impossible=choice is None or self._state.accepts_impossible,
+            lost=True,
+        )
+        return z, None if reward is None else steps(told), seen
+
+    def correct(self, id: Id, parents: Parents, reward: float, observed: Observed) -> Receipt:
+        """Another outcome than the one that counts."""
+        row = self.known(id)
+        if row.status not in (IS_TOLD, IS_EXPIRED):
+            raise TellError(f"Nothing counts as the outcome of decision {row.number}: tell() it. Nothing was changed.")
+        z, told, seen = self._taken(row._replace(z=None), parents, reward, observed)
+        if (z, told, seen) == (row.z, row.reward, row.observed):
+            return Receipt("duplicate")
+        self._state.write(row, "correct", IS_TOLD, z, told, seen)
+        return Receipt("applied")
+
+    def retract(self, id: Id) -> None:
+        """Nothing counts any more, and the decision waits."""
+        row = self.known(id)
+        if row.status == IS_OPEN:
+            raise TellError(f"Nothing has been told of decision {row.number}. Nothing was changed.")
+        self._state.write(row, "retract", IS_OPEN, None, None, None)
+
+    def forget(self, id: Id) -> None:
+        """Nothing is waited for any more."""
+        row = self.known(id)
+        if row.status == IS_FORGOTTEN:
+            return
+        if row.status != IS_OPEN:
+            raise TellError(
+                f"Decision {row.number} is {row.status}; what counts must be taken back first: retract(). Nothing was "
+                "changed."
+            )
+        self._state.write(row, "forget", IS_FORGOTTEN, None, None, None)
+
+    def expire(self, at_most: int) -> int:
+        """The silence of those whose window has passed counts as the default; how many."""
+        rules = self._state.rules
+        if rules.window is None or rules.default is None:
+            raise TellError("This study has no window: decisions wait for ever. Study.create(..., window=, default=).")
+        silent = list(self._log.decisions("status = ? AND due <= ?", (IS_OPEN, self._state.clock()), limit=at_most))
+        for row in silent:
+            self._state.write(row, "expire", IS_EXPIRED, row.z, steps(rules.default), row.observed)
+        return len(silent)
+
+
+def check_key(key: object) -> None:
+    """Refuse what cannot be a key."""
+    if not isinstance(key, str) or not 0 < len(key) <= LONGEST_KEY or not key.isprintable():
+        raise StateError(f"A key is printable text of 1 to {LONGEST_KEY} characters; got {key!r:.60}.")
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if hasattr(value, "item") else str(value)

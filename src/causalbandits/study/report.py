@@ -1,0 +1,139 @@
+"""What a study has to show, from the statistic and a few counts: never from every decision."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from causalbandits.model.intervention import Intervention, State
+from causalbandits.study.fold import Table
+from causalbandits.study.grid import squared_value, value
+from causalbandits.study.log import IS_EXPIRED, IS_FORGOTTEN, IS_OPEN, IS_TOLD, LogEvent, Row
+from causalbandits.study.state import StudyState
+from causalbandits.study.verify import derived_again
+
+
+class OutcomeSummary(NamedTuple):
+    """Of some outcomes: how many, their mean and its standard error (None where one cannot tell)."""
+
+    n: int
+    mean: float | None
+    standard_error: float | None
+
+
+def summary(n: int, total: int, squares: int) -> OutcomeSummary:
+    """From exact sums.
+
+    >>> from causalbandits.study.grid import steps
+    >>> summary(4, steps(2.0), steps(1.0) * steps(1.0) * 2)
+    OutcomeSummary(n=4, mean=0.5, standard_error=0.288...)
+    """
+    if n == 0:
+        return OutcomeSummary(0, None, None)
+    mean = value(total) / n
+    if n == 1:
+        return OutcomeSummary(1, mean, None)
+    # In whole numbers, so that nothing cancels.
+    spread = squared_value(n * squares - total * total) / n
+    return OutcomeSummary(n, mean, (max(0.0, spread) / (n - 1) / n) ** 0.5)
+
+
+class StudyReport(NamedTuple):
+    """How a study stands."""
+
+    policy: str
+    decisions: dict[str, int]
+    """How many, by status."""
+    events: int
+    early: int
+    """Outcomes that wait for their decision."""
+    outcomes: OutcomeSummary
+    actions: list[tuple[Intervention, OutcomeSummary]]
+    """Most played first."""
+    configurations: list[tuple[dict[str, State], OutcomeSummary]]
+
+    def to_record(self) -> dict[str, Any]:
+        """JSON-ready."""
+        return {
+            "policy": self.policy,
+            "decisions": self.decisions,
+            "events": self.events,
+            "early": self.early,
+            "outcomes": self.outcomes._asdict(),
+            "actions": [{"intervention": dict(action), **own._asdict()} for action, own in self.actions],
+            "configurations": [{"parents": parents, **own._asdict()} for parents, own in self.configurations],
+        }
+
+    def __repr__(self) -> str:
+        told = self.outcomes
+        counts = ", ".join(f"{count} {status}" for status, count in self.decisions.items() if count)
+        mean = "" if told.mean is None else f"; mean reward {told.mean:.4g}"
+        lines = [f"{self.policy}: {counts or 'no decisions'}{mean}"]
+        lines += [f"  {own.n:8d}  {own.mean:.4g}  {action}" for action, own in self.actions[:10]]
+        return "\n".join(lines)
+
+
+def report_of(state: StudyState) -> StudyReport:
+    """How things stand; within a transaction."""
+    counts = {status: state.log.count(status) for status in (IS_OPEN, IS_TOLD, IS_EXPIRED, IS_FORGOTTEN)}
+    table = state.table
+    everything = [sum(column) for column in zip(*_lines(table), strict=True)] or [0, 0, 0]
+    by_action = _by(table, 1)
+    by_z = {z: line for z, line in _by(table, 2).items() if z is not None}
+    actions = [(action.intervention, summary(*line)) for action, line in by_action.items()]
+    configurations = [(state.problem.decode_parents(z), summary(*line)) for z, line in sorted(by_z.items())]
+    actions.sort(key=lambda pair: -pair[1].n)
+    policy = str(state.fold.policy)
+    outcomes = summary(*everything)
+    return StudyReport(policy, counts, state.events, state.log.waiting(), outcomes, actions, configurations)
+
+
+def explained(state: StudyState, row: Row) -> dict[str, Any]:
+    """A decision in words that JSON has."""
+    action, propensity, support = row.choice
+    eligible = row.eligible(state.problem)
+    return {
+        "id": row.number,
+        "key": row.key,
+        "context": dict(state.problem.contexts.values(row.context)),
+        "eligible": None if eligible is None else [dict(one.intervention) for one in eligible],
+        "intervention": dict(action.intervention),
+        "propensity": propensity,
+        "support": None if support is None else [[dict(one.intervention), share] for one, share in support],
+        "policy": state.log.policies()[row.policy - 1].record,
+        "asked": row.asked,
+        "due": row.due,
+        "status": row.status,
+        "parents": None if row.z is None else state.problem.decode_parents(row.z),
+        "reward": None if row.reward is None else value(row.reward),
+        "from_events": row.events,
+        "events": [event_record(event) for event in state.log.events_of(row.number)],
+        "comes_out_again": derived_again(state.log, row, state.coins, state.handed_in),
+    }
+
+
+def event_record(event: LogEvent) -> dict[str, Any]:
+    """An event, JSON-ready."""
+    return {
+        "number": event.number,
+        "decision": event.decision,
+        "kind": event.kind,
+        "z": None if event.z is None else list(event.z),
+        "reward": None if event.reward is None else value(event.reward),
+        "observed": event.observed,
+        "at": event.at,
+    }
+
+
+def _lines(table: Table) -> Iterator[tuple[int, int, int]]:
+    return ((line.n, line.total, line.squares) for line in table.values() if line.n)
+
+
+def _by(table: Table, part: int) -> dict[Any, tuple[int, int, int]]:
+    """Sums by the context (0), the action (1) or the configuration (2)."""
+    found: dict[Any, tuple[int, int, int]] = {}
+    for key, line in table.items():
+        if line.n:
+            n, total, squares = found.get(key[part], (0, 0, 0))
+            found[key[part]] = n + line.n, total + line.total, squares + line.squares
+    return found

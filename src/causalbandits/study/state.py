@@ -1,0 +1,158 @@
+"""What a process knows of a study: the log, the table and the fold, kept in step with what other processes write."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from causalbandits._types import Z, is_real
+from causalbandits.errors import StateError, StorageError
+from causalbandits.policies import AnyPolicy
+from causalbandits.problem.problem import CausalBandit
+from causalbandits.study.fold import Coins, Fold, Table, policy_of
+from causalbandits.study.log import COUNTED, Log, LogEvent, Row, facts_of
+from causalbandits.study.storage import SQLite
+
+Clock = Callable[[], float]
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What was agreed on when a study was made."""
+
+    window: float | None = None
+    """After so many seconds, silence counts as the default reward."""
+    default: float | None = None
+    late: str = "apply"
+    impossible: str = "refuse"
+
+    def __post_init__(self) -> None:
+        if (self.window is None) != (self.default is None):
+            raise StateError("window= and default= belong together: after so many seconds, silence is that reward.")
+        if self.window is not None and (not is_real(self.window) or not self.window > 0):
+            raise StateError(f"window must be a positive number of seconds; got {self.window!r}.")
+        if self.default is not None and not is_real(self.default):
+            raise StateError(f"default must be a reward; got {self.default!r}.")
+        for name, allowed in (("late", ("apply", "ignore")), ("impossible", ("refuse", "accept"))):
+            if getattr(self, name) not in allowed:
+                raise StateError(f"{name} must be {' or '.join(map(repr, allowed))}; got {getattr(self, name)!r}.")
+
+
+class StudyState:
+    """Every change is made in a `transaction`, which begins by taking in what others did."""
+
+    def __init__(self, store: SQLite, policy: AnyPolicy | str | None, clock: Clock = time.time) -> None:
+        facts = facts_of(store)
+        self.store, self.clock, self.handed_in = store, clock, policy
+        try:
+            self.problem = CausalBandit.from_record(facts["problem"])
+            self.coins = Coins(int(facts["seed"]))
+            self.rules = Rules(**facts["rules"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise StateError(f"{store.path} is damaged: {error!r}.") from None
+        self.log = Log(store, self.problem, self.coins)
+        self.table = Table()
+        self.events = -1
+        """How many events the fold has taken in; below 0 where it must be made anew."""
+        self.decided = 0
+        """How many decisions there are."""
+        self.counted = self.collected = 0
+        """How many outcomes count, and their sum, in steps."""
+        self.policy_version = 0
+        self._inside = self._torn = False
+        self._fold: Fold | None = None
+
+    @property
+    def fold(self) -> Fold:
+        """What the policy has learnt; within a transaction."""
+        assert self._fold is not None
+        return self._fold
+
+    @property
+    def accepts_impossible(self) -> bool:
+        """Whether values are taken that the model gives probability 0."""
+        return self.rules.impossible == "accept"
+
+    @contextmanager
+    def transaction(self) -> Iterator[Fold]:
+        """All of it, or nothing. What is refused before anything is written leaves the rest as it was."""
+        with self.store.transaction():
+            before, outermost = self.store.changes, not self._inside
+            if outermost:
+                self._inside, self._torn = True, False
+            try:
+                if outermost:
+                    self._sync()
+                yield self.fold
+                if outermost and self._torn:
+                    raise StorageError(f"{self.store.path}: a change was half written. Nothing was changed.")
+            except BaseException:
+                if self.store.changes != before:
+                    self._torn, self.events = True, -1
+                raise
+            finally:
+                if outermost:
+                    self._inside = False
+
+    def _sync(self) -> None:
+        """Take in what other processes did."""
+        version, newest = self.log.policy_version(), self.log.newest()
+        if self.events < 0 or version != self.policy_version:
+            policy = policy_of(self.log.policies()[-1].record, self.handed_in, self.problem)
+            self.table = self.log.table()
+            self._fold = Fold(self.problem, policy, self.table, self.log.outcomes, self._frontier)
+            self.policy_version = version
+        elif newest > self.events:
+            for event in self.log.events(after=self.events):
+                row = self.log.decision(event.decision)
+                assert row is not None
+                self._count(event, row, write=False)
+        self.events, self.decided = newest, self.log.count()
+        self.counted, self.collected = self.log.sums()
+
+    def decide(self, row: Row) -> None:
+        """One more decision."""
+        self.log.add_decision(row)
+        self.decided += 1
+
+    def _frontier(self) -> int:
+        """All decisions before this one are told, expired or forgotten."""
+        first = self.log.first_open()
+        return self.decided if first is None else first
+
+    def write(self, row: Row, kind: str, status: str, z: Z | None, reward: int | None, observed: Any) -> None:
+        """An event, what its decision is by then, and the statistic's change."""
+        number = self.events + 1
+        if kind in COUNTED or kind in ("retract", "forget"):
+            self.counted += (reward is not None) - (row.reward is not None)
+            self.collected += (reward or 0) - (row.reward or 0)
+        sums = self.counted, self.collected
+        event = LogEvent(number, row.number, kind, z, reward, observed, row.z, row.reward, *sums, self.clock())
+        now = row._replace(status=status)
+        if kind in COUNTED:
+            now = now._replace(z=z, reward=reward, observed=observed, told_at=row.told_at or number)
+        elif kind == "parents":
+            now = now._replace(z=z, observed=observed)
+        elif kind in ("retract", "forget"):
+            now = now._replace(z=None, reward=None, observed=None, told_at=None)
+        self.log.add_event(event, now)
+        self._count(event, row, write=True)
+        self.events = number
+
+    def _count(self, event: LogEvent, row: Row, *, write: bool) -> None:
+        """Table and fold follow an event; in the database, too, if it is ours."""
+        changed = []
+        if event.kind in (*COUNTED, "retract", "forget") and event.was_reward is not None:
+            was = self.log.outcome(row, event.was_z, event.was_reward, None)
+            changed.append(self.table.change(was, -1))
+            self.fold.change(was, -1)
+        if event.kind in COUNTED and event.reward is not None:
+            outcome = self.log.outcome(row, event.z, event.reward, event.observed)
+            changed.append(self.table.change(outcome, 1))
+            self.fold.change(outcome, 1)
+        if write:
+            for key in dict.fromkeys(changed):
+                self.log.write_line(key, self.table[key])

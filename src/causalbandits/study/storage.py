@@ -1,0 +1,106 @@
+"""Where a study is kept: a file of SQLite, opened by as many processes as you like.
+
+What is acknowledged is on disk (`synchronous=FULL`), one writer at a time (`BEGIN IMMEDIATE`), readers never wait for
+it (write-ahead log).
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from causalbandits.errors import StateError, StorageError
+
+BUSY_SECONDS = 30.0
+"""So long another process's transaction is waited for."""
+
+APPLICATION = 0x63617562
+"""By this number SQLite's files say that they are ours ("caub")."""
+
+
+class SQLite:
+    """One connection, shared by the threads of a process: one of them at a time."""
+
+    def __init__(self, path: Path, *, new: bool) -> None:
+        self.path, self.lock = path, threading.RLock()
+        if not new and not path.exists():
+            raise StateError(f"There is no study at {path}. Make one: Study.create({str(path)!r}, problem, policy).")
+        if new and path.exists() and path.stat().st_size:
+            raise StateError(f"{path} exists already. Study.open({str(path)!r}) goes on with it; or choose another.")
+        try:
+            self._connection = sqlite3.connect(
+                path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
+            )
+            self._check_kind(new)
+            for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
+                self._connection.execute(f"PRAGMA {pragma}")
+        except sqlite3.Error as error:
+            raise self._refusal(error) from error
+
+    def _check_kind(self, new: bool) -> None:
+        if new:
+            self._connection.execute(f"PRAGMA application_id={APPLICATION}")
+            return
+        found = self._connection.execute("PRAGMA application_id").fetchone()[0]
+        if found != APPLICATION:
+            raise StateError(f"{self.path} is no study: it is SQLite's file of another program.")
+
+    def _refusal(self, error: sqlite3.Error) -> StorageError:
+        if isinstance(error, sqlite3.OperationalError) and "locked" in str(error):
+            return StorageError(
+                f"{self.path} has been busy for {BUSY_SECONDS:.0f} seconds: another process holds it. Nothing was "
+                "changed; try again."
+            )
+        return StorageError(f"{self.path}: {error}. Nothing was changed.")
+
+    def close(self) -> None:
+        """No more."""
+        with self.lock:
+            self._connection.close()
+
+    def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[Any]:
+        """What a query finds."""
+        with self.lock:
+            try:
+                return self._connection.execute(sql, parameters).fetchall()
+            except sqlite3.Error as error:
+                raise self._refusal(error) from error
+
+    def one(self, sql: str, parameters: Sequence[Any] = ()) -> Any:
+        """The first row that a query finds; None if there is none."""
+        found = self.rows(sql, parameters)
+        return found[0] if found else None
+
+    def run(self, sql: str, parameters: Sequence[Any] = ()) -> None:
+        """A statement that changes something; within a transaction."""
+        self.rows(sql, parameters)
+
+    @property
+    def changes(self) -> int:
+        """How many rows this connection has changed so far."""
+        return self._connection.total_changes
+
+    @property
+    def is_writing(self) -> bool:
+        """Whether a transaction is under way."""
+        return self._connection.in_transaction
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All of what is done within, or nothing of it; on disk when it ends. One within another is a part of it."""
+        with self.lock:
+            if self.is_writing:
+                yield
+                return
+            self.run("BEGIN IMMEDIATE")
+            try:
+                yield
+                self.run("COMMIT")
+            except BaseException:
+                if self.is_writing:  # if not, SQLite has undone it itself, as where the disk is full
+                    self.run("ROLLBACK")
+                raise

@@ -1,0 +1,127 @@
+"""Is the statistic what the log says, and each decision what it would be again? Derived from the events alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from causalbandits.policies import AnyPolicy, Outcome
+from causalbandits.study.fold import Coins, Fold, Table, policy_of, rows_of
+from causalbandits.study.log import COUNTED, IS_EXPIRED, IS_FORGOTTEN, IS_OPEN, IS_TOLD, Log, LogEvent, Row
+
+NAMED_DIFFERENCES = 10
+"""So many differences are named."""
+
+
+class Verification(NamedTuple):
+    """What was compared, and every difference in words: none, if all is well."""
+
+    decisions: int
+    events: int
+    differences: tuple[str, ...]
+
+    def __bool__(self) -> bool:
+        return not self.differences
+
+    def __repr__(self) -> str:
+        text = f"{self.events} events of {self.decisions} decisions folded again: "
+        return text + ("all as it was kept." if self else "; ".join(self.differences))
+
+
+class Refolded:
+    """The study as some events left it, derived from them alone."""
+
+    def __init__(self, log: Log, rows: Iterable[Row], events: Iterable[LogEvent]) -> None:
+        self._log, self.table = log, Table()
+        self.rows = {
+            row.number: row._replace(status=IS_OPEN, told_at=None, z=None, reward=None, observed=None) for row in rows
+        }
+        self.differences: list[str] = []
+        self._sums = 0, 0
+        for event in events:
+            self._follow(event)
+
+    def _follow(self, event: LogEvent) -> None:
+        row = self.rows.get(event.decision)
+        if row is None:
+            self.differences.append(f"event {event.number} is of decision {event.decision}, which is not there")
+            return
+        if (event.was_z, event.was_reward) != (row.z, row.reward):
+            self.differences.append(
+                f"event {event.number} does not follow what was told of decision {row.number} before"
+            )
+        if event.kind in ("late", "parents"):
+            if event.kind == "parents":
+                row = row._replace(z=event.z, observed=event.observed)
+        else:
+            if row.reward is not None:
+                self.table.change(self._log.outcome(row, row.z, row.reward, row.observed), -1)
+            row = self._after(event, row)
+            if row.reward is not None:
+                self.table.change(self._log.outcome(row, row.z, row.reward, row.observed), 1)
+        self.rows[row.number] = row
+        self._compare(event)
+
+    def _compare(self, event: LogEvent) -> None:
+        """How many count by then, and their sum."""
+        before, now = self._sums, (event.counted, event.collected)
+        if event.kind in (*COUNTED, "retract", "forget"):
+            gained = (event.reward is not None and event.kind in COUNTED) - (event.was_reward is not None)
+            more = (event.reward or 0 if event.kind in COUNTED else 0) - (event.was_reward or 0)
+            before = before[0] + gained, before[1] + more
+        if before != now:
+            self.differences.append(f"event {event.number} says {now} of the sums, and the log {before}")
+        self._sums = before
+
+    def _after(self, event: LogEvent, row: Row) -> Row:
+        if event.kind in COUNTED:
+            status = IS_EXPIRED if event.kind == "expire" else IS_TOLD
+            told_at = row.told_at or event.number
+            return row._replace(status=status, z=event.z, reward=event.reward, observed=event.observed, told_at=told_at)
+        status = IS_FORGOTTEN if event.kind == "forget" else IS_OPEN
+        return row._replace(status=status, z=None, reward=None, observed=None, told_at=None)
+
+    def outcomes(self) -> Iterable[Outcome]:
+        """Those that count, in the order in which they were first told."""
+        told = [row for row in self.rows.values() if row.reward is not None]
+        for row in sorted(told, key=lambda row: row.told_at or 0):
+            assert row.reward is not None
+            yield self._log.outcome(row, row.z, row.reward, row.observed)
+
+    def frontier(self, decided: int) -> int:
+        """All decisions before this one were closed."""
+        waiting = [number for number, row in self.rows.items() if number < decided and row.status == IS_OPEN]
+        return min(waiting, default=decided)
+
+
+def verified(log: Log) -> Verification:
+    """Fold the log again, and compare with what is kept, bit for bit."""
+    rows, events = list(log.decisions()), list(log.events())
+    past = Refolded(log, rows, events)
+    differences = list(past.differences)
+    if [event.number for event in events] != list(range(1, len(events) + 1)):
+        differences.append("events are missing: their numbers have gaps")
+    if [row.number for row in rows] != list(range(len(rows))):
+        differences.append("decisions are missing: their numbers have gaps")
+    differences += [
+        f"decision {row.number} is kept as {row.status}, and the log says {past.rows[row.number].status}"
+        for row in rows
+        if row != past.rows[row.number]
+    ]
+    kept, made = set(rows_of(log.table())), set(rows_of(past.table))
+    differences += [f"the statistic keeps {line}, and the log does not say so" for line in sorted(kept - made)]
+    differences += [f"the log says {line}, and the statistic does not keep it" for line in sorted(made - kept)]
+    if len(differences) > NAMED_DIFFERENCES:
+        differences = [*differences[:NAMED_DIFFERENCES], f"and {len(differences) - NAMED_DIFFERENCES} more"]
+    return Verification(len(rows), len(events), tuple(differences))
+
+
+def derived_again(log: Log, row: Row, coins: Coins, handed_in: AnyPolicy | str | None) -> bool:
+    """Whether a decision comes out the same from what was known then."""
+    record = log.policies()[row.policy - 1].record
+    policy = policy_of(record, handed_in, log.problem)
+    past = Refolded(log, log.decisions("number < ?", (row.number,)), log.events(up_to=row.events))
+    fold = Fold(log.problem, policy, past.table, past.outcomes, lambda: past.frontier(row.number))
+    problem, eligible = log.problem.in_context(row.context), row.eligible(log.problem)
+    situation = policy.situation(problem) if eligible is None else policy.situation(problem, eligible=eligible)
+    return policy.chosen(situation, fold.statistic, coins.of_ask(row.number)) == row.choice

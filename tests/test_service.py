@@ -1,0 +1,308 @@
+"""The service: what stands in its routes, over a real socket."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import causalbandits as cb
+from causalbandits.errors import CausalBanditsError, ConflictError, StateError, TellError, UnknownDecisionError
+
+pytest.importorskip("starlette")
+uvicorn = pytest.importorskip("uvicorn")
+
+from causalbandits.service.app import PAGES, ROUTES, Service  # noqa: E402
+from causalbandits.service.keys import ROLES, Keys, allows  # noqa: E402
+from causalbandits.service.pages import COOKIE  # noqa: E402
+from causalbandits.service.serve import serve, service_of  # noqa: E402
+
+ENV = cb.zoo.email_campaign()
+
+
+class Served:
+    """A service that runs in a thread."""
+
+    def __init__(self, service: Service) -> None:
+        self.service = service
+        self.socket = socket.create_server(("127.0.0.1", 0))
+        self.port = self.socket.getsockname()[1]
+        self.server = uvicorn.Server(uvicorn.Config(service, log_level="error", lifespan="off"))
+        self.thread = threading.Thread(target=self.server.run, kwargs={"sockets": [self.socket]}, daemon=True)
+        self.thread.start()
+
+    def stop(self) -> None:
+        self.server.should_exit = True
+        self.thread.join(20)
+        self.service.close()
+
+    def send(
+        self, method: str, path: str, body: Any = None, key: str | None = None, **headers: str
+    ) -> tuple[int, dict[str, Any]]:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        content = body if isinstance(body, bytes | None) else json.dumps(body).encode()
+        own = {"Content-Type": "application/json"} if content is not None else {}
+        own |= {name.replace("_", "-"): value for name, value in headers.items()}
+        if key is not None:
+            own["Authorization"] = f"Bearer {key}"
+        connection.request(method, path, content, own)
+        answer = connection.getresponse()
+        text = answer.read()
+        connection.close()
+        return answer.status, json.loads(text)
+
+    def fetch(self, method: str, path: str, body: str | None = None, **headers: str) -> tuple[int, Any, str]:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        connection.request(method, path, body, headers)
+        answer = connection.getresponse()
+        text = answer.read().decode()
+        connection.close()
+        return answer.status, {name.lower(): value for name, value in answer.getheaders()}, text
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    cb.Study.create(tmp_path / "mail.db", ENV.problem, "c-ts-beta", seed=1).close()
+    return tmp_path / "mail.db"
+
+
+@pytest.fixture
+def there(served: Served) -> Iterator[cb.study.RemoteStudy]:
+    with cb.connect(f"http://127.0.0.1:{served.port}/mail") as remote:
+        yield remote
+
+
+@pytest.fixture
+def served(file: Path) -> Iterator[Served]:
+    running = Served(service_of([file]))
+    yield running
+    running.stop()
+
+
+def outcome(decision: Any, rng: np.random.Generator) -> dict[str, Any]:
+    action = ENV.problem.actions.find(decision.intervention)
+    z, reward = ENV.draw(action.choices, rng)
+    return {"id": decision.id, "parents": ENV.problem.decode_parents(z), "reward": reward}
+
+
+def test_decisions_over_http_are_those_in_process_seed_for_seed(there: cb.study.RemoteStudy, tmp_path: Path) -> None:
+    (tmp_path / "here").mkdir()
+    here = cb.Study.create(tmp_path / "here" / "mail.db", ENV.problem, "c-ts-beta", seed=1)
+    rng = np.random.default_rng(0)
+    for _ in range(40):
+        one, two = here.ask(), there.ask()
+        assert one == two
+        told = outcome(one, rng)
+        assert here.tell(**told) == there.tell(**told)
+    assert there.report() == json.loads(json.dumps(here.report().to_record()))
+    here.close()
+
+
+def test_what_is_sent_again_is_answered_the_same(there: cb.study.RemoteStudy) -> None:
+    decision = there.ask(key="a")
+    assert there.ask(key="a") == decision
+    told = outcome(decision, np.random.default_rng(0))
+    assert [there.tell(**told).status for _ in range(3)] == ["applied", "duplicate", "duplicate"]
+    with pytest.raises(ConflictError):
+        there.ask(key="a", eligible=[{"send_time": "morning"}])
+    with pytest.raises(ConflictError):
+        there.tell(**{**told, "reward": 1 - told["reward"]})
+    assert there.correct(told["id"], told["parents"], 1 - told["reward"]).status == "applied"
+    with pytest.raises(UnknownDecisionError):
+        there.tell(99, None, 1)
+    with pytest.raises(TellError):
+        there.tell(decision.id, {"subject": "green"}, 1)
+    assert there.explain(decision.id)["comes_out_again"]
+    there.retract(decision.id)
+    there.forget("a")
+    assert there.explain("a")["status"] == "forgotten"
+
+
+def test_many_clients_at_once_get_different_decisions_and_lose_nothing(
+    served: Served, there: cb.study.RemoteStudy
+) -> None:
+    def client(seed: int) -> list[int]:
+        rng, ids = np.random.default_rng(seed), []
+        for k in range(15):
+            decision = there.ask(key=f"{seed}-{k}")
+            if k % 5 == 0:
+                assert there.ask(key=f"{seed}-{k}") == decision
+            ids.append(decision.id)
+            there.tell(**outcome(decision, rng))
+        return ids
+
+    with ThreadPoolExecutor(8) as pool:
+        ids = [id for own in pool.map(client, range(8)) for id in own]
+    assert sorted(ids) == list(range(120))
+    status, found = served.send("POST", "/v1/studies/mail/verify")
+    assert (status, found["ok"]) == (200, True)
+    assert there.report()["outcomes"]["n"] == 120
+
+
+def test_every_route_is_closed_unless_it_says_otherwise_to_every_role(file: Path, tmp_path: Path) -> None:
+    keys = Keys(tmp_path / "keys.json")
+    given = {role: keys.make(role, role) for role in ROLES}
+    running = Served(service_of([file]))
+    try:
+        for route in ROUTES:
+            path = route.path.format(study="mail", decision="0")
+            body = b"{}" if route.method == "POST" else None
+            for role in (None, "wrong", *ROLES):
+                key = None if role is None else given.get(role, "cb_wrong")
+                status, answer = running.send(route.method, path, body, key)
+                if route.role is None:
+                    assert status < 400, path
+                elif role in (None, "wrong"):
+                    assert status == 401, (path, answer)
+                elif not allows(role, route.role):
+                    assert status == 403, (path, role)
+                else:
+                    assert status not in (401, 403, 500), (path, role, answer)
+            for method in ("DELETE", "PUT", "PATCH"):
+                assert running.send(method, path, b"{}", given["admin"])[0] == 405
+    finally:
+        running.stop()
+    text = (tmp_path / "keys.json").read_text()
+    assert not any(key in text for key in given.values())
+    keys.revoke("writer")
+    assert Keys(tmp_path / "keys.json").role_of(given["writer"]) is None
+
+
+def test_without_keys_only_this_machine_is_answered(served: Served, file: Path) -> None:
+    assert served.send("GET", "/v1/studies")[0] == 200
+    assert served.send("GET", "/v1/studies", None, None, Host="evil.example")[0] == 403
+    with pytest.raises(StateError, match="Make a key"):
+        serve([file], host="0.0.0.0")
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status"),
+    [
+        ("decisions", b"", 400),
+        ("decisions", b"{", 400),
+        ("decisions", b"[" * 100_000, 400),
+        ("decisions", b"\xff\xfe", 400),
+        ("decisions", {"surprise": 1}, 400),
+        ("decisions", {"key": ""}, 422),
+        ("decisions", {"key": "x" * 1000}, 422),
+        ("decisions", {"context": {"segment": "new"}}, 422),
+        ("decisions", {"eligible": [{"nobody": 1}]}, 422),
+        ("decisions", b" " * (2**20 + 1), 413),
+        ("outcomes", {"items": [{"id": 0, "reward": 1}] * 1001}, 413),
+        ("outcomes", b'{"items": [{"id": 0, "reward": NaN}]}', 400),
+        ("outcomes", b'{"items": [{"id": 0, "reward": "1"}]}', 400),
+        ("outcomes", b'{"items": [{"id": 0, "reward": true}]}', 400),
+        ("outcomes", b'{"items": 3}', 400),
+        ("decisions/0/correct", {"reward": 1}, 404),
+        ("decisions/../report", None, 404),
+    ],
+)
+def test_malformed_requests_are_refused_in_words(served: Served, path: str, body: Any, status: int) -> None:
+    method = "GET" if body is None else "POST"
+    found, answer = served.send(method, f"/v1/studies/mail/{path}", body)
+    assert found == status, answer
+    assert answer["error"]
+
+
+@pytest.mark.parametrize("reward", [1e300, 1e19, -5, 1.5])
+def test_rewards_that_cannot_be_are_refused_one_by_one(served: Served, reward: float) -> None:
+    status, _ = served.send("POST", "/v1/studies/mail/decisions", {})
+    assert status == 201
+    status, found = served.send("POST", "/v1/studies/mail/outcomes", {"items": [{"id": 0, "reward": reward}]})
+    assert status == 200
+    assert found["items"][0]["status"] == "refused"
+    assert found["items"][0]["why"]
+
+
+def test_a_wrong_content_type_is_refused_so_that_no_page_elsewhere_can_post(served: Served) -> None:
+    assert served.send("POST", "/v1/studies/mail/decisions", b"{}", Content_Type="text/plain")[0] == 415
+
+
+def test_the_interface_describes_itself(served: Served) -> None:
+    status, document = served.send("GET", "/openapi.json")
+    assert status == 200
+    assert document["openapi"].startswith("3.")
+    for route in ROUTES:
+        assert route.method.lower() in document["paths"][route.path]
+        assert document["paths"][route.path][route.method.lower()]["summary"]
+
+
+def test_other_studies_are_not_here(served: Served) -> None:
+    assert served.send("GET", "/v1/studies/other/report")[0] == 404
+    assert served.send("GET", "/nothing")[0] == 404
+    with pytest.raises(CausalBanditsError):
+        cb.connect("ftp://nowhere")
+
+
+def test_pages_are_closed_without_a_key_and_open_with_a_cookie(file: Path, tmp_path: Path) -> None:
+    key = Keys(tmp_path / "keys.json").make("me", "reader")
+    running = Served(service_of([file]))
+    try:
+        for method, path, role, _ in PAGES:
+            if role is not None and not path.endswith("live"):
+                where = path.format(study="mail")
+                status, headers, _ = running.fetch(method, where)
+                assert (status, headers["location"]) == (303, "/login"), where
+                wrong = running.fetch(method, where, Cookie=f"{COOKIE}=cb_wrong")
+                assert wrong[0] == 303
+                status, headers, _ = running.fetch(method, where, Cookie=f"{COOKIE}={key}")
+                assert status in (200, 400), where
+                assert "default-src 'none'" in headers["content-security-policy"]
+                assert "unsafe" not in headers["content-security-policy"]
+        # A cookie opens pages, and never changes anything: that needs the key itself.
+        assert running.send("POST", "/v1/studies/mail/decisions", {}, Cookie=f"{COOKIE}={key}")[0] == 401
+        status, headers, _ = running.fetch("POST", "/login", body=f"key={key}")
+        assert status == 303
+        assert "httponly" in headers["set-cookie"].lower()
+        assert "samesite=strict" in headers["set-cookie"].lower()
+        assert running.fetch("POST", "/login", body="key=cb_wrong")[0] == 401
+        assert running.fetch("GET", "/static/style.css")[0] == 200
+        assert running.fetch("GET", "/static/..%2fapp.py")[0] == 404
+    finally:
+        running.stop()
+
+
+HOSTILE = "<script>alert(1)</script>\"'&{{7*7}}"
+
+
+def test_hostile_names_stay_text_on_every_page(tmp_path: Path) -> None:
+    model = cb.CausalModel(
+        [
+            cb.Variable(HOSTILE, ["<b>x", "y"], table=[0.5, 0.5]),
+            cb.Variable("z", [HOSTILE, "b"], parents=[HOSTILE], table=[[0.2, 0.8], [0.7, 0.3]]),
+        ]
+    )
+    problem = cb.CausalBandit(model, [HOSTILE], parents=["z"])
+    with cb.Study.create(tmp_path / "x.db", problem, "c-ts-beta", seed=0) as study:
+        decision = study.ask(key=HOSTILE)
+        study.tell(decision.id, {"z": "b"}, 1)
+    running = Served(service_of([tmp_path / "x.db"]))
+    try:
+        for where in ("/", "/x", "/x/decision?id=0", "/x/decision?id=%3Cscript%3Ealert(1)%3C/script%3E"):
+            _, _, text = running.fetch("GET", where)
+            assert "<script>alert" not in text
+            assert "<b>x" not in text
+    finally:
+        running.stop()
+
+
+def test_a_page_shows_the_answer_the_counts_and_the_graph(served: Served, there: cb.study.RemoteStudy) -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(5):
+        there.tell(**outcome(there.ask(), rng))
+    _, _, text = served.fetch("GET", "/mail")
+    for word in ("The answer so far", "subject", "template", "<svg", "Configurations", "reward"):
+        assert word in text
+    _, _, fragment = served.fetch("GET", "/mail?fragment")
+    assert "<html" not in fragment
+    assert len(fragment) < 200_000
+    assert "comes out again" in served.fetch("GET", "/mail/decision?id=0")[2].lower()
+    assert served.fetch("GET", "/mail/decision?id=77")[0] == 404
