@@ -213,6 +213,20 @@ def test_what_is_no_design_is_refused(given, message):
         cb.design(zoo.email_campaign().problem, **given)
 
 
+def test_without_parents_every_action_is_by_itself():
+    model = cb.CausalModel(
+        [
+            cb.Variable("x", [0, 1], table=[0.5, 0.5]),
+            cb.Variable("y", [0, 1], parents=["x"], table=[[0.7, 0.3], [0.2, 0.8]]),
+        ]
+    )
+    problem = cb.CausalBandit(model, ["x"], [], reward="y")
+    with pytest.raises(ProblemError, match=r"a number per action is learnt.*graph=False"):
+        cb.design(problem)
+    found = cb.design(problem, graph=False)
+    assert found.shares == pytest.approx([1 / problem.situation(every=True).size] * len(found.shares), rel=1e-6)
+
+
 def test_what_is_too_large_is_refused_before_it_starts():
     many = zoo.random_parallel(3, 12, theta=np.ones(12), rng=1).problem
     with pytest.raises(SizeError, match="A design looks at 4096 actions x 4096 configurations"):

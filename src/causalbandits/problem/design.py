@@ -110,6 +110,11 @@ def design(
         raise ProblemError(f"design() takes a CausalBandit (an environment has one); got {problem!r}.")
     if not isinstance(graph, bool):
         raise ProblemError(f"graph must be True or False; got {graph!r}.")
+    if graph and not problem.parents:
+        raise ProblemError(
+            "Of this problem a number per action is learnt (parents=[]), so that actions share nothing: design(..., "
+            "graph=False), with a mean for each action if the best is to be told."
+        )
     situation = problem.situation(context=context, every=not graph, eligible=eligible)
     rows = distributions(situation) if graph else np.eye(situation.size)
     sought = _checked_goal(goal, means is not None)
