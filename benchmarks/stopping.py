@@ -1,6 +1,6 @@
 """When do policies stop, and how often are they wrong? The numbers of docs/stopping.md.
 
-    python benchmarks/stopping.py          # about 15 minutes
+    python benchmarks/stopping.py [share]     # all of it takes an hour; the page's numbers are those of a fifth, 0.2
 
 Every run goes to the horizon; the rule is asked at 60 moments, each some percent later than the one before.
 """

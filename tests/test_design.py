@@ -56,7 +56,7 @@ def test_the_value_is_that_of_an_independent_solver_on_200_random_problems():
         rows, goals, prices = random_problem(rng)
         found = allocate(rows, goals, prices)
         assert found.bound <= found.value * (1 + 1e-12)
-        assert found.value <= found.bound * (1 + 3e-6)
+        assert found.value <= found.bound * (1 + 2e-5)
         assert (found.tries >= 0).all()
         assert found.tries @ prices == pytest.approx(found.value, rel=1e-12)
         seen = found.tries @ rows
@@ -82,7 +82,7 @@ def test_the_certificate_holds_where_numbers_are_far_apart():
         rows = rng.dirichlet(np.full(configurations, rng.choice([0.05, 0.3, 10])), actions)
         wanted = rng.random((goals, configurations)) ** 8 * 10 ** rng.uniform(-6, 6) * (rows.max(axis=0) > 1e-9)
         found = allocate(rows, wanted, 10 ** rng.uniform(-2, 2, actions))
-        assert found.value <= found.bound * (1 + 3e-6)
+        assert found.value <= found.bound * (1 + 2e-5)
 
 
 def test_telling_the_best_mail_takes_a_time_of_968_with_the_graph_and_8176_without():
@@ -211,6 +211,20 @@ def test_a_single_action_needs_no_tries():
 def test_what_is_no_design_is_refused(given, message):
     with pytest.raises(ProblemError, match=message):
         cb.design(zoo.email_campaign().problem, **given)
+
+
+def test_without_parents_every_action_is_by_itself():
+    model = cb.CausalModel(
+        [
+            cb.Variable("x", [0, 1], table=[0.5, 0.5]),
+            cb.Variable("y", [0, 1], parents=["x"], table=[[0.7, 0.3], [0.2, 0.8]]),
+        ]
+    )
+    problem = cb.CausalBandit(model, ["x"], [], reward="y")
+    with pytest.raises(ProblemError, match=r"a number per action is learnt.*graph=False"):
+        cb.design(problem)
+    found = cb.design(problem, graph=False)
+    assert found.shares == pytest.approx([1 / problem.situation(every=True).size] * len(found.shares), rel=1e-6)
 
 
 def test_what_is_too_large_is_refused_before_it_starts():

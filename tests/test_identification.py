@@ -206,3 +206,24 @@ def test_the_parallel_algorithm_is_refused_where_it_has_no_meaning():
     agent = cb.Agent(parallel_problem([0.5, 0.5]), ParallelBandit(horizon=10))
     with pytest.raises(PolicyError, match="eligible= is not for it"):
         agent.ask(eligible=[{"X0": 1}])
+
+
+def test_a_soft_intervention_is_a_value_of_a_knob_that_is_a_cause():
+    """Rows of P under the knob's values are those of models whose table was changed."""
+    rng = np.random.default_rng(4)
+    tables, cause = rng.dirichlet(np.ones(3), (2, 2)), rng.dirichlet(np.ones(2))
+    model = CausalModel(
+        [
+            Variable("how", [0, 1], table=[1, 0]),
+            Variable("u", [0, 1], table=cause),
+            Variable("x", [0, 1, 2], parents=["how", "u"], table=tables),
+        ]
+    )
+    problem = CausalBandit(model, ["how"], ["x"])
+    for value in (0, 1):
+        changed = CausalModel(
+            [Variable("u", [0, 1], table=cause), Variable("x", [0, 1, 2], parents=["u"], table=tables[value])]
+        )
+        expected = CausalBandit(changed, ["u"], ["x"]).parent_distribution({})
+        assert problem.parent_distribution({"how": value}) == pytest.approx(expected, abs=1e-15)
+    assert problem.parent_distribution({}) == pytest.approx(problem.parent_distribution({"how": 0}), abs=1e-15)

@@ -92,7 +92,7 @@ def test_the_coin_belongs_to_the_decision():
     assert [flip(y, seed, 0) for y in (0.0, 1.0, -2.5, 7.0)] == [0.0, 1.0, -2.5, 7.0]
 
 
-ORDERED = ("c-ts-beta-guarded", "c-ts-gaussian-guarded", "hac-ucb")
+ORDERED = ("c-elimination", "c-ts-beta-guarded", "c-ts-gaussian-guarded", "hac-ucb")
 """What they keep depends on the order of outcomes."""
 
 

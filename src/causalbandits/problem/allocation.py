@@ -34,7 +34,7 @@ STEPS, IDLE_STEPS = 300, 12
 CUTS = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9)
 """What gets less than such a share of the tries gets none, where that costs no more than `TRIMMED`."""
 
-TRIMMED = 1e-6
+TRIMMED = 1e-5
 
 
 class Allocation(NamedTuple):

@@ -36,6 +36,9 @@ GOALS = ("means", "differences", "best")
 DESIGN_LIMIT = 2**23
 """The table of all that is to be told apart has no more entries."""
 
+SHOWN_FROM = 5e-4
+"""Smaller shares are not spelt out."""
+
 SAME = 1e-13
 """Probabilities that differ by no more are the same."""
 
@@ -64,7 +67,9 @@ class Design(NamedTuple):
         else:
             head = f"To tell {self.best} from all others: T* = {self.value:.5g}, times log(1/delta), {unit}."
         tried = zip(self.shares, self.interventions, strict=True)
-        return "\n".join([head, *(f"  {share:6.1%}  {intervention}" for share, intervention in tried)])
+        lines = [f"  {share:6.1%}  {intervention}" for share, intervention in tried if share >= SHOWN_FROM]
+        rest = ["  (others are below 0.05%)"] if len(lines) < len(self.shares) else []
+        return "\n".join([head, *lines, *rest])
 
 
 def design(
@@ -105,6 +110,11 @@ def design(
         raise ProblemError(f"design() takes a CausalBandit (an environment has one); got {problem!r}.")
     if not isinstance(graph, bool):
         raise ProblemError(f"graph must be True or False; got {graph!r}.")
+    if graph and not problem.parents:
+        raise ProblemError(
+            "Of this problem a number per action is learnt (parents=[]), so that actions share nothing: design(..., "
+            "graph=False), with a mean for each action if the best is to be told."
+        )
     situation = problem.situation(context=context, every=not graph, eligible=eligible)
     rows = distributions(situation) if graph else np.eye(situation.size)
     sought = _checked_goal(goal, means is not None)
