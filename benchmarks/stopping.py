@@ -58,7 +58,7 @@ def main() -> None:
         print(f"\n{name}: T* = {found.value:.4g}; T* log(1/0.05) = {found.value * math.log(20):.4g}")
         replications = max(10, int(share * (2000 if horizon <= 1000 else 200)))
         table(name, env, noise, horizon, replications, beta=noise == 0.5)
-    drawn = lambda rng: zoo.random_world(6, rng=rng)  # noqa: E731
+    drawn = lambda rng: zoo.random_world(12, rng=rng)  # noqa: E731
     table("random worlds", drawn, 0.5, 1000, max(10, int(share * 2000)), beta=True)
 
 
