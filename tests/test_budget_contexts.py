@@ -22,7 +22,11 @@ from oracles import patient
 from test_together import by_force, contexts, world
 
 PRICES = {"product": 0.05, "purpose": 0.08, "send_time": {"morning": 0.02}}
-LOOKS = [id for id in POLICIES if not cb.policy(id).in_order and id not in ("hac-ucb", "c-design-weighted")]
+LOOKS = [
+    id
+    for id in POLICIES
+    if not cb.policy(id).in_order and id not in ("hac-ucb", "c-design-weighted") and "ts-ucb" not in id
+]
 
 
 def segments(costs=PRICES, tastes=False, **keywords):

@@ -8,6 +8,7 @@ FUZZ=10000 python -m pytest tests/test_fuzz_calls.py        more cases
 from __future__ import annotations
 
 import contextlib
+import tempfile
 from decimal import Decimal
 from pathlib import Path
 
@@ -67,6 +68,21 @@ def of_agent(method, **arguments):
     return call, arguments
 
 
+def of_study(method, **arguments):
+    """A call of a study in which one decision waits and one is told."""
+
+    def call(**given):
+        with tempfile.TemporaryDirectory() as folder:
+            policy = cb.CausalThompsonSampling(prior="beta", draws=2)
+            with cb.Study.create(Path(folder) / "study.db", PROBLEM, policy, seed=0) as study:
+                study.ask(eligible=[{"purpose": "Promo"}])
+                told = study.ask(eligible=[{"send_time": "morning"}], key="a")
+                study.tell(told.id, SEEN, 1.0)
+                return getattr(study, method)(**given)
+
+    return call, arguments
+
+
 def brief(run):
     """A run that is not asked for more than a thousand rounds or replications, unless for more than there can be: what
     takes long because it is long is no bad call."""
@@ -121,6 +137,21 @@ CALLS = {
         lambda **a: cb.Agent(**a).ask(),
         {"problem": PRICED, "policy": "c-ts-beta", "budget": cb.Budget(10, 5)},
     ),
+    "default policy": (cb.default_policy, {"problem": PROBLEM, "horizon": 100, "late": False}),
+    "design": (
+        cb.design,
+        {"problem": PROBLEM, "means": None, "noise_scale": 1.0},
+    ),
+    "study": (
+        lambda **given: cb.Study.create("study.db", **given).close(),
+        {"problem": PROBLEM, "policy": "c-ucb", "seed": 0, "window": 5.0, "default": 0.0, "late": "apply"},
+    ),
+    "study's ask": of_study("ask", eligible=[{}, {"purpose": "Promo"}], key="b"),
+    "study's tell": of_study("tell", id=0, parents=SEEN, reward=1.0, observed={"product": "Photoshop"}),
+    "study's correct": of_study("correct", id=1, parents=SEEN, reward=0.0, observed=None),
+    "study's forget": of_study("forget", id=0),
+    "study's evaluate": of_study("evaluate", target={"purpose": "Promo"}),
+    "connect": (cb.connect, {"url": "http://127.0.0.1:1/study", "key": None}),
     "ask": of_agent("ask", n=2, eligible=[{}, {"purpose": "Promo"}]),
     "tell": of_agent("tell", id=1, parents=SEEN, reward=1.0, observed={"product": "Photoshop"}),
     "correct": of_agent("correct", id=0, parents=SEEN, reward=0.0, observed=None),
@@ -252,6 +283,10 @@ def test_the_fuzz_covers_the_public_surface():
     }
     called = {
         "Agent",
+        "Study",
+        "connect",
+        "default_policy",
+        "design",
         "Budget",
         "CausalBandit",
         "Environment",

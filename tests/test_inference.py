@@ -281,8 +281,9 @@ def contractions(draw):
 def test_a_planned_contraction_has_the_bits_of_the_library_s(case):
     operands, output = case
     steps = find_order(operands, output, 2**20).steps
-    numbered = [x for array, axes in operands for x in (array, axes)]
-    exact = opt_einsum.contract(*numbered, output, optimize=steps)
+    first = {axis: i for i, axis in enumerate(dict.fromkeys(axis for _, axes in operands for axis in axes))}
+    numbered = [x for array, axes in operands for x in (array, [first[axis] for axis in axes])]
+    exact = opt_einsum.contract(*numbered, [first[axis] for axis in output], optimize=steps)
     plan = contraction(operands, steps, output)
     for _ in range(2):
         assert np.array_equal(plan([array for array, _ in operands]), np.atleast_1d(exact))

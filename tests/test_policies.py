@@ -70,7 +70,7 @@ def test_bad_parameters_are_refused(id, parameters, complaint):
 
 
 def test_bad_words_are_refused():
-    with pytest.raises(PolicyError, match="prior must be one of 'beta', 'gaussian'; got 'cauchy'"):
+    with pytest.raises(PolicyError, match="prior must be one of 'beta', 'gaussian', 'main effects'; got 'cauchy'"):
         cb.ThompsonSampling(prior="cauchy")
     with pytest.raises(PolicyError, match="regressor must be one of"):
         cb.CausalLinearUCB(regressor="seen")

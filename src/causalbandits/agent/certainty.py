@@ -82,6 +82,6 @@ def _rough(policy: AnyPolicy, situation: Situation) -> str:
         return "the noise is learnt"
     if policy.learns_tables:
         return "the tables are learnt, and taken to be as they are expected"
-    if not policy.searches_all and isinstance(situation.problem.model, FittedModel):
+    if not policy.searches_all and isinstance(situation.problem.knowledge, FittedModel):
         return "the tables were fitted to data, and are taken for exact"
     return ""

@@ -186,7 +186,7 @@ def _replayed(benchmark: Benchmark, world: WorldSet, player: Player, numbers: ra
     if player.policy is not None:
         run = simulate(world, {"": player.policy}, replications=numbers, workers=workers, **settings)
         return np.array(run.regret("")[:, -1])
-    import causalbandits.engine.kernels  # noqa: F401  (a replication alone would not be worth loading them)
+    from causalbandits.engine import kernels  # noqa: F401  (a replication alone would not be worth loading them)
 
     finals = []
     for number in numbers:

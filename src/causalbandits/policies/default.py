@@ -6,6 +6,7 @@
 | known | late, or by batches | `LATE` | the same idea, drawn anew for each decision |
 | fitted to data, or not known | any | `TABLES_LEARNT` | draws the tables, too |
 | known, more configurations than rounds | any | `LINEAR` | a number per feature of the parents |
+| none: a number per action is learnt | any | `BY_ACTIONS` | nothing else is there to learn |
 
 What rewards are like, 0 or 1 or any number, a problem does not know: the scales are learnt. docs/regret.md has the
 measurements.
@@ -28,6 +29,7 @@ PROMPT = policy("c-gittins-scaled")
 LATE = policy("c-screen-scaled")
 TABLES_LEARNT = policy("c-ts-gaussian-learnt-scaled")
 LINEAR = policy("cl-ts-observed")
+BY_ACTIONS = policy("ts-gaussian-scaled")
 
 
 class Default(NamedTuple):
@@ -72,7 +74,9 @@ def default_with_reason(problem: CausalBandit, *, horizon: int | None = None, la
 
 
 def _default(problem: CausalBandit, horizon: int | None, late: bool) -> Default:
-    if isinstance(problem.model, FittedModel) and problem.configurations <= CELL_LIMIT:
+    if problem.learns == "actions":
+        return Default(BY_ACTIONS, "a number per action is learnt, and there is nothing else to go by")
+    if isinstance(problem.knowledge, FittedModel) and problem.configurations <= CELL_LIMIT:
         return Default(TABLES_LEARNT, "the tables are not known for sure, and it learns them")
     if reachable_configurations(problem) > (CELL_LIMIT if horizon is None else min(CELL_LIMIT, horizon)):
         return Default(LINEAR, "there are more configurations than rounds")

@@ -109,7 +109,8 @@ def weighted_bounds(
 ) -> Bounds:
     """Bounds for sum_z w_z mean_z that hold under adaptive sampling; `rows` are draws of w, where it is uncertain."""
     if isinstance(p, ScaledPosterior | ScaledUpperBound | EffectsPosterior) and not p.known:
-        return Bounds(-math.inf, math.inf, "posterior", NOTHING_KNOWN)
+        kind = "confidence" if isinstance(p, ScaledUpperBound) else "posterior"
+        return Bounds(-math.inf, math.inf, kind, NOTHING_KNOWN)
     if isinstance(p, GaussianPosterior | BetaPosterior | LearntBeta | ScaledPosterior | EffectsPosterior):
         return _posterior_bounds(p, cells, weights, level, rows, cell)
     return _confidence_bounds(p, cells, weights, level, rows, cell)

@@ -127,6 +127,11 @@ class DistrictBlock(Block):
         operands = [Operand(array, [*(("choice", k) for k in knobs), *axes]) for knobs, array, axes in self._operands]
         return operands, self._output([("choice", k) for k in self.knob_names])
 
+    def _made_of(self, tables: Mapping[str, Array]) -> Array:
+        operands, _ = self._all_choices()
+        table = self._of_all([operand.array for operand in operands])
+        return self._given(table.reshape(self.choices, self.configurations))
+
     def _left_alone(self) -> list[Operand]:
         alone = [Operand(array[(0,) * len(knobs)], axes) for knobs, array, axes in self._operands]
         return [Operand(np.ones(()), []), *alone]

@@ -142,6 +142,10 @@ OF_POLICY: dict[str, tuple[str, ...]] = {
     "c-elimination": ("lattimore2016",),
     "c-kl-ucb": ("lu2020", "garivier2011"),
     "c-ts-beta": ("lu2020",),
+    "c-ts-beta-scaled": ("lu2020",),
+    "c-ts-effects": ("lu2020",),
+    "c-ts-gaussian-scaled": ("lu2020",),
+    "c-ucb-scaled": ("lu2020",),
     "c-ts-beta-guarded": ("lu2020",),
     "c-ts-gaussian": ("lu2020",),
     "c-ts-beta-learnt": ("lu2020", "osband2013"),
@@ -159,6 +163,9 @@ OF_POLICY: dict[str, tuple[str, ...]] = {
     "kl-ucb": ("garivier2011",),
     "ts-beta": ("thompson1933", "agrawal2012"),
     "ts-gaussian": ("thompson1933", "agrawal2012"),
+    "ts-beta-scaled": ("thompson1933", "agrawal2012"),
+    "ts-gaussian-scaled": ("thompson1933", "agrawal2012"),
+    "ucb-scaled": ("auer2002",),
     "uniform": (),
 }
 
