@@ -150,8 +150,8 @@ def test_bounds_use_what_actions_are_worth_and_take_the_rest_for_granted():
     assert not {row.policy: row for row in of_twin}["c-ts-gaussian"].broken
     assert of_campaign["c-ts-gaussian"].broken
     described = cb.describe(twin)
-    assert (described.policy, described.reachable) == ("c-ts-beta", 12)
-    assert "if rewards lie in [0, 1] (else c-ts-gaussian)" in described.reason
+    assert (described.policy, described.reachable) == ("c-gittins-scaled", 12)
+    assert "it loses least of those that need not be told anything" in described.reason
 
 
 def test_it_goes_to_workers_and_comes_back_the_same():

@@ -321,7 +321,8 @@ def test_in_each_context_only_what_keeps_to_the_limit_there_may_be_done(seed, ki
             with pytest.raises(ProblemError, match=r"require leaves no action where [ab]="):
                 view.situation()
             continue
-        for situation in (view.situation(), view.situation(every=True), view.situation(any_tables=True)):
+        # Where tables are learnt, the policy decides what complies: see tests/test_complying.py.
+        for situation in (view.situation(), view.situation(every=True)):
             found = [situation.action(position).intervention for position in range(situation.size)]
             assert set(found) <= set(allowed)
             if len(allowed) < 12:

@@ -10,7 +10,7 @@ from causalbandits._types import is_iterable
 from causalbandits.errors import InterventionError
 from causalbandits.model.intervention import Intervention, State
 from causalbandits.policies import AnyPolicy
-from causalbandits.problem.actions import PREDICATE_LIMIT
+from causalbandits.problem.actions import PREDICATE_LIMIT, Action
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.problem.situation import Situation
 
@@ -19,16 +19,21 @@ Eligible = Iterable[Mapping[str, State]] | Callable[[Intervention], bool]
 
 def narrowed(policy: AnyPolicy, problem: CausalBandit, given: Eligible) -> Situation:
     """The situation in which only what is eligible may be chosen."""
+    return policy.situation(problem, eligible=eligible_actions(problem, given))
+
+
+def eligible_actions(problem: CausalBandit, given: Eligible) -> list[Action] | Iterable[Mapping[str, State]]:
+    """What may be chosen, as it was given, or those actions that a function says yes to."""
     if callable(given):
         space = problem.actions
         space.refuse_enumeration("eligible as a function is asked about every action", PREDICATE_LIMIT)
         every = map(space.action, range(space.size))
-        return policy.situation(problem, eligible=[action for action in every if _says_yes(given, action.intervention)])
+        return [action for action in every if _says_yes(given, action.intervention)]
     if not is_iterable(given) or isinstance(given, str | Mapping):
         raise InterventionError(
             f"eligible must be a list of interventions, or a function that says yes or no to one; got {given!r}."
         )
-    return policy.situation(problem, eligible=given)
+    return given
 
 
 def _says_yes(eligible: Callable[[Intervention], bool], intervention: Intervention) -> bool:

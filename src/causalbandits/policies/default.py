@@ -17,7 +17,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from causalbandits._types import is_whole
-from causalbandits.errors import PolicyError
+from causalbandits.errors import PolicyError, brief
 from causalbandits.model.fitted import FittedModel
 from causalbandits.policies.base import AnyPolicy
 from causalbandits.policies.registry import as_policy, policy
@@ -66,6 +66,8 @@ def chosen_policy(
 
 def default_with_reason(problem: CausalBandit, *, horizon: int | None = None, late: bool = False) -> Default:
     """The same, with the reason."""
+    if not isinstance(problem, CausalBandit):
+        raise PolicyError(f"A policy is chosen for a CausalBandit; got {brief(problem)}.")
     _check_horizon(horizon)
     if not isinstance(late, bool):
         raise PolicyError(f"late must be True or False; got {late!r}.")

@@ -85,8 +85,8 @@ def policy(id: str, **parameters: Any) -> AnyPolicy:
     """The policy with this id, with parameters of your own.
 
     >>> policy("c-ts-beta")
-    CausalThompsonSampling(prior='beta', noise_scale=1.0, prior_scale=1.0, successes=1.0, failures=1.0, draws=1, \
-tables='known', trust=None)
+    CausalThompsonSampling(prior='beta', noise_scale=1.0, prior_scale=1.0, successes=1.0, failures=1.0, \
+scales='given', draws=1, tables='known', trust=None)
     >>> policy("c-ucb", noise_scale=0.1).noise_scale
     0.1
     """

@@ -34,6 +34,9 @@ from causalbandits._types import Array, Codes, Z, is_real, is_whole
 from causalbandits.errors import BudgetError
 from causalbandits.problem.scores import TIE, Scores
 
+LARGEST_TOTAL = 1e300
+"""Beyond, sums overflow."""
+
 SLACK = 1e-12
 """Sums of prices in binary are off by rounding: a cost may exceed what is left by so much of the total."""
 
@@ -50,7 +53,7 @@ class Budget:
     rounds: int
 
     def __post_init__(self) -> None:
-        if not is_real(self.total) or not 0 < self.total < math.inf:
+        if not is_real(self.total) or not 0 < self.total <= LARGEST_TOTAL:
             raise BudgetError(f"A budget's total must be a positive finite number; got {self.total!r}.")
         if not is_whole(self.rounds) or self.rounds < 1:
             raise BudgetError(f"A budget's rounds must be a whole number, 1 or more; got {self.rounds!r}.")

@@ -202,7 +202,7 @@ def _numbers(name: str, given: npt.ArrayLike, size: int, *, positive: bool = Fal
     """A number for each configuration, as a flat array; one for all where it must be positive."""
     try:
         numbers = np.asarray(given, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ProblemError(f"{name} must be numbers, one for each of {size}; got {given!r}.") from None
     flat = np.full(size, float(numbers)) if positive and numbers.ndim == 0 else numbers.reshape(-1)
     if flat.shape != (size,):

@@ -9,10 +9,17 @@ import threading
 import time
 from collections.abc import Iterable, Mapping
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import SplitResult, quote, urlsplit
 
 from causalbandits.agent.agent import Context, Decision
-from causalbandits.errors import CausalBanditsError, ConflictError, StorageError, TellError, UnknownDecisionError
+from causalbandits.errors import (
+    CausalBanditsError,
+    ConflictError,
+    StorageError,
+    TellError,
+    UnknownDecisionError,
+    brief,
+)
 from causalbandits.model.intervention import Intervention, State
 from causalbandits.study.outcomes import Id, Observed, Parents, Receipt
 
@@ -29,10 +36,10 @@ class RemoteStudy:
     """
 
     def __init__(self, url: str, key: str | None = None, timeout: float = 30.0) -> None:
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname or not parts.path.strip("/"):
-            raise CausalBanditsError(f"A study's address is like http://127.0.0.1:8000/campaign; got {url!r}.")
-        self._secure, self._host, self._port = parts.scheme == "https", parts.hostname, parts.port
+        if key is not None and (not isinstance(key, str) or not key.isascii() or not key.isprintable()):
+            raise CausalBanditsError("A key is text such as 'cb_...', as causalbandits study keys make shows it.")
+        parts = _address(url)
+        self._secure, self._host, self._port = parts.scheme == "https", str(parts.hostname), parts.port
         before, _, name = parts.path.strip("/").rpartition("/")
         prefix = f"/{before}" if before else ""
         self._path, self._key, self._timeout = f"{prefix}/v1/studies/{quote(name)}", key, timeout
@@ -145,6 +152,17 @@ class RemoteStudy:
             return response.status, json.loads(text)
         except ValueError:
             return response.status, {"error": f"HTTP {response.status}: no JSON"}
+
+
+def _address(url: object) -> SplitResult:
+    try:
+        parts = urlsplit(url) if isinstance(url, str) else None
+        if parts and parts.scheme in ("http", "https") and parts.hostname and parts.path.strip("/"):
+            _ = parts.port  # which may be none
+            return parts
+    except ValueError:
+        pass  # refused below
+    raise CausalBanditsError(f"A study's address is like http://127.0.0.1:8000/campaign; got {brief(url)}.")
 
 
 def connect(url: str, key: str | None = None) -> RemoteStudy:

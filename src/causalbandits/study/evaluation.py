@@ -23,8 +23,8 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from causalbandits._types import Array, Z
-from causalbandits.errors import CausalBanditsError
+from causalbandits._types import Array, Z, is_iterable, is_real
+from causalbandits.errors import CausalBanditsError, brief
 from causalbandits.model.intervention import State
 from causalbandits.policies import Outcome
 from causalbandits.problem.actions import Action
@@ -60,10 +60,12 @@ class Evaluation(NamedTuple):
 
 def evaluated(problem: CausalBandit, outcomes: Iterable[Outcome], target: Target) -> Evaluation:
     """The mean reward of a target, from logged outcomes."""
-    told, left_out = _usable(outcomes, target == "logged")
+    logging = isinstance(target, str) and target == "logged"
+    mixture = () if logging else _mixture(problem, target)
+    told, left_out = _usable(outcomes, logging)
     spreads = _Spreads(problem)
-    if told and target != "logged":
-        mixture, usable = _mixture(problem, target), len(told)
+    if told and not logging:
+        usable = len(told)
         told = [outcome for outcome in told if _reaches(spreads, outcome, mixture)]
         left_out += usable - len(told)
     if not told:
@@ -73,7 +75,7 @@ def evaluated(problem: CausalBandit, outcomes: Iterable[Outcome], target: Target
             f"{left_out} outcomes lack something of that; use a policy with draws= above 1."
         )
     rewards = np.array([outcome.reward for outcome in told])
-    if target == "logged":
+    if logging:
         logged = _mean(rewards)
         return Evaluation({"logged": logged}, len(told), float(len(told)), 1.0, left_out)
     weights = np.array([_weight(spreads, outcome, mixture) for outcome in told])
@@ -101,8 +103,15 @@ def _usable(outcomes: Iterable[Outcome], whatever: bool) -> tuple[list[Outcome],
 
 
 def _mixture(problem: CausalBandit, target: Any) -> tuple[tuple[Action, float], ...]:
-    given = [(target, 1.0)] if isinstance(target, Mapping) else [tuple(pair) for pair in target]
-    found = tuple((problem.actions.find(one), float(share)) for one, share in given)
+    given = [(target, 1.0)] if isinstance(target, Mapping) else target
+    if not is_iterable(given) or isinstance(given, str):
+        raise CausalBanditsError(
+            f"A target is an intervention, pairs of one and its share, or 'logged'; got {brief(target)}."
+        )
+    pairs = [tuple(pair) if is_iterable(pair) else () for pair in given]
+    if not all(len(pair) == 2 and isinstance(pair[0], Mapping) and is_real(pair[1]) for pair in pairs):
+        raise CausalBanditsError(f"A target's parts are pairs of an intervention and its share; got {brief(target)}.")
+    found = tuple((problem.actions.find(one), float(share)) for one, share in pairs)
     shares = [share for _, share in found]
     if not found or min(shares) < 0 or not math.isclose(sum(shares), 1.0, abs_tol=1e-9):
         raise CausalBanditsError(f"The shares of a target's interventions must sum to 1; got {shares}.")

@@ -17,9 +17,8 @@ from causalbandits._code import is_ours
 from causalbandits._types import Z
 from causalbandits.agent import saving
 from causalbandits.agent.order import InOrder
-from causalbandits.errors import StateError
+from causalbandits.errors import PolicyError, StateError
 from causalbandits.policies import AnyPolicy, Outcome
-from causalbandits.policies.base import Policy
 from causalbandits.policies.cells import CellPolicy
 from causalbandits.policies.outcome import flip
 from causalbandits.policies.statistics import Cells
@@ -91,7 +90,7 @@ class Fold:
         self.problem, self.policy, self.table = problem, policy, table
         self._log, self._frontier = log, frontier
         self._statistic: Any = policy.begin(problem)
-        self.kind = _kind(policy, self._statistic)
+        self.kind = _kind(policy, problem, self._statistic)
         self._sums: dict[int, tuple[int, int]] = {}
         """Of each cell, where these are all that is kept."""
         self._stale = True
@@ -164,12 +163,16 @@ class Fold:
         return self.policy.situation(self.problem.in_context(outcome.context))
 
 
-def _kind(policy: AnyPolicy, statistic: Any) -> str:
+def _kind(policy: AnyPolicy, problem: CausalBandit, statistic: Any) -> str:
     if policy.in_order or policy.learns_tables:
         return "log"
     if isinstance(policy, CellPolicy) and is_ours(type(policy)) and type(statistic) is Cells:
         return "cells"
-    return "log" if type(policy).from_totals is Policy.from_totals else "totals"
+    try:
+        policy.from_totals(problem, Totals())
+    except PolicyError:
+        return "log"
+    return "totals"
 
 
 def policy_of(record: dict[str, Any], handed_in: AnyPolicy | str | None, problem: CausalBandit) -> AnyPolicy:

@@ -13,10 +13,14 @@ from causalbandits.errors import StateError, StorageError
 from causalbandits.policies import AnyPolicy
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.study.fold import Coins, Fold, Table, policy_of
+from causalbandits.study.grid import LARGEST_STEPS, steps
 from causalbandits.study.log import COUNTED, Log, LogEvent, Row, facts_of
 from causalbandits.study.storage import SQLite
 
 Clock = Callable[[], float]
+
+LONGEST_WINDOW = 1e12
+"""Seconds; some 30,000 years."""
 
 
 @dataclass(frozen=True)
@@ -32,12 +36,14 @@ class Rules:
     def __post_init__(self) -> None:
         if (self.window is None) != (self.default is None):
             raise StateError("window= and default= belong together: after so many seconds, silence is that reward.")
-        if self.window is not None and (not is_real(self.window) or not self.window > 0):
+        if self.window is not None and (not is_real(self.window) or not 0 < self.window <= LONGEST_WINDOW):
             raise StateError(f"window must be a positive number of seconds; got {self.window!r}.")
-        if self.default is not None and not is_real(self.default):
+        if self.default is not None and (not is_real(self.default) or not abs(self.default) < LARGEST_STEPS):
             raise StateError(f"default must be a reward; got {self.default!r}.")
+        if self.default is not None:
+            steps(self.default)  # which refuses what is too large to be kept
         for name, allowed in (("late", ("apply", "ignore")), ("impossible", ("refuse", "accept"))):
-            if getattr(self, name) not in allowed:
+            if not isinstance(getattr(self, name), str) or getattr(self, name) not in allowed:
                 raise StateError(f"{name} must be {' or '.join(map(repr, allowed))}; got {getattr(self, name)!r}.")
 
 

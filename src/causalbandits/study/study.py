@@ -17,22 +17,20 @@ from dataclasses import asdict
 from typing import Any, Literal
 
 from causalbandits._files import checked_path
-from causalbandits._types import is_iterable
 from causalbandits.agent import saving
 from causalbandits.agent.agent import Context, Decision
-from causalbandits.agent.eligible import Eligible
+from causalbandits.agent.eligible import Eligible, eligible_actions
 from causalbandits.agent.recommendation import Recommendation, recommended
 from causalbandits.errors import (
     CausalBanditsError,
     ConflictError,
-    InterventionError,
     StorageError,
     TellError,
     UnknownDecisionError,
 )
 from causalbandits.model.intervention import Intervention
 from causalbandits.policies import AnyPolicy, as_policy
-from causalbandits.problem.actions import PREDICATE_LIMIT, Action
+from causalbandits.problem.actions import Action
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.problem.situation import Situation
 from causalbandits.study.evaluation import Evaluation, Target, evaluated
@@ -332,11 +330,5 @@ class Study:
 
 
 def _listed(problem: CausalBandit, eligible: Eligible) -> list[Action]:
-    space = problem.actions
-    if callable(eligible):
-        space.refuse_enumeration("eligible as a function is asked about every action", PREDICATE_LIMIT)
-        every = map(space.action, range(space.size))
-        return [action for action in every if eligible(action.intervention)]
-    if isinstance(eligible, str | Mapping) or not is_iterable(eligible):
-        raise InterventionError(f"eligible must be a list of interventions; got {eligible!r:.200}.")
-    return [space.find(one) for one in eligible]
+    given = eligible_actions(problem, eligible)
+    return [one if isinstance(one, Action) else problem.actions.find(one) for one in given]
