@@ -249,7 +249,7 @@ def test_a_recommendation_never_crashes_and_names_its_kind(env, id):
     for rounds in (0, 1, 30, 300):
         converse(agent, env, rounds, seed=rounds)
         best = agent.recommend()
-        believes = any(word in id for word in ("ts", "gittins", "screen"))
+        believes = any(word in id for word in ("ts", "gittins", "screen", "ids"))
         assert best.kind == ("posterior" if believes else "confidence")
         assert best.lower <= best.mean <= best.upper
         if agent.rounds < 4 and any(word in id for word in ("scaled", "effects")) and "beta" not in id:

@@ -25,7 +25,10 @@ PRICES = {"product": 0.05, "purpose": 0.08, "send_time": {"morning": 0.02}}
 LOOKS = [
     id
     for id in POLICIES
-    if not cb.policy(id).in_order and id not in ("hac-ucb", "c-design-weighted") and "ts-ucb" not in id
+    if not cb.policy(id).in_order
+    and id not in ("hac-ucb", "c-design-weighted")
+    and "ts-ucb" not in id
+    and "ids" not in id
 ]
 
 

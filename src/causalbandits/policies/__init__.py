@@ -7,6 +7,7 @@ from causalbandits.policies.elimination import CausalElimination
 from causalbandits.policies.gittins import CausalGittins, CausalScreen
 from causalbandits.policies.guarded import GuardedThompsonSampling
 from causalbandits.policies.hac_ucb import HACUCB
+from causalbandits.policies.ids import CausalIDS
 from causalbandits.policies.kl_ucb import KLUCB, CausalKLUCB
 from causalbandits.policies.lin import LinTS, LinUCB
 from causalbandits.policies.linear_thompson import CausalLinearThompsonSampling
@@ -29,6 +30,7 @@ __all__ = [
     "CausalDesign",
     "CausalElimination",
     "CausalGittins",
+    "CausalIDS",
     "CausalKLUCB",
     "CausalLinearThompsonSampling",
     "CausalLinearUCB",

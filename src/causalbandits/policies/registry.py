@@ -14,6 +14,7 @@ from causalbandits.policies.elimination import CausalElimination
 from causalbandits.policies.gittins import CausalGittins, CausalScreen
 from causalbandits.policies.guarded import GuardedThompsonSampling
 from causalbandits.policies.hac_ucb import HACUCB
+from causalbandits.policies.ids import CausalIDS
 from causalbandits.policies.kl_ucb import KLUCB, CausalKLUCB
 from causalbandits.policies.lin import LinTS, LinUCB
 from causalbandits.policies.linear_thompson import CausalLinearThompsonSampling
@@ -31,6 +32,9 @@ POLICIES: dict[str, tuple[type[AnyPolicy], dict[str, Any]]] = {
     "c-gittins-beta": (CausalGittins, {"prior": "beta"}),
     "c-gittins-gaussian": (CausalGittins, {"prior": "gaussian"}),
     "c-gittins-scaled": (CausalGittins, {"scales": "learnt"}),
+    "c-ids-beta": (CausalIDS, {"prior": "beta"}),
+    "c-ids-gaussian": (CausalIDS, {"prior": "gaussian"}),
+    "c-ids-scaled": (CausalIDS, {"scales": "learnt"}),
     "c-kl-ucb": (CausalKLUCB, {}),
     "c-screen-beta": (CausalScreen, {"prior": "beta"}),
     "c-screen-gaussian": (CausalScreen, {"prior": "gaussian"}),
