@@ -93,9 +93,10 @@ def graph_picture(graph: Any, notes: Mapping[str, str], kinds: Mapping[str, str]
     for column, layer in enumerate(layers):
         for row, name in enumerate(sorted(layer, key=list(graph.nodes).index)):
             places[name] = 12 + column * COLUMN, 12 + (row + (tallest - len(layer)) / 2) * ROW_STEP
-    arrows = "".join(_arrow(places[a], places[b]) for a, b in graph.edges)
+    below = 12 + tallest * ROW_STEP
+    arrows = "".join(_arrow(places[a], places[b], below) for a, b in graph.edges)
     nodes = "".join(_node(name, *places[name], notes.get(name, ""), kinds.get(name, "plain")) for name in graph.nodes)
-    width, height = 24 + (len(layers) - 1) * COLUMN + NODE_WIDTH, 24 + (tallest - 1) * ROW_STEP + NODE_HEIGHT
+    width, height = 24 + (len(layers) - 1) * COLUMN + NODE_WIDTH, below + 8
     return Markup(
         f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="The causal graph" class="graph">'
         '<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
@@ -103,11 +104,18 @@ def graph_picture(graph: Any, notes: Mapping[str, str], kinds: Mapping[str, str]
     )
 
 
-def _arrow(start: tuple[float, float], end: tuple[float, float]) -> str:
+def _arrow(start: tuple[float, float], end: tuple[float, float], below: float) -> str:
+    """To the next column straight on; to one farther off around what lies between, below all of it."""
     x1, y1 = start[0] + NODE_WIDTH, start[1] + NODE_HEIGHT / 2
     x2, y2 = end[0] - 2, end[1] + NODE_HEIGHT / 2
-    middle = (x1 + x2) / 2
-    return f'<path class="arrow" d="M{x1} {y1} C{middle} {y1} {middle} {y2} {x2} {y2}" marker-end="url(#tip)"/>'
+    middle, gap = (x1 + x2) / 2, COLUMN - NODE_WIDTH
+    way = f"C{middle} {y1} {middle} {y2} {x2} {y2}"
+    if end[0] - start[0] > 1.5 * COLUMN:
+        way = (
+            f"C{x1 + gap / 2} {y1} {x1 + gap / 2} {below} {x1 + gap} {below} L{x2 - gap} {below} "
+            f"C{x2 - gap / 2} {below} {x2 - gap / 2} {y2} {x2} {y2}"
+        )
+    return f'<path class="arrow" d="M{x1} {y1} {way}" marker-end="url(#tip)"/>'
 
 
 def _node(name: str, x: float, y: float, note: str, kind: str) -> str:
