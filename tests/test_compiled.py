@@ -211,15 +211,19 @@ def test_the_user_is_listened_to_more_often_where_rounds_cost_more():
 
 
 def test_a_run_without_end_can_be_interrupted():
-    program = "import causalbandits as cb; cb.simulate(cb.zoo.figure2(), 'c-ucb', horizon=10**12, replications=1)"
-    process = subprocess.Popen([sys.executable, "-c", program], stderr=subprocess.PIPE, text=True)
-    try:
-        with pytest.raises(subprocess.TimeoutExpired):
-            process.wait(timeout=15)
-        process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=60)
-    finally:
-        process.kill()  # it would run for days
+    run = "cb.simulate(cb.zoo.figure2(), 'c-ucb', horizon={}, replications=1, progress=False)"
+    # An interrupt while numba compiles may be lost in its callbacks, so that is done first.
+    program = f"import causalbandits as cb; {run.format(10)}; print('ready', flush=True); {run.format('10**12')}"
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen([sys.executable, "-c", program], **pipes) as process:
+        try:
+            assert process.stdout.readline() == "ready\n"
+            with pytest.raises(subprocess.TimeoutExpired):
+                process.wait(timeout=3)
+            process.send_signal(signal.SIGINT)
+            _, errors = process.communicate(timeout=60)
+        finally:
+            process.kill()  # it would run for days
     assert process.returncode == -signal.SIGINT, errors  # as Python ends where nobody caught the interrupt
 
 
