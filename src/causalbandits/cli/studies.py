@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 
@@ -149,7 +149,8 @@ def make(
     file: KeysFile,
     name: Annotated[str, typer.Argument(help="Whose key it is.")],
     role: Annotated[
-        Literal["reader", "writer", "admin"], typer.Option(help="A reader looks, a writer asks and tells.")
+        str,
+        typer.Option(metavar="reader|writer|admin", help="A reader looks, a writer asks and tells, an admin corrects."),
     ] = "writer",
 ) -> None:
     """Make a key; it is shown this once.

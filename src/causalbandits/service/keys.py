@@ -47,14 +47,14 @@ class Keys:
     def __iter__(self):  # type: ignore[no-untyped-def]
         return iter(self._kept)
 
-    def make(self, name: str, role: Role) -> str:
+    def make(self, name: str, role: str) -> str:
         """A new key, shown this once."""
         if role not in ROLES:
             raise StateError(f"A key's role is one of {', '.join(ROLES)}; got {role!r}.")
         if any(own.name == name for own in self._kept):
             raise StateError(f"There is a key named {name!r} already. Revoke it first, or choose another name.")
         key = f"cb_{secrets.token_urlsafe(32)}"
-        self._kept.append(KeyRecord(name, role, _hash(key)))
+        self._kept.append(KeyRecord(name, ROLES[ROLES.index(role)], _hash(key)))
         self._write()
         return key
 
