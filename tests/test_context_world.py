@@ -73,7 +73,7 @@ def test_the_driver_plays_what_an_agent_would_decide(env, id):
     rng, statistic, regret = np.random.default_rng(own), policy.begin(problem), 0.0
     for t in range(60):
         context = env.draw_context(world)
-        situation = problem.situation(context=context, every=policy.searches_all, any_tables=learns)
+        situation = policy.situation(problem.given(context))
         action = policy.decide(situation, statistic, rng).action
         here = env.given(context)
         if learns:
