@@ -17,7 +17,7 @@ from causalbandits.errors import SizeError
 from causalbandits.fitting.fit import fit
 from causalbandits.model.model import CausalModel, Variable
 from causalbandits.problem import inference
-from causalbandits.problem.contraction import Operand, contraction, find_order
+from causalbandits.problem.contraction import Operand, contract, contraction, find_order
 from causalbandits.problem.inference import find_blocks
 from causalbandits.problem.problem import CausalBandit
 from oracles import all_interventions, cases, chain, distribution, pairs, patient, random_table
@@ -278,15 +278,16 @@ def contractions(draw):
 
 @given(contractions())
 @patient
-def test_a_planned_contraction_has_the_bits_of_the_library_s(case):
+def test_a_planned_contraction_is_the_library_s(case):
+    """Close to it, not equal: opt_einsum 3.3 sums in the order of a set of letters, which each process has anew."""
     operands, output = case
     steps = find_order(operands, output, 2**20).steps
     first = {axis: i for i, axis in enumerate(dict.fromkeys(axis for _, axes in operands for axis in axes))}
     numbered = [x for array, axes in operands for x in (array, [first[axis] for axis in axes])]
     exact = opt_einsum.contract(*numbered, [first[axis] for axis in output], optimize=steps)
-    plan = contraction(operands, steps, output)
-    for _ in range(2):
-        assert np.array_equal(plan([array for array, _ in operands]), np.atleast_1d(exact))
+    plan, arrays = contraction(operands, steps, output), [array for array, _ in operands]
+    assert_close(plan(arrays), np.atleast_1d(exact))
+    assert np.array_equal(plan(arrays), contract(operands, steps, output)), "the bits are the same each time"
 
 
 def test_a_contraction_may_have_more_axes_than_there_are_letters():
