@@ -20,6 +20,9 @@ from causalbandits.problem.situation import Situation
 SUREST = 1 - 1e-9
 """No interval is made for a higher level: its ends would be rounding."""
 
+ALWAYS = 0.9995
+"""What has been seen more often than this is not worth a word: it would read 100%."""
+
 ENOUGH = 20
 """The rewards' spread is judged by so many differences from their cells' means, or more."""
 
@@ -95,8 +98,8 @@ class Recommendation(NamedTuple):
         if self.runner_up is not None:
             cost = f", costs {self.runner_up.cost:.4g}" if self.runner_up.cost else ""
             lines.append(f"  runner-up: {self.runner_up.action}, {self.runner_up.mean:.4g}{cost}")
-        if self.seen is not None and self.seen < 1:
-            lines.append(f"  leads to configurations whose rewards have been seen {self.seen:.0%} of the time")
+        if self.seen is not None and self.seen < ALWAYS:
+            lines.append(f"  leads to configurations whose rewards have been seen {self.seen:.1%} of the time")
         lines += [f"  {said}" for said in self.certainty.lines(self.level)]
         lines.append(f"  if {self.assumes}")
         return "\n".join([*lines, *(f"  but {caveat}" for caveat in self.caveats)])

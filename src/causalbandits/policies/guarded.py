@@ -19,7 +19,7 @@ from causalbandits._types import Array, is_real
 from causalbandits.errors import PolicyError, SizeError
 from causalbandits.model.graph import ancestors
 from causalbandits.model.model import CausalModel
-from causalbandits.policies.alarms import ARROW, BY_CONTEXT, GIVEN_UP, LEARNT, MENDED, NOTHING, TOO_LARGE
+from causalbandits.policies.alarms import ARROW, BY_CONTEXT, GIVEN_UP, LEARNT, MENDED, NOTHING, ROW, TOO_LARGE
 from causalbandits.policies.base import Favourite, Policy, require_draws, require_one_of
 from causalbandits.policies.cells import favourite_of
 from causalbandits.policies.claims import Evidence, alarm_of, evidence_of
@@ -121,6 +121,7 @@ class GuardedThompsonSampling(Policy[GuardedCells]):
     def score_each(
         self, situations: Sequence[Situation], statistic: GuardedCells, rng: np.random.Generator
     ) -> list[Scores]:
+        self._number_of_context(situations[0].problem)  # which refuses a part, if all of it is needed
         index = self.inner.index(statistic.cells, rng, self.draws)
         return [self._spread(situation, statistic, index) for situation in situations]
 
@@ -254,11 +255,20 @@ class GuardedThompsonSampling(Policy[GuardedCells]):
         return GIVEN_UP
 
     def concerns(self, problem: CausalBandit, statistic: GuardedCells) -> tuple[str, ...]:
-        if not problem.required or not statistic.learnt:
+        if not problem.required or not any(ring.about == ROW for ring in statistic.rings()):
             return ()
+        contradicted = {
+            claim.variable for claim in self.evidence(problem, statistic).contradicted if claim.part == "tables"
+        }
+        wrong = contradicted & ancestors(problem.model.graph, problem.required)
+        if not wrong:
+            return ()
+        way_out = (
+            "make the problem anew with agent.model" if statistic.learnt else "fit these, and make the problem, anew"
+        )
         return (
-            f"what is required of {', '.join(problem.required)} was judged by the tables as they were, and these are "
-            "contradicted: make the problem anew with agent.model",
+            f"what is required of {', '.join(problem.required)} was judged by the tables as they were, and those of "
+            f"{', '.join(sorted(wrong))} are contradicted: {way_out}",
         )
 
     # --- advising -------------------------------------------------------------------------------------
