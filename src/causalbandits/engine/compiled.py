@@ -87,9 +87,12 @@ def _learns_scales(policy: AnyPolicy) -> bool:
 
 def _by_actions(env: Environment, policy: AnyPolicy, problem: CausalBandit) -> bool:
     """Whether a number per action is learnt of some of the world's actions, which need not be all of them."""
-    if not isinstance(policy, CellPolicy) or env.problem.context or env.problem.learns == "actions":
+    if not isinstance(policy, CellPolicy) or env.problem.learns == "actions":
         return False
     if policy.unit_rewards and env.reward.bounded is not True:
+        return False
+    contexts = env.problem.contexts.size
+    if contexts > CONTEXTS_COMPILED or (contexts > 1 and (env.problem.required or problem.required)):
         return False
     sizes = problem.actions.size, env.problem.configurations
     return max(sizes) <= LISTED and all(do in env.problem.actions for do in problem.actions)
