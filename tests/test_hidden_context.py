@@ -88,8 +88,7 @@ def test_in_every_context_the_best_of_what_is_worth_trying_is_the_best_of_all(se
         own = graph.with_states({name: [0, 1] for name in (*knobs, *context)})
         try:
             kept = cb.CausalBandit(own, knobs, reward="Y", context=context)
-        except ProblemError as error:
-            assert "No intervention can change the reward" in str(error) or "comes after" in str(error)
+        except ProblemError:  # no knob leads to the reward, or the context comes after it
             continue
         for _ in range(8):
             means = means_in_contexts(random_model(rng, graph, sharp=0.2), knobs, context)
@@ -185,17 +184,19 @@ def test_contexts_that_cannot_be_are_refused():
     observed = cb.ObservedModel.from_model(random_model(np.random.default_rng(1), bow), hidden=["U0"])
     bent = cb.CausalGraph.from_text("A -> B -> Y; c <-> Y").with_states({n: [0, 1] for n in "ABcY"})
     tied = cb.ObservedModel.from_model(random_model(np.random.default_rng(1), bent), hidden=["U0"])
+    late = "comes after"
+    unknown = r"P\(B \| do\(A\)\) cannot be computed from what is observed: A leads to B"
     for make, error, message in (
-        (lambda: cb.CausalBandit(known, ["mail"], ["visits"], context=["Y"], reward="Y"), ProblemError, "comes after"),
-        (lambda: cb.CausalBandit(known, ["mail"], ["visits"], context=["visits"]), ProblemError, "comes after"),
+        (lambda: cb.CausalBandit(known, ["mail"], ["visits"], context=["Y"], reward="Y"), ProblemError, late),
+        (lambda: cb.CausalBandit(known, ["mail"], ["visits"], context=["visits"]), ProblemError, late),
         (
             lambda: cb.CausalBandit(tied, ["A"], ["B"], reward="Y", context=["c"]),
             ProblemError,
             r"'c' must tell nothing more of the reward 'Y': c <- U0 -> Y is open. Add 'c' to parents: that is enough",
         ),
-        (lambda: cb.CausalBandit(observed, ["A"], ["B"], context=["c"]), NotIdentifiedError, r"P\(B \| do\(A\)\) cannot"),
-        (lambda: cb.CausalBandit(observed, ["A"], ["B"], require={"B": 0.5}), NotIdentifiedError, "cannot be computed"),
-        (lambda: cb.CausalBandit(observed, ["A"], ["B"], always=["A"]), NotIdentifiedError, r"P\(B \| do\(A\)\) cannot"),
+        (lambda: cb.CausalBandit(observed, ["A"], ["B"], context=["c"]), NotIdentifiedError, unknown),
+        (lambda: cb.CausalBandit(observed, ["A"], ["B"], require={"B": 0.5}), NotIdentifiedError, unknown),
+        (lambda: cb.CausalBandit(observed, ["A"], ["B"], always=["A"]), NotIdentifiedError, unknown),
         (
             lambda: cb.CausalBandit(
                 cb.CausalGraph({"Y": ["A", "u"]}, hidden=["u"], states={"A": [0, 1], "u": [0, 1]}),

@@ -68,7 +68,7 @@ def worth_trying(
     leads = mixed.ancestors(goal, mixed.all)
     if leads == goal:
         raise ProblemError(f"No intervention can change the reward {reward!r}: none leads to it in the graph.")
-    _warn_of_idle(mixed.shown(mixed.all & ~leads), reward)
+    _warn_of_idle(mixed.shown(mixed.bits(space.names) & ~leads), reward)
     if space.listed is None and not space.values and costs is None:
         found = _by_sets(mixed, goal, space)
     else:
