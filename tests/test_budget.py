@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import causalbandits as cb
 from causalbandits.engine.driver import POLICY, WORLD, play, seed_of, stream
-from causalbandits.errors import BudgetError, PolicyError, ProblemWarning
+from causalbandits.errors import BudgetError, ProblemWarning
 from causalbandits.policies import Choice
 from causalbandits.problem.budget import Budget, Purse, best_mixture
 from oracles import cases, patient, tables_known
@@ -334,14 +334,6 @@ def test_a_world_of_a_step_function_has_costs_and_a_budget_too():
     assert env.gap({}) == pytest.approx(0.3)
     run = cb.simulate(env, ["c-ucb"], horizon=100, replications=1, budget=10)
     assert -1 < run.regret("c-ucb")[0, -1] < 75  # 0.75 a round at best
-
-
-@pytest.mark.parametrize("id", ["c-ts-beta-guarded", "c-ts-gaussian-guarded"])
-def test_a_guard_refuses_a_budget_which_would_change_its_chances(id):
-    with pytest.raises(PolicyError, match="leave the budget out"):
-        cb.Agent(email().problem, id, budget=Budget(7.5, 150))
-    with pytest.raises(PolicyError, match="leave the budget out"):
-        cb.simulate(email(), id, horizon=20, replications=1, budget=2.0)
 
 
 def test_a_batch_beyond_the_budget_s_rounds_is_refused_whole_and_leaves_no_gap():

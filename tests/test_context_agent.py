@@ -60,7 +60,7 @@ def conversation(agent, rounds, seed=0, *, log=None):
 
 
 @pytest.mark.parametrize("in_reward", [False, True])
-@pytest.mark.parametrize("id", [id for id in POLICIES if id not in ("hac-ucb", "c-design-weighted")])
+@pytest.mark.parametrize("id", [id for id in POLICIES if id != "c-design-weighted"])
 def test_every_policy_decides_in_a_context_and_goes_on_from_a_file(id, in_reward, tmp_path):
     problem = campaign(in_reward=in_reward)
     problem = problem.without_tables() if cb.policy(id).learns_tables else problem

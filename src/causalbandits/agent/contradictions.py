@@ -150,6 +150,8 @@ def contradictions(problem: CausalBandit, policy: AnyPolicy, statistic: Any, tol
     """Where outcomes contradict the model that a recommendation rests on, in words."""
     if isinstance(policy, GuardedThompsonSampling):
         alarms = tuple(map(str, policy.evidence(problem, statistic).alarms))
+        if statistic.given_up:  # and with it all that the graph says of the context
+            return alarms
         own = [f for f in checked_model(problem, told, DOUBT).contradicted if f.variables[0] in problem.context]
         return (*alarms, *map(_in_words, own))
     if policy.searches_all and not policy.needs_parents:

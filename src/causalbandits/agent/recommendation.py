@@ -15,7 +15,6 @@ from causalbandits.model.intervention import Intervention, State
 from causalbandits.policies import AnyPolicy
 from causalbandits.policies.base import RunnerUp
 from causalbandits.policies.outcome import Outcome
-from causalbandits.problem.budget import Within
 from causalbandits.problem.situation import Situation
 
 SUREST = 1 - 1e-9
@@ -138,17 +137,14 @@ def recommended(
     if not is_real(epsilon) or not 0 <= epsilon < math.inf:
         raise CausalBanditsError(f"epsilon, how much worse is good enough, must be 0 or more; got {epsilon!r}.")
     problem = situation.problem
-    situation = weighed = policy.permitted(situation, statistic)
-    if allowance is not None and situation.costs is not None:
-        weighed = situation.under(Within(situation.costs, allowance))
-    best = policy.favoured(weighed, statistic)
+    best = policy.favoured(situation, statistic, allowance)
     bounds = policy.bounds(situation, statistic, best.action, level)
     found = best.action.intervention, best.mean, bounds.lower, bounds.upper, level, bounds.kind, best.seen
     cost, context = problem.cost(best.action), problem.contexts.values(situation.known)
     # What a budget pays for is a mixture of two actions, of which none need be the best.
-    sure = (
-        Certainty() if allowance is not None else certainty(policy, situation, statistic, best.action, float(epsilon))
-    )
+    sure = Certainty()
+    if allowance is None:
+        sure = certainty(policy, policy.permitted(situation, statistic), statistic, best.action, float(epsilon))
     return Recommendation(*found, best.runner_up, bounds.assumes, against, cost, allowance, context, sure)
 
 

@@ -26,7 +26,7 @@ from causalbandits.policies.rationing import rationed
 from causalbandits.policies.statistics import Statistic
 from causalbandits.policies.totals import Totals
 from causalbandits.problem.actions import Action
-from causalbandits.problem.budget import PacedScores, Purse
+from causalbandits.problem.budget import PacedScores, Purse, Within
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.problem.scores import Scores
 from causalbandits.problem.separation import shown_names
@@ -86,6 +86,8 @@ class Policy(ABC, Generic[S]):
     """Whether all actions are searched, not only those that can be the best for some reward."""
     needs_parents: ClassVar[bool] = True
     """Whether nothing can be learnt of a reward without the values of its parents."""
+    needs_context: ClassVar[bool] = False
+    """Whether, besides, something is kept for every context by itself, so that all of it must be known."""
     learns_tables: ClassVar[bool] = False
     """Whether the model's tables are learnt from all that is observed: nothing may then be searched by them."""
     counts_successes: ClassVar[bool] = False
@@ -155,7 +157,10 @@ class Policy(ABC, Generic[S]):
         return situation.priced(scores) if situation.is_paced and not isinstance(scores, PacedScores) else scores
 
     def score_each(self, situations: Sequence[Situation], statistic: S, rng: np.random.Generator) -> list[Scores]:
-        """`score` in several contexts; what is drawn for all of them is drawn once, by policies that share it."""
+        """`score` in several contexts; what is drawn for all of them is drawn once, by policies that share it.
+
+        A policy that decides by several draws gives a row for each of them.
+        """
         return [self.scored(situation, statistic, rng) for situation in situations]
 
     def decide(self, situation: Situation, statistic: S, rng: np.random.Generator) -> Choice:
@@ -169,7 +174,9 @@ class Policy(ABC, Generic[S]):
 
     def chosen(self, situation: Situation, statistic: S, rng: np.random.Generator) -> Choice:
         """`decide` among what is permitted, and a clear word if it gives something else than a Choice."""
-        situation = self.permitted(situation, statistic)
+        return self._decided(self.permitted(situation, statistic), statistic, rng)
+
+    def _decided(self, situation: Situation, statistic: S, rng: np.random.Generator) -> Choice:
         choice = self.decide(situation, statistic, rng)
         if not isinstance(choice, Choice) or not isinstance(choice.action, Action):
             raise PolicyError(
@@ -184,26 +191,32 @@ class Policy(ABC, Generic[S]):
 
     def paced(self, situation: Situation, statistic: S, rng: np.random.Generator, purse: Purse) -> Choice:
         """`chosen` within a budget, which decides by this round's scores and a coin: one of two actions."""
-        situation = self.permitted(situation, statistic)
         if situation.known is not None:
             return rationed(self, situation, statistic, rng, purse)
+        situation = self.permitted(situation, statistic)
         assert situation.costs is not None
         pace = purse.pace(situation.costs, rng.random)
-        choice = self.chosen(situation.under(pace), statistic, rng)
+        choice = self._decided(situation.under(pace), statistic, rng)
         cost = situation.problem.cost(choice.action)
         if not pace.affords(cost):
             raise PolicyError(
                 f"{self.id}: decide() must keep to the budget; it chose {choice.action}, which costs {cost:g}. Take "
                 "the best position of scores from situation.project, situation.gather or situation.priced."
             )
-        return Choice(choice.action, None if self.randomised else pace.chance)
+        return Choice(choice.action, None if self.randomised else pace.chance) if choice.support is None else choice
 
     def refuse_budget(self) -> None:
         """Say so if a budget is not for this policy."""
 
-    def favoured(self, situation: Situation, statistic: S) -> Favourite:
-        """`favourite` among what is permitted, and a clear word if it gives something else than a Favourite."""
-        favourite = self.favourite(self.permitted(situation, statistic), statistic)
+    def favoured(self, situation: Situation, statistic: S, allowance: float | None = None) -> Favourite:
+        """`favourite` among what is permitted, and a clear word if it gives something else than a Favourite.
+
+        With an allowance, which is what a budget has for each round, of what costs no more than that.
+        """
+        situation = self.permitted(situation, statistic)
+        if allowance is not None and situation.costs is not None:
+            situation = situation.under(Within(situation.costs, allowance))
+        favourite = self.favourite(situation, statistic)
         if not isinstance(favourite, Favourite):
             raise PolicyError(
                 f"{self.id}: favourite() must return a Favourite, such as Favourite(situation.action(position), mean); "

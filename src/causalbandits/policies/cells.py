@@ -42,6 +42,18 @@ def favourite_of(situation: Situation, means: Scores, seen: Array) -> Favourite:
     return Favourite(situation.action(first), float(means.values[first]), float(seen[first]), runner_up)
 
 
+def actions_in_contexts(id: str, problem: CausalBandit) -> int:
+    """How many numbers a policy keeps that has one for every action in every context."""
+    problem.actions.refuse_enumeration(f"The policy {id!r} keeps a number for every action")
+    size, contexts = problem.actions.size, problem.contexts.size
+    if size * contexts > ENUMERATION_LIMIT:
+        raise SizeError(
+            f"The policy {id!r} keeps a number for every action in every context, {size} x {contexts} of them; the "
+            f"limit is {ENUMERATION_LIMIT}. Name fewer variables as context, or use a causal policy."
+        )
+    return size * contexts
+
+
 @dataclass(frozen=True, kw_only=True)
 class CellPolicy(Policy[Cells]):
     """Statistic, index, projection; a subclass names its index and which cells it keeps."""
@@ -71,8 +83,7 @@ class CellPolicy(Policy[Cells]):
 
     def start(self, problem: CausalBandit) -> Cells:
         if not self.causal:
-            problem.actions.refuse_enumeration(f"The policy {self.id!r} keeps a number for every action")
-            return self.nothing_seen(self._actions_in_contexts(problem))
+            return self.nothing_seen(actions_in_contexts(self.id, problem))
         if problem.configurations > CELL_LIMIT:
             raise SizeError(
                 f"The policy {self.id!r} keeps a number for each of the {problem.configurations} configurations of "
@@ -84,15 +95,6 @@ class CellPolicy(Policy[Cells]):
     def nothing_seen(self, cells: int) -> Cells:
         """What is kept of so many cells before the first reward."""
         return ScaledCells.empty(cells) if self.learns_scales else Cells.empty(cells)
-
-    def _actions_in_contexts(self, problem: CausalBandit) -> int:
-        size, contexts = problem.actions.size, problem.contexts.size
-        if size * contexts > ENUMERATION_LIMIT:
-            raise SizeError(
-                f"The policy {self.id!r} keeps a number for every action in every context, {size} x {contexts} of "
-                f"them; the limit is {ENUMERATION_LIMIT}. Name fewer variables as context, or use a causal policy."
-            )
-        return size * contexts
 
     def cells_in(self, problem: CausalBandit) -> Codes | slice | None:
         """The cells that matter in a context: the others' index need not be made; None where all do."""

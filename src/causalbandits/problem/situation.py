@@ -117,6 +117,11 @@ class Situation(Remembers):
         return other
 
     @property
+    def pace(self) -> Pace | None:
+        """How a budget decides what scores lead to; None where there is none."""
+        return self._pricing if isinstance(self._pricing, Pace) else None
+
+    @property
     def is_paced(self) -> bool:
         """Whether a budget decides what scores lead to."""
         return isinstance(self._pricing, Pace)
