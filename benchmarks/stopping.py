@@ -41,6 +41,12 @@ def rare_clicks(rng: np.random.Generator) -> cb.Environment:
     return cb.Environment(env.problem, cb.BernoulliReward(means / 10))
 
 
+def line(rng: np.random.Generator) -> cb.Environment:
+    """A reward that is linear in three parents: 0.1-sub-Gaussian given these, and 0.27 given the action."""
+    theta = rng.standard_normal(3)
+    return zoo.random_parallel(3, 3, theta / (2 * np.linalg.norm(theta)), rng=rng)
+
+
 class Part(NamedTuple):
     """One world, or a way to draw one, who plays it, and how often."""
 
@@ -88,6 +94,9 @@ PARTS = {
     "random graphs": Part(any_graph, 1000, on_coins(f"{SEEKING} {BETA} {WITHOUT}")),
     "random graphs, learnt": Part(any_graph, 1000, learnt(f"{SCALED} c-ts-beta-scaled c-ts-beta-learnt")),
     "rare clicks, learnt": Part(rare_clicks, 5000, learnt(f"{SCALED} c-ts-beta-scaled c-ts-beta-learnt")),
+    "lines": Part(
+        line, 1000, known("cl-ucb-observed cl-ts-observed", 0.1) | known("cl-ucb cl-ts lin-ucb lin-ts", 0.27)
+    ),
     "Figure 2, one by one": Part(
         FIGURE, 1000, on_figure("c-ids-gaussian", prior_scale=0.1) | learnt("c-ids-scaled"), 200
     ),
