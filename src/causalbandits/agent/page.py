@@ -15,7 +15,7 @@ from causalbandits.results.report import Code, Drawing, Grid, Heading, Part, Tex
 if TYPE_CHECKING:
     from causalbandits.agent.agent import Agent
 
-LISTED = 100
+ROWS_SHOWN = 100
 """So many actions and configurations are listed, those with most rewards first."""
 
 STRETCHES, SHORTEST = 40, 10
@@ -136,9 +136,9 @@ def _table(title: str, head: str, found: list[tuple[str, Average]]) -> list[Part
         return []
     rows = [
         (name, f"{n:,}", number(mean), "" if math.isnan(error) else number(error))
-        for name, (n, mean, error) in found[:LISTED]
+        for name, (n, mean, error) in found[:ROWS_SHOWN]
     ]
-    more = [Text(f"The {LISTED} with most rewards, of {len(found):,}.")] if len(found) > LISTED else []
+    more = [Text(f"The {ROWS_SHOWN} with most rewards, of {len(found):,}.")] if len(found) > ROWS_SHOWN else []
     return [Heading(title), Grid((head, "rewards", "mean", "standard error"), rows), *more]
 
 
