@@ -1,36 +1,108 @@
-"""When do policies stop, and how often are they wrong? The numbers of docs/stopping.md.
+"""When do policies stop, and how often are they wrong? python benchmarks/stopping.py [part ...], into stopping.json.
 
-    python benchmarks/stopping.py [share]     # all of it takes an hour; the page's numbers are those of a fifth, 0.2
-
-Every run goes to the horizon; the rule is asked at 60 moments, each some percent later than the one before.
+The numbers of docs/stopping.md. Every run goes to the horizon; the rule is asked at 60 moments, each some percent later
+than the one before. Each part is measured alone and kept; without names, all of them are, in an hour or two. Runs are
+kept in results/stopping, so that what was interrupted goes on: remove that folder to measure anew.
 """
 
 from __future__ import annotations
 
-import math
+import json
+import re
 import sys
 import warnings
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
 import causalbandits as cb
 from causalbandits import zoo
+from causalbandits.results.stopping import stopped
 
-WORLDS = {"Figure 2": (zoo.figure2(), 0.1, 1000), "e-mail": (zoo.email_campaign(), 0.5, 20_000)}
+RESULT = Path(__file__).with_name("stopping.json")
+RUNS = Path(__file__).parent.parent / "results" / "stopping"
+BATCH = 100
+DELTAS = (0.05, 0.2)
+SEED = 5
 
 
-def policies(noise: float, beta: bool) -> dict[str, cb.Policy]:
-    """Those that look for the best action, those that earn, and one without the graph."""
-    earning = "c-ts-beta" if beta else "c-ts-gaussian"
-    scales = {} if beta else {"noise_scale": noise, "prior_scale": noise}
+def any_graph(rng: np.random.Generator) -> cb.Environment:
+    """A random graph and random tables; rewards are coins."""
+    return zoo.random_world(12, rng=rng)
+
+
+def rare_clicks(rng: np.random.Generator) -> cb.Environment:
+    """The same with a tenth of the clicks, so that noise that is learnt is far smaller than 0.5."""
+    env = any_graph(rng)
+    means = env.configuration_means.reshape(env.problem.shape)
+    return cb.Environment(env.problem, cb.BernoulliReward(means / 10))
+
+
+def line(rng: np.random.Generator) -> cb.Environment:
+    """A reward that is linear in three parents: 0.1-sub-Gaussian given these, and 0.27 given the action."""
+    theta = rng.standard_normal(3)
+    return zoo.random_parallel(3, 3, theta / (2 * np.linalg.norm(theta)), rng=rng)
+
+
+class Part(NamedTuple):
+    """One world, or a way to draw one, who plays it, and how often."""
+
+    world: cb.Environment | Callable[[np.random.Generator], cb.Environment]
+    horizon: int
+    policies: dict[str, cb.Policy]
+    replications: int = 2000
+    epsilon: float = 0.0
+
+
+def known(ids: str, noise: float, **more: Any) -> dict[str, cb.Policy]:
+    """Policies by their ids, where the noise is known; Beta priors and KL need not know it."""
     return {
-        "c-track-and-stop": cb.CausalTrackAndStop(noise_scale=noise),
-        "c-elimination": cb.CausalElimination(noise_scale=noise),
-        "c-design": cb.CausalDesign(noise_scale=noise),
-        earning: cb.policy(earning, **scales),
-        "c-ucb": cb.CausalUCB(noise_scale=noise),
-        "uniform": cb.Uniform(noise_scale=noise),
+        id: cb.policy(id) if "beta" in id or "kl" in id else cb.policy(id, noise_scale=noise, **more)
+        for id in ids.split()
     }
+
+
+def learnt(ids: str) -> dict[str, cb.Policy]:
+    """Those to whom it need not be told."""
+    return {id: cb.policy(id) for id in ids.split()}
+
+
+SEEKING = "c-track-and-stop c-elimination c-design"
+GAUSSIAN = "c-ucb c-ts-gaussian c-gittins-gaussian c-screen-gaussian c-ts-ucb-gaussian"
+BETA = "c-ucb c-kl-ucb c-ts-beta c-gittins-beta c-screen-beta c-ts-ucb-beta"
+WITHOUT = "ucb uniform"
+SCALED = "c-ucb-scaled c-ts-gaussian-scaled c-gittins-scaled c-screen-scaled c-ts-ucb-scaled"
+
+FIGURE, EMAIL = zoo.figure2(), zoo.email_campaign()
+on_figure = partial(known, noise=0.1)
+on_coins = partial(known, noise=0.5)
+
+PARTS = {
+    "e-mail": Part(EMAIL, 20_000, on_coins(f"{SEEKING} {BETA} {WITHOUT} kl-ucb ts-beta")),
+    "e-mail, learnt": Part(EMAIL, 20_000, learnt(f"{SCALED} c-ts-beta-scaled c-ts-beta-learnt")),
+    "e-mail, to within 0.05": Part(EMAIL, 20_000, on_coins(f"{SEEKING} {BETA} {WITHOUT}"), epsilon=0.05),
+    "e-mail, to within 0.05, learnt": Part(
+        EMAIL, 20_000, learnt(f"{SCALED} c-ts-beta-scaled c-ts-beta-learnt"), epsilon=0.05
+    ),
+    "Figure 2": Part(FIGURE, 1000, on_figure(f"{SEEKING} {GAUSSIAN} {WITHOUT} ts-gaussian", prior_scale=0.1)),
+    "Figure 2, learnt": Part(
+        FIGURE, 1000, learnt(f"{SCALED} c-ts-effects") | on_figure("c-ts-gaussian-learnt", prior_scale=0.1)
+    ),
+    "random graphs": Part(any_graph, 1000, on_coins(f"{SEEKING} {BETA} {WITHOUT}")),
+    "random graphs, learnt": Part(any_graph, 1000, learnt(f"{SCALED} c-ts-beta-scaled c-ts-beta-learnt")),
+    "rare clicks, learnt": Part(rare_clicks, 5000, learnt(f"{SCALED} c-ts-beta-scaled c-ts-beta-learnt")),
+    "lines": Part(
+        line, 1000, known("cl-ucb-observed cl-ts-observed", 0.1) | known("cl-ucb cl-ts lin-ucb lin-ts", 0.27)
+    ),
+    "Figure 2, one by one": Part(
+        FIGURE, 1000, on_figure("c-ids-gaussian", prior_scale=0.1) | learnt("c-ids-scaled"), 200
+    ),
+    "random graphs, one by one": Part(any_graph, 1000, learnt("c-ids-beta c-ids-scaled c-ts-beta-guarded"), 200),
+}
+"""What is played one by one is not compiled, and so less often."""
 
 
 def looked_at(horizon: int) -> np.ndarray:
@@ -38,29 +110,50 @@ def looked_at(horizon: int) -> np.ndarray:
     return np.unique(np.geomspace(max(10, horizon / 100), horizon, 60).astype(int))
 
 
-def table(name: str, env: object, noise: float, horizon: int, replications: int, *, beta: bool) -> None:
-    """One world, or a way to draw one."""
-    run = cb.simulate(
-        env, policies(noise, beta), horizon=horizon, replications=replications, seed=5, rounds=looked_at(horizon),
-        measures=["risk", "simple regret"], workers=1, progress=False,
-    )  # fmt: skip
-    for delta in (0.05, 0.2):
-        print(f"\n{name}, delta {delta}, {replications} replications of {horizon} rounds")
-        print(run.stopping(delta), flush=True)
+def runs_of(part: Part, policy: cb.Policy, kept: Path) -> tuple[np.ndarray, np.ndarray]:
+    """The risk and the simple regret of every replication, from the file on; which is written after every few."""
+    done: list[list[list[float]]] = json.loads(kept.read_text(encoding="utf-8")) if kept.exists() else []
+    while len(done) < part.replications:
+        run = cb.simulate(
+            part.world, {"": policy}, horizon=part.horizon, rounds=looked_at(part.horizon), seed=SEED, workers=1,
+            replications=range(len(done), min(len(done) + BATCH, part.replications)), epsilon=part.epsilon,
+            measures=["risk", "simple regret"], progress=False,
+        )  # fmt: skip
+        risk, lost = run.measure("risk", ""), run.measure("simple regret", "")
+        done += [[own.tolist(), other.tolist()] for own, other in zip(risk, lost, strict=True)]
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        kept.write_text(json.dumps(done), encoding="utf-8")
+    risk, lost = np.array(done[: part.replications]).transpose(1, 0, 2)
+    return risk, lost
 
 
-def main() -> None:
-    """All tables."""
+def summary(part: Part, risk: np.ndarray, lost: np.ndarray) -> dict[str, Any]:
+    """When it stopped, and how often wrongly, for each delta."""
+    found: dict[str, Any] = {"replications": len(risk)}
+    for delta in DELTAS:
+        own = stopped("", looked_at(part.horizon), risk, lost, delta, part.epsilon)
+        found[str(delta)] = {
+            "stopped": own.stopped,
+            "rounds": round(own.rounds, 1),
+            "wrong": own.error_rate,
+            "standard error": round(own.standard_error, 5),
+        }
+    return found
+
+
+def main(names: list[str]) -> None:
     warnings.simplefilter("ignore")
-    share = float(sys.argv[1]) if len(sys.argv) > 1 else 1.0
-    for name, (env, noise, horizon) in WORLDS.items():
-        found = cb.design(env.problem, env.configuration_means, noise_scale=noise)
-        print(f"\n{name}: T* = {found.value:.4g}; T* log(1/0.05) = {found.value * math.log(20):.4g}")
-        replications = max(10, int(share * (2000 if horizon <= 1000 else 200)))
-        table(name, env, noise, horizon, replications, beta=noise == 0.5)
-    drawn = lambda rng: zoo.random_world(12, rng=rng)  # noqa: E731
-    table("random worlds", drawn, 0.5, 1000, max(10, int(share * 2000)), beta=True)
+    for name in names or PARTS:
+        part = PARTS[name]
+        for id, policy in part.policies.items():
+            slug = re.sub(r"\W+", "-", f"{name} {id}")
+            found = summary(part, *runs_of(part, policy, RUNS / f"{slug}.json"))
+            kept = json.loads(RESULT.read_text(encoding="utf-8")) if RESULT.exists() else {}
+            own = kept.setdefault(name, {"horizon": part.horizon, "epsilon": part.epsilon, "policies": {}})
+            own["policies"][id] = found
+            RESULT.write_text(json.dumps({own: kept[own] for own in PARTS if own in kept}, indent=1) + "\n", "utf-8")
+            print(name, id, json.dumps(found), flush=True)
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

@@ -226,9 +226,8 @@ def test_agents_work_and_what_takes_whole_tables_is_refused(tmp_path):
     for ask in (lambda: problem.model, lambda: cb.describe(problem), problem.without_tables):
         with pytest.raises(ProblemError, match="not how each variable comes about"):
             ask()
-    for more in ({"context": ["exposure"]}, {"require": {"exposure": 0.5}}):
-        with pytest.raises(ProblemError, match="takes the tables of a whole CausalModel"):
-            believed(**more)
+    with pytest.raises(ProblemError, match="'exposure' comes after the manipulable 'channel'"):
+        believed(context=["exposure"])
     with pytest.raises(ProblemError, match="Only a model fitted to data has intervals"):
         problem.parent_distribution({}, interval=True)
 

@@ -306,3 +306,18 @@ def test_a_page_shows_the_answer_the_counts_and_the_graph(served: Served, there:
     assert len(fragment) < 200_000
     assert "comes out again" in served.fetch("GET", "/mail/decision?id=0")[2].lower()
     assert served.fetch("GET", "/mail/decision?id=77")[0] == 404
+
+
+def test_a_study_that_knows_only_a_graph_has_a_page_with_its_hidden_causes(tmp_path: Path) -> None:
+    states = {name: ["0", "1"] for name in "ABY"}
+    graph = cb.CausalGraph({"A": [], "B": ["A"], "Y": ["A", "B"]}, states=states, hidden=[("B", "Y")])
+    problem = cb.CausalBandit(graph, ["A", "B"], reward="Y")
+    with cb.Study.create(tmp_path / "x.db", problem, "ts-beta", seed=0) as study:
+        study.tell(study.ask().id, None, 1)
+    running = Served(service_of([tmp_path / "x.db"]))
+    try:
+        status, _, text = running.fetch("GET", "/x")
+        assert status == 200
+        assert 'class="node hidden"' in text
+    finally:
+        running.stop()

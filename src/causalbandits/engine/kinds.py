@@ -9,11 +9,12 @@ from typing import Any
 
 import numba
 
+from causalbandits.engine.design_kernels import DESIGN_KERNELS
 from causalbandits.engine.kernels import KERNELS
 from causalbandits.engine.learnt_rounds import learnt_rounds
 from causalbandits.engine.worth_kernels import WORTH_KERNELS
 
-KINDS_OF_ROUNDS: dict[str, Any] = {**KERNELS, **WORTH_KERNELS, "learnt": learnt_rounds}
+KINDS_OF_ROUNDS: dict[str, Any] = {**KERNELS, **WORTH_KERNELS, **DESIGN_KERNELS, "learnt": learnt_rounds}
 
 SOURCES = (
     "policies/effects.py",
@@ -23,9 +24,13 @@ SOURCES = (
     "policies/rates.py",
     "policies/scales.py",
     "policies/statistics.py",
+    "policies/tracking.py",
     "policies/worth.py",
+    "problem/design.py",
     "problem/scores.py",
     "engine/choosing.py",
+    "engine/design_kernels.py",
+    "engine/design_tables.py",
     "engine/happening.py",
     "engine/kernels.py",
     "engine/learnt_rounds.py",

@@ -21,6 +21,7 @@ from causalbandits.errors import BudgetError, CausalBanditsError, PolicyError, P
 from causalbandits.model.fitted import FittedModel
 from causalbandits.policies import AnyPolicy
 from causalbandits.policies.identity import identity_with_code
+from causalbandits.problem.actions import Action
 from causalbandits.problem.budget import Budget
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.results.measures import Values
@@ -153,7 +154,7 @@ class Plan:
         if policy.risk(moment.situation, statistic, best, self.epsilon) is None:
             raise PolicyError(
                 f"The policy {policy.id!r} has no rule that says when to stop: leave the measure 'risk' out, or take a "
-                "policy that keeps counts and sums, such as 'c-ts-beta', 'c-ucb' or 'ucb'."
+                "policy that has one, such as 'c-ts-beta', 'c-ucb' or 'cl-ts'."
             )
 
     def _believed_by(self, policy: AnyPolicy, env: Environment) -> CausalBandit:
@@ -252,21 +253,23 @@ class _Observer:
             self.found["plays"] = np.empty((checkpoints, env.problem.actions.size), dtype=np.int64)
 
     def __call__(self, slot: int, statistic: Any, counts: PlayCounts) -> None:
+        found = [
+            (share, moment, self._policy.favoured(moment.situation, statistic).action)
+            for share, moment in self._moments
+        ]
         if "simple regret" in self.found:
-            lost = [share * self._lost(moment, statistic) for share, moment in self._moments]
+            lost = [share * self._lost(moment, best) for share, moment, best in found]
             self.found["simple regret"][slot] = sum(lost[1:], lost[0])
         if "risk" in self.found:
-            self.found["risk"][slot] = max(self._risk(moment, statistic) for _, moment in self._moments)
+            self.found["risk"][slot] = max(self._risk(moment, statistic, best) for _, moment, best in found)
         if "plays" in self.found:
             self.found["plays"][slot] = counts()
 
-    def _lost(self, moment: Moment, statistic: Any) -> float:
-        action = self._policy.favoured(moment.situation, statistic).action
+    def _lost(self, moment: Moment, best: Action) -> float:
         # Another belief may number actions otherwise.
-        return moment.env.gap(self._env.problem.actions.rank(action.choices))
+        return moment.env.gap(self._env.problem.actions.rank(best.choices))
 
-    def _risk(self, moment: Moment, statistic: Any) -> float:
-        best = self._policy.favoured(moment.situation, statistic).action
+    def _risk(self, moment: Moment, statistic: Any, best: Action) -> float:
         found = self._policy.risk(moment.situation, statistic, best, self._epsilon)
         return 1.0 if found is None else found
 

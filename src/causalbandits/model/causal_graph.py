@@ -153,6 +153,11 @@ class CausalGraph:
             listed[name] = None
         return tuple(listed)
 
+    def parents_of(self, name: str) -> Group:
+        """The observed causes of a variable, itself observed or not."""
+        self.known_names("known", [name])
+        return tuple(cause for cause in self.parents[name] if cause not in self.hidden)
+
     def projected(self, names: Iterable[str]) -> CausalGraph:
         """The latent projection onto these variables: the same separations, with all others hidden and gone.
 

@@ -154,6 +154,13 @@ class ObservedModel:
         models = len(next(iter(tables.values())))
         return computed(found, lambda asked: tables[asked.variable], {**self._sizes, MODELS: models})
 
+    @cached_property
+    def left_alone(self) -> CausalModel:
+        """What is observed while nothing is set, as a model without hidden causes; its arrows are no causes."""
+        return CausalModel(
+            Variable(v.name, v.states, parents=v.parents, table=_without_gaps(v.table)) for v in self.variables.values()
+        )
+
     def distribution(self, of: Iterable[str], *, do: Mapping[str, State] | None = None) -> Array:
         """P(of | do), an axis for each of these; a NotIdentifiedError if what is observed cannot tell."""
         intervention = Intervention({} if do is None else do)
@@ -191,6 +198,12 @@ class ObservedModel:
         if not isinstance(record, Mapping) or not isinstance(record.get("tables"), Mapping):
             raise ModelError(f"An observed model's record needs graph and tables; got {brief(record)}.")
         return cls(CausalGraph.from_record(record.get("graph")), record["tables"])
+
+
+def _without_gaps(table: Array) -> Array:
+    """Rows of what was never seen, which has no weight, filled with equal shares."""
+    empty = table.sum(axis=-1, keepdims=True) == 0
+    return np.where(empty, 1 / table.shape[-1], table)
 
 
 def _check_table(own: Variable, variables: Mapping[str, Variable]) -> None:

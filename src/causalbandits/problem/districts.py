@@ -115,11 +115,12 @@ class DistrictBlock(Block):
         return space.always.intersection(knobs) <= set(chosen) and len(space.always.union(chosen)) <= most
 
     def _refuse(self, chosen: Sequence[str]) -> NoReturn:
-        of = [name for name in self.parent_names if name not in chosen]
+        done = [name for name in self._graph.names if name in chosen or self._always & self._graph.bits([name])]
+        of = [name for name in self.parent_names if name not in done]
         if of:
-            self._known.causal_graph.effect(of, do=chosen)  # which says why not
+            self._known.causal_graph.effect(of, do=done)  # which says why not
         raise NotIdentifiedError(
-            f"P({', '.join(self.parent_names)} | do({', '.join(chosen)})) cannot be computed from what is observed. "
+            f"P({', '.join(self.parent_names)} | do({', '.join(done)})) cannot be computed from what is observed. "
             "Learn a number per action: parents=[]."
         )
 

@@ -72,13 +72,23 @@ def plot_graph(problem: CausalBandit, path: FilePath | None = None, *, reward: s
     return saved(figure, path)
 
 
+def whole_graph(problem: CausalBandit, goal: str) -> nx.DiGraph:
+    """What causes what, the reward included; hidden causes without a name are called by their effects."""
+    import networkx as nx
+
+    own = problem.graph.graph
+    names = {node: f"hidden cause of {', '.join(node[1])}" for node in own if not isinstance(node, str)}
+    whole = nx.relabel_nodes(nx.DiGraph(own), names)
+    if goal not in whole:
+        whole.add_edges_from((parent, goal) for parent in problem.parents)
+    return whole
+
+
 def _relevant(problem: CausalBandit, goal: str) -> nx.DiGraph:
     """What leads to the reward, what can be set, and what is known beforehand."""
     import networkx as nx
 
-    whole = nx.DiGraph(problem.model.graph)
-    if goal not in whole:
-        whole.add_edges_from((parent, goal) for parent in problem.parents)
+    whole = whole_graph(problem, goal)
     return whole.subgraph(nx.ancestors(whole, goal) | {goal, *problem.manipulable, *problem.context})
 
 

@@ -11,12 +11,11 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 import jinja2
-import networkx as nx
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
 
 from causalbandits.errors import CausalBanditsError, UnknownDecisionError
-from causalbandits.problem.problem import CausalBandit
+from causalbandits.results.graphs import whole_graph
 from causalbandits.service.drawing import graph_picture, mean_chart, share_chart
 from causalbandits.study import Study
 
@@ -82,8 +81,9 @@ def _panels(study: Study) -> dict[str, Any]:
     except CausalBanditsError as error:
         answer, why_not = None, str(error)
     knobs, parents = set(study.problem.manipulable), set(study.problem.parents)
-    graph = _with_reward(study.problem)
+    graph = whole_graph(study.problem, study.problem.reward or REWARD)
     kinds = {n: "knob" if n in knobs else "parent" if n in parents else "plain" for n in graph.nodes}
+    kinds |= {n: "hidden" for n, hidden in graph.nodes(data="hidden") if hidden}
     return {
         "report": report,
         "answer": answer,
@@ -98,14 +98,6 @@ def _panels(study: Study) -> dict[str, Any]:
         "oldest": study.oldest_open(),
         "now": time.time(),
     }
-
-
-def _with_reward(problem: CausalBandit) -> Any:
-    """The model's graph; the reward stands in it, last, if the model does not know it."""
-    graph = nx.DiGraph(problem.model.graph)
-    if problem.reward is None:
-        graph.add_edges_from((parent, REWARD) for parent in problem.parents)
-    return graph
 
 
 def _notes(report: Any, parents: set[str], answer: Any, reward: str) -> dict[str, str]:

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import wraps
+from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 from causalbandits._types import Z
 from causalbandits.agent.ledger import action_at, support_of, support_record
-from causalbandits.errors import StateError
+from causalbandits.errors import StateError, StorageError
 from causalbandits.policies import Choice, Outcome
 from causalbandits.problem.actions import Action
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.study.fold import Coins, ExactSums, Key, Table, codes_of, text_of
 from causalbandits.study.grid import value
 from causalbandits.study.schema import MIGRATIONS, SCHEMA_VERSION, STUDY_FORMAT
+from causalbandits.study.seals import seal_of_facts, sealed
 from causalbandits.study.storage import SQLite
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 IS_OPEN, IS_TOLD, IS_EXPIRED, IS_FORGOTTEN = "open", "told", "expired", "forgotten"
 
@@ -78,6 +83,23 @@ class Deciding(NamedTuple):
     since_event: int
 
 
+def _reading(method: Callable[Concatenate[Log, P], T]) -> Callable[Concatenate[Log, P], T]:
+    """What cannot be read was damaged: say so."""
+
+    @wraps(method)
+    def read(log: Log, /, *given: P.args, **named: P.kwargs) -> T:
+        try:
+            return method(log, *given, **named)
+        except (ValueError, TypeError, KeyError, IndexError) as error:
+            if isinstance(error, StorageError):
+                raise
+            raise StateError(
+                f"{log.store.path} is damaged: {error!r:.200}. verify() says where; go back to a backup."
+            ) from error
+
+    return read
+
+
 class Log:
     """The tables of one study."""
 
@@ -108,6 +130,7 @@ class Log:
         sql = f"SELECT {self.DECISION} FROM decisions WHERE {where} ORDER BY {order} LIMIT ?"
         return map(self._row, self.store.rows(sql, (*parameters, limit)))
 
+    @_reading
     def _row(self, found: Any) -> Row:
         number, key, request, context, choices, propensity, support, *rest = found
         policy, events, asked, due, status, told_at, z, reward, observed = rest
@@ -130,11 +153,11 @@ class Log:
             propensity,
             supported,
         )
-        rest = (row.policy, row.events, row.asked, row.due, row.status)
+        rest = (row.policy, row.events, row.asked, row.due)
         self.store.run(
             "INSERT INTO decisions (number, key, request, context, choices, propensity, support, policy, events, "
-            "asked, due, status) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            values + rest,
+            "asked, due, seal, status) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (*sealed(*values, *rest), row.status),
         )
 
     def count(self, status: str | None = None) -> int:
@@ -177,6 +200,7 @@ class Log:
         """Those of one decision."""
         return map(self._event, self.store.rows(f"{self.EVENT} WHERE decision = ? ORDER BY number", (decision,)))
 
+    @_reading
     def _event(self, found: Any) -> LogEvent:
         number, decision, kind, z, reward, observed, was_z, was_reward, counted, collected, at = found
         seen = None if observed is None else json.loads(observed)
@@ -201,8 +225,8 @@ class Log:
         values = event.number, event.decision, event.kind, _or_null(event.z), event.reward, seen
         self.store.run(
             "INSERT INTO events (number, decision, kind, z, reward, observed, was_z, was_reward, counted, collected, "
-            "at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (*values, _or_null(event.was_z), event.was_reward, event.counted, str(event.collected), event.at),
+            "at, seal) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            sealed(*values, _or_null(event.was_z), event.was_reward, event.counted, str(event.collected), event.at),
         )
         own = None if row.observed is None else json.dumps(dict(row.observed))
         self.store.run(
@@ -229,6 +253,7 @@ class Log:
 
     # The statistic
 
+    @_reading
     def table(self) -> Table:
         """As it is kept."""
         rows = self.store.rows("SELECT context, choices, z, n, total, squares, successes FROM statistic")
@@ -254,6 +279,7 @@ class Log:
 
     # What came early
 
+    @_reading
     def early(self, key: str) -> Any:
         """What was told of a decision that has not been made; None if nothing was."""
         found = self.store.one("SELECT told FROM early WHERE key = ?", (key,))
@@ -261,7 +287,7 @@ class Log:
 
     def keep_early(self, key: str, told: Any, at: float) -> None:
         """Let it wait for its decision."""
-        self.store.run("INSERT INTO early (key, told, at) VALUES (?, ?, ?)", (key, json.dumps(told), at))
+        self.store.run("INSERT INTO early (key, told, at, seal) VALUES (?, ?, ?, ?)", sealed(key, json.dumps(told), at))
 
     def drop_early(self, key: str) -> None:
         """Its decision has come."""
@@ -273,6 +299,7 @@ class Log:
 
     # Policies
 
+    @_reading
     def policies(self) -> list[Deciding]:
         """All who have decided, one after the other."""
         rows = self.store.rows("SELECT version, record, since_decision, since_event FROM policies ORDER BY version")
@@ -285,8 +312,8 @@ class Log:
     def add_policy(self, version: int, record: Mapping[str, Any], since_decision: int, since_event: int) -> None:
         """Who decides from now on."""
         self.store.run(
-            "INSERT INTO policies (version, record, since_decision, since_event) VALUES (?, ?, ?, ?)",
-            (version, json.dumps(record), since_decision, since_event),
+            "INSERT INTO policies (version, record, since_decision, since_event, seal) VALUES (?, ?, ?, ?, ?)",
+            sealed(version, json.dumps(record), since_decision, since_event),
         )
 
 
@@ -306,6 +333,8 @@ def facts_of(store: SQLite) -> dict[str, Any]:
             f"{store.path} was written by another version of this library: its format is {stated}, and this one reads "
             f"{(STUDY_FORMAT, SCHEMA_VERSION)}."
         )
+    if found.get("seal") != seal_of_facts(found):
+        raise StateError(f"{store.path} is damaged: what it says of the study is not what was written. Use a backup.")
     return found
 
 
@@ -314,5 +343,6 @@ def write_facts(store: SQLite, facts: Mapping[str, Any]) -> None:
     for migration in MIGRATIONS:
         for statement in migration:
             store.run(statement)
-    for name, fact in {"format": STUDY_FORMAT, "version": SCHEMA_VERSION, **facts}.items():
+    whole = {"format": STUDY_FORMAT, "version": SCHEMA_VERSION, **facts}
+    for name, fact in {**whole, "seal": seal_of_facts(whole)}.items():
         store.run("INSERT INTO facts (name, value) VALUES (?, ?)", (name, json.dumps(fact)))

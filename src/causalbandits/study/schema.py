@@ -23,7 +23,8 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             version INTEGER PRIMARY KEY,
             record TEXT NOT NULL,
             since_decision BIGINT NOT NULL,
-            since_event BIGINT NOT NULL
+            since_event BIGINT NOT NULL,
+            seal TEXT NOT NULL
         )""",
         """CREATE TABLE decisions (
             number BIGINT PRIMARY KEY,
@@ -41,7 +42,8 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             told_at BIGINT,
             z TEXT,
             reward BIGINT,
-            observed TEXT
+            observed TEXT,
+            seal TEXT NOT NULL
         )""",
         "CREATE INDEX decisions_open ON decisions (status, due)",
         """CREATE TABLE events (
@@ -55,7 +57,8 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             was_reward BIGINT,
             counted BIGINT NOT NULL,
             collected TEXT NOT NULL,
-            at DOUBLE PRECISION NOT NULL
+            at DOUBLE PRECISION NOT NULL,
+            seal TEXT NOT NULL
         )""",
         "CREATE INDEX events_of_decision ON events (decision)",
         """CREATE TABLE statistic (
@@ -71,7 +74,8 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         """CREATE TABLE early (
             key TEXT PRIMARY KEY,
             told TEXT NOT NULL,
-            at DOUBLE PRECISION NOT NULL
+            at DOUBLE PRECISION NOT NULL,
+            seal TEXT NOT NULL
         )""",
     ),
 )

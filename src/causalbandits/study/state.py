@@ -85,23 +85,26 @@ class StudyState:
     @contextmanager
     def transaction(self) -> Iterator[Fold]:
         """All of it, or nothing. What is refused before anything is written leaves the rest as it was."""
-        with self.store.transaction():
-            before, outermost = self.store.changes, not self._inside
-            if outermost:
-                self._inside, self._torn = True, False
+        with self.store.lock:
+            before = self.store.changes
             try:
-                if outermost:
-                    self._sync()
-                yield self.fold
-                if outermost and self._torn:
-                    raise StorageError(f"{self.store.path}: a change was half written. Nothing was changed.")
-            except BaseException:
+                with self.store.transaction():
+                    outermost = not self._inside
+                    if outermost:
+                        self._inside, self._torn = True, False
+                    try:
+                        if outermost:
+                            self._sync()
+                        yield self.fold
+                        if outermost and self._torn:
+                            raise StorageError(f"{self.store.path}: a change was half written. Nothing was changed.")
+                    finally:
+                        if outermost:
+                            self._inside = False
+            except BaseException:  # of the commit, too
                 if self.store.changes != before:
                     self._torn, self.events = True, -1
                 raise
-            finally:
-                if outermost:
-                    self._inside = False
 
     def _sync(self) -> None:
         """Take in what other processes did."""

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from causalbandits.policies import AnyPolicy, Outcome
 from causalbandits.study.fold import Coins, Fold, Table, policy_of, rows_of
 from causalbandits.study.log import COUNTED, IS_EXPIRED, IS_FORGOTTEN, IS_OPEN, IS_TOLD, Log, LogEvent, Row
+from causalbandits.study.seals import broken_seals
 
 NAMED_DIFFERENCES = 10
 """So many differences are named."""
@@ -96,6 +97,8 @@ class Refolded:
 
 def verified(log: Log) -> Verification:
     """Fold the log again, and compare with what is kept, bit for bit."""
+    if damage := [*log.store.damage(), *broken_seals(log.store)]:
+        return Verification(log.count(), log.newest(), _named(damage))
     rows, events = list(log.decisions()), list(log.events())
     past = Refolded(log, rows, events)
     differences = list(past.differences)
@@ -111,9 +114,13 @@ def verified(log: Log) -> Verification:
     kept, made = set(rows_of(log.table())), set(rows_of(past.table))
     differences += [f"the statistic keeps {line}, and the log does not say so" for line in sorted(kept - made)]
     differences += [f"the log says {line}, and the statistic does not keep it" for line in sorted(made - kept)]
-    if len(differences) > NAMED_DIFFERENCES:
-        differences = [*differences[:NAMED_DIFFERENCES], f"and {len(differences) - NAMED_DIFFERENCES} more"]
-    return Verification(len(rows), len(events), tuple(differences))
+    return Verification(len(rows), len(events), _named(differences))
+
+
+def _named(differences: list[str]) -> tuple[str, ...]:
+    if len(differences) <= NAMED_DIFFERENCES:
+        return tuple(differences)
+    return (*differences[:NAMED_DIFFERENCES], f"and {len(differences) - NAMED_DIFFERENCES} more")
 
 
 def derived_again(log: Log, row: Row, coins: Coins, handed_in: AnyPolicy | str | None) -> bool:
