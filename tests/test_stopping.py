@@ -139,13 +139,16 @@ def test_the_error_is_at_most_delta_under_adaptive_play_on_random_worlds():
             assert own.error_rate <= delta + 3 * math.sqrt(delta * (1 - delta) / own.replications)
 
 
-def test_equal_actions_never_stop_unless_an_epsilon_says_what_is_good_enough():
+def test_equal_actions_never_stop_unless_an_epsilon_says_what_is_good_enough(tmp_path):
     env = zoo.email_campaign()
     settings = {"horizon": 3000, "replications": 5, "seed": 1, "measures": ["risk", "simple regret"], "progress": False}
     policy = cb.UCB(noise_scale=0.01)  # far too sure: even so, two products are equally good
     exact = cb.simulate(env, policy, rounds=LOOKS, **settings)
     loose = cb.simulate(env, policy, rounds=LOOKS, epsilon=0.2, **settings)
     assert exact.stopping(0.05)[0].stopped <= loose.stopping(0.05, epsilon=0.2)[0].stopped
+    assert loose.stopping(0.05) == loose.stopping(0.05, epsilon=0.2)  # the run knows what it was made with
+    loose.save(tmp_path / "run.npz")
+    assert cb.Run.load(tmp_path / "run.npz").stopping(0.05).epsilon == 0.2
     assert (loose.measure("risk", "ucb") <= exact.measure("risk", "ucb")).all()
 
 

@@ -65,6 +65,9 @@ def forecast(
             "action chosen blindly would lose.",
         ),
     ] = None,
+    stops: Annotated[
+        bool, typer.Option("--stops", help="Also say after how many rounds you may stop, and be right 19 times in 20.")
+    ] = False,
     replications: Annotated[int, typer.Option(min=2, help="How many possible worlds.")] = 200,
     seed: Annotated[
         int | None, typer.Option(min=0, help="The same seed gives the same numbers; if left out, the file's, else 0.")
@@ -87,6 +90,8 @@ def forecast(
       causalbandits forecast email_campaign --prior 2,20 --out forecast.png
 
       causalbandits forecast asia.bif --reward dysp --manipulate smoke,asia --horizon 2000
+
+      causalbandits forecast email_campaign --stops --epsilon 0.05 --policy c-track-and-stop --policy c-ucb
     """
     from rich.console import Console
 
@@ -105,6 +110,7 @@ def forecast(
         horizon=asked.whole("horizon", horizon, DEFAULT_HORIZON),
         reward_prior=(a, b),
         epsilon=epsilon,
+        stops=stops,
         replications=replications,
         seed=asked.whole("seed", seed, 0),
         workers=workers or os.cpu_count(),
