@@ -117,7 +117,7 @@ class DistrictBlock(Block):
     def _refuse(self, chosen: Sequence[str]) -> NoReturn:
         of = [name for name in self.parent_names if name not in chosen]
         if of:
-            self._known.causal_graph.effect(of, do=chosen)  # which says why not
+            self._known.effect(of, do=chosen)  # which says why not
         raise NotIdentifiedError(
             f"P({', '.join(self.parent_names)} | do({', '.join(chosen)})) cannot be computed from what is observed. "
             "Learn a number per action: parents=[]."
@@ -154,11 +154,9 @@ class DistrictBlock(Block):
 
     def _refuse_unseen(self, choices: Sequence[int]) -> NoReturn:
         values = zip(self.knob_names, choices, strict=True)
-        done = ", ".join(f"{name}={self.model[name].states[c - 1]!r}" for name, c in values if c)
-        raise ProblemError(
-            f"P({', '.join(self.parent_names)} | do({done})) needs what was never seen: a table that it is computed "
-            "from has rows of probability 0. Take this action out, or gather rows of that kind."
-        )
+        do = {name: self.model[name].states[choice - 1] for name, choice in values if choice}
+        effect = self._known.effect([name for name in self.parent_names if name not in do], do=do)
+        raise ProblemError(self._known.never_seen(effect, do))
 
     def with_tables(self, tables: Any) -> NoReturn:
         raise ProblemError("Tables of what is observed do not say how variables come about: they are not learnt.")
