@@ -118,7 +118,7 @@ class DistrictBlock(Block):
         done = [name for name in self._graph.names if name in chosen or self._always & self._graph.bits([name])]
         of = [name for name in self.parent_names if name not in done]
         if of:
-            self._known.causal_graph.effect(of, do=done)  # which says why not
+            self._known.effect(of, do=done)  # which says why not
         raise NotIdentifiedError(
             f"P({', '.join(self.parent_names)} | do({', '.join(done)})) cannot be computed from what is observed. "
             "Learn a number per action: parents=[]."
@@ -155,11 +155,9 @@ class DistrictBlock(Block):
 
     def _refuse_unseen(self, choices: Sequence[int]) -> NoReturn:
         values = zip(self.knob_names, choices, strict=True)
-        done = ", ".join(f"{name}={self.model[name].states[c - 1]!r}" for name, c in values if c)
-        raise ProblemError(
-            f"P({', '.join(self.parent_names)} | do({done})) needs what was never seen: a table that it is computed "
-            "from has rows of probability 0. Take this action out, or gather rows of that kind."
-        )
+        do = {name: self.model[name].states[choice - 1] for name, choice in values if choice}
+        effect = self._known.effect([name for name in self.parent_names if name not in do], do=do)
+        raise ProblemError(self._known.never_seen(effect, do))
 
     def with_tables(self, tables: Any) -> NoReturn:
         raise ProblemError("Tables of what is observed do not say how variables come about: they are not learnt.")
