@@ -11,12 +11,12 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 import jinja2
-import networkx as nx
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
 
 from causalbandits.errors import CausalBanditsError, UnknownDecisionError
 from causalbandits.problem.problem import CausalBandit
+from causalbandits.results.layered import with_named_causes
 from causalbandits.service.drawing import graph_picture, mean_chart, share_chart
 from causalbandits.study import Study
 
@@ -102,7 +102,7 @@ def _panels(study: Study) -> dict[str, Any]:
 
 def _with_reward(problem: CausalBandit) -> Any:
     """The model's graph; the reward stands in it, last, if the model does not know it."""
-    graph = nx.DiGraph(problem.model.graph)
+    graph = with_named_causes(problem.graph)
     if problem.reward is None:
         graph.add_edges_from((parent, REWARD) for parent in problem.parents)
     return graph
