@@ -256,8 +256,6 @@ def test_what_is_of_parents_is_refused():
     known = problem()
     agent = cb.Agent(known, "ts-beta")
     for ask in (
-        lambda: cb.describe(known, horizon=100),
-        lambda: cb.forecast(known, horizon=100),
         lambda: known.parent_distribution({"B": 0, "C": 0}),
         known.parent_distributions,
         lambda: known.situation().project(np.ones(1)),

@@ -22,10 +22,15 @@ def inspect(
     asked: Asked,
     horizon: Horizon = None,
     out: Annotated[Path | None, typer.Option(help="A folder for the report and the graph.", file_okay=False)] = None,
+    picture: Annotated[
+        Path | None, typer.Option(help="The graph alone, as a picture: graph.svg, .png or .pdf.", dir_okay=False)
+    ] = None,
 ) -> None:
     """Look at a problem before anything is tried.
 
     Which knobs can matter, what the graph saves, what may stand in for the reward's parents, bounds, where to start.
+    Of a graph without tables (a .dot file, dagitty's too): what is possible with and without data, and what a number is
+    learnt of. All that leads to the reward can be set there, to one of two values, unless you say otherwise.
     Of a specification, as simulate takes it, \\[environment] and \\[reward] are used; options replace entries.
 
     [bold]Examples[/bold]
@@ -35,19 +40,28 @@ def inspect(
       causalbandits inspect lower_bound --parameter N=5 --parameter delta=0.1
 
       causalbandits inspect asia.bif --reward dysp --manipulate smoke,asia --out results/asia
+
+      causalbandits inspect graph.dot --reward sale --manipulate channel=web,mail --picture graph.svg
     """
     from rich.console import Console
 
     from causalbandits.planning.describe import describe, write_description
+    from causalbandits.results.graphs import plot_graph
+    from causalbandits.results.plots import picture_path
 
     if out is not None:
         refuse_unwritable_folder(out)
+    if picture is not None:
+        picture_path(picture)
     found = describe(asked.world, horizon=asked.whole("horizon", horizon, DEFAULT_HORIZON))
     console = Console()
     print_plain(console, repr(found))
     if out is not None:
         write_description(found, out)
         print_report(console, out)
+    if picture is not None:
+        plot_graph(found.problem, picture)
+        print_plain(console, f"The picture: {picture}")
 
 
 @about_a_problem

@@ -191,7 +191,6 @@ def forecast(
         raise SizeError(f"A forecast looks {HORIZON_LIMIT} rounds ahead at most; got horizon={horizon!r}.")
     if epsilon is not None and (not is_real(epsilon) or not 0 <= epsilon <= 1e150):
         raise CausalBanditsError(f"epsilon, how much worse is good enough, must be 0 or more; got {epsilon!r}.")
-    problem.refuse_by_actions("A forecast")
     if not isinstance(stops, bool):
         raise CausalBanditsError(f"stops must be True or False; got {stops!r}.")
     worlds = Worlds(problem, reward_prior)

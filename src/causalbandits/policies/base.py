@@ -126,11 +126,7 @@ class Policy(ABC, Generic[S]):
         """`start`, and a clear word if it gives something that cannot be saved."""
         if not isinstance(self.id, str):
             raise PolicyError(f"A policy's id must be text, such as 'my-policy'; got {self.id!r}.")
-        if problem.learns == "actions" and (self.needs_parents or not self.searches_all):
-            raise PolicyError(
-                f"{self.id} learns what a reward owes to its parents, and this problem has none (parents=[]). Use a "
-                f"policy that learns a number per action: {'ts-beta' if self.unit_rewards else 'ts-gaussian or ucb'}."
-            )
+        self.refuse_without_parents(problem)
         statistic = self.start(problem)
         if not isinstance(statistic, Statistic):
             raise PolicyError(
@@ -139,6 +135,14 @@ class Policy(ABC, Generic[S]):
             )
         statistic.check_fields(self.id)
         return statistic
+
+    def refuse_without_parents(self, problem: CausalBandit) -> None:
+        """Say so if there are no parents, and the policy learns of nothing else."""
+        if problem.learns == "actions" and (self.needs_parents or not self.searches_all):
+            raise PolicyError(
+                f"{self.id} learns what a reward owes to its parents, and this problem has none (parents=[]). Use a "
+                f"policy that learns a number per action: {'ts-beta' if self.unit_rewards else 'ts-gaussian or ucb'}."
+            )
 
     def scored(self, situation: Situation, statistic: S, rng: np.random.Generator) -> Scores:
         """`score`, and a clear word if it gives something else than Scores."""

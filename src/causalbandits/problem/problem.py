@@ -7,7 +7,7 @@ import json
 import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Literal
 
 import numpy as np
@@ -34,7 +34,7 @@ from causalbandits.problem.requirements import Limits, Requirements, required, r
 from causalbandits.problem.search import Reduction, SearchSet, SomeActions, reduce_space, search_by_structure
 from causalbandits.problem.separation import AugmentedGraph, shown_names
 from causalbandits.problem.situation import Situation
-from causalbandits.problem.worth_trying import checked_reward, worth_trying
+from causalbandits.problem.worth_trying import checked_reward, number_worth_trying, worth_trying
 
 SITUATIONS_KEPT = 2**8
 """So many narrowed situations are remembered."""
@@ -123,7 +123,8 @@ class CausalBandit(Distributions):
         known = checked_context(AugmentedGraph(model, space.names, space.surely_set()), context, reward)
         if require is not None:
             space = required(space, model, require, reward, in_contexts=bool(known))
-        augmented = AugmentedGraph(model, space.names, space.surely_set())
+        worth = partial(number_worth_trying, model, space, reward, costs)
+        augmented = AugmentedGraph(model, space.names, space.surely_set(), worth)
         seen: tuple[str, ...] = ()
         if separator is not None:
             found, seen = augmented.cheapest(_sought(separator, parents, reward), observable, known)

@@ -6,7 +6,7 @@ done. It must come before the reward, too, or P(z | do(a)) would hang on how the
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable
+from collections.abc import Callable, Collection, Hashable, Iterable
 
 from causalbandits.errors import ProblemError
 from causalbandits.model import graph as graphs
@@ -19,8 +19,16 @@ from causalbandits.problem.knowledge import Knowledge
 class AugmentedGraph:
     """A model's graph with a node for every intervention; what is always set has no causes of its own left."""
 
-    def __init__(self, model: Knowledge, manipulable: Iterable[str], surely_set: Collection[str]) -> None:
+    def __init__(
+        self,
+        model: Knowledge,
+        manipulable: Iterable[str],
+        surely_set: Collection[str],
+        worth_trying: Callable[[], int | None] = lambda: None,
+    ) -> None:
         self.model, self.manipulable, self.surely_set = model, tuple(manipulable), frozenset(surely_set)
+        self._worth_trying = worth_trying
+        """How many actions a number would be learnt for, if that can be said."""
         own = graphs.without_causes_of(model.graph, surely_set)
         self.graph, self.nodes = graphs.with_intervention_nodes(own, self.manipulable)
 
@@ -99,7 +107,9 @@ class AugmentedGraph:
             if wanted
             else []
         )
-        return "; ".join([*ways, "parents=[] learns a number for each action worth trying"]) + "."
+        size = self._worth_trying()
+        each = "each action" if size is None else f"each of the {size} actions"
+        return "; ".join([*ways, f"parents=[] learns a number for {each} worth trying"]) + "."
 
     def _always(self, known: ObservedModel | CausalGraph, knobs: Collection[str]) -> AugmentedGraph:
         return AugmentedGraph(known, self.manipulable, self.surely_set.union(knobs))

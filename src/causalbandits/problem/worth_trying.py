@@ -13,12 +13,12 @@ import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from causalbandits.errors import ModelError, ProblemError, ProblemWarning, SizeError, unknown
+from causalbandits.errors import CausalBanditsError, ModelError, ProblemError, ProblemWarning, SizeError, unknown
 from causalbandits.model import worth
 from causalbandits.model.causal_graph import CausalGraph
 from causalbandits.model.mixed_graph import MixedGraph, members
 from causalbandits.problem.actions import ENUMERATION_LIMIT, PREDICATE_LIMIT, ActionSpace, Choices, shown
-from causalbandits.problem.costs import Costs
+from causalbandits.problem.costs import Costs, Prices
 from causalbandits.problem.knowledge import Knowledge, graph_of
 from causalbandits.problem.separation import shown_names
 
@@ -56,6 +56,19 @@ def checked_reward(
             "CausalModel or an ObservedModel."
         )
     return reward
+
+
+def number_worth_trying(
+    knowledge: Knowledge, space: ActionSpace, reward: str | None, costs: Prices | None
+) -> int | None:
+    """How many actions are worth trying by the graph alone; None where that is not to be said."""
+    if reward is None:
+        return None
+    try:
+        with warnings.catch_warnings(action="ignore", category=ProblemWarning):
+            return worth_trying(graph_of(knowledge), space, reward, Costs.given(space, costs)).size
+    except CausalBanditsError:
+        return None
 
 
 def worth_trying(
