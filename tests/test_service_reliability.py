@@ -182,8 +182,9 @@ def test_who_does_not_wait_any_more_does_not_stop_the_writer(writer: Writer) -> 
     loop, busy = asyncio.new_event_loop(), threading.Event()
 
     async def leave() -> None:
-        asyncio.ensure_future(writer.do(lambda study: busy.wait(20)))
+        waiting = asyncio.ensure_future(writer.do(lambda study: busy.wait(20)))
         await asyncio.sleep(0.05)
+        assert not waiting.done()
 
     loop.run_until_complete(leave())
     for task in asyncio.all_tasks(loop):
