@@ -359,7 +359,7 @@ def _speed(found: tuple[float, list[float]]) -> dict[str, Any]:
     seconds, times = found
     middle, last = np.quantile(times, [0.5, 0.99]) * 1000
     speed = {"requests": len(times), "requests_a_second": round(len(times) / seconds)}
-    return {**speed, "median_ms": round(middle, 1), "p99_ms": round(last, 1)}
+    return {**speed, "median_ms": round(float(middle), 1), "p99_ms": round(float(last), 1)}
 
 
 def fsync_ms() -> float:

@@ -92,6 +92,7 @@ TYPES = st.sampled_from([b"application/json", b"application/json; charset=utf-8"
     BODIES,
 )
 @example(("POST", "/v1/studies/{study}/outcomes"), "same", "mail", "0", b"", b"application/json", b"[" * 5000)
+@example(("POST", "/v1/studies/{study}/decisions"), "same", "mail", "0", b"", b"application/json", b'{"key": "\xb2"}')
 @example(("GET", "/{study}/decision"), "same", "mail", "0", b"id=\xff%00", b"", b"")
 def test_nothing_that_is_sent_makes_the_service_fail(
     service: Service,
