@@ -17,7 +17,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import causalbandits as cb
-from causalbandits.errors import CausalBanditsError, StorageError
+from causalbandits.errors import CausalBanditsError, StateError, StorageError
+from causalbandits.study.backup import back_up
 
 ENV = cb.zoo.email_campaign()
 
@@ -330,3 +331,22 @@ def test_what_is_chosen_fits_the_logged_propensities(tmp_path: Path) -> None:
     scores = [chosen[action] / np.sqrt(spread[action]) for action in chosen if spread[action] > 5]
     assert len(scores) > 3
     assert np.abs(scores).max() < 4.5  # by chance once in 10,000 of ten actions
+
+
+def test_a_backup_that_is_made_while_others_write_is_whole_and_goes_on(tmp_path: Path) -> None:
+    with new(tmp_path) as study:
+        for k in range(5):
+            study.tell(**outcome(study.ask(), k))
+        with cb.Study.open(tmp_path / "study.db") as other, other.together():
+            other.ask()  # which is not committed yet
+            assert back_up(tmp_path / "study.db", tmp_path / "copy.db").events == 5
+        assert sorted(path.name for path in tmp_path.iterdir() if "copy" in path.name) == ["copy.db"]
+        with cb.Study.open(tmp_path / "copy.db") as copy:
+            assert (copy.decided, copy.rounds) == (5, 5)
+            assert copy.ask().intervention == study._log.decision(5).choice.action.intervention  # type: ignore[union-attr]
+        with pytest.raises(StateError, match="exists already"):
+            back_up(tmp_path / "study.db", tmp_path / "copy.db")
+        study._state.store.run("UPDATE events SET at = 0 WHERE number = 2")
+        with pytest.raises(StateError, match="not copied"):
+            back_up(tmp_path / "study.db", tmp_path / "another.db")
+        assert not (tmp_path / "another.db").exists()

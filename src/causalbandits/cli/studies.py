@@ -88,6 +88,16 @@ def export(
 
 
 @study.command()
+def backup(
+    file: File, to: Annotated[Path, typer.Argument(help="The copy, which must not exist yet.", dir_okay=False)]
+) -> None:
+    """Copy a study while it is used, and verify the copy."""
+    from causalbandits.study.backup import back_up
+
+    typer.echo(f"{to}: {back_up(file, to)!r}")
+
+
+@study.command()
 def expire(file: File) -> None:
     """Take the silence of decisions whose window has passed for the default outcome; for a cron job."""
     from causalbandits.study import Study

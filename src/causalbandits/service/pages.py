@@ -158,5 +158,5 @@ async def enter(service: Service, request: Request) -> Response:
     if service.keys.role_of(key) is None:
         return page("login.html", 401, wrong=True)
     answer = RedirectResponse("/", 303, GUARD)
-    answer.set_cookie(COOKIE, key, httponly=True, samesite="strict", secure=request.url.scheme == "https")
+    answer.set_cookie(COOKIE, key, httponly=True, samesite="strict", secure=request.scope["scheme"] == "https")
     return answer
