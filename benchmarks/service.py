@@ -30,6 +30,7 @@ from typing import Any
 import numpy as np
 
 import causalbandits as cb
+from causalbandits.errors import StorageError
 
 ENV = cb.zoo.email_campaign()
 KEPT = Path(__file__).with_name("service.json")
@@ -130,12 +131,12 @@ def kills(share: float) -> dict[str, Any]:
         with cb.connect(address) as study:
             while not stop.is_set():
                 key, k = f"{number}-{k}", k + 1
-                decision = study.ask(key=key)
+                decision = _until_answered(study.ask, key=key)
                 parents, reward = outcome(decision.intervention, rng)
-                statuses = {study.tell(key, parents, reward).status for _ in range(2)}
+                statuses = {_until_answered(study.tell, key, parents, reward).status for _ in range(2)}
                 assert statuses <= {"applied", "duplicate"}
                 told[key] = decision.id, reward
-                asked_again.append(study.ask(key=key) != decision)
+                asked_again.append(_until_answered(study.ask, key=key) != decision)
 
     with served() as (file, servers):
         address = f"http://127.0.0.1:{servers.port}/mail"
@@ -154,6 +155,15 @@ def kills(share: float) -> dict[str, Any]:
             one.join()
         servers.kill()
         return {"kills": wanted, "different_answers": sum(asked_again), **_compared(file, told)}
+
+
+def _until_answered(call: Callable[..., Any], *given: Any, **named: Any) -> Any:
+    """A client gives up after six tries; killed every tenth of a second, the service may need more."""
+    while True:
+        try:
+            return call(*given, **named)
+        except StorageError:
+            continue
 
 
 def _compared(file: Path, told: dict[str, tuple[int, float]]) -> dict[str, Any]:

@@ -212,6 +212,15 @@ class Log:
         places = ", ".join("?" * len(numbers))
         return map(self._event, self.store.rows(f"{self.EVENT} WHERE number IN ({places}) ORDER BY number", numbers))
 
+    def delays(self, numbers: Sequence[int]) -> list[float]:
+        """How long outcomes took, of those among some events."""
+        places = ", ".join("?" * len(numbers))
+        sql = (
+            "SELECT e.at - d.asked FROM events e JOIN decisions d ON d.number = e.decision "
+            f"WHERE e.kind = 'outcome' AND e.number IN ({places})"
+        )
+        return [float(seconds) for (seconds,) in self.store.rows(sql, numbers)]
+
     def some_actions(self, numbers: Sequence[int]) -> list[tuple[int, Action]]:
         """What some decisions did, by their numbers."""
         places = ", ".join("?" * len(numbers))

@@ -29,7 +29,7 @@ from causalbandits.errors import (
     UnknownDecisionError,
 )
 from causalbandits.model.intervention import Intervention
-from causalbandits.policies import AnyPolicy, as_policy
+from causalbandits.policies import AnyPolicy, Outcome, as_policy
 from causalbandits.problem.actions import Action
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.problem.situation import Situation
@@ -276,6 +276,13 @@ class Study:
         """How the study stands: counts, and means by action and by configuration."""
         with self._state.transaction():
             return report_of(self._state)
+
+    def latest(self, at_most: int) -> list[Outcome]:
+        """The outcomes that count of the latest decisions, earliest first."""
+        with self._state.transaction():
+            rows = self._log.decisions("reward IS NOT NULL", order="number DESC", limit=at_most)
+            told = [self._log.outcome(row, row.z, row.reward, row.observed) for row in rows if row.reward is not None]
+            return told[::-1]
 
     def history(self) -> History:
         """How it went: the mean reward, stretch by stretch, and the shares of the actions."""
