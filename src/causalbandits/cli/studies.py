@@ -22,7 +22,7 @@ study = typer.Typer(
 keys = typer.Typer(help="Who may reach a service: keys with roles.", no_args_is_help=True)
 study.add_typer(keys, name="keys")
 
-File = Annotated[Path, typer.Argument(help="The study's file.", dir_okay=False)]
+File = Annotated[str, typer.Argument(help="The study's file, or its address, postgresql://host/database?study=name.")]
 TypedValues = Annotated[
     list[str] | None, typer.Option(metavar="A=x", help="A value, as often as you like.", show_default=False)
 ]
@@ -33,13 +33,23 @@ KeysFile = Annotated[Path, typer.Argument(help="The file of keys; a service look
 @about_a_problem
 def create(
     asked: Asked,
-    to: Annotated[Path, typer.Option(help="The study's file, which must not exist yet.", dir_okay=False)],
+    to: Annotated[str, typer.Option(help="The study's file, or its address, where there must be none yet.")],
     policy: Annotated[str, typer.Option(help="The policy's id; `causalbandits policies` lists them.")] = "c-ts-beta",
     seed: Annotated[int | None, typer.Option(min=0, help="Drawn by chance if left out.")] = None,
     window: Annotated[
         float | None, typer.Option(help="After so many seconds, silence may be taken for --default.")
     ] = None,
     default: Annotated[float | None, typer.Option(help="The reward that silence then counts as.")] = None,
+    draws: Annotated[
+        int | None,
+        typer.Option(min=1, help="Posterior draws a decision, for a Thompson policy: above 1, chances are known."),
+    ] = None,
+    floor: Annotated[
+        float,
+        typer.Option(help="The probability that is spread over all actions, so that the log can be weighted by them."),
+    ] = 0.0,
+    budget: Annotated[float | None, typer.Option(help="So much may be spent; with --rounds.")] = None,
+    rounds: Annotated[int | None, typer.Option(help="In so many decisions.")] = None,
 ) -> None:
     """Make a study of a model and its knobs.
 
@@ -50,9 +60,16 @@ def create(
       causalbandits study create model.json --manipulate product,purpose --parents subject --to campaign.db \\
         --policy c-ts-beta --window 86400 --default 0
     """
+    from causalbandits.policies import policy as policy_by_id
+    from causalbandits.problem.budget import Budget
     from causalbandits.study import Study
 
-    with Study.create(to, asked.problem, policy, seed=seed, window=window, default=default) as made:
+    if (budget is None) != (rounds is None):
+        raise CausalBanditsError("--budget and --rounds belong together: so much to spend in so many decisions.")
+    chosen = policy_by_id(policy) if draws is None else policy_by_id(policy, draws=draws)
+    money = None if budget is None or rounds is None else Budget(budget, rounds)
+    rules: dict[str, Any] = {"seed": seed, "window": window, "default": default, "floor": floor, "budget": money}
+    with Study.create(to, asked.problem, chosen, **rules) as made:
         typer.echo(f"{to}: {made.problem!r}, decided by {made.policy}.")
 
 
@@ -96,8 +113,7 @@ def tell(
     with Study.open(file) as found:
         seen = None if parent is None else states(found.problem, parent)
         more = None if observed is None else states(found.problem, observed)
-        number = int(id) if id.isascii() and id.isdigit() else id
-        told = found.tell(number, seen, reward, observed=more)
+        told = found.tell(_number(id), seen, reward, observed=more)
         typer.echo(json.dumps(told._asdict()))
 
 
@@ -110,6 +126,63 @@ def report(file: File) -> None:
 
     with Study.open(file) as found:
         print_plain(Console(), repr(found.report()))
+
+
+@study.command()
+def mode(
+    file: File,
+    to: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[MODE]",
+            help="online, shadow, uniform, frozen, paused or closed; left out, the modes so far are listed.",
+            show_default=False,
+        ),
+    ] = None,
+    baseline: TypedValues = None,
+    by: Annotated[str, typer.Option(help="Who wants it.")] = "",
+    why: Annotated[str, typer.Option(help="For the record.")] = "",
+) -> None:
+    """How decisions come about from now on, or the modes so far; every change is kept.
+
+    [bold]Examples[/bold]
+
+      causalbandits study mode campaign.db
+
+      causalbandits study mode campaign.db shadow --baseline send_time=morning --why "before we trust it"
+    """
+    from causalbandits.study import Study
+
+    with Study.open(file) as found:
+        if to is not None:
+            done = None if baseline is None else states(found.problem, baseline)
+            found.set_mode(to, baseline=done, by=by, why=why)  # type: ignore[arg-type]
+        for one in found.modes():
+            typer.echo(json.dumps(one))
+
+
+@study.command()
+def correct(
+    file: File,
+    id: Annotated[str, typer.Argument(help="The decision's number, or its key.")],
+    reward: Annotated[float, typer.Argument(help="The reward that counts from now on.")],
+    parent: TypedValues = None,
+) -> None:
+    """Tell another outcome than the one that counts."""
+    from causalbandits.study import Study
+
+    with Study.open(file) as found:
+        seen = None if parent is None else states(found.problem, parent)
+        typer.echo(json.dumps(found.correct(_number(id), seen, reward)._asdict()))
+
+
+@study.command()
+def forget(file: File, id: Annotated[str, typer.Argument(help="The decision's number, or its key.")]) -> None:
+    """Stop waiting for an outcome: the decision was not carried out."""
+    from causalbandits.study import Study
+
+    with Study.open(file) as found:
+        found.forget(_number(id))
 
 
 @study.command()
@@ -182,9 +255,7 @@ def listed(file: KeysFile) -> None:
 
 
 def serve(
-    files: Annotated[
-        list[Path], typer.Argument(help="The studies' files; each is served by its name.", dir_okay=False)
-    ],
+    files: Annotated[list[str], typer.Argument(help="The studies' files, or addresses; each is served by its name.")],
     host: Annotated[
         str, typer.Option(help="The address to listen on; other than 127.0.0.1 only with keys.")
     ] = "127.0.0.1",
@@ -209,6 +280,10 @@ def serve(
         ) from None
     typer.echo(f"http://{host}:{port} (Ctrl-C stops it)")
     run(files, host=host, port=port, keys=keys)
+
+
+def _number(id: str) -> int | str:
+    return int(id) if id.isascii() and id.isdigit() and len(id) < 19 else id
 
 
 def states(problem: CausalBandit, typed: Sequence[str]) -> Mapping[str, Any]:
