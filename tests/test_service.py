@@ -57,7 +57,8 @@ class Served:
         answer = connection.getresponse()
         text = answer.read()
         connection.close()
-        return answer.status, json.loads(text)
+        is_json = answer.getheader("Content-Type") == "application/json"
+        return answer.status, json.loads(text) if is_json else {"text": text.decode()}
 
     def fetch(self, method: str, path: str, body: str | None = None, **headers: str) -> tuple[int, Any, str]:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)

@@ -128,12 +128,12 @@ class Purse:
         self.came: dict[Z, int] = {}
         """In how many rounds which context was known."""
 
-    def pay(self, cost: float, known: Z | None = None) -> None:
-        """A round is played, in a context if that is known."""
-        self._spent += Fraction(cost)
-        self._rounds += 1
+    def pay(self, cost: float, known: Z | None = None, times: int = 1) -> None:
+        """A round is played, or several, in a context if that is known."""
+        self._spent += Fraction(cost) * times
+        self._rounds += times
         if known is not None:
-            self.came[known] = self.came.get(known, 0) + 1
+            self.came[known] = self.came.get(known, 0) + times
 
     def give_back(self, cost: float, known: Z | None = None) -> None:
         """A round was not played after all."""
