@@ -37,7 +37,7 @@ SAME_FEATURES = 1e-13
 """Features that differ by a smaller share than this of the largest are the same."""
 
 
-class Seen(NamedTuple):
+class SeenAlong(NamedTuple):
     """What was seen, along the principal directions of G: their sums of squares, and theta_hat; 0 where nothing was."""
 
     directions: Array
@@ -46,13 +46,13 @@ class Seen(NamedTuple):
     theta: Array
 
 
-def seen_by(statistic: Regression, ridge: float) -> Seen:
+def seen_by(statistic: Regression, ridge: float) -> SeenAlong:
     """G and theta_hat from what a ridge regression keeps."""
     squares, directions = np.linalg.eigh(statistic.R.T @ statistic.R)
     squares = squares - ridge
     squares = np.where(squares > SEEN * max(ridge, float(squares.max())), squares, 0.0)
     along = (statistic.R.T @ statistic.u) @ directions
-    return Seen(directions, squares, np.divide(along, squares, out=np.zeros(len(along)), where=squares > 0))
+    return SeenAlong(directions, squares, np.divide(along, squares, out=np.zeros(len(along)), where=squares > 0))
 
 
 class Lead(NamedTuple):
@@ -72,7 +72,7 @@ def lead_of(row: Array, rows: Array, cost: float, costs: Array | None) -> Lead:
     )
 
 
-def doubts_by_line(seen: Seen, lead: Lead, epsilon: float, noise: float, size: float) -> list[Array]:
+def doubts_by_line(seen: SeenAlong, lead: Lead, epsilon: float, noise: float, size: float) -> list[Array]:
     """The logarithm of the least delta, for every rival, by each c; `size` is the largest length of x."""
     along = lead.apart @ seen.directions
     known = seen.squares > 0
@@ -86,12 +86,12 @@ def doubts_by_line(seen: Seen, lead: Lead, epsilon: float, noise: float, size: f
     return found
 
 
-def risk_of_listed(seen: Seen, lead: Lead, epsilon: float, noise: float, size: float) -> float:
+def risk_of_listed(seen: SeenAlong, lead: Lead, epsilon: float, noise: float, size: float) -> float:
     """The risk of an action whose lead over all others is given."""
     return risk_of(doubts_by_line(seen, lead, epsilon, noise, size))
 
 
-def risk_by_block(seen: Seen, leads: list[Lead], epsilon: float, noise: float, size: float) -> float:
+def risk_by_block(seen: SeenAlong, leads: list[Lead], epsilon: float, noise: float, size: float) -> float:
     """The same where the leads are over actions that differ in one block: for combinations, one c must serve all."""
     each = [doubts_by_line(seen, lead, epsilon / len(leads), noise, size) for lead in leads]
     return risk_of([np.array([max(float(own[i].max()) for own in each)]) for i in range(len(WIDTHS))])
