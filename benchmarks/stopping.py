@@ -79,7 +79,7 @@ def learnt(ids: str) -> dict[str, cb.Policy]:
 
 
 SEEKING = "c-track-and-stop c-elimination c-design"
-GAUSSIAN = "c-ucb c-ts-gaussian c-gittins-gaussian c-screen-gaussian c-ts-ucb-gaussian"
+GAUSSIAN = "c-ts-gaussian c-gittins-gaussian c-screen-gaussian c-ts-ucb-gaussian"
 BETA = "c-ucb c-kl-ucb c-ts-beta c-gittins-beta c-screen-beta c-ts-ucb-beta"
 WITHOUT = "ucb uniform"
 SCALED = "c-ucb-scaled c-ts-gaussian-scaled c-gittins-scaled c-screen-scaled c-ts-ucb-scaled"
@@ -95,7 +95,9 @@ PARTS = {
     "e-mail, to within 0.05, learnt": Part(
         EMAIL, 20_000, learnt(f"{SCALED} c-ts-beta-scaled c-ts-beta-learnt"), epsilon=0.05
     ),
-    "Figure 2": Part(FIGURE, 1000, on_figure(f"{SEEKING} {GAUSSIAN} {WITHOUT} ts-gaussian", prior_scale=0.1)),
+    "Figure 2": Part(
+        FIGURE, 1000, on_figure(f"{SEEKING} c-ucb {WITHOUT}") | on_figure(f"{GAUSSIAN} ts-gaussian", prior_scale=0.1)
+    ),
     "Figure 2, learnt": Part(
         FIGURE, 1000, learnt(f"{SCALED} c-ts-effects") | on_figure("c-ts-gaussian-learnt", prior_scale=0.1)
     ),
