@@ -1,8 +1,9 @@
-"""When do policies stop, and how often are they wrong? python benchmarks/stopping.py [part[:policy,...] ...]
+"""When do policies stop, and how often are they wrong? python benchmarks/stopping.py [--kept] [part[:policy,...] ...]
 
 The numbers of docs/stopping.md, into stopping.json beside it. The rule is asked at 60 moments, each some percent later
 than the one before. Each part is measured alone and kept; without names, all of them are, in an hour or two. Runs are
-kept in results/stopping, so that what was interrupted goes on: remove that folder to measure anew.
+kept in results/stopping, so that what was interrupted goes on: remove that folder to measure anew. With --kept, nothing
+is played, and the runs that are there are summed up, however many they are.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from causalbandits.results.stopping import stopped
 
 RESULT = Path(__file__).with_name("stopping.json")
 RUNS = Path(__file__).parent.parent / "results" / "stopping"
-BATCH = 100
+BATCH = 20
 DELTAS = (0.05, 0.2)
 SEED = 5
 
@@ -78,7 +79,7 @@ def learnt(ids: str) -> dict[str, cb.Policy]:
 
 
 SEEKING = "c-track-and-stop c-elimination c-design"
-GAUSSIAN = "c-ucb c-ts-gaussian c-gittins-gaussian c-screen-gaussian c-ts-ucb-gaussian"
+GAUSSIAN = "c-ts-gaussian c-gittins-gaussian c-screen-gaussian c-ts-ucb-gaussian"
 BETA = "c-ucb c-kl-ucb c-ts-beta c-gittins-beta c-screen-beta c-ts-ucb-beta"
 WITHOUT = "ucb uniform"
 SCALED = "c-ucb-scaled c-ts-gaussian-scaled c-gittins-scaled c-screen-scaled c-ts-ucb-scaled"
@@ -94,7 +95,9 @@ PARTS = {
     "e-mail, to within 0.05, learnt": Part(
         EMAIL, 20_000, learnt(f"{SCALED} c-ts-beta-scaled c-ts-beta-learnt"), epsilon=0.05
     ),
-    "Figure 2": Part(FIGURE, 1000, on_figure(f"{SEEKING} {GAUSSIAN} {WITHOUT} ts-gaussian", prior_scale=0.1)),
+    "Figure 2": Part(
+        FIGURE, 1000, on_figure(f"{SEEKING} c-ucb {WITHOUT}") | on_figure(f"{GAUSSIAN} ts-gaussian", prior_scale=0.1)
+    ),
     "Figure 2, learnt": Part(
         FIGURE, 1000, learnt(f"{SCALED} c-ts-effects") | on_figure("c-ts-gaussian-learnt", prior_scale=0.1)
     ),
@@ -181,10 +184,10 @@ def played(part: Part, policy: cb.Policy, replication: int) -> tuple[list[float]
     return risk + missing * risk[-1:], lost + missing * lost[-1:]
 
 
-def runs_of(part: Part, policy: cb.Policy, kept: Path) -> tuple[np.ndarray, np.ndarray]:
+def runs_of(part: Part, policy: cb.Policy, kept: Path, more: bool) -> tuple[np.ndarray, np.ndarray]:
     """The risk and the simple regret of every replication, from the file on; which is written after every few."""
     done: list[Any] = json.loads(kept.read_text(encoding="utf-8")) if kept.exists() else []
-    while len(done) < part.replications:
+    while more and len(done) < part.replications:
         done += [played(part, policy, r) for r in range(len(done), min(len(done) + BATCH, part.replications))]
         kept.parent.mkdir(parents=True, exist_ok=True)
         kept.write_text(json.dumps(done), encoding="utf-8")
@@ -206,14 +209,17 @@ def summary(part: Part, risk: np.ndarray, lost: np.ndarray) -> dict[str, Any]:
     return found
 
 
-def main(names: list[str]) -> None:
+def main(arguments: list[str]) -> None:
     warnings.simplefilter("ignore")
+    names, more = [name for name in arguments if name != "--kept"], "--kept" not in arguments
     for asked in names or PARTS:
         name, _, some = asked.partition(":")
         part = PARTS[name]
         for id, policy in ((id, part.policies[id]) for id in (some.split(",") if some else part.policies)):
-            slug = re.sub(r"\W+", "-", f"{name} {id}")
-            found = summary(part, *runs_of(part, policy, RUNS / f"{slug}.json"))
+            file = RUNS / (re.sub(r"\W+", "-", f"{name} {id}") + ".json")
+            if not more and not file.exists():
+                continue
+            found = summary(part, *runs_of(part, policy, file, more))
             kept = json.loads(RESULT.read_text(encoding="utf-8")) if RESULT.exists() else {}
             own = kept.setdefault(name, {"horizon": part.horizon, "epsilon": part.epsilon, "policies": {}})
             own["policies"][id] = found

@@ -65,7 +65,7 @@ def in_units(states, unit):
 
 def test_the_units_of_features_do_not_matter():
     problem, found = zoo.email_campaign().problem, []
-    for unit in (1.0, 1000.0):
+    for unit in (1.0, 1000.0, 1e140, 1e-140):
         tables = {name: in_units(problem.variable(name).states, unit) for name in problem.parents}
         line = cb.CausalLinearThompsonSampling(regressor="observed", features=tables, noise_scale=0.3)
         kept, _ = regression(line, problem, np.random.default_rng(2), 2000)
@@ -73,6 +73,8 @@ def test_the_units_of_features_do_not_matter():
         found.append(line.risk(situation, kept, line.favourite(situation, kept).action, 0.1))
     assert 1e-200 < found[0] < 0.5
     assert found[0] == pytest.approx(found[1], rel=1e-4)
+    assert found[2] == pytest.approx(found[1], rel=1e-4)
+    assert found[3] == 1.0  # nothing but the prior is left of such features
 
 
 def test_changes_of_one_block_decide_about_all_combinations():
@@ -86,11 +88,12 @@ def test_changes_of_one_block_decide_about_all_combinations():
         kept.add(line.regressors(env.problem, action, z), reward)
     best = line.favourite(situation, kept).action
     row, rows = line.expected_features(env.problem, best), line.action_features(situation)
-    seen, size = seen_by(kept, line.ridge), line.feature_size(env.problem)
+    size = line.feature_size(env.problem)
+    seen = seen_by(kept, line.ridge, size)
     leads = line._leads_by_block(situation, best, row)
     assert sum(len(lead.apart) for lead in leads) < len(rows)
-    listed = doubts_by_line(seen, lead_of(row, rows, 0.0, None), 0.0, 0.1, size)
-    single = [doubts_by_line(seen, lead, 0.0, 0.1, size) for lead in leads]
+    listed = doubts_by_line(seen, lead_of(row, rows, size, 0.0, None), 0.0, 0.1)
+    single = [doubts_by_line(seen, lead, 0.0, 0.1) for lead in leads]
     for i in range(len(WIDTHS)):
         assert max(own[i].max() for own in single) == pytest.approx(listed[i].max(), rel=1e-9)
 

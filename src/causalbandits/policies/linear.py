@@ -206,12 +206,13 @@ class LinearPolicy(Policy[Regression]):
 
     def risk(self, situation: Situation, statistic: Regression, action: Action, epsilon: float) -> float | None:
         """By the rule of `policies.linear_stopping`: the mean reward is taken to be linear."""
-        seen, size = seen_by(statistic, self.ridge), self.feature_size(situation.problem)
-        row, cost = self.expected_features(situation.problem, action), situation.problem.cost(action)
+        size, row = self.feature_size(situation.problem), self.expected_features(situation.problem, action)
+        seen = seen_by(statistic, self.ridge, size)
         if self.separates(situation) and situation.size > LISTED_LEADS:
-            return risk_by_block(seen, self._leads_by_block(situation, action, row), epsilon, self.noise_scale, size)
-        lead = lead_of(row, self.action_features(situation), cost, situation.costs)
-        return risk_of_listed(seen, lead, epsilon, self.noise_scale, size)
+            return risk_by_block(seen, self._leads_by_block(situation, action, row), epsilon, self.noise_scale)
+        cost = situation.problem.cost(action)
+        lead = lead_of(row, self.action_features(situation), size, cost, situation.costs)
+        return risk_of_listed(seen, lead, epsilon, self.noise_scale)
 
     def _leads_by_block(self, situation: Situation, action: Action, row: Array) -> list[Lead]:
         """Over the actions that differ in one block."""
@@ -226,7 +227,9 @@ class LinearPolicy(Policy[Regression]):
             own = (
                 0.0 if costs is None else float(costs.of_each(np.array([[action.choices[k] for k in knobs]]), knobs)[0])
             )
-            found.append(lead_of(row, rows, own, None if paid is None else paid[b]))
+            found.append(
+                lead_of(row, rows, self.feature_size(situation.problem), own, None if paid is None else paid[b])
+            )
         return found
 
     def feature_size(self, problem: CausalBandit) -> float:

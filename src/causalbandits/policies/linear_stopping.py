@@ -37,7 +37,7 @@ SAME_FEATURES = 1e-13
 """Features that differ by a smaller share than this of the largest are the same."""
 
 
-class Seen(NamedTuple):
+class SeenAlong(NamedTuple):
     """What was seen, along the principal directions of G: their sums of squares, and theta_hat; 0 where nothing was."""
 
     directions: Array
@@ -46,13 +46,19 @@ class Seen(NamedTuple):
     theta: Array
 
 
-def seen_by(statistic: Regression, ridge: float) -> Seen:
-    """G and theta_hat from what a ridge regression keeps."""
-    squares, directions = np.linalg.eigh(statistic.R.T @ statistic.R)
-    squares = squares - ridge
-    squares = np.where(squares > SEEN * max(ridge, float(squares.max())), squares, 0.0)
-    along = (statistic.R.T @ statistic.u) @ directions
-    return Seen(directions, squares, np.divide(along, squares, out=np.zeros(len(along)), where=squares > 0))
+def seen_by(statistic: Regression, ridge: float, size: float) -> SeenAlong:
+    """G and theta_hat from what a ridge regression keeps, in units of the largest length of x."""
+    unit = size or 1.0
+    with np.errstate(over="ignore", invalid="ignore"):
+        kept = statistic.R / unit
+        whole, before = kept.T @ kept, ridge / unit / unit
+    if not np.isfinite(whole).all():  # features so small that what is before the first reward is all there is
+        return SeenAlong(np.eye(len(whole)), np.zeros(len(whole)), np.zeros(len(whole)))
+    squares, directions = np.linalg.eigh(whole)
+    squares = squares - before
+    squares = np.where(squares > SEEN * max(before, float(squares.max())), squares, 0.0)
+    along = (kept.T @ statistic.u) @ directions
+    return SeenAlong(directions, squares, np.divide(along, squares, out=np.zeros(len(along)), where=squares > 0))
 
 
 class Lead(NamedTuple):
@@ -62,8 +68,9 @@ class Lead(NamedTuple):
     saved: Array
 
 
-def lead_of(row: Array, rows: Array, cost: float, costs: Array | None) -> Lead:
-    """An action's lead over some, itself among them or not."""
+def lead_of(row: Array, rows: Array, size: float, cost: float, costs: Array | None) -> Lead:
+    """An action's lead over some, itself among them or not, in units of the largest length of x."""
+    row, rows = row / (size or 1.0), rows / (size or 1.0)
     apart = row - rows
     largest = max(float(np.abs(rows).max(initial=0.0)), float(np.abs(row).max(initial=0.0)))
     return Lead(
@@ -72,26 +79,26 @@ def lead_of(row: Array, rows: Array, cost: float, costs: Array | None) -> Lead:
     )
 
 
-def doubts_by_line(seen: Seen, lead: Lead, epsilon: float, noise: float, size: float) -> list[Array]:
-    """The logarithm of the least delta, for every rival, by each c; `size` is the largest length of x."""
+def doubts_by_line(seen: SeenAlong, lead: Lead, epsilon: float, noise: float) -> list[Array]:
+    """The logarithm of the least delta, for every rival, by each c."""
     along = lead.apart @ seen.directions
     known = seen.squares > 0
     lengths = np.sqrt((lead.apart**2).sum(axis=1))
     hidden = (np.abs(along) * ~known > SEEN * lengths[:, None]).any(axis=1)
     gaps, found = along @ seen.theta + lead.saved + epsilon, []
-    for c in (width * (size * size or 1.0) for width in WIDTHS):
+    for c in WIDTHS:
         spread = np.divide(seen.squares + c, seen.squares**2, out=np.zeros(len(known)), where=known)
         price = math.log(len(WIDTHS)) + 0.5 * float(np.log1p(seen.squares / c).sum())
         found.append(doubts(gaps, np.where(hidden, np.inf, along**2 @ spread), price, noise))
     return found
 
 
-def risk_of_listed(seen: Seen, lead: Lead, epsilon: float, noise: float, size: float) -> float:
+def risk_of_listed(seen: SeenAlong, lead: Lead, epsilon: float, noise: float) -> float:
     """The risk of an action whose lead over all others is given."""
-    return risk_of(doubts_by_line(seen, lead, epsilon, noise, size))
+    return risk_of(doubts_by_line(seen, lead, epsilon, noise))
 
 
-def risk_by_block(seen: Seen, leads: list[Lead], epsilon: float, noise: float, size: float) -> float:
+def risk_by_block(seen: SeenAlong, leads: list[Lead], epsilon: float, noise: float) -> float:
     """The same where the leads are over actions that differ in one block: for combinations, one c must serve all."""
-    each = [doubts_by_line(seen, lead, epsilon / len(leads), noise, size) for lead in leads]
+    each = [doubts_by_line(seen, lead, epsilon / len(leads), noise) for lead in leads]
     return risk_of([np.array([max(float(own[i].max()) for own in each)]) for i in range(len(WIDTHS))])
