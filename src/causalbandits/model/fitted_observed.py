@@ -50,6 +50,8 @@ class FittedObservedModel(ObservedModel, kind="fitted"):
         rows_by_source: Mapping[Group, int],
         filled: int = 0,
     ) -> None:
+        if not isinstance(graph, CausalGraph):
+            raise ModelError(f"What is observed is fitted to a CausalGraph; got {brief(graph)}.")
         for what, given in (("counts", counts), ("prior", prior), ("rows_by_source", rows_by_source)):
             if not isinstance(given, Mapping) or (what == "prior" and given.keys() != counts.keys()):
                 raise ModelError(f"{what} must have an entry for every table; got {brief(given)}.")
@@ -153,8 +155,9 @@ def _mean(name: str, counts: Array, prior: Array) -> Array:
     if counts.shape != prior.shape or not counts.shape:
         shapes = f"{counts.shape} and {prior.shape}"
         raise ModelError(f"The counts of {name!r} must have the shape of its pseudo-counts; they are {shapes}.")
-    concentrations = counts + prior
-    totals = concentrations.sum(axis=-1, keepdims=True)
+    with np.errstate(over="ignore"):
+        concentrations = counts + prior
+        totals = concentrations.sum(axis=-1, keepdims=True)
     if not np.isfinite(totals).all():
         raise ModelError(f"Every row of {name!r} needs a finite sum.")
     return np.asarray(np.divide(concentrations, totals, out=np.zeros(counts.shape), where=totals > 0))
