@@ -58,8 +58,8 @@ class FittedObservedModel(ObservedModel, kind="fitted"):
         counted = {name: _numbers(f"counts of {name!r}", own) for name, own in counts.items()}
         pseudo = {name: _numbers(f"pseudo-counts of {name!r}", own) for name, own in prior.items()}
         shares = {checked_sources(graph, [own])[0]: _whole("rows", n) for own, n in rows_by_source.items()}
-        # Of equally many rows, those in which more was set tell more directly.
-        sources = sorted(shares, key=lambda own: (-shares[own], -len(own), own))
+        # Of equally many, rows left alone: what they tell of all actions, leaving alone among them, errs alike.
+        sources = sorted(shares, key=lambda own: (-shares[own], len(own), own))
         super().__init__(graph, {n: _mean(n, counted[n], pseudo[n]) for n in counted}, sources=sources)
         set_ = self.__dict__
         set_["counts"], set_["prior"] = MappingProxyType(counted), MappingProxyType(pseudo)
