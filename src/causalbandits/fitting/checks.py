@@ -49,7 +49,6 @@ FINDINGS_SHOWN = 10
 
 _NO_STRATA = np.zeros((0, 1, 1))
 
-_JOINED = "all its variables are joined by arrows or hidden causes"
 
 CLAIM_LIMIT = 2**18
 """So many pairs of variables are tested: those of some 700 variables, in minutes."""
@@ -88,8 +87,8 @@ class Check:
     level: float
     remark: str = ""
     """What the p-values leave out, in words; empty if nothing."""
-    unclaimed: int = 0
-    """Pairs that neither an arrow nor a hidden cause joins, and that no observed set separates: they make no claim."""
+    unclaimed: int | None = None
+    """Pairs that nothing joins and no observed set separates: they make no claim. None where nothing is hidden."""
 
     @property
     def contradicted(self) -> tuple[Finding, ...]:
@@ -116,8 +115,13 @@ class Check:
 
     def _section(self, part: str, findings: Sequence[Finding]) -> list[str]:
         if not findings:
-            joined = "no observed set separates two of its variables" if self.unclaimed else _JOINED
-            return [f"The graph makes no claim that data could contradict: {joined}."]
+            joined = "arrows" if self.unclaimed is None else "arrows or hidden causes"
+            why = (
+                "no observed set separates two of them"
+                if self.unclaimed
+                else f"all its variables are joined by {joined}"
+            )
+            return [f"The graph makes no claim that data could contradict: {why}."]
         tested = [found for found in findings if not math.isnan(found.p)]
         wrong = sum(found.contradicted for found in findings)
         head = (
@@ -205,7 +209,7 @@ def check(
     used = rows.count - rows.incomplete
     guessed = graph.overconfidence if isinstance(graph, Fitted) else ""
     remark = f"{guessed} p-values of its tables are too small." if guessed else ""
-    unclaimed = 0 if separated is None else separated.unclaimed
+    unclaimed = None if separated is None else separated.unclaimed
     return Check((*judged(pairwise, level), *judged(tables, level)), used, level, remark, unclaimed)
 
 

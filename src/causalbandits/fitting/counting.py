@@ -55,10 +55,9 @@ class Coded(NamedTuple):
     def kinds(self) -> dict[frozenset[str], int]:
         """Which variables were set together, and in how many rows."""
         names, rows = list(self.was_set), len(next(iter(self.codes.values())))
-        if not rows:
-            return {}
-        masks = np.stack([*self.was_set.values(), np.zeros(rows, dtype=bool)], axis=1)
-        found, counts = np.unique(masks, axis=0, return_counts=True)
+        if not names or not rows:
+            return {frozenset(): rows} if rows else {}
+        found, counts = np.unique(np.stack(list(self.was_set.values()), axis=1), axis=0, return_counts=True)
         sets = (frozenset(itertools.compress(names, own)) for own in found.tolist())
         return dict(zip(sets, counts.tolist(), strict=True))
 

@@ -50,14 +50,16 @@ class FittedObservedModel(ObservedModel, kind="fitted"):
         rows_by_source: Mapping[Group, int],
         filled: int = 0,
     ) -> None:
+        if not isinstance(graph, CausalGraph):
+            raise ModelError(f"What is observed is fitted to a CausalGraph; got {brief(graph)}.")
         for what, given in (("counts", counts), ("prior", prior), ("rows_by_source", rows_by_source)):
             if not isinstance(given, Mapping) or (what == "prior" and given.keys() != counts.keys()):
                 raise ModelError(f"{what} must have an entry for every table; got {brief(given)}.")
         counted = {name: _numbers(f"counts of {name!r}", own) for name, own in counts.items()}
         pseudo = {name: _numbers(f"pseudo-counts of {name!r}", own) for name, own in prior.items()}
         shares = {checked_sources(graph, [own])[0]: _whole("rows", n) for own, n in rows_by_source.items()}
-        # Of equally many rows, those in which more was set tell more directly.
-        sources = sorted(shares, key=lambda own: (-shares[own], -len(own), own))
+        # Of equally many, rows left alone: what they tell of all actions, leaving alone among them, errs alike.
+        sources = sorted(shares, key=lambda own: (-shares[own], len(own), own))
         super().__init__(graph, {n: _mean(n, counted[n], pseudo[n]) for n in counted}, sources=sources)
         set_ = self.__dict__
         set_["counts"], set_["prior"] = MappingProxyType(counted), MappingProxyType(pseudo)
@@ -153,8 +155,9 @@ def _mean(name: str, counts: Array, prior: Array) -> Array:
     if counts.shape != prior.shape or not counts.shape:
         shapes = f"{counts.shape} and {prior.shape}"
         raise ModelError(f"The counts of {name!r} must have the shape of its pseudo-counts; they are {shapes}.")
-    concentrations = counts + prior
-    totals = concentrations.sum(axis=-1, keepdims=True)
+    with np.errstate(over="ignore"):
+        concentrations = counts + prior
+        totals = concentrations.sum(axis=-1, keepdims=True)
     if not np.isfinite(totals).all():
         raise ModelError(f"Every row of {name!r} needs a finite sum.")
     return np.asarray(np.divide(concentrations, totals, out=np.zeros(counts.shape), where=totals > 0))

@@ -191,7 +191,9 @@ class CellPolicy(Policy[Cells]):
     ) -> Array | None:
         own = self.cells_in(situation.problem)
         drawn = drawn_means(self.index_at(statistic), statistic, own, rng, draws)
-        return self.spread(self.expected(situation, statistic), drawn).values
+        expected = self.expected(situation, statistic)
+        open_tables = expected.project_drawn(drawn) if self.causal and own is None else None
+        return (self.spread(expected, drawn) if open_tables is None else open_tables).values
 
     def risk(self, situation: Situation, statistic: Cells, action: Action, epsilon: float) -> float | None:
         """By the rule of `policies.stopping`; of the contexts, for this one."""

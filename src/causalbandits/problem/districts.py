@@ -178,16 +178,14 @@ class DistrictBlock(Block):
         for name, choice in zip(self.knob_names, choices, strict=True):
             if choice and len(self._known[name].states) > 1:
                 operands.append(Operand(np.eye(len(self._known[name].states))[choice - 1], [name]))
-        set_ = [name for name, choice in zip(self.knob_names, choices, strict=True) if choice]
-        for district in self._graph.without(self._always).districts(self._graph.bits(self.names)):
-            chosen = [name for name in self._graph.shown(district) if name in set_]
-            knobs = [name for name in self._graph.shown(district) if name in self.knob_names]
-            left = district & ~self._graph.bits(chosen) & self._needed(self._graph, knobs, chosen)
-            for part in self._graph.districts(left):
-                factor = self._known.factor(self._graph.shown(part), tables)
-                if factor is None:
-                    self._refuse(chosen)
-                operands.append(self._without_units(factor))
+        graph = self._graph
+        chosen = [name for name, choice in zip(self.knob_names, choices, strict=True) if choice]
+        needed = graph.ancestors(graph.bits(self.parent_names), graph.all & ~graph.bits(chosen) & ~self._always)
+        for part in graph.districts(needed):
+            factor = self._known.factor(graph.shown(part), tables)
+            if factor is None:
+                self._refuse(chosen)
+            operands.append(self._without_units(factor))
         return self._of_models(operands, tuple(map(bool, choices)))
 
     def _without_units(self, factor: Named) -> Operand:

@@ -34,7 +34,7 @@ import numpy.typing as npt
 
 from causalbandits._types import Array, Codes, is_real
 from causalbandits.errors import InterventionError, ProblemError, unknown
-from causalbandits.model.fitted import FittedModel
+from causalbandits.model.fitted_observed import Fitted
 from causalbandits.model.graph import ancestors
 from causalbandits.model.intervention import State
 from causalbandits.model.model import CausalModel
@@ -89,7 +89,7 @@ class Requirement:
     def holds(self, choices: Choices2D) -> npt.NDArray[np.bool_]:
         """Of which actions it is true, surely enough."""
         model = self.block.model
-        if not isinstance(model, FittedModel):
+        if not isinstance(model, Fitted):
             return np.asarray(self.probabilities(choices) <= self.limit + ROUNDING)
         tables = model.draw_tables(POSTERIORS, np.random.default_rng(0))
         return np.asarray(self.sureness(choices, tables).share >= SURE)
@@ -159,7 +159,7 @@ class Requirements:
         p = first.probabilities(choices)
         least = int(p.argmin())
         limits, way_out = self.limits, "Allow for more"
-        if isinstance(first.block.model, FittedModel):
+        if isinstance(first.block.model, Fitted):
             way_out += ", or make the tables surer: more past data, or a prior that says what you believe"
             limits += f" with probability {SURE:g} under the fitted tables"
         return (
