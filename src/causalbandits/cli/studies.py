@@ -215,7 +215,7 @@ def states(problem: CausalBandit, typed: Sequence[str]) -> Mapping[str, Any]:
     """TypedValues as they were typed, as the states that they name."""
     found: dict[str, Any] = {}
     for name, text in assignments(typed, "A=x").items():
-        known = {str(state): state for state in problem.model[name].states}
+        known = {str(state): state for state in problem.variable(name).states}
         if text not in known:
             raise CausalBanditsError(f"{name} is one of {', '.join(known)}; got {text!r}.")
         found[name] = known[text]
