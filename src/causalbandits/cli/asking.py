@@ -144,7 +144,7 @@ def states(problem: CausalBandit, typed: Sequence[str]) -> Mapping[str, Any]:
     """Values as they were typed, as the states that they name."""
     found: dict[str, Any] = {}
     for name, text in assignments(typed, "A=x").items():
-        known = {str(state): state for state in problem.knowledge[name].states}
+        known = {str(state): state for state in problem.variable(name).states}
         if text not in known:
             raise CausalBanditsError(f"{name} is one of {', '.join(known)}; got {text!r}.")
         found[name] = known[text]

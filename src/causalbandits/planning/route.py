@@ -75,11 +75,11 @@ def route_of(problem: CausalBandit) -> Route:
     reward = problem.reward
     if reward is None or reward not in problem.graph.parents:
         return NO_ROUTE
-    asked = _Asked(problem.knowledge, problem.actions, reward, problem.costs, problem.context, problem.observable)
+    asked = _RouteAsked(problem.knowledge, problem.actions, reward, problem.costs, problem.context, problem.observable)
     return Route(tuple(asked.ways()))
 
 
-class _Asked(NamedTuple):
+class _RouteAsked(NamedTuple):
     """What is known, what may be done, and to what end."""
 
     knowledge: Knowledge

@@ -31,7 +31,7 @@ TRIED = 1000
 
 
 @dataclass(frozen=True)
-class Coins:
+class CoinStep:
     """A step of a world that learns by actions: the reward is 1 with the action's own probability."""
 
     problem: CausalBandit
@@ -82,7 +82,7 @@ class Worlds:
             )
         problem, (a, b) = self.problem, self.reward_prior
         means = rng.beta(a, b, size=(problem.contexts.size, problem.actions.size))
-        return StepEnvironment(problem, Coins(problem, means), means=means if problem.context else means[0])
+        return StepEnvironment(problem, CoinStep(problem, means), means=means if problem.context else means[0])
 
     def _reward(self, truth: CausalBandit, rng: np.random.Generator) -> Reward:
         if not callable(self.reward_prior):
