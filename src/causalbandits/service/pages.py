@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from causalbandits.service.app import Service
 
 COOKIE = "causalbandits_key"
-STATIC = {"style.css": "text/css", "live.js": "text/javascript"}
+STATIC = {"style.css": "text/css", "live.js": "text/javascript", "icon.svg": "image/svg+xml"}
 REWARD = "reward"
 LINES = 50
 """So many actions and configurations are listed."""

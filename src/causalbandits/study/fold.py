@@ -9,6 +9,7 @@ log      what depends on order, or on more than sums, takes in outcomes one by o
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -210,6 +211,7 @@ def text_of(codes: Iterable[int] | None) -> str:
     return "" if codes is None else ",".join(map(str, codes))
 
 
+@lru_cache(maxsize=2**14)
 def codes_of(text: str | None) -> Z | None:
     """The codes that `text_of` wrote; None where there are none."""
     return tuple(map(int, text.split(","))) if text else None

@@ -38,8 +38,12 @@ def seal(values: Any) -> str:
     >>> seal((1, "a", None, 0.5)) == seal((1.0, "a", None, 0.5))
     True
     """
-    plain = [int(value) if isinstance(value, float) and value.is_integer() else value for value in values]
-    return hashlib.blake2b(json.dumps(plain).encode(), digest_size=8).hexdigest()
+    plain = [_number(value) if isinstance(value, float) else value for value in values]
+    return hashlib.blake2b(repr(plain).encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+
+
+def _number(value: float) -> float:
+    return int(value) if value.is_integer() else float(value)
 
 
 def seal_of_facts(facts: Mapping[str, Any]) -> str:

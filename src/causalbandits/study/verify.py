@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import gc
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from causalbandits.policies import Outcome
@@ -96,6 +98,19 @@ class Refolded:
         return min(waiting, default=decided)
 
 
+@contextmanager
+def _without_collections() -> Iterator[None]:
+    """Millions of rows that refer to nothing in circles: looking for circles among them takes a fifth of the time."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+@_without_collections()
 def verified(log: Log) -> Verification:
     """Fold the log again, and compare with what is kept, bit for bit."""
     if damage := [*log.store.damage(), *broken_seals(log.store)]:
