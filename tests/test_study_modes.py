@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import causalbandits as cb
-from causalbandits.errors import CausalBanditsError, PolicyError, StateError, StudyModeError
+from causalbandits.errors import CausalBanditsError, PolicyError, StateError, StorageError, StudyModeError
 from causalbandits.study import schema
 from causalbandits.study.deciding import MODES
 
@@ -277,3 +277,28 @@ def test_old_decisions_are_derived_again_from_snapshots(tmp_path: Path, monkeypa
         monkeypatch.setattr(study._log, "events", counted)
         assert all(study.replay(k) for k in range(90))
         assert max(looked_at) < 20
+
+
+def test_a_commit_that_fails_leaves_nothing_behind_in_memory_either(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with new(tmp_path) as study:
+        play(study, 5)
+        decision, before = study.ask(), json.dumps(study.statistic.to_record())
+        seen = ENV.pull(decision.intervention, np.random.default_rng(0))
+        store, rows = study._state.store, study._state.store.rows
+
+        def failing(sql: str, parameters: Any = ()) -> Any:
+            if sql == "COMMIT":
+                raise StorageError("the disk is full. Nothing was changed.")
+            return rows(sql, parameters)
+
+        monkeypatch.setattr(store, "rows", failing)
+        with pytest.raises(StorageError):
+            study.tell(decision.id, seen.parents, seen.reward)
+        monkeypatch.undo()
+        assert json.dumps(study.statistic.to_record()) == before
+        assert study.rounds == 5
+        assert study.tell(decision.id, seen.parents, seen.reward).status == "applied"
+        assert study.rounds == 6
+        assert study.verify()

@@ -10,9 +10,10 @@ import msgspec
 from starlette.requests import Request
 
 from causalbandits.errors import CausalBanditsError
-from causalbandits.service.bodies import Corrected, DecisionWanted, ModeWanted, OutcomesTold
+from causalbandits.service.bodies import Corrected, DecisionWanted, ModeWanted, OutcomesTold, RankWanted, RewardTold
 from causalbandits.service.keys import Role
 from causalbandits.service.metrics import metrics_text
+from causalbandits.service.personalizer import ranked, rewarded
 from causalbandits.service.refusals import RefusedError
 from causalbandits.service.writer import Writer
 from causalbandits.study import Study
@@ -57,7 +58,7 @@ class HTTPRoute(NamedTuple):
 def given_key(request: Request) -> str | None:
     """The key that a request came with."""
     scheme, _, given = request.headers.get("authorization", "").partition(" ")
-    return given if scheme.lower() == "bearer" else None
+    return given if scheme.lower() == "bearer" else request.headers.get("ocp-apim-subscription-key")
 
 
 async def _decoded(request: Request, kind: type) -> Any:
@@ -207,6 +208,25 @@ async def metrics(service: Service, writer: Writer, request: Request) -> Answer:
     return Answer(await metrics_text(service.writers))
 
 
+async def rank(service: Service, writer: Writer, request: Request) -> Answer:
+    """Personalizer's rank: the actions, that which is to be shown first."""
+    wanted: RankWanted = await _decoded(request, RankWanted)
+    return Answer(await writer.do(lambda study: ranked(study, wanted)), 201)
+
+
+async def reward(service: Service, writer: Writer, request: Request) -> Answer:
+    """Personalizer's reward of an event, with the values of the reward's parents if they are known."""
+    told: RewardTold = await _decoded(request, RewardTold)
+    event = request.path_params["event"]
+    await writer.do(lambda study: rewarded(study, event, told))
+    return Answer({}, 204)
+
+
+async def activate(service: Service, writer: Writer, request: Request) -> Answer:
+    """Personalizer's activation of an event, which is decided already."""
+    return Answer({}, 204)
+
+
 async def openapi(service: Service, writer: Writer, request: Request) -> Answer:
     """This interface, for tools."""
     from causalbandits.service.openapi import document
@@ -215,6 +235,7 @@ async def openapi(service: Service, writer: Writer, request: Request) -> Answer:
 
 
 STUDY, DECISION = "/v1/studies/{study}", "/v1/studies/{study}/decisions/{decision}"
+PERSONALIZER = "/{study}/personalizer/{version}"
 
 ROUTES: tuple[HTTPRoute, ...] = (
     HTTPRoute("GET", "/livez", None, alive),
@@ -234,4 +255,7 @@ ROUTES: tuple[HTTPRoute, ...] = (
     HTTPRoute("POST", f"{DECISION}/correct", "admin", correct, Corrected),
     HTTPRoute("POST", f"{DECISION}/retract", "admin", retract),
     HTTPRoute("POST", f"{DECISION}/forget", "writer", forget),
+    HTTPRoute("POST", f"{PERSONALIZER}/rank", "writer", rank, RankWanted),
+    HTTPRoute("POST", f"{PERSONALIZER}/events/{{event}}/reward", "writer", reward, RewardTold),
+    HTTPRoute("POST", f"{PERSONALIZER}/events/{{event}}/activate", "writer", activate),
 )

@@ -190,6 +190,13 @@ class Answers:
         with self._state.transaction():
             return self._outcomes.known(id).due
 
+    def chances(self, id: Id) -> dict[Intervention, float]:
+        """What a decision was drawn from, each with its probability; empty where that is not known."""
+        with self._state.transaction():
+            action, propensity, support = self._outcomes.known(id).choice
+            drawn = ((action, propensity),) if support is None else support
+            return {one.intervention: chance for one, chance in drawn if chance is not None}
+
     def explain(self, id: Id) -> dict[str, Any]:
         """A decision: who decided when, from what, what was told since; whether it comes out the same again."""
         with self._state.transaction():

@@ -31,7 +31,7 @@ def next_mode(state: StudyState, mode: str, baseline: Mapping[str, State] | None
     for name, text in (("by", by), ("why", why)):
         if not isinstance(text, str) or len(text) > LONGEST_REMARK or not text.isprintable():
             raise StudyModeError(f"{name} is printable text of {LONGEST_REMARK} characters at most; got {text!r:.60}.")
-    done = None if mode != "shadow" else state.problem.actions.find(baseline or {}).choices
+    done = None if mode != "shadow" else state.problem.actions.find({} if baseline is None else baseline).choices
     since = state.decided, state.events, state.clock()
     return ModeRecord(state.mode.version + 1, mode, done, *since, by, why)
 
