@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from itertools import accumulate
 from typing import Any, NamedTuple
 
@@ -16,7 +17,7 @@ from causalbandits.policies import POLICIES, AnyPolicy, CausalLinearThompsonSamp
 from causalbandits.policies.base import HorizonPolicy
 from causalbandits.policies.cells import CellPolicy
 from causalbandits.policies.effects import EffectCells
-from causalbandits.policies.gittins import BeliefPolicy, CausalGittins, CausalScreen, WorthPolicy
+from causalbandits.policies.gittins import BeliefPolicy, CausalGittins, CausalScreen, WorthPolicy, patience
 from causalbandits.policies.learnt import LearntCells
 from causalbandits.policies.linear import LinearPolicy
 from causalbandits.policies.posterior import SamplingPolicy
@@ -24,6 +25,7 @@ from causalbandits.policies.rates import BETA_MOMENTS, BETA_PAIRS, RateCells
 from causalbandits.policies.statistics import Cells, Regression, ScaledCells, Statistic
 from causalbandits.policies.thompson import CausalThompsonSampling
 from causalbandits.policies.ts_ucb import CausalTSUCB
+from causalbandits.policies.worth_effects import ROWS_LIMIT
 from causalbandits.problem.features import AdditiveFeatures
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.problem.projection import Projection
@@ -54,7 +56,7 @@ def can_play(env: Environment, policy: AnyPolicy, problem: CausalBandit) -> bool
     known = type(env.reward) in (BernoulliReward, GaussianReward, LinearReward, StudentReward)
     if not known or type(policy) not in CELL_POLICIES | LINEAR_POLICIES:
         return False
-    if isinstance(policy, WorthPolicy) and policy.has_effects:
+    if isinstance(policy, BeliefPolicy) and policy.has_effects and not isinstance(policy, CausalGittins):
         return False
     if problem.learns == "actions":
         return not policy.learns_tables and _by_actions(env, policy, problem)
@@ -77,6 +79,8 @@ def can_play(env: Environment, policy: AnyPolicy, problem: CausalBandit) -> bool
         if isinstance(env.mean, AdditiveMean):
             return True
     if problem is not env.problem and not problem.actions.same_as(env.problem.actions):
+        return False
+    if isinstance(policy, CausalGittins) and policy.has_effects and scene.size * problem.configurations > ROWS_LIMIT:
         return False
     return scene.size <= LISTED and problem.configurations <= LISTED
 
@@ -248,18 +252,32 @@ def _sums(cells: Cells) -> tables.CellSums | tables.ScaledSums | tables.RateSums
 
 
 def _worth(policy: BeliefPolicy, scene: Scene, cells: Cells, told: range) -> Call:
-    patiences = np.array([policy.patience(n) for n in told] if isinstance(policy, WorthPolicy) else [0.0])
+    patiences = _patiences(policy.horizon, told) if isinstance(policy, WorthPolicy) else np.zeros(1)
     draws = (
         policy.draws if isinstance(policy, CausalScreen) else policy.samples if isinstance(policy, CausalTSUCB) else 1
     )
     moving, priced = policy.learns_scales, _priced(scene, True)
     rule = worth_tables.WorthRule(policy.index_at(cells), moving, patiences, draws, priced)
     world, sums = _world(scene, policy), _sums(cells)
+    if isinstance(cells, EffectCells):
+        rows = scene.problem.remember(("rows", scene.known), lambda: _rows(scene))
+        return "worth by effects", (rule, rows, world, sums)
     if isinstance(policy, CausalGittins):
         trees = scene.problem.remember(("powers", scene.known), lambda: _power_trees(scene))
         return "worth", (rule, trees, world, sums)
     tree = scene.problem.remember(("tree", False, scene.known), lambda: _tree(scene))
     return ("screened" if isinstance(policy, CausalScreen) else "promised"), (rule, tree, world, sums)
+
+
+@lru_cache(maxsize=256)
+def _patiences(horizon: int | None, told: range) -> Array:
+    """The same in every replication."""
+    return np.array([patience(horizon, n) for n in told])
+
+
+def _rows(scene: Scene) -> worth_tables.FlatRows:
+    projections = [moment.situation.search.projection for moment in scene.moments]
+    return worth_tables.rows_of(projections, _tree(scene).cells)
 
 
 def _power_trees(scene: Scene) -> worth_tables.PowerTrees:
