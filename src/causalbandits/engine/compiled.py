@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from itertools import accumulate
 from typing import Any, NamedTuple
 
@@ -18,7 +19,7 @@ from causalbandits.policies.cells import CellPolicy
 from causalbandits.policies.designed import CausalDesign
 from causalbandits.policies.effects import EffectCells
 from causalbandits.policies.elimination import BatchedCells, CausalElimination
-from causalbandits.policies.gittins import BeliefPolicy, CausalGittins, CausalScreen, WorthPolicy
+from causalbandits.policies.gittins import BeliefPolicy, CausalGittins, CausalScreen, WorthPolicy, patience
 from causalbandits.policies.learnt import LearntCells
 from causalbandits.policies.linear import LinearPolicy
 from causalbandits.policies.posterior import SamplingPolicy
@@ -27,6 +28,7 @@ from causalbandits.policies.statistics import Cells, Regression, ScaledCells, St
 from causalbandits.policies.thompson import CausalThompsonSampling
 from causalbandits.policies.tracking import CausalTrackAndStop
 from causalbandits.policies.ts_ucb import CausalTSUCB
+from causalbandits.policies.worth_effects import ROWS_LIMIT
 from causalbandits.problem.design import distributions
 from causalbandits.problem.features import AdditiveFeatures
 from causalbandits.problem.problem import CausalBandit
@@ -58,7 +60,7 @@ def can_play(env: Environment, policy: AnyPolicy, problem: CausalBandit) -> bool
     known = type(env.reward) in (BernoulliReward, GaussianReward, LinearReward, StudentReward)
     if not known or type(policy) not in CELL_POLICIES | LINEAR_POLICIES:
         return False
-    if isinstance(policy, WorthPolicy) and policy.has_effects:
+    if isinstance(policy, BeliefPolicy) and policy.has_effects and not isinstance(policy, CausalGittins):
         return False
     if problem.learns == "actions":
         return not policy.learns_tables and _by_actions(env, policy, problem)
@@ -81,6 +83,8 @@ def can_play(env: Environment, policy: AnyPolicy, problem: CausalBandit) -> bool
         if isinstance(env.mean, AdditiveMean):
             return True
     if problem is not env.problem and not problem.actions.same_as(env.problem.actions):
+        return False
+    if isinstance(policy, CausalGittins) and policy.has_effects and scene.size * problem.configurations > ROWS_LIMIT:
         return False
     return scene.size <= LISTED and problem.configurations <= LISTED
 
@@ -261,13 +265,16 @@ def _sums(cells: Cells) -> tables.CellSums | tables.ScaledSums | tables.RateSums
 
 
 def _worth(policy: BeliefPolicy, scene: Scene, cells: Cells, told: range) -> Call:
-    patiences = np.array([policy.patience(n) for n in told] if isinstance(policy, WorthPolicy) else [0.0])
+    patiences = _patiences(policy.horizon, told) if isinstance(policy, WorthPolicy) else np.zeros(1)
     draws = (
         policy.draws if isinstance(policy, CausalScreen) else policy.samples if isinstance(policy, CausalTSUCB) else 1
     )
     moving, priced = policy.learns_scales, _priced(scene, True)
     rule = worth_tables.WorthRule(policy.index_at(cells), moving, patiences, draws, priced)
     world, sums = _world(scene, policy), _sums(cells)
+    if isinstance(cells, EffectCells):
+        rows = scene.problem.remember(("rows", scene.known), lambda: _rows(scene))
+        return "worth by effects", (rule, rows, world, sums)
     if isinstance(policy, CausalGittins):
         trees = scene.problem.remember(("powers", scene.known), lambda: _power_trees(scene))
         return "worth", (rule, trees, world, sums)
@@ -280,7 +287,7 @@ def _designed(policy: CausalDesign | CausalElimination | CausalTrackAndStop, sce
     situations = [moment.situation for moment in scene.moments]
     if isinstance(policy, CausalTrackAndStop):
         rows = scene.problem.remember(
-            ("rows", scene.known), lambda: design_tables.rows_of([distributions(own) for own in situations])
+            ("rows", scene.known), lambda: design_tables.design_rows([distributions(own) for own in situations])
         )
         return "tracked", (design_tables.TrackingRule(policy.epsilon, _priced(scene, True)), rows, world, sums)
     if isinstance(policy, CausalElimination):
@@ -289,6 +296,17 @@ def _designed(policy: CausalDesign | CausalElimination | CausalTrackAndStop, sce
     else:
         shares = [policy.shares(own) for own in situations]
     return "planned", (None, design_tables.planned(shares), world, sums)
+
+
+@lru_cache(maxsize=256)
+def _patiences(horizon: int | None, told: range) -> Array:
+    """The same in every replication."""
+    return np.array([patience(horizon, n) for n in told])
+
+
+def _rows(scene: Scene) -> worth_tables.FlatRows:
+    projections = [moment.situation.search.projection for moment in scene.moments]
+    return worth_tables.flat_rows_of(projections, _tree(scene).cells)
 
 
 def _power_trees(scene: Scene) -> worth_tables.PowerTrees:

@@ -29,6 +29,6 @@ def planned(shares: Sequence[Shares]) -> Planned:
     return Planned(ragged([own.cdf for own in shares]), ragged([own.played for own in shares], "int64"))
 
 
-def rows_of(distributions: Sequence[Array]) -> Ragged:
+def design_rows(distributions: Sequence[Array]) -> Ragged:
     """P(z | a) of every context's searched actions, a row each, end to end."""
     return ragged(distributions)

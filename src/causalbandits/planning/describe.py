@@ -270,7 +270,7 @@ def describe(problem: CausalBandit | Environment, *, horizon: int = 5000) -> Des
 
     >>> from causalbandits import zoo
     >>> describe(zoo.email_campaign()).policy
-    'c-gittins-scaled'
+    'c-gittins-effects'
     """
     own = problem.problem if isinstance(problem, Environment) else problem
     if not isinstance(own, CausalBandit):

@@ -177,9 +177,9 @@ def forecast(
 
     >>> from causalbandits import zoo
     >>> forecast(zoo.email_campaign().problem, horizon=500, replications=20)
-    policy                 regret after 500  best found by then  rounds to find it for good 9 times in 10
-    -----------------------------------------------------------------------------------------------------
-    c-gittins-scaled     10.2 (6.6 to 13.8)    90% (70% to 97%)                311 (178 to more than 500)
+    policy                  regret after 500  best found by then  rounds to find it for good 9 times in 10
+    ------------------------------------------------------------------------------------------------------
+    c-gittins-effects     13.2 (9.5 to 16.9)    90% (70% to 97%)                462 (235 to more than 500)
     ...
     """
     if not isinstance(problem, CausalBandit):

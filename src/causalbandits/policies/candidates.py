@@ -53,8 +53,8 @@ class Candidates:
         if int(np.prod([float(n) for n in self.shape])) * len(given) > CANDIDATE_NUMBERS:
             raise SizeError(
                 f"{id} looks at P(z | do(a)) of every candidate, context, action and configuration, {len(given)} x "
-                f"{' x '.join(map(str, self.shape))} of them; the limit is {CANDIDATE_NUMBERS}. Allow fewer actions (at_most=, a "
-                "list), or weigh fewer candidates."
+                f"{' x '.join(map(str, self.shape))} of them; the limit is {CANDIDATE_NUMBERS}. "
+                "Allow fewer actions (at_most=, a list), or weigh fewer candidates."
             )
         self._parents: list[tuple[str, ...]] = []
         self.all = [self._candidate(place, own) for place, own in enumerate(given, start=1)]

@@ -31,6 +31,7 @@ POLICIES: dict[str, tuple[type[AnyPolicy], dict[str, Any]]] = {
     "c-design-weighted": (CausalDesign, {"estimates": "weighted"}),
     "c-elimination": (CausalElimination, {}),
     "c-gittins-beta": (CausalGittins, {"prior": "beta"}),
+    "c-gittins-effects": (CausalGittins, {"prior": "main effects"}),
     "c-gittins-gaussian": (CausalGittins, {"prior": "gaussian"}),
     "c-gittins-scaled": (CausalGittins, {"scales": "learnt"}),
     "c-ids-beta": (CausalIDS, {"prior": "beta"}),

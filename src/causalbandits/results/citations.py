@@ -143,6 +143,7 @@ TITLES = {
 
 OF_POLICY: dict[str, tuple[str, ...]] = {
     "c-gittins-beta": ("lu2020", "brezzi2002"),
+    "c-gittins-effects": ("lu2020", "brezzi2002"),
     "c-gittins-gaussian": ("lu2020", "brezzi2002"),
     "c-gittins-scaled": ("lu2020", "brezzi2002"),
     "c-screen-beta": ("lu2020", "brezzi2002"),
