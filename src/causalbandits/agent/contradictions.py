@@ -38,7 +38,7 @@ def evidence_of_told(
     problem: CausalBandit,
     policy: AnyPolicy,
     statistic: Any,
-    told: Ledger,
+    told: Iterable[Outcome],
     first_pending: int | None,
     level: float | None,
 ) -> Evidence:
@@ -69,7 +69,7 @@ def _checked_level(level: object) -> float:
     return float(level)
 
 
-def _in_turn(told: Ledger, first_pending: int | None) -> list[Outcome]:
+def _in_turn(told: Iterable[Outcome], first_pending: int | None) -> list[Outcome]:
     """What was told of decisions up to the first whose outcome is missing, in their order."""
     decided = [outcome for outcome in told if outcome.number >= 0]
     if first_pending is not None:
@@ -149,7 +149,7 @@ def _tables(problem: CausalBandit, told: Iterable[Outcome]) -> list[Finding]:
 def contradictions(problem: CausalBandit, policy: AnyPolicy, statistic: Any, told: Ledger) -> tuple[str, ...]:
     """Where outcomes contradict the model that a recommendation rests on, in words."""
     if isinstance(policy, GuardedThompsonSampling):
-        alarms = tuple(map(str, policy.evidence(problem, statistic).alarms))
+        alarms = policy.alarms(problem, statistic)
         if statistic.given_up:  # and with it all that the graph says of the context
             return alarms
         own = [f for f in checked_model(problem, told, DOUBT).contradicted if f.variables[0] in problem.context]

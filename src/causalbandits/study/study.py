@@ -19,6 +19,7 @@ from typing import Any, Literal
 from causalbandits._files import checked_path
 from causalbandits.agent import saving
 from causalbandits.agent.agent import Context, Decision
+from causalbandits.agent.contradictions import evidence_of_told
 from causalbandits.agent.eligible import Eligible, eligible_actions
 from causalbandits.agent.recommendation import Recommendation, recommended
 from causalbandits.errors import (
@@ -30,6 +31,7 @@ from causalbandits.errors import (
 )
 from causalbandits.model.intervention import Intervention
 from causalbandits.policies import AnyPolicy, as_policy
+from causalbandits.policies.claims import Evidence
 from causalbandits.problem.actions import Action
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.problem.situation import Situation
@@ -286,8 +288,19 @@ class Study:
         """What to do if the study had to stop now, how sure that is, and whether it may: as `Agent.recommend`."""
         with self._state.transaction() as fold:
             situation, _ = self._question(fold.policy, context, None)
-            against = fold.policy.concerns(self.problem, fold.statistic)
+            known = self.problem, fold.statistic
+            against = (*fold.policy.concerns(*known), *fold.policy.alarms(*known))
             return recommended(fold.policy, situation, fold.statistic, level, epsilon, against)
+
+    def evidence(self, *, level: float | None = None) -> Evidence:
+        """What the outcomes say of the model: as `Agent.evidence`.
+
+        Those count before which none is open: decisions whose outcome will not come expire, or are to be forgotten.
+        """
+        self.problem.refuse_by_actions("Evidence")
+        with self._state.transaction() as fold:
+            known = self.problem, fold.policy, fold.statistic
+            return evidence_of_told(*known, self._log.outcomes(), fold.frontier, level)
 
     def evaluate(self, target: Target) -> Evaluation:
         """What always doing something else would have brought: an intervention, or several with their shares.
