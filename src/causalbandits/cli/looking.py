@@ -82,6 +82,9 @@ def forecast(
     stops: Annotated[
         bool, typer.Option("--stops", help="Also say after how many rounds you may stop, and be right 19 times in 20.")
     ] = False,
+    budget: Annotated[
+        float | None, typer.Option(help="What may be spent in all rounds together; if left out, the file's.")
+    ] = None,
     replications: Annotated[int, typer.Option(min=2, help="How many possible worlds.")] = 200,
     seed: Annotated[
         int | None, typer.Option(min=0, help="The same seed gives the same numbers; if left out, the file's, else 0.")
@@ -96,8 +99,8 @@ def forecast(
     """How many rounds would it take, and what would be lost on the way?
 
     Policies are played on many worlds drawn from a prior on the reward, and compared with a uniform test of actions.
-    Of a specification, as simulate takes it, \\[environment], \\[costs], \\[policies], horizon and seed are used, a
-    budget is not; options replace them.
+    Of a specification, as simulate takes it, \\[environment], \\[costs], \\[policies], horizon, seed and budget are
+    used; options replace them.
 
     [bold]Examples[/bold]
 
@@ -125,6 +128,7 @@ def forecast(
         reward_prior=(a, b),
         epsilon=epsilon,
         stops=stops,
+        budget=budget if budget is not None or asked.file is None else asked.file.simulation.get("budget"),
         replications=replications,
         seed=asked.whole("seed", seed, 0),
         workers=workers or os.cpu_count(),

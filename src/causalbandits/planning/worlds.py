@@ -19,6 +19,7 @@ from causalbandits.problem.occasions import playable
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.world.environment import LISTED, Environment
 from causalbandits.world.rewards import BernoulliReward, Reward
+from causalbandits.world.shortfall import paid_for
 from causalbandits.world.stepped import StepEnvironment
 
 RewardPrior = tuple[float, float] | Callable[[CausalBandit, np.random.Generator], Reward]
@@ -107,26 +108,32 @@ class Worlds:
         prior = "beta" if bounded else "gaussian"
         return [default_policy(self.problem, horizon=horizon), f"ts-{prior}", "uniform"]
 
-    def at_stake(self, seed: int) -> float:
+    def at_stake(self, seed: int, allowance: float | None = None) -> float:
         """What an action chosen blindly loses against the best one, in the mean: the median of some worlds.
 
+        With an allowance, of those that it pays for in every round.
         The median, because worlds in which nothing or everything is at stake must not decide for the others. The
         number of worlds is fixed, so that it does not depend on how many are played.
         """
-        return float(np.median([self._lost_blindly(seed, number) for number in range(WEIGHED)]))
+        return float(np.median([self._lost_blindly(seed, number, allowance) for number in range(WEIGHED)]))
 
-    def _lost_blindly(self, seed: int, number: int) -> float:
+    def _lost_blindly(self, seed: int, number: int, allowance: float | None) -> float:
         env, rng = self(stream(seed, number, ENVIRONMENT)), stream(seed, number, WORLD)
         if not self.problem.context:
-            return self._lost_in(env, rng)
+            return self._lost_in(env, rng, allowance)
         contexts = env.problem.contexts
         if contexts.size <= CONTEXTS_WEIGHED:
             likely = playable(env.problem, contexts.likely())
-            return sum(share * self._lost_in(env.in_context(codes), rng) for codes, share in likely)
+            return sum(share * self._lost_in(env.in_context(codes), rng, allowance) for codes, share in likely)
         drawn = [(env.draw_codes(rng), 1.0) for _ in range(CONTEXTS_WEIGHED)]
-        return float(np.mean([self._lost_in(env.in_context(codes), rng) for codes, _ in playable(env.problem, drawn)]))
+        return float(
+            np.mean([self._lost_in(env.in_context(codes), rng, allowance) for codes, _ in playable(env.problem, drawn)])
+        )
 
-    def _lost_in(self, env: Environment, rng: np.random.Generator) -> float:
+    def _lost_in(self, env: Environment, rng: np.random.Generator, allowance: float | None) -> float:
+        if allowance is not None:
+            means = paid_for(env, allowance)
+            return float(means.max() - means.mean())
         size = self.problem.actions.size
         if size <= LISTED:
             return float(env.gaps().mean())

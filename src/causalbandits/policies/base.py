@@ -34,6 +34,10 @@ from causalbandits.problem.situation import Situation
 
 S = TypeVar("S", bound=Statistic)
 
+WEIGHED_SINGLY = 2**16
+"""Of no more actions than this the best is found, under a budget, that is paid for in every round; of more, the best of
+those that are searched."""
+
 
 class RunnerUp(NamedTuple):
     """The second best action so far, its estimated mean reward, nothing subtracted, and what it costs."""
@@ -217,9 +221,22 @@ class Policy(ABC, Generic[S]):
 
         With an allowance, which is what a budget has for each round, of what costs no more than that.
         """
-        situation = self.permitted(situation, statistic)
-        if allowance is not None and situation.costs is not None:
-            situation = situation.under(Within(situation.costs, allowance))
+        if allowance is not None:
+            return self._afforded(situation, statistic, allowance)
+        return self._favoured(self.permitted(situation, statistic), statistic)
+
+    def _afforded(self, situation: Situation, statistic: S, allowance: float) -> Favourite:
+        # An action that a mixture makes up for may be the best of those that are paid for in every round.
+        problem = situation.problem
+        listed = problem.situation(every=True) if problem.actions.size <= WEIGHED_SINGLY else situation
+        situation = self.permitted(listed, statistic)
+        assert situation.costs is not None
+        within = Within(situation.costs, allowance)
+        favourite = self._favoured(situation.under(within), statistic)
+        second = favourite.runner_up
+        return favourite if second is None or second.cost <= within.limit else favourite._replace(runner_up=None)
+
+    def _favoured(self, situation: Situation, statistic: S) -> Favourite:
         favourite = self.favourite(situation, statistic)
         if not isinstance(favourite, Favourite):
             raise PolicyError(
@@ -255,6 +272,10 @@ class Policy(ABC, Generic[S]):
 
     def concerns(self, problem: CausalBandit, statistic: S) -> tuple[str, ...]:
         """What the outcomes so far say against the way in which the policy is used, in words."""
+        return ()
+
+    def alarms(self, problem: CausalBandit, statistic: S) -> tuple[str, ...]:
+        """Where the policy has found that outcomes contradict the model, in words."""
         return ()
 
     def favourite(self, situation: Situation, statistic: S) -> Favourite:

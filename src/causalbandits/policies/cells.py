@@ -36,7 +36,9 @@ ENOUGH_SEEN = 0.5
 
 def favourite_of(situation: Situation, means: Scores, seen: Array) -> Favourite:
     """The two best, by their mean less their cost, of the actions that lead often enough where rewards were seen."""
-    enough, worth = seen >= min(ENOUGH_SEEN, float(seen.max())), situation.priced(means)
+    worth, paid_for = situation.priced(means), situation.paid_for
+    known = seen if paid_for is None else np.where(paid_for, seen, -1.0)
+    enough = known >= min(ENOUGH_SEEN, float(known.max()))
     first, second = two_best(Scores(np.where(enough, worth.values, worth.values.min() - 1.0), worth.scale))
     runner_up = None if second is None else runner_up_of(situation, second, means.values)
     return Favourite(situation.action(first), float(means.values[first]), float(seen[first]), runner_up)

@@ -33,7 +33,7 @@ from causalbandits.problem.budget import Purse
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.problem.projection import CELL_LIMIT
 from causalbandits.problem.scores import Scores
-from causalbandits.problem.search import SomeActions
+from causalbandits.problem.search import EveryAction, SomeActions
 from causalbandits.problem.situation import Situation
 
 MENDABLE = 2**16
@@ -165,7 +165,8 @@ class GuardedThompsonSampling(Policy[GuardedCells]):
             return situation
         problem = statistic.in_force(situation.problem)
         if not isinstance(situation.search, SomeActions):
-            return problem.situation(every=bool(statistic.given_up or statistic.knobs))
+            every = isinstance(situation.search, EveryAction) or bool(statistic.given_up or statistic.knobs)
+            return problem.situation(every=every)
         if problem is situation.problem:
             return situation
         return problem.situation(eligible=[situation.action(position) for position in range(situation.size)])
@@ -276,6 +277,9 @@ class GuardedThompsonSampling(Policy[GuardedCells]):
     def evidence(self, problem: CausalBandit, statistic: GuardedCells) -> Evidence:
         """What the outcomes say of the model."""
         return evidence_of(problem, statistic, self.level)
+
+    def alarms(self, problem: CausalBandit, statistic: GuardedCells) -> tuple[str, ...]:
+        return tuple(map(str, self.evidence(problem, statistic).alarms))
 
     def learnt_model(self, problem: CausalBandit, statistic: GuardedCells) -> CausalModel | None:
         return statistic.in_force(problem).model if statistic.learnt else None

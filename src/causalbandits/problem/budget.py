@@ -254,7 +254,8 @@ class Within:
     """Only what costs no more than a limit, or else what costs least: for a recommendation under a budget."""
 
     def __init__(self, costs: Array, limit: float) -> None:
-        self.allowed = costs <= max(limit * (1 + SLACK), float(costs.min()))
+        self.limit = max(limit * (1 + SLACK), float(costs.min()))
+        self.allowed = costs <= self.limit
 
     def __call__(self, scores: Scores) -> Scores:
         least = scores.values.min(axis=-1, keepdims=True) - 1.0

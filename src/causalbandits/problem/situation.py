@@ -19,7 +19,7 @@ from causalbandits._types import Array, Codes
 from causalbandits.errors import BudgetError, PolicyError, ProblemWarning
 from causalbandits.model.fitted_observed import FittedObservedModel
 from causalbandits.problem.actions import Action
-from causalbandits.problem.budget import SLACK, Budget, Pace, Purse
+from causalbandits.problem.budget import SLACK, Budget, Pace, Purse, Within
 from causalbandits.problem.distributions import DRAWS_AT_ONCE
 from causalbandits.problem.scores import Scores, clear_winners, largest_size
 from causalbandits.problem.search import Among, Combinations, EveryAction, SearchSet, SomeActions
@@ -127,6 +127,11 @@ class Situation(Remembers):
     def is_paced(self) -> bool:
         """Whether a budget decides what scores lead to."""
         return isinstance(self._pricing, Pace)
+
+    @property
+    def paid_for(self) -> npt.NDArray[np.bool_] | None:
+        """Which of the searched actions may be recommended under a budget; None where all may."""
+        return self._pricing.allowed if isinstance(self._pricing, Within) else None
 
     def project(self, index: Array) -> Scores:
         """Score the searched actions: the mean of a number per configuration, under P(z | a), less what they cost.
