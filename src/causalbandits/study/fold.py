@@ -106,11 +106,6 @@ class Fold:
             self._witness()
         return self._statistic
 
-    @property
-    def frontier(self) -> int:
-        """The first decision that is still open."""
-        return self._frontier()
-
     def change(self, outcome: Outcome, sign: int) -> None:
         """The table has taken in an outcome (1), or taken one back (-1)."""
         if self._stale:
