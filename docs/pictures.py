@@ -6,6 +6,7 @@ site's where a picture stands on a page, and follow the reader's system elsewher
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 
@@ -66,6 +67,7 @@ def pictures() -> dict[str, str]:
         "guard.svg": guard(),
         "regret.svg": regret(),
         "context.svg": context(),
+        "hidden.svg": hidden(),
     }
 
 
@@ -297,6 +299,32 @@ def context() -> str:
         "Regret after 5000 mails in two worlds: causal Thompson sampling that is told the segment loses least in both."
     )
     return picture(720, 50 + 52 * len(rows), what, shapes)
+
+
+def hidden() -> str:
+    """A graph with a hidden cause, and what it costs to ignore that, as benchmarks/hidden.json has it."""
+    measured = json.loads((IMAGES.parents[1] / "benchmarks" / "hidden.json").read_text(encoding="utf-8"))
+    places: dict[str, Point] = {"channel": (120, 88), "exposure": (290, 88), "engagement": (460, 88), "sale": (630, 88)}
+    shapes = ['<path class="line" stroke-dasharray="6 5" d="M 120 66 C 150 8 430 8 460 66"/>']
+    shapes += [text((290, 16), "what users like: hidden", "mid small")]
+    shapes += [arrow(*between(*ends)) for ends in itertools.pairwise(places.values())]
+    for name, (x, y) in places.items():
+        kind = {"channel": "knob", "sale": "reward"}.get(name, "plain parent" if name == "engagement" else "plain")
+        words = text((x, y + 5), name, "mid" if kind.startswith("plain") else "mid on")
+        shapes += [box((x, y), kind), words]
+    regrets = {name: own["regret"] for name, own in measured["regret"].items()}
+    wide = 230 / max(regrets.values())
+    for i, (name, regret) in enumerate(regrets.items()):
+        y, kind = 138 + 26 * i, "reward" if "ignored" in name else "faint" if name.startswith("no rows") else "knob"
+        words = f"no graph, no rows: {name.removeprefix('no rows: ')}" if kind == "faint" else f"C-TS, {name}"
+        shapes.append(text((418, y + 14), words, "end small"))
+        shapes.append(f'<rect class="{kind}" x="430" y="{y}" width="{wide * regret:.1f}" height="19"/>')
+        shapes.append(text((436 + wide * regret, y + 14), f"{regret:.1f}", "small"))
+    what = (
+        "A channel leads to exposure, engagement and sale, and a hidden cause ties it to engagement. Below, the regret "
+        f"after {measured['horizon']} rounds: little where the hidden cause is in the graph, most where it is not."
+    )
+    return picture(720, 150 + 26 * len(regrets), what, shapes)
 
 
 def picture(width: int, height: int, what: str, shapes: list[str]) -> str:
