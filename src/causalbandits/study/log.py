@@ -19,8 +19,8 @@ from causalbandits.study.schema import MIGRATIONS, SCHEMA_VERSION, STUDY_FORMAT
 from causalbandits.study.seals import seal_of_facts, sealed
 from causalbandits.study.storage import SQLite
 
-P = ParamSpec("P")
-T = TypeVar("T")
+Given = ParamSpec("Given")
+Read = TypeVar("Read")
 
 IS_OPEN, IS_TOLD, IS_EXPIRED, IS_FORGOTTEN = "open", "told", "expired", "forgotten"
 
@@ -83,11 +83,11 @@ class Deciding(NamedTuple):
     since_event: int
 
 
-def _reading(method: Callable[Concatenate[Log, P], T]) -> Callable[Concatenate[Log, P], T]:
+def _reading(method: Callable[Concatenate[Log, Given], Read]) -> Callable[Concatenate[Log, Given], Read]:
     """What cannot be read was damaged: say so."""
 
     @wraps(method)
-    def read(log: Log, /, *given: P.args, **named: P.kwargs) -> T:
+    def read(log: Log, /, *given: Given.args, **named: Given.kwargs) -> Read:
         try:
             return method(log, *given, **named)
         except (ValueError, TypeError, KeyError, IndexError) as error:
