@@ -57,7 +57,8 @@ class Served:
         answer = connection.getresponse()
         text = answer.read()
         connection.close()
-        return answer.status, json.loads(text)
+        is_json = answer.getheader("Content-Type") == "application/json"
+        return answer.status, json.loads(text) if is_json else {"text": text.decode()}
 
     def fetch(self, method: str, path: str, body: str | None = None, **headers: str) -> tuple[int, Any, str]:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
@@ -153,7 +154,7 @@ def test_every_route_is_closed_unless_it_says_otherwise_to_every_role(file: Path
     running = Served(service_of([file]))
     try:
         for route in ROUTES:
-            path = route.path.format(study="mail", decision="0")
+            path = route.path.format(study="mail", decision="0", version="v1.0", event="x")
             body = b"{}" if route.method == "POST" else None
             for role in (None, "wrong", *ROLES):
                 key = None if role is None else given.get(role, "cb_wrong")

@@ -10,6 +10,7 @@ CausalBanditsError (a ValueError)
 │   └── NotIdentifiedError  what cannot be computed from what is observed, and what would help
 ├── PolicyError           a policy's parameters, or a policy used where it cannot work
 ├── BudgetError           a budget that is none, or does not allow for anything any more
+├── StudyModeError        a study that is paused or closed, or cannot be in the mode that is wanted
 ├── SizeError             something too large to enumerate or to hold, refused before it starts
 ├── TellError             feedback that the agent cannot take; nothing was changed
 │   ├── ConflictError         what contradicts what a study was told or asked before
@@ -96,6 +97,10 @@ class PolicyError(CausalBanditsError):
 
 class BudgetError(CausalBanditsError):
     """A budget that is none, or that does not allow for anything any more; nothing was decided."""
+
+
+class StudyModeError(CausalBanditsError):
+    """A study that is paused or closed, or cannot be in the mode that is wanted; nothing was changed."""
 
 
 class SizeError(CausalBanditsError):

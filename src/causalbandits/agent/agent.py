@@ -436,7 +436,7 @@ class Agent:
         return (
             *caveats(self.policy, self._told),
             *self.policy.concerns(self.problem, statistic),
-            *contradictions(self.problem, self.policy, statistic, self._told),
+            *contradictions(self.problem, self.policy, statistic, lambda level: self.check(level=level)),
         )
 
     def _recommended(

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from causalbandits._types import Array, Z, is_real
-from causalbandits.agent.ledger import Ledger
 from causalbandits.errors import CausalBanditsError, PolicyError
 from causalbandits.fitting.checks import Check, Finding, finding_of, judged, table_findings
 from causalbandits.fitting.pearson import contingency
@@ -38,7 +37,7 @@ def evidence_of_told(
     problem: CausalBandit,
     policy: AnyPolicy,
     statistic: Any,
-    told: Ledger,
+    told: Iterable[Outcome],
     first_pending: int | None,
     level: float | None,
 ) -> Evidence:
@@ -69,7 +68,7 @@ def _checked_level(level: object) -> float:
     return float(level)
 
 
-def _in_turn(told: Ledger, first_pending: int | None) -> list[Outcome]:
+def _in_turn(told: Iterable[Outcome], first_pending: int | None) -> list[Outcome]:
     """What was told of decisions up to the first whose outcome is missing, in their order."""
     decided = [outcome for outcome in told if outcome.number >= 0]
     if first_pending is not None:
@@ -77,15 +76,23 @@ def _in_turn(told: Ledger, first_pending: int | None) -> list[Outcome]:
     return sorted(decided, key=lambda outcome: outcome.number)
 
 
-def checked_model(problem: CausalBandit, told: Ledger, level: float) -> Check:
+def checked_model(problem: CausalBandit, told: Iterable[Outcome], level: float) -> Check:
     """Every claim of the problem against what was told of decisions, by Pearson's statistic."""
+    return checked_counts(problem, ((outcome, 1) for outcome in told), level)
+
+
+def checked_counts(
+    problem: CausalBandit, counted: Iterable[tuple[Outcome, int]], level: float, *, rewards: bool = True
+) -> Check:
+    """The same of outcomes that came several times; of the tables alone, where `rewards` are not known one by one."""
     error = _checked_level(level)
-    used = [outcome for outcome in told if outcome.number >= 0 and outcome.z]
-    graph, tables = _arrows(problem, used), _tables(problem, used)
-    return Check((*judged(graph, error), *judged(tables, error)), len(used), error, REMARK)
+    pairs = [(outcome, times) for outcome, times in counted if outcome.number >= 0 and outcome.z]
+    used, times = [outcome for outcome, _ in pairs], np.array([n for _, n in pairs], dtype=np.float64)
+    graph, tables = _arrows(problem, used, times) if rewards else [], _tables(problem, used, times)
+    return Check((*judged(graph, error), *judged(tables, error)), int(times.sum()), error, REMARK)
 
 
-def _arrows(problem: CausalBandit, told: Sequence[Outcome]) -> list[Finding]:
+def _arrows(problem: CausalBandit, told: Sequence[Outcome], times: Array) -> list[Finding]:
     """Does the reward depend on what was done with a knob, given the parents?"""
     classes = _classes(np.array([outcome.reward for outcome in told]))
     numbers: dict[Z, int] = {}  # those that occurred: of all together there may be too many to count
@@ -94,13 +101,13 @@ def _arrows(problem: CausalBandit, told: Sequence[Outcome]) -> list[Finding]:
     choices = choices.reshape(len(told), len(problem.manipulable))
     found = []
     for k, knob in enumerate(problem.manipulable):
-        counts = _counted(strata, choices[:, k], classes)
+        counts = _counted(times, strata, choices[:, k], classes)
         found.append(finding_of("graph", arrow_claim(problem, k), (knob,), problem.parents, contingency(counts)))
-    return found + _tastes(problem, told, strata, classes)
+    return found + _tastes(problem, told, times, strata, classes)
 
 
 def _tastes(
-    problem: CausalBandit, told: Sequence[Outcome], strata: npt.NDArray[Any], classes: npt.NDArray[Any]
+    problem: CausalBandit, told: Sequence[Outcome], times: Array, strata: npt.NDArray[Any], classes: npt.NDArray[Any]
 ) -> list[Finding]:
     """Does the reward depend on what was known beforehand, given the parents?"""
     found = []
@@ -109,7 +116,7 @@ def _tastes(
             codes = np.array([-1 if o.context is None else o.context[i] for o in told], dtype=np.int64)
             seen = codes >= 0
             claim = f"given {shown_names(problem.parents)}, the reward should not depend on {name}"
-            counts = _counted(strata[seen], codes[seen], classes[seen])
+            counts = _counted(times[seen], strata[seen], codes[seen], classes[seen])
             found.append(finding_of("graph", claim, (name,), problem.parents, contingency(counts)))
     return found
 
@@ -122,23 +129,23 @@ def _classes(rewards: Array) -> npt.NDArray[np.intp]:
     return np.searchsorted(np.quantile(rewards, [0.25, 0.5, 0.75]), rewards)
 
 
-def _counted(*codes: npt.NDArray[Any]) -> Array:
+def _counted(times: Array, *codes: npt.NDArray[Any]) -> Array:
     """How often each combination of codes occurs, an axis each."""
     shape = tuple(int(own.max(initial=0)) + 1 for own in codes)
     counts = np.zeros(shape)
-    np.add.at(counts, codes, 1.0)
+    np.add.at(counts, codes, times)
     return counts
 
 
-def _tables(problem: CausalBandit, told: Iterable[Outcome]) -> list[Finding]:
+def _tables(problem: CausalBandit, told: Iterable[Outcome], times: Array) -> list[Finding]:
     """Were the variables drawn as their tables say? Tables of what is observed do not say how they are."""
     if not isinstance(problem.knowledge, CausalModel):
         return []
     claims = watched(problem)
     counts = np.zeros(claims.size)
-    for outcome in told:
+    for outcome, n in zip(told, times, strict=True):
         for place, _ in claims.entries(outcome):
-            counts[place] += 1.0
+            counts[place] += n
     return [
         found
         for name, own in claims.by_name(counts).items()
@@ -146,15 +153,19 @@ def _tables(problem: CausalBandit, told: Iterable[Outcome]) -> list[Finding]:
     ]
 
 
-def contradictions(problem: CausalBandit, policy: AnyPolicy, statistic: Any, told: Ledger) -> tuple[str, ...]:
-    """Where outcomes contradict the model that a recommendation rests on, in words."""
+def contradictions(
+    problem: CausalBandit, policy: AnyPolicy, statistic: Any, checked: Callable[[float], Check]
+) -> tuple[str, ...]:
+    """Where outcomes contradict the model that a recommendation rests on, in words; `checked` tests it at a level."""
     if isinstance(policy, GuardedThompsonSampling):
-        alarms = tuple(map(str, policy.evidence(problem, statistic).alarms))
-        own = [f for f in checked_model(problem, told, DOUBT).contradicted if f.variables[0] in problem.context]
+        alarms = policy.alarms(problem, statistic)
+        if statistic.given_up:  # and with it all that the graph says of the context
+            return alarms
+        own = [f for f in checked(DOUBT).contradicted if f.variables[0] in problem.context]
         return (*alarms, *map(_in_words, own))
     if policy.searches_all and not policy.needs_parents:
         return ()
-    found = checked_model(problem, told, DOUBT).contradicted
+    found = checked(DOUBT).contradicted
     if isinstance(policy, CausalThompsonSampling) and policy.doubts_tables(problem):
         found = tuple(f for f in found if f.part == "graph")  # what was fitted is forgotten where it is wrong
     return tuple(map(_in_words, found))
@@ -163,5 +174,5 @@ def contradictions(problem: CausalBandit, policy: AnyPolicy, statistic: Any, tol
 def _in_words(found: Finding) -> str:
     return (
         f"the outcomes contradict the model: {found.claim} (p = {found.p:.2g}, strength {found.strength:.2g}); see "
-        "agent.check()"
+        "check()"
     )

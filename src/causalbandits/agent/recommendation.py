@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from causalbandits._types import is_real
+from causalbandits._types import Z, is_real
 from causalbandits.agent.certainty import Certainty, certainty
 from causalbandits.agent.ledger import Ledger
 from causalbandits.errors import CausalBanditsError
 from causalbandits.model.intervention import Intervention, State
 from causalbandits.policies import AnyPolicy
 from causalbandits.policies.base import RunnerUp
-from causalbandits.policies.outcome import Outcome
-from causalbandits.problem.budget import Within
+from causalbandits.problem.actions import Action
 from causalbandits.problem.situation import Situation
 
 SUREST = 1 - 1e-9
 """No interval is made for a higher level: its ends would be rounding."""
+
+ALWAYS = 0.9995
+"""What has been seen more often than this is not worth a word: it would read 100%."""
 
 ENOUGH = 20
 """The rewards' spread is judged by so many differences from their cells' means, or more."""
@@ -96,8 +98,8 @@ class Recommendation(NamedTuple):
         if self.runner_up is not None:
             cost = f", costs {self.runner_up.cost:.4g}" if self.runner_up.cost else ""
             lines.append(f"  runner-up: {self.runner_up.action}, {self.runner_up.mean:.4g}{cost}")
-        if self.seen is not None and self.seen < 1:
-            lines.append(f"  leads to configurations whose rewards have been seen {self.seen:.0%} of the time")
+        if self.seen is not None and self.seen < ALWAYS:
+            lines.append(f"  leads to configurations whose rewards have been seen {self.seen:.1%} of the time")
         lines += [f"  {said}" for said in self.certainty.lines(self.level)]
         lines.append(f"  if {self.assumes}")
         return "\n".join([*lines, *(f"  but {caveat}" for caveat in self.caveats)])
@@ -138,26 +140,32 @@ def recommended(
     if not is_real(epsilon) or not 0 <= epsilon < math.inf:
         raise CausalBanditsError(f"epsilon, how much worse is good enough, must be 0 or more; got {epsilon!r}.")
     problem = situation.problem
-    situation = weighed = policy.permitted(situation, statistic)
-    if allowance is not None and situation.costs is not None:
-        weighed = situation.under(Within(situation.costs, allowance))
-    best = policy.favoured(weighed, statistic)
+    best = policy.favoured(situation, statistic, allowance)
     bounds = policy.bounds(situation, statistic, best.action, level)
     found = best.action.intervention, best.mean, bounds.lower, bounds.upper, level, bounds.kind, best.seen
     cost, context = problem.cost(best.action), problem.contexts.values(situation.known)
     # What a budget pays for is a mixture of two actions, of which none need be the best.
-    sure = (
-        Certainty() if allowance is not None else certainty(policy, situation, statistic, best.action, float(epsilon))
-    )
+    sure = Certainty()
+    if allowance is None:
+        sure = certainty(policy, policy.permitted(situation, statistic), statistic, best.action, float(epsilon))
     return Recommendation(*found, best.runner_up, bounds.assumes, against, cost, allowance, context, sure)
+
+
+CellMoments = tuple[int, float, float]
+"""Of rewards: how many, their sum and their sum of squares, counted from the same zero everywhere."""
 
 
 def caveats(policy: AnyPolicy, told: Ledger) -> tuple[str, ...]:
     """Where the rewards contradict the scales that the policy was told."""
+    return scale_caveats(policy, lambda: _moments(policy, told))
+
+
+def scale_caveats(policy: AnyPolicy, moments: Callable[[], Iterable[CellMoments]]) -> tuple[str, ...]:
+    """The same from the moments of each cell."""
     noise, prior = getattr(policy, "noise_scale", None), getattr(policy, "prior_scale", None)
     if noise is None or prior is None or policy.unit_rewards or getattr(policy, "learns_scales", False):
         return ()
-    within, between = _spreads(policy, told)
+    within, between = _spreads(list(moments()))
     cell, found = "action" if policy.searches_all else "configuration", []
     if within is not None and within > FAR * noise:
         found.append(
@@ -172,25 +180,30 @@ def caveats(policy: AnyPolicy, told: Ledger) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _spreads(policy: AnyPolicy, told: Ledger) -> tuple[float | None, float | None]:
-    """How far rewards vary within cells, and how far the cells' means vary; None where too few tell."""
-    sums: dict[Hashable, tuple[int, float, float]] = {}
+def _moments(policy: AnyPolicy, told: Ledger) -> Iterable[CellMoments]:
+    sums: dict[Hashable, CellMoments] = {}
     pivot = None
     for outcome in told:
         pivot = outcome.reward if pivot is None else pivot
-        n, total, squares = sums.get(_cell(policy, outcome), (0, 0.0, 0.0))
+        cell = explaining(policy, outcome.action, outcome.context, outcome.z)
+        n, total, squares = sums.get(cell, (0, 0.0, 0.0))
         y = outcome.reward - pivot
-        sums[_cell(policy, outcome)] = n + 1, total + y, squares + y * y
-    degrees = len(told) - len(sums)
+        sums[cell] = n + 1, total + y, squares + y * y
+    return sums.values()
+
+
+def _spreads(moments: list[CellMoments]) -> tuple[float | None, float | None]:
+    """How far rewards vary within cells, and how far the cells' means vary; None where too few tell."""
+    degrees = sum(n for n, _, _ in moments) - len(moments)
     if degrees < ENOUGH:
         return None, None
-    inside = sum(squares - total * total / n for n, total, squares in sums.values())
-    means = [total / n for n, total, _ in sums.values()]
+    inside = sum(squares - total * total / n for n, total, squares in moments)
+    means = [total / n for n, total, _ in moments]
     centre = sum(means) / len(means)
     between = math.sqrt(sum((m - centre) ** 2 for m in means) / (len(means) - 1)) if len(means) > 2 else None
     return math.sqrt(max(0.0, inside) / degrees), between
 
 
-def _cell(policy: AnyPolicy, outcome: Outcome) -> Hashable:
+def explaining(policy: AnyPolicy, action: Action, context: Z | None, z: Z) -> Hashable:
     """What the policy takes to explain the reward: the parents, or the action in its context if it searches all."""
-    return (outcome.action, outcome.context) if policy.searches_all else outcome.z
+    return (action, context) if policy.searches_all else z

@@ -19,7 +19,9 @@ from causalbandits.problem.problem import CausalBandit
 if TYPE_CHECKING:
     from causalbandits.study import Study
 
-CampaignFile = Annotated[Path, typer.Argument(help="A study's file, or one that agent.save() wrote.", dir_okay=False)]
+CampaignFile = Annotated[
+    str, typer.Argument(help="A study's file, or its address; or a file that agent.save() wrote.", show_default=False)
+]
 TypedValues = Annotated[
     list[str] | None, typer.Option(metavar="A=x", help="A value, as often as you like.", show_default=False)
 ]
@@ -63,7 +65,7 @@ def tell(
 
       causalbandits tell campaign.db 17 1 --parent subject=short --parent template=1 --parent send_time=morning
     """
-    number: int | str = int(id) if id.isascii() and id.isdigit() else id
+    number = number_or_key(id)
     with campaign(file) as found:
         seen = None if parent is None else states(found.problem, parent)
         more = None if observed is None else states(found.problem, observed)
@@ -98,14 +100,9 @@ def recommend(
 
 
 @contextmanager
-def campaign(file: Path, *, changes: bool = True) -> Iterator[Agent | Study]:
+def campaign(file: str, *, changes: bool = True) -> Iterator[Agent | Study]:
     """What a file holds. An agent is saved when all went well; of a study everything is on disk at once."""
-    try:
-        with file.open("rb") as opened:
-            is_study = opened.read(len(SQLITE)) == SQLITE
-    except OSError as error:
-        raise StateError(f"Cannot read {file}: {error.strerror}. causalbandits study create makes a study.") from None
-    if is_study:
+    if _is_study(file):
         from causalbandits.study import Study
 
         with Study.open(file) as study:
@@ -115,6 +112,23 @@ def campaign(file: Path, *, changes: bool = True) -> Iterator[Agent | Study]:
     yield agent
     if changes:
         agent.save(file)
+
+
+def _is_study(file: str) -> bool:
+    from causalbandits.study.postgres import is_address
+
+    try:
+        if is_address(file):
+            return True
+        with Path(file).open("rb") as opened:
+            return opened.read(len(SQLITE)) == SQLITE
+    except OSError as error:
+        raise StateError(f"Cannot read {file}: {error.strerror}. causalbandits study create makes a study.") from None
+
+
+def number_or_key(typed: str) -> int | str:
+    """A decision's number, or its key."""
+    return int(typed) if typed.isascii() and typed.isdigit() and len(typed) < 19 else typed
 
 
 def refuse_key(given: object) -> None:
@@ -130,7 +144,7 @@ def states(problem: CausalBandit, typed: Sequence[str]) -> Mapping[str, Any]:
     """Values as they were typed, as the states that they name."""
     found: dict[str, Any] = {}
     for name, text in assignments(typed, "A=x").items():
-        known = {str(state): state for state in problem.knowledge[name].states}
+        known = {str(state): state for state in problem.variable(name).states}
         if text not in known:
             raise CausalBanditsError(f"{name} is one of {', '.join(known)}; got {text!r}.")
         found[name] = known[text]

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from causalbandits.cli.asking import ask, recommend, tell
+from causalbandits.cli.asking import TypedValues, ask, number_or_key, recommend, states, tell
 from causalbandits.cli.options import Asked, about_a_problem
 from causalbandits.cli.show import print_plain
-from causalbandits.errors import StateError
+from causalbandits.errors import CausalBanditsError, StateError
 
 study = typer.Typer(
     help="A campaign that goes on: decisions and outcomes in a file, for many processes.",
@@ -22,7 +23,7 @@ study.add_typer(keys, name="keys")
 for command in (ask, tell, recommend):
     study.command()(command)
 
-File = Annotated[Path, typer.Argument(help="The study's file.", dir_okay=False)]
+File = Annotated[str, typer.Argument(help="The study's file, or its address, postgresql://host/database?study=name.")]
 KeysFile = Annotated[Path, typer.Argument(help="The file of keys; a service looks for keys.json beside its study.")]
 
 
@@ -30,13 +31,23 @@ KeysFile = Annotated[Path, typer.Argument(help="The file of keys; a service look
 @about_a_problem
 def create(
     asked: Asked,
-    to: Annotated[Path, typer.Option(help="The study's file, which must not exist yet.", dir_okay=False)],
+    to: Annotated[str, typer.Option(help="The study's file, or its address, where there must be none yet.")],
     policy: Annotated[str, typer.Option(help="The policy's id; `causalbandits policies` lists them.")] = "c-ts-beta",
     seed: Annotated[int | None, typer.Option(min=0, help="Drawn by chance if left out.")] = None,
     window: Annotated[
         float | None, typer.Option(help="After so many seconds, silence may be taken for --default.")
     ] = None,
     default: Annotated[float | None, typer.Option(help="The reward that silence then counts as.")] = None,
+    draws: Annotated[
+        int | None,
+        typer.Option(min=1, help="Posterior draws a decision, for a Thompson policy: above 1, chances are known."),
+    ] = None,
+    floor: Annotated[
+        float,
+        typer.Option(help="The probability that is spread over all actions, so that the log can be weighted by them."),
+    ] = 0.0,
+    budget: Annotated[float | None, typer.Option(help="So much may be spent; with --rounds.")] = None,
+    rounds: Annotated[int | None, typer.Option(help="In so many decisions.")] = None,
 ) -> None:
     """Make a study of a model and its knobs.
 
@@ -47,9 +58,16 @@ def create(
       causalbandits study create model.json --manipulate product,purpose --parents subject --to campaign.db \\
         --policy c-ts-beta --window 86400 --default 0
     """
+    from causalbandits.policies import policy as policy_by_id
+    from causalbandits.problem.budget import Budget
     from causalbandits.study import Study
 
-    with Study.create(to, asked.problem, policy, seed=seed, window=window, default=default) as made:
+    if (budget is None) != (rounds is None):
+        raise CausalBanditsError("--budget and --rounds belong together: so much to spend in so many decisions.")
+    chosen = policy_by_id(policy) if draws is None else policy_by_id(policy, draws=draws)
+    money = None if budget is None or rounds is None else Budget(budget, rounds)
+    rules: dict[str, Any] = {"seed": seed, "window": window, "default": default, "floor": floor, "budget": money}
+    with Study.create(to, asked.problem, chosen, **rules) as made:
         typer.echo(f"{to}: {made.problem!r}, decided by {made.policy}.")
 
 
@@ -62,6 +80,63 @@ def report(file: File) -> None:
 
     with Study.open(file) as found:
         print_plain(Console(), repr(found.report()))
+
+
+@study.command()
+def mode(
+    file: File,
+    to: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[MODE]",
+            help="online, shadow, uniform, frozen, paused or closed; left out, the modes so far are listed.",
+            show_default=False,
+        ),
+    ] = None,
+    baseline: TypedValues = None,
+    by: Annotated[str, typer.Option(help="Who wants it.")] = "",
+    why: Annotated[str, typer.Option(help="For the record.")] = "",
+) -> None:
+    """How decisions come about from now on, or the modes so far; every change is kept.
+
+    [bold]Examples[/bold]
+
+      causalbandits study mode campaign.db
+
+      causalbandits study mode campaign.db shadow --baseline send_time=morning --why "before we trust it"
+    """
+    from causalbandits.study import Study
+
+    with Study.open(file) as found:
+        if to is not None:
+            done = None if baseline is None else states(found.problem, baseline)
+            found.set_mode(to, baseline=done, by=by, why=why)  # type: ignore[arg-type]
+        for one in found.modes():
+            typer.echo(json.dumps(one))
+
+
+@study.command()
+def correct(
+    file: File,
+    id: Annotated[str, typer.Argument(help="The decision's number, or its key.")],
+    reward: Annotated[float, typer.Argument(help="The reward that counts from now on.")],
+    parent: TypedValues = None,
+) -> None:
+    """Tell another outcome than the one that counts."""
+    from causalbandits.study import Study
+
+    with Study.open(file) as found:
+        seen = None if parent is None else states(found.problem, parent)
+        typer.echo(json.dumps(found.correct(number_or_key(id), seen, reward)._asdict()))
+
+
+@study.command()
+def forget(file: File, id: Annotated[str, typer.Argument(help="The decision's number, or its key.")]) -> None:
+    """Stop waiting for an outcome: the decision was not carried out."""
+    from causalbandits.study import Study
+
+    with Study.open(file) as found:
+        found.forget(number_or_key(id))
 
 
 @study.command()
@@ -144,9 +219,7 @@ def listed(file: KeysFile) -> None:
 
 
 def serve(
-    files: Annotated[
-        list[Path], typer.Argument(help="The studies' files; each is served by its name.", dir_okay=False)
-    ],
+    files: Annotated[list[str], typer.Argument(help="The studies' files, or addresses; each is served by its name.")],
     host: Annotated[
         str, typer.Option(help="The address to listen on; other than 127.0.0.1 only with keys.")
     ] = "127.0.0.1",

@@ -23,6 +23,8 @@ Role = Literal["reader", "writer", "admin"]
 ROLES: tuple[Role, ...] = ("reader", "writer", "admin")
 """Each may do what those before it may."""
 
+LONGEST_NAME = 100
+
 KEYS_FORMAT = "causalbandits-keys"
 
 
@@ -51,6 +53,8 @@ class Keys:
         """A new key, shown this once."""
         if role not in ROLES:
             raise StateError(f"A key's role is one of {', '.join(ROLES)}; got {role!r}.")
+        if not isinstance(name, str) or not 0 < len(name) <= LONGEST_NAME or not name.isprintable():
+            raise StateError(f"A key's name is printable text of 1 to {LONGEST_NAME} characters; got {name!r:.60}.")
         if any(own.name == name for own in self._kept):
             raise StateError(f"There is a key named {name!r} already. Revoke it first, or choose another name.")
         key = f"cb_{secrets.token_urlsafe(32)}"
@@ -70,10 +74,19 @@ class Keys:
         """What a key allows; None if it opens nothing. Without any keys, everything is allowed."""
         if not self._kept:
             return "admin"
+        own = self._of(key)
+        return None if own is None else own.role
+
+    def name_of(self, key: str | None) -> str | None:
+        """Whose key it is; None if it is nobody's."""
+        own = self._of(key)
+        return None if own is None else own.name
+
+    def _of(self, key: str | None) -> KeyRecord | None:
         given, found = _hash(key or ""), None
         for own in self._kept:  # all of them: time tells nothing
             if hmac.compare_digest(own.hash, given):
-                found = own.role
+                found = own
         return found
 
     def _write(self) -> None:

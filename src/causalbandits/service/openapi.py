@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 if TYPE_CHECKING:
-    from causalbandits.service.app import HTTPRoute
+    from causalbandits.service.routes import HTTPRoute
 
 
 def document(routes: Sequence[HTTPRoute]) -> dict[str, Any]:

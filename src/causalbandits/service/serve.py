@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from pathlib import Path
 from types import FrameType
 
 import uvicorn
@@ -14,23 +13,29 @@ from causalbandits.errors import StateError
 from causalbandits.service.app import Service
 from causalbandits.service.keys import Keys
 from causalbandits.study import Study
+from causalbandits.study.places import keys_beside, name_of
+
+LONGEST_STUDY_NAME = 100
+TAKEN = ("login", "static", "v1", "livez", "readyz", "metrics", "openapi", "personalizer")
+"""Other things are at these addresses."""
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 def service_of(files: Iterable[str | os.PathLike[str]], keys: str | os.PathLike[str] | None = None) -> Service:
-    """A service of the studies in some files, each by its file's name."""
-    paths = [checked_path(file, "campaign.db") for file in files]
-    names = [path.stem for path in paths]
-    if not paths or len(set(names)) < len(names):
+    """A service of the studies in some files (or databases), each by its name."""
+    places = list(files)
+    names = [name_of(where) for where in places]
+    if not places or len(set(names)) < len(names):
         raise StateError(f"Name one study or several, whose files have different names; got {names}.")
-    kept = Keys(checked_path(keys, "keys.json") if keys is not None else keys_beside(paths[0]))
-    return Service({path.stem: Study.open(path) for path in paths}, kept)
-
-
-def keys_beside(path: Path) -> Path:
-    """Where the keys of a study are kept, unless another file is named."""
-    return path.with_name("keys.json")
+    for name in names:
+        if name in TAKEN or len(name) > LONGEST_STUDY_NAME or not name.isprintable():
+            raise StateError(
+                "A study is served by its file's name, which must be printable, of "
+                f"{LONGEST_STUDY_NAME} characters at most, and none of {', '.join(TAKEN)}; got {name!r:.60}."
+            )
+    kept = Keys(checked_path(keys, "keys.json") if keys is not None else keys_beside(places[0]))
+    return Service({name: Study.open(where) for name, where in zip(names, places, strict=True)}, kept)
 
 
 class ServerThatEnds(uvicorn.Server):

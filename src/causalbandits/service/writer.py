@@ -39,7 +39,7 @@ class Writer:
     def __init__(self, study: Study, limit: int = QUEUE_LIMIT) -> None:
         self._study, self._limit = study, limit
         self._waiting: queue.SimpleQueue[_Wanted | None] = queue.SimpleQueue()
-        self.commits = self.done = 0
+        self.commits = self.done = self.refused = 0
         self._thread = threading.Thread(target=self._write, name="study writer", daemon=True)
         self._thread.start()
 
@@ -56,6 +56,7 @@ class Writer:
     async def do(self, work: Work) -> Any:
         """What `work` gives, once all that it wrote is on disk."""
         if self._waiting.qsize() >= self._limit:
+            self.refused += 1
             raise BusyError(f"{self._limit} requests wait already. Try again in a second.")
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Any] = loop.create_future()

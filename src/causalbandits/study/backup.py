@@ -9,6 +9,7 @@ from pathlib import Path
 
 from causalbandits._files import PART, checked_path, refuse_unwritable
 from causalbandits.errors import StateError, StorageError
+from causalbandits.study.postgres import is_address
 from causalbandits.study.storage import SQLite
 from causalbandits.study.study import Study
 from causalbandits.study.verify import Verification
@@ -19,6 +20,10 @@ def back_up(where: str | os.PathLike[str], to: str | os.PathLike[str]) -> Verifi
 
     To go back to it, stop whatever uses the study and put the copy in its place.
     """
+    if is_address(where):
+        raise StateError(
+            "A study in PostgreSQL is copied by the server's own means: pg_dump --schema=causalbandits_NAME."
+        )
     source, target = checked_path(where, "campaign.db"), checked_path(to, "copy.db")
     refuse_unwritable(target)
     if target.exists():

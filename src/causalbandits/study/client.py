@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import SplitResult, quote, urlsplit
 
+from causalbandits import errors
 from causalbandits.agent.agent import Context, Decision
 from causalbandits.errors import (
     CausalBanditsError,
@@ -27,6 +28,7 @@ TRIES, FIRST_WAIT = 6, 0.1
 """A request is sent so often, at intervals that double, if the service cannot be reached or is busy."""
 
 ERRORS = {404: UnknownDecisionError, 409: ConflictError, 422: TellError}
+"""Where the service does not say which kind of error it is."""
 
 
 class RemoteStudy:
@@ -64,7 +66,7 @@ class RemoteStudy:
         eligible: Iterable[Mapping[str, State]] | None = None,
         key: str | None = None,
     ) -> Decision:
-        """As `Study.ask`."""
+        """As `Study.ask`, one decision at a time."""
         asked = {
             "key": secrets.token_hex(16) if key is None else key,
             "context": None if context is None else dict(context),
@@ -102,6 +104,20 @@ class RemoteStudy:
         """As `Study.forget`."""
         self._send("POST", f"/decisions/{_part(id)}/forget", {})
 
+    def set_mode(self, mode: str, *, baseline: Mapping[str, State] | None = None, why: str = "") -> None:
+        """As `Study.set_mode`; the service knows by whom."""
+        body = {"mode": mode, "baseline": None if baseline is None else dict(baseline), "why": why}
+        self._send("POST", "/mode", body)
+
+    @property
+    def mode(self) -> str:
+        """As `Study.mode`."""
+        return str(self.modes()[-1]["mode"])
+
+    def modes(self) -> list[dict[str, Any]]:
+        """As `Study.modes`."""
+        return self._send("GET", "/mode")["modes"]  # type: ignore[no-any-return]
+
     def report(self) -> dict[str, Any]:
         """How the study stands."""
         return self._send("GET", "/report")  # type: ignore[no-any-return]
@@ -124,7 +140,7 @@ class RemoteStudy:
                 if status < 300:
                     return answer
                 if last or status not in (429, 502, 503, 504):
-                    raise ERRORS.get(status, CausalBanditsError)(answer.get("error", f"HTTP {status}"))
+                    raise _error(status, answer)
             time.sleep(wait)
             wait *= 2
         raise AssertionError  # the last try ends above
@@ -152,6 +168,16 @@ class RemoteStudy:
             return response.status, json.loads(text)
         except ValueError:
             return response.status, {"error": f"HTTP {response.status}: no JSON"}
+
+
+def _error(status: int, answer: Any) -> CausalBanditsError:
+    """What was refused there is refused here, by the same kind of error."""
+    said = answer if isinstance(answer, dict) else {}
+    named = getattr(errors, str(said.get("kind")), None)
+    kind: type[CausalBanditsError] = ERRORS.get(status, CausalBanditsError)
+    if isinstance(named, type) and issubclass(named, CausalBanditsError):
+        kind = named
+    return kind(str(said.get("error", f"HTTP {status}")))
 
 
 def _address(url: object) -> SplitResult:

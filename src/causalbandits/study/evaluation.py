@@ -10,7 +10,14 @@ Given z the reward is the same whoever chose, so that outcomes are weighted by c
     snips    sum of w y / sum of w                        hardly biased, and steadier
     dr       mean of (direct + w (y - mean_z))            right if either is
 
-Weights of configurations vary far less than those of actions: many actions lead to the same z. Decisions whose mixture
+Weights of configurations vary far less than those of actions: many actions lead to the same z. Weights of actions,
+
+    w = target(a) / pi(a),
+
+need neither tables nor the parents' values, but chances that are true of every action: a share of the draws is 0 where
+the true chance is small, and the mean of w y is then far off. So they are refused without a floor (see `chances`).
+
+Decisions whose mixture
 could not reach all that the target reaches have no weight and are left out: the mixture was known before anything
 happened, so that this does not bias the others (in contexts, the mean is then over the contexts of those that stay).
 """
@@ -18,17 +25,22 @@ happened, so that this does not bias the others (in contexts, the mean is then o
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from causalbandits._types import Array, Z, is_iterable, is_real
-from causalbandits.errors import CausalBanditsError, brief
+from causalbandits.errors import CausalBanditsError, brief, unknown
 from causalbandits.model.intervention import State
 from causalbandits.policies import Outcome
 from causalbandits.problem.actions import Action
 from causalbandits.problem.problem import CausalBandit
+
+By = Literal["configurations", "actions"]
+
+Logged = tuple[Outcome, bool]
 
 Target = Mapping[str, State] | Iterable[tuple[Mapping[str, State], float]] | Literal["logged"]
 """An intervention, several with their shares, or what was done."""
@@ -58,51 +70,63 @@ class Evaluation(NamedTuple):
         return "\n".join([*lines, worth + f"{self.largest_weight:.3g}; {self.left_out} left out"])
 
 
-def evaluated(problem: CausalBandit, outcomes: Iterable[Outcome], target: Target) -> Evaluation:
-    """The mean reward of a target, from logged outcomes."""
+def evaluated(problem: CausalBandit, outcomes: Iterable[Logged], target: Target, by: By) -> Evaluation:
+    """The mean reward of a target, from logged outcomes, each with whether its chances are those of every action."""
+    if by not in ("configurations", "actions"):
+        raise CausalBanditsError(unknown("way to weigh outcomes by", by, ("configurations", "actions")))
     logging = isinstance(target, str) and target == "logged"
     mixture = () if logging else _mixture(problem, target)
-    told, left_out = _usable(outcomes, logging)
-    spreads = _Spreads(problem)
+    told, left_out = _usable(outcomes, "logged" if logging else by)
+    spreads = _Configurations(problem) if by == "configurations" else _Actions(told, mixture)
     if told and not logging:
         usable = len(told)
         told = [outcome for outcome in told if _reaches(spreads, outcome, mixture)]
         left_out += usable - len(told)
     if not told:
-        raise CausalBanditsError(
-            "No outcome can be used: what another policy would have brought is known only where each decision's "
-            "chances are, and the parents' values, and where these chances reach all that the target reaches. "
-            f"{left_out} outcomes lack something of that; use a policy with draws= above 1."
-        )
+        raise CausalBanditsError(UNUSABLE[by].format(left_out))
     rewards = np.array([outcome.reward for outcome in told])
     if logging:
         logged = _mean(rewards)
         return Evaluation({"logged": logged}, len(told), float(len(told)), 1.0, left_out)
     weights = np.array([_weight(spreads, outcome, mixture) for outcome in told])
-    means = _means(problem, told)
+    means = _means(spreads, told)
     expected = np.array([float(spreads(outcome.context, mixture) @ means) for outcome in told])
-    residual = rewards - means[[problem.configuration(outcome.z) for outcome in told]]
+    residual = rewards - means[[spreads.cell(outcome) for outcome in told]]
     estimates = {
-        "direct": Estimate(float(expected.mean()), _direct_error(problem, told, spreads, mixture)),
+        "direct": Estimate(float(expected.mean()), _direct_error(spreads, told, mixture)),
         "ips": _mean(weights * rewards),
         "snips": _ratio(weights, rewards),
         "dr": _mean(expected + weights * residual),
     }
+    if not weights.any():  # nothing of what the target leads to was seen: a mean of zeros has no error to show
+        del estimates["snips"]
+        estimates |= {name: estimates[name]._replace(standard_error=math.inf) for name in ("ips", "dr")}
     effective = float(weights.sum() ** 2 / max((weights**2).sum(), 1e-300))
     return Evaluation(estimates, len(told), effective, float(weights.max()), left_out)
 
 
-def _usable(outcomes: Iterable[Outcome], whatever: bool) -> tuple[list[Outcome], int]:
+UNUSABLE = {
+    "configurations": "No outcome can be used: what another policy would have brought is known only where each "
+    "decision's chances are, and the parents' values, and where these chances reach all that the target reaches. "
+    "{} outcomes lack something of that; use a policy with draws= above 1.",
+    "actions": "No outcome can be weighted by actions: that needs decisions in which every action had a chance, "
+    'Study.create(..., floor=0.1), or the mode "uniform"; without, it would be biased. {} outcomes lack that. '
+    'by="configurations" does without.',
+}
+
+
+def _usable(outcomes: Iterable[Logged], purpose: str) -> tuple[list[Outcome], int]:
     told, left_out = [], 0
-    for outcome in outcomes:
-        if whatever or (outcome.z and outcome.propensity is not None):
+    for outcome, complete in outcomes:
+        known = bool(outcome.z) and outcome.propensity is not None
+        if purpose == "logged" or (complete if purpose == "actions" else known):
             told.append(outcome)
         else:
             left_out += 1
     return told, left_out
 
 
-def _mixture(problem: CausalBandit, target: Any) -> tuple[tuple[Action, float], ...]:
+def _mixture(problem: CausalBandit, target: Any) -> AMixture:
     given = [(target, 1.0)] if isinstance(target, Mapping) else target
     if not is_iterable(given) or isinstance(given, str):
         raise CausalBanditsError(
@@ -118,56 +142,94 @@ def _mixture(problem: CausalBandit, target: Any) -> tuple[tuple[Action, float], 
     return found
 
 
-class _Spreads(dict[tuple[Z | None, tuple[tuple[Action, float], ...]], Array]):
-    """P(z) under a mixture of actions, in a context."""
+AMixture = tuple[tuple[Action, float], ...]
 
+
+class _Spreads(ABC):
+    """The chances of cells (configurations, or actions) under a mixture of actions, in a context."""
+
+    size: int
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[Z | None, AMixture], Array] = {}
+
+    def __call__(self, context: Z | None, mixture: AMixture) -> Array:
+        key = context, mixture
+        if key not in self._found:
+            self._found[key] = self._spread(*key)
+        return self._found[key]
+
+    @abstractmethod
+    def _spread(self, context: Z | None, mixture: AMixture) -> Array: ...
+
+    @abstractmethod
+    def cell(self, outcome: Outcome) -> int:
+        """Where an outcome belongs."""
+
+
+class _Configurations(_Spreads):
     def __init__(self, problem: CausalBandit) -> None:
-        self.problem = problem
+        super().__init__()
+        self._problem, self.size = problem, problem.configurations
 
-    def __call__(self, context: Z | None, mixture: tuple[tuple[Action, float], ...]) -> Array:
-        return self[context, mixture]
+    def _spread(self, context: Z | None, mixture: AMixture) -> Array:
+        known = self._problem.in_context(context)
+        return np.asarray(sum(share * known.parent_distribution(action).reshape(-1) for action, share in mixture))
 
-    def __missing__(self, key: tuple[Z | None, tuple[tuple[Action, float], ...]]) -> Array:
-        context, mixture = key
-        known = self.problem.in_context(context)
-        found = sum(share * known.parent_distribution(action).reshape(-1) for action, share in mixture)
-        self[key] = np.asarray(found)
-        return self[key]
+    def cell(self, outcome: Outcome) -> int:
+        return self._problem.configuration(outcome.z)
 
 
-def _reaches(spreads: _Spreads, outcome: Outcome, mixture: tuple[tuple[Action, float], ...]) -> bool:
+class _Actions(_Spreads):
+    def __init__(self, told: Iterable[Outcome], target: AMixture) -> None:
+        super().__init__()
+        self._places: dict[Action, int] = {}
+        for mixture in (target, *{_logged(outcome) for outcome in told}):
+            for action, _ in mixture:
+                self._places.setdefault(action, len(self._places))
+        self.size = len(self._places)
+
+    def _spread(self, context: Z | None, mixture: AMixture) -> Array:
+        found = np.zeros(self.size)
+        for action, share in mixture:
+            found[self._places[action]] += share
+        return found
+
+    def cell(self, outcome: Outcome) -> int:
+        return self._places[outcome.action]
+
+
+def _reaches(spreads: _Spreads, outcome: Outcome, mixture: AMixture) -> bool:
     """Whether the decision could lead wherever the target leads."""
     return not (spreads(outcome.context, mixture)[spreads(outcome.context, _logged(outcome)) <= 0] > 0).any()
 
 
-def _weight(spreads: _Spreads, outcome: Outcome, mixture: tuple[tuple[Action, float], ...]) -> float:
-    z = spreads.problem.configuration(outcome.z)
+def _weight(spreads: _Spreads, outcome: Outcome, mixture: AMixture) -> float:
+    z = spreads.cell(outcome)
     return float(spreads(outcome.context, mixture)[z] / spreads(outcome.context, _logged(outcome))[z])
 
 
-def _logged(outcome: Outcome) -> tuple[tuple[Action, float], ...]:
+def _logged(outcome: Outcome) -> AMixture:
     return outcome.support or ((outcome.action, 1.0),)
 
 
-def _means(problem: CausalBandit, told: list[Outcome]) -> Array:
-    """Mean rewards by configuration; the mean of all where none was seen."""
-    count, total = np.zeros(problem.configurations), np.zeros(problem.configurations)
+def _means(spreads: _Spreads, told: list[Outcome]) -> Array:
+    """Mean rewards by cell; the mean of all where none was seen."""
+    count, total = np.zeros(spreads.size), np.zeros(spreads.size)
     for outcome in told:
-        z = problem.configuration(outcome.z)
+        z = spreads.cell(outcome)
         count[z] += 1
         total[z] += outcome.reward
     return np.asarray(np.where(count > 0, total / np.maximum(1.0, count), total.sum() / count.sum()))
 
 
-def _direct_error(
-    problem: CausalBandit, told: list[Outcome], spreads: _Spreads, mixture: tuple[tuple[Action, float], ...]
-) -> float:
-    """From the spread of rewards within configurations; that of tables is not in it."""
-    count, squares = np.zeros(problem.configurations), np.zeros(problem.configurations)
-    means = _means(problem, told)
+def _direct_error(spreads: _Spreads, told: list[Outcome], mixture: AMixture) -> float:
+    """From the spread of rewards within cells; that of tables is not in it."""
+    count, squares = np.zeros(spreads.size), np.zeros(spreads.size)
+    means = _means(spreads, told)
     target = np.mean([spreads(outcome.context, mixture) for outcome in told], axis=0)
     for outcome in told:
-        z = problem.configuration(outcome.z)
+        z = spreads.cell(outcome)
         count[z] += 1
         squares[z] += (outcome.reward - means[z]) ** 2
     pooled = squares.sum() / max(1.0, count.sum() - (count > 0).sum())
@@ -180,6 +242,7 @@ def _mean(values: Array) -> Estimate:
 
 
 def _ratio(weights: Array, rewards: Array) -> Estimate:
-    mean = float((weights * rewards).sum() / weights.sum())
-    error = math.sqrt(float((weights**2 * (rewards - mean) ** 2).sum())) / float(weights.sum())
+    whole = float(weights.sum()) or math.inf
+    mean = float((weights * rewards).sum()) / whole
+    error = math.sqrt(float((weights**2 * (rewards - mean) ** 2).sum())) / whole
     return Estimate(mean, error)

@@ -11,7 +11,8 @@ from typing import Any
 from causalbandits._files import refuse_unwritable
 from causalbandits.errors import StateError
 from causalbandits.study.grid import value
-from causalbandits.study.log import Log, Row
+from causalbandits.study.log import Log
+from causalbandits.study.rows import Row
 
 
 def write_table(log: Log, path: Path) -> int:

@@ -1,116 +1,39 @@
-"""What a study's database holds, as objects: decisions, events, the statistic. All of its SQL is here."""
+"""What a study's database holds, as objects: decisions, events, the statistic. All SQL is here and in `records`."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import wraps
-from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from causalbandits._types import Z
 from causalbandits.agent.ledger import action_at, support_of, support_record
-from causalbandits.errors import StateError, StorageError
 from causalbandits.policies import Choice, Outcome
+from causalbandits.policies.outcome import Support
 from causalbandits.problem.actions import Action
 from causalbandits.problem.problem import CausalBandit
-from causalbandits.study.fold import Coins, ExactSums, Key, Table, codes_of, text_of
+from causalbandits.study.chances import Mixed, actions_of, all_that_may_be_chosen
+from causalbandits.study.damage import reading
+from causalbandits.study.fold import Coins, ExactSums, Key, Table, codes_of, rows_of, text_of
 from causalbandits.study.grid import value
-from causalbandits.study.schema import MIGRATIONS, SCHEMA_VERSION, STUDY_FORMAT
-from causalbandits.study.seals import seal_of_facts, sealed
-from causalbandits.study.storage import SQLite
-
-Given = ParamSpec("Given")
-Read = TypeVar("Read")
-
-IS_OPEN, IS_TOLD, IS_EXPIRED, IS_FORGOTTEN = "open", "told", "expired", "forgotten"
-
-COUNTED = ("outcome", "correct", "expire")
-"""After these something counts; after `retract` and `forget` nothing does; `parents` and `late` change nothing."""
+from causalbandits.study.records import Records
+from causalbandits.study.rows import CHANGING, COUNTED, IS_OPEN, LogEvent, Row
+from causalbandits.study.seals import sealed
+from causalbandits.study.storage import Store
 
 
-class Row(NamedTuple):
-    """A decision, and what counts as its outcome by now."""
-
-    number: int
-    key: str | None
-    request: str
-    """What was asked: the context's codes, and the eligible actions' choices, as JSON."""
-    choice: Choice
-    context: Z | None
-    policy: int
-    events: int
-    """How many events there had been."""
-    asked: float
-    due: float | None
-    status: str = IS_OPEN
-    told_at: int | None = None
-    """The event by which its outcome was first told."""
-    z: Z | None = None
-    reward: int | None = None
-    """In steps; None while nothing counts."""
-    observed: Mapping[str, int] | None = None
-
-    def eligible(self, problem: CausalBandit) -> list[Action] | None:
-        """The actions that the decision was narrowed to; None if it was not."""
-        _, some = json.loads(self.request)
-        return None if some is None else [action_at(problem, choices) for choices in some]
-
-
-class LogEvent(NamedTuple):
-    """Something that was told of a decision."""
-
-    number: int
-    decision: int
-    kind: str
-    z: Z | None
-    reward: int | None
-    observed: Mapping[str, int] | None
-    was_z: Z | None
-    was_reward: int | None
-    """What counted before."""
-    counted: int
-    collected: int
-    """How many outcomes count by then, and their sum, in steps."""
-    at: float
-
-
-class Deciding(NamedTuple):
-    """A policy, and since which decision and event it has decided."""
-
-    version: int
-    record: dict[str, Any]
-    since_decision: int
-    since_event: int
-
-
-def _reading(method: Callable[Concatenate[Log, Given], Read]) -> Callable[Concatenate[Log, Given], Read]:
-    """What cannot be read was damaged: say so."""
-
-    @wraps(method)
-    def read(log: Log, /, *given: Given.args, **named: Given.kwargs) -> Read:
-        try:
-            return method(log, *given, **named)
-        except (ValueError, TypeError, KeyError, IndexError) as error:
-            if isinstance(error, StorageError):
-                raise
-            raise StateError(
-                f"{log.store.path} is damaged: {error!r:.200}. verify() says where; go back to a backup."
-            ) from error
-
-    return read
-
-
-class Log:
+class Log(Records):
     """The tables of one study."""
 
-    def __init__(self, store: SQLite, problem: CausalBandit, coins: Coins) -> None:
-        self.store, self.problem, self._coins = store, problem, coins
+    def __init__(self, store: Store, problem: CausalBandit, coins: Coins) -> None:
+        super().__init__(store)
+        self.problem, self._coins = problem, coins
 
     # Decisions
 
     DECISION = (
         "number, key, request, context, choices, propensity, support, policy, events, asked, due, status, told_at, z, "
-        "reward, observed"
+        "reward, observed, mode, would"
     )
 
     def decision(self, number: int) -> Row | None:
@@ -130,35 +53,76 @@ class Log:
         sql = f"SELECT {self.DECISION} FROM decisions WHERE {where} ORDER BY {order} LIMIT ?"
         return map(self._row, self.store.rows(sql, (*parameters, limit)))
 
-    @_reading
+    @reading
     def _row(self, found: Any) -> Row:
         number, key, request, context, choices, propensity, support, *rest = found
-        policy, events, asked, due, status, told_at, z, reward, observed = rest
-        supported = None if support is None else support_of(self.problem, json.loads(support))
-        choice = Choice(action_at(self.problem, codes_of(choices) or ()), propensity, supported)
+        policy, events, asked, due, status, told_at, z, reward, observed, mode, would = rest
+        known = codes_of(context)
+        supported, mixed = self._chances(support, known, request)
+        choice = Choice(self._action(choices), propensity, supported)
         seen = None if observed is None else json.loads(observed)
-        more = policy, events, asked, due, status, told_at, codes_of(z), reward, seen
-        return Row(number, key, request, choice, codes_of(context), *more)
+        more = policy, events, asked, due, status, told_at, codes_of(z), reward, seen, mode
+        return Row(number, key, request, choice, known, *more, None if would is None else self._action(would), mixed)
+
+    def action(self, choices: Z) -> Action:
+        """The one with these choices."""
+        return action_at(self.problem, choices)
+
+    def _action(self, choices: str) -> Action:
+        return self.action(codes_of(choices) or ())
+
+    def _chances(self, text: str | None, known: Z | None, request: str) -> tuple[Support | None, Mixed | None]:
+        """The chances of a decision, and how they were mixed, if they were."""
+        record = None if text is None else json.loads(text)
+        if not isinstance(record, dict):
+            return (None if record is None else support_of(self.problem, record)), None
+        among = record["among"]
+        if among is None:
+            _, eligible = json.loads(request)
+            some = None if eligible is None else [action_at(self.problem, choices) for choices in eligible]
+            found = actions_of(all_that_may_be_chosen(self.problem.in_context(known), some))
+        else:
+            found = tuple(action_at(self.problem, choices) for choices in among)
+        mixed = Mixed(support_of(self.problem, record["drawn"]), record["floor"], found)
+        return mixed.support(), mixed
+
+    def _chances_text(self, row: Row) -> str | None:
+        if row.mixed is not None:
+            drawn, floor, among = row.mixed
+            # Which actions keep to what is required may be learnt, so that it cannot be found again.
+            some = [list(action.choices) for action in among] if self.problem.required else None
+            return json.dumps({"drawn": support_record(drawn), "floor": floor, "among": some})
+        return None if row.choice.support is None else json.dumps(support_record(row.choice.support))
 
     def add_decision(self, row: Row) -> None:
         """One more."""
-        action, propensity, support = row.choice
-        supported = None if support is None else json.dumps(support_record(support))
-        values = (
-            row.number,
-            row.key,
-            row.request,
-            text_of(row.context),
-            text_of(action.choices),
-            propensity,
-            supported,
-        )
-        rest = (row.policy, row.events, row.asked, row.due)
+        names = text_of(row.context), text_of(row.choice.action.choices)
+        would = None if row.would is None else text_of(row.would.choices)
         self.store.run(
             "INSERT INTO decisions (number, key, request, context, choices, propensity, support, policy, events, "
-            "asked, due, seal, status) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (*sealed(*values, *rest), row.status),
+            "asked, due, mode, would, seal, status) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                *sealed(
+                    *(row.number, row.key, row.request, *names, row.choice.propensity, self._chances_text(row)),
+                    *(row.policy, row.events, row.asked, row.due, row.mode, would),
+                ),
+                row.status,
+            ),
         )
+
+    def charged(self, before: int) -> list[tuple[Action, Z | None, int]]:
+        """What was decided before a decision, how often in which context; forgotten or not."""
+        sql = "SELECT choices, context, count(*) FROM decisions WHERE number < ? GROUP BY choices, context"
+        return [(self._action(choices), codes_of(known), n) for choices, known, n in self.store.rows(sql, (before,))]
+
+    def last_events(self, up_to: int) -> list[tuple[int, str]]:
+        """Of each decision that was ever forgotten, the last event that changed whether it is."""
+        sql = (
+            "SELECT e.decision, e.kind FROM events e JOIN (SELECT decision, max(number) AS last FROM events WHERE "
+            "number <= ? AND kind <> 'late' AND decision IN (SELECT decision FROM events WHERE kind = 'forget' AND "
+            "number <= ?) GROUP BY decision) f ON e.number = f.last ORDER BY e.decision"
+        )
+        return [tuple(found) for found in self.store.rows(sql, (up_to, up_to))]
 
     def count(self, status: str | None = None) -> int:
         """How many decisions there are, of a status or of any."""
@@ -200,7 +164,7 @@ class Log:
         """Those of one decision."""
         return map(self._event, self.store.rows(f"{self.EVENT} WHERE decision = ? ORDER BY number", (decision,)))
 
-    @_reading
+    @reading
     def _event(self, found: Any) -> LogEvent:
         number, decision, kind, z, reward, observed, was_z, was_reward, counted, collected, at = found
         seen = None if observed is None else json.loads(observed)
@@ -219,14 +183,14 @@ class Log:
             "SELECT e.at - d.asked FROM events e JOIN decisions d ON d.number = e.decision "
             f"WHERE e.kind = 'outcome' AND e.number IN ({places})"
         )
-        return [float(seconds) for (seconds,) in self.store.rows(sql, numbers)]
+        return [float(seconds) for (seconds,) in self.store.rows(sql, numbers)] if numbers else []
 
     def some_actions(self, numbers: Sequence[int]) -> list[tuple[int, Action]]:
         """What some decisions did, by their numbers."""
         places = ", ".join("?" * len(numbers))
         sql = f"SELECT number, choices FROM decisions WHERE number IN ({places}) ORDER BY number"
         found = self.store.rows(sql, numbers)
-        return [(number, action_at(self.problem, codes_of(choices) or ())) for number, choices in found]
+        return [(number, self._action(choices)) for number, choices in found]
 
     def add_event(self, event: LogEvent, row: Row) -> None:
         """Write an event down, and what its decision is by then."""
@@ -254,21 +218,36 @@ class Log:
         successes = self._coins.successes(told, row.number)
         return Outcome(action, z or (), told, successes, row.number, propensity, support, observed, row.context)
 
+    def changes(self, event: LogEvent, row: Row) -> Iterator[tuple[Outcome, int]]:
+        """What an event takes back (-1) and what it brings (1)."""
+        if event.kind in CHANGING and event.was_reward is not None:
+            yield self.outcome(row, event.was_z, event.was_reward, None), -1
+        if event.kind in COUNTED and event.reward is not None:
+            yield self.outcome(row, event.z, event.reward, event.observed), 1
+
     def outcomes(self) -> Iterator[Outcome]:
         """All that count, in the order in which they were first told."""
         for row in self.decisions("reward IS NOT NULL", order="told_at"):
             assert row.reward is not None
             yield self.outcome(row, row.z, row.reward, row.observed)
 
+    def logged(self) -> Iterator[tuple[Outcome, bool]]:
+        """The same, each with whether every action that might have been chosen had a chance, which is known."""
+        for row in self.decisions("reward IS NOT NULL", order="told_at"):
+            assert row.reward is not None
+            yield self.outcome(row, row.z, row.reward, row.observed), row.mixed is not None
+
     # The statistic
 
-    @_reading
+    @reading
     def table(self) -> Table:
         """As it is kept."""
-        rows = self.store.rows("SELECT context, choices, z, n, total, squares, successes FROM statistic")
+        return self._table(self.store.rows("SELECT context, choices, z, n, total, squares, successes FROM statistic"))
+
+    def _table(self, rows: Iterable[Any]) -> Table:
         return Table(
             {
-                (codes_of(context), action_at(self.problem, codes_of(choices) or ()), codes_of(z)): ExactSums(
+                (codes_of(context), self._action(choices), codes_of(z)): ExactSums(
                     n, int(total), int(squares), int(successes)
                 )
                 for context, choices, z, n, total, squares, successes in rows
@@ -286,72 +265,21 @@ class Log:
             (*names, line.n, str(line.total), str(line.squares), str(line.successes)),
         )
 
-    # What came early
+    # Snapshots
 
-    @_reading
-    def early(self, key: str) -> Any:
-        """What was told of a decision that has not been made; None if nothing was."""
-        found = self.store.one("SELECT told FROM early WHERE key = ?", (key,))
-        return None if found is None else json.loads(found[0])
+    def add_snapshot(self, event: int, table: Table) -> None:
+        """The statistic after an event."""
+        content = json.dumps([list(line) for line in rows_of(table)])
+        self.store.run("INSERT INTO snapshots (event, content, seal) VALUES (?, ?, ?)", sealed(event, content))
 
-    def keep_early(self, key: str, told: Any, at: float) -> None:
-        """Let it wait for its decision."""
-        self.store.run("INSERT INTO early (key, told, at, seal) VALUES (?, ?, ?, ?)", sealed(key, json.dumps(told), at))
-
-    def drop_early(self, key: str) -> None:
-        """Its decision has come."""
-        self.store.run("DELETE FROM early WHERE key = ?", (key,))
-
-    def waiting(self) -> int:
-        """How many came early and still wait."""
-        return int(self.store.one("SELECT count(*) FROM early")[0])
-
-    # Policies
-
-    @_reading
-    def policies(self) -> list[Deciding]:
-        """All who have decided, one after the other."""
-        rows = self.store.rows("SELECT version, record, since_decision, since_event FROM policies ORDER BY version")
-        return [Deciding(version, json.loads(record), decision, event) for version, record, decision, event in rows]
-
-    def policy_version(self) -> int:
-        """The last of them."""
-        return int(self.store.one("SELECT max(version) FROM policies")[0])
-
-    def add_policy(self, version: int, record: Mapping[str, Any], since_decision: int, since_event: int) -> None:
-        """Who decides from now on."""
-        self.store.run(
-            "INSERT INTO policies (version, record, since_decision, since_event, seal) VALUES (?, ?, ?, ?, ?)",
-            sealed(version, json.dumps(record), since_decision, since_event),
+    @reading
+    def snapshot(self, up_to: int) -> tuple[int, Table]:
+        """The last one up to an event, and after which event it was made; an empty table if there is none."""
+        found = self.store.one(
+            "SELECT event, content FROM snapshots WHERE event <= ? ORDER BY event DESC LIMIT 1", (up_to,)
         )
+        return (0, Table()) if found is None else (found[0], self._table(json.loads(found[1])))
 
 
 def _or_null(z: Z | None) -> str | None:
     return None if z is None else text_of(z)
-
-
-def facts_of(store: SQLite) -> dict[str, Any]:
-    """What a study is, from its database; a clear word if it is none, or of another version."""
-    try:
-        found = {name: json.loads(text) for name, text in store.rows("SELECT name, value FROM facts")}
-        stated = found["format"], found["version"]
-    except (StateError, KeyError, ValueError) as error:
-        raise StateError(f"{store.path} is no study, or is damaged: {error}") from None
-    if stated != (STUDY_FORMAT, SCHEMA_VERSION):
-        raise StateError(
-            f"{store.path} was written by another version of this library: its format is {stated}, and this one reads "
-            f"{(STUDY_FORMAT, SCHEMA_VERSION)}."
-        )
-    if found.get("seal") != seal_of_facts(found):
-        raise StateError(f"{store.path} is damaged: what it says of the study is not what was written. Use a backup.")
-    return found
-
-
-def write_facts(store: SQLite, facts: Mapping[str, Any]) -> None:
-    """Make the tables, and write down what the study is; within a transaction."""
-    for migration in MIGRATIONS:
-        for statement in migration:
-            store.run(statement)
-    whole = {"format": STUDY_FORMAT, "version": SCHEMA_VERSION, **facts}
-    for name, fact in {**whole, "seal": seal_of_facts(whole)}.items():
-        store.run("INSERT INTO facts (name, value) VALUES (?, ?)", (name, json.dumps(fact)))

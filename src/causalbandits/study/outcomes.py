@@ -19,7 +19,7 @@ from causalbandits.model.intervention import State
 from causalbandits.policies import Choice
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.study.grid import steps
-from causalbandits.study.log import IS_EXPIRED, IS_FORGOTTEN, IS_OPEN, IS_TOLD, Row
+from causalbandits.study.rows import IS_EXPIRED, IS_FORGOTTEN, IS_OPEN, IS_TOLD, Row
 from causalbandits.study.state import StudyState
 
 Parents = Mapping[str, State] | None

@@ -6,11 +6,13 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from causalbandits.model.intervention import Intervention, State
+from causalbandits.problem.budget import Spent
 from causalbandits.study.fold import Table
 from causalbandits.study.grid import squared_value, value
-from causalbandits.study.log import IS_EXPIRED, IS_FORGOTTEN, IS_OPEN, IS_TOLD, LogEvent, Row
+from causalbandits.study.log import Log
+from causalbandits.study.past import made_again
+from causalbandits.study.rows import IS_EXPIRED, IS_FORGOTTEN, IS_OPEN, IS_TOLD, LogEvent, ModeRecord, Row
 from causalbandits.study.state import StudyState
-from causalbandits.study.verify import derived_again
 
 
 class OutcomeSummary(NamedTuple):
@@ -51,12 +53,16 @@ class StudyReport(NamedTuple):
     actions: list[tuple[Intervention, OutcomeSummary]]
     """Most played first."""
     configurations: list[tuple[dict[str, State], OutcomeSummary]]
+    mode: str = "online"
+    budget: Spent | None = None
 
     def to_record(self) -> dict[str, Any]:
         """JSON-ready."""
         return {
             "policy": self.policy,
             "decisions": self.decisions,
+            "mode": self.mode,
+            "budget": None if self.budget is None else self.budget._asdict(),
             "events": self.events,
             "early": self.early,
             "outcomes": self.outcomes._asdict(),
@@ -68,7 +74,11 @@ class StudyReport(NamedTuple):
         told = self.outcomes
         counts = ", ".join(f"{count} {status}" for status, count in self.decisions.items() if count)
         mean = "" if told.mean is None else f"; mean reward {told.mean:.4g}"
-        lines = [f"{self.policy}: {counts or 'no decisions'}{mean}"]
+        mode = "" if self.mode == "online" else f" ({self.mode})"
+        lines = [f"{self.policy}{mode}: {counts or 'no decisions'}{mean}"]
+        if self.budget is not None:
+            spent, left, rounds = self.budget
+            lines.append(f"  {spent:.6g} spent, {left:.6g} left for {rounds} decisions")
         lines += [f"  {own.n:8d}  {own.mean:.4g}  {action}" for action, own in self.actions[:10]]
         return "\n".join(lines)
 
@@ -85,7 +95,9 @@ def report_of(state: StudyState) -> StudyReport:
     actions.sort(key=lambda pair: -pair[1].n)
     policy = str(state.fold.policy)
     outcomes = summary(*everything)
-    return StudyReport(policy, counts, state.events, state.log.waiting(), outcomes, actions, configurations)
+    spent = None if state.charges is None else state.charges.purse.spent
+    means = outcomes, actions, configurations
+    return StudyReport(policy, counts, state.events, state.log.waiting(), *means, state.mode.mode, spent)
 
 
 def explained(state: StudyState, row: Row) -> dict[str, Any]:
@@ -108,8 +120,23 @@ def explained(state: StudyState, row: Row) -> dict[str, Any]:
         "reward": None if row.reward is None else value(row.reward),
         "from_events": row.events,
         "events": [event_record(event) for event in state.log.events_of(row.number)],
-        "comes_out_again": derived_again(state.log, row, state.coins, state.handed_in),
+        "mode": state.log.modes()[row.mode - 1].mode,
+        "would": None if row.would is None else dict(row.would.intervention),
+        "comes_out_again": comes_out_again(state, row),
     }
+
+
+def comes_out_again(state: StudyState, row: Row) -> bool:
+    """Whether a decision is the same again, from what had been told when it was made."""
+    again = made_again(state.log, row, state.coins, state.handed_in, state.budget, state.rules.floor)
+    return again == (row.choice, row.mixed, row.would)
+
+
+def mode_record(log: Log, mode: ModeRecord) -> dict[str, Any]:
+    """A mode, JSON-ready."""
+    record = mode._asdict()
+    record["baseline"] = None if mode.baseline is None else dict(log.action(mode.baseline).intervention)
+    return record
 
 
 def event_record(event: LogEvent) -> dict[str, Any]:

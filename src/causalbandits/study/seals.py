@@ -11,12 +11,14 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from causalbandits.study.storage import SQLite
+from causalbandits.study.storage import Store
 
 SEALED = {
-    "decisions": "number, key, request, context, choices, propensity, support, policy, events, asked, due",
+    "decisions": "number, key, request, context, choices, propensity, support, policy, events, asked, due, mode, would",
     "events": "number, decision, kind, z, reward, observed, was_z, was_reward, counted, collected, at",
     "policies": "version, record, since_decision, since_event",
+    "modes": "version, mode, baseline, since_decision, since_event, at, who, why",
+    "snapshots": "event, content",
     "early": "key, told, at",
 }
 """The columns that never change, by table."""
@@ -50,7 +52,7 @@ def seal_of_facts(facts: Mapping[str, Any]) -> str:
     return hashlib.blake2b(json.dumps(kept, sort_keys=True).encode(), digest_size=8).hexdigest()
 
 
-def broken_seals(store: SQLite) -> Iterator[str]:
+def broken_seals(store: Store) -> Iterator[str]:
     """The rows that are not what was written, in words."""
     for table, columns in SEALED.items():
         for *values, kept in store.rows(f"SELECT {columns}, seal FROM {table}"):

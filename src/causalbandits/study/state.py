@@ -11,11 +11,17 @@ from typing import Any
 from causalbandits._types import Z, is_real
 from causalbandits.errors import StateError, StorageError
 from causalbandits.policies import AnyPolicy
+from causalbandits.problem.budget import Budget
 from causalbandits.problem.problem import CausalBandit
+from causalbandits.study.charges import Charges
+from causalbandits.study.deciding import Mind
 from causalbandits.study.fold import Coins, Fold, Table, policy_of
 from causalbandits.study.grid import LARGEST_STEPS, steps
-from causalbandits.study.log import COUNTED, Log, LogEvent, Row, facts_of
-from causalbandits.study.storage import SQLite
+from causalbandits.study.log import Log
+from causalbandits.study.past import SNAPSHOT_EVERY, fold_at
+from causalbandits.study.rows import CHANGING, COUNTED, LogEvent, Row
+from causalbandits.study.schema import facts_of, migrate
+from causalbandits.study.storage import Store
 
 Clock = Callable[[], float]
 
@@ -32,6 +38,8 @@ class Rules:
     default: float | None = None
     late: str = "apply"
     impossible: str = "refuse"
+    floor: float = 0.0
+    """Every action that may be chosen has this probability at least, over the number of them."""
 
     def __post_init__(self) -> None:
         if (self.window is None) != (self.default is None):
@@ -42,6 +50,8 @@ class Rules:
             raise StateError(f"default must be a reward; got {self.default!r}.")
         if self.default is not None:
             steps(self.default)  # which refuses what is too large to be kept
+        if not is_real(self.floor) or not 0 <= self.floor < 1:
+            raise StateError(f"floor must be a probability, 0 or more and less than 1; got {self.floor!r}.")
         for name, allowed in (("late", ("apply", "ignore")), ("impossible", ("refuse", "accept"))):
             if not isinstance(getattr(self, name), str) or getattr(self, name) not in allowed:
                 raise StateError(f"{name} must be {' or '.join(map(repr, allowed))}; got {getattr(self, name)!r}.")
@@ -50,13 +60,15 @@ class Rules:
 class StudyState:
     """Every change is made in a `transaction`, which begins by taking in what others did."""
 
-    def __init__(self, store: SQLite, policy: AnyPolicy | str | None, clock: Clock = time.time) -> None:
+    def __init__(self, store: Store, policy: AnyPolicy | str | None, clock: Clock = time.time) -> None:
+        migrate(store, clock())
         facts = facts_of(store)
         self.store, self.clock, self.handed_in = store, clock, policy
         try:
             self.problem = CausalBandit.from_record(facts["problem"])
             self.coins = Coins(int(facts["seed"]))
             self.rules = Rules(**facts["rules"])
+            self.budget = Budget(*facts["budget"]) if "budget" in facts else None
         except (KeyError, TypeError, ValueError) as error:
             raise StateError(f"{store.path} is damaged: {error!r}.") from None
         self.log = Log(store, self.problem, self.coins)
@@ -68,8 +80,13 @@ class StudyState:
         self.counted = self.collected = 0
         """How many outcomes count, and their sum, in steps."""
         self.policy_version = 0
+        self.mode = self.log.mode()
+        self.charges: Charges | None = None
+        """What was spent, where there is a budget."""
         self._inside = self._torn = False
         self._fold: Fold | None = None
+        self._frozen: tuple[tuple[int, int], Any] | None = None
+        """What was learnt when the study was frozen, of which policy and mode."""
 
     @property
     def fold(self) -> Fold:
@@ -108,22 +125,48 @@ class StudyState:
 
     def _sync(self) -> None:
         """Take in what other processes did."""
-        version, newest = self.log.policy_version(), self.log.newest()
+        version, newest, decided = self.log.policy_version(), self.log.newest(), self.log.count()
         if self.events < 0 or version != self.policy_version:
             policy = policy_of(self.log.policies()[-1].record, self.handed_in, self.problem)
             self.table = self.log.table()
             self._fold = Fold(self.problem, policy, self.table, self.log.outcomes, self._frontier)
             self.policy_version = version
-        elif newest > self.events:
+            if self.budget is not None:
+                self.charges = Charges.at(self.log, self.budget, policy, decided, newest)
+        else:
+            self._follow(decided, newest)
+        self.events, self.decided = newest, decided
+        self.counted, self.collected = self.log.sums()
+        self.mode = self.log.mode()
+
+    def _follow(self, decided: int, newest: int) -> None:
+        if self.charges is not None and decided > self.decided:
+            for made in self.log.decisions("number >= ?", (self.decided,)):
+                self.charges.pay(made)
+        if newest > self.events:
             for event in self.log.events(after=self.events):
                 row = self.log.decision(event.decision)
                 assert row is not None
                 self._count(event, row, write=False)
-        self.events, self.decided = newest, self.log.count()
-        self.counted, self.collected = self.log.sums()
+
+    @property
+    def mind(self) -> Mind:
+        """Who decides now, by what; within a transaction."""
+        purse = None if self.charges is None else self.charges.purse
+        return Mind(self.fold.policy, self._learnt, purse, self.rules.floor)
+
+    @property
+    def _learnt(self) -> Any:
+        if self.mode.mode != "frozen":
+            return self.fold.statistic
+        key = self.policy_version, self.mode.version
+        if self._frozen is None or self._frozen[0] != key:
+            since = self.mode.since_decision, self.mode.since_event
+            self._frozen = key, fold_at(self.log, self.fold.policy, *since).statistic
+        return self._frozen[1]
 
     def decide(self, row: Row) -> None:
-        """One more decision."""
+        """One more decision; it is paid for already."""
         self.log.add_decision(row)
         self.decided += 1
 
@@ -135,7 +178,7 @@ class StudyState:
     def write(self, row: Row, kind: str, status: str, z: Z | None, reward: int | None, observed: Any) -> None:
         """An event, what its decision is by then, and the statistic's change."""
         number = self.events + 1
-        if kind in COUNTED or kind in ("retract", "forget"):
+        if kind in CHANGING:
             self.counted += (reward is not None) - (row.reward is not None)
             self.collected += (reward or 0) - (row.reward or 0)
         sums = self.counted, self.collected
@@ -150,18 +193,17 @@ class StudyState:
         self.log.add_event(event, now)
         self._count(event, row, write=True)
         self.events = number
+        if number % SNAPSHOT_EVERY == 0:
+            self.log.add_snapshot(number, self.table)
 
     def _count(self, event: LogEvent, row: Row, *, write: bool) -> None:
         """Table and fold follow an event; in the database, too, if it is ours."""
+        if self.charges is not None:
+            self.charges.follow(event, row)
         changed = []
-        if event.kind in (*COUNTED, "retract", "forget") and event.was_reward is not None:
-            was = self.log.outcome(row, event.was_z, event.was_reward, None)
-            changed.append(self.table.change(was, -1))
-            self.fold.change(was, -1)
-        if event.kind in COUNTED and event.reward is not None:
-            outcome = self.log.outcome(row, event.z, event.reward, event.observed)
-            changed.append(self.table.change(outcome, 1))
-            self.fold.change(outcome, 1)
+        for outcome, sign in self.log.changes(event, row):
+            changed.append(self.table.change(outcome, sign))
+            self.fold.change(outcome, sign)
         if write:
             for key in dict.fromkeys(changed):
                 self.log.write_line(key, self.table[key])

@@ -1,4 +1,4 @@
-"""Where a study is kept: a file of SQLite, opened by as many processes as you like.
+"""Where a study is kept: a file of SQLite, opened by as many processes as you like (or PostgreSQL: see `postgres`).
 
 What is acknowledged is on disk (`synchronous=FULL`), one writer at a time (`BEGIN IMMEDIATE`), readers never wait for
 it (write-ahead log).
@@ -9,9 +9,9 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from causalbandits.errors import StateError, StorageError
 
@@ -24,6 +24,41 @@ APPLICATION = 0x63617562
 
 FAILURES = (sqlite3.Error, UnicodeDecodeError)
 """The latter where SQLite's own words quote damaged text."""
+
+
+class Store(Protocol):
+    """A database, as a study uses it: statements with `?` for values, in transactions of one writer at a time."""
+
+    path: Any
+    """Where it is, for people."""
+    lock: Any
+    """Held by the one thread that uses it."""
+
+    @property
+    def changes(self) -> int:
+        """Grows with every change that is tried."""
+
+    @property
+    def is_writing(self) -> bool:
+        """Whether a transaction is under way."""
+
+    def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[Any]:
+        """What a query finds."""
+
+    def one(self, sql: str, parameters: Sequence[Any] = ()) -> Any:
+        """The first row that a query finds; None if there is none."""
+
+    def run(self, sql: str, parameters: Sequence[Any] = ()) -> None:
+        """A statement that changes something; within a transaction."""
+
+    def damage(self) -> list[str]:
+        """What the database itself finds wrong, in words."""
+
+    def transaction(self) -> AbstractContextManager[None]:
+        """All of what is done within, or nothing of it; on disk when it ends. One within another is a part of it."""
+
+    def close(self) -> None:
+        """No more."""
 
 
 class SQLite:

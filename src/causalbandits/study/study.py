@@ -7,20 +7,17 @@ tell, ... -> event -----+
 
 from __future__ import annotations
 
-import json
 import os
 import secrets
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict
-from typing import Any, Literal
+from dataclasses import asdict, astuple
+from typing import Any, Literal, overload
 
-from causalbandits._files import checked_path
 from causalbandits.agent import saving
 from causalbandits.agent.agent import Context, Decision
-from causalbandits.agent.eligible import Eligible, eligible_actions
-from causalbandits.agent.recommendation import Recommendation, recommended
+from causalbandits.agent.eligible import Eligible
 from causalbandits.errors import (
     CausalBanditsError,
     ConflictError,
@@ -28,24 +25,26 @@ from causalbandits.errors import (
     TellError,
     UnknownDecisionError,
 )
-from causalbandits.model.intervention import Intervention
-from causalbandits.policies import AnyPolicy, Outcome, as_policy
-from causalbandits.problem.actions import Action
+from causalbandits.model.intervention import State
+from causalbandits.policies import AnyPolicy, as_policy
+from causalbandits.policies.rationing import situations_to_come
+from causalbandits.problem.budget import Budget
 from causalbandits.problem.problem import CausalBandit
-from causalbandits.problem.situation import Situation
-from causalbandits.study.evaluation import Evaluation, Target, evaluated
-from causalbandits.study.export import write_table
+from causalbandits.problem.situation import opened
+from causalbandits.study.answers import Answers
+from causalbandits.study.deciding import Mode
 from causalbandits.study.fold import Coins
-from causalbandits.study.history import History, history_of
-from causalbandits.study.log import IS_OPEN, Log, Row, write_facts
-from causalbandits.study.outcomes import Id, Observed, Outcomes, Parents, Receipt, check_key
-from causalbandits.study.report import StudyReport, event_record, explained, report_of
+from causalbandits.study.log import Log
+from causalbandits.study.modes import next_mode, refuse_unfit
+from causalbandits.study.outcomes import Id, Observed, Parents, Receipt
+from causalbandits.study.places import stored
+from causalbandits.study.rows import ModeRecord
+from causalbandits.study.schema import write_facts
 from causalbandits.study.state import Clock, Rules, StudyState
-from causalbandits.study.storage import SQLite
-from causalbandits.study.verify import Verification, derived_again, verified
+from causalbandits.study.storage import Store
 
 
-class Study:
+class Study(Answers):
     """A durable agent: `ask` and `tell` from many processes, nothing lost, nothing counted twice.
 
     >>> import causalbandits as cb, tempfile, os
@@ -61,10 +60,8 @@ class Study:
     1
     """
 
-    def __init__(self, store: SQLite, policy: AnyPolicy | str | None, clock: Clock) -> None:
-        self._state = StudyState(store, policy, clock)
-        self._log, self._outcomes = self._state.log, Outcomes(self._state)
-        self.problem, self.rules = self._state.problem, self._state.rules
+    def __init__(self, store: Store, policy: AnyPolicy | str | None, clock: Clock) -> None:
+        super().__init__(StudyState(store, policy, clock))
 
     @classmethod
     def create(
@@ -78,38 +75,52 @@ class Study:
         default: float | None = None,
         late: Literal["apply", "ignore"] = "apply",
         impossible: Literal["refuse", "accept"] = "refuse",
+        budget: Budget | None = None,
+        floor: float = 0.0,
         clock: Clock = time.time,
     ) -> Study:
-        """A new study, in a file of its own.
+        """A new study, in a file of its own, or in PostgreSQL: "postgresql://host/database?study=campaign".
 
         Silence is not zero: a decision waits for its outcome for ever, unless `window` says after how many seconds
         `expire()` may take its silence for the reward `default`. An outcome that comes later is then applied, in the
         default's place, or only recorded (`late`).
+
+        A `budget` is kept to by all processes together: charged when asked, and given back by `forget`. `floor` gives
+        every action that may be chosen that probability at least, over their number, so that the log can be weighted
+        by actions (see `evaluate`).
         """
         if not isinstance(problem, CausalBandit):
             raise CausalBanditsError(f"A Study works on a CausalBandit; got {problem!r}.")
-        chosen, rules = as_policy(policy), Rules(window, default, late, impossible)
+        chosen, rules = as_policy(policy), Rules(window, default, late, impossible, floor)
         chosen.begin(problem)
         if default is not None:
             chosen.check_reward(default)
         if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int) or seed < 0):
             raise CausalBanditsError(f"seed must be a whole number, 0 or more, or None; got {seed!r}.")
+        if budget is not None:
+            opened(budget, situations_to_come(chosen, problem), stacklevel=2)
+        refuse_unfit(problem, chosen, rules, budget)
         entropy = secrets.randbits(64) if seed is None else seed
         facts = {"problem": problem.to_record(), "seed": entropy, "rules": asdict(rules), "made": clock()}
-        store = SQLite(checked_path(where, "campaign.db"), new=True)
-        with store.transaction():
-            write_facts(store, facts)
-            Log(store, problem, Coins(entropy)).add_policy(1, saving.policy_record(chosen, problem), 0, 0)
-        return cls(store, chosen, clock)
+        if budget is not None:
+            facts["budget"] = astuple(budget)
+        with _kept_open(stored(where, new=True)) as store:
+            with store.transaction():
+                write_facts(store, facts, clock())
+                log = Log(store, problem, Coins(entropy))
+                log.add_policy(1, saving.policy_record(chosen, problem), 0, 0)
+                log.add_mode(ModeRecord(1, "online", None, 0, 0, clock(), "", ""))
+            return cls(store, chosen, clock)
 
     @classmethod
     def open(
         cls, where: str | os.PathLike[str], *, policy: AnyPolicy | str | None = None, clock: Clock = time.time
     ) -> Study:
         """Go on with a study. A policy that a file cannot hold (your own class) must be handed in as `policy`."""
-        study = cls(SQLite(checked_path(where, "campaign.db"), new=False), policy, clock)
-        with study._state.transaction():
-            return study
+        with _kept_open(stored(where, new=False)) as store:
+            study = cls(store, policy, clock)
+            with study._state.transaction():
+                return study
 
     def __repr__(self) -> str:
         return f"Study({self.policy}, {self.decided} decisions, {self.rounds} outcomes)"
@@ -124,88 +135,36 @@ class Study:
         """Close the file; what was acknowledged is in it."""
         self._state.store.close()
 
-    @property
-    def policy(self) -> AnyPolicy:
-        """Who decides by now."""
-        with self._state.transaction() as fold:
-            return fold.policy
-
-    @property
-    def statistic(self) -> Any:
-        """What the policy keeps, by now; not to be changed."""
-        with self._state.transaction() as fold:
-            return fold.statistic
-
-    @property
-    def decided(self) -> int:
-        """How many decisions were made."""
-        return self._log.count()
-
-    @property
-    def rounds(self) -> int:
-        """How many outcomes count."""
-        with self._state.transaction():
-            return sum(line.n for line in self._state.table.values())
-
-    @property
-    def version(self) -> int:
-        """Changes with every decision and every event."""
-        return self._log.count() + self._log.newest()
-
-    def oldest_open(self) -> float | None:
-        """Since when the earliest decision waits that has no outcome yet, as seconds since 1970."""
-        return self._log.oldest_open()
-
-    @property
-    def pending(self) -> dict[int, Intervention]:
-        """Decisions whose outcome has not come (yet), by number."""
-        return {row.number: row.choice.action.intervention for row in self._log.decisions("status = ?", (IS_OPEN,))}
-
     @contextmanager
     def together(self) -> Iterator[None]:
         """Calls within become durable together, when it ends: one wait for the disk instead of one each."""
         with self._state.transaction():
             yield
 
+    @overload
     def ask(
-        self, *, context: Context | None = None, eligible: Eligible | None = None, key: str | None = None
-    ) -> Decision:
-        """The next decision; asked again with the same `key`, the same one.
+        self, n: None = None, *, context: Context | None = ..., eligible: Eligible | None = ..., key: str | None = ...
+    ) -> Decision: ...
+    @overload
+    def ask(self, n: int, *, context: Context | None = ..., eligible: Eligible | None = ...) -> list[Decision]: ...
+    def ask(
+        self,
+        n: int | None = None,
+        *,
+        context: Context | None = None,
+        eligible: Eligible | None = None,
+        key: str | None = None,
+    ) -> Decision | list[Decision]:
+        """The next decision, or `n` of them at once; asked again with the same `key`, the same one.
 
         `context` and `eligible` as for `Agent.ask`. A key that was used for another question is refused.
         """
-        if key is not None:
-            check_key(key)
-        with self._state.transaction() as fold:
-            situation, request = self._question(fold.policy, context, eligible)
-            before = None if key is None else self._log.decision_of_key(key)
-            if before is None:
-                before = self._decide(situation, request, key)
-            elif before.request != request:
-                raise ConflictError(f"The key {key!r} was used for another question. Nothing was changed.")
-            return Decision(before.number, before.choice.action.intervention, before.choice.propensity)
-
-    def _decide(self, situation: Situation, request: str, key: str | None) -> Row:
-        state, number, now = self._state, self._state.decided, self._state.clock()
-        choice = state.fold.policy.chosen(situation, state.fold.statistic, state.coins.of_ask(number))
-        due = None if self.rules.window is None else now + self.rules.window
-        row = Row(number, key, request, choice, situation.known, state.policy_version, state.events, now, due)
-        state.decide(row)
-        if key is not None:
-            self._outcomes.arrive(key, row)
-        return row
-
-    def _question(self, policy: AnyPolicy, context: Context | None, eligible: Eligible | None) -> tuple[Situation, str]:
-        problem = self.problem if context is None else self.problem.given(context)
-        if not self._state.accepts_impossible and not problem.can_occur:
-            raise CausalBanditsError(
-                f"The context {dict(context or {})} has probability 0, says the model. If the model is an estimate, "
-                'make the study with impossible="accept".'
-            )
-        some = None if eligible is None else _listed(self.problem, eligible)
-        situation = policy.situation(problem) if some is None else policy.situation(problem, eligible=some)
-        narrowed = None if some is None else [list(action.choices) for action in some]
-        return situation, json.dumps([list(situation.known or ()), narrowed])
+        with self._state.transaction():
+            if n is None:
+                return self._asking.one(context, eligible, key)
+            if key is not None:
+                raise CausalBanditsError(f"A key names one decision: ask() for each of the {n}, or leave key= out.")
+            return self._asking.several(n, context, eligible)
 
     def tell(self, id: Id, parents: Parents, reward: float | None, *, observed: Observed = None) -> Receipt:
         """The outcome of a decision, by its number or its key; told again, it is a duplicate and changes nothing.
@@ -266,76 +225,28 @@ class Study:
         """Another policy decides from now on; it starts with all that was learnt."""
         chosen = as_policy(policy)
         chosen.begin(self.problem)
+        refuse_unfit(self.problem, chosen, self.rules, self._state.budget)
         with self._state.transaction():
             state, record = self._state, saving.policy_record(chosen, self.problem)
             self._log.add_policy(state.policy_version + 1, record, state.decided, state.events)
             state.handed_in = chosen
             state.events = -1  # all is folded anew for it
 
-    def report(self) -> StudyReport:
-        """How the study stands: counts, and means by action and by configuration."""
-        with self._state.transaction():
-            return report_of(self._state)
+    def set_mode(self, mode: Mode, *, baseline: Mapping[str, State] | None = None, by: str = "", why: str = "") -> None:
+        """How decisions come about from now on; logged, with who wanted it and why. See `causalbandits.study.deciding`.
 
-    def latest(self, at_most: int) -> list[Outcome]:
-        """The outcomes that count of the latest decisions, earliest first."""
-        with self._state.transaction():
-            rows = self._log.decisions("reward IS NOT NULL", order="number DESC", limit=at_most)
-            told = [self._log.outcome(row, row.z, row.reward, row.observed) for row in rows if row.reward is not None]
-            return told[::-1]
-
-    def history(self) -> History:
-        """How it went: the mean reward, stretch by stretch, and the shares of the actions."""
-        with self._state.transaction():
-            return history_of(self._state)
-
-    def recommend(self, *, context: Context | None = None, level: float = 0.95, epsilon: float = 0.0) -> Recommendation:
-        """What to do if the study had to stop now, how sure that is, and whether it may: as `Agent.recommend`."""
-        with self._state.transaction() as fold:
-            situation, _ = self._question(fold.policy, context, None)
-            against = fold.policy.concerns(self.problem, fold.statistic)
-            return recommended(fold.policy, situation, fold.statistic, level, epsilon, against)
-
-    def evaluate(self, target: Target) -> Evaluation:
-        """What always doing something else would have brought: an intervention, or several with their shares.
-
-        From what was logged, with weights of configurations; see `causalbandits.study.evaluation`. `"logged"` gives the
-        mean of what came.
+        In the shadow, `baseline` is done (nothing, if it is left out). What is closed stays closed.
         """
         with self._state.transaction():
-            return evaluated(self.problem, self._log.outcomes(), target)
-
-    def export(self, path: str | os.PathLike[str]) -> int:
-        """Write a line for each decision to a .csv, .parquet or .dsjson file; how many."""
-        with self._state.transaction():
-            return write_table(self._log, checked_path(path, "decisions.csv"))
-
-    def due(self, id: Id) -> float | None:
-        """Until when a decision's outcome is waited for, as seconds since 1970; None where that is for ever."""
-        with self._state.transaction():
-            return self._outcomes.known(id).due
-
-    def explain(self, id: Id) -> dict[str, Any]:
-        """A decision: who decided when, from what, what was told since; whether it comes out the same again."""
-        with self._state.transaction():
-            row = self._outcomes.known(id)
-            return explained(self._state, row)
-
-    def events(self, after: int = 0, at_most: int = 1000) -> list[dict[str, Any]]:
-        """What was told after an event, in its order: to follow the study from outside."""
-        return [event_record(event) for event in self._log.events(after, limit=at_most)]
-
-    def verify(self) -> Verification:
-        """Fold the log again and compare, bit for bit, with what is kept; true if all is well."""
-        with self._state.store.transaction():
-            return verified(self._log)
-
-    def replay(self, id: Id) -> bool:
-        """Whether a decision comes out the same again, from what had been told when it was made."""
-        with self._state.transaction():
-            return derived_again(self._log, self._outcomes.known(id), self._state.coins, self._state.handed_in)
+            self._log.add_mode(next_mode(self._state, mode, baseline, by, why))
+            self._state.mode = self._log.mode()
 
 
-def _listed(problem: CausalBandit, eligible: Eligible) -> list[Action]:
-    given = eligible_actions(problem, eligible)
-    return [one if isinstance(one, Action) else problem.actions.find(one) for one in given]
+@contextmanager
+def _kept_open(store: Store) -> Iterator[Store]:
+    """A database that is closed if what is done with it fails."""
+    try:
+        yield store
+    except BaseException:
+        store.close()
+        raise

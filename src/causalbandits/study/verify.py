@@ -1,4 +1,4 @@
-"""Is the statistic what the log says, and each decision what it would be again? Derived from the events alone."""
+"""Is the statistic what the log says? Derived from the events alone."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from causalbandits.policies import AnyPolicy, Outcome
-from causalbandits.study.fold import Coins, Fold, Table, policy_of, rows_of
-from causalbandits.study.log import COUNTED, IS_EXPIRED, IS_FORGOTTEN, IS_OPEN, IS_TOLD, Log, LogEvent, Row
+from causalbandits.policies import Outcome
+from causalbandits.study.fold import Table, rows_of
+from causalbandits.study.log import Log
+from causalbandits.study.rows import COUNTED, IS_EXPIRED, IS_FORGOTTEN, IS_OPEN, IS_TOLD, LogEvent, Row
 from causalbandits.study.seals import broken_seals
 
 NAMED_DIFFERENCES = 10
@@ -136,14 +137,3 @@ def _named(differences: list[str]) -> tuple[str, ...]:
     if len(differences) <= NAMED_DIFFERENCES:
         return tuple(differences)
     return (*differences[:NAMED_DIFFERENCES], f"and {len(differences) - NAMED_DIFFERENCES} more")
-
-
-def derived_again(log: Log, row: Row, coins: Coins, handed_in: AnyPolicy | str | None) -> bool:
-    """Whether a decision comes out the same from what was known then."""
-    record = log.policies()[row.policy - 1].record
-    policy = policy_of(record, handed_in, log.problem)
-    past = Refolded(log, log.decisions("number < ?", (row.number,)), log.events(up_to=row.events))
-    fold = Fold(log.problem, policy, past.table, past.outcomes, lambda: past.frontier(row.number))
-    problem, eligible = log.problem.in_context(row.context), row.eligible(log.problem)
-    situation = policy.situation(problem) if eligible is None else policy.situation(problem, eligible=eligible)
-    return policy.chosen(situation, fold.statistic, coins.of_ask(row.number)) == row.choice

@@ -1,0 +1,70 @@
+"""What requests hold: read strictly, so that what cannot be meant is refused before anything happens."""
+
+from __future__ import annotations
+
+import msgspec
+
+Value = str | int | float | bool
+
+
+class DecisionWanted(msgspec.Struct, forbid_unknown_fields=True):
+    """A question."""
+
+    key: str | None = None
+    context: dict[str, Value] | None = None
+    eligible: list[dict[str, Value]] | None = None
+
+
+class OutcomeTold(msgspec.Struct, forbid_unknown_fields=True):
+    """An outcome: of a decision by its number or its key."""
+
+    id: int | str
+    reward: int | float | None
+    parents: dict[str, Value] | None = None
+    observed: dict[str, Value] | None = None
+
+
+class OutcomesTold(msgspec.Struct, forbid_unknown_fields=True):
+    """Outcomes, 1,000 at most."""
+
+    items: list[OutcomeTold]
+
+
+class Corrected(msgspec.Struct, forbid_unknown_fields=True):
+    """Another outcome than the one that was told."""
+
+    reward: int | float
+    parents: dict[str, Value] | None = None
+    observed: dict[str, Value] | None = None
+
+
+class ModeWanted(msgspec.Struct, forbid_unknown_fields=True):
+    """How decisions are to come about: online, shadow, uniform, frozen, paused, closed."""
+
+    mode: str
+    baseline: dict[str, Value] | None = None
+    why: str = ""
+
+
+class RankAction(msgspec.Struct):
+    """An action as Personalizer names it: its features are what it sets."""
+
+    id: str
+    features: list[dict[str, Value]] = []
+
+
+class RankWanted(msgspec.Struct):
+    """Personalizer's question."""
+
+    actions: list[RankAction]
+    contextFeatures: list[dict[str, Value]] = []  # noqa: N815 (its names)
+    excludedActions: list[str] = []  # noqa: N815
+    eventId: str | None = None  # noqa: N815
+    deferActivation: bool = False  # noqa: N815
+
+
+class RewardTold(msgspec.Struct):
+    """Personalizer's reward, and the values of the reward's parents, which it does not know."""
+
+    value: int | float
+    parents: dict[str, Value] | None = None

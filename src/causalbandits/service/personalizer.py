@@ -1,0 +1,55 @@
+"""Azure Personalizer's rank and reward, for those who come from there: they change an endpoint and a key.
+
+rank       the actions' features name what each would set; those of the context that the problem knows are used. An
+           event is a decision, its id the decision's key: ranked again, the same answer.
+reward     of an event. A causal policy learns from the reward's parents: tell them as well, in `parents`.
+activate   does nothing: ranked is decided.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from causalbandits.errors import CausalBanditsError
+from causalbandits.service.bodies import RankAction, RankWanted, RewardTold, Value
+from causalbandits.study import Study
+
+
+def ranked(study: Study, wanted: RankWanted) -> dict[str, Any]:
+    """The actions, that which is to be shown first."""
+    if wanted.deferActivation:
+        raise CausalBanditsError("deferActivation is not known here: rank when it is shown, or forget what was not.")
+    known = {k: v for k, v in _merged(wanted.contextFeatures).items() if k in study.problem.context}
+    actions = _interventions(wanted.actions)
+    eligible = [do for id, do in actions.items() if id not in wanted.excludedActions]
+    event = secrets.token_hex(16) if wanted.eventId is None else wanted.eventId
+    decision = study.ask(context=known or None, eligible=eligible, key=event)
+    chances = {frozenset(do.items()): chance for do, chance in study.chances(decision.id).items()}
+    (best,) = (id for id, do in actions.items() if do == dict(decision.intervention))
+    order = sorted(actions, key=lambda id: id != best)
+    ranking = [{"id": id, "probability": chances.get(frozenset(actions[id].items()), 0.0)} for id in order]
+    return {"ranking": ranking, "eventId": event, "rewardActionId": best}
+
+
+def rewarded(study: Study, event: str, told: RewardTold) -> None:
+    """The reward of an event."""
+    study.tell(event, told.parents, told.value)
+
+
+def _interventions(actions: Iterable[RankAction]) -> dict[str, dict[str, Value]]:
+    found: dict[str, dict[str, Value]] = {}
+    for action in actions:
+        done = _merged(action.features)
+        if action.id in found or done in found.values():
+            raise CausalBanditsError(f"Two actions must differ by their ids and by what they set; got {action.id!r}.")
+        found[action.id] = done
+    return found
+
+
+def _merged(features: Iterable[Mapping[str, Value]]) -> dict[str, Value]:
+    found: dict[str, Value] = {}
+    for own in features:
+        found |= own
+    return found

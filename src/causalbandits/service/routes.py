@@ -1,0 +1,261 @@
+"""What programs may ask over HTTP. Every route stands in `ROUTES` with the role that it needs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+from starlette.requests import Request
+
+from causalbandits.errors import CausalBanditsError
+from causalbandits.service.bodies import Corrected, DecisionWanted, ModeWanted, OutcomesTold, RankWanted, RewardTold
+from causalbandits.service.keys import Role
+from causalbandits.service.metrics import metrics_text
+from causalbandits.service.personalizer import ranked, rewarded
+from causalbandits.service.refusals import RefusedError
+from causalbandits.service.writer import Writer
+from causalbandits.study import Study
+
+if TYPE_CHECKING:
+    from causalbandits.service.app import Service
+
+LONGEST_BODY = 2**20
+MOST_ITEMS = 1000
+"""So many outcomes may be told at once."""
+
+READY_SECONDS = 5.0
+"""A study that takes longer to answer is not ready."""
+
+
+class Answer(NamedTuple):
+    """What is answered, and with which status; text, if it is no JSON, as it is."""
+
+    content: Any
+    status: int = 200
+
+
+Handler = Callable[["Service", Writer, Request], Awaitable[Answer]]
+
+
+class HTTPRoute(NamedTuple):
+    """One way in."""
+
+    method: str
+    path: str
+    role: Role | None
+    """None: open to everybody."""
+    handler: Handler
+    takes: type | None = None
+
+    @property
+    def says(self) -> str:
+        """What it is for."""
+        return (self.handler.__doc__ or "").strip()
+
+
+def given_key(request: Request) -> str | None:
+    """The key that a request came with."""
+    scheme, _, given = request.headers.get("authorization", "").partition(" ")
+    return given if scheme.lower() == "bearer" else request.headers.get("ocp-apim-subscription-key")
+
+
+async def _decoded(request: Request, kind: type) -> Any:
+    if request.headers.get("content-type", "").split(";")[0].strip() != "application/json":
+        raise RefusedError(415, "The body must be JSON: Content-Type: application/json.")
+    body = bytearray()
+    async for part in request.stream():
+        body += part
+        if len(body) > LONGEST_BODY:
+            raise RefusedError(413, f"A body has {LONGEST_BODY} bytes at most.")
+    try:
+        return msgspec.json.decode(bytes(body), type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise RefusedError(400, str(error)) from None
+
+
+def _number(text: str) -> int | str:
+    """A decision's number, or its key."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else text
+
+
+async def ask(service: Service, writer: Writer, request: Request) -> Answer:
+    """Ask for a decision. With a `key`, asking again gives the same one."""
+    asked: DecisionWanted = await _decoded(request, DecisionWanted)
+
+    def work(study: Study) -> Any:
+        decision = study.ask(context=asked.context, eligible=asked.eligible, key=asked.key)
+        return {
+            "id": decision.id,
+            "intervention": dict(decision.intervention),
+            "propensity": decision.propensity,
+            "due": study.due(decision.id),
+        }
+
+    return Answer(await writer.do(work), 201)
+
+
+async def tell(service: Service, writer: Writer, request: Request) -> Answer:
+    """Tell outcomes; each has a status of its own: applied, duplicate, early, late, conflict, unknown, refused."""
+    told: OutcomesTold = await _decoded(request, OutcomesTold)
+    if len(told.items) > MOST_ITEMS:
+        raise RefusedError(413, f"{MOST_ITEMS} outcomes at most can be told at once; got {len(told.items)}.")
+    items = [msgspec.structs.asdict(one) for one in told.items]
+    answers = await writer.do(lambda study: study.tell_many(items))
+    return Answer({"items": [{"status": one.status, "why": one.why} for one in answers]})
+
+
+async def correct(service: Service, writer: Writer, request: Request) -> Answer:
+    """Another outcome than the one that was told."""
+    told: Corrected = await _decoded(request, Corrected)
+    id = _number(request.path_params["decision"])
+    answer = await writer.do(lambda study: study.correct(id, told.parents, told.reward, observed=told.observed))
+    return Answer({"status": answer.status})
+
+
+async def retract(service: Service, writer: Writer, request: Request) -> Answer:
+    """Take back what was told: the decision waits for its outcome again."""
+    id = _number(request.path_params["decision"])
+    await writer.do(lambda study: study.retract(id))
+    return Answer({"status": "applied"})
+
+
+async def forget(service: Service, writer: Writer, request: Request) -> Answer:
+    """Stop waiting for an outcome: the decision was not carried out."""
+    id = _number(request.path_params["decision"])
+    await writer.do(lambda study: study.forget(id))
+    return Answer({"status": "applied"})
+
+
+async def expire(service: Service, writer: Writer, request: Request) -> Answer:
+    """Take the silence of decisions whose window has passed for the default outcome."""
+    return Answer({"expired": await writer.do(lambda study: study.expire())})
+
+
+async def set_mode(service: Service, writer: Writer, request: Request) -> Answer:
+    """How decisions come about from now on; logged with the key's name."""
+    wanted: ModeWanted = await _decoded(request, ModeWanted)
+    by = service.keys.name_of(given_key(request)) or ""
+
+    def work(study: Study) -> Any:
+        study.set_mode(wanted.mode, baseline=wanted.baseline, by=by, why=wanted.why)  # type: ignore[arg-type]
+        return study.modes()
+
+    return Answer({"modes": await writer.do(work)})
+
+
+async def modes(service: Service, writer: Writer, request: Request) -> Answer:
+    """The modes that a study has been in, since when, who chose them and why."""
+    return Answer({"modes": await writer.do(lambda study: study.modes())})
+
+
+async def studies(service: Service, writer: Writer, request: Request) -> Answer:
+    """The studies that are served."""
+    return Answer({"studies": sorted(service.writers)})
+
+
+async def report(service: Service, writer: Writer, request: Request) -> Answer:
+    """How a study stands: counts, means by action and by configuration."""
+    return Answer(await writer.do(lambda study: study.report().to_record()))
+
+
+async def explain(service: Service, writer: Writer, request: Request) -> Answer:
+    """A decision: what was asked, what was decided, what was told since, and whether it comes out the same again."""
+    id = _number(request.path_params["decision"])
+    return Answer(await writer.do(lambda study: study.explain(id)))
+
+
+async def events(service: Service, writer: Writer, request: Request) -> Answer:
+    """Events after a number, 1,000 at most: to follow a study from outside."""
+    after = _number(request.query_params.get("after", "0"))
+    if isinstance(after, str):
+        raise RefusedError(400, f"after must be the number of an event; got {after!r:.60}.")
+    return Answer({"events": await writer.do(lambda study: study.events(after, MOST_ITEMS))})
+
+
+async def verify(service: Service, writer: Writer, request: Request) -> Answer:
+    """Fold the log again, and compare with what is kept, bit for bit."""
+    found = await writer.do(lambda study: study.verify())
+    return Answer({"ok": bool(found), "events": found.events, "differences": list(found.differences)})
+
+
+async def alive(service: Service, writer: Writer, request: Request) -> Answer:
+    """The process runs."""
+    return Answer({"status": "ok"})
+
+
+async def ready(service: Service, writer: Writer, request: Request) -> Answer:
+    """Every study can be written."""
+    able = await asyncio.gather(*(_answers(own) for own in service.writers.values()))
+    dead = [name for name, is_able in zip(service.writers, able, strict=True) if not is_able]
+    return Answer({"status": "dead", "studies": dead}, 503) if dead else Answer({"status": "ok"})
+
+
+async def _answers(writer: Writer) -> bool:
+    """Whether a writer gets a transaction of its study, in time."""
+    if not writer.is_alive:
+        return False
+    try:
+        await asyncio.wait_for(writer.do(lambda study: study.version), READY_SECONDS)
+    except (TimeoutError, CausalBanditsError):
+        return False
+    return True
+
+
+async def metrics(service: Service, writer: Writer, request: Request) -> Answer:
+    """Counts of every study and its writer, as Prometheus reads them."""
+    return Answer(await metrics_text(service.writers))
+
+
+async def rank(service: Service, writer: Writer, request: Request) -> Answer:
+    """Personalizer's rank: the actions, that which is to be shown first."""
+    wanted: RankWanted = await _decoded(request, RankWanted)
+    return Answer(await writer.do(lambda study: ranked(study, wanted)), 201)
+
+
+async def reward(service: Service, writer: Writer, request: Request) -> Answer:
+    """Personalizer's reward of an event, with the values of the reward's parents if they are known."""
+    told: RewardTold = await _decoded(request, RewardTold)
+    event = request.path_params["event"]
+    await writer.do(lambda study: rewarded(study, event, told))
+    return Answer({}, 204)
+
+
+async def activate(service: Service, writer: Writer, request: Request) -> Answer:
+    """Personalizer's activation of an event, which is decided already."""
+    return Answer({}, 204)
+
+
+async def openapi(service: Service, writer: Writer, request: Request) -> Answer:
+    """This interface, for tools."""
+    from causalbandits.service.openapi import document
+
+    return Answer(document(ROUTES))
+
+
+STUDY, DECISION = "/v1/studies/{study}", "/v1/studies/{study}/decisions/{decision}"
+PERSONALIZER = "/{study}/personalizer/{version}"
+
+ROUTES: tuple[HTTPRoute, ...] = (
+    HTTPRoute("GET", "/livez", None, alive),
+    HTTPRoute("GET", "/readyz", None, ready),
+    HTTPRoute("GET", "/openapi.json", None, openapi),
+    HTTPRoute("GET", "/metrics", "reader", metrics),
+    HTTPRoute("GET", "/v1/studies", "reader", studies),
+    HTTPRoute("POST", f"{STUDY}/decisions", "writer", ask, DecisionWanted),
+    HTTPRoute("POST", f"{STUDY}/outcomes", "writer", tell, OutcomesTold),
+    HTTPRoute("GET", f"{STUDY}/report", "reader", report),
+    HTTPRoute("GET", f"{STUDY}/events", "reader", events),
+    HTTPRoute("GET", f"{STUDY}/mode", "reader", modes),
+    HTTPRoute("POST", f"{STUDY}/mode", "admin", set_mode, ModeWanted),
+    HTTPRoute("POST", f"{STUDY}/expire", "writer", expire),
+    HTTPRoute("POST", f"{STUDY}/verify", "admin", verify),
+    HTTPRoute("GET", DECISION, "reader", explain),
+    HTTPRoute("POST", f"{DECISION}/correct", "admin", correct, Corrected),
+    HTTPRoute("POST", f"{DECISION}/retract", "admin", retract),
+    HTTPRoute("POST", f"{DECISION}/forget", "writer", forget),
+    HTTPRoute("POST", f"{PERSONALIZER}/rank", "writer", rank, RankWanted),
+    HTTPRoute("POST", f"{PERSONALIZER}/events/{{event}}/reward", "writer", reward, RewardTold),
+    HTTPRoute("POST", f"{PERSONALIZER}/events/{{event}}/activate", "writer", activate),
+)

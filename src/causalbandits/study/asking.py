@@ -1,0 +1,98 @@
+"""What becomes of a question: the decision that its key has already, or a new one."""
+
+from __future__ import annotations
+
+import json
+
+from causalbandits._types import is_whole
+from causalbandits.agent.agent import BATCH_LIMIT, Context, Decision
+from causalbandits.agent.eligible import Eligible, eligible_actions
+from causalbandits.errors import BudgetError, CausalBanditsError, ConflictError
+from causalbandits.problem.actions import Action
+from causalbandits.problem.problem import CausalBandit
+from causalbandits.study.deciding import Inquiry, made
+from causalbandits.study.outcomes import Outcomes, check_key
+from causalbandits.study.rows import Row
+from causalbandits.study.state import StudyState
+
+
+class Asking:
+    """The questions that a study is asked; every method within a transaction of its state."""
+
+    def __init__(self, state: StudyState, outcomes: Outcomes) -> None:
+        self._state, self._outcomes = state, outcomes
+
+    def known(self, context: Context | None) -> CausalBandit:
+        """The problem, where some of its context is known."""
+        problem = self._state.problem
+        known = problem if context is None else problem.given(context)
+        if not self._state.accepts_impossible and not known.can_occur:
+            raise CausalBanditsError(
+                f"The context {dict(context or {})} has probability 0, says the model. If the model is an estimate, "
+                'make the study with impossible="accept".'
+            )
+        return known
+
+    def one(self, context: Context | None, eligible: Eligible | None, key: str | None) -> Decision:
+        """A decision; the one that was made with this key, if one was."""
+        if key is not None:
+            check_key(key)
+        asked, request = self._question(context, eligible)
+        before = None if key is None else self._state.log.decision_of_key(key)
+        if before is None:
+            (before,) = self._decide(asked, request, key, 1)
+        elif before.request != request:
+            raise ConflictError(f"The key {key!r} was used for another question. Nothing was changed.")
+        return _decision(before)
+
+    def several(self, n: int, context: Context | None, eligible: Eligible | None) -> list[Decision]:
+        """So many decisions, or none of them where a budget does not allow for all."""
+        if not is_whole(n) or not 1 <= n <= BATCH_LIMIT:
+            raise CausalBanditsError(f"ask(n) needs a whole number from 1 to {BATCH_LIMIT}; got {n!r}.")
+        charges = self._state.charges
+        if charges is not None and n > (left := charges.purse.spent.rounds_left):
+            raise BudgetError(f"The budget is for {left} more rounds; ask({n}) wants {n}. Nothing was decided.")
+        return [_decision(row) for row in self._decide(*self._question(context, eligible), None, int(n))]
+
+    def _question(self, context: Context | None, eligible: Eligible | None) -> tuple[Inquiry, str]:
+        known = self.known(context)
+        some = None if eligible is None else _listed(self._state.problem, eligible)
+        if some is not None:
+            self._state.fold.policy.situation(known, eligible=some)  # which refuses what cannot be chosen
+        narrowed = None if some is None else [list(action.choices) for action in some]
+        return Inquiry(known, some), json.dumps([list(known.known or ()), narrowed])
+
+    def _decide(self, asked: Inquiry, request: str, key: str | None, n: int) -> list[Row]:
+        state, rows = self._state, list[Row]()
+        try:
+            for number in range(state.decided, state.decided + n):
+                rows.append(self._made(asked, request, key, number))
+                if state.charges is not None:
+                    state.charges.pay(rows[-1])
+        except BaseException:
+            if state.charges is not None:
+                for row in rows:
+                    state.charges.give_back(row)
+            raise
+        for row in rows:
+            state.decide(row)
+        if key is not None:
+            self._outcomes.arrive(key, rows[0])
+        return rows
+
+    def _made(self, asked: Inquiry, request: str, key: str | None, number: int) -> Row:
+        state, now = self._state, self._state.clock()
+        baseline = None if state.mode.baseline is None else state.log.action(state.mode.baseline)
+        choice, mixed, would = made(state.mode.mode, baseline, asked, state.mind, state.coins.of_ask(number))
+        due = None if state.rules.window is None else now + state.rules.window
+        row = Row(number, key, request, choice, asked.problem.known, state.policy_version, state.events, now, due)
+        return row._replace(mode=state.mode.version, would=would, mixed=mixed)
+
+
+def _decision(row: Row) -> Decision:
+    return Decision(row.number, row.choice.action.intervention, row.choice.propensity)
+
+
+def _listed(problem: CausalBandit, eligible: Eligible) -> list[Action]:
+    given = eligible_actions(problem, eligible)
+    return [one if isinstance(one, Action) else problem.actions.find(one) for one in given]

@@ -1,0 +1,60 @@
+"""Which mode comes next, and what does not go together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from causalbandits.errors import BudgetError, CausalBanditsError, StudyModeError, unknown
+from causalbandits.model.intervention import State
+from causalbandits.policies import AnyPolicy
+from causalbandits.problem.budget import Budget
+from causalbandits.problem.problem import CausalBandit
+from causalbandits.study.chances import actions_of, all_that_may_be_chosen, with_floor
+from causalbandits.study.deciding import MODES
+from causalbandits.study.rows import ModeRecord
+from causalbandits.study.state import Rules, StudyState
+
+LONGEST_REMARK = 1000
+
+
+def next_mode(state: StudyState, mode: str, baseline: Mapping[str, State] | None, by: str, why: str) -> ModeRecord:
+    """The mode that a study is to be in; within a transaction."""
+    if not isinstance(mode, str) or mode not in MODES:
+        raise StudyModeError(unknown("mode", mode, MODES))
+    if state.mode.mode == "closed":
+        raise StudyModeError("The study is closed, and stays so. Make a new one to go on. Nothing was changed.")
+    if baseline is not None and mode != "shadow":
+        raise StudyModeError(f'baseline= is what is done in the mode "shadow"; got the mode {mode!r}.')
+    for name, text in (("by", by), ("why", why)):
+        if not isinstance(text, str) or len(text) > LONGEST_REMARK or not text.isprintable():
+            raise StudyModeError(f"{name} is printable text of {LONGEST_REMARK} characters at most; got {text!r:.60}.")
+    done = None if mode != "shadow" else state.problem.actions.find({} if baseline is None else baseline).choices
+    since = state.decided, state.events, state.clock()
+    return ModeRecord(state.mode.version + 1, mode, done, *since, by, why)
+
+
+def refuse_unfit(problem: CausalBandit, policy: AnyPolicy, rules: Rules, budget: Budget | None) -> None:
+    """Say so if a policy cannot do what a study was made for."""
+    if budget is not None:
+        policy.refuse_budget()
+        if rules.floor:
+            raise BudgetError("A floor plays what a budget might not pay for: leave floor= or budget= out.")
+    if rules.floor:
+        _try_floor(problem, policy, rules.floor)
+
+
+def _try_floor(problem: CausalBandit, policy: AnyPolicy, floor: float) -> None:
+    """Decide once, by what is known before the first outcome."""
+    rng: Any = np.random.default_rng(0)
+    for codes, _ in problem.contexts.likely():
+        here = problem.in_context(codes or None)
+        if here.has_actions:
+            statistic = policy.begin(problem)
+            choice = policy.chosen(policy.situation(here), statistic, rng)
+            among = () if policy.learns_tables else actions_of(all_that_may_be_chosen(here, None))
+            with_floor(choice, floor, among or (choice.action,), rng)
+            return
+    raise CausalBanditsError("Nothing may be done in any context.")

@@ -1,0 +1,97 @@
+"""The lines of a study's tables, as objects."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from causalbandits._types import Z
+from causalbandits.agent.ledger import action_at
+from causalbandits.policies import Choice
+from causalbandits.problem.actions import Action
+from causalbandits.problem.problem import CausalBandit
+from causalbandits.study.chances import Mixed
+
+IS_OPEN, IS_TOLD, IS_EXPIRED, IS_FORGOTTEN = "open", "told", "expired", "forgotten"
+
+COUNTED = ("outcome", "correct", "expire")
+"""After these something counts."""
+
+CHANGING = (*COUNTED, "retract", "forget")
+"""After the last two nothing does; `parents` and `late` change nothing."""
+
+
+class Row(NamedTuple):
+    """A decision, and what counts as its outcome by now."""
+
+    number: int
+    key: str | None
+    request: str
+    """What was asked: the context's codes, and the eligible actions' choices, as JSON."""
+    choice: Choice
+    context: Z | None
+    policy: int
+    events: int
+    """How many events there had been."""
+    asked: float
+    due: float | None
+    status: str = IS_OPEN
+    told_at: int | None = None
+    """The event by which its outcome was first told."""
+    z: Z | None = None
+    reward: int | None = None
+    """In steps; None while nothing counts."""
+    observed: Mapping[str, int] | None = None
+    mode: int = 1
+    """Which mode the study was in, by its version."""
+    would: Action | None = None
+    """What the policy would have done, where something else was done."""
+    mixed: Mixed | None = None
+    """How chances were mixed, where a floor was."""
+
+    def eligible(self, problem: CausalBandit) -> list[Action] | None:
+        """The actions that the decision was narrowed to; None if it was not."""
+        _, some = json.loads(self.request)
+        return None if some is None else [action_at(problem, choices) for choices in some]
+
+
+class LogEvent(NamedTuple):
+    """Something that was told of a decision."""
+
+    number: int
+    decision: int
+    kind: str
+    z: Z | None
+    reward: int | None
+    observed: Mapping[str, int] | None
+    was_z: Z | None
+    was_reward: int | None
+    """What counted before."""
+    counted: int
+    collected: int
+    """How many outcomes count by then, and their sum, in steps."""
+    at: float
+
+
+class Deciding(NamedTuple):
+    """A policy, and since which decision and event it has decided."""
+
+    version: int
+    record: dict[str, Any]
+    since_decision: int
+    since_event: int
+
+
+class ModeRecord(NamedTuple):
+    """A mode, since when, who chose it and why."""
+
+    version: int
+    mode: str
+    baseline: Z | None
+    """The choices of what is done in the shadow."""
+    since_decision: int
+    since_event: int
+    at: float
+    by: str
+    why: str

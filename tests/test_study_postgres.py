@@ -1,0 +1,224 @@
+"""Studies in PostgreSQL: what holds in a file holds there, and whatever becomes of connections."""
+
+from __future__ import annotations
+
+import json
+import os
+import pwd
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import textwrap
+import time
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import causalbandits as cb
+from causalbandits.errors import StateError, StorageError
+from causalbandits.problem.budget import Budget
+from causalbandits.study import schema
+from causalbandits.study.places import name_of
+
+psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed")
+
+ENV = cb.zoo.email_campaign()
+PROGRAMS = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    """The address of a server of our own, which is gone afterwards."""
+    if not PROGRAMS:
+        pytest.skip("PostgreSQL is not installed: /usr/lib/postgresql/*/bin/initdb")
+    folder = Path(tempfile.mkdtemp(prefix="cbpg", dir="/tmp"))
+    own: dict[str, Any] = {}
+    if os.geteuid() == 0:  # it refuses to run as root
+        nobody = pwd.getpwnam("nobody")
+        os.chown(folder, nobody.pw_uid, nobody.pw_gid)
+        own = {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
+    quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": folder, **own}
+    programs, data = PROGRAMS[-1].parent, folder / "data"
+    subprocess.run(
+        [programs / "initdb", "-D", data, "-A", "trust", "-U", "me", "-N", "-E", "UTF8"], check=True, **quiet
+    )
+    running = subprocess.Popen([programs / "postgres", "-D", data, "-k", folder, "-h", ""], **quiet)
+    try:
+        yield f"postgresql:///postgres?host={folder}&user=me"
+    finally:
+        running.terminate()
+        running.wait(30)
+        shutil.rmtree(folder)
+
+
+@pytest.fixture
+def address(server: str, request: pytest.FixtureRequest) -> str:
+    """A new study's address."""
+    until = time.monotonic() + 60
+    while True:
+        try:
+            psycopg.connect(server).close()
+            break
+        except psycopg.OperationalError:
+            assert time.monotonic() < until
+            time.sleep(0.05)
+    return f"{server}&study=s{zlib.crc32(request.node.name.encode())}"
+
+
+def play(study: cb.Study, rounds: int, seed: int = 0) -> None:
+    rng = np.random.default_rng(seed)
+    with study.together():
+        for _ in range(rounds):
+            decision = study.ask()
+            seen = ENV.pull(decision.intervention, rng)
+            study.tell(decision.id, seen.parents, seen.reward)
+
+
+@pytest.mark.parametrize(
+    ("policy", "rules"),
+    [(cb.policy("c-ts-beta", draws=8), {"floor": 0.1}), ("c-ts-beta-guarded", {})],
+    ids=["floor", "guarded"],
+)
+def test_a_study_there_is_the_same_as_in_a_file_bit_for_bit(
+    address: str, tmp_path: Path, policy: Any, rules: dict[str, Any]
+) -> None:
+    common: dict[str, Any] = {"seed": 1, "clock": lambda: 1000.0, **rules}
+    with (
+        cb.Study.create(address, ENV.problem, policy, **common) as there,
+        cb.Study.create(tmp_path / "here.db", ENV.problem, policy, **common) as here,
+    ):
+        for study in (there, here):
+            play(study, 40)
+            study.set_mode("shadow", baseline={"send_time": "evening"}, by="ann", why="'; DROP TABLE facts; --")
+            play(study, 10, seed=1)
+            study.retract(5)
+            study.forget(5)
+            study.tell("later", {"subject": "short", "template": "1", "send_time": "morning"}, 1)
+            assert study.ask(key="later", eligible=[{"send_time": "evening"}]).id == 50
+        assert json.dumps(there.statistic.to_record()) == json.dumps(here.statistic.to_record())
+        assert there.report() == here.report()
+        assert list(there._log.decisions()) == list(here._log.decisions())
+        assert list(there._log.events()) == list(here._log.events())
+        assert there.verify()
+        assert all(there.replay(k) for k in range(0, 51, 5))
+        assert there.modes() == here.modes()
+        assert there.export(tmp_path / "a.csv") == 51
+    with cb.Study.open(address) as again:
+        assert again.rounds == 49
+        assert again.verify()
+
+
+def test_what_is_there_or_not_there_is_said(address: str) -> None:
+    with pytest.raises(StateError, match="There is no study"):
+        cb.Study.open(address)
+    cb.Study.create(address, ENV.problem, "c-ts-beta").close()
+    with pytest.raises(StateError, match="exists already"):
+        cb.Study.create(address, ENV.problem, "c-ts-beta")
+    with pytest.raises(StateError, match="small letters"):
+        cb.Study.create('postgresql://me:secret@nowhere/x?study=a"b', ENV.problem, "c-ts-beta")
+    with pytest.raises(StorageError) as raised:
+        cb.Study.open("postgresql://me:secret@127.0.0.1:1/x")
+    assert "secret" not in str(raised.value)
+
+
+def test_older_tables_are_brought_up_to_date_there_too(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with cb.Study.create(address, ENV.problem, "c-ts-beta", seed=1) as study:
+        play(study, 5)
+        bits = json.dumps(study.statistic.to_record())
+    later = ("ALTER TABLE early ADD COLUMN note TEXT", "CREATE INDEX events_at ON events (at)")
+    monkeypatch.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS, later))
+    monkeypatch.setattr(schema, "SCHEMA_VERSION", schema.SCHEMA_VERSION + 1)
+    with cb.Study.open(address) as study:
+        assert json.dumps(study.statistic.to_record()) == bits
+        assert study.verify()
+        assert study._state.store.one("SELECT max(version) FROM versions")[0] == schema.SCHEMA_VERSION
+
+
+WORKER = """
+import sys, numpy as np, causalbandits as cb
+from causalbandits.errors import StorageError
+
+def surely(call):
+    while True:
+        try:
+            return call()
+        except StorageError:
+            pass  # the connection was lost: again, which does no harm
+
+env, study = cb.zoo.email_campaign(), surely(lambda: cb.Study.open(sys.argv[1]))
+rng = np.random.default_rng(int(sys.argv[2]))
+for k in range(int(sys.argv[3])):
+    decision = surely(lambda: study.ask(key=f"{sys.argv[2]}-{k}"))
+    seen = env.pull(decision.intervention, rng)
+    for _ in range(2):  # every outcome is sent twice
+        surely(lambda: study.tell(decision.id, seen.parents, seen.reward))
+    print(decision.id, int(seen.reward), flush=True)
+"""
+
+
+def test_backends_that_are_killed_lose_nothing_and_count_nothing_twice(address: str, server: str) -> None:
+    with cb.Study.create(address, ENV.problem, "c-ts-beta", seed=1) as study:
+        command = [sys.executable, "-c", textwrap.dedent(WORKER), address]
+        workers = [
+            subprocess.Popen([*command, str(seed), "40"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            for seed in range(3)
+        ]
+        killed, chance = 0, random.Random(0)
+        with psycopg.connect(server, autocommit=True) as killer:
+            while any(worker.poll() is None for worker in workers):
+                sql = "SELECT pid FROM pg_stat_activity WHERE application_name = 'causalbandits'"
+                found = [pid for (pid,) in killer.execute(sql)]
+                if found:
+                    killer.execute("SELECT pg_terminate_backend(%s)", (chance.choice(found),))
+                    killed += 1
+                time.sleep(0.02)
+        printed = [worker.communicate(timeout=60) for worker in workers]
+        assert [worker.returncode for worker in workers] == [0, 0, 0], printed
+        assert killed > 10
+        told = dict(line.split() for out, _ in printed for line in out.splitlines())
+        assert len(told) == 120
+        # Its own connection was killed as well, and is made anew without a word.
+        assert study.rounds == 120 == sum(n for (n,) in study._state.store.rows("SELECT n FROM statistic"))
+        assert study.statistic.total.sum() == sum(map(int, told.values()))
+        assert study.decided == 120
+        assert study.verify()
+
+
+def test_a_budget_is_kept_to_by_processes_there(address: str) -> None:
+    p = ENV.problem
+    problem = cb.CausalBandit(p.model, p.manipulable, p.parents, costs={"product": 0.1, "purpose": 0.1})
+    with (
+        cb.Study.create(address, problem, "c-ts-beta", seed=1, budget=Budget(1, rounds=20)) as one,
+        cb.Study.open(address) as two,
+    ):
+        for k in range(20):
+            (one, two)[k % 2].ask()
+        assert one.budget == two.budget
+        assert one.budget is not None
+        assert 0 < one.budget.spent <= 1
+        one.forget(3)
+        assert two.ask().id == 20
+
+
+def test_a_service_serves_a_study_by_its_name(address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("starlette")
+    pytest.importorskip("uvicorn")
+    from causalbandits.service.serve import service_of
+    from test_service import Served
+
+    monkeypatch.chdir(tmp_path)
+    cb.Study.create(address, ENV.problem, "c-ts-beta", seed=1).close()
+    running = Served(service_of([address]))
+    try:
+        with cb.connect(f"http://127.0.0.1:{running.port}/{name_of(address)}") as there:
+            decision = there.ask(key="a")
+            assert there.ask(key="a") == decision
+            assert running.send("GET", "/readyz")[0] == 200
+    finally:
+        running.stop()
