@@ -223,17 +223,18 @@ def _allocation(study: cb.Study) -> float:
 
 def http(share: float) -> dict[str, Any]:
     """Questions and outcomes in turn, on 64 connections, for a minute."""
-    seconds = max(3.0, 60 * share)
+    seconds, warm = max(3.0, 60 * share), True
 
     async def one(send: Sender, number: int) -> None:
-        rng, until = np.random.default_rng(number), time.monotonic() + seconds
+        rng, until = np.random.default_rng(number), time.monotonic() + (1.0 if warm else seconds)
         while time.monotonic() < until:
             answer = await send("decisions", {})
             parents, reward = outcome(answer["intervention"], rng)
             await send("outcomes", {"items": [{"id": answer["id"], "parents": parents, "reward": reward}]})
 
     with served() as (_, servers):
-        before = servers.used()
+        asyncio.run(_load(servers.port, 64, one))
+        before, warm = servers.used(), False
         found = _speed(asyncio.run(_load(servers.port, 64, one)))
         own = (servers.used() - before) / found["requests"]
         return {"connections": 64, **found, "cpu_us_a_request": round(own * 1e6)}

@@ -16,7 +16,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response, Stream
 
 from causalbandits.errors import CausalBanditsError, UnknownDecisionError
 from causalbandits.results.graphs import whole_graph
-from causalbandits.service.doubting import Doubting
+from causalbandits.service.doubting import doubts_of
 from causalbandits.service.drawing import delay_chart, graph_picture, mean_chart, share_chart
 from causalbandits.study import Study
 
@@ -88,7 +88,7 @@ def _panels(study: Study) -> dict[str, Any]:
     graph = whole_graph(study.problem, study.problem.reward or REWARD)
     kinds = {n: "knob" if n in knobs else "parent" if n in parents else "plain" for n in graph.nodes}
     kinds |= {n: "hidden" for n, hidden in graph.nodes(data="hidden") if hidden}
-    doubts = _doubting(study)
+    doubts = doubts_of(study)
     if doubts is not None:
         kinds |= {n: f"{kinds[n]} doubted" for n in doubts.variables & set(kinds)}
     return {
@@ -99,6 +99,7 @@ def _panels(study: Study) -> dict[str, Any]:
         "shares": share_chart(history),
         "delays": delay_chart(history.delays),
         "doubts": doubts,
+        "mode": study.mode,
         "knobs": [(name, study.problem.knowledge[name].states) for name in study.problem.manipulable],
         "actions_named": history.actions,
         "graph": graph_picture(graph, _notes(report, parents, answer, study.problem.reward or REWARD), kinds),
@@ -124,9 +125,6 @@ def _notes(report: Any, parents: set[str], answer: Any, reward: str) -> dict[str
     if report.outcomes.mean is not None:
         notes[reward] = f"{report.outcomes.mean:.3g} in the mean"
     return notes
-
-
-_doubting = Doubting()
 
 
 async def what_if(service: Service, request: Request) -> Response:

@@ -7,17 +7,17 @@ from typing import Any
 
 from causalbandits._files import checked_path
 from causalbandits.agent.agent import Context
-from causalbandits.agent.contradictions import checked_model, evidence_of_told
+from causalbandits.agent.contradictions import DOUBT, checked_model, evidence_of_told
 from causalbandits.agent.recommendation import Recommendation, Recommendations, recommended
 from causalbandits.fitting.checks import Check
 from causalbandits.model.intervention import Intervention
 from causalbandits.model.model import CausalModel
-from causalbandits.policies import AnyPolicy, Outcome
+from causalbandits.policies import AnyPolicy
 from causalbandits.policies.claims import Evidence
 from causalbandits.problem.budget import Spent
 from causalbandits.problem.situation import Situation
 from causalbandits.study.asking import Asking
-from causalbandits.study.doubts import doubts
+from causalbandits.study.doubts import checked_statistic, doubts
 from causalbandits.study.evaluation import By, Evaluation, Target, evaluated
 from causalbandits.study.export import write_table
 from causalbandits.study.grid import value
@@ -151,13 +151,6 @@ class Answers:
         allowance = None if budget is None else budget.a_round
         return recommended(fold.policy, situation, fold.statistic, level, epsilon, against, allowance)
 
-    def latest(self, at_most: int) -> list[Outcome]:
-        """The outcomes that count of the latest decisions, earliest first."""
-        with self._state.transaction():
-            rows = self._log.decisions("reward IS NOT NULL", order="number DESC", limit=at_most)
-            told = [self._log.outcome(row, row.z, row.reward, row.observed) for row in rows if row.reward is not None]
-            return told[::-1]
-
     def evidence(self, *, level: float | None = None) -> Evidence:
         """What the outcomes say of the model, whenever you look: as `Agent.evidence`. Looks at every outcome."""
         self.problem.refuse_by_actions("Evidence")
@@ -170,6 +163,12 @@ class Answers:
         self.problem.refuse_by_actions("A check")
         with self._state.transaction():
             return checked_model(self.problem, self._log.outcomes(), level)
+
+    def quick_check(self, *, level: float = DOUBT) -> Check:
+        """As `check`, from the statistic alone: as quick after a million. Rewards other than 0 and 1 are left out."""
+        self.problem.refuse_by_actions("A check")
+        with self._state.transaction():
+            return checked_statistic(self._state, level)
 
     def evaluate(self, target: Target, *, by: By = "configurations") -> Evaluation:
         """What always doing something else would have brought: an intervention, or several with their shares.

@@ -9,15 +9,15 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from causalbandits.errors import StateError, StorageError
 
 L = TypeVar("L")
-P = ParamSpec("P")
-T = TypeVar("T")
+Given = ParamSpec("Given")
+Read = TypeVar("Read")
 
 
-def reading(method: Callable[Concatenate[L, P], T]) -> Callable[Concatenate[L, P], T]:
+def reading(method: Callable[Concatenate[L, Given], Read]) -> Callable[Concatenate[L, Given], Read]:
     """A method of what has a `store`, which says so where it cannot read what is there."""
 
     @wraps(method)
-    def read(log: L, /, *given: P.args, **named: P.kwargs) -> T:
+    def read(log: L, /, *given: Given.args, **named: Given.kwargs) -> Read:
         try:
             return method(log, *given, **named)
         except (ValueError, TypeError, KeyError, IndexError) as error:
