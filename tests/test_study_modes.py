@@ -289,9 +289,14 @@ def test_old_decisions_are_derived_again_from_snapshots(tmp_path: Path, monkeypa
             looked_at.append(len(found))
             return iter(found)
 
-        monkeypatch.setattr(study._log, "events", counted)
-        assert all(study.replay(k) for k in range(90))
+        with monkeypatch.context() as patch:
+            patch.setattr(study._log, "events", counted)
+            assert all(study.replay(k) for k in range(90))
         assert max(looked_at) < 20
+        assert study.verify()
+        with study._state.store.transaction():
+            study._state.store.run("UPDATE snapshots SET content = '[]' WHERE event = 40")
+        assert "snapshot after event 40" in repr(study.verify())
 
 
 def test_a_commit_that_fails_leaves_nothing_behind_in_memory_either(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from causalbandits.policies import Outcome
 from causalbandits.study.fold import Table, rows_of
+from causalbandits.study.kept import snapshot_text
 from causalbandits.study.log import Log
 from causalbandits.study.rows import COUNTED, IS_EXPIRED, IS_FORGOTTEN, IS_OPEN, IS_TOLD, LogEvent, Row
 
@@ -32,7 +34,13 @@ class Verification(NamedTuple):
 class Refolded:
     """The study as some events left it, derived from them alone."""
 
-    def __init__(self, log: Log, rows: Iterable[Row], events: Iterable[LogEvent]) -> None:
+    def __init__(
+        self,
+        log: Log,
+        rows: Iterable[Row],
+        events: Iterable[LogEvent],
+        snapshots: Mapping[int, str] = MappingProxyType({}),
+    ) -> None:
         self._log, self.table = log, Table()
         self.rows = {
             row.number: row._replace(status=IS_OPEN, told_at=None, z=None, reward=None, observed=None) for row in rows
@@ -41,6 +49,8 @@ class Refolded:
         self._sums = 0, 0
         for event in events:
             self._follow(event)
+            if event.number in snapshots and snapshots[event.number] != snapshot_text(self.table):
+                self.differences.append(f"the snapshot after event {event.number} is not what the log says")
 
     def _follow(self, event: LogEvent) -> None:
         row = self.rows.get(event.decision)
@@ -98,7 +108,7 @@ class Refolded:
 def verified(log: Log) -> Verification:
     """Fold the log again, and compare with what is kept, bit for bit."""
     rows, events = list(log.decisions()), list(log.events())
-    past = Refolded(log, rows, events)
+    past = Refolded(log, rows, events, log.snapshots())
     differences = list(past.differences)
     if [event.number for event in events] != list(range(1, len(events) + 1)):
         differences.append("events are missing: their numbers have gaps")
