@@ -16,7 +16,7 @@ unexport PIP_USER
 
 BIN = .venv/bin
 
-.PHONY: help reproduce demo test lowest check regret docs format clean environment
+.PHONY: help reproduce demo live test lowest check regret docs format clean environment
 
 help: ## List the targets
 	@echo "make <target>, where <target> is one of:"
@@ -28,6 +28,9 @@ reproduce: environment ## Run the paper's experiments and write the report into 
 
 demo: environment ## Run the example campaign
 	@$(BIN)/python examples/email_campaign.py
+
+live: environment ## Serve the example campaign and play it, live, until Ctrl-C: a page to look at
+	@$(BIN)/python examples/live_campaign.py
 
 test: environment ## Run the tests and the examples in the docstrings
 	@$(BIN)/python -m pytest -n auto --maxprocesses=4

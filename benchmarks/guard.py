@@ -87,6 +87,20 @@ def segments(replication: int) -> World:
     return World(env, env.problem)
 
 
+PRICES = {"product": 0.05, "purpose": 0.08, "send_time": {"morning": 0.02}}
+
+
+def priced(replication: int, inner: Callable[[int], World]) -> World:
+    """The same where knobs cost something."""
+
+    def with_costs(p: cb.CausalBandit) -> cb.CausalBandit:
+        return cb.CausalBandit(p.model, p.manipulable, p.parents, costs=PRICES, context=p.context)
+
+    env, belief = inner(replication)
+    own = with_costs(env.problem)
+    return World(cb.Environment(own, env.reward), own if belief is env.problem else with_costs(belief))
+
+
 def arrow(replication: int, knob: str, effect: float) -> World:
     """Clicks also depend on a knob: from -effect for its first value to +effect for its last."""
     true = cb.CausalBandit(BELIEF.model, BELIEF.manipulable, [*BELIEF.parents, knob])
@@ -137,6 +151,8 @@ class Part(NamedTuple):
     horizon: int = 5000
     wrong: str = ""
     """What an alarm should name: the knob or the variable whose table it is."""
+    budget: float | None = None
+    """What may be spent in all rounds together."""
 
 
 BETA, TS = cb.CausalThompsonSampling(prior="beta"), cb.ThompsonSampling(prior="beta")
@@ -154,12 +170,16 @@ PARTS = {
     "false alarms, exact tables": Part(right, {"guarded": WARNED}, 1000),
     "false alarms, tables from 100 rows": Part(partial(fitted, rows=100), {"guarded": WARNED}, 200),
     "false alarms, tables from 1000 rows": Part(partial(fitted, rows=1000), {"guarded": WARNED}, 200),
-    "false alarms, tables learnt from nothing": Part(no_tables, {"guarded": LEARNT}, 200),
-    "false alarms, t_3 noise": Part(heavy_tails, {"guarded": SOUND}, 200),
+    "false alarms, tables learnt from nothing": Part(no_tables, {"guarded": LEARNT}, 1000),
+    "false alarms, t_3 noise": Part(heavy_tails, {"guarded": SOUND}, 1000),
     "false alarms, clicks twenty times rarer": Part(rare, {"guarded": WARNED}, 200),
     "false alarms, segments known beforehand": Part(segments, {"guarded": WARNED}, 200),
     "false alarms, random graphs": Part(partial(any_graph, scale=None), {"guarded": WARNED}, 400, 2000),
     "false alarms, random graphs, normal rewards": Part(partial(any_graph, scale=0.5), {"guarded": SOUND}, 400, 2000),
+    "false alarms, within a budget": Part(partial(priced, inner=right), {"guarded": WARNED}, 300, 500, budget=25.0),
+    "false alarms, segments within a budget": Part(
+        partial(priced, inner=segments), {"guarded": WARNED}, 200, 200, budget=16.0
+    ),
     "nothing wrong": Part(right, RIVALS, 100),
     "nothing wrong, 2% audit": Part(right, {"guarded": cb.GuardedThompsonSampling(prior="beta", audit=0.02)}, 60),
     **{
@@ -169,6 +189,9 @@ PARTS = {
     },
     "row .9, in truth .5": Part(partial(row, **TEMPLATE, believed=0.9, true=0.5), RIVALS, 32, wrong="template"),
     "row .7, in truth .6": Part(partial(row, **SUBJECT, believed=0.7, true=0.6), RIVALS, 32, wrong="subject"),
+    "product 0.3 within a budget": Part(
+        partial(priced, inner=partial(arrow, knob="product", effect=0.3)), RIVALS, 40, 1000, "product", 80.0
+    ),
     "HAC-UCB's worst case": Part(partial(two_views, worst=True, horizon=5000), RIVALS, 32, wrong="a"),
     "HAC-UCB's benign case": Part(partial(two_views, worst=False, horizon=5000), RIVALS, 32),
 }
@@ -186,7 +209,8 @@ def played(part: Part, policy: cb.Policy, replication: int) -> Run:
     kept: list[Any] = []
     rounds = np.array([part.horizon])
     own = policy.for_horizon(part.horizon)
-    regret = play(env, own, belief, rounds, 0, replication, watch=lambda slot, statistic, plays: kept.append(statistic))
+    watch = lambda slot, statistic, plays: kept.append(statistic)  # noqa: E731
+    regret = play(env, own, belief, rounds, 0, replication, watch=watch, budget=part.budget)
     alarm = None
     if isinstance(kept[-1], Watching) and kept[-1].rings():
         ring = kept[-1].rings()[0]

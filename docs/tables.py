@@ -1,11 +1,13 @@
-"""The tables on docs/regret.md, made from benchmarks/regret.json, which `causalbandits bench regret` writes.
+"""The tables on pages that are made from what was measured: benchmarks/regret.json, which `causalbandits bench regret`
+writes, and benchmarks/guard.json, which benchmarks/guard.py writes.
 
-python docs/tables.py        writes them into the page
+python docs/tables.py        writes them into the pages
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,6 @@ from causalbandits.bench.regret_report import costs_grid, means_grid, tails_grid
 from causalbandits.results.report import Grid, Heading, Text, as_markdown
 
 ROOT = Path(__file__).parent.parent
-PAGE, MEASURED = ROOT / "docs" / "regret.md", ROOT / "benchmarks" / "regret.json"
 START, END = "<!-- made by docs/tables.py -->\n", "<!-- until here -->\n"
 TAILS = ("e-mail", "Figure 2", "low rates", "Gaussian, any noise", "rare prize")
 """Sets whose tails are on the page; benchmarks/regret.md has all."""
@@ -27,16 +28,31 @@ ABOUT_COSTS = """Figure 2's problem, 256 actions and 16 configurations, with rew
 round in the engine (empty: not compiled), microseconds of an agent's ask and tell, on one core of a machine shared with
 others."""
 
+RIVALS = {"guarded": "guarded C-TS", "c-ts-beta": "C-TS", "ts-beta": "TS, no graph", "hac-ucb": "HAC-UCB"}
+WITHIN = "within a budget"
+ABOUT_WITHIN = """At the prices of that page, with 0.05 to spend in each round, 0.08 where there are segments or an
+arrow is missing; regret is against the best mixture for the money:"""
 
-def page() -> str:
-    """The page with its tables as they should be."""
-    before, rest = PAGE.read_text(encoding="utf-8").split(START)
-    return before + START + tables() + END + rest.split(END)[1]
+
+def page(name: str) -> str:
+    """A page with its tables as they should be."""
+    before, *rest = (ROOT / "docs" / name).read_text(encoding="utf-8").split(START)
+    made = [START + "\n" + as_markdown(own()) + "\n" + END for own in PAGES[name]]
+    after = [part.split(END)[1] for part in rest]
+    return before + "".join(table + text for table, text in zip(made, after, strict=True))
 
 
-def tables() -> str:
+def measured(name: str) -> Any:
+    """What was measured."""
+    return json.loads((ROOT / "benchmarks" / name).read_text(encoding="utf-8"))
+
+
+# --- regret ---------------------------------------------------------------------------------------------
+
+
+def regret() -> list[Any]:
     """Means, tails and costs."""
-    content = json.loads(MEASURED.read_text(encoding="utf-8"))
+    content = measured("regret.json")
     tails = {name: {id: Tail(**own) for id, own in by.items()} for name, by in content["sets"].items()}
     every = list(dict.fromkeys(id for by in tails.values() for id in by))
     names, half = list(tails), (len(tails) + 1) // 2
@@ -48,7 +64,7 @@ def tables() -> str:
     costs = {id: (own["engine (ns)"], own["agent (us)"]) for id, own in content["costs"].items()}
     if costs:
         parts += [Heading("What a decision costs"), Text(ABOUT_COSTS), quoted(costs_grid(costs))]
-    return "\n" + as_markdown(parts) + "\n"
+    return parts
 
 
 def quoted(grid: Grid) -> Grid:
@@ -56,5 +72,103 @@ def quoted(grid: Grid) -> Grid:
     return Grid(grid.head, [[f"`{row[0]}`", *row[1:]] for row in grid.rows])
 
 
+# --- the guard ------------------------------------------------------------------------------------------
+
+
+def shown(part: str) -> str:
+    """A part's name for people.
+
+    >>> shown("product 0.3"), shown("nothing wrong")
+    ('product → click, ±0.3', 'nothing wrong')
+    """
+    knob, _, effect = part.partition(" ")
+    return f"{knob} → click, ±{effect}" if effect[:1] == "0" else part
+
+
+def guard() -> list[Any]:
+    """Regret of the guard and its rivals, and alarms."""
+    parts = {name: own for name, own in measured("guard.json").items() if WITHIN not in name}
+    rivals = [[shown(name), *regrets(own)] for name, own in parts.items() if len(own["policies"]) > 1]
+    return [Grid(["", *RIVALS.values()], rivals), Text("Alarms of the guard:"), alarms(parts)]
+
+
+def guard_within() -> list[Any]:
+    """The same under budgets."""
+    parts = {name: own for name, own in measured("guard.json").items() if WITHIN in name}
+    rivals = [[shown(name), *regrets(own)] for name, own in parts.items() if len(own["policies"]) > 1]
+    return [Text(ABOUT_WITHIN), Grid(["", *RIVALS.values()], rivals), alarms(parts)] if rivals else []
+
+
+def regrets(part: Any) -> list[str]:
+    """With standard errors in brackets."""
+    return [f"{own['regret']} ({own['standard error']})" for own in (part["policies"][id] for id in RIVALS)]
+
+
+def alarms(parts: dict[str, Any]) -> Grid:
+    """How often alarms rang, how soon, and whether they named what was wrong."""
+    head = ["", "rounds", "replications", "alarmed", "standard error", "median decision", "named right", "regret"]
+    rows = []
+    for name, part in parts.items():
+        own = part["policies"]["guarded"]
+        soon, right = own["median decision"], own.get("named right")
+        rows.append(
+            [
+                *(shown(name), str(part["horizon"]), str(own.get("replications", part["replications"]))),
+                *(f"{own['alarmed']:.1%}", f"{own['error of alarmed']:.1%}"),
+                *("-" if soon is None else f"{soon:g}", "-" if right is None else f"{right:.0%}"),
+                f"{own['regret']} ({own['standard error']})",
+            ]
+        )
+    return Grid(head, rows)
+
+
+def guard_briefly() -> list[Any]:
+    """Among the policies."""
+    cases = {
+        "nothing wrong": "nothing wrong",
+        "product 0.3": "a hidden arrow product → click, ±0.3",
+        "HAC-UCB's worst case": "HAC-UCB's worst case (twenty actions)",
+        "HAC-UCB's benign case": "HAC-UCB's benign case",
+    }
+    head = ["mean regret after 5000 rounds of the e-mail campaign", *(f"`{id_of(id)}`" for id in RIVALS)]
+    return [Grid(head, [[text, *(mean(case, id) for id in RIVALS)] for case, text in cases.items()])]
+
+
+def of_guard() -> list[Any]:
+    """On the guard's own page among the algorithms."""
+    head = ["e-mail", "nothing wrong", "a hidden arrow product → click, ±0.3"]
+    return [
+        Grid(
+            head, [[f"`{id_of(id)}`", *(mean(case, id) for case in ("nothing wrong", "product 0.3"))] for id in RIVALS]
+        )
+    ]
+
+
+def of_hac() -> list[Any]:
+    """On HAC-UCB's own page."""
+    head, cases = ["", "its worst case", "its benign case"], ("HAC-UCB's worst case", "HAC-UCB's benign case")
+    ids = ("hac-ucb", "guarded", "ts-beta", "c-ts-beta")
+    return [Grid(head, [[f"`{id_of(id)}`", *(mean(case, id) for case in cases)] for id in ids])]
+
+
+def id_of(policy: str) -> str:
+    return "c-ts-beta-guarded" if policy == "guarded" else policy
+
+
+def mean(case: str, policy: str) -> str:
+    return f"{measured('guard.json')[case]['policies'][policy]['regret']:g}"
+
+
+PAGES: dict[str, list[Callable[[], list[Any]]]] = {
+    "regret.md": [regret],
+    "guard.md": [guard, guard_within],
+    "policies.md": [guard_briefly],
+    "algorithms/c-ts-guarded.md": [of_guard],
+    "algorithms/hac-ucb.md": [of_hac],
+}
+"""Pages, and what is made for each of the places on them."""
+
 if __name__ == "__main__":
-    PAGE.write_text(page(), encoding="utf-8")
+    for name in PAGES:
+        text = page(name)
+        (ROOT / "docs" / name).write_text(text, encoding="utf-8")

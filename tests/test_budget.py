@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import causalbandits as cb
 from causalbandits.engine.driver import POLICY, WORLD, play, seed_of, stream
 from causalbandits.errors import BudgetError, PolicyError, ProblemWarning
-from causalbandits.policies import Choice
+from causalbandits.policies import POLICIES, Choice
 from causalbandits.problem.budget import Budget, Purse, best_mixture
 from oracles import cases, patient, tables_known
 
@@ -275,7 +275,7 @@ def test_what_is_no_budget_is_refused_in_words():
     with pytest.raises(BudgetError, match="total must be"):
         cb.simulate(email(), ["c-ucb"], horizon=10, budget=-1)
     with pytest.raises(BudgetError, match="mixture of two"):
-        cb.simulate(email(), ["c-ucb"], horizon=10, budget=1, measures="simple regret")
+        cb.simulate(email(), ["c-ucb"], horizon=10, budget=1, measures="risk")
     with pytest.raises(BudgetError, match="the environment's costs"):
         cb.simulate(email(), ["c-ucb"], horizon=10, budget=1, problem=email(costs={"product": 1}).problem)
 
@@ -336,16 +336,82 @@ def test_a_world_of_a_step_function_has_costs_and_a_budget_too():
     assert -1 < run.regret("c-ucb")[0, -1] < 75  # 0.75 a round at best
 
 
-@pytest.mark.parametrize("id", ["c-ts-beta-guarded", "c-ts-gaussian-guarded"])
-def test_a_guard_refuses_a_budget_which_would_change_its_chances(id):
-    with pytest.raises(PolicyError, match="leave the budget out"):
-        cb.Agent(email().problem, id, budget=Budget(7.5, 150))
-    with pytest.raises(PolicyError, match="leave the budget out"):
-        cb.simulate(email(), id, horizon=20, replications=1, budget=2.0)
-
-
 def test_a_batch_beyond_the_budget_s_rounds_is_refused_whole_and_leaves_no_gap():
     agent = cb.Agent(email().problem, "c-ts-beta", seed=1, budget=Budget(10, 5))
     with pytest.raises(BudgetError, match=r"for 5 more rounds; ask\(7\) wants 7"):
         agent.ask(7)
     assert agent.ask().id == 0
+
+
+def three_prices(**more):
+    """A setting for 1 between two for 0 and 2, of which a mixture that costs less does as much."""
+    table = [[1.0, 0.0], [0.55, 0.45], [0.0, 1.0]]
+    model = cb.CausalModel(
+        [
+            cb.Variable("x", ["a", "b", "c"], table=[0.4, 0.3, 0.3]),
+            cb.Variable("z", [0, 1], parents=["x"], table=table),
+            cb.Variable("who", ["one", "other"], table=[0.5, 0.5]),
+        ]
+    )
+    return cb.CausalBandit(model, ["x"], ["z"], always=["x"], costs={"x": {"b": 1.0, "c": 2.0}}, **more)
+
+
+@pytest.mark.parametrize("context", [(), ("who",)])
+@pytest.mark.parametrize("id", [id for id in POLICIES if id != "uniform"])
+def test_what_is_recommended_is_the_best_of_what_the_budget_pays_for_in_every_round(id, context):
+    """Though it need never be played: the mixture of the other two is better."""
+    policy = cb.policy(id)
+    problem = three_prices(context=context)
+    known = {"who": "one"} if context else None
+    problem = problem.without_tables() if policy.learns_tables else problem
+    try:
+        agent = cb.Agent(problem, policy, seed=1, budget=Budget(60, 60))
+    except PolicyError:
+        pytest.skip(f"{id} does not go with a budget, or a context")
+    for x, z in 20 * [("a", 0), ("c", 1)]:
+        agent.tell(agent.ask(context=known, eligible=[{"x": x}]).id, {"z": z}, z)
+    best = agent.recommend(context=known)
+    assert best.cost <= 1
+    assert best.runner_up is None or best.runner_up.cost <= 1
+    if not policy.searches_all and not policy.learns_tables:
+        assert best.intervention == {"x": "b"}
+        assert best.runner_up is not None
+        assert best.runner_up.action.intervention == {"x": "a"}
+
+
+@pytest.mark.parametrize("context", [(), ("who",)])
+def test_simple_regret_within_a_budget_is_against_the_best_that_is_paid_for_in_every_round(context):
+    problem = three_prices(context=context)
+    env = cb.Environment(problem, cb.BernoulliReward([0.1, 0.9]))
+    plan = {"horizon": 80, "replications": 4, "rounds": [1, 80], "measures": "simple regret", "progress": False}
+    run = cb.simulate(env, ["c-ts-beta", "c-ucb"], budget=80.0, **plan)
+    for id in ("c-ts-beta", "c-ucb"):
+        lost = run.measure("simple regret", id)
+        assert (np.isclose(lost, 0.0) | np.isclose(lost, 0.45 * 0.8)).all()  # do(x=b), or do(x=a), never do(x=c)
+        assert np.isclose(lost[:, -1], 0.0).any()
+
+
+def test_a_forecast_knows_a_budget():
+    settings = {"horizon": 60, "replications": 6, "progress": False}
+    found = cb.forecast(three_prices(), ["c-ts-beta"], budget=60, **settings)
+    assert found.budget == 60
+    assert "within 0.0" in str(found) or "of the best that the budget pays for in every round, 10% of what" in str(
+        found
+    )
+    # Means of Beta(1, 1): of do(x=a) and do(x=b) the better is found; what is at stake is half their distance.
+    rich = cb.forecast(three_prices(), ["c-ts-beta"], budget=120, **settings)
+    assert rich.at_stake > found.at_stake > 0
+    assert found.found("c-ts-beta")[:, -1].any()
+    free = cb.CausalBandit(three_prices().model, ["x"], ["z"])
+    with pytest.raises(BudgetError, match="needs to know what actions cost"):
+        cb.forecast(free, ["c-ts-beta"], budget=60, **settings)
+    with pytest.raises(BudgetError, match="mixture of two"):
+        cb.forecast(three_prices(), ["c-ts-beta"], budget=60, stops=True, **settings)
+    with pytest.raises(BudgetError, match="total must be a positive"):
+        cb.forecast(three_prices(), ["c-ts-beta"], budget=-1, **settings)
+
+
+def test_what_has_been_seen_is_not_recommended_if_it_cannot_be_paid_for():
+    agent = cb.Agent(three_prices(), "c-ts-beta", seed=1, budget=Budget(60, 60))
+    agent.tell(agent.ask(eligible=[{"x": "c"}]).id, {"z": 1}, 1)
+    assert agent.recommend().cost <= 1

@@ -216,6 +216,8 @@ def test_inspect_and_forecast_take_files_and_worlds_of_the_zoo(tmp_path):
     assert "rounds to find it for good 9 times in 10" in done.stdout
     assert (tmp_path / "forecast.png").exists()
     assert run("forecast", "email_campaign", *few, folder=tmp_path).stdout == done.stdout
+    stops = run("forecast", "email_campaign", *few[:4], "--stops", "--policy", "c-ucb", folder=tmp_path)
+    assert "and to know it (95%)" in stops.stdout
 
 
 def test_inspect_and_forecast_take_the_file_that_simulate_takes(spec):
@@ -267,7 +269,7 @@ def test_inspect_and_forecast_take_the_file_that_simulate_takes(spec):
         (["inspect", "lower_bound", "--parameter", "N=3"], "needs more: --parameter delta=..."),
         (["inspect", "email_campaign", "--reward", "y"], "A world of the zoo has its reward: leave out --reward."),
         (["forecast", "email_campaign", "--prior", "1"], "--prior must be two numbers"),
-        (["forecast", "graph.dot", "--manipulate", "x"], "no tables"),
+        (["forecast", "graph.dot", "--manipulate", "x"], "Say what the reward depends on"),
     ],
 )
 def test_wrong_options_are_one_line(tmp_path, arguments, message):

@@ -95,7 +95,7 @@ def test_anytime_forms(id):
 )
 def test_narrowed_action_sets(narrowing):
     env = narrowed(cb.zoo.email_campaign(), **narrowing)
-    for id in ("c-ucb", "c-ts-beta", "ts-gaussian", "c-ts-gaussian", "c-ts-gaussian-scaled"):
+    for id in ("c-ucb", "c-ts-beta", "ts-gaussian", "c-ts-gaussian", "c-ts-gaussian-scaled", "c-track-and-stop"):
         assert_same(env, cb.policy(id), horizon=200)
 
 
@@ -105,8 +105,9 @@ def test_random_models(case):
     problem = cb.CausalBandit(*case)
     rng = np.random.default_rng(problem.configurations)
     env = cb.Environment(problem, cb.BernoulliReward(rng.random(problem.shape)))
-    for id in ("c-ucb", "c-ts-beta", "c-ts-gaussian", "ucb"):
+    for id in ("c-ucb", "c-ts-beta", "c-ts-gaussian", "ucb", "c-track-and-stop", "c-design"):
         assert_same(env, cb.policy(id), horizon=60)
+    assert_same(env, cb.policy("c-elimination", batch=7), horizon=60)
 
 
 @pytest.mark.parametrize("id", ["cl-ucb", "cl-ts", "cl-ucb-observed", "cl-ts-observed"])
@@ -166,7 +167,9 @@ def test_scores_that_are_added_to_choose_as_fresh_ones_do(id):
         assert_same(cb.zoo.email_campaign(), cb.policy(id), horizon=2500, seed=seed)
 
 
-@pytest.mark.parametrize("id", ["c-ucb", "ucb", "c-ts-beta", "cl-ucb", "cl-ts-observed"])
+@pytest.mark.parametrize(
+    "id", ["c-ucb", "ucb", "c-ts-beta", "cl-ucb", "cl-ts-observed", "c-track-and-stop", "c-elimination"]
+)
 @pytest.mark.parametrize("anytime", [False, True])
 def test_playing_in_parts_changes_no_bit(monkeypatch, id, anytime):
     policy = cb.policy(id)
@@ -291,7 +294,10 @@ def believed(env, seed=0):
     return cb.CausalBandit(cb.CausalModel(variables), env.problem.manipulable, env.problem.parents)
 
 
-@pytest.mark.parametrize("id", ["c-ucb", "c-ts-beta", "ucb", "ts-gaussian", "cl-ucb", "cl-ts", "uniform"])
+@pytest.mark.parametrize(
+    "id",
+    ["c-ucb", "c-ts-beta", "ucb", "ts-gaussian", "cl-ucb", "cl-ts", "uniform", "c-track-and-stop", "c-elimination"],
+)
 def test_policies_that_believe_another_problem(id):
     env = cb.zoo.email_campaign()
     problem, policy, rounds = believed(env), cb.policy(id).for_horizon(300), checkpoints(300)

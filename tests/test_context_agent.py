@@ -60,7 +60,7 @@ def conversation(agent, rounds, seed=0, *, log=None):
 
 
 @pytest.mark.parametrize("in_reward", [False, True])
-@pytest.mark.parametrize("id", [id for id in POLICIES if id not in ("hac-ucb", "c-design-weighted")])
+@pytest.mark.parametrize("id", [id for id in POLICIES if id != "c-design-weighted"])
 def test_every_policy_decides_in_a_context_and_goes_on_from_a_file(id, in_reward, tmp_path):
     problem = campaign(in_reward=in_reward)
     problem = problem.without_tables() if cb.policy(id).learns_tables else problem
@@ -72,7 +72,7 @@ def test_every_policy_decides_in_a_context_and_goes_on_from_a_file(id, in_reward
     assert log == again
 
 
-@pytest.mark.parametrize("id", [id for id in played_compiled() if id != "c-ts-effects"])
+@pytest.mark.parametrize("id", [id for id in played_compiled() if not id.endswith("-effects")])
 def test_what_was_learnt_is_a_fold_of_outcomes_and_of_their_sums(id):
     problem = campaign()
     agent = conversation(cb.Agent(problem, id, seed=5), 60)

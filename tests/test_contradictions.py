@@ -114,11 +114,13 @@ def test_of_what_is_never_told_no_table_is_tested():
     problem = cb.CausalBandit(model, ["x"], ["z"])
     agent = cb.Agent(problem, cb.CausalThompsonSampling(prior="beta", draws=8), seed=0)
     assert {claim.untested for claim in agent.evidence().claims} == {"there are no outcomes yet"}
+    reasons = []
     for observed in (None, {"hidden": 0}):
         decision = agent.ask()
         agent.tell(decision.id, {"z": 0}, 1.0, observed=observed)
-        reasons = {claim.untested for claim in agent.evidence().untested if claim.variable in ("hidden", "z")}
-        assert "hidden can be seen only if told, tell(..., observed={...})" in reasons
+        reasons.append({claim.untested for claim in agent.evidence().untested if claim.variable in ("hidden", "z")})
+    assert reasons[0] == {"hidden can be seen only if told, tell(..., observed={...})"}
+    assert reasons[1] == {f"the causes of {name} are not known to have had these values" for name in ("hidden", "z")}
     assert sum(claim.outcomes for claim in agent.evidence().claims if claim.part == "tables") == 2
 
 

@@ -37,7 +37,9 @@ def test_both_drivers_give_the_same_bits_with_costs(id):
     assert_same(email(), cb.policy(id))
 
 
-@pytest.mark.parametrize("id", ["c-ucb", "ucb", "c-ts-gaussian", "ts-gaussian", "cl-ts", "cl-ucb"])
+@pytest.mark.parametrize(
+    "id", ["c-ucb", "ucb", "c-ts-gaussian", "ts-gaussian", "cl-ts", "cl-ucb", "c-track-and-stop", "c-elimination"]
+)
 @pytest.mark.parametrize("narrowing", [{"at_most": 2}, {"always": ["purpose"]}, {"reduce": False}], ids=str)
 def test_both_drivers_give_the_same_bits_with_costs_on_narrowed_sets(id, narrowing):
     assert_same(email(**narrowing), cb.policy(id), horizon=150)

@@ -10,7 +10,17 @@ from hypothesis import given
 
 import causalbandits as cb
 from causalbandits.policies.base import HorizonPolicy
-from causalbandits.policies.default import LATE, LINEAR, PROMPT, TABLES_LEARNT, chosen_policy, default_policy
+from causalbandits.policies.default import (
+    FEW_PAIRS,
+    FEW_STATES,
+    FORESEEN,
+    LATE,
+    LINEAR,
+    PROMPT,
+    TABLES_LEARNT,
+    chosen_policy,
+    default_policy,
+)
 from oracles import cases, patient
 
 EMAIL = cb.zoo.email_campaign()
@@ -25,6 +35,17 @@ def test_known_tables_and_prompt_outcomes_bring_the_index():
     assert default_policy(EMAIL.problem) == PROMPT
     assert not PROMPT.randomised
     assert PROMPT.learns_scales
+
+
+def test_a_horizon_brings_the_index_with_effects_where_all_can_be_compared():
+    assert default_policy(EMAIL.problem, horizon=50) == FORESEEN.for_horizon(50)
+    assert FORESEEN.learns_scales
+    many = cb.zoo.random_parallel(2, 9, theta=np.zeros(9), rng=0).problem
+    assert many.actions.size * many.configurations > FEW_PAIRS
+    assert default_policy(many, horizon=5000) == PROMPT.for_horizon(5000)
+    states = FEW_STATES + 1
+    single = cb.CausalModel([cb.Variable("X", list(range(states)), table=np.full(states, 1 / states))])
+    assert default_policy(cb.CausalBandit(single, ["X"], ["X"]), horizon=5000) == PROMPT.for_horizon(5000)
 
 
 def test_late_outcomes_bring_the_form_that_draws():

@@ -29,6 +29,9 @@ many = settings(
 )
 
 
+BOW = cb.CausalGraph({"y": ["x"]}, hidden=[("x", "y")], states={"x": [0, 1], "y": [0, 1]})
+
+
 def as_objects(values):
     """A column of whatever it may be."""
     column = np.empty(len(values), dtype=object)
@@ -85,7 +88,10 @@ def of(plausible):
 
 columns = of([["a", "b", "a"], [0, 1, 1], [0.5, None, 1.0], np.array([1, 2, 1]), [True, False, True]])
 data = st.dictionaries(st.sampled_from(["x", "y", "set"]) | keys, columns, max_size=3) | anything
-graphs = of([{"x": []}, {"x": [], "y": ["x"]}, {"y": ["x"]}, nx.DiGraph([("x", "y")])])
+graphs = of([
+    {"x": []}, {"x": [], "y": ["x"]}, {"y": ["x"]}, nx.DiGraph([("x", "y")]),
+    cb.CausalGraph({"y": ["x"]}, hidden=[("x", "y")]), cb.CausalGraph({"y": ["x", "u"]}, hidden=["u"]),
+])  # fmt: skip
 how = {
     "states": of([None, {"x": ["a", "b"]}, {"x": [0, 1], "y": [0, 1]}]),
     "interventions": of([None, "set", {"x": "set"}, {"x": [True, False, True]}]),
@@ -101,8 +107,9 @@ how = {
 def test_fit_refuses_or_gives_a_model_that_can_be_saved(graph, rows, more):
     fitted = asked(cb.fit, graph, rows, **more)
     if fitted is not None:
-        assert isinstance(fitted, cb.FittedModel)
-        assert cb.CausalModel.from_json(fitted.to_json()) == fitted
+        kind = cb.CausalModel if isinstance(fitted, cb.FittedModel) else cb.ObservedModel
+        assert kind.from_json(fitted.to_json()) == fitted
+        assert fitted.draw_tables(2, rng=0).keys() == fitted.counts.keys()
 
 
 @many
@@ -132,7 +139,9 @@ def test_a_causal_graph_is_refused_or_can_be_saved_and_asked(parents, more, text
         asked(graph.effect, ["y"], do=["x"], randomised=other)
         asked(graph.projected, other)
         asked(cb.CausalBandit, graph, ["x"], reward=other)
-        observed = asked(cb.ObservedModel, graph, {"x": [0.5, 0.5], "y": [[0.5, 0.5], [1.0, 0.0]], "z": other})
+        tables = {"x": [0.5, 0.5], "y": [[0.5, 0.5], [1.0, 0.0]], "z": other}
+        asked(cb.ObservedModel, graph, tables, sources=other)
+        observed = asked(cb.ObservedModel, graph, {name: tables.get(name) for name in graph.names})
         if observed is not None:
             assert cb.ObservedModel.from_json(observed.to_json()) == observed
             asked(observed.distribution, other)
@@ -212,6 +221,20 @@ def test_a_fitted_model_is_made_or_refused(parts, n, rng):
     model = asked(cb.FittedModel, **parts)
     if model is not None:
         asked(model.draw_tables, n, rng)
+
+
+@many
+@given(st.fixed_dictionaries({key: of(good) for key, good in {
+    "graph": [BOW],
+    "counts": [{"x": [1, 2], "y": [[1, 2], [0, 0]]}], "prior": [{"x": [1, 1], "y": [[0, 0], [0, 0]]}],
+    "rows": [3], "rows_by_source": [{(): 3}], "filled": [0],
+}.items()}), of([1]), of([0]), anything)  # fmt: skip
+def test_a_fit_of_what_is_observed_is_made_or_refused(parts, n, rng, other):
+    model = asked(cb.FittedObservedModel, **parts)
+    if model is not None:
+        asked(model.draw_tables, n, rng)
+        asked(cb.ObservedModel.from_record, {**model.to_record(), "rows_by_source": other})
+        asked(cb.ObservedModel.from_record, {**model.to_record(), "counts": other})
 
 
 @many

@@ -283,6 +283,7 @@ def test_the_fuzz_covers_the_public_surface():
         "CausalGraph",
         "CausalModel",
         "FittedModel",
+        "FittedObservedModel",
         "ObservedModel",
         "Variable",
         "Intervention",

@@ -317,3 +317,73 @@ def test_a_file_that_describes_a_comparison_takes_the_ids(tmp_path):
     )
     run = read_spec(tmp_path / "campaign.toml").run()
     assert run.policies == ("c-ts-beta-guarded", "hac-ucb")
+
+
+def segments_with_arrow(effect=0.35):
+    """Clicks also hang on the product, which the belief denies; customers are of three segments."""
+    base = cb.zoo.email_segments()
+    p = base.problem
+    true = cb.CausalBandit(p.model, p.manipulable, [*p.parents, "product"], context=p.context)
+    means = base.configuration_means.reshape(p.shape)[..., None] + np.linspace(-effect, effect, 3)
+    return cb.Environment(true, cb.BernoulliReward(means.clip(0.01, 0.99))), p
+
+
+def converse(agent, env, rounds, seed=0):
+    rng, decided = np.random.default_rng(seed), []
+    for _ in range(rounds):
+        known = env.draw_context(rng)
+        decision = agent.ask(context=known)
+        found = env.pull(decision.intervention, rng, context=known)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", EvidenceWarning)
+            agent.tell(decision.id, seen(found.parents, agent.problem), found.reward)
+        decided.append((known, decision))
+    return decided
+
+
+def test_a_graph_that_is_left_in_contexts_is_a_number_for_every_action_in_each(tmp_path):
+    env, belief = segments_with_arrow()
+    agent = cb.Agent(belief, cb.GuardedThompsonSampling(prior="beta", on_alarm="leave"), seed=1)
+    with pytest.raises(
+        PolicyError, match=r"needs all of it \(segment\); known is nothing. With on_alarm='mend' a part"
+    ):
+        agent.ask()
+    past = {"segment": ["new"], "product": ["Photoshop"], "subject": ["short"], "template": ["1"]}
+    past |= {"purpose": ["Promo"], "send_time": ["morning"], "click": [1], "set": ["product,purpose,send_time"]}
+    assert agent.learn(past, reward="click", interventions="set").used == 1
+    decided = converse(agent, env, 300)
+    statistic, size = agent._statistic, belief.actions.size
+    assert [ring.done for ring in statistic.rings()] == [GIVEN_UP]
+    count, total = np.zeros(3 * size), np.zeros(3 * size)
+    for outcome in agent._told:
+        context = outcome.context[0]
+        count[context * size + outcome.action.number] += 1
+        total[context * size + outcome.action.number] += outcome.reward
+    assert np.array_equal(count, statistic.count)
+    assert np.array_equal(total, statistic.total)
+    assert count.sum() == len(decided) + 1
+    agent.save(tmp_path / "agent.json")
+    again = cb.Agent.load(tmp_path / "agent.json")
+    assert str(again.recommendations()) == str(agent.recommendations())
+    assert converse(again, env, 20, 5) == converse(agent, env, 20, 5)
+    assert all(decision.propensity is not None for _, decision in converse(agent, env, 3))
+    with pytest.raises(PolicyError, match="needs all of it"):
+        agent.recommend()
+
+
+def test_a_context_that_says_nothing_changes_no_decision_when_the_graph_is_left():
+    env = with_arrow("product", 0.3)
+    only = cb.Variable("only", ["one"], table=[1.0])
+    model = cb.CausalModel([only, *BELIEF.model.variables.values()])
+    looking = cb.CausalBandit(model, BELIEF.manipulable, BELIEF.parents, context=["only"])
+    policy, rng = cb.GuardedThompsonSampling(prior="beta", on_alarm="leave"), np.random.default_rng(3)
+    one, other = (cb.Agent(problem, policy, seed=1) for problem in (BELIEF, looking))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", EvidenceWarning)
+        for _ in range(150):
+            mine, its = one.ask(), other.ask(context={"only": "one"})
+            assert mine == its
+            found = env.pull(mine.intervention, rng)
+            for agent, decision in ((one, mine), (other, its)):
+                agent.tell(decision.id, seen(found.parents), found.reward)
+    assert one.evidence().alarms == other.evidence().alarms != ()

@@ -253,6 +253,19 @@ def test_the_way_from_past_data_to_decisions_runs(tmp_path, monkeypatch, capsys)
     assert (tmp_path / "results" / "forecast.png").exists()
 
 
+def test_the_way_from_a_dagitty_file_and_rows_to_decisions_runs(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    runpy.run_path(str(ROOT / "examples/hidden_causes.py"))["main"](rows=2000, users=60)
+    printed = capsys.readouterr().out
+    assert "The data do not contradict the graph (2 claims tested)." in printed
+    right, wrong = printed.split("As if nothing were hidden:")
+    found = [[float(line.split(" = ")[1].split(",")[0]) for line in own.splitlines() if "P(engagement) = " in line][:3]
+             for own in (right, wrong)]  # fmt: skip
+    assert found[0][1] < found[0][0] < found[0][2]  # do(), mail, web
+    assert found[1][1] > found[1][0] > found[1][2]
+    assert (tmp_path / "results" / "hidden_causes" / "agent.json").exists()
+
+
 def test_the_example_of_wrong_tables_runs(capsys):
     example = runpy.run_path(str(ROOT / "examples/wrong_tables.py"))
     example["main"](datasets=2, replications=2)

@@ -307,3 +307,63 @@ def test_a_page_shows_the_answer_the_counts_and_the_graph(served: Served, there:
     assert len(fragment) < 200_000
     assert "comes out again" in served.fetch("GET", "/mail/decision?id=0")[2].lower()
     assert served.fetch("GET", "/mail/decision?id=77")[0] == 404
+
+
+def test_a_study_that_knows_only_a_graph_has_a_page_with_its_hidden_causes(tmp_path: Path) -> None:
+    states = {name: ["0", "1"] for name in "ABY"}
+    graph = cb.CausalGraph({"A": [], "B": ["A"], "Y": ["A", "B"]}, states=states, hidden=[("B", "Y")])
+    problem = cb.CausalBandit(graph, ["A", "B"], reward="Y")
+    with cb.Study.create(tmp_path / "x.db", problem, "ts-beta", seed=0) as study:
+        study.tell(study.ask().id, None, 1)
+    running = Served(service_of([tmp_path / "x.db"]))
+    try:
+        status, _, text = running.fetch("GET", "/x")
+        assert status == 200
+        assert 'class="node hidden"' in text
+    finally:
+        running.stop()
+
+
+def test_a_page_warns_where_outcomes_contradict_the_model_and_names_the_variable(tmp_path: Path) -> None:
+    from causalbandits.service.doubting import doubts_of
+
+    found = []
+    for right in (True, False):
+        (tmp_path / str(right)).mkdir()
+        with cb.Study.create(tmp_path / str(right) / "mail.db", ENV.problem, "uniform", seed=0) as study:
+            rng = np.random.default_rng(0)
+            with study.together():
+                for _ in range(600):
+                    told = outcome(decision := study.ask(), rng)
+                    late = decision.intervention.get("product") == "Photoshop"
+                    study.tell(**(told if right else {**told, "reward": int(late)}))  # product acts by itself
+            found.append(doubts_of(study))
+    assert (found[0].found, found[0].outcomes) == ([], 600)
+    assert "product" in found[1].variables
+    running = Served(service_of([tmp_path / "False" / "mail.db"]))
+    try:
+        _, _, text = running.fetch("GET", "/mail")
+        assert "⚠ Outcomes contradict the model." in text
+        assert 'class="node knob doubted"' in text
+        assert "How long outcomes took" in text
+    finally:
+        running.stop()
+
+
+def test_a_page_says_what_another_way_would_have_brought_or_why_it_cannot(tmp_path: Path) -> None:
+    with cb.Study.create(tmp_path / "mail.db", ENV.problem, cb.policy("c-ts-beta", draws=8), seed=0) as study:
+        rng = np.random.default_rng(0)
+        for _ in range(30):
+            study.tell(**outcome(study.ask(), rng))
+        expected = study.evaluate({"send_time": "morning"})
+    running = Served(service_of([tmp_path / "mail.db"]))
+    try:
+        status, _, text = running.fetch("GET", "/mail/what-if?send_time=morning&purpose=")
+        assert status == 200
+        assert all(f"{own.mean:.4g}" in text for own in expected.estimates.values())
+        for wrong in ("send_time=midnight", "nobody=1", "subject=short"):
+            status, _, text = running.fetch("GET", f"/mail/what-if?{wrong}")
+            assert status == 400
+            assert 'class="warning"' in text
+    finally:
+        running.stop()

@@ -151,7 +151,11 @@ def test_every_keyword_reaches_the_problem(folder):
 @pytest.mark.parametrize("name", cb.zoo.__all__)
 def test_every_world_of_the_zoo_can_be_asked_for_with_its_parameters(name):
     parameters = {
+        "coins": [],
+        "confounded_casino": [],
+        "detour": [],
         "email_campaign": [],
+        "reversal": [],
         "email_segments": ["tastes=true"],
         "figure2": [],
         "lower_bound": ["N=3", "delta=0.1"],
@@ -263,7 +267,7 @@ def test_what_is_wrong_is_named_as_its_writer_knows_it(folder, changed, message)
         ({"reward": 3}, None, r"\[environment\] reward: expected the name of a variable; got 3"),
         ({"forbid": "x"}, None, r"Unknown entry of \[environment\]: 'forbid'"),
         ({"model": 3}, None, r"\[environment\] model: expected the name of a file; got 3"),
-        ({"model": "graph.dot"}, None, "no tables: fit it to data first"),
+        ({"model": "graph.dot"}, None, "'x' needs the values that it can be set to"),
         ({"zoo": "figure2"}, None, "must name one world"),
         ({"model": None}, None, "must name one world"),
         ({}, {}, r"\[reward\] must have a kind, one of 'bernoulli', 'gaussian', 'linear', 'student'; got {}"),

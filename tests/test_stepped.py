@@ -150,7 +150,7 @@ def test_bounds_use_what_actions_are_worth_and_take_the_rest_for_granted():
     assert not {row.policy: row for row in of_twin}["c-ts-gaussian"].broken
     assert of_campaign["c-ts-gaussian"].broken
     described = cb.describe(twin)
-    assert (described.policy, described.reachable) == ("c-gittins-scaled", 12)
+    assert (described.policy, described.reachable) == ("c-gittins-effects", 12)
     assert "it loses least of those that need not be told anything" in described.reason
 
 

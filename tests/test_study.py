@@ -19,6 +19,7 @@ import pytest
 import causalbandits as cb
 from causalbandits.errors import CausalBanditsError, StateError, TellError
 from causalbandits.policies import POLICIES
+from worlds import BELIEF, seen, with_arrow
 
 ENV = cb.zoo.email_campaign()
 WARNS_NOT = pytest.mark.filterwarnings("ignore::UserWarning")
@@ -412,3 +413,28 @@ def test_a_study_is_exported_with_a_line_for_each_decision(tmp_path: Path, name:
             assert all(line["p"][line["_labelIndex"]] == line["_label_probability"] for line in lines)
         with pytest.raises(StateError, match="csv"):
             study.export(tmp_path / "a.xls")
+
+
+def test_an_alarm_is_heard_in_a_study(tmp_path: Path) -> None:
+    """The product moves clicks past their parents, and the belief denies it; as an agent with a guard would say it."""
+    env, rng = with_arrow("product", 0.3), np.random.default_rng(2)
+    policy = cb.GuardedThompsonSampling(prior="beta", draws=8)
+    with cb.Study.create(tmp_path / "study.db", BELIEF, policy, seed=2) as study:
+        decisions = [study.ask()]
+        assert study.evidence().rounds == 0
+        while len(decisions) < 150:
+            decisions.append(study.ask())
+            happened = env.pull(decisions[-1].intervention, rng)
+            study.tell(decisions[-1].id, seen(happened.parents), happened.reward)
+        assert study.evidence().rounds == 0  # the first is still open
+        assert not study.recommend().caveats
+        study.forget(decisions[0].id)
+        found = study.evidence()
+        assert found.rounds == 149
+        assert found.alarms[0].variable == "product"
+        assert [str(alarm) for alarm in found.alarms] == list(study.recommend().caveats)
+        study.use(cb.policy("c-ts-beta", draws=8))
+        assert study.evidence().alarms[0].variable == "product"
+        study.use("c-ucb")
+        with pytest.raises(CausalBanditsError, match="does not know them"):
+            study.evidence()

@@ -151,7 +151,7 @@ def test_a_budget_that_cannot_be_kept_to_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BudgetError, match="what actions cost"):
         cb.Study.create(tmp_path / "a.db", cb.zoo.email_campaign().problem, "c-ts-beta", budget=Budget(1, 2))
     with pytest.raises(PolicyError):
-        new(tmp_path, EMAIL, "c-ts-beta-guarded", budget=Budget(1, 2))
+        new(tmp_path, EMAIL, "c-ids-beta", budget=Budget(1, 2))
     with pytest.raises(BudgetError, match="floor"):
         new(tmp_path, EMAIL, "c-ucb", budget=Budget(1, 2), floor=0.1)
     with pytest.raises(BudgetError, match="must be a Budget"):
@@ -159,7 +159,7 @@ def test_a_budget_that_cannot_be_kept_to_is_refused(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
     with new(tmp_path, EMAIL, budget=Budget(1, 20)) as study:
         with pytest.raises(PolicyError):
-            study.use("c-ts-beta-guarded")
+            study.use("c-ids-beta")
         assert study.policy.id == "c-ts-beta"
 
 

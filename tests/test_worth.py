@@ -14,7 +14,7 @@ import causalbandits as cb
 from causalbandits.engine.compiled import can_play, play_compiled
 from causalbandits.engine.driver import play
 from causalbandits.engine.simulate import checkpoints
-from causalbandits.policies.gittins import AHEAD, SO_FAR
+from causalbandits.policies.gittins import AHEAD, AMID, SO_FAR
 from causalbandits.policies.statistics import Cells
 from causalbandits.policies.worth import psi, psi_of_each
 from causalbandits.problem.powers import Powers
@@ -22,6 +22,7 @@ from oracles import cases, pairs, patient
 
 bits = pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="equal bits are promised on x86-64")
 IDS = [f"{rule}-{kind}" for rule in ("c-gittins", "c-screen", "c-ts-ucb") for kind in ("beta", "gaussian", "scaled")]
+IDS += ["c-gittins-effects"]
 
 
 def seen(problem, rng, most=30):
@@ -77,7 +78,7 @@ def test_an_index_is_the_mean_and_what_a_try_is_worth(case, seed, prior, priced)
     policy, cells = cb.CausalGittins(prior=prior, horizon=5000), seen(problem, rng)
     situation = policy.situation(problem)
     scores = policy.score(situation, cells, rng).values
-    H = AHEAD * max(1, 5000 - cells.rounds)
+    H = policy.patience(cells.rounds)
     expected, _ = plain_worths(rows_of(situation), *belief(policy, cells), H, situation.costs)
     # psi jumps at 0.2, 1, 5 and 15, where rounding may take either side; the largest jump is 0.09.
     np.testing.assert_allclose(scores, expected, atol=2e-6)
@@ -85,7 +86,14 @@ def test_an_index_is_the_mean_and_what_a_try_is_worth(case, seed, prior, priced)
 
 def test_with_an_open_horizon_patience_grows_with_the_rounds():
     assert [cb.CausalGittins().patience(n) for n in (0, 9)] == [SO_FAR, 10 * SO_FAR]
-    assert [cb.CausalGittins(horizon=10).patience(n) for n in (0, 9, 30)] == [10 * AHEAD, AHEAD, AHEAD]
+
+
+def test_with_a_horizon_patience_shrinks_and_is_doubled_amid_the_rounds():
+    policy = cb.CausalGittins(horizon=100)
+    assert [policy.patience(n) for n in (0, 20)] == [100 * AHEAD, 80 * AHEAD]
+    assert [policy.patience(n) for n in (40, 49)] == [41 * AMID, 50 * AMID]
+    assert [policy.patience(n) for n in (60, 99)] == [40 * AMID, AMID]
+    assert policy.patience(300) == AMID
 
 
 def test_equal_rows_are_worth_their_mean():

@@ -6,7 +6,15 @@ from causalbandits.engine import simulate
 from causalbandits.errors import CausalBanditsError, ScaleWarning
 from causalbandits.fitting import check, fit
 from causalbandits.formats import read, write
-from causalbandits.model import CausalGraph, CausalModel, FittedModel, Intervention, ObservedModel, Variable
+from causalbandits.model import (
+    CausalGraph,
+    CausalModel,
+    FittedModel,
+    FittedObservedModel,
+    Intervention,
+    ObservedModel,
+    Variable,
+)
 from causalbandits.planning import describe, forecast
 from causalbandits.policies import (
     HACUCB,
@@ -27,6 +35,7 @@ from causalbandits.policies import (
     GuardedThompsonSampling,
     LinTS,
     LinUCB,
+    ModelsThompsonSampling,
     Policy,
     ThompsonSampling,
     Uniform,
@@ -77,12 +86,14 @@ __all__ = [
     "Decision",
     "Environment",
     "FittedModel",
+    "FittedObservedModel",
     "GaussianReward",
     "GuardedThompsonSampling",
     "Intervention",
     "LinTS",
     "LinUCB",
     "LinearReward",
+    "ModelsThompsonSampling",
     "ObservedModel",
     "Policy",
     "Recommendation",

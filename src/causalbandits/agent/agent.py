@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple, overload
 
 import numpy as np
 
-from causalbandits._files import checked_path
+from causalbandits._files import checked_path, refuse_unwritable, write_atomically
 from causalbandits._types import Z, is_whole
 from causalbandits.agent import saving
 from causalbandits.agent.contradictions import checked_model, contradictions, evidence_of_told
@@ -472,6 +472,21 @@ class Agent:
         """
         self.problem.refuse_by_actions("A check")
         return checked_model(self.problem, self._told, level)
+
+    def report(self, path: str | os.PathLike[str]) -> None:
+        """Write a page about the campaign, to look at and to pass on: it needs no other file, and opens offline.
+
+        The answer so far and how sure it is, the causal graph, the mean reward, every action and configuration, and
+        where outcomes contradict the model.
+        """
+        where = checked_path(path, "campaign.html")
+        if where.suffix.lower() not in (".html", ".htm"):
+            raise StateError(f"A page's name ends in .html, such as campaign.html; got {str(path)!r}.")
+        refuse_unwritable(where)
+        from causalbandits.agent.page import page_of
+        from causalbandits.results.report import as_html
+
+        write_atomically(where, as_html(page_of(self, list(self._told)), where.parent).encode())
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write everything, random state included, to a JSON file; never leaves half a file behind.

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from causalbandits.model.fitted import FittedModel
+from causalbandits.model.fitted_observed import Fitted
 from causalbandits.policies import AnyPolicy
 from causalbandits.problem.actions import Action
 from causalbandits.problem.scores import TIE
@@ -82,6 +82,6 @@ def _rough(policy: AnyPolicy, situation: Situation) -> str:
         return "the noise is learnt"
     if policy.learns_tables:
         return "the tables are learnt, and taken to be as they are expected"
-    if not policy.searches_all and isinstance(situation.problem.knowledge, FittedModel):
+    if not policy.searches_all and isinstance(situation.problem.knowledge, Fitted):
         return "the tables were fitted to data, and are taken for exact"
     return ""

@@ -158,7 +158,9 @@ def contradictions(
 ) -> tuple[str, ...]:
     """Where outcomes contradict the model that a recommendation rests on, in words; `checked` tests it at a level."""
     if isinstance(policy, GuardedThompsonSampling):
-        alarms = tuple(map(str, policy.evidence(problem, statistic).alarms))
+        alarms = policy.alarms(problem, statistic)
+        if statistic.given_up:  # and with it all that the graph says of the context
+            return alarms
         own = [f for f in checked(DOUBT).contradicted if f.variables[0] in problem.context]
         return (*alarms, *map(_in_words, own))
     if policy.searches_all and not policy.needs_parents:

@@ -62,7 +62,7 @@ class Past:
     @property
     def _context(self) -> tuple[str, ...]:
         """The context, where it matters: what a configuration is worth is the same in all contexts."""
-        return () if self.policy.needs_parents else self.problem.context
+        return () if self.policy.needs_parents and not self.policy.needs_context else self.problem.context
 
     def _rows(self, rounds: PastRounds, experiment: bool) -> Iterator[tuple[Action, Z, float, Z | None]]:
         knobs = self.problem.manipulable if experiment else ()

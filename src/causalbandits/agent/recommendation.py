@@ -15,11 +15,13 @@ from causalbandits.model.intervention import Intervention, State
 from causalbandits.policies import AnyPolicy
 from causalbandits.policies.base import RunnerUp
 from causalbandits.problem.actions import Action
-from causalbandits.problem.budget import Within
 from causalbandits.problem.situation import Situation
 
 SUREST = 1 - 1e-9
 """No interval is made for a higher level: its ends would be rounding."""
+
+ALWAYS = 0.9995
+"""What has been seen more often than this is not worth a word: it would read 100%."""
 
 ENOUGH = 20
 """The rewards' spread is judged by so many differences from their cells' means, or more."""
@@ -96,8 +98,8 @@ class Recommendation(NamedTuple):
         if self.runner_up is not None:
             cost = f", costs {self.runner_up.cost:.4g}" if self.runner_up.cost else ""
             lines.append(f"  runner-up: {self.runner_up.action}, {self.runner_up.mean:.4g}{cost}")
-        if self.seen is not None and self.seen < 1:
-            lines.append(f"  leads to configurations whose rewards have been seen {self.seen:.0%} of the time")
+        if self.seen is not None and self.seen < ALWAYS:
+            lines.append(f"  leads to configurations whose rewards have been seen {self.seen:.1%} of the time")
         lines += [f"  {said}" for said in self.certainty.lines(self.level)]
         lines.append(f"  if {self.assumes}")
         return "\n".join([*lines, *(f"  but {caveat}" for caveat in self.caveats)])
@@ -138,17 +140,14 @@ def recommended(
     if not is_real(epsilon) or not 0 <= epsilon < math.inf:
         raise CausalBanditsError(f"epsilon, how much worse is good enough, must be 0 or more; got {epsilon!r}.")
     problem = situation.problem
-    situation = weighed = policy.permitted(situation, statistic)
-    if allowance is not None and situation.costs is not None:
-        weighed = situation.under(Within(situation.costs, allowance))
-    best = policy.favoured(weighed, statistic)
+    best = policy.favoured(situation, statistic, allowance)
     bounds = policy.bounds(situation, statistic, best.action, level)
     found = best.action.intervention, best.mean, bounds.lower, bounds.upper, level, bounds.kind, best.seen
     cost, context = problem.cost(best.action), problem.contexts.values(situation.known)
     # What a budget pays for is a mixture of two actions, of which none need be the best.
-    sure = (
-        Certainty() if allowance is not None else certainty(policy, situation, statistic, best.action, float(epsilon))
-    )
+    sure = Certainty()
+    if allowance is None:
+        sure = certainty(policy, policy.permitted(situation, statistic), statistic, best.action, float(epsilon))
     return Recommendation(*found, best.runner_up, bounds.assumes, against, cost, allowance, context, sure)
 
 

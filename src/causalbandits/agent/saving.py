@@ -119,8 +119,12 @@ def policy_of(record: Any, given: AnyPolicy | str | None, problem: CausalBandit)
             f"The policy {record['id']!r} is of the class {record['class']}, which is not one of this library's: hand "
             "it in, Agent.load(path, policy=...)."
         )
-    if any(isinstance(value, dict) for value in record["parameters"].values()):
-        raise StateError("The policy's features are functions, which a file cannot hold: Agent.load(path, policy=...).")
+    objects = [name for name, value in record["parameters"].items() if isinstance(value, dict)]
+    if objects:
+        raise StateError(
+            f"The policy's {', '.join(objects)} are functions or objects, which a file cannot hold: hand the policy "
+            "in, Agent.load(path, policy=...)."
+        )
     return policy_by_id(record["id"], **{k: v for k, v in record["parameters"].items() if k not in fixed})
 
 

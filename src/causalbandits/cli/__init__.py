@@ -9,6 +9,8 @@ from typing import Annotated, TextIO
 import typer
 
 from causalbandits import __version__
+from causalbandits.cli.asking import ask, recommend, tell
+from causalbandits.cli.estimating import check, fit
 from causalbandits.cli.library import policies
 from causalbandits.cli.looking import forecast, inspect
 from causalbandits.cli.measuring import bench
@@ -26,7 +28,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )
-for command in (reproduce, simulate, inspect, forecast, policies, bench, serve):
+for command in (reproduce, simulate, inspect, forecast, fit, check, policies, bench, ask, tell, recommend, serve):
     app.command()(command)
 app.add_typer(study, name="study")
 

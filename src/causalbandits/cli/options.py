@@ -149,7 +149,8 @@ OPTIONS: dict[str, Option] = {
 Model = Annotated[
     str,
     typer.Argument(
-        help="A model (.bif, .xml, .json), a world of the zoo such as email_campaign, or a specification (.toml)."
+        help="A model (.bif, .xml, .json), a graph (.dot, .json), a world of the zoo such as email_campaign, or a "
+        "specification (.toml)."
     ),
 ]
 Parameter = Annotated[
@@ -191,6 +192,11 @@ class OnCommandLine(InFile):
             return super().example(entry)
         return f"{self.name(entry)} {OPTIONS[entry].example}" if entry in OPTIONS else f"{self.name(entry)}=..."
 
+    def values(self, name: str) -> str:
+        if self.has_file and "manipulable" not in self.given:
+            return super().values(name)
+        return f"{self.name('manipulable')} {name}=x,y"
+
 
 def asked(model: str, parameters: Sequence[str], given: Mapping[str, Any]) -> Asked:
     """The problem or world that the arguments of a command describe."""
@@ -205,7 +211,8 @@ def asked(model: str, parameters: Sequence[str], given: Mapping[str, Any]) -> As
         if parameters:
             raise CausalBanditsError(f"--parameter is for worlds of the zoo; {model} is a model.")
     kind = "zoo" if model in zoo.__all__ else "model"
-    return Asked(world_of({**entries, kind: model}, spelling=OnCommandLine(entries, has_file=False)))
+    spelling = OnCommandLine(entries, has_file=False)
+    return Asked(world_of({**entries, kind: model}, spelling=spelling, just_looking=True))
 
 
 def _parameter(name: str, typed: str) -> Any:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from causalbandits.cli.options import Asked, about_a_problem, assignments
+from causalbandits.cli.asking import TypedValues, ask, number_or_key, recommend, states, tell
+from causalbandits.cli.options import Asked, about_a_problem
 from causalbandits.cli.show import print_plain
 from causalbandits.errors import CausalBanditsError, StateError
-from causalbandits.problem.problem import CausalBandit
 
 study = typer.Typer(
     help="A campaign that goes on: decisions and outcomes in a file, for many processes.",
@@ -21,11 +20,10 @@ study = typer.Typer(
 )
 keys = typer.Typer(help="Who may reach a service: keys with roles.", no_args_is_help=True)
 study.add_typer(keys, name="keys")
+for command in (ask, tell, recommend):
+    study.command()(command)
 
 File = Annotated[str, typer.Argument(help="The study's file, or its address, postgresql://host/database?study=name.")]
-TypedValues = Annotated[
-    list[str] | None, typer.Option(metavar="A=x", help="A value, as often as you like.", show_default=False)
-]
 KeysFile = Annotated[Path, typer.Argument(help="The file of keys; a service looks for keys.json beside its study.")]
 
 
@@ -71,50 +69,6 @@ def create(
     rules: dict[str, Any] = {"seed": seed, "window": window, "default": default, "floor": floor, "budget": money}
     with Study.create(to, asked.problem, chosen, **rules) as made:
         typer.echo(f"{to}: {made.problem!r}, decided by {made.policy}.")
-
-
-@study.command()
-def ask(
-    file: File,
-    context: TypedValues = None,
-    key: Annotated[str | None, typer.Option(help="Asking again with the same key gives the same decision.")] = None,
-) -> None:
-    """Ask for a decision; prints it as JSON.
-
-    [bold]Example[/bold]
-
-      causalbandits study ask campaign.db --context segment=new --key visitor-17
-    """
-    from causalbandits.study import Study
-
-    with Study.open(file) as found:
-        known = states(found.problem, context) if context else None
-        decision = found.ask(context=known, key=key)
-        shown = {"id": decision.id, "intervention": dict(decision.intervention), "propensity": decision.propensity}
-        typer.echo(json.dumps(shown))
-
-
-@study.command()
-def tell(
-    file: File,
-    id: Annotated[str, typer.Argument(help="The decision's number, or its key.")],
-    reward: Annotated[float, typer.Argument(help="The reward.")],
-    parent: TypedValues = None,
-    observed: TypedValues = None,
-) -> None:
-    """Tell the outcome of a decision.
-
-    [bold]Example[/bold]
-
-      causalbandits study tell campaign.db 17 1 --parent subject=short --parent template=1
-    """
-    from causalbandits.study import Study
-
-    with Study.open(file) as found:
-        seen = None if parent is None else states(found.problem, parent)
-        more = None if observed is None else states(found.problem, observed)
-        told = found.tell(_number(id), seen, reward, observed=more)
-        typer.echo(json.dumps(told._asdict()))
 
 
 @study.command()
@@ -173,7 +127,7 @@ def correct(
 
     with Study.open(file) as found:
         seen = None if parent is None else states(found.problem, parent)
-        typer.echo(json.dumps(found.correct(_number(id), seen, reward)._asdict()))
+        typer.echo(json.dumps(found.correct(number_or_key(id), seen, reward)._asdict()))
 
 
 @study.command()
@@ -182,7 +136,7 @@ def forget(file: File, id: Annotated[str, typer.Argument(help="The decision's nu
     from causalbandits.study import Study
 
     with Study.open(file) as found:
-        found.forget(_number(id))
+        found.forget(number_or_key(id))
 
 
 @study.command()
@@ -206,6 +160,16 @@ def export(
 
     with Study.open(file) as found:
         typer.echo(f"{to}: {found.export(to)} decisions")
+
+
+@study.command()
+def backup(
+    file: File, to: Annotated[Path, typer.Argument(help="The copy, which must not exist yet.", dir_okay=False)]
+) -> None:
+    """Copy a study while it is used, and verify the copy."""
+    from causalbandits.study.backup import back_up
+
+    typer.echo(f"{to}: {back_up(file, to)!r}")
 
 
 @study.command()
@@ -280,18 +244,3 @@ def serve(
         ) from None
     typer.echo(f"http://{host}:{port} (Ctrl-C stops it)")
     run(files, host=host, port=port, keys=keys)
-
-
-def _number(id: str) -> int | str:
-    return int(id) if id.isascii() and id.isdigit() and len(id) < 19 else id
-
-
-def states(problem: CausalBandit, typed: Sequence[str]) -> Mapping[str, Any]:
-    """TypedValues as they were typed, as the states that they name."""
-    found: dict[str, Any] = {}
-    for name, text in assignments(typed, "A=x").items():
-        known = {str(state): state for state in problem.model[name].states}
-        if text not in known:
-            raise CausalBanditsError(f"{name} is one of {', '.join(known)}; got {text!r}.")
-        found[name] = known[text]
-    return found

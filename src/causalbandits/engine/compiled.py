@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from itertools import accumulate
 from typing import Any, NamedTuple
 
@@ -9,21 +10,26 @@ import numpy as np
 import numpy.typing as npt
 
 from causalbandits._types import Array, Z
-from causalbandits.engine import tables, worth_tables
+from causalbandits.engine import design_tables, tables, worth_tables
 from causalbandits.engine.driver import POLICY, WORLD, Moment, Moments, Played, Rounds, Watch, stream
 from causalbandits.engine.learning import Learning, can_learn
 from causalbandits.policies import POLICIES, AnyPolicy, CausalLinearThompsonSampling, CausalLinearUCB, LinTS, LinUCB
 from causalbandits.policies.base import HorizonPolicy
 from causalbandits.policies.cells import CellPolicy
+from causalbandits.policies.designed import CausalDesign
 from causalbandits.policies.effects import EffectCells
-from causalbandits.policies.gittins import BeliefPolicy, CausalGittins, CausalScreen, WorthPolicy
+from causalbandits.policies.elimination import BatchedCells, CausalElimination
+from causalbandits.policies.gittins import BeliefPolicy, CausalGittins, CausalScreen, WorthPolicy, patience
 from causalbandits.policies.learnt import LearntCells
 from causalbandits.policies.linear import LinearPolicy
 from causalbandits.policies.posterior import SamplingPolicy
 from causalbandits.policies.rates import BETA_MOMENTS, BETA_PAIRS, RateCells
 from causalbandits.policies.statistics import Cells, Regression, ScaledCells, Statistic
 from causalbandits.policies.thompson import CausalThompsonSampling
+from causalbandits.policies.tracking import CausalTrackAndStop
 from causalbandits.policies.ts_ucb import CausalTSUCB
+from causalbandits.policies.worth_effects import ROWS_LIMIT
+from causalbandits.problem.design import distributions
 from causalbandits.problem.features import AdditiveFeatures
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.problem.projection import Projection
@@ -54,7 +60,7 @@ def can_play(env: Environment, policy: AnyPolicy, problem: CausalBandit) -> bool
     known = type(env.reward) in (BernoulliReward, GaussianReward, LinearReward, StudentReward)
     if not known or type(policy) not in CELL_POLICIES | LINEAR_POLICIES:
         return False
-    if isinstance(policy, WorthPolicy) and policy.has_effects:
+    if isinstance(policy, BeliefPolicy) and policy.has_effects and not isinstance(policy, CausalGittins):
         return False
     if problem.learns == "actions":
         return not policy.learns_tables and _by_actions(env, policy, problem)
@@ -78,6 +84,8 @@ def can_play(env: Environment, policy: AnyPolicy, problem: CausalBandit) -> bool
             return True
     if problem is not env.problem and not problem.actions.same_as(env.problem.actions):
         return False
+    if isinstance(policy, CausalGittins) and policy.has_effects and scene.size * problem.configurations > ROWS_LIMIT:
+        return False
     return scene.size <= LISTED and problem.configurations <= LISTED
 
 
@@ -87,9 +95,12 @@ def _learns_scales(policy: AnyPolicy) -> bool:
 
 def _by_actions(env: Environment, policy: AnyPolicy, problem: CausalBandit) -> bool:
     """Whether a number per action is learnt of some of the world's actions, which need not be all of them."""
-    if not isinstance(policy, CellPolicy) or env.problem.context or env.problem.learns == "actions":
+    if not isinstance(policy, CellPolicy) or env.problem.learns == "actions":
         return False
     if policy.unit_rewards and env.reward.bounded is not True:
+        return False
+    contexts = env.problem.contexts.size
+    if contexts > CONTEXTS_COMPILED or (contexts > 1 and (env.problem.required or problem.required)):
         return False
     sizes = problem.actions.size, env.problem.configurations
     return max(sizes) <= LISTED and all(do in env.problem.actions for do in problem.actions)
@@ -163,6 +174,8 @@ def play_compiled(
         end = min(start + step, int(rounds[slot if watch is not None else -1]))
         if isinstance(statistic, EffectCells):  # what is sought now and then is sought between parts
             end = min(end, start + statistic.left)
+        if isinstance(statistic, BatchedCells):
+            end = min(end, statistic.batch_end)
         within = slice(slot, int(np.searchsorted(rounds, end, side="right")))
         name, arguments = _call(policy, scene, statistic, range(start, end))
         if learning is not None:
@@ -176,6 +189,8 @@ def play_compiled(
         statistic.rounds, start = end, end
         if isinstance(statistic, EffectCells) and statistic.left == 0:
             statistic.fit()
+        if isinstance(statistic, BatchedCells):
+            statistic.turn()
         if watch is not None and end == rounds[slot]:
             watch(slot, statistic, lambda: _by_number(plays, scene))
     return played
@@ -214,6 +229,8 @@ def _call(policy: AnyPolicy, scene: Scene, statistic: Statistic, told: range) ->
     """The rounds before which `told` rewards had come in."""
     if isinstance(policy, BeliefPolicy) and isinstance(statistic, Cells):
         return _worth(policy, scene, statistic, told)
+    if isinstance(policy, CausalDesign | CausalElimination | CausalTrackAndStop) and isinstance(statistic, Cells):
+        return _designed(policy, scene, statistic)
     if isinstance(policy, CellPolicy) and isinstance(statistic, Cells):
         return _cells(policy, scene, statistic, told)
     if isinstance(policy, LinearPolicy) and isinstance(statistic, Regression):
@@ -248,18 +265,48 @@ def _sums(cells: Cells) -> tables.CellSums | tables.ScaledSums | tables.RateSums
 
 
 def _worth(policy: BeliefPolicy, scene: Scene, cells: Cells, told: range) -> Call:
-    patiences = np.array([policy.patience(n) for n in told] if isinstance(policy, WorthPolicy) else [0.0])
+    patiences = _patiences(policy.horizon, told) if isinstance(policy, WorthPolicy) else np.zeros(1)
     draws = (
         policy.draws if isinstance(policy, CausalScreen) else policy.samples if isinstance(policy, CausalTSUCB) else 1
     )
     moving, priced = policy.learns_scales, _priced(scene, True)
     rule = worth_tables.WorthRule(policy.index_at(cells), moving, patiences, draws, priced)
     world, sums = _world(scene, policy), _sums(cells)
+    if isinstance(cells, EffectCells):
+        rows = scene.problem.remember(("rows", scene.known), lambda: _rows(scene))
+        return "worth by effects", (rule, rows, world, sums)
     if isinstance(policy, CausalGittins):
         trees = scene.problem.remember(("powers", scene.known), lambda: _power_trees(scene))
         return "worth", (rule, trees, world, sums)
     tree = scene.problem.remember(("tree", False, scene.known), lambda: _tree(scene))
     return ("screened" if isinstance(policy, CausalScreen) else "promised"), (rule, tree, world, sums)
+
+
+def _designed(policy: CausalDesign | CausalElimination | CausalTrackAndStop, scene: Scene, cells: Cells) -> Call:
+    world, sums = _world(scene, policy), tables.CellSums(cells.count, cells.total)
+    situations = [moment.situation for moment in scene.moments]
+    if isinstance(policy, CausalTrackAndStop):
+        rows = scene.problem.remember(
+            ("rows", scene.known), lambda: design_tables.design_rows([distributions(own) for own in situations])
+        )
+        return "tracked", (design_tables.TrackingRule(policy.epsilon, _priced(scene, True)), rows, world, sums)
+    if isinstance(policy, CausalElimination):
+        assert isinstance(cells, BatchedCells)
+        shares = [policy.shares(own, cells.before) for own in situations]
+    else:
+        shares = [policy.shares(own) for own in situations]
+    return "planned", (None, design_tables.planned(shares), world, sums)
+
+
+@lru_cache(maxsize=256)
+def _patiences(horizon: int | None, told: range) -> Array:
+    """The same in every replication."""
+    return np.array([patience(horizon, n) for n in told])
+
+
+def _rows(scene: Scene) -> worth_tables.FlatRows:
+    projections = [moment.situation.search.projection for moment in scene.moments]
+    return worth_tables.flat_rows_of(projections, _tree(scene).cells)
 
 
 def _power_trees(scene: Scene) -> worth_tables.PowerTrees:

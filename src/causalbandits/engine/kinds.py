@@ -9,11 +9,23 @@ from typing import Any
 
 import numba
 
+from causalbandits.engine.design_kernels import DESIGN_KERNELS
 from causalbandits.engine.kernels import KERNELS
 from causalbandits.engine.learnt_rounds import learnt_rounds
-from causalbandits.engine.worth_kernels import WORTH_KERNELS
+from causalbandits.engine.promised_rounds import promised_rounds
+from causalbandits.engine.screened_rounds import screened_rounds
+from causalbandits.engine.worth_effect_rounds import worth_effect_rounds
+from causalbandits.engine.worth_rounds import worth_rounds
 
-KINDS_OF_ROUNDS: dict[str, Any] = {**KERNELS, **WORTH_KERNELS, "learnt": learnt_rounds}
+KINDS_OF_ROUNDS: dict[str, Any] = {
+    **KERNELS,
+    **DESIGN_KERNELS,
+    "learnt": learnt_rounds,
+    "promised": promised_rounds,
+    "screened": screened_rounds,
+    "worth": worth_rounds,
+    "worth by effects": worth_effect_rounds,
+}
 
 SOURCES = (
     "policies/effects.py",
@@ -23,15 +35,23 @@ SOURCES = (
     "policies/rates.py",
     "policies/scales.py",
     "policies/statistics.py",
+    "policies/tracking.py",
     "policies/worth.py",
+    "problem/design.py",
     "problem/scores.py",
     "engine/choosing.py",
+    "engine/design_kernels.py",
+    "engine/design_tables.py",
     "engine/happening.py",
     "engine/kernels.py",
     "engine/learnt_rounds.py",
+    "engine/promised_rounds.py",
+    "engine/screened_rounds.py",
     "engine/tables.py",
-    "engine/worth_kernels.py",
+    "engine/worth_effect_rounds.py",
+    "engine/worth_rounds.py",
     "engine/worth_tables.py",
+    "engine/worths.py",
 )
 """What the compiled code is made of."""
 

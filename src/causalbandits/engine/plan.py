@@ -21,12 +21,13 @@ from causalbandits.errors import BudgetError, CausalBanditsError, PolicyError, P
 from causalbandits.model.fitted import FittedModel
 from causalbandits.policies import AnyPolicy
 from causalbandits.policies.identity import identity_with_code
+from causalbandits.problem.actions import Action
 from causalbandits.problem.budget import Budget
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.results.measures import Values
 from causalbandits.results.origin import Origin
 from causalbandits.world.environment import LISTED, Environment
-from causalbandits.world.shortfall import Shortfall
+from causalbandits.world.shortfall import Shortfall, paid_for
 
 Source = Environment | Callable[[np.random.Generator], Environment]
 
@@ -82,7 +83,7 @@ class Plan:
     ) -> dict[str, Values]:
         """One policy's regret, and what else is measured, at each checkpoint."""
         problem = self._believed_by(policy, env)
-        watch = _Observer(env, policy, problem, len(self.rounds), self.measures, self.epsilon)
+        watch = _Observer(env, policy, problem, len(self.rounds), self.measures, self.epsilon, self._allowance)
         arguments = env, policy, problem, self.rounds, self.seed, replication
         watching = watch if watch.found else None
         if self._is_compiled(env, policy):
@@ -92,6 +93,11 @@ class Plan:
             played = play(*arguments, tick, watching, self.budget)
         found = {"regret": played.regret, "reward": played.reward, **watch.found}
         return {name: found[name] for name in ("regret", *self.measures)}
+
+    @property
+    def _allowance(self) -> float | None:
+        """What a budget has for each round."""
+        return None if self.budget is None else self.budget / int(self.rounds[-1])
 
     def all_compiled(self) -> bool:
         """Whether no policy needs the interpreter, so that threads serve as well as processes."""
@@ -128,7 +134,7 @@ class Plan:
             moments = Moments(env, policy, problem)
             if "simple regret" in self.measures:
                 for _, moment in weighed(moments, env)[:1]:
-                    policy.favoured(moment.situation, statistic)
+                    policy.favoured(moment.situation, statistic, self._allowance)
             if "risk" in self.measures:
                 self._check_rule(policy, Moments(env, policy, problem), env, statistic)
             size = max(abs(bound) for bound in env.mean.range())
@@ -153,7 +159,7 @@ class Plan:
         if policy.risk(moment.situation, statistic, best, self.epsilon) is None:
             raise PolicyError(
                 f"The policy {policy.id!r} has no rule that says when to stop: leave the measure 'risk' out, or take a "
-                "policy that keeps counts and sums, such as 'c-ts-beta', 'c-ucb' or 'ucb'."
+                "policy that has one, such as 'c-ts-beta', 'c-ucb' or 'cl-ts'."
             )
 
     def _believed_by(self, policy: AnyPolicy, env: Environment) -> CausalBandit:
@@ -168,11 +174,6 @@ class Plan:
         Shortfall(env, Budget(total, int(self.rounds[-1])).a_round)
         if problem.costs != env.problem.costs:
             raise BudgetError("The believed problem must have the environment's costs where there is a budget.")
-        if "simple regret" in self.measures:
-            raise BudgetError(
-                "Simple regret is that of a single action, and what a budget pays for is a mixture of two: leave the "
-                "measure 'simple regret' out, or the budget."
-            )
 
     def _believed_in(self, env: Environment) -> CausalBandit:
         if self.believed is None:
@@ -243,30 +244,38 @@ class _Observer:
         checkpoints: int,
         measures: tuple[str, ...],
         epsilon: float,
+        allowance: float | None,
     ) -> None:
-        self._env, self._policy, self._epsilon = env, policy, epsilon
+        self._env, self._policy, self._epsilon, self._allowance = env, policy, epsilon, allowance
         recommends = [name for name in ("simple regret", "risk") if name in measures]
         self._moments = weighed(Moments(env, policy, problem), env) if recommends else []
+        worlds = [] if allowance is None else [moment.env for _, moment in self._moments]
+        self._best = {world.problem.known: float(paid_for(world, allowance or 0.0).max()) for world in worlds}
+        """Of what a budget pays for in every round, by what is known."""
         self.found: dict[str, Values] = {name: np.empty(checkpoints) for name in recommends}
         if "plays" in measures:
             self.found["plays"] = np.empty((checkpoints, env.problem.actions.size), dtype=np.int64)
 
     def __call__(self, slot: int, statistic: Any, counts: PlayCounts) -> None:
+        found = [
+            (share, moment, self._policy.favoured(moment.situation, statistic, self._allowance).action)
+            for share, moment in self._moments
+        ]
         if "simple regret" in self.found:
-            lost = [share * self._lost(moment, statistic) for share, moment in self._moments]
+            lost = [share * self._lost(moment, best) for share, moment, best in found]
             self.found["simple regret"][slot] = sum(lost[1:], lost[0])
         if "risk" in self.found:
-            self.found["risk"][slot] = max(self._risk(moment, statistic) for _, moment in self._moments)
+            self.found["risk"][slot] = max(self._risk(moment, statistic, best) for _, moment, best in found)
         if "plays" in self.found:
             self.found["plays"][slot] = counts()
 
-    def _lost(self, moment: Moment, statistic: Any) -> float:
-        action = self._policy.favoured(moment.situation, statistic).action
-        # Another belief may number actions otherwise.
-        return moment.env.gap(self._env.problem.actions.rank(action.choices))
+    def _lost(self, moment: Moment, best: Action) -> float:
+        number = self._env.problem.actions.rank(best.choices)  # another belief may number actions otherwise
+        if self._allowance is None:
+            return moment.env.gap(number)
+        return self._best[moment.env.problem.known] - moment.env.mean_reward(number)
 
-    def _risk(self, moment: Moment, statistic: Any) -> float:
-        best = self._policy.favoured(moment.situation, statistic).action
+    def _risk(self, moment: Moment, statistic: Any, best: Action) -> float:
         found = self._policy.risk(moment.situation, statistic, best, self._epsilon)
         return 1.0 if found is None else found
 

@@ -111,7 +111,15 @@ def simulate(
     shown = (
         repr(env) if isinstance(env, Environment) else f"drawn anew each replication, such as {plan.environment(0)!r}"
     )
-    return Run(rounds=kept, measures=found, seed=int(seed), environment=shown, first=numbers.start, origin=plan.origin)
+    return Run(
+        rounds=kept,
+        measures=found,
+        seed=int(seed),
+        environment=shown,
+        first=numbers.start,
+        origin=plan.origin,
+        epsilon=plan.epsilon,
+    )
 
 
 def _numbered(replications: int | range) -> range:

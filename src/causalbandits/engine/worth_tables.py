@@ -1,4 +1,4 @@
-"""What the compiled rounds of `engine.worth_kernels` read."""
+"""What the compiled rounds read that weigh what an action is worth."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 
 from causalbandits._types import Array
 from causalbandits.engine.tables import FlatTree, Priced, Ragged, tree_of
+from causalbandits.problem.powers import Powers
 from causalbandits.problem.projection import Projection
 
 
@@ -39,3 +40,22 @@ def power_trees_of(projections: Sequence[Projection], configurations: int) -> Po
     one = whole._replace(by_block=Ragged(np.zeros(0, dtype=np.int64), 0 * whole.by_block.starts))
     square = whole.columns * whole.columns
     return PowerTrees(whole, one, one._replace(columns=square), one._replace(columns=square * whole.columns))
+
+
+class FlatRows(NamedTuple):
+    """P(z | a), a row for every action of every context, in the order of the cells that agree with the context."""
+
+    rows: Array
+    cells: Ragged | None
+
+
+def flat_rows_of(projections: Sequence[Projection], cells: Ragged | None) -> FlatRows:
+    """The same from the sums under P of each context."""
+    found = [Powers(projection).rows for projection in projections]
+    rows = np.zeros((sum(map(len, found)), max(own.shape[1] for own in found)))
+    first = 0
+    for projection, own in zip(projections, found, strict=True):
+        order = projection.order_of_cells
+        rows[first : first + len(own), np.arange(own.shape[1]) if order is None else order] = own
+        first += len(own)
+    return FlatRows(rows, cells)

@@ -1,7 +1,8 @@
 """Does the data contradict the graph? Every claim that a graph or a table makes is tested, the worst first.
 
 *The graph.* Two variables without an arrow between them are independent given the parents of one of them (of one that
-is no cause of the other). Rows in which that one was set are left out: they say nothing of its mechanism. *The tables*
+is no cause of the other). Rows in which that one was set are left out: they say nothing of its mechanism. Where causes
+are hidden, they are independent given an observed set that separates them, if there is one (`separated`). *The tables*
 of a model: each row against the counts; of a fitted model: its own counts against the new ones.
 
 The statistic is Pearson's, summed over the configurations of what is given. Its mean and variance with all margins
@@ -28,20 +29,26 @@ import numpy as np
 import numpy.typing as npt
 
 from causalbandits._progress import Notice, Progress
+from causalbandits._types import Array
 from causalbandits.errors import DataError, SizeError, brief, unknown
 from causalbandits.fitting.counting import Interventions, Rows, Tallies, Tally
 from causalbandits.fitting.pearson import Tested, contingency, goodness
 from causalbandits.fitting.remarks import warn_of_odd_values
+from causalbandits.fitting.separated import Separation, SeparationTallies
 from causalbandits.fitting.sources import source_of
-from causalbandits.fitting.structure import GraphLike, States, Structure, conditional, structure_of
-from causalbandits.model.fitted import FittedModel
+from causalbandits.fitting.structure import Family, GraphLike, States, Structure, conditional, structure_of
+from causalbandits.model.fitted_observed import Fitted
 from causalbandits.model.intervention import State
 from causalbandits.model.model import CausalModel
+from causalbandits.model.observed import ObservedModel
 
 if TYPE_CHECKING:
     import pandas
 
 FINDINGS_SHOWN = 10
+
+_NO_STRATA = np.zeros((0, 1, 1))
+
 
 CLAIM_LIMIT = 2**18
 """So many pairs of variables are tested: those of some 700 variables, in minutes."""
@@ -80,6 +87,8 @@ class Check:
     level: float
     remark: str = ""
     """What the p-values leave out, in words; empty if nothing."""
+    unclaimed: int | None = None
+    """Pairs that nothing joins and no observed set separates: they make no claim. None where nothing is hidden."""
 
     @property
     def contradicted(self) -> tuple[Finding, ...]:
@@ -97,13 +106,22 @@ class Check:
             findings = [found for found in self.findings if found.part == part]
             if part == "graph" or findings:
                 lines += self._section(part, findings)
+        if self.unclaimed:
+            pairs = "pair of variables makes" if self.unclaimed == 1 else "pairs of variables make"
+            lines.append(f"{self.unclaimed} {pairs} no claim: no observed set separates them.")
         return "\n".join([*lines, self.remark] if self.remark else lines)
 
     __str__ = __repr__
 
     def _section(self, part: str, findings: Sequence[Finding]) -> list[str]:
         if not findings:
-            return ["The graph makes no claim that data could contradict: all its variables are joined by arrows."]
+            joined = "arrows" if self.unclaimed is None else "arrows or hidden causes"
+            why = (
+                "no observed set separates two of them"
+                if self.unclaimed
+                else f"all its variables are joined by {joined}"
+            )
+            return [f"The graph makes no claim that data could contradict: {why}."]
         tested = [found for found in findings if not math.isnan(found.p)]
         wrong = sum(found.contradicted for found in findings)
         head = (
@@ -156,33 +174,53 @@ def check(
     if not isinstance(level, float | int) or not 0 < level < 1:
         raise DataError(f"level must lie between 0 and 1; got {brief(level)}.")
     structure = structure_of(graph, states)
-    _check_size(structure)
+    separated = None if structure.hidden is None else SeparationTallies(structure, structure.hidden)
+    if separated is None:
+        _check_size(structure)
     rows = Rows(structure, source_of(data, na_values=na_values, delimiter=delimiter), interventions)
-    pairs = [Tally((*given, other, name), name) for name, other, given in independencies(structure)]
-    families = [Tally(axes, axes[-1]) for axes in structure.families] if isinstance(graph, CausalModel) else []
-    counted = Tallies([*pairs, *families], rows.books)
-    with Notice(f"Counting rows for {len(pairs)} claims of the graph"):
+    claims = [Separation(*claim) for claim in independencies(structure)] if separated is None else separated.claims
+    pairs = [Tally((*own.given, own.other, own.name)) for own in claims] if separated is None else []
+    families = {own.name: Tally(own.axes, alone=own.alone, set_=own.set) for own in _families(graph, structure)}
+    counted = Tallies([*pairs, *families.values()], rows.books)
+    with Notice(f"Counting rows for {len(claims)} claims of the graph"):
         for coded, complete in rows:
-            counted.add(coded if complete is None else coded.where(complete))
+            whole = coded if complete is None else coded.where(complete)
+            if separated is not None:
+                counted.join(separated.meet(whole))
+            counted.add(whole)
         counted.finish()
-    for tally in families:
+    for tally in families.values():
         tally.check_size()
     if missing == "refuse":
         rows.check_complete("Use missing='drop' to leave these rows out.")
     warn_of_odd_values(rows.books.values())
+    alone = (
+        (claim, tally.strata() if not tally.too_large else _NO_STRATA)
+        for claim, tally in zip(claims, pairs, strict=True)
+    )
     pairwise = []
-    with Progress(len(pairs), "Testing") as bar:
-        for tally in pairs:
-            pairwise.append(_independent(tally))
+    with Progress(len(claims), "Testing") as bar:
+        for claim, strata in alone if separated is None else separated.strata():
+            pairwise.append(_independent(claim, strata))
             bar.advance(1)
-    if isinstance(graph, CausalModel):
-        tables = [found for tally in families for found in table_findings(graph, tally.axes[-1], tally.counts)]
-    else:
-        tables = []
+    tables: list[Finding] = []
+    if isinstance(graph, CausalModel | ObservedModel):
+        tables = [found for name, tally in families.items() for found in table_findings(graph, name, tally.counts)]
     used = rows.count - rows.incomplete
-    guessed = graph.overconfidence if isinstance(graph, FittedModel) else ""
+    guessed = graph.overconfidence if isinstance(graph, Fitted) else ""
     remark = f"{guessed} p-values of its tables are too small." if guessed else ""
-    return Check((*judged(pairwise, level), *judged(tables, level)), used, level, remark)
+    unclaimed = None if separated is None else separated.unclaimed
+    return Check((*judged(pairwise, level), *judged(tables, level)), used, level, remark, unclaimed)
+
+
+def _families(graph: GraphLike, structure: Structure) -> Iterable[Family]:
+    """The tables that a model has."""
+    if isinstance(graph, CausalModel):
+        return structure.families
+    if not isinstance(graph, ObservedModel):
+        return ()
+    kinds = [frozenset(own) for own in ((), *graph.sources)]
+    return {own.name: own for kind in kinds for own in structure.families_where(kind)}.values()
 
 
 def _check_size(structure: Structure) -> None:
@@ -212,30 +250,29 @@ def independencies(structure: Structure) -> list[tuple[str, str, tuple[str, ...]
     return found
 
 
-def _independent(tally: Tally) -> Finding:
-    *given, other, name = tally.axes
-    counts = tally.counts.reshape(-1, *tally.counts.shape[-2:]) if not tally.too_large else np.zeros((0, 1, 1))
-    claim = f"{name} and {other} should be independent" + (f" given {' and '.join(given)}" if given else "")
-    return finding_of("graph", claim, (name, other), given, contingency(counts.astype(np.float64)))
+def _independent(claim: Separation, strata: Array) -> Finding:
+    name, other, given = claim
+    said = f"{name} and {other} should be independent" + (f" given {' and '.join(given)}" if given else "")
+    return finding_of("graph", said, (name, other), given, contingency(strata))
 
 
-def table_findings(model: CausalModel, name: str, counted: npt.NDArray[Any]) -> Iterator[Finding]:
+def table_findings(model: CausalModel | ObservedModel, name: str, counted: npt.NDArray[Any]) -> Iterator[Finding]:
     """What counts of a variable's values, row by row of its table, say to that."""
-    v = model[name]
+    v = model.tables[name] if isinstance(model, ObservedModel) else model[name]
     states, shape = {p: model[p].states for p in v.parents}, v.table.shape[:-1]
     counts = counted.reshape(-1, len(v.states)) if counted.size else np.zeros((0, len(v.states)))
     for row, seen in enumerate(counts.astype(np.float64)):
         what = conditional(name, v.parents, states, [int(i) for i in np.unravel_index(row, shape)] if shape else [])
-        if isinstance(model, FittedModel):
+        expected = v.table.reshape(counts.shape)[row]
+        if isinstance(model, Fitted):
             before = model.counts[name].reshape(counts.shape)[row]
             test = contingency(np.stack([before, seen])[None])
-            yield finding_of("tables", f"{what} should be as it was fitted", (name,), v.parents, test)
-        else:
-            expected = v.table.reshape(counts.shape)[row]
+            yield finding_of("tables", f"{what} should be as it was fitted", (v.name,), v.parents, test)
+        elif expected.any():  # of what was never observed, nothing is said
             impossible = [v.states[i] for i in np.flatnonzero((seen > 0) & (expected == 0)).tolist()]
             remark = f" (it says that {impossible[0]!r} is impossible)" if impossible else ""
             claim = f"{what} should be as in its table{remark}"
-            yield finding_of("tables", claim, (name,), v.parents, goodness(seen, expected))
+            yield finding_of("tables", claim, (v.name,), v.parents, goodness(seen, expected))
 
 
 def finding_of(

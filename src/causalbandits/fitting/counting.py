@@ -1,19 +1,21 @@
 """Counts of families, in one pass: a mixed-radix code for every row and `bincount`, batch by batch.
 
 A table's rows are the configurations of the parents, its columns the variable's states. A row of data in which the
-variable was *set* says nothing of its mechanism: it counts for the children's tables and not for its own.
+variable was *set* says nothing of its mechanism: it counts for the children's tables and not for its own. Where causes
+are hidden, it counts for the tables of its kind of row (`Structure.families_where`), which are found as rows are read.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from causalbandits._types import Codes
+from causalbandits._types import Array, Codes
 from causalbandits.errors import DataError, SizeError, brief, unknown
 from causalbandits.fitting.batches import Batch, DataSource
 from causalbandits.fitting.coding import Codebook, Column
@@ -49,6 +51,15 @@ class Coded(NamedTuple):
         """In how many rows nothing was set."""
         rows = len(next(iter(self.codes.values())))
         return rows - int(np.count_nonzero(np.logical_or.reduce([*self.was_set.values(), np.zeros(rows, dtype=bool)])))
+
+    def kinds(self) -> dict[frozenset[str], int]:
+        """Which variables were set together, and in how many rows."""
+        names, rows = list(self.was_set), len(next(iter(self.codes.values())))
+        if not names or not rows:
+            return {frozenset(): rows} if rows else {}
+        found, counts = np.unique(np.stack(list(self.was_set.values()), axis=1), axis=0, return_counts=True)
+        sets = (frozenset(itertools.compress(names, own)) for own in found.tolist())
+        return dict(zip(sets, counts.tolist(), strict=True))
 
     def where(self, keep: Mask) -> Coded:
         """The same with only some of the rows."""
@@ -100,12 +111,26 @@ class Rows:
 
 
 class Tally:
-    """Counts over some variables jointly. Rows in which `own` was set do not count."""
+    """Counts over some variables jointly, of the rows that leave some variables alone and set some others.
 
-    def __init__(self, axes: Sequence[str], own: str) -> None:
-        self.axes, self.own = tuple(axes), own
+    If nothing else is said, rows count in which the last variable, whose table it is, was not set.
+    """
+
+    def __init__(
+        self, axes: Sequence[str], *, alone: Collection[str] | None = None, set_: Collection[str] = ()
+    ) -> None:
+        self.axes, self.own = tuple(axes), axes[-1]
+        self._alone, self._set = (self.own,) if alone is None else tuple(alone), tuple(set_)
         self.counts: Counts = np.zeros([0] * len(self.axes), dtype=np.int64)
         self.too_large = False
+
+    def which(self, coded: Coded) -> Mask | None:
+        """Which rows count; None for all of them."""
+        parts = [~coded.was_set[name] for name in self._alone if name in coded.was_set]
+        if self._set:
+            nowhere = np.zeros(len(next(iter(coded.codes.values()))), dtype=bool)
+            parts += [coded.was_set.get(name, nowhere) for name in self._set]
+        return np.logical_and.reduce(parts) if parts else None
 
     def add(self, counts: Counts) -> None:
         """Add counts with the same axes, which may have become longer."""
@@ -123,6 +148,10 @@ class Tally:
                 "cells. Give it fewer parents, or these fewer states."
             )
 
+    def strata(self) -> Array:
+        """The counts of the last two variables, for each configuration of the others."""
+        return self.counts.reshape(-1, *self.counts.shape[-2:]).astype(np.float64)
+
     def arranged(self, orders: Mapping[str, Codes]) -> Counts:
         """The counts with every state in its final place."""
         return arrange(self.counts, [orders[name] for name in self.axes])
@@ -132,9 +161,16 @@ class Tallies:
     """Tallies filled together: those that are small jointly share one code a row, and one pass of `bincount`."""
 
     def __init__(self, tallies: Sequence[Tally], books: Mapping[str, Codebook]) -> None:
-        self._tallies, self._books = tallies, books
+        self._tallies, self._books = list(tallies), books
         self._sizes: dict[str, int] = {}
         self._groups: list[_Joint] = []
+
+    def join(self, tallies: Iterable[Tally]) -> None:
+        """Fill these, too, from now on."""
+        if fresh := list(tallies):
+            self.finish()
+            self._tallies += fresh
+            self._sizes, self._groups = {}, []
 
     def add(self, coded: Coded) -> None:
         """Count these rows, none of which may lack a value."""
@@ -195,12 +231,12 @@ class _Joint:
         for name, size in zip(self.axes[1:], self.shape[1:], strict=True):
             code = code * size
             code += coded.codes[name]
-        if not any(tally.own in coded.was_set for tally in self.tallies):
+        masks = [tally.which(coded) for tally in self.tallies]
+        if all(mask is None for mask in masks):
             self.flat += np.bincount(code, minlength=len(self.flat))
             return
-        for tally in self.tallies:
-            mask = coded.was_set.get(tally.own)
-            counts = np.bincount(code if mask is None else code[~mask], minlength=len(self.flat))
+        for tally, mask in zip(self.tallies, masks, strict=True):
+            counts = np.bincount(code if mask is None else code[mask], minlength=len(self.flat))
             tally.add(self._over(tally, counts))
 
     def finish(self) -> None:

@@ -10,6 +10,7 @@ whose maximum it approaches (a local one, where there are several).
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -177,14 +178,12 @@ def _groups(
         fill = np.indices([sizes[names[i]] for i in missing], dtype=np.intp).reshape(len(missing), -1)
         full = {i: fill[at][None, :] for at, i in enumerate(missing)}
         cells = {}
-        for (*parents, name), fixed in zip(structure.families, was_set, strict=True):
-            if fixed:
-                continue
+        for family in structure.families_where(frozenset(itertools.compress(names, was_set))):
             code = np.zeros((1, 1), dtype=np.intp)
-            for axis in (*parents, name):
+            for axis in family.axes:
                 i = position[axis]
                 code = code * sizes[axis] + full.get(i, codes[:, i, None])
-            cells[name] = np.ascontiguousarray(np.broadcast_to(code, (len(rows), fill.shape[1])))
+            cells[family.name] = np.ascontiguousarray(np.broadcast_to(code, (len(rows), fill.shape[1])))
         if cells:
             groups.append(_Completions(np.array([incomplete[row] for row in rows], dtype=np.float64), cells))
     return groups

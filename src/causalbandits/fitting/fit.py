@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
@@ -10,16 +11,19 @@ import numpy.typing as npt
 
 from causalbandits._types import Array
 from causalbandits.errors import DataError, ModelError, brief, unknown
-from causalbandits.fitting.counting import Interventions, Rows, Tallies, Tally
+from causalbandits.fitting.counting import Interventions, Rows
 from causalbandits.fitting.em import Incomplete, maximise
 from causalbandits.fitting.remarks import warn_of_odd_values
 from causalbandits.fitting.sources import source_of
 from causalbandits.fitting.structure import GraphLike, States, Structure, conditional, structure_of
+from causalbandits.fitting.tables import Kind, TableCounts
+from causalbandits.model.causal_graph import CausalGraph
 from causalbandits.model.fitted import FittedModel
+from causalbandits.model.fitted_observed import Fitted, FittedObservedModel
 from causalbandits.model.intervention import State
 
 Missing = Literal["refuse", "drop", "em"]
-Prior = float | Mapping[str, npt.ArrayLike] | FittedModel
+Prior = float | Mapping[str, npt.ArrayLike] | Fitted
 
 
 def fit(
@@ -32,7 +36,7 @@ def fit(
     missing: Missing = "refuse",
     na_values: Iterable[State] = (),
     delimiter: str | None = None,
-) -> FittedModel:
+) -> FittedModel | FittedObservedModel:
     """Estimate every variable's table from data, given the graph.
 
     `graph` maps each variable to its parents; a CausalGraph, a networkx.DiGraph or a CausalModel (whose tables are
@@ -64,29 +68,32 @@ def fit(
     A DataWarning says what looks odd in values that were not named as states: `Google` and `google`, or `-`.
 
     Fitting assumes that the graph is right and that no two variables have a common cause outside it.
+
+    Where the graph hides causes, what is observed is fitted, and the answer is a FittedObservedModel: each variable's
+    table is given its district among what comes before it, and that district's causes. Rows in which something was set
+    (at random, not by what is hidden) count for the tables that they leave as they are; where a table becomes another
+    one, that is fitted, too, under a name like `sale | do(ad)`. With `prior=0` rows of tables may stay unseen: what
+    needs them is refused when it is asked for.
     """
     if not isinstance(missing, str) or missing not in ("refuse", "drop", "em"):
         raise DataError(unknown("way to treat missing values:", missing, ["refuse", "drop", "em"]))
     structure = structure_of(graph, states)
-    if isinstance(prior, FittedModel):
+    if isinstance(prior, Fitted):
         structure = _of_earlier_fit(structure, prior)
     if data is None:
         return _without_data(structure, prior)
     rows = Rows(structure, source_of(data, na_values=na_values, delimiter=delimiter), interventions)
-    tallies = [Tally(axes, axes[-1]) for axes in structure.families]
-    counted = Tallies(tallies, rows.books)
-    gaps, observational = Incomplete(structure.names), 0
+    earlier = prior.sources if isinstance(prior, FittedObservedModel) else ()
+    tables, gaps = TableCounts(structure, rows.books, map(frozenset, earlier)), Incomplete(structure.names)
     for coded, complete in rows:
         if complete is not None:
             if missing == "em":
                 gaps.add(coded.where(~complete))
-                observational += coded.where(~complete).untouched
+                tables.note(coded.where(~complete))
             coded = coded.where(complete)
-        observational += coded.untouched
-        counted.add(coded)
-    counted.finish()
-    for tally in tallies:
-        tally.check_size()
+        tables.note(coded)
+        tables.add(coded)
+    tables.finish()
     if missing == "refuse":
         rows.check_complete("Use missing='drop' to leave these rows out, or missing='em' to fit what was observed.")
     warn_of_odd_values(rows.books.values())
@@ -99,21 +106,45 @@ def fit(
     arranged = {name: book.arrange() for name, book in rows.books.items()}
     found = {name: values for name, (values, _) in arranged.items()}
     orders = {name: order for name, (_, order) in arranged.items()}
-    shapes = {axes[-1]: tuple(len(found[name]) for name in axes) for axes in structure.families}
-    counts: dict[str, Array] = {tally.own: _padded(tally.arranged(orders), shapes[tally.own]) for tally in tallies}
+    shapes, counts = tables.arranged(orders, found)
     pseudo = _pseudo_counts(prior, shapes)
     if gaps:
         counts = maximise(structure, shapes, counts, pseudo, gaps.arranged(orders)).counts
+    filled = sum(book.missing for book in rows.books.values()) if gaps else 0
+    if structure.hidden is not None:
+        return _of_observed(structure.hidden, found, counts, pseudo, used, tables.kinds, filled, prior)
     for name, parents in structure.parents.items():
         _check_seen(name, parents, found, counts[name] + pseudo[name])
-    filled = sum(book.missing for book in rows.books.values()) if gaps else 0
+    observational = tables.kinds[frozenset()]
     if isinstance(prior, FittedModel):
         filled, observational = filled + prior.filled, observational + prior.observational
     return FittedModel(found, structure.parents, counts, pseudo, used, filled, observational)
 
 
+def _of_observed(
+    graph: CausalGraph,
+    states: Mapping[str, tuple[State, ...]],
+    counts: dict[str, Array],
+    pseudo: dict[str, Array],
+    used: int,
+    kinds: Mapping[Kind, int],
+    filled: int,
+    prior: Prior,
+) -> FittedObservedModel:
+    rows = Counter({tuple(name for name in graph.names if name in kind): n for kind, n in kinds.items() if n})
+    if isinstance(prior, FittedObservedModel):
+        rows.update(prior.rows_by_source)
+        filled += prior.filled
+    return FittedObservedModel(graph.with_states(states), counts, pseudo, used, rows, filled)
+
+
 def _without_data(structure: Structure, prior: Prior) -> FittedModel:
     """Only what was known beforehand."""
+    if structure.hidden is not None:
+        raise DataError(
+            "Where causes are hidden, all that is known is what data tell, and there are none. Learn a number per "
+            "action: CausalBandit(graph, ..., reward=...)."
+        )
     missing = [name for name in structure.names if name not in structure.states]
     if missing:
         raise DataError(
@@ -121,7 +152,7 @@ def _without_data(structure: Structure, prior: Prior) -> FittedModel:
             f"{', '.join(map(repr, missing))}."
         )
     states = {name: tuple(structure.states[name]) for name in structure.names}
-    shapes = {axes[-1]: tuple(len(states[name]) for name in axes) for axes in structure.families}
+    shapes = {own.name: tuple(len(states[name]) for name in own.axes) for own in structure.families}
     pseudo = _pseudo_counts(prior, shapes)
     for name, parents in structure.parents.items():
         _check_seen(name, parents, states, pseudo[name])
@@ -130,24 +161,29 @@ def _without_data(structure: Structure, prior: Prior) -> FittedModel:
     return FittedModel(states, structure.parents, nothing, pseudo, 0, filled, observational)
 
 
-def _padded(counts: npt.NDArray[Any], shape: tuple[int, ...]) -> Array:
-    """As floats, with zeros for the states that no counted row has."""
-    padded = np.zeros(shape)
-    padded[tuple(map(slice, counts.shape))] = counts
-    return padded
-
-
-def _of_earlier_fit(structure: Structure, prior: FittedModel) -> Structure:
+def _of_earlier_fit(structure: Structure, prior: Fitted) -> Structure:
     earlier = {name: v.parents for name, v in prior.variables.items()}
     states = {name: v.states for name, v in prior.variables.items()}
-    if earlier != dict(structure.parents) or any(states[name] != given for name, given in structure.states.items()):
-        raise ModelError("A fit that is to be the prior must have the same variables, parents (in order) and states.")
-    return Structure(structure.parents, states)
+    hidden = None
+    if isinstance(prior, FittedObservedModel):
+        hidden = prior.causal_graph
+    now = structure.hidden
+    same_causes = now is hidden or (now is not None and hidden is not None and now.with_states(states) == hidden)
+    if (
+        earlier != dict(structure.parents)
+        or not same_causes
+        or any(states[name] != given for name, given in structure.states.items())
+    ):
+        raise ModelError(
+            "A fit that is to be the prior must have the same variables, parents (in order), hidden causes and states."
+        )
+    return Structure(structure.parents, states, hidden)
 
 
 def _pseudo_counts(prior: Prior, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Array]:
-    if isinstance(prior, FittedModel):
-        return prior.concentrations
+    if isinstance(prior, Fitted):
+        known = prior.concentrations
+        return {name: known[name] if name in known else np.ones(shape) for name, shape in shapes.items()}
     if isinstance(prior, Mapping):
         for name in prior:
             if name not in shapes:

@@ -4,18 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import networkx as nx
 
-from causalbandits.errors import DataError, ModelError, unknown
+from causalbandits.errors import DataError, unknown
 from causalbandits.model import graph as graphs
 from causalbandits.model.causal_graph import CausalGraph
+from causalbandits.model.identification import RowSource
 from causalbandits.model.intervention import State
+from causalbandits.model.mixed_graph import members
+from causalbandits.model.observed import ObservedModel
+from causalbandits.model.observed_tables import needed_tables
 
 States = Mapping[str, Sequence[State]]
 GraphLike = Any
-"""A CausalGraph, a CausalModel, a networkx.DiGraph, or a mapping from each variable to its parents."""
+"""A CausalGraph, a model, a networkx.DiGraph, or a mapping from each variable to its parents."""
+
+
+class Family(NamedTuple):
+    """A table to be counted: of rows that leave some variables alone, and set some others."""
+
+    name: str
+    axes: tuple[str, ...]
+    """What it is given, then its variable."""
+    alone: frozenset[str]
+    set: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -23,20 +38,43 @@ class Structure:
     """Every variable with its parents, in order, and the states of those whose states are known."""
 
     parents: Mapping[str, tuple[str, ...]]
+    """What each variable's table is given: its causes, or its pillow where causes are hidden."""
     states: Mapping[str, tuple[State, ...]]
+    hidden: CausalGraph | None = None
+    """The graph, where causes are hidden."""
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The variables, in the order given."""
+        """The variables that have a column, in the order given."""
         return tuple(self.parents)
 
-    @property
-    def families(self) -> list[tuple[str, ...]]:
-        """The axes of each variable's table: its parents, then itself."""
-        return [(*parents, name) for name, parents in self.parents.items()]
+    @cached_property
+    def families(self) -> list[Family]:
+        """The table of each variable."""
+        if self.hidden is not None:
+            return self.families_where(frozenset())
+        return [Family(name, (*parents, name), frozenset((name,))) for name, parents in self.parents.items()]
+
+    def families_where(self, was_set: frozenset[str]) -> list[Family]:
+        """The tables of which rows tell that set these variables.
+
+        Where causes are hidden, a variable's table hangs on its district among what came before it and was not set; it
+        is the same for all rows in which that is.
+        """
+        if self.hidden is None:
+            return [family for family in self.families if family.name not in was_set]
+        mixed = self.hidden.mixed(self.names)
+        source = RowSource(mixed, mixed.bits(was_set))
+        alone = [frozenset(mixed.shown(source.district(i))) for i in members(source.rest)]
+        return [
+            Family(own.name, (*own.given, own.variable), district, frozenset(own.randomised))
+            for own, district in zip(source.conditionals(), alone, strict=True)
+        ]
 
     def graph(self) -> graphs.Graph:
-        """The arrows, in networkx."""
+        """The arrows, in networkx; with nodes that are hidden, where there are any."""
+        if self.hidden is not None:
+            return self.hidden.graph
         graph = nx.DiGraph()
         graph.add_nodes_from(self.parents)
         graph.add_edges_from((parent, name) for name, parents in self.parents.items() for parent in parents)
@@ -45,20 +83,13 @@ class Structure:
 
 def structure_of(graph: GraphLike, states: States | None = None) -> Structure:
     """The structure that a graph, a model or a mapping describes; `states` add to the states it has."""
-    found = CausalGraph.given(graph)
-    if found.hidden:
-        raise ModelError(
-            "Tables are fitted and claims are checked where nothing is hidden; this graph hides "
-            f"{_shown_hidden(found)}. Ask graph.effect(...) what can be computed, or learn a number per action: "
-            "CausalBandit(graph, ..., reward=...)."
-        )
-    return Structure(found.parents, (found if states is None else found.with_states(states)).states)
-
-
-def _shown_hidden(graph: CausalGraph) -> str:
-    part = graph.hidden[0]
-    first = repr(part) if isinstance(part, str) else f"a cause of {' and '.join(map(repr, part[:2]))}"
-    return first if len(graph.hidden) == 1 else f"{first} and {len(graph.hidden) - 1} more"
+    found = graph.causal_graph if isinstance(graph, ObservedModel) else CausalGraph.given(graph)
+    known = found if states is None else found.with_states(states)
+    if not found.hidden:
+        return Structure(found.parents, known.states)
+    pillows = {own.variable: own.given for own in needed_tables(found, [])}
+    own = {name: values for name, values in known.states.items() if name in pillows}
+    return Structure({name: pillows[name] for name in found.names}, own, known)
 
 
 def conditional(name: str, parents: Sequence[str], states: Mapping[str, Sequence[State]], row: Sequence[int]) -> str:
@@ -68,15 +99,17 @@ def conditional(name: str, parents: Sequence[str], states: Mapping[str, Sequence
     "P(subject | purpose='Nurture')"
     """
     given = ", ".join(f"{p}={states[p][code]!r}" for p, code in zip(parents, row, strict=True))
-    return f"P({name} | {given})" if given else f"P({name})"
+    between = "," if " | " in name else " |"
+    return f"P({name}{between} {given})" if given else f"P({name})"
 
 
 def check_columns(names: Iterable[str], columns: Sequence[str], what: str = "variable") -> None:
     """Every name must be a column, once."""
     for name in names:
         if name not in columns:
+            or_hidden = f" Or say that nobody observes it: hidden=[{name!r}]." if what == "variable" else ""
             raise DataError(
-                f"Every {what} needs a column; {name!r} has none. {unknown('column', name, columns)}"
+                f"Every {what} needs a column; {name!r} has none. {unknown('column', name, columns)}{or_hidden}"
                 if columns
                 else f"Every {what} needs a column; the data have none."
             )

@@ -24,6 +24,7 @@ from causalbandits.formats._text import clip, decoded
 from causalbandits.formats.adapters import from_pgmpy, from_pyagrum, to_pgmpy, to_pyagrum
 from causalbandits.model import graph as graphs
 from causalbandits.model.causal_graph import GRAPH_FORMAT, CausalGraph
+from causalbandits.model.fitted_observed import FittedObservedModel
 from causalbandits.model.model import MODEL_FORMAT, CausalModel
 from causalbandits.model.observed import OBSERVED_FORMAT, ObservedModel
 from causalbandits.model.state import LABEL_LIMIT
@@ -51,7 +52,10 @@ _DOT = _Format(_of_text(dot.loads), dot.dumps, "a graph in DOT", dot.BEGINNING.m
 _JSON = _Format(_of_text(json.loads), json.dumps, "a model in JSON", our_json(MODEL_FORMAT))
 _JSON_OF: dict[type, _Format] = {
     CausalGraph: _JSON._replace(kind="a graph in JSON", recognises=our_json(GRAPH_FORMAT)),
-    ObservedModel: _JSON._replace(kind="an observed model in JSON", recognises=our_json(OBSERVED_FORMAT)),
+    **dict.fromkeys(
+        (ObservedModel, FittedObservedModel),
+        _JSON._replace(kind="an observed model in JSON", recognises=our_json(OBSERVED_FORMAT)),
+    ),
 }
 FORMATS = {
     ".bif": _BIF, ".xml": _XML, ".xmlbif": _XML, ".bifxml": _XML, ".dot": _DOT, ".gv": _DOT, ".json": _JSON,

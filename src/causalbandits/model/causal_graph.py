@@ -153,6 +153,11 @@ class CausalGraph:
             listed[name] = None
         return tuple(listed)
 
+    def parents_of(self, name: str) -> Group:
+        """The observed causes of a variable, itself observed or not."""
+        self.known_names("known", [name])
+        return tuple(cause for cause in self.parents[name] if cause not in self.hidden)
+
     def projected(self, names: Iterable[str]) -> CausalGraph:
         """The latent projection onto these variables: the same separations, with all others hidden and gone.
 
@@ -228,21 +233,26 @@ class CausalGraph:
         >>> print(graph.effect(["sale"], do=["ad"]))
         sum over visits: P(visits | ad) (sum over ad: P(ad) P(sale | ad, visits))
         """
-        wanted, given = self._observed_names("of", of), self._observed_names("do", do)
-        if not wanted or set(wanted) & set(given):
-            raise ModelError(f"of must be variables that are not set; got of={list(wanted)}, do={list(given)}.")
         if isinstance(randomised, str | Mapping) or not is_iterable(randomised):
             raise ModelError(
                 f"randomised must be a list of names, or of groups, such as ['x']; got {brief(randomised)}."
             )
-        rows = [self._observed_names("randomised", [own] if isinstance(own, str) else own) for own in randomised]
+        groups = [self.observed_names("randomised", [own] if isinstance(own, str) else own) for own in randomised]
+        return self.effect_from([(), *groups], of, do)
+
+    def effect_from(self, rows: Sequence[Group], of: Iterable[str], do: Iterable[str]) -> Effect:
+        """The same from rows that set these groups at random, () being nothing: the first that tell do."""
+        wanted, given = self.observed_names("of", of), self.observed_names("do", do)
+        if not wanted or set(wanted) & set(given):
+            raise ModelError(f"of must be variables that are not set; got of={list(wanted)}, do={list(given)}.")
         question = Question(self.graph, self.names, wanted, given)
         found = question.answer(rows)
         if isinstance(found, Hedge):
             raise question.refusal(found, rows)
         return Effect(wanted, given, found)
 
-    def _observed_names(self, kind: str, names: Iterable[str]) -> Group:
+    def observed_names(self, kind: str, names: Iterable[str]) -> Group:
+        """Names of observed variables, each once."""
         listed = self.known_names(kind, names)
         for name in listed:
             if name in self.hidden:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -19,6 +19,11 @@ class Conditional:
     variable: str
     given: tuple[str, ...]
     randomised: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The table's: its variable's, and what was set."""
+        return f"{self.variable} | do({', '.join(self.randomised)})" if self.randomised else self.variable
 
     def __str__(self) -> str:
         seen = [name for name in self.given if name not in self.randomised]
@@ -101,6 +106,21 @@ def _all_names(formula: Formula) -> frozenset[str]:
         case Ratio(top, bottom):
             return _all_names(top) | _all_names(bottom)
     return free_names(formula)
+
+
+def tables_in(formula: Formula) -> Iterator[Conditional]:
+    """The tables that a formula is made of."""
+    match formula:
+        case Conditional():
+            yield formula
+        case Product(factors):
+            for part in factors:
+                yield from tables_in(part)
+        case Sum(_, of):
+            yield from tables_in(of)
+        case Ratio(top, bottom) | Anywhere(_, top, bottom):
+            yield from tables_in(top)
+            yield from tables_in(bottom)
 
 
 def times(parts: Iterable[Formula]) -> Formula:

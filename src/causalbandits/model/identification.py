@@ -11,7 +11,9 @@ that district's parents (Richardson 2003). From Q[T], to find Q[D]:
 - else sum out what is not in A, and go on with the district of A that holds D, whose Q is, for each member in order, a
   ratio of two partial sums.
 
-Rows in which a set R was set at random are a further source: the same with all that is outside of R.
+Rows in which a set R was set at random are a further source: the same with all that is outside of R. A table of v is
+the same in all sources in which v's district among what came before it is: it is named by what must have been set for
+that, the district's hidden partners, and not by R.
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ from causalbandits.model.formula import (
     summed,
     times,
 )
-from causalbandits.model.mixed_graph import MixedGraph, members
+from causalbandits.model.mixed_graph import MixedGraph, members, union
 
 _T = TypeVar("_T", bound=Hashable)
 
@@ -63,13 +65,25 @@ class RowSource:
         found = self._inside(group, *self._observed(group))
         return found if isinstance(found, Hedge) else self._without_others(found, group)
 
+    def district(self, node: int) -> int:
+        """What hidden causes tie a node to, among what came before it and was not set."""
+        return self.graph.district(1 << node, self._upto(node) & self.rest)
+
     def conditional(self, node: int) -> Conditional:
-        """P(v | its pillow)."""
-        before = sum(1 << i for i in self._order[: self._order.index(node) + 1])
-        district = self.graph.district(1 << node, before)
+        """P(v | its pillow), of the rows in which what would have joined its district was set."""
+        district = self.district(node)
         pillow = (district | self.graph.parents_of(district)) & ~(1 << node)
-        names = self.graph.names
-        return Conditional(names[node], self.graph.shown(pillow), self.graph.shown(self.randomised))
+        cut_off = union(self.graph.partners, district) & self._upto(node) & ~district
+        return Conditional(self.graph.names[node], self.graph.shown(pillow), self.graph.shown(cut_off))
+
+    def conditionals(self) -> list[Conditional]:
+        """The tables of all that was not set, in the graph's order."""
+        return [self.conditional(i) for i in members(self.rest)]
+
+    def _upto(self, node: int) -> int:
+        """What comes before a node, and the node."""
+        order = self.graph.order
+        return sum(1 << i for i in order[: order.index(node) + 1])
 
     def _observed(self, group: int) -> tuple[int, Formula]:
         district = self.graph.district(group, self.rest)
@@ -116,16 +130,27 @@ class RowSource:
         return found
 
 
+def factor_of(sources: Sequence[RowSource], group: int) -> Formula | Hedge:
+    """Q of a group, from the first source that gives it; where each source sets some of it, it is its own hedge."""
+    refused = Hedge(group, group)
+    for source in sources:
+        if not group & source.randomised:
+            found = source.factor(group)
+            if not isinstance(found, Hedge):
+                return found
+            refused = found if refused.whole == refused.inner else refused
+    return refused
+
+
 def effect_of(graph: MixedGraph, of: int, do: int, randomised: Sequence[int]) -> Formula | Hedge:
-    """P(of | do(do)); each factor from the first source that gives it."""
-    sources = [RowSource(graph, own) for own in (0, *randomised)]
+    """P(of | do(do)), from sources in which these sets (none: 0) were set at random."""
+    sources = [RowSource(graph, own) for own in randomised]
     inner = graph.ancestors(of, graph.all & ~do)
     factors = []
     for district in _districts_in_order(graph, inner):
-        tried = [source.factor(district) for source in sources if not district & source.randomised]
-        found = next((own for own in tried if not isinstance(own, Hedge)), None)
-        if found is None:
-            return next(own for own in tried if isinstance(own, Hedge))
+        found = factor_of(sources, district)
+        if isinstance(found, Hedge):
+            return found
         factors.append(found)
     return summed(graph.shown(inner & ~of), times(factors))
 
@@ -157,14 +182,21 @@ class Effect:
     def __repr__(self) -> str:
         return f"{effect_name(self.of, self.do)} = {self.formula}"
 
-    def computed(self, tables: ConditionalTables, sizes: dict[str, int]) -> Array:
-        """The numbers, given the tables and how many states variables have: an axis for each of `do`, then of `of`."""
+    def numbers(self, tables: ConditionalTables, sizes: dict[str, int]) -> Array:
+        """An axis for each of `do`, then of `of`, given the tables and how many states variables have.
+
+        Where a distribution does not sum to 1, something was never seen.
+        """
         found, axes = computed(self.formula, tables, sizes)
         wanted = (*self.do, *self.of)
         order = np.argsort([wanted.index(name) for name in axes])
         shape = [sizes[name] if name in axes else 1 for name in wanted]
-        numbers = np.broadcast_to(found.transpose(order).reshape(shape), [sizes[name] for name in wanted])
-        total = numbers.sum(axis=tuple(range(len(self.do), len(wanted))))
+        return np.broadcast_to(found.transpose(order).reshape(shape), [sizes[name] for name in wanted])
+
+    def computed(self, tables: ConditionalTables, sizes: dict[str, int]) -> Array:
+        """The same, refused where something was never seen."""
+        numbers = self.numbers(tables, sizes)
+        total = numbers.sum(axis=tuple(range(len(self.do), numbers.ndim)))
         if (np.abs(total - 1) > UNSEEN_SHARE).any():
             raise ProblemError(
                 f"{effect_name(self.of, self.do)} = {self.formula} needs what was never seen: a table in it has rows "
@@ -186,9 +218,9 @@ class Question:
         self.mixed = MixedGraph.projection(graph, observed)
 
     def answer(
-        self, randomised: Sequence[Sequence[str]] = (), also_observed: Sequence[Hashable] = ()
+        self, randomised: Sequence[Sequence[str]] = ((),), also_observed: Sequence[Hashable] = ()
     ) -> Formula | Hedge:
-        """The formula, where these sets were set at random in some rows and these hidden nodes are observed, too."""
+        """The formula, where rows set these sets at random (nothing, perhaps), and these hidden nodes are observed."""
         mixed = self.mixed
         if also_observed:
             mixed = MixedGraph.projection(self._graph, [*self._observed, *also_observed])  # type: ignore[list-item]
@@ -214,6 +246,8 @@ class Question:
 
     def refusal(self, hedge: Hedge, randomised: Sequence[Sequence[str]]) -> NotIdentifiedError:
         """Why there is no answer, and what would help."""
+        if hedge.whole == hedge.inner:
+            return self._without_rows(hedge)
         causes, knobs = self.to_observe(hedge, randomised), self.to_randomise(hedge, randomised)
         shown = ", ".join(map(graphs.shown_cause, causes))
         at_random = f"et {', '.join(knobs)} at random in some rows (interventions=)"
@@ -224,6 +258,16 @@ class Question:
         error.of, error.do, error.randomise = tuple(self._of), tuple(self._do), knobs
         error.observe = tuple(node[1] if isinstance(node, tuple) else str(node) for node in causes)
         error.hedge = self.mixed.shown(hedge.whole), self.mixed.shown(hedge.inner)
+        return error
+
+    def _without_rows(self, hedge: Hedge) -> NotIdentifiedError:
+        names = ", ".join(self.mixed.shown(hedge.whole))
+        error = NotIdentifiedError(
+            f"{effect_name(self._of, self._do)} hangs on how {names} come{'s' * (hedge.whole.bit_count() == 1)} about, "
+            f"and no rows tell: in each, some of that was set. Add rows that leave {names} alone; or learn a number "
+            "per action: parents=[]."
+        )
+        error.of, error.do = tuple(self._of), tuple(self._do)
         return error
 
     def reason(self, hedge: Hedge) -> str:

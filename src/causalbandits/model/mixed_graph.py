@@ -79,6 +79,21 @@ class MixedGraph:
         parents = (own & keep for own, keep in zip(self.parents, kept, strict=True))
         return MixedGraph(self.names, parents, (own & keep for own, keep in zip(self.partners, kept, strict=True)))
 
+    def given(self, nodes: int) -> MixedGraph:
+        """The graph once the values of these nodes are known, none of which another has an arrow into.
+
+        Their arrows are gone. Hidden causes that they have in common are no longer independent of each other, so that
+        all others of which any of these is a cause are tied together.
+        """
+        left, partners = self.without(nodes), list(self.partners)
+        for district in self.districts(nodes):
+            tied = union(self.partners, district) & ~nodes
+            for i in members(tied):
+                partners[i] |= tied & ~(1 << i)
+        kept = [0 if nodes >> i & 1 else ~nodes for i in range(len(self.names))]
+        pairs = (own & keep for own, keep in zip(partners, kept, strict=True))
+        return MixedGraph(self.names, left.parents, pairs)
+
     def parents_of(self, nodes: int) -> int:
         """The nodes with an arrow into any of these, some of which may be among them."""
         return union(self.parents, nodes)

@@ -8,24 +8,24 @@ an intervention does is computed from them where the graph allows it, and refuse
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import opt_einsum
 
 from causalbandits._types import Array
-from causalbandits.errors import ModelError, brief, unknown
+from causalbandits.errors import ModelError, ProblemError, brief, unknown
 from causalbandits.model import graph as graphs
 from causalbandits.model.causal_graph import CausalGraph
-from causalbandits.model.formula import MODELS, Conditional, Formula, Named, computed
+from causalbandits.model.formula import MODELS, Conditional, Formula, Named, computed, tables_in
 from causalbandits.model.graph_parts import Group, Hidden
-from causalbandits.model.identification import Hedge, RowSource
+from causalbandits.model.identification import UNSEEN_SHARE, Effect, Hedge, RowSource, factor_of
 from causalbandits.model.intervention import Intervention, State
-from causalbandits.model.model import ROW_SUM_TOLERANCE, CausalModel
+from causalbandits.model.model import CausalModel
+from causalbandits.model.observed_tables import check_table, checked_sources, needed_tables, table_of_whole
 from causalbandits.model.variable import Variable
 
 OBSERVED_FORMAT, OBSERVED_VERSION = "causalbandits-observed", 1
@@ -34,8 +34,12 @@ OBSERVED_FORMAT, OBSERVED_VERSION = "causalbandits-observed", 1
 class ObservedModel:
     """A CausalGraph, and for each observed variable its table given its pillow; immutable.
 
-    A row of a table that sums to 0 was never seen. `variables` are these tables, by name: their `parents` are pillows,
-    which hang on the order of the names, and no causes.
+    `variables` are these tables, by name: their `parents` are pillows, which hang on the order of the names, and no
+    causes. A row of a table that sums to 0 was never seen.
+
+    `sources` says what was set at random in the rows that the tables are of, () being nothing: the first from which
+    something can be computed is asked. Tables that differ from what they are where nothing is set are `experiments`,
+    named like `sale | do(ad)`; `tables` must have them, too.
 
     >>> model = CausalModel([
     ...     Variable("taste", [0, 1], table=[.5, .5]),
@@ -50,35 +54,56 @@ class ObservedModel:
 
     causal_graph: CausalGraph
     variables: Mapping[str, Variable]
+    experiments: Mapping[str, Variable]
+    sources: tuple[Group, ...]
 
-    def __init__(self, graph: CausalGraph, tables: Mapping[str, npt.ArrayLike]) -> None:
+    def __init_subclass__(cls, *, kind: str) -> None:
+        """A subclass is found by its kind when a record is read."""
+        _OBSERVED_KINDS[kind] = cls
+
+    def __init__(
+        self, graph: CausalGraph, tables: Mapping[str, npt.ArrayLike], *, sources: Iterable[Iterable[str]] = ((),)
+    ) -> None:
         if not isinstance(graph, CausalGraph) or not isinstance(tables, Mapping):
             raise ModelError(f"An ObservedModel is a CausalGraph and tables by name; got {brief(graph)}.")
         for name in graph.names:
             graph[name]
-            if name not in tables:
-                raise ModelError(f"Every observed variable needs a table; {name!r} has none.")
-        self.__dict__["causal_graph"] = graph
-        source = RowSource(graph.mixed(graph.names), 0)
-        pillows = {name: source.conditional(i).given for i, name in enumerate(graph.names)}
-        made = {n: Variable(n, graph.states[n], parents=pillows[n], table=tables[n]) for n in graph.names}
-        for own in made.values():
-            _check_table(own, made)
-        self.__dict__["variables"] = MappingProxyType(made)
-        self.__dict__["_source"] = source
+        groups = checked_sources(graph, sources)
+        rows = [RowSource(mixed := graph.mixed(graph.names), mixed.bits(own)) for own in groups]
+        made = {}
+        for asked in needed_tables(graph, groups):
+            if asked.name not in tables:
+                what = "observed variable needs a table" if asked.name in graph.names else "source needs its tables"
+                raise ModelError(f"Every {what}; {asked.name!r} has none.")
+            given = tables[asked.name]
+            own = Variable(asked.variable, graph.states[asked.variable], parents=asked.given, table=given)
+            check_table(own, asked.name, graph.states)
+            made[asked.name] = own
+        for name in tables:
+            if name not in made:
+                raise ModelError(unknown("table", name, made))
+        set_ = self.__dict__
+        set_["causal_graph"], set_["sources"], set_["_sources"] = graph, groups, rows
+        set_["variables"] = MappingProxyType({name: made[name] for name in graph.names})
+        set_["experiments"] = MappingProxyType({name: own for name, own in made.items() if name not in graph.names})
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"ObservedModel is immutable; make a new one with another {name}.")
 
     @classmethod
-    def from_model(cls, model: CausalModel, *, hidden: Iterable[Hidden]) -> ObservedModel:
-        """What would be observed of a model some of whose variables are hidden: exact, for studies and tests."""
+    def from_model(
+        cls, model: CausalModel, *, hidden: Iterable[Hidden], randomised: Iterable[Hidden] = ()
+    ) -> ObservedModel:
+        """What would be observed of a model some of whose variables are hidden: exact, for studies and tests.
+
+        `randomised` are variables, or groups of variables, that would be set at random in some rows.
+        """
         graph = CausalGraph.from_model(model, hidden=hidden)
         if graph.groups:
             raise ModelError(f"hidden must be variables of the model, which has a table for each; got {graph.groups}.")
-        source = RowSource(graph.mixed(graph.names), 0)
-        asked = [source.conditional(i) for i in range(len(graph.names))]
-        return cls(graph, {own.variable: _of_whole(model, own) for own in asked})
+        sources = checked_sources(graph, [(), *([own] if isinstance(own, str) else own for own in randomised)])
+        tables = {own.name: table_of_whole(model, own) for own in needed_tables(graph, sources)}
+        return ObservedModel(graph, tables, sources=sources)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -88,7 +113,7 @@ class ObservedModel:
     @property
     def order(self) -> tuple[str, ...]:
         """The observed variables, causes before effects."""
-        mixed = self._rows.graph
+        mixed = self._rows[0].graph
         return tuple(mixed.names[i] for i in mixed.order)
 
     @property
@@ -97,8 +122,13 @@ class ObservedModel:
         return self.causal_graph.graph
 
     @property
-    def _rows(self) -> RowSource:
-        return self.__dict__["_source"]  # type: ignore[no-any-return]
+    def _rows(self) -> list[RowSource]:
+        return self.__dict__["_sources"]  # type: ignore[no-any-return]
+
+    @cached_property
+    def tables(self) -> Mapping[str, Variable]:
+        """All tables, by name: of `variables`, then of `experiments`."""
+        return MappingProxyType({**self.variables, **self.experiments})
 
     def __getitem__(self, name: str) -> Variable:
         try:
@@ -116,7 +146,8 @@ class ObservedModel:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ObservedModel):
             return NotImplemented
-        return self.causal_graph == other.causal_graph and dict(self.variables) == dict(other.variables)
+        mine, theirs = ((own.causal_graph, own.sources, dict(own.tables)) for own in (self, other))
+        return type(self) is type(other) and mine == theirs
 
     def __hash__(self) -> int:
         return hash(self.causal_graph)
@@ -125,14 +156,14 @@ class ObservedModel:
         return f"ObservedModel({self.causal_graph!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (ObservedModel, (self.causal_graph, {name: v.table for name, v in self.variables.items()}))
+        return (ObservedModel.from_record, (self.to_record(),))
 
     @cached_property
     def _sizes(self) -> dict[str, int]:
         return {name: len(v.states) for name, v in self.variables.items()}
 
     def _table(self, asked: Conditional) -> Array:
-        return self.variables[asked.variable].table
+        return self.tables[asked.name].table
 
     @cached_property
     def _formulas(self) -> dict[int, Formula | Hedge]:
@@ -143,23 +174,60 @@ class ObservedModel:
 
         With other `tables`, of many models at once: their first axis is the models', and so is the answer's (`MODELS`).
         """
-        group = self._rows.graph.bits(names)
+        group = self._rows[0].graph.bits(names)
         found = self._formulas.get(group)
         if found is None:
-            found = self._formulas[group] = self._rows.factor(group)
+            found = self._formulas[group] = factor_of(self._rows, group)
         if isinstance(found, Hedge):
             return None
         if tables is None:
             return computed(found, self._table, self._sizes)
         models = len(next(iter(tables.values())))
-        return computed(found, lambda asked: tables[asked.variable], {**self._sizes, MODELS: models})
+        return computed(found, lambda asked: tables[asked.name], {**self._sizes, MODELS: models})
+
+    def effect(self, of: Iterable[str], *, do: Iterable[str]) -> Effect:
+        """P(of | do(do)) as a formula of these tables; a NotIdentifiedError if they cannot tell."""
+        return self.causal_graph.effect_from(self.sources, of, do)
+
+    @cached_property
+    def left_alone(self) -> CausalModel:
+        """What is observed while nothing is set, as a model without hidden causes; its arrows are no causes."""
+        return CausalModel(
+            Variable(v.name, v.states, parents=v.parents, table=_without_gaps(v.table)) for v in self.variables.values()
+        )
 
     def distribution(self, of: Iterable[str], *, do: Mapping[str, State] | None = None) -> Array:
-        """P(of | do), an axis for each of these; a NotIdentifiedError if what is observed cannot tell."""
+        """P(of | do), an axis for each of these; a NotIdentifiedError if what is observed cannot tell.
+
+        Of tables that were fitted this is the value at their means, which is the posterior mean only where nothing is
+        divided and no table occurs twice.
+        """
         intervention = Intervention({} if do is None else do)
-        effect = self.causal_graph.effect(of, do=list(intervention))
+        effect = self.effect(of, do=list(intervention))
         codes = tuple(self[name].code(value) for name, value in intervention.items())
-        return np.array(effect.computed(self._table, self._sizes)[codes])
+        found = np.array(effect.numbers(self._table, self._sizes)[codes])
+        if abs(found.sum() - 1) > UNSEEN_SHARE:
+            raise ProblemError(self.never_seen(effect, intervention))
+        return found
+
+    def never_seen(self, effect: Effect, do: Mapping[str, State]) -> str:
+        """Why an effect cannot be told, in words: rows of its tables that were never seen."""
+        unseen = [
+            row for name in dict.fromkeys(own.name for own in tables_in(effect.formula)) for row in self._unseen(name)
+        ]
+        more = f" and {len(unseen) - 2} more" if len(unseen) > 2 else ""
+        done = f"do({', '.join(f'{name}={value!r}' for name, value in do.items())})" if do else "nothing set"
+        return (
+            f"P({', '.join(effect.of)} | {done}) = {effect} needs what was never seen: no rows tell "
+            f"{', '.join(unseen[:2])}{more}. Gather rows of that kind, use a prior above 0, or take this action out."
+        )
+
+    def _unseen(self, name: str) -> Iterator[str]:
+        """The rows of a table that were never seen, in words."""
+        own = self.tables[name]
+        for row in np.argwhere(own.table.sum(axis=-1) == 0).tolist():
+            given = ", ".join(f"{p}={self[p].states[code]!r}" for p, code in zip(own.parents, row, strict=True))
+            yield f"P({name}{',' if name in self.experiments else ' |'} {given})" if given else f"P({name})"
 
     def to_json(self) -> str:
         """The graph and its tables as JSON; numbers keep every bit."""
@@ -182,36 +250,35 @@ class ObservedModel:
 
     def to_record(self) -> dict[str, Any]:
         """A JSON-ready description."""
-        tables = {name: v.table.tolist() for name, v in self.variables.items()}
-        return {"graph": self.causal_graph.to_record(), "tables": tables}
+        tables = {name: v.table.tolist() for name, v in self.tables.items()}
+        return {
+            "graph": self.causal_graph.to_record(),
+            "tables": tables,
+            "sources": [list(own) for own in self.sources],
+        }
 
     @classmethod
     def from_record(cls, record: Any) -> ObservedModel:
         """What `to_record` describes."""
-        if not isinstance(record, Mapping) or not isinstance(record.get("tables"), Mapping):
+        if not isinstance(record, Mapping):
+            raise ModelError(f"An observed model's record must be a mapping; got {brief(record)}.")
+        kind = record.get("kind", "exact")
+        if not isinstance(kind, str) or kind not in _OBSERVED_KINDS:
+            raise ModelError(unknown("kind of observed model", kind, _OBSERVED_KINDS))
+        return _OBSERVED_KINDS[kind]._of_record(record)
+
+    @classmethod
+    def _of_record(cls, record: Mapping[str, Any]) -> ObservedModel:
+        if not isinstance(record.get("tables"), Mapping):
             raise ModelError(f"An observed model's record needs graph and tables; got {brief(record)}.")
-        return cls(CausalGraph.from_record(record.get("graph")), record["tables"])
+        graph = CausalGraph.from_record(record.get("graph"))
+        return ObservedModel(graph, record["tables"], sources=record.get("sources", [[]]))
 
 
-def _check_table(own: Variable, variables: Mapping[str, Variable]) -> None:
-    shape = tuple(len(variables[name].states) for name in (*own.parents, own.name))
-    if own.table.shape != shape:
-        axes = ", ".join(f"{n} ({size})" for n, size in zip((*own.parents, own.name), shape, strict=True))
-        raise ModelError(f"The table of {own.name!r} must have axes {axes}; its shape is {own.table.shape}.")
-    total = own.table.sum(axis=-1)
-    if not (own.table >= 0).all() or not ((total == 0) | (np.abs(total - 1) <= ROW_SUM_TOLERANCE)).all():
-        raise ModelError(
-            f"The rows of P({own.name} | {', '.join(own.parents)}) must not be negative and sum to 1, or to 0 where "
-            "nothing was seen."
-        )
+def _without_gaps(table: Array) -> Array:
+    """Rows of what was never seen, which has no weight, filled with equal shares."""
+    empty = table.sum(axis=-1, keepdims=True) == 0
+    return np.where(empty, 1 / table.shape[-1], table)
 
 
-def _of_whole(model: CausalModel, asked: Conditional) -> Array:
-    """P(v | given), from all of a model's tables; 0 where what is given never occurs."""
-    wanted = (*asked.given, asked.variable)
-    operands: list[Any] = []
-    for name in graphs.ancestors(model.graph, wanted):
-        operands += [model[name].table, (*model[name].parents, name)]
-    joint = np.asarray(opt_einsum.contract(*operands, wanted))
-    total = joint.sum(axis=-1, keepdims=True)
-    return np.asarray(np.divide(joint, total, out=np.zeros(joint.shape), where=total > 0))
+_OBSERVED_KINDS: dict[str, type[ObservedModel]] = {"exact": ObservedModel}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import math
 import warnings
 from collections.abc import Sequence
@@ -16,6 +17,8 @@ import numpy as np
 from causalbandits._types import Array
 from causalbandits.errors import ProblemError, ProblemWarning
 from causalbandits.model.graph import ancestors, without_causes_of
+from causalbandits.model.model import CausalModel
+from causalbandits.planning.route import NO_ROUTE, Route, route_of
 from causalbandits.policies.default import default_with_reason
 from causalbandits.policies.linear import LinearPolicy
 from causalbandits.problem.actions import shown
@@ -42,7 +45,7 @@ from causalbandits.world.environment import LISTED, Environment
 
 CAPTION = (
     "Blue can be set, violet may be known beforehand, yellow can be observed, green is the reward; a bold rim: stands "
-    "in for its parents."
+    "in for its parents; dashed: hidden."
 )
 
 CONTEXTS_SHOWN = 64
@@ -50,6 +53,9 @@ CONTEXTS_SHOWN = 64
 
 SPREAD_LIMIT = 2**20
 """The reward's spread given a separator is computed up to this many joint values of it, the reward and the knobs."""
+
+SETS_SHOWN = 8
+"""So many sets of knobs are named."""
 
 NOWHERE = ("uniform", "none of the knobs can change what the reward depends on, so that all actions are equally good.")
 
@@ -83,6 +89,8 @@ class Description:
     policy: str
     """The policy to start with."""
     reason: str
+    route: Route = NO_ROUTE
+    """What is possible with what is known, where causes are hidden or a number per action is learnt."""
 
     def __repr__(self) -> str:
         return as_text(self._parts)
@@ -99,24 +107,19 @@ class Description:
     @cached_property
     def _parts(self) -> list[Part]:
         problem = self.problem
-        size, means = problem.actions.size, problem.actions.size * problem.contexts.size
         parts: list[Part] = [
             Heading("The problem"),
             Text(
-                f"{shown(size)} actions on {_names(problem.manipulable)}. The reward is learnt through "
-                f"{_names(problem.parents)}: {shown(self.reachable)} configurations can occur.{_costs(problem)}"
+                f"{shown(problem.actions.size)} actions on {_names(problem.manipulable)}. {self._learnt}"
+                f"{_costs(problem)}"
             ),
             *([] if problem.requirements is None else [Text(f"Required: {problem.requirements!r}")]),
+            *_hidden(problem),
             *_known_beforehand(problem),
             Heading("Which knobs matter"),
             Text(_matter(self)),
-            Heading("What the graph saves"),
-            Text(
-                f"A policy without the graph learns {shown(means)} means; with it, {shown(self.reachable)}, and "
-                f"searches {_searched(problem)}."
-            ),
-            # What each removed choice is a mixture of is for problem.reduction() itself to say.
-            Code("\n".join(line for line in _reduction(problem).splitlines() if not line.startswith("  "))),
+            *([] if problem.learns == "actions" else self._saved),
+            *(self.route.parts() if self.route.ways else []),
         ]
         if self.separators:
             rows = [
@@ -135,6 +138,29 @@ class Description:
             Text(f"{self.policy}: {self.reason}"),
         ]
 
+    @property
+    def _learnt(self) -> str:
+        """Of what a number is learnt, in a sentence."""
+        if self.problem.learns == "actions":
+            return f"A number is learnt for each{' in each context' if self.problem.context else ''}."
+        return (
+            f"The reward is learnt through {_names(self.problem.parents)}: {shown(self.reachable)} configurations can "
+            "occur."
+        )
+
+    @property
+    def _saved(self) -> list[Part]:
+        means = self.problem.actions.size * self.problem.contexts.size
+        return [
+            Heading("What the graph saves"),
+            Text(
+                f"A policy without the graph learns {shown(means)} means; with it, {shown(self.reachable)}, and "
+                f"searches {_searched(self.problem)}."
+            ),
+            # What each removed choice is a mixture of is for problem.reduction() itself to say.
+            Code("\n".join(line for line in _reduction(self.problem).splitlines() if not line.startswith("  "))),
+        ]
+
 
 def write_description(description: Description, folder: Path) -> None:
     """The same as a page, `report.html` and `report.md`, with the graph in three formats."""
@@ -145,14 +171,25 @@ def write_description(description: Description, folder: Path) -> None:
     write_page(folder, [title, Picture("graph", CAPTION), *description._parts])
 
 
+def _hidden(problem: CausalBandit) -> list[Part]:
+    """What hidden causes tie together, where there are some."""
+    tied = [", ".join(own) for own in problem.graph.districts() if len(own) > 1] if problem.graph.hidden else []
+    return [Text(f"Hidden causes tie together: {'; '.join(tied)}.")] if tied else []
+
+
 def _known_beforehand(problem: CausalBandit) -> list[Part]:
     if not problem.context:
         return []
     return [
         Heading("What is known beforehand"),
         Text(
-            f"{_names(problem.context)}: {shown(problem.contexts.size)} contexts. What is learnt of a configuration "
-            "counts in all of them; a policy without the graph learns every action anew in each."
+            f"{_names(problem.context)}: {shown(problem.contexts.size)} contexts. "
+            + (
+                "What is learnt of an action counts in one of them."
+                if problem.learns == "actions"
+                else "What is learnt of a configuration counts in all of them; a policy without the graph learns every "
+                "action anew in each."
+            )
         ),
         *(Text(reason) for reason in _nothing_to_do(problem)),
     ]
@@ -193,7 +230,17 @@ def _searched(problem: CausalBandit) -> str:
 
 def _matter(d: Description) -> str:
     text = f"{_names(d.matter)} can change what the reward depends on." if d.matter else "None of them."
-    return f"{text} Without any effect on it: {_names(d.idle)}." if d.idle else text
+    text = f"{text} Without any effect on it: {_names(d.idle)}." if d.idle else text
+    return f"{text} Worth setting together: {_sets_tried(d.problem)}." if d.problem.learns == "actions" else text
+
+
+def _sets_tried(problem: CausalBandit) -> str:
+    """What the actions set, each set once; the first few if there are many."""
+    space = problem.actions
+    few = space.array()[: 2**12] if space.listed is not None or space.size <= LISTED else space.array()[:0]
+    sets = dict.fromkeys(tuple(bool(choice) for choice in row) for row in few.tolist())
+    named = [", ".join(itertools.compress(space.names, own)) or "nothing" for own in itertools.islice(sets, SETS_SHOWN)]
+    return "; ".join(named) + (" and more" if len(sets) > SETS_SHOWN or len(few) < space.size else "")
 
 
 def _costs(problem: CausalBandit) -> str:
@@ -223,14 +270,14 @@ def describe(problem: CausalBandit | Environment, *, horizon: int = 5000) -> Des
 
     >>> from causalbandits import zoo
     >>> describe(zoo.email_campaign()).policy
-    'c-gittins-scaled'
+    'c-gittins-effects'
     """
     own = problem.problem if isinstance(problem, Environment) else problem
     if not isinstance(own, CausalBandit):
         raise ProblemError(f"describe() takes a CausalBandit or an Environment; got {problem!r}.")
     require_horizon(horizon)
-    reached = {knob for block in own.blocks for knob in block.knob_names}
-    reachable = reachable_configurations(own)
+    reached = _reached(own)
+    reachable = 0 if own.learns == "actions" else reachable_configurations(own)
     matter = tuple(name for name in own.manipulable if name in reached)
     policy, reason = _start(own, reachable, int(horizon)) if matter else NOWHERE
     return Description(
@@ -243,12 +290,23 @@ def describe(problem: CausalBandit | Environment, *, horizon: int = 5000) -> Des
         bounds=compare(problem, int(horizon)),
         policy=policy,
         reason=reason,
+        route=NO_ROUTE if own.parents and isinstance(own.knowledge, CausalModel) else route_of(own),
     )
+
+
+def _reached(problem: CausalBandit) -> set[str]:
+    """What leads to the parents, or, where there are none, to the reward."""
+    if problem.learns == "actions":
+        return {name for name in ancestors(problem.graph.graph, [str(problem.reward)]) if isinstance(name, str)}
+    return {knob for block in problem.blocks for knob in block.knob_names}
 
 
 def _start(problem: CausalBandit, reachable: int, horizon: int) -> tuple[str, str]:
     """What an agent takes where no policy is chosen, and why."""
     chosen = default_with_reason(problem, horizon=horizon)
+    if problem.learns == "actions":
+        size = problem.actions.size * problem.contexts.size
+        return chosen.policy.id, f"{chosen.reason}; {horizon:,} rounds try each of them {horizon // size:,} times."
     if isinstance(chosen.policy, LinearPolicy):
         return (
             chosen.policy.id,
@@ -268,9 +326,10 @@ def _start(problem: CausalBandit, reachable: int, horizon: int) -> tuple[str, st
 
 def _separators(problem: CausalBandit) -> tuple[Separator, ...]:
     """The reward's own parents, the set in use, and the cheapest; only where the reward is in the model."""
-    model, reward = problem.model, problem.reward
-    if reward is None:
-        return ()
+    reward = problem.reward
+    if reward is None or not isinstance(problem.knowledge, CausalModel) or not problem.parents:
+        return ()  # where causes are hidden, the route says what there is
+    model = problem.knowledge
     sets = {"in use": problem.parents, "the reward's own parents": model[reward].parents}
     always = problem.actions.surely_set()
     # Where no knob leads to the reward, nothing needs to be separated from it.

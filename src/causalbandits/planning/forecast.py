@@ -19,9 +19,10 @@ from causalbandits._files import FilePath
 from causalbandits._types import Array, is_real, is_whole
 from causalbandits.engine import simulate
 from causalbandits.engine.simulate import HORIZON_LIMIT
-from causalbandits.errors import CausalBanditsError, SizeError
+from causalbandits.errors import BudgetError, CausalBanditsError, SizeError
 from causalbandits.planning.worlds import RewardPrior, Worlds
 from causalbandits.policies.registry import Policies
+from causalbandits.problem.budget import Budget
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.problem.scores import TIE
 from causalbandits.results.run import Run
@@ -61,6 +62,9 @@ class Forecast:
     """What an action chosen blindly loses against the best one, in the median of the worlds: a measure for epsilon."""
     stops_within: float = 0.0
     """How much worse than the best was good enough for the rule that says when to stop."""
+    budget: float | None = None
+    """What may be spent in all rounds together. Regret is then against the best mixture for it, and the best action is
+    the best of those that it pays for in every round."""
 
     def found(self, policy: str) -> npt.NDArray[np.bool_]:
         """Replications x checkpoints: whether the action that the policy would recommend is good enough."""
@@ -122,7 +126,8 @@ class Forecast:
     def good_enough(self) -> str:
         """What counts as found, in words."""
         share = f", {self.epsilon / self.at_stake:.0%} of what an action chosen blindly loses" if self.at_stake else ""
-        return f"the recommended action is within {self.epsilon:.3g} of the best{share}"
+        of_those = "" if self.budget is None else " that the budget pays for in every round"
+        return f"the recommended action is within {self.epsilon:.3g} of the best{of_those}{share}"
 
     def plot(self, path: FilePath | None = None) -> Figure:
         """Regret, and the probability of having found the best, against rounds."""
@@ -157,6 +162,7 @@ def forecast(
     horizon: int,
     reward_prior: RewardPrior = (1.0, 1.0),
     epsilon: float | None = None,
+    budget: float | None = None,
     stops: bool = False,
     replications: int = 200,
     seed: int = 0,
@@ -172,14 +178,15 @@ def forecast(
     reward's own units; left out, it is a tenth of what an action chosen blindly would lose, in the median of 50 such
     worlds: small where rewards are small. The default policies are the one that an agent takes by default, Thompson
     sampling without the graph, and a uniform test of all actions. With `stops=True` it is also asked when you may stop
-    (`until_stop`), with that epsilon; policies must then have a rule for it. `workers`, `checkpoint` and `progress` are
-    those of `simulate`.
+    (`until_stop`), with that epsilon; policies must then have a rule for it. With a `budget` for all rounds together,
+    regret is against the best mixture for it, and found is the best action that it pays for in every round, as
+    `agent.recommend()` names it. `workers`, `checkpoint` and `progress` are those of `simulate`.
 
     >>> from causalbandits import zoo
     >>> forecast(zoo.email_campaign().problem, horizon=500, replications=20)
-    policy                 regret after 500  best found by then  rounds to find it for good 9 times in 10
-    -----------------------------------------------------------------------------------------------------
-    c-gittins-scaled     10.2 (6.6 to 13.8)    90% (70% to 97%)                311 (178 to more than 500)
+    policy                  regret after 500  best found by then  rounds to find it for good 9 times in 10
+    ------------------------------------------------------------------------------------------------------
+    c-gittins-effects     13.2 (9.5 to 16.9)    90% (70% to 97%)                462 (235 to more than 500)
     ...
     """
     if not isinstance(problem, CausalBandit):
@@ -191,11 +198,12 @@ def forecast(
         raise SizeError(f"A forecast looks {HORIZON_LIMIT} rounds ahead at most; got horizon={horizon!r}.")
     if epsilon is not None and (not is_real(epsilon) or not 0 <= epsilon <= 1e150):
         raise CausalBanditsError(f"epsilon, how much worse is good enough, must be 0 or more; got {epsilon!r}.")
-    problem.refuse_by_actions("A forecast")
     if not isinstance(stops, bool):
         raise CausalBanditsError(f"stops must be True or False; got {stops!r}.")
+    if budget is not None and problem.costs is None:
+        raise BudgetError("A budget needs to know what actions cost: CausalBandit(..., costs={...}).")
     worlds = Worlds(problem, reward_prior)
-    at_stake = worlds.at_stake(seed)
+    at_stake = worlds.at_stake(seed, None if budget is None else Budget(budget, int(horizon)).a_round)
     enough = SHARE * at_stake if epsilon is None else float(epsilon)
     run = simulate(
         worlds,
@@ -208,7 +216,8 @@ def forecast(
         measures=["simple regret", "risk"] if stops else "simple regret",
         rounds=np.unique(np.geomspace(10, horizon, LOOKS).astype(np.int64)),
         epsilon=enough if stops else 0.0,
+        budget=budget,
         checkpoint=checkpoint,
         progress=progress,
     )
-    return Forecast(run, enough, at_stake, enough)
+    return Forecast(run, enough, at_stake, enough, budget)

@@ -9,9 +9,9 @@ from typing import Any, Protocol
 from causalbandits._types import is_real
 from causalbandits.errors import CausalBanditsError, unknown
 from causalbandits.model.intervention import State
-from causalbandits.model.model import CausalModel
 from causalbandits.model.variable import Variable
 from causalbandits.problem.costs import DEAREST
+from causalbandits.problem.knowledge import Knowledge, graph_of
 from causalbandits.problem.problem import CausalBandit
 
 WRITABLE = tuple(
@@ -46,6 +46,9 @@ class Spelling(Protocol):
     def example(self, entry: str) -> str:
         """How it might look."""
 
+    def values(self, name: str) -> str:
+        """How the values that a variable can be set to might look."""
+
 
 class InFile:
     """Entries of a file's table [environment]."""
@@ -56,8 +59,11 @@ class InFile:
     def example(self, entry: str) -> str:
         return f"{self.name(entry)} = {EXAMPLES.get(entry, '...')}"
 
+    def values(self, name: str) -> str:
+        return f'{self.name("manipulable")} = {{ {name} = ["x", "y"] }}'
 
-def keywords(given: Mapping[str, Any], model: CausalModel, spelling: Spelling) -> dict[str, Any]:
+
+def keywords(given: Mapping[str, Any], model: Knowledge, spelling: Spelling) -> dict[str, Any]:
     """The keywords for CausalBandit; what it may refuse after this, it says in words that need no spelling."""
     checked: dict[str, Any] = {}
     for entry, value in given.items():
@@ -72,7 +78,7 @@ def keywords(given: Mapping[str, Any], model: CausalModel, spelling: Spelling) -
     return checked
 
 
-def _check_actions(checked: Mapping[str, Any], model: CausalModel, spelling: Spelling) -> None:
+def _check_actions(checked: Mapping[str, Any], model: Knowledge, spelling: Spelling) -> None:
     """What can be set, and how many at once."""
     knobs, always = checked.get("manipulable"), set(checked.get("always", ()))
     if not knobs:
@@ -101,8 +107,11 @@ def _check_reward(checked: Mapping[str, Any], spelling: Spelling) -> None:
             f"Say what the reward depends on: {example('parents')}; or, where the model has it, which it is: "
             f"{example('reward')}."
         )
-    if checked.get("parents") == []:
-        raise CausalBanditsError(f"{name('parents')}: the reward of a world needs at least one parent.")
+    if checked.get("parents") == [] and "reward" not in checked:
+        raise CausalBanditsError(
+            f"{name('parents')}: without parents a number per action is learnt, of the actions worth trying by the "
+            f"graph: say which variable is the reward, {example('reward')}."
+        )
     if searching and "parents" in checked:
         raise CausalBanditsError(
             f"{name(searching[0])} is to find what stands in for the reward's parents: leave out {name('parents')}."
@@ -117,19 +126,19 @@ def _check_reward(checked: Mapping[str, Any], spelling: Spelling) -> None:
         )
 
 
-def _names(value: object, model: CausalModel) -> list[str]:
+def _names(value: object, model: Knowledge) -> list[str]:
     if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
         raise CausalBanditsError(f"expected a list of names; got {value!r}.")
     return [_name(name, model) for name in value]
 
 
-def _manipulable(value: object, model: CausalModel) -> list[str] | dict[str, list[State] | None]:
+def _manipulable(value: object, model: Knowledge) -> list[str] | dict[str, list[State] | None]:
     if not isinstance(value, dict):
         return _names(value, model)
     return {name: _values(name, states, model) for name, states in value.items()}
 
 
-def _values(name: str, states: object, model: CausalModel) -> list[State] | None:
+def _values(name: str, states: object, model: Knowledge) -> list[State] | None:
     variable = model[_name(name, model)]
     if states is None:  # all of them
         return None
@@ -138,7 +147,7 @@ def _values(name: str, states: object, model: CausalModel) -> list[State] | None
     return [_state(variable, state) for state in states]
 
 
-def _name(value: object, model: CausalModel) -> str:
+def _name(value: object, model: Knowledge) -> str:
     if not isinstance(value, str):
         raise CausalBanditsError(f"expected the name of a variable; got {value!r}.")
     if value not in model.names:
@@ -146,31 +155,38 @@ def _name(value: object, model: CausalModel) -> str:
     return value
 
 
-def _cheapest(value: object, model: CausalModel) -> str:
+def _reward(value: object, model: Knowledge) -> str:
+    """The reward may be hidden in the data: it is told."""
+    if isinstance(value, str) and value in graph_of(model).parents:
+        return value
+    return _name(value, model)
+
+
+def _cheapest(value: object, model: Knowledge) -> str:
     if value != "cheapest":
         raise CausalBanditsError(f'expected "cheapest"; got {value!r}.')
     return "cheapest"
 
 
-def _whole(value: object, model: CausalModel) -> int:
+def _whole(value: object, model: Knowledge) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise CausalBanditsError(f"expected a whole number, 1 or more; got {value!r}.")
     return value
 
 
-def _truth(value: object, model: CausalModel) -> bool:
+def _truth(value: object, model: Knowledge) -> bool:
     if not isinstance(value, bool):
         raise CausalBanditsError(f"expected true or false; got {value!r}.")
     return value
 
 
-def _actions(value: object, model: CausalModel) -> list[dict[str, State]]:
+def _actions(value: object, model: Knowledge) -> list[dict[str, State]]:
     if not isinstance(value, list) or not all(isinstance(action, dict) for action in value):
         raise CausalBanditsError(f"expected a list of assignments, such as {EXAMPLES['actions']}; got {value!r}.")
     return [{_name(name, model): _state(model[name], state) for name, state in action.items()} for action in value]
 
 
-def _costs(value: object, model: CausalModel) -> dict[str, float | dict[State, float]]:
+def _costs(value: object, model: Knowledge) -> dict[str, float | dict[State, float]]:
     if not isinstance(value, dict):
         raise CausalBanditsError(f"expected a price for each knob, such as {EXAMPLES['costs']}; got {value!r}.")
     return {_name(name, model): _prices(model[name], given) for name, given in value.items()}
@@ -189,7 +205,7 @@ def _price(what: str, given: object) -> float:
     return float(given)
 
 
-def _require(value: object, model: CausalModel) -> dict[str, Any]:
+def _require(value: object, model: Knowledge) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise CausalBanditsError(f"expected how likely a value may be, such as {EXAMPLES['require']}; got {value!r}.")
     return {_name(name, model): _likely(model[name], given) for name, given in value.items()}
@@ -213,10 +229,10 @@ def _state(variable: Variable, value: Any) -> State:
     return written[0] if len(written) == 1 else variable.states[variable.code(value)]
 
 
-RULES: dict[str, Callable[[object, CausalModel], Any]] = {
+RULES: dict[str, Callable[[object, Knowledge], Any]] = {
     "manipulable": _manipulable,
     "parents": _names,
-    "reward": _name,
+    "reward": _reward,
     "separator": _cheapest,
     "observable": _names,
     "at_most": _whole,

@@ -18,7 +18,8 @@ from typing import Any
 
 from causalbandits.errors import CausalBanditsError, ProblemWarning, unknown
 from causalbandits.formats import read
-from causalbandits.model.model import CausalModel
+from causalbandits.model.causal_graph import CausalGraph
+from causalbandits.model.graph import ancestors
 from causalbandits.planning.keywords import WRITABLE, InFile, Spelling, keywords
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.world import zoo
@@ -38,11 +39,18 @@ REWARDS: dict[str, Callable[..., Reward]] = {
 
 
 def world_of(
-    settings: Mapping[str, Any], reward: object = None, *, folder: Path = Path(), spelling: Spelling | None = None
+    settings: Mapping[str, Any],
+    reward: object = None,
+    *,
+    folder: Path = Path(),
+    spelling: Spelling | None = None,
+    just_looking: bool = False,
 ) -> CausalBandit | Environment:
     """The world that settings describe, or the problem alone where nothing says how the reward comes about.
 
     Files are looked for in `folder`; errors name entries in the `spelling` of whoever gave them, a file's by default.
+    A graph without tables makes a problem by actions. Who is `just_looking` at one need not say what can be set (all
+    that leads to the reward), nor to which values (two).
 
     >>> world_of({"zoo": "lower_bound", "N": 3, "delta": 0.1, "at_most": 1}).problem
     CausalBandit(7 actions on X1, X2, X3; 2 configurations of X1)
@@ -53,7 +61,7 @@ def world_of(
     if (world is None) == (path is None):
         raise CausalBanditsError('[environment] must name one world: zoo = "email_campaign", or model = "model.json".')
     if world is None:
-        problem = _of_a_model(path, given, folder, spelling)
+        problem = _of_a_model(path, given, folder, spelling, just_looking)
         return problem if reward is None else _with_reward(problem, reward)
     if reward is not None:
         raise CausalBanditsError("A world of the zoo has its reward: leave [reward] out.")
@@ -88,16 +96,47 @@ def _narrowed(env: Environment, given: Mapping[str, Any], spelling: Spelling) ->
         return Environment(CausalBandit(model, **keywords(own | dict(given), model, spelling)), env.reward)
 
 
-def _of_a_model(path: object, given: Mapping[str, Any], folder: Path, spelling: Spelling) -> CausalBandit:
+def _of_a_model(
+    path: object, given: Mapping[str, Any], folder: Path, spelling: Spelling, just_looking: bool
+) -> CausalBandit:
     if not isinstance(path, str):
         raise CausalBanditsError(f"{spelling.name('model')}: expected the name of a file; got {path!r}.")
     for entry in given:
         if entry not in WRITABLE:
             raise CausalBanditsError(unknown("entry of [environment]:", entry, ("zoo", "model", *WRITABLE)))
     model = read(folder / path)
-    if not isinstance(model, CausalModel):
-        raise CausalBanditsError(f"{path} has a graph but no tables: fit it to data first (cb.fit).")
+    if isinstance(model, CausalGraph):
+        if just_looking:
+            given, model = _looked_at(given, model)
+        model = _with_values(given.get("manipulable"), model, spelling)
     return CausalBandit(model, **keywords(given, model, spelling))
+
+
+def _looked_at(given: Mapping[str, Any], graph: CausalGraph) -> tuple[Mapping[str, Any], CausalGraph]:
+    """All that leads to the reward can be set, unless something is said, and to two values, unless these are."""
+    reward = given.get("reward")
+    if not given.get("manipulable") and isinstance(reward, str) and reward in graph.parents:
+        leads = ancestors(graph.graph, [reward])
+        given = {**given, "manipulable": [name for name in graph.names if name in leads and name != reward]}
+    named = [*given.get("manipulable", ()), *given.get("context", ())]
+    chosen = given.get("manipulable")
+    values = {n for n, own in chosen.items() if own} if isinstance(chosen, dict) else set()
+    missing = [n for n in named if n in graph.parents and n not in graph.states and n not in values]
+    return given, graph.with_states({name: [0, 1] for name in missing})
+
+
+def _with_values(manipulable: object, graph: CausalGraph, spelling: Spelling) -> CausalGraph:
+    """The graph in which knobs have the values that they may be set to, where it does not say which they have."""
+    given = manipulable if isinstance(manipulable, dict) else {}
+    told = {n: own for n, own in given.items() if own and n in graph.parents and n not in graph.states}
+    found = graph.with_states(told)
+    for name in manipulable if isinstance(manipulable, list | dict) else ():
+        if name in graph.parents and name not in found.states:
+            raise CausalBanditsError(
+                f"{spelling.name('manipulable')}: {name!r} needs the values that it can be set to: "
+                f"{spelling.values(name)}."
+            )
+    return found
 
 
 def _with_reward(problem: CausalBandit, given: object) -> Environment:

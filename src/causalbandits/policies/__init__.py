@@ -12,6 +12,7 @@ from causalbandits.policies.kl_ucb import KLUCB, CausalKLUCB
 from causalbandits.policies.lin import LinTS, LinUCB
 from causalbandits.policies.linear_thompson import CausalLinearThompsonSampling
 from causalbandits.policies.linear_ucb import CausalLinearUCB
+from causalbandits.policies.models import ModelsThompsonSampling
 from causalbandits.policies.outcome import Choice, Outcome
 from causalbandits.policies.parallel import ParallelBandit
 from causalbandits.policies.registry import POLICIES, as_policy, policy
@@ -43,6 +44,7 @@ __all__ = [
     "GuardedThompsonSampling",
     "LinTS",
     "LinUCB",
+    "ModelsThompsonSampling",
     "Outcome",
     "ParallelBandit",
     "Policy",

@@ -26,13 +26,17 @@ from causalbandits.policies.rationing import rationed
 from causalbandits.policies.statistics import Statistic
 from causalbandits.policies.totals import Totals
 from causalbandits.problem.actions import Action
-from causalbandits.problem.budget import PacedScores, Purse
+from causalbandits.problem.budget import PacedScores, Purse, Within
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.problem.scores import Scores
 from causalbandits.problem.separation import shown_names
 from causalbandits.problem.situation import Situation
 
 S = TypeVar("S", bound=Statistic)
+
+WEIGHED_SINGLY = 2**16
+"""Of no more actions than this the best is found, under a budget, that is paid for in every round; of more, the best of
+those that are searched."""
 
 
 class RunnerUp(NamedTuple):
@@ -86,6 +90,8 @@ class Policy(ABC, Generic[S]):
     """Whether all actions are searched, not only those that can be the best for some reward."""
     needs_parents: ClassVar[bool] = True
     """Whether nothing can be learnt of a reward without the values of its parents."""
+    needs_context: ClassVar[bool] = False
+    """Whether, besides, something is kept for every context by itself, so that all of it must be known."""
     learns_tables: ClassVar[bool] = False
     """Whether the model's tables are learnt from all that is observed: nothing may then be searched by them."""
     counts_successes: ClassVar[bool] = False
@@ -124,11 +130,7 @@ class Policy(ABC, Generic[S]):
         """`start`, and a clear word if it gives something that cannot be saved."""
         if not isinstance(self.id, str):
             raise PolicyError(f"A policy's id must be text, such as 'my-policy'; got {self.id!r}.")
-        if problem.learns == "actions" and (self.needs_parents or not self.searches_all):
-            raise PolicyError(
-                f"{self.id} learns what a reward owes to its parents, and this problem has none (parents=[]). Use a "
-                f"policy that learns a number per action: {'ts-beta' if self.unit_rewards else 'ts-gaussian or ucb'}."
-            )
+        self.refuse_without_parents(problem)
         statistic = self.start(problem)
         if not isinstance(statistic, Statistic):
             raise PolicyError(
@@ -137,6 +139,14 @@ class Policy(ABC, Generic[S]):
             )
         statistic.check_fields(self.id)
         return statistic
+
+    def refuse_without_parents(self, problem: CausalBandit) -> None:
+        """Say so if there are no parents, and the policy learns of nothing else."""
+        if problem.learns == "actions" and (self.needs_parents or not self.searches_all):
+            raise PolicyError(
+                f"{self.id} learns what a reward owes to its parents, and this problem has none (parents=[]). Use a "
+                f"policy that learns a number per action: {'ts-beta' if self.unit_rewards else 'ts-gaussian or ucb'}."
+            )
 
     def scored(self, situation: Situation, statistic: S, rng: np.random.Generator) -> Scores:
         """`score`, and a clear word if it gives something else than Scores."""
@@ -155,7 +165,10 @@ class Policy(ABC, Generic[S]):
         return situation.priced(scores) if situation.is_paced and not isinstance(scores, PacedScores) else scores
 
     def score_each(self, situations: Sequence[Situation], statistic: S, rng: np.random.Generator) -> list[Scores]:
-        """`score` in several contexts; what is drawn for all of them is drawn once, by policies that share it."""
+        """`score` in several contexts; what is drawn for all of them is drawn once, by policies that share it.
+
+        A policy that decides by several draws gives a row for each of them.
+        """
         return [self.scored(situation, statistic, rng) for situation in situations]
 
     def decide(self, situation: Situation, statistic: S, rng: np.random.Generator) -> Choice:
@@ -169,7 +182,9 @@ class Policy(ABC, Generic[S]):
 
     def chosen(self, situation: Situation, statistic: S, rng: np.random.Generator) -> Choice:
         """`decide` among what is permitted, and a clear word if it gives something else than a Choice."""
-        situation = self.permitted(situation, statistic)
+        return self._decided(self.permitted(situation, statistic), statistic, rng)
+
+    def _decided(self, situation: Situation, statistic: S, rng: np.random.Generator) -> Choice:
         choice = self.decide(situation, statistic, rng)
         if not isinstance(choice, Choice) or not isinstance(choice.action, Action):
             raise PolicyError(
@@ -184,26 +199,45 @@ class Policy(ABC, Generic[S]):
 
     def paced(self, situation: Situation, statistic: S, rng: np.random.Generator, purse: Purse) -> Choice:
         """`chosen` within a budget, which decides by this round's scores and a coin: one of two actions."""
-        situation = self.permitted(situation, statistic)
         if situation.known is not None:
             return rationed(self, situation, statistic, rng, purse)
+        situation = self.permitted(situation, statistic)
         assert situation.costs is not None
         pace = purse.pace(situation.costs, rng.random)
-        choice = self.chosen(situation.under(pace), statistic, rng)
+        choice = self._decided(situation.under(pace), statistic, rng)
         cost = situation.problem.cost(choice.action)
         if not pace.affords(cost):
             raise PolicyError(
                 f"{self.id}: decide() must keep to the budget; it chose {choice.action}, which costs {cost:g}. Take "
                 "the best position of scores from situation.project, situation.gather or situation.priced."
             )
-        return Choice(choice.action, None if self.randomised else pace.chance)
+        return Choice(choice.action, None if self.randomised else pace.chance) if choice.support is None else choice
 
     def refuse_budget(self) -> None:
         """Say so if a budget is not for this policy."""
 
-    def favoured(self, situation: Situation, statistic: S) -> Favourite:
-        """`favourite` among what is permitted, and a clear word if it gives something else than a Favourite."""
-        favourite = self.favourite(self.permitted(situation, statistic), statistic)
+    def favoured(self, situation: Situation, statistic: S, allowance: float | None = None) -> Favourite:
+        """`favourite` among what is permitted, and a clear word if it gives something else than a Favourite.
+
+        With an allowance, which is what a budget has for each round, of what costs no more than that.
+        """
+        if allowance is not None:
+            return self._afforded(situation, statistic, allowance)
+        return self._favoured(self.permitted(situation, statistic), statistic)
+
+    def _afforded(self, situation: Situation, statistic: S, allowance: float) -> Favourite:
+        # An action that a mixture makes up for may be the best of those that are paid for in every round.
+        problem = situation.problem
+        listed = problem.situation(every=True) if problem.actions.size <= WEIGHED_SINGLY else situation
+        situation = self.permitted(listed, statistic)
+        assert situation.costs is not None
+        within = Within(situation.costs, allowance)
+        favourite = self._favoured(situation.under(within), statistic)
+        second = favourite.runner_up
+        return favourite if second is None or second.cost <= within.limit else favourite._replace(runner_up=None)
+
+    def _favoured(self, situation: Situation, statistic: S) -> Favourite:
+        favourite = self.favourite(situation, statistic)
         if not isinstance(favourite, Favourite):
             raise PolicyError(
                 f"{self.id}: favourite() must return a Favourite, such as Favourite(situation.action(position), mean); "
@@ -238,6 +272,10 @@ class Policy(ABC, Generic[S]):
 
     def concerns(self, problem: CausalBandit, statistic: S) -> tuple[str, ...]:
         """What the outcomes so far say against the way in which the policy is used, in words."""
+        return ()
+
+    def alarms(self, problem: CausalBandit, statistic: S) -> tuple[str, ...]:
+        """Where the policy has found that outcomes contradict the model, in words."""
         return ()
 
     def favourite(self, situation: Situation, statistic: S) -> Favourite:

@@ -36,10 +36,24 @@ ENOUGH_SEEN = 0.5
 
 def favourite_of(situation: Situation, means: Scores, seen: Array) -> Favourite:
     """The two best, by their mean less their cost, of the actions that lead often enough where rewards were seen."""
-    enough, worth = seen >= min(ENOUGH_SEEN, float(seen.max())), situation.priced(means)
+    worth, paid_for = situation.priced(means), situation.paid_for
+    known = seen if paid_for is None else np.where(paid_for, seen, -1.0)
+    enough = known >= min(ENOUGH_SEEN, float(known.max()))
     first, second = two_best(Scores(np.where(enough, worth.values, worth.values.min() - 1.0), worth.scale))
     runner_up = None if second is None else runner_up_of(situation, second, means.values)
     return Favourite(situation.action(first), float(means.values[first]), float(seen[first]), runner_up)
+
+
+def actions_in_contexts(id: str, problem: CausalBandit) -> int:
+    """How many numbers a policy keeps that has one for every action in every context."""
+    problem.actions.refuse_enumeration(f"The policy {id!r} keeps a number for every action")
+    size, contexts = problem.actions.size, problem.contexts.size
+    if size * contexts > ENUMERATION_LIMIT:
+        raise SizeError(
+            f"The policy {id!r} keeps a number for every action in every context, {size} x {contexts} of them; the "
+            f"limit is {ENUMERATION_LIMIT}. Name fewer variables as context, or use a causal policy."
+        )
+    return size * contexts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,8 +85,7 @@ class CellPolicy(Policy[Cells]):
 
     def start(self, problem: CausalBandit) -> Cells:
         if not self.causal:
-            problem.actions.refuse_enumeration(f"The policy {self.id!r} keeps a number for every action")
-            return self.nothing_seen(self._actions_in_contexts(problem))
+            return self.nothing_seen(actions_in_contexts(self.id, problem))
         if problem.configurations > CELL_LIMIT:
             raise SizeError(
                 f"The policy {self.id!r} keeps a number for each of the {problem.configurations} configurations of "
@@ -84,15 +97,6 @@ class CellPolicy(Policy[Cells]):
     def nothing_seen(self, cells: int) -> Cells:
         """What is kept of so many cells before the first reward."""
         return ScaledCells.empty(cells) if self.learns_scales else Cells.empty(cells)
-
-    def _actions_in_contexts(self, problem: CausalBandit) -> int:
-        size, contexts = problem.actions.size, problem.contexts.size
-        if size * contexts > ENUMERATION_LIMIT:
-            raise SizeError(
-                f"The policy {self.id!r} keeps a number for every action in every context, {size} x {contexts} of "
-                f"them; the limit is {ENUMERATION_LIMIT}. Name fewer variables as context, or use a causal policy."
-            )
-        return size * contexts
 
     def cells_in(self, problem: CausalBandit) -> Codes | slice | None:
         """The cells that matter in a context: the others' index need not be made; None where all do."""
@@ -189,7 +193,9 @@ class CellPolicy(Policy[Cells]):
     ) -> Array | None:
         own = self.cells_in(situation.problem)
         drawn = drawn_means(self.index_at(statistic), statistic, own, rng, draws)
-        return self.spread(self.expected(situation, statistic), drawn).values
+        expected = self.expected(situation, statistic)
+        open_tables = expected.project_drawn(drawn) if self.causal and own is None else None
+        return (self.spread(expected, drawn) if open_tables is None else open_tables).values
 
     def risk(self, situation: Situation, statistic: Cells, action: Action, epsilon: float) -> float | None:
         """By the rule of `policies.stopping`; of the contexts, for this one."""

@@ -94,16 +94,20 @@ def _section(part: str, claims: list[ModelClaim]) -> list[str]:
     tested = [claim for claim in claims if not claim.untested]
     wrong = sum(claim.contradicted for claim in claims)
     if wrong:
-        head = f"The outcomes contradict {wrong} of the {len(tested)} claims of the {part} tested:"
+        head = f"The outcomes contradict {wrong} of the {_claims(len(tested))} of the {part} tested:"
     elif tested:
-        head = f"The outcomes do not contradict the {part} ({len(tested)} claims tested). The nearest to it:"
+        head = f"The outcomes do not contradict the {part} ({_claims(len(tested))} tested). The nearest to it:"
     else:
         head = f"The outcomes have tested no claim of the {part}."
     lines = [head, *(f"  {claim}" for claim in tested[: min(max(wrong, 3), CLAIMS_SHOWN)])]
     reasons = Counter(claim.untested for claim in claims if claim.untested)
     for reason, count in reasons.items():
-        lines.append(f"{count} claim{'s' if count > 1 else ''} of the {part} could not be tested: {reason}.")
+        lines.append(f"{_claims(count)} of the {part} could not be tested: {reason}.")
     return lines
+
+
+def _claims(count: int) -> str:
+    return f"{count} claim{'s' if count > 1 else ''}"
 
 
 def shown_e(log_e: float) -> str:
@@ -147,7 +151,7 @@ def _untested(problem: CausalBandit, watch: Watching, about: int, which: int) ->
     if about == ARROW:
         since = " since the graph was mended" if watch.knobs else ""
         return f"given the parents, what was done with {problem.manipulable[which]} was never left to chance{since}"
-    return watched(problem).why_undrawn(which)
+    return watched(problem).why_undrawn(which, watch.counted)
 
 
 def alarm_of(problem: CausalBandit, ring: Ring) -> Alarm:

@@ -8,6 +8,7 @@ that does nothing learns nothing. It is said, as a warning and in recommendation
 
 from __future__ import annotations
 
+import sys
 import warnings
 from typing import NamedTuple
 
@@ -40,9 +41,17 @@ def surely_complying(situation: Situation, cells: LearntCells, trust: float) -> 
             "tables so far: the one that is the likeliest to is played. Give past data, or say what you believe of the "
             "tables (fit(..., prior=...)); agent.recommend() says how sure it is.",
             ProblemWarning,
-            stacklevel=4,
+            stacklevel=_outside(),
         )
     return situation if left.positions is None else situation.among(left.positions)
+
+
+def _outside() -> int:
+    """How far up the stack the one is who called the library."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("causalbandits."):
+        level, frame = level + 1, frame.f_back
+    return level
 
 
 def unsure(situation: Situation, cells: LearntCells, trust: float) -> tuple[str, ...]:

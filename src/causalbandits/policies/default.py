@@ -3,6 +3,7 @@
 | tables | outcomes | policy | why |
 |---|---|---|---|
 | known | one after another | `PROMPT` | the least regret of those that need not be told anything |
+| known, a horizon, and few actions and configurations | one after another | `FORESEEN` | less still, learning effects |
 | known | late, or by batches | `LATE` | the same idea, drawn anew for each decision |
 | fitted to data, or not known | any | `TABLES_LEARNT` | draws the tables, too |
 | known, more configurations than rounds | any | `LINEAR` | a number per feature of the parents |
@@ -26,10 +27,15 @@ from causalbandits.problem.projection import CELL_LIMIT
 from causalbandits.problem.reachable import reachable_configurations
 
 PROMPT = policy("c-gittins-scaled")
+FORESEEN = policy("c-gittins-effects")
 LATE = policy("c-screen-scaled")
 TABLES_LEARNT = policy("c-ts-gaussian-learnt-scaled")
 LINEAR = policy("cl-ts-observed")
 BY_ACTIONS = policy("ts-gaussian-scaled")
+
+FEW_PAIRS, FEW_STATES = 2**18, 64
+"""Where actions times configurations, and the parents' states, are no more, comparing all of them in every round is
+quick, and so is learning effects."""
 
 
 class Default(NamedTuple):
@@ -48,6 +54,8 @@ def default_policy(problem: CausalBandit, *, horizon: int | None = None, late: b
     >>> from causalbandits import zoo
     >>> default_policy(zoo.email_campaign().problem).id, default_policy(zoo.email_campaign().problem, late=True).id
     ('c-gittins-scaled', 'c-screen-scaled')
+    >>> default_policy(zoo.email_campaign().problem, horizon=5000).id
+    'c-gittins-effects'
     """
     return default_with_reason(problem, horizon=horizon, late=late).policy
 
@@ -84,7 +92,13 @@ def _default(problem: CausalBandit, horizon: int | None, late: bool) -> Default:
         return Default(LINEAR, "there are more configurations than rounds")
     if late:
         return Default(LATE, "it draws anew for each decision while outcomes are late")
+    if horizon is not None and _few(problem):
+        return Default(FORESEEN, "it loses least of those that need not be told anything but the horizon")
     return Default(PROMPT, "it loses least of those that need not be told anything of the reward")
+
+
+def _few(problem: CausalBandit) -> bool:
+    return problem.actions.size * problem.configurations <= FEW_PAIRS and sum(problem.shape) <= FEW_STATES
 
 
 def _check_horizon(horizon: object) -> None:

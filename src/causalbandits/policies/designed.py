@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from causalbandits._types import Array
+from causalbandits._types import Array, Codes
 from causalbandits.errors import PolicyError
 from causalbandits.policies.base import Favourite, require_one_of, require_positive
 from causalbandits.policies.cells import CellPolicy, favourite_of
@@ -35,12 +35,15 @@ class Shares(NamedTuple):
     eta: Array
     q: Array
     value: float
+    played: Codes
+    """The positions with a share above 0."""
+    cdf: Array
+    """Their shares added up, for drawing one of them with a uniform number."""
 
     def choice(self, situation: Situation, rng: np.random.Generator) -> Choice:
         """An action with its probability, and those of all others."""
-        played = np.flatnonzero(self.eta)
-        position = int(rng.choice(played, p=self.eta[played]))
-        support = tuple((situation.action(int(a)), float(self.eta[a])) for a in played)
+        position = int(self.played[self.cdf.searchsorted(rng.random(), side="right")])
+        support = tuple((situation.action(int(a)), float(self.eta[a])) for a in self.played)
         return Choice(situation.action(position), float(self.eta[position]), support)
 
 
@@ -48,7 +51,9 @@ def best_shares(rows: Array, told: Array) -> Shares:
     """The shares of actions with these rows that make the largest variance of some sums of means smallest."""
     found = cheapest(rows, told, np.ones(len(rows)))
     eta = found.tries / found.tries.sum()
-    return Shares(eta, np.asarray(eta @ rows), found.value)
+    played = np.flatnonzero(eta)
+    cdf = eta[played].cumsum()
+    return Shares(eta, np.asarray(eta @ rows), found.value, played, cdf / cdf[-1])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +65,6 @@ class CausalDesign(CellPolicy):
     """
 
     causal = True
-    has_kernel = False
     noise_scale: float = 1.0
     prior_scale: float = 1.0
     estimates: Literal["plug-in", "weighted"] = "plug-in"

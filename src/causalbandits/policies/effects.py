@@ -29,7 +29,7 @@ from causalbandits.policies.factor import rotate_in, solve, squared_norms
 from causalbandits.policies.scales import noise_and_spread, says_enough, stretch_of
 from causalbandits.policies.statistics import ScaledCells
 
-RATIOS = 4.0 ** np.arange(-5, 6)
+RATIOS: Array = np.array([4.0**k for k in range(-5, 6)])
 """The grid of lambda_1 and lambda_2."""
 
 LOOSE = 1e-8
@@ -37,6 +37,9 @@ LOOSE = 1e-8
 
 GROWTH_TO_FIT = 1.1
 """The ratios are sought again after so many times the rewards."""
+
+FEW_COEFFICIENTS = 64
+"""With so many at most, the whole grid is looked at together."""
 
 FEATURES_LIMIT = 2**24
 """Cells times coefficients are no more than this."""
@@ -147,19 +150,24 @@ def likeliest(cells: EffectCells, centre: float) -> tuple[float, float]:
     seen = np.flatnonzero(cells.count)
     n, F = cells.count[seen], cells.features[seen]
     x, noise = cells.total[seen] / n - centre, noise_and_spread(cells.pooled, 0.0)[0]
+    at_once = len(RATIOS) if F.shape[1] <= FEW_COEFFICIENTS else 1
+    parts = [RATIOS[i : i + at_once] for i in range(0, len(RATIOS), at_once)]
+    best = int(np.argmax(np.concatenate([_likelihoods(n, x, F, noise, some) for some in parts])))
+    return float(RATIOS[best % len(RATIOS)]), float(RATIOS[best // len(RATIOS)])
+
+
+def _likelihoods(n: Array, x: Array, F: Array, noise: float, remainders: Array) -> Array:
+    """Twice the logarithm, but for a constant: of some lambda_2, a row each, and every lambda_1."""
     d = F.shape[1]
     penalties = np.zeros((len(RATIOS), d, d))
     penalties[:, np.arange(d), np.arange(d)] = np.where(np.arange(d) == 0, LOOSE, 1.0 / RATIOS[:, None])
-    found = []
-    for remainder in RATIOS.tolist():
-        w = n / (1.0 + remainder * n)
-        roots = np.linalg.cholesky((F.T * w) @ F + penalties)
-        y = np.linalg.solve(roots, np.broadcast_to((F.T @ (w * x))[:, None], (len(RATIOS), d, 1)))[..., 0]
-        left = (w * x) @ x - (y * y).sum(axis=1)
-        logs = np.log(np.diagonal(roots, axis1=1, axis2=2)).sum(axis=1)
-        found.append(np.log(w).sum() - 2.0 * logs - (d - 1) * np.log(RATIOS) - left / noise)
-    best = int(np.argmax(np.array(found)))
-    return float(RATIOS[best % len(RATIOS)]), float(RATIOS[best // len(RATIOS)])
+    w = n / (1.0 + remainders[:, None] * n)
+    roots = np.linalg.cholesky(((F.T * w[:, None, :]) @ F)[:, None] + penalties)
+    sums = np.broadcast_to(((w * x) @ F)[:, None, :, None], (*roots.shape[:3], 1))
+    y = np.linalg.solve(roots, sums)[..., 0]
+    left = ((w * x) @ x)[:, None] - (y * y).sum(axis=2)
+    logs = np.log(np.diagonal(roots, axis1=2, axis2=3)).sum(axis=2)
+    return np.asarray(np.log(w).sum(axis=1)[:, None] - 2.0 * logs - (d - 1) * np.log(RATIOS) - left / noise)
 
 
 class EffectsPosterior(NamedTuple):

@@ -44,6 +44,12 @@ class BatchedCells(Cells):
         """What was known when the batch began."""
         return Cells(int(self.count_before.sum()), self.count_before, self.total_before)
 
+    def turn(self) -> None:
+        """If the batch is over, the next begins with what is known now, and is as long as all before."""
+        if self.rounds >= self.batch_end:
+            self.count_before, self.total_before = self.count.copy(), self.total.copy()
+            self.batch_end = 2 * self.batch_end
+
 
 @dataclass(frozen=True, kw_only=True)
 class CausalElimination(CellPolicy):
@@ -53,7 +59,6 @@ class CausalElimination(CellPolicy):
     """
 
     causal = True
-    has_kernel = False
     id = "c-elimination"
     batch: int = 100
     level: float = 0.95
@@ -80,9 +85,7 @@ class CausalElimination(CellPolicy):
     def update(self, situation: Situation, statistic: Cells, outcome: Outcome) -> None:
         super().update(situation, statistic, outcome)
         assert isinstance(statistic, BatchedCells)
-        if statistic.rounds >= statistic.batch_end:
-            statistic.count_before, statistic.total_before = statistic.count.copy(), statistic.total.copy()
-            statistic.batch_end = 2 * statistic.batch_end
+        statistic.turn()
 
     def rivals(self, situation: Situation, cells: Cells) -> tuple[int, ...]:
         """The position of the best action so far, and those of all others that may still be the best."""

@@ -55,13 +55,19 @@ def solve(R: Array, b: Array) -> Array:
     return x
 
 
-def squared_norms(rows: Array, R: Array) -> Array:
-    """x' V^-1 x = |w|^2, where R'w = x, for every row x."""
+def whitened(rows: Array, R: Array) -> Array:
+    """w with R'w = x, for every row x, as a row."""
     left = rows.T.copy()
     for k, own in enumerate(left):
         own *= 1.0 / R.item(k, k)
         if k + 1 < len(left):
             left[k + 1 :] -= R[k, k + 1 :, None] * own
+    return left.T
+
+
+def squared_norms(rows: Array, R: Array) -> Array:
+    """x' V^-1 x = |w|^2, where R'w = x, for every row x."""
+    left = whitened(rows, R).T
     total = np.zeros(len(rows))
     for squares in left * left:
         total += squares

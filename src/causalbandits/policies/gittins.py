@@ -12,18 +12,34 @@ from typing import NamedTuple
 
 import numpy as np
 
+from causalbandits._types import Array
 from causalbandits.policies.base import HorizonPolicy, require_draws
-from causalbandits.policies.indices import INDEX, Belief, at_cells
+from causalbandits.policies.effects import EffectCells, EffectsPosterior, effects_at_cells
+from causalbandits.policies.indices import INDEX, Belief, IndexParameters, at_cells
 from causalbandits.policies.outcome import Choice, pick_place
 from causalbandits.policies.posterior import PosteriorPolicy, SamplingPolicy
 from causalbandits.policies.statistics import Cells
 from causalbandits.policies.worth import worth_of_each, worth_of_pair
+from causalbandits.policies.worth_effects import refuse_rows, worth_by_effects
 from causalbandits.problem.powers import Powers
 from causalbandits.problem.scores import Scores, largest_size
 from causalbandits.problem.situation import Situation
 
-AHEAD, SO_FAR = 2.0, 10.0
-"""H: so many times the rounds that are left, or, where their number is open, the rounds so far."""
+AHEAD, AMID, SO_FAR = 2.0, 4.0, 10.0
+"""H: so many times the rounds that are left, and from amid them twice that; where their number is open, the rounds so
+far."""
+
+
+def patience(horizon: int | None, rounds: int) -> float:
+    """H in the round after so many rewards.
+
+    With a horizon, H is doubled from amid the rounds: what was wrongly given up early is tried again while there is
+    time to gain from it (docs/algorithms/c-gittins.md has what that does to the worst replications).
+    """
+    if horizon is None:
+        return SO_FAR * (rounds + 1)
+    left = max(1, horizon - rounds)
+    return max(AHEAD * left, AMID * min(rounds + 1, left))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,12 +50,17 @@ class BeliefPolicy(PosteriorPolicy):
 
     def believed(self, situation: Situation, statistic: Cells) -> Belief:
         """What is thought of the cells that matter now."""
-        p, own = self.index_at(statistic), self.cells_in(situation.problem)
+        p, own = self.index_in(situation, statistic), self.cells_in(situation.problem)
         if own is not None:
-            statistic, p = statistic.at(own), at_cells(p, own)
+            statistic = statistic.at(own)
         belief = INDEX[type(p)].belief
         assert belief is not None
         return belief(p, statistic.count, statistic.total)
+
+    def index_in(self, situation: Situation, statistic: Cells) -> IndexParameters:
+        """The parameters of the cells that matter now."""
+        p, own = self.index_at(statistic), self.cells_in(situation.problem)
+        return p if own is None else at_cells(p, own)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,11 +78,15 @@ class WorthPolicy(HorizonPolicy[Cells], BeliefPolicy):
             return "scaled" if self.prior == "gaussian" else f"{self.prior_id}-scaled"
         return self.prior_id
 
+    def effects_in(self, situation: Situation, statistic: EffectCells) -> EffectsPosterior:
+        """Main effects of the cells that matter now, in the order of `powers_of`."""
+        p = self.index_in(situation, statistic)
+        assert isinstance(p, EffectsPosterior)
+        return effects_at_cells(p, powers_of(situation).order)
+
     def patience(self, rounds: int) -> float:
         """H in the round after so many rewards."""
-        if self.horizon is None:
-            return SO_FAR * (rounds + 1)
-        return AHEAD * max(1, self.horizon - rounds)
+        return patience(self.horizon, rounds)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,8 +107,16 @@ class CausalGittins(WorthPolicy):
         x, q, noise = map(powers.ordered, belief)
         means = Scores(powers.sums(x, 1), largest_size(x))
         b = situation.priced(means).best_position()
-        more = worth_of_each(powers, b, q, noise, self.patience(statistic.rounds))
+        more = self.worths(situation, statistic, b, Belief(x, q, noise))
         return situation.priced(Scores(means.values + more, means.scale))
+
+    def worths(self, situation: Situation, statistic: Cells, b: int, ordered: Belief) -> Array:
+        """What every action is worth beyond its mean, if b is the best by its mean."""
+        powers, patience = powers_of(situation), self.patience(statistic.rounds)
+        if not isinstance(statistic, EffectCells):
+            return worth_of_each(powers, b, ordered.variance, ordered.noise, patience)
+        refuse_rows(self.id, situation.size, len(ordered.mean))
+        return worth_by_effects(powers.rows, b, self.effects_in(situation, statistic), patience)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,7 +161,8 @@ class CausalScreen(WorthPolicy, SamplingPolicy):
             means = Scores(powers.sums(ordered.mean, 1), largest_size(belief.mean))
         else:
             means = situation.free.project(belief.mean)
-        return Proposals(situation, powers, ordered, means, positions, self.patience(statistic.rounds))
+        shared = self.effects_in(situation, statistic) if isinstance(statistic, EffectCells) else None
+        return Proposals(situation, powers, ordered, shared, means, positions, self.patience(statistic.rounds))
 
 
 class Proposals(NamedTuple):
@@ -137,6 +171,7 @@ class Proposals(NamedTuple):
     situation: Situation
     powers: Powers
     belief: Belief
+    shared: EffectsPosterior | None
     means: Scores
     positions: list[int]
     patience: float
@@ -148,8 +183,15 @@ class Proposals(NamedTuple):
         if a == b:
             return means
         values = self.means.values.copy()
-        values[a] += worth_of_pair(self.powers, a, b, self.belief.variance, self.belief.noise, self.patience)
+        values[a] += self.worth(a, b)
         return self.situation.priced(Scores(values, self.means.scale))
+
+    def worth(self, a: int, b: int) -> float:
+        """What a proposed action is worth beyond its mean."""
+        if self.shared is None:
+            return worth_of_pair(self.powers, a, b, self.belief.variance, self.belief.noise, self.patience)
+        rows = np.stack([self.powers.row(b), self.powers.row(a)])
+        return float(worth_by_effects(rows, 0, self.shared, self.patience)[1])
 
 
 def powers_of(situation: Situation) -> Powers:

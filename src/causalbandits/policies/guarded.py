@@ -19,24 +19,26 @@ from causalbandits._types import Array, is_real
 from causalbandits.errors import PolicyError, SizeError
 from causalbandits.model.graph import ancestors
 from causalbandits.model.model import CausalModel
-from causalbandits.policies.alarms import ARROW, BY_CONTEXT, GIVEN_UP, LEARNT, MENDED, NOTHING, TOO_LARGE
+from causalbandits.policies.alarms import ARROW, BY_CONTEXT, GIVEN_UP, LEARNT, MENDED, NOTHING, ROW, TOO_LARGE
 from causalbandits.policies.base import Favourite, Policy, require_draws, require_one_of
 from causalbandits.policies.cells import favourite_of
 from causalbandits.policies.claims import Evidence, alarm_of, evidence_of
 from causalbandits.policies.estimates import Bounds, estimated_means, weighted_bounds
 from causalbandits.policies.guarded_cells import GuardedCells
 from causalbandits.policies.mended import MendedSearch, cell_of, ways
-from causalbandits.policies.outcome import Choice, Outcome, pick_place
+from causalbandits.policies.outcome import Choice, Outcome, over_the_coin, pick_place
 from causalbandits.policies.thompson import CausalThompsonSampling
 from causalbandits.problem.actions import Action
+from causalbandits.problem.budget import Purse
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.problem.projection import CELL_LIMIT
 from causalbandits.problem.scores import Scores
-from causalbandits.problem.search import SomeActions
+from causalbandits.problem.search import EveryAction, SomeActions
 from causalbandits.problem.situation import Situation
 
 MENDABLE = 2**16
-"""A graph is mended or given up only if there are no more actions than this: all of them are then searched."""
+"""A graph is mended or given up only if there are no more actions than this, in all contexts together where they get
+numbers of their own: all of them are then searched."""
 
 AUDITED = 2**12
 """No more actions than this are audited: each of them is then part of every decision's support."""
@@ -49,7 +51,8 @@ class GuardedThompsonSampling(Policy[GuardedCells]):
     `level` is the chance of any false alarm, ever, in each run. `draws` posteriors are drawn for a decision, as for
     `CausalThompsonSampling`: without an alarm both decide the same. A share `audit` of the decisions is made at random,
     which finds what Thompson sampling would no longer try. `on_alarm="mend"` lets the knob that the reward depends on
-    join its parents, or learns the tables that are wrong; "leave" gives the graph up at once; "warn" only says so.
+    join its parents, or learns the tables that are wrong; "leave" gives the graph up at once, for a number per action
+    (in every context, all of which must then be known); "warn" only says so.
     """
 
     in_order = True
@@ -95,47 +98,75 @@ class GuardedThompsonSampling(Policy[GuardedCells]):
         return self.prior == "beta"
 
     @property
+    def needs_context(self) -> bool:  # type: ignore[override]
+        return self.on_alarm == "leave"
+
+    @property
     def counts_successes(self) -> bool:  # type: ignore[override]
         return self.prior == "beta"
 
     def largest_expected_reward(self, problem: CausalBandit) -> float:
         return self.inner.largest_expected_reward(problem)
 
-    def refuse_budget(self) -> None:
-        raise PolicyError(
-            f"The policy {self.id!r} makes its evidence from the chances of its decisions, and a budget changes these: "
-            "leave the budget out, or take a policy without a guard."
-        )
-
     # --- deciding -------------------------------------------------------------------------------------
 
     def start(self, problem: CausalBandit) -> GuardedCells:
         self.inner.start(problem)  # which refuses what is too large
-        if problem.context and self.on_alarm == "leave":
-            raise PolicyError(
-                "on_alarm='leave' gives the graph up, and with it what it says of the context: use on_alarm='mend'."
-            )
         return GuardedCells.empty(problem)
 
     def score(self, situation: Situation, statistic: GuardedCells, rng: np.random.Generator) -> Scores:
         scores = self._spread(situation, statistic, self.inner.index(statistic.cells, rng, 1))
         return Scores(scores.values[0], float(np.asarray(scores.scale)[0]))
 
-    def decide(self, situation: Situation, statistic: GuardedCells, rng: np.random.Generator) -> Choice:
-        field = self._field(situation, statistic)
+    def score_each(
+        self, situations: Sequence[Situation], statistic: GuardedCells, rng: np.random.Generator
+    ) -> list[Scores]:
+        self._number_of_context(situations[0].problem)  # which refuses a part, if all of it is needed
         index = self.inner.index(statistic.cells, rng, self.draws)
-        mended = len(statistic.alarms) and (statistic.given_up or statistic.knobs)
-        best = self._spread(field, statistic, index).best_positions() if mended else field.best_of_draws(index)
-        choice = pick_place(best.tolist(), field.action, rng)
-        return self._audited(field, choice, rng) if self.audit else choice
+        return [self._spread(situation, statistic, index) for situation in situations]
 
-    def _field(self, situation: Situation, statistic: GuardedCells) -> Situation:
+    def decide(self, situation: Situation, statistic: GuardedCells, rng: np.random.Generator) -> Choice:
+        own = self._cells_in(situation.problem, statistic)
+        index = self.inner.index(statistic.cells if own is None else statistic.cells.at(own), rng, self.draws)
+        mended = len(statistic.alarms) and (statistic.given_up or statistic.knobs)
+        best = self._spread(situation, statistic, index).best_positions() if mended else situation.best_of_draws(index)
+        choice = pick_place(best.tolist(), situation.action, rng)
+        if situation.is_paced:
+            return over_the_coin(choice, situation.pace, situation.action)
+        return self._audited(situation, choice, rng, range(situation.size)) if self.audit else choice
+
+    def paced(self, situation: Situation, statistic: GuardedCells, rng: np.random.Generator, purse: Purse) -> Choice:
+        choice = super().paced(situation, statistic, rng, purse)
+        if not self.audit:
+            return choice
+        field = self.permitted(situation, statistic)
+        assert field.costs is not None
+        return self._audited(field, choice, rng, purse.payable(field.costs).tolist())
+
+    def _number_of_context(self, problem: CausalBandit) -> int:
+        """By which cells are kept if the graph is given up in contexts; 0 if it never is."""
+        number = problem.context_number if self.needs_context else 0
+        if number is None:
+            raise PolicyError(
+                "on_alarm='leave' may give the graph up for a number for every action in every context, so that it "
+                f"needs all of it ({', '.join(problem.context)}); known is "
+                f"{problem.contexts.shown(problem.known) or 'nothing'}. With on_alarm='mend' a part will do."
+            )
+        return number
+
+    def _cells_in(self, problem: CausalBandit, statistic: GuardedCells) -> slice | None:
+        """The cells that matter in a context where the graph is given up; None where all do."""
+        first = self._number_of_context(problem) * problem.actions.size
+        return slice(first, first + problem.actions.size) if statistic.given_up else None
+
+    def permitted(self, situation: Situation, statistic: GuardedCells) -> Situation:
         """What is searched: the situation itself, or by now all actions, or the same ones under other tables."""
         if not len(statistic.alarms):
             return situation
         problem = statistic.in_force(situation.problem)
         if not isinstance(situation.search, SomeActions):
-            return problem.situation(every=bool(statistic.given_up or statistic.knobs))
+            every = isinstance(situation.search, EveryAction) or bool(statistic.given_up or statistic.knobs)
+            return problem.situation(every=every)
         if problem is situation.problem:
             return situation
         return problem.situation(eligible=[situation.action(position) for position in range(situation.size)])
@@ -143,23 +174,25 @@ class GuardedThompsonSampling(Policy[GuardedCells]):
     def _spread(self, field: Situation, statistic: GuardedCells, index: Array) -> Scores:
         """From numbers per cell, a row a draw, to scores of the searched actions."""
         if statistic.given_up:
-            return field.gather(index)
+            every = index.shape[-1] == field.problem.actions.size
+            return field.gather(index if every else index[..., self._cells_in(field.problem, statistic)])
         knobs = statistic.knobs
         if not knobs:
             return field.project(index)
         return field.priced(field.remember(("mended", knobs), lambda: MendedSearch(field, knobs)).scores(index))
 
-    def _audited(self, field: Situation, choice: Choice, rng: np.random.Generator) -> Choice:
-        """The choice, or now and then any action; either way with its exact probability."""
-        if field.size > AUDITED:
+    def _audited(self, field: Situation, choice: Choice, rng: np.random.Generator, positions: Sequence[int]) -> Choice:
+        """The choice, or now and then any of the actions at these positions; either way with its exact probability."""
+        size = len(positions)
+        if size > AUDITED:
             raise SizeError(
-                f"audit= tries each of the {field.size} searched actions now and then; the limit is {AUDITED}. "
+                f"audit= tries each of the {size} searched actions now and then; the limit is {AUDITED}. "
                 "Leave audit out, or allow fewer actions."
             )
-        chances = {field.action(position): self.audit / field.size for position in range(field.size)}
+        chances = {field.action(position): self.audit / size for position in positions}
         for action, share in choice.support or ():
             chances[action] += (1.0 - self.audit) * share
-        chosen = field.action(int(rng.integers(field.size))) if rng.random() < self.audit else choice.action
+        chosen = field.action(positions[int(rng.integers(size))]) if rng.random() < self.audit else choice.action
         return Choice(chosen, chances[chosen], tuple(chances.items()))
 
     # --- taking in ------------------------------------------------------------------------------------
@@ -169,7 +202,8 @@ class GuardedThompsonSampling(Policy[GuardedCells]):
 
     def update(self, situation: Situation, statistic: GuardedCells, outcome: Outcome) -> None:
         problem = situation.problem
-        statistic.tell(problem, outcome.action, problem.configuration(outcome.z), self._reward(outcome))
+        context = self._number_of_context(problem)
+        statistic.tell(problem, outcome.action, problem.configuration(outcome.z), context, self._reward(outcome))
 
     def witness(self, situation: Situation, statistic: GuardedCells, outcome: Outcome) -> str:
         if statistic.given_up:
@@ -189,22 +223,22 @@ class GuardedThompsonSampling(Policy[GuardedCells]):
         """Do what is to be done about an alarm; which it is."""
         if self.on_alarm == "warn":
             return NOTHING
-        if about != ARROW and self.on_alarm == "mend":
+        if self.on_alarm == "leave":
+            return self._give_up(problem, statistic)
+        if about != ARROW:
             statistic.learnt, statistic.believed = 1, statistic.counted.copy()
             statistic.start_again(problem)
             return LEARNT
         if problem.actions.size > MENDABLE:
             return TOO_LARGE
-        if about == ARROW and problem.context and _hangs_on_context(problem, problem.manipulable[which]):
+        if problem.context and _hangs_on_context(problem, problem.manipulable[which]):
             return BY_CONTEXT
-        statistic.joined[which] = about == ARROW and self.on_alarm == "mend"
+        statistic.joined[which] = 1
         knobs = statistic.knobs
         cells = problem.configurations * ways(problem.actions.radices, knobs)
         every = len(knobs) == len(problem.manipulable) or cells >= problem.actions.size
-        if not knobs or (every and not problem.context):
-            statistic.given_up = 1
-            statistic.arrange(problem, problem.actions.size)
-            return GIVEN_UP
+        if every and not problem.context:
+            return self._give_up(problem, statistic)
         if cells * statistic.seen.shape[1] > CELL_LIMIT:
             statistic.joined[which] = 0
             return TOO_LARGE
@@ -212,12 +246,30 @@ class GuardedThompsonSampling(Policy[GuardedCells]):
         statistic.arrange(problem, cells)
         return MENDED
 
+    def _give_up(self, problem: CausalBandit, statistic: GuardedCells) -> int:
+        """From now on a number for every action, in every context."""
+        size = problem.actions.size * problem.contexts.size
+        if size > MENDABLE:
+            return TOO_LARGE
+        statistic.given_up = 1
+        statistic.arrange(problem, size)
+        return GIVEN_UP
+
     def concerns(self, problem: CausalBandit, statistic: GuardedCells) -> tuple[str, ...]:
-        if not problem.required or not statistic.learnt:
+        if not problem.required or not any(ring.about == ROW for ring in statistic.rings()):
             return ()
+        contradicted = {
+            claim.variable for claim in self.evidence(problem, statistic).contradicted if claim.part == "tables"
+        }
+        wrong = contradicted & ancestors(problem.model.graph, problem.required)
+        if not wrong:
+            return ()
+        way_out = (
+            "make the problem anew with agent.model" if statistic.learnt else "fit these, and make the problem, anew"
+        )
         return (
-            f"what is required of {', '.join(problem.required)} was judged by the tables as they were, and these are "
-            "contradicted: make the problem anew with agent.model",
+            f"what is required of {', '.join(problem.required)} was judged by the tables as they were, and those of "
+            f"{', '.join(sorted(wrong))} are contradicted: {way_out}",
         )
 
     # --- advising -------------------------------------------------------------------------------------
@@ -226,15 +278,18 @@ class GuardedThompsonSampling(Policy[GuardedCells]):
         """What the outcomes say of the model."""
         return evidence_of(problem, statistic, self.level)
 
+    def alarms(self, problem: CausalBandit, statistic: GuardedCells) -> tuple[str, ...]:
+        return tuple(map(str, self.evidence(problem, statistic).alarms))
+
     def learnt_model(self, problem: CausalBandit, statistic: GuardedCells) -> CausalModel | None:
         return statistic.in_force(problem).model if statistic.learnt else None
 
     def favourite(self, situation: Situation, statistic: GuardedCells) -> Favourite:
-        field, cells = self._field(situation, statistic), statistic.cells
+        cells = statistic.cells
         numbers = np.stack([estimated_means(self.inner.index_parameters, cells), np.minimum(1.0, cells.count)])
-        scores = self._spread(field.free, statistic, numbers)
+        scores = self._spread(situation.free, statistic, numbers)
         means = Scores(scores.values[0], float(np.asarray(scores.scale)[0]))
-        return favourite_of(field, means, scores.values[1])
+        return favourite_of(situation, means, scores.values[1])
 
     def risk(self, situation: Situation, statistic: GuardedCells, action: Action, epsilon: float) -> float | None:
         """As long as there was no alarm; afterwards the graph, and with it the rule, is another than was fixed."""
@@ -250,7 +305,7 @@ class GuardedThompsonSampling(Policy[GuardedCells]):
         problem = statistic.in_force(situation.problem)
         if statistic.given_up:
             weights = np.zeros(len(cells.count))
-            weights[action.number] = 1.0
+            weights[self._number_of_context(problem) * problem.actions.size + action.number] = 1.0
             return weighted_bounds(parameters, cells, weights, level=level, cell="action")
         places = [
             cell_of(z, action.choices, problem.actions.radices, statistic.knobs) for z in range(problem.configurations)

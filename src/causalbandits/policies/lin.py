@@ -81,8 +81,8 @@ class ChoicePolicy(LinearPolicy):
     def effects(self, problem: CausalBandit) -> str:
         return ""
 
-    def largest_expected_reward(self, problem: CausalBandit) -> float:
-        return 3 * (self.noise_scale + self.prior_scale * math.sqrt(1 + len(problem.manipulable)))
+    def feature_size(self, problem: CausalBandit) -> float:
+        return math.sqrt(1 + len(problem.manipulable))
 
 
 def _width(problem: CausalBandit) -> int:

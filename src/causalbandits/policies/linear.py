@@ -30,6 +30,7 @@ from causalbandits.policies.base import (
     runner_up_of,
     two_best,
 )
+from causalbandits.policies.linear_stopping import Lead, lead_of, risk_by_block, risk_of_listed, seen_by
 from causalbandits.policies.outcome import Outcome
 from causalbandits.policies.statistics import Regression
 from causalbandits.policies.totals import Totals
@@ -39,6 +40,9 @@ from causalbandits.problem.problem import CausalBandit
 from causalbandits.problem.scores import Scores
 from causalbandits.problem.search import Combinations
 from causalbandits.problem.situation import Situation
+
+LISTED_LEADS = 2**14
+"""Up to so many actions are told from the best one by one, where blocks could be."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -200,11 +204,43 @@ class LinearPolicy(Policy[Regression]):
         thetas = np.linalg.solve(statistic.R, statistic.u[:, None] + noise)
         return situation.priced(Scores.of((self.action_features(situation) @ thetas).T)).values
 
+    def risk(self, situation: Situation, statistic: Regression, action: Action, epsilon: float) -> float | None:
+        """By the rule of `policies.linear_stopping`: the mean reward is taken to be linear."""
+        size, row = self.feature_size(situation.problem), self.expected_features(situation.problem, action)
+        seen = seen_by(statistic, self.ridge, size)
+        if self.separates(situation) and situation.size > LISTED_LEADS:
+            return risk_by_block(seen, self._leads_by_block(situation, action, row), epsilon, self.noise_scale)
+        cost = situation.problem.cost(action)
+        lead = lead_of(row, self.action_features(situation), size, cost, situation.costs)
+        return risk_of_listed(seen, lead, epsilon, self.noise_scale)
+
+    def _leads_by_block(self, situation: Situation, action: Action, row: Array) -> list[Lead]:
+        """Over the actions that differ in one block."""
+        features, search, costs = self.resolved(situation.problem), situation.search, situation.problem.costs
+        assert isinstance(features, AdditiveFeatures)
+        assert isinstance(search, Combinations)
+        paid, found = self.row_costs(situation), []
+        for b, (where, means) in enumerate(features.block_means(search.rows)):
+            rows = np.tile(row, (len(means), 1))
+            rows[:, where] = means
+            knobs = search.blocks[b].knobs
+            own = (
+                0.0 if costs is None else float(costs.of_each(np.array([[action.choices[k] for k in knobs]]), knobs)[0])
+            )
+            found.append(
+                lead_of(row, rows, self.feature_size(situation.problem), own, None if paid is None else paid[b])
+            )
+        return found
+
+    def feature_size(self, problem: CausalBandit) -> float:
+        """A bound on the length of x."""
+        return self.resolved(problem).largest_norm()
+
     def effects(self, problem: CausalBandit) -> str:
         return hashlib.sha256(self.resolved(problem).content()).hexdigest()[:16]
 
     def largest_expected_reward(self, problem: CausalBandit) -> float:
-        return 3 * (self.noise_scale + self.prior_scale * max(1.0, self.resolved(problem).largest_norm()))
+        return 3 * (self.noise_scale + self.prior_scale * max(1.0, self.feature_size(problem)))
 
     @property
     def suffix(self) -> str:

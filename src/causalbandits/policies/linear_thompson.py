@@ -19,7 +19,7 @@ from causalbandits.policies.estimates import Bounds
 from causalbandits.policies.factor import solve, squared_norms
 from causalbandits.policies.indices import perturbed
 from causalbandits.policies.linear import LinearPolicy
-from causalbandits.policies.outcome import Choice, pick
+from causalbandits.policies.outcome import Choice, over_the_coin, pick
 from causalbandits.policies.statistics import Regression
 from causalbandits.problem.actions import Action
 from causalbandits.problem.features import in_order
@@ -67,15 +67,22 @@ class CausalLinearThompsonSampling(LinearPolicy):
     def score_each(
         self, situations: Sequence[Situation], statistic: Regression, rng: np.random.Generator
     ) -> list[Scores]:
-        theta = self.draw(statistic, rng)
-        return [self._scored_by(situation, theta) for situation in situations]
+        thetas = [self.draw(statistic, rng) for _ in range(self.draws)]
+        if self.draws == 1:
+            return [self._scored_by(situation, thetas[0]) for situation in situations]
+        return [
+            Scores.of(np.stack([self._scored_by(situation, theta).values for theta in thetas]))
+            for situation in situations
+        ]
 
     def _scored_by(self, situation: Situation, theta: Array) -> Scores:
         return situation.priced(Scores.of(in_order(self.action_features(situation), theta)))
 
     def decide(self, situation: Situation, statistic: Regression, rng: np.random.Generator) -> Choice:
         best = [self.best_if_true(situation, self.draw(statistic, rng)) for _ in range(self.draws)]
-        return Choice(best[0]) if self.draws == 1 else pick(best, rng)
+        if self.draws == 1:
+            return Choice(best[0])
+        return over_the_coin(pick(best, rng), situation.pace, situation.action)
 
     def interval(self, situation: Situation, statistic: Regression, action: Action, level: float) -> Bounds:
         row, rows = self.expected_features(situation.problem, action), self.drawn_features(situation.problem, action)

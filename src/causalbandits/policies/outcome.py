@@ -10,6 +10,7 @@ import numpy as np
 
 from causalbandits._types import Z
 from causalbandits.problem.actions import Action
+from causalbandits.problem.budget import Pace
 
 Support = tuple[tuple[Action, float], ...]
 """The actions that a decision was drawn from, each with its probability."""
@@ -64,6 +65,18 @@ def pick_place(best: Sequence[int], action: Callable[[int], Action], rng: np.ran
     support = tuple([(action(place), count / draws) for place, count in shares.items()])
     chosen = best[int(rng.random() * draws)]
     return Choice(action(chosen), shares[chosen] / draws, support)
+
+
+def over_the_coin(choice: Choice, pace: Pace | None, action: Callable[[int], Action]) -> Choice:
+    """A choice from several draws with its probability under a budget, which makes a mixture of two actions of each.
+
+    A coin decides between the two, the same coin for all draws. Given the draws, but not the coin, an action's
+    probability is its mean share of the mixtures, exactly.
+    """
+    if pace is None:
+        return choice
+    support = tuple([(action(place), share) for place, share in pace.shares().items()])
+    return Choice(choice.action, dict(support)[choice.action], support)
 
 
 def flip(reward: float, seed: np.random.SeedSequence, number: int) -> float:

@@ -7,6 +7,7 @@ gaussian:  theta_z ~ N(m_z, 1 / q_z),  q_z = 1/tau^2 + n_z/s^2,  m_z = (sum of r
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -20,12 +21,13 @@ from causalbandits.policies.beta_prior import frozen, per_cell, require_fit
 from causalbandits.policies.cells import CellPolicy
 from causalbandits.policies.effects import EffectCells, effects_of
 from causalbandits.policies.indices import BetaPosterior, GaussianPosterior, IndexParameters
-from causalbandits.policies.outcome import Choice, pick_place
+from causalbandits.policies.outcome import Choice, over_the_coin, pick_place
 from causalbandits.policies.rates import RateCells, rates_of
 from causalbandits.policies.scales import ScaledPosterior, refuse_scales, scales_of
 from causalbandits.policies.statistics import Cells, ScaledCells
 from causalbandits.policies.totals import Totals
 from causalbandits.problem.problem import CausalBandit
+from causalbandits.problem.scores import Scores
 from causalbandits.problem.situation import Situation
 
 
@@ -150,4 +152,10 @@ class SamplingPolicy(PosteriorPolicy):
         imagined = self.imagined(situation, statistic, rng)
         index = self.index_now(situation, statistic, rng, self.draws)
         best = imagined.best_of_draws(index) if self.causal else self.spread(imagined, index).best_positions()
-        return pick_place(best.tolist(), situation.action, rng)
+        return over_the_coin(pick_place(best.tolist(), situation.action, rng), situation.pace, situation.action)
+
+    def score_each(self, situations: Sequence[Situation], statistic: Cells, rng: np.random.Generator) -> list[Scores]:
+        if self.draws == 1:
+            return super().score_each(situations, statistic, rng)
+        index = self.index(statistic, rng, self.draws)
+        return [self.spread(self.imagined(situation, statistic, rng), index) for situation in situations]

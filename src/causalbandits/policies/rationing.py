@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from causalbandits.errors import PolicyError
-from causalbandits.policies.outcome import Choice
+from causalbandits.policies.outcome import Choice, over_the_coin, pick_place
 from causalbandits.problem.budget import Purse
 from causalbandits.problem.occasions import occasions_of
 from causalbandits.problem.problem import CausalBandit
@@ -30,38 +30,39 @@ def situations_to_come(policy: AnyPolicy, problem: CausalBandit) -> list[Situati
 def rationed(policy: AnyPolicy, situation: Situation, statistic: Any, rng: np.random.Generator, purse: Purse) -> Choice:
     """One of the two actions that a context plays when all of them share what is left of a budget.
 
-    Values are scores of the reward alone, in every context by the same draw.
+    Values are scores of the reward alone, in every context by the same draw. Of several draws, each makes a mixture of
+    its own, and one of them is played, each draw being as likely.
     """
     _refuse_own_decisions(policy)
     problem, known = situation.problem, situation.known
-    assert situation.costs is not None
     assert known is not None
-    pace, expected = purse.pace(situation.costs, rng.random), occasions_of(problem, known)
+    own = policy.permitted(situation, statistic)
+    assert own.costs is not None
+    pace, expected = purse.pace(own.costs, rng.random), occasions_of(problem, known)
     shares = dict(zip(expected.codes, expected.shares(purse.came).tolist(), strict=True))
-    own = shares.pop(known, 0.0)
+    share = shares.pop(known, 0.0)
     others = [policy.permitted(policy.situation(problem.in_context(codes)), statistic) for codes in shares]
-    here, *there = policy.score_each([s.free for s in (situation, *others)], statistic, rng)
-    offers = [_offer(own, here, situation, pace.positions)]
+    here, *there = policy.score_each([s.free for s in (own, *others)], statistic, rng)
+    offers = [_offers(share, here, own, pace.positions)]
     for share, other, scores in zip(shares.values(), others, there, strict=True):
         assert other.costs is not None
-        offers.append(_offer(share, scores, other, purse.payable(other.costs)))
-    action = situation.action(pace.taken(shared_mixtures(offers, purse.a_round_left)[0]))
-    return Choice(action, None if policy.randomised else pace.chance)
+        offers.append(_offers(share, scores, other, purse.payable(other.costs)))
+    taken = [pace.taken(shared_mixtures(of_draw, purse.a_round_left)[0]) for of_draw in zip(*offers, strict=True)]
+    if here.values.ndim == 1:
+        return Choice(own.action(taken[0]), None if policy.randomised else pace.chance)
+    return over_the_coin(pick_place(taken, own.action, rng), pace, own.action)
 
 
-def _offer(share: float, scores: Scores, situation: Situation, positions: Any) -> Offer:
+def _offers(share: float, scores: Scores, situation: Situation, positions: Any) -> list[Offer]:
+    """What a context can do, by each draw."""
     scores.refuse_unless_finite()
     assert situation.costs is not None
-    tie = TIE * max(1.0, float(scores.scale))
-    return Offer(share, scores.values[positions], situation.costs[positions], tie)
+    costs, values = situation.costs[positions], np.atleast_2d(scores.values)[:, positions]
+    ties = TIE * np.maximum(1.0, np.broadcast_to(scores.scale, len(values)))
+    return [Offer(share, own, costs, tie) for own, tie in zip(values, ties.tolist(), strict=True)]
 
 
 def _refuse_own_decisions(policy: AnyPolicy) -> None:
-    if policy.in_order:
-        raise PolicyError(
-            f"The policy {policy.id!r} makes its evidence from the chances of its decisions, and a budget that "
-            "contexts share changes these: leave the budget or the context out, or take a policy without a guard."
-        )
     if not type(policy).decide.__module__.startswith("causalbandits."):
         raise PolicyError(
             f"{policy.id}: under a budget that contexts share, an action is taken by its score and what the other "

@@ -19,6 +19,7 @@ from causalbandits.policies.kl_ucb import KLUCB, CausalKLUCB
 from causalbandits.policies.lin import LinTS, LinUCB
 from causalbandits.policies.linear_thompson import CausalLinearThompsonSampling
 from causalbandits.policies.linear_ucb import CausalLinearUCB
+from causalbandits.policies.models import ModelsThompsonSampling
 from causalbandits.policies.thompson import CausalThompsonSampling, ThompsonSampling
 from causalbandits.policies.tracking import CausalTrackAndStop
 from causalbandits.policies.ts_ucb import CausalTSUCB
@@ -30,6 +31,7 @@ POLICIES: dict[str, tuple[type[AnyPolicy], dict[str, Any]]] = {
     "c-design-weighted": (CausalDesign, {"estimates": "weighted"}),
     "c-elimination": (CausalElimination, {}),
     "c-gittins-beta": (CausalGittins, {"prior": "beta"}),
+    "c-gittins-effects": (CausalGittins, {"prior": "main effects"}),
     "c-gittins-gaussian": (CausalGittins, {"prior": "gaussian"}),
     "c-gittins-scaled": (CausalGittins, {"scales": "learnt"}),
     "c-ids-beta": (CausalIDS, {"prior": "beta"}),
@@ -53,6 +55,7 @@ POLICIES: dict[str, tuple[type[AnyPolicy], dict[str, Any]]] = {
         {"prior": "gaussian", "tables": "learnt", "scales": "learnt"},
     ),
     "c-ts-gaussian-scaled": (CausalThompsonSampling, {"prior": "gaussian", "scales": "learnt"}),
+    "c-ts-models": (ModelsThompsonSampling, {}),
     "c-ts-ucb-beta": (CausalTSUCB, {"prior": "beta"}),
     "c-ts-ucb-gaussian": (CausalTSUCB, {"prior": "gaussian"}),
     "c-ts-ucb-scaled": (CausalTSUCB, {"scales": "learnt"}),

@@ -7,8 +7,9 @@ f_b = sum_z d_z^2 v_z / (gap_b + epsilon)^2: how far it is from being told apart
 play argmax_a sum_z P(z | a) g_z,  g_z = - sum_b w_b d_bz^2 v'_z / (gap_b + epsilon)^2,  w_b = (f_b / max f)^31
 
 The shares of the best design (`design`, T*) make the largest f_b smallest, once n is large. Each round is one
-Frank-Wolfe step towards that, on a smooth maximum, with what was in fact seen as the point it starts from: g_z is what
-one more reward in configuration z takes away. So nothing is solved in a round, and shares need not be tracked.
+Frank-Wolfe step towards that, on a smooth maximum (the norm of power 32: some percent above the maximum of a hundred),
+with what was in fact seen as the point it starts from: g_z is what one more reward in configuration z takes away. So
+nothing is solved in a round, and shares need not be tracked.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -23,17 +25,14 @@ from causalbandits._types import Array, is_real
 from causalbandits.errors import PolicyError
 from causalbandits.policies.base import require_positive
 from causalbandits.policies.cells import CellPolicy
-from causalbandits.policies.estimates import estimated_means
 from causalbandits.policies.indices import UpperBound
 from causalbandits.policies.statistics import Cells
 from causalbandits.policies.stopping import WIDTHS
 from causalbandits.problem.design import SAME, distributions
+from causalbandits.problem.features import in_order
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.problem.scores import Scores, largest_size
 from causalbandits.problem.situation import Situation
-
-SHARPNESS = 32
-"""The smooth maximum is the norm of this power: some percent above the maximum of a hundred."""
 
 TRACKED = WIDTHS[1]
 """c: of the rule's bounds, the one that is worked towards."""
@@ -54,7 +53,6 @@ class CausalTrackAndStop(CellPolicy):
     """
 
     causal = True
-    has_kernel = False
     randomised = False
     id = "c-track-and-stop"
     noise_scale: float = 1.0
@@ -75,13 +73,26 @@ class CausalTrackAndStop(CellPolicy):
 
     def score(self, situation: Situation, statistic: Cells, rng: np.random.Generator) -> Scores:
         rows = situation.remember("distributions", lambda: distributions(situation))
-        means = estimated_means(self.index_parameters, statistic)
-        worth = taken_away_by_a_reward(
-            rows, situation.priced(Scores(rows @ means, largest_size(means))), statistic.count, self.epsilon
-        )
-        values = rows @ worth
+        means = means_so_far(statistic.count, statistic.total)
+        so_far = situation.priced(Scores(in_order(rows, means), largest_size(means)))
+        values = in_order(rows, taken_away_by_a_reward(rows, so_far, statistic.count, self.epsilon))
         largest = float(values.max())
         return Scores(values / largest if largest > 0 else values, 1.0)
+
+
+def means_so_far(count: Array, total: Array) -> Array:
+    """Each configuration's mean; that of all rewards where there is none. Summed in order, as all is here, so that the
+    compiled rounds have the same bits."""
+    common = total.cumsum()[-1] / max(1.0, float(count.sum()))
+    return np.where(count > 0, total / np.maximum(1.0, count), common)
+
+
+def sharpened(x: Any) -> Any:
+    """x^31, by products: of one number, compiled, or of many, with the same bits."""
+    x2 = x * x
+    x4 = x2 * x2
+    x8 = x4 * x4
+    return x * x2 * x4 * x8 * (x8 * x8)
 
 
 def taken_away_by_a_reward(rows: Array, values: Scores, count: Array, epsilon: float) -> Array:
@@ -90,11 +101,11 @@ def taken_away_by_a_reward(rows: Array, values: Scores, count: Array, epsilon: f
     v, slope = (n + TRACKED) / (n * n), (n + 2.0 * TRACKED) / (n * n * n)
     apart = rows - rows[best]
     squares = np.where(np.abs(apart) <= SAME, 0.0, apart * apart)
-    variances = squares @ v
+    variances = in_order(squares, v)
     gaps = values.values[best] - values.values + epsilon
     gaps = np.maximum(gaps, LEAST_GAP * np.sqrt(variances))
     far = np.divide(variances, gaps * gaps, out=np.zeros(len(rows)), where=variances > 0)
     if not far.any():
         return np.asarray(slope)
-    weights = np.divide((far / far.max()) ** (SHARPNESS - 1), gaps * gaps, out=np.zeros(len(rows)), where=far > 0)
-    return np.asarray(weights @ squares * slope)
+    weights = np.divide(sharpened(far / far.max()), gaps * gaps, out=np.zeros(len(rows)), where=far > 0)
+    return np.asarray(in_order(squares.T, weights) * slope)

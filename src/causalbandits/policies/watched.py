@@ -92,8 +92,8 @@ class Watched(TableRows):
         known = {name for name, code in zip(self.context, outcome.context, strict=True) if code >= 0}
         return [value for value in drawn if self._owner[value.row] not in known]
 
-    def why_undrawn(self, row: int) -> str:
-        """Why no outcome is known to be drawn from a row, in words."""
+    def why_undrawn(self, row: int, counted: Array) -> str:
+        """Why no outcome is known to be drawn from a row, in words; `counted` is what was drawn from all rows."""
         name = self._owner[row]
         if name in self.context:
             return f"{name} was known beforehand, and may well be chosen"
@@ -101,7 +101,7 @@ class Watched(TableRows):
             return f"{name} was set, or not observed"
         seen = {*self.parents, *self.context, *self.knobs}
         hidden = tuple(v for v in (name, *self.model[name].parents) if v not in seen)
-        if hidden:
+        if hidden and not self.by_name(counted)[name].any():
             return f"{shown_names(hidden)} can be seen only if told, tell(..., observed={{...}})"
         return f"the causes of {name} are not known to have had these values"
 

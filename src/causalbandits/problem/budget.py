@@ -187,13 +187,15 @@ class Purse:
 class Pace:
     """How one decision keeps to a budget: from scores to one of the two actions of the best mixture.
 
-    `chance` is, afterwards, the probability of the action that was chosen, given the scores.
+    `chance` is, afterwards, the probability of the action that was chosen, given the scores; `mixtures` are what was
+    found for each of the decision's draws.
     """
 
     def __init__(self, costs: Array, affordable: npt.NDArray[np.bool_], allowance: float, uniform: float) -> None:
         self.positions = np.flatnonzero(affordable)
         self.costs, self.allowance, self.uniform = costs[self.positions], allowance, uniform
         self.chance = 1.0
+        self.mixtures: list[Mixture] = []
 
     def __call__(self, scores: Scores) -> Scores:
         paced = PacedScores(*scores)
@@ -210,10 +212,27 @@ class Pace:
 
     def taken(self, mixture: Mixture) -> int:
         """Where the action of a mixture of affordable ones stands that is played."""
-        low, high, share = mixture
+        low, high, share = int(self.positions[mixture.low]), int(self.positions[mixture.high]), mixture.share
+        self.mixtures.append(Mixture(low, high, share))
         taken = self.uniform < share
         self.chance = 1.0 if low == high else share if taken else 1.0 - share
-        return int(self.positions[high if taken else low])
+        return high if taken else low
+
+    def shares(self) -> dict[int, float]:
+        """How likely what stands where is to be played, if each mixture is as likely as any other.
+
+        >>> pace = Pace(np.array([0., 1., 2.]), np.array([True, True, False]), 0.5, uniform=0.9)
+        >>> pace.taken(Mixture(0, 1, 0.5)), pace.taken(Mixture(0, 0, 0.0))
+        (0, 0)
+        >>> pace.shares()
+        {0: 0.75, 1: 0.25}
+        """
+        sums: dict[int, float] = {}
+        for low, high, share in self.mixtures:
+            for position, part in ((low, 1.0 - share), (high, share)):
+                if part:
+                    sums[position] = sums.get(position, 0.0) + part
+        return {position: part / len(self.mixtures) for position, part in sums.items()}
 
 
 class PacedScores(Scores):
@@ -235,7 +254,8 @@ class Within:
     """Only what costs no more than a limit, or else what costs least: for a recommendation under a budget."""
 
     def __init__(self, costs: Array, limit: float) -> None:
-        self.allowed = costs <= max(limit * (1 + SLACK), float(costs.min()))
+        self.limit = max(limit * (1 + SLACK), float(costs.min()))
+        self.allowed = costs <= self.limit
 
     def __call__(self, scores: Scores) -> Scores:
         least = scores.values.min(axis=-1, keepdims=True) - 1.0

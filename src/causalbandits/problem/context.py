@@ -13,7 +13,9 @@ from collections.abc import Iterable, Mapping
 
 from causalbandits.errors import ProblemError, unknown
 from causalbandits.model import graph as graphs
+from causalbandits.model.causal_graph import CausalGraph
 from causalbandits.model.model import CausalModel, unique_names
+from causalbandits.problem.knowledge import Knowledge
 from causalbandits.problem.separation import AugmentedGraph, shown_names
 
 
@@ -21,6 +23,8 @@ def checked_context(augmented: AugmentedGraph, given: Iterable[str], reward: str
     """Names of variables that can be known before the decision."""
     names = unique_names("context", given, augmented.model)
     for name in names:
+        if isinstance(augmented.model, CausalGraph) and name in augmented.model.hidden:
+            raise ProblemError(f"The context is known before the decision; {name!r} is hidden. Take it out of context.")
         if name in augmented.manipulable:
             raise ProblemError(
                 f"The context is known before the decision; {name!r} is manipulable, so that decisions make it. Take "
@@ -72,16 +76,22 @@ def _way_out(augmented: AugmentedGraph, parents: tuple[str, ...], context: tuple
         if not _still_open(augmented, some, context, reward):
             added = ", ".join(repr(name) for name in some if name not in parents)
             return f"Add {added} to parents: that is enough."
-    own = f"the reward's own parents {list(model[reward].parents)} always do"
+    others = _other_ways(model, reward)
     knobs = [name for name, node in augmented.nodes.items() if graphs.open_path(augmented.graph, node, reward, more)]
     settled = AugmentedGraph(model, augmented.manipulable, {*augmented.surely_set, *knobs})
     if knobs and not _still_open(settled, more, context, reward):
         path = graphs.open_path(augmented.graph, augmented.nodes[knobs[0]], reward, more)
         return (
             f"Adding it to parents is not enough: then {graphs.describe_path(augmented.graph, path)} is open, unless "
-            f"always={knobs}. Or name other parents: {own}."
+            f"always={knobs}. Or {others[0].lower()}{others[1:]}"
         )
-    return f"Name other parents: {own}."
+    return others
+
+
+def _other_ways(model: Knowledge, reward: str) -> str:
+    if isinstance(model, CausalModel):
+        return f"Name other parents: the reward's own parents {list(model[reward].parents)} always do."
+    return "Take it out of context, observe what is hidden on that path, or learn a number per action: parents=[]."
 
 
 def _fewest_first(parents: tuple[str, ...], more: tuple[str, ...]) -> list[tuple[str, ...]]:
@@ -95,7 +105,7 @@ def _still_open(augmented: AugmentedGraph, parents: tuple[str, ...], context: tu
     return any(graphs.open_path(augmented.graph, start, reward, parents) for start in starts)
 
 
-def context_codes(model: CausalModel, context: tuple[str, ...], given: object) -> dict[str, int]:
+def context_codes(model: Knowledge, context: tuple[str, ...], given: object) -> dict[str, int]:
     """Values of context variables, some or all of them, as codes."""
     if not context:
         raise ProblemError(f"This problem has no context: CausalBandit(..., context=[...]) names it; got {given!r}.")

@@ -12,12 +12,15 @@ import numpy as np
 from causalbandits._types import Array, Z, is_whole
 from causalbandits.errors import ProblemError, SizeError
 from causalbandits.model import graph as graphs
+from causalbandits.model.causal_graph import CausalGraph
 from causalbandits.model.intervention import State
 from causalbandits.model.model import CausalModel, cumulative
+from causalbandits.model.observed import ObservedModel
 from causalbandits.problem.actions import shown
 from causalbandits.problem.distributions import joint_of
 from causalbandits.problem.given import BlocksGiven
 from causalbandits.problem.inference import ENTRY_LIMIT, Block
+from causalbandits.problem.knowledge import Knowledge
 
 CONTEXTS_LIMIT = 2**16
 """No more contexts than this are listed."""
@@ -32,16 +35,28 @@ class Contexts:
     A context is given by its codes, one per variable, -1 for what is not known. The last variable's moves fastest.
     """
 
-    def __init__(self, model: CausalModel | None, names: tuple[str, ...], known: Z | None) -> None:
-        self.names, self._tables, self._known = names, model, known
-        self.shape = tuple(len(self._model[name].states) for name in names)
+    def __init__(self, knowledge: Knowledge | None, names: tuple[str, ...], known: Z | None) -> None:
+        self.names, self._knowledge, self._known = names, knowledge, known
+        self._states = {} if knowledge is None else {name: knowledge[name].states for name in names}
+        self.shape = tuple(map(len, self._states.values()))
         self.size = math.prod(self.shape)
         """How many there are; 1 where there is no context."""
 
     @property
     def _model(self) -> CausalModel:
-        assert self._tables is not None  # where there is a context, it has tables
-        return self._tables
+        assert self._knowledge is not None  # where there is a context, something is known of it
+        if isinstance(self._knowledge, CausalGraph):
+            raise ProblemError(
+                f"How likely the values of {', '.join(self.names)} are is not known: a CausalGraph has no tables. Say "
+                "in which context you ask, or give a CausalModel or an ObservedModel."
+            )
+        # No action changes a context, so that it comes as it does while nothing is set.
+        return self._knowledge.left_alone if isinstance(self._knowledge, ObservedModel) else self._knowledge
+
+    @property
+    def has_shares(self) -> bool:
+        """Whether it is known how likely contexts are."""
+        return not isinstance(self._knowledge, CausalGraph)
 
     @cached_property
     def blocks(self) -> tuple[Block, ...]:
@@ -112,7 +127,7 @@ class Contexts:
 
     def values(self, codes: Z | None) -> dict[str, State]:
         """What is known, by name."""
-        return {name: self._model[name].states[code] for name, code in self._codes(codes).items()}
+        return {name: self._states[name][code] for name, code in self._codes(codes).items()}
 
     def shown(self, codes: Z | None) -> str:
         """The same for people."""

@@ -15,7 +15,7 @@ from causalbandits._random import Seed
 from causalbandits._types import Array, Codes
 from causalbandits.errors import ProblemError, SizeError
 from causalbandits.model.causal_graph import CausalGraph
-from causalbandits.model.fitted import FittedModel
+from causalbandits.model.fitted_observed import Fitted
 from causalbandits.model.intervention import State
 from causalbandits.model.model import CausalModel
 from causalbandits.model.observed import ObservedModel
@@ -178,7 +178,7 @@ class Distributions(Remembers):
             raise ProblemError(f"interval must be True or False; got {interval!r}.")
         if not interval:
             return np.asarray(mean)
-        if not isinstance(self.knowledge, FittedModel):
+        if not isinstance(self.knowledge, Fitted):
             raise ProblemError(
                 "Only a model fitted to data has intervals (fit(graph, data)); this one is known exactly."
             )
@@ -199,7 +199,7 @@ class Distributions(Remembers):
 
         The draws are the same every time, so that an interval made of them is.
         """
-        if not isinstance(self.knowledge, FittedModel):
+        if not isinstance(self.knowledge, Fitted):
             return None
         tables = self.knowledge.draw_tables(draws, np.random.default_rng(0))
         return [block.under(tables, [action.choices[k] for k in block.knobs]) for block in self.blocks]

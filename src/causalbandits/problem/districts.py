@@ -115,11 +115,12 @@ class DistrictBlock(Block):
         return space.always.intersection(knobs) <= set(chosen) and len(space.always.union(chosen)) <= most
 
     def _refuse(self, chosen: Sequence[str]) -> NoReturn:
-        of = [name for name in self.parent_names if name not in chosen]
+        done = [name for name in self._graph.names if name in chosen or self._always & self._graph.bits([name])]
+        of = [name for name in self.parent_names if name not in done]
         if of:
-            self._known.causal_graph.effect(of, do=chosen)  # which says why not
+            self._known.effect(of, do=done)  # which says why not
         raise NotIdentifiedError(
-            f"P({', '.join(self.parent_names)} | do({', '.join(chosen)})) cannot be computed from what is observed. "
+            f"P({', '.join(self.parent_names)} | do({', '.join(done)})) cannot be computed from what is observed. "
             "Learn a number per action: parents=[]."
         )
 
@@ -154,11 +155,9 @@ class DistrictBlock(Block):
 
     def _refuse_unseen(self, choices: Sequence[int]) -> NoReturn:
         values = zip(self.knob_names, choices, strict=True)
-        done = ", ".join(f"{name}={self.model[name].states[c - 1]!r}" for name, c in values if c)
-        raise ProblemError(
-            f"P({', '.join(self.parent_names)} | do({done})) needs what was never seen: a table that it is computed "
-            "from has rows of probability 0. Take this action out, or gather rows of that kind."
-        )
+        do = {name: self.model[name].states[choice - 1] for name, choice in values if choice}
+        effect = self._known.effect([name for name in self.parent_names if name not in do], do=do)
+        raise ProblemError(self._known.never_seen(effect, do))
 
     def with_tables(self, tables: Any) -> NoReturn:
         raise ProblemError("Tables of what is observed do not say how variables come about: they are not learnt.")
@@ -179,16 +178,14 @@ class DistrictBlock(Block):
         for name, choice in zip(self.knob_names, choices, strict=True):
             if choice and len(self._known[name].states) > 1:
                 operands.append(Operand(np.eye(len(self._known[name].states))[choice - 1], [name]))
-        set_ = [name for name, choice in zip(self.knob_names, choices, strict=True) if choice]
-        for district in self._graph.without(self._always).districts(self._graph.bits(self.names)):
-            chosen = [name for name in self._graph.shown(district) if name in set_]
-            knobs = [name for name in self._graph.shown(district) if name in self.knob_names]
-            left = district & ~self._graph.bits(chosen) & self._needed(self._graph, knobs, chosen)
-            for part in self._graph.districts(left):
-                factor = self._known.factor(self._graph.shown(part), tables)
-                if factor is None:
-                    self._refuse(chosen)
-                operands.append(self._without_units(factor))
+        graph = self._graph
+        chosen = [name for name, choice in zip(self.knob_names, choices, strict=True) if choice]
+        needed = graph.ancestors(graph.bits(self.parent_names), graph.all & ~graph.bits(chosen) & ~self._always)
+        for part in graph.districts(needed):
+            factor = self._known.factor(graph.shown(part), tables)
+            if factor is None:
+                self._refuse(chosen)
+            operands.append(self._without_units(factor))
         return self._of_models(operands, tuple(map(bool, choices)))
 
     def _without_units(self, factor: Named) -> Operand:

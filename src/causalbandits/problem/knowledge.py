@@ -28,7 +28,8 @@ def graph_of(knowledge: Knowledge) -> CausalGraph:
 
 def knowledge_record(knowledge: Knowledge) -> dict[str, Any]:
     """JSON-ready, under the name of its kind."""
-    kind = {CausalGraph: "graph", ObservedModel: "observed"}.get(type(knowledge), "model")
+    kinds = {"graph": CausalGraph, "observed": ObservedModel, "model": CausalModel}
+    kind = next(kind for kind, own in kinds.items() if isinstance(knowledge, own))
     return {kind: knowledge.to_record()}
 
 

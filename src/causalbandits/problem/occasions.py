@@ -36,7 +36,7 @@ class Occasions:
 
     def __init__(self, problem: CausalBandit, known: Z) -> None:
         whole, names = problem.whole, [name for name, code in zip(problem.context, known, strict=True) if code >= 0]
-        contexts = Contexts(whole.model, tuple(names), None)
+        contexts, known_model = Contexts(whole.knowledge, tuple(names), None), whole.knowledge
         places = [problem.context.index(name) for name in names]
         found: dict[Z, float] = {}
         for codes, share in contexts.weighed():
@@ -46,7 +46,7 @@ class Occasions:
             found[tuple(full)] = found.get(tuple(full), 0.0) + share
         left = dict(playable(whole, list(found.items())))
         self.codes, self._shares = tuple(left), np.array(list(left.values()))
-        self._weight = whole.model.rows + len(left) if isinstance(whole.model, FittedModel) else None
+        self._weight = known_model.rows + len(left) if isinstance(known_model, FittedModel) else None
         """For how many rounds the model's shares count; None if they are known."""
 
     def shares(self, came: Mapping[Z, int]) -> Array:

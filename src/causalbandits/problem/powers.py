@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from causalbandits._types import Array
+from causalbandits._types import Array, Codes
 from causalbandits.problem.projection import Level, Projection, Tree
 
 SMALL = 2**14
@@ -45,8 +45,13 @@ class Powers:
 
     @cached_property
     def _whole(self) -> Array:
-        """P, a column per action; of small sets."""
+        """P, a column per action."""
         return np.ascontiguousarray(np.array([row_of(self._tree, a) for a in range(self._size)]).T)
+
+    @cached_property
+    def rows(self) -> Array:
+        """P, a row per action."""
+        return np.ascontiguousarray(self._whole.T)
 
     def apart(self, b: int) -> _Apart:
         """How all actions differ from one; of small sets."""
@@ -56,6 +61,11 @@ class Powers:
             square = c * c
             self._apart = _Apart(b, square, np.concatenate([c * square, square * own], axis=1))
         return self._apart
+
+    @property
+    def order(self) -> Codes | slice:
+        """Where the configurations of the tree's order stand."""
+        return slice(None) if self._order is None else self._order
 
     def ordered(self, x: Array) -> Array:
         """A number per configuration that agrees with what is known, in the order of the tree."""

@@ -7,7 +7,7 @@ import json
 import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Literal
 
 import numpy as np
@@ -19,7 +19,6 @@ from causalbandits.model.causal_graph import CausalGraph
 from causalbandits.model.fitted import FittedModel
 from causalbandits.model.intervention import Intervention, State
 from causalbandits.model.model import CausalModel, unique_names
-from causalbandits.model.observed import ObservedModel
 from causalbandits.problem.actions import Action, ActionSpace, Reasons, shown
 from causalbandits.problem.constraints import Manipulable, action_space, without_forbidden
 from causalbandits.problem.context import check_with_context, checked_context, context_codes
@@ -27,7 +26,7 @@ from causalbandits.problem.contexts import Contexts
 from causalbandits.problem.costs import Costs, Prices
 from causalbandits.problem.differing import difference
 from causalbandits.problem.distributions import Distributions
-from causalbandits.problem.districts import district_blocks
+from causalbandits.problem.districts_given import DistrictsGiven, blocks_given
 from causalbandits.problem.given import BlocksGiven
 from causalbandits.problem.inference import Block
 from causalbandits.problem.knowledge import Knowledge, graph_of, knowledge_of, knowledge_record
@@ -35,7 +34,7 @@ from causalbandits.problem.requirements import Limits, Requirements, required, r
 from causalbandits.problem.search import Reduction, SearchSet, SomeActions, reduce_space, search_by_structure
 from causalbandits.problem.separation import AugmentedGraph, shown_names
 from causalbandits.problem.situation import Situation
-from causalbandits.problem.worth_trying import checked_reward, refuse_of_observed, worth_trying
+from causalbandits.problem.worth_trying import checked_reward, number_worth_trying, worth_trying
 
 SITUATIONS_KEPT = 2**8
 """So many narrowed situations are remembered."""
@@ -112,20 +111,20 @@ class CausalBandit(Distributions):
         if forbid is not None:
             space = without_forbidden(space, forbid, stacklevel=2)
         if isinstance(model, CausalGraph) or (isinstance(parents, list | tuple) and not parents):
-            goal = checked_reward(model, space, reward, parents, separator or observable, context, require)
-            if require is not None and isinstance(model, CausalModel):
-                space = required(space, model, require, reward, in_contexts=False)
+            goal = checked_reward(model, space, reward, parents, separator or observable, require)
+            before = checked_context(AugmentedGraph(model, space.names, space.surely_set()), context, goal)
+            if require is not None and not isinstance(model, CausalGraph):
+                space = required(space, model, require, goal, in_contexts=bool(before))
             priced = Costs.given(space, costs)
-            if reduce:
-                space = worth_trying(graph_of(model), space, goal, priced)
-            self._settle(model, space, (), reward=goal, observable=(), reduce=reduce, costs=priced, context=())
+            if reduce and not (before and require):
+                space = worth_trying(graph_of(model), space, goal, priced, before)
+            self._settle(model, space, (), reward=goal, observable=(), reduce=reduce, costs=priced, context=before)
             return
-        if isinstance(model, ObservedModel):
-            refuse_of_observed(context, require)
         known = checked_context(AugmentedGraph(model, space.names, space.surely_set()), context, reward)
-        if require is not None and isinstance(model, CausalModel):
+        if require is not None:
             space = required(space, model, require, reward, in_contexts=bool(known))
-        augmented = AugmentedGraph(model, space.names, space.surely_set())
+        worth = partial(number_worth_trying, model, space, reward, costs)
+        augmented = AugmentedGraph(model, space.names, space.surely_set(), worth)
         seen: tuple[str, ...] = ()
         if separator is not None:
             found, seen = augmented.cheapest(_sought(separator, parents, reward), observable, known)
@@ -169,16 +168,14 @@ class CausalBandit(Distributions):
         """The codes of the context's variables, -1 for those that are not known; None if none is."""
         self.whole = self if whole is None else whole
         """The problem before anything is known."""
-        self._blocks_given: BlocksGiven | None = None
-        if parents and not isinstance(knowledge, ObservedModel):
-            self._blocks_given = BlocksGiven(self.model, space.names, parents) if whole is None else whole._blocks_given
+        self._blocks_given: BlocksGiven | DistrictsGiven | None = None
+        if parents and not isinstance(knowledge, CausalGraph):
+            self._blocks_given = blocks_given(knowledge, space, parents) if whole is None else whole._blocks_given
         self.known_codes = dict(_told(context, known))
         """What is known of the context, by name."""
-        self.blocks: tuple[Block, ...] = ()
-        if isinstance(knowledge, ObservedModel) and parents:
-            self.blocks = district_blocks(knowledge, space, parents)
-        elif self._blocks_given is not None:
-            self.blocks = self._blocks_given(self.known_codes)
+        self.blocks: tuple[Block, ...] = () if self._blocks_given is None else self._blocks_given(self.known_codes)
+        if whole is None and isinstance(self._blocks_given, DistrictsGiven):
+            self._blocks_given.check(context)
         self._given: Memory[Z, CausalBandit] = Memory(
             max(16, min(GIVEN_KEPT, CONFIGURATIONS_KEPT // self.configurations))
         )
@@ -190,7 +187,7 @@ class CausalBandit(Distributions):
     @cached_property
     def contexts(self) -> Contexts:
         """The values that the context may have, and how likely they are, given what is known."""
-        return Contexts(self.model if self.context else None, self.context, self.known)
+        return Contexts(self.knowledge if self.context else None, self.context, self.known)
 
     @cached_property
     def context_number(self) -> int | None:
@@ -205,7 +202,7 @@ class CausalBandit(Distributions):
     @cached_property
     def can_occur(self) -> bool:
         """Whether what is known has a probability above 0."""
-        return self.known is None or self.contexts.probability(self.known) > 0.0
+        return self.known is None or not self.contexts.has_shares or self.contexts.probability(self.known) > 0.0
 
     @property
     def context_distribution(self) -> Array:
@@ -223,7 +220,7 @@ class CausalBandit(Distributions):
         except (AttributeError, TypeError):
             key, found = frozenset(), None
         if found is None:
-            codes = context_codes(self.model, self.context, context)
+            codes = context_codes(self.knowledge, self.context, context)
             found = self.in_context(self._also_known(codes)) if codes else self
             self._given_values.keep(key, found)
         return found
@@ -239,9 +236,9 @@ class CausalBandit(Distributions):
 
     def _view(self, codes: Z) -> CausalBandit:
         """A problem that shares all but what depends on the context."""
-        return self.whole._again(self.model, known=codes, whole=self.whole)
+        return self.whole._again(self.knowledge, known=codes, whole=self.whole)
 
-    def _again(self, model: CausalModel, **view: Any) -> CausalBandit:
+    def _again(self, model: Knowledge, **view: Any) -> CausalBandit:
         """The same with these tables; all that was asked of the problem was checked when it was made."""
         return CausalBandit.__new__(CausalBandit)._settle(
             model,
@@ -259,7 +256,7 @@ class CausalBandit(Distributions):
         before = self.known or (-1,) * len(self.context)
         for name, code in zip(self.context, before, strict=True):
             if code >= 0 and codes.get(name, code) != code:
-                known, told = (self.model[name].states[i] for i in (code, codes[name]))
+                known, told = (self.knowledge[name].states[i] for i in (code, codes[name]))
                 raise ProblemError(f"{name!r} is known to be {known!r} here; it cannot be {told!r} as well.")
         return tuple([codes.get(name, code) for name, code in zip(self.context, before, strict=True)])
 
@@ -268,7 +265,10 @@ class CausalBandit(Distributions):
         context = f"; context {shown_names(self.context)}" if self.context else ""
         known = f", known: {self.contexts.shown(self.known)}" if self.known else ""
         if self.learns == "actions":
-            return f"CausalBandit({shown(self.actions.size)} actions on {shown_names(self.manipulable)}{costs})"
+            return (
+                f"CausalBandit({shown(self.actions.size)} actions on {shown_names(self.manipulable)}"
+                f"{costs}{context}{known})"
+            )
         return (
             f"CausalBandit({shown(self.actions.size)} actions on {shown_names(self.manipulable)}; "
             f"{shown(self.configurations)} configurations of {shown_names(self.parents)}{costs}{context}{known})"
@@ -276,13 +276,13 @@ class CausalBandit(Distributions):
 
     @cached_property
     def _reduced(self) -> tuple[SearchSet, Reduction]:
+        if self._complying is not None:
+            size, why = len(self._complying), "the others do not keep to what is required"
+            return SomeActions(self.every, self._complying), Reduction(self.actions, (), (), size, aside=why)
         if self.learns == "actions":
             why = "they may each be the only best, by the graph alone" if self.reduce else "reduce=False"
             return self.every, Reduction(self.actions, (), (), self.actions.size, aside=why)
         why = "the action set is a list" if self.actions.listed is not None else "" if self.reduce else "reduce=False"
-        if self._complying is not None:
-            size, why = len(self._complying), "the others do not keep to what is required"
-            return SomeActions(self.every, self._complying), Reduction(self.actions, (), (), size, aside=why)
         if why:
             return self.every, Reduction(self.actions, (), (), self.actions.size, aside=why)
         return reduce_space(self.actions, self.blocks, self.shape, self.costs)
@@ -525,8 +525,7 @@ class CausalBandit(Distributions):
             augmented.checked_parents(parents, reward)
             context = checked_context(augmented, record.get("context", ()), reward)
             check_with_context(augmented, parents, context, reward)
-            if isinstance(model, CausalModel):
-                space.requirements = requirements_of(record.get("require"), space, model)
+            space.requirements = requirements_of(record.get("require"), space, model)
             costs = Costs.from_record(record.get("costs"), space)
             reduce = record["reduce"]
             problem = cls.__new__(cls)._settle(
@@ -543,11 +542,16 @@ class CausalBandit(Distributions):
         """A problem without parents; which actions are worth trying was found when it was made."""
         space = ActionSpace.from_record(record, known)
         reward = checked_reward(known, space, record["reward"], record["parents"])
-        if isinstance(known, CausalModel):
+        context = checked_context(
+            AugmentedGraph(known, space.names, space.surely_set()), record.get("context", ()), reward
+        )
+        if not isinstance(known, CausalGraph):
             space.requirements = requirements_of(record.get("require"), space, known)
         costs, reduce = Costs.from_record(record.get("costs"), space), bool(record["reduce"])
-        own = cls.__new__(cls)
-        return own._settle(known, space, (), reward=reward, observable=(), reduce=reduce, costs=costs, context=())
+        own = cls.__new__(cls)._settle(
+            known, space, (), reward=reward, observable=(), reduce=reduce, costs=costs, context=context
+        )
+        return own.in_context(own.contexts.checked(record.get("known")))
 
     @cached_property
     def fingerprint(self) -> str:

@@ -25,7 +25,7 @@ causalbandits.errors.InterventionError: do(dose=high) is no action: P(harm=yes) 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -34,14 +34,15 @@ import numpy.typing as npt
 
 from causalbandits._types import Array, Codes, is_real
 from causalbandits.errors import InterventionError, ProblemError, unknown
-from causalbandits.model.fitted import FittedModel
+from causalbandits.model.fitted_observed import Fitted
 from causalbandits.model.graph import ancestors
 from causalbandits.model.intervention import State
 from causalbandits.model.model import CausalModel
+from causalbandits.model.observed import ObservedModel
 from causalbandits.model.variable import Variable
 from causalbandits.problem.actions import PREDICATE_LIMIT, ActionSpace, Choices, Choices2D
-from causalbandits.problem.given import BlocksGiven
-from causalbandits.problem.inference import Block, find_blocks
+from causalbandits.problem.districts_given import blocks_given
+from causalbandits.problem.inference import Block
 
 Limits = Mapping[str, float | Mapping[State | tuple[State, ...], float]]
 """For each variable the values that may not be too likely, alone or several in a tuple, each with its limit."""
@@ -88,7 +89,7 @@ class Requirement:
     def holds(self, choices: Choices2D) -> npt.NDArray[np.bool_]:
         """Of which actions it is true, surely enough."""
         model = self.block.model
-        if not isinstance(model, FittedModel):
+        if not isinstance(model, Fitted):
             return np.asarray(self.probabilities(choices) <= self.limit + ROUNDING)
         tables = model.draw_tables(POSTERIORS, np.random.default_rng(0))
         return np.asarray(self.sureness(choices, tables).share >= SURE)
@@ -100,10 +101,9 @@ class Requirement:
         shares, means = [(p <= self.limit + ROUNDING).mean() for p in drawn], [p.mean() - self.limit for p in drawn]
         return Sureness(np.array(shares)[which], np.array(means)[which])
 
-    def given(self, names: Sequence[str], known: Mapping[str, int]) -> Requirement:
-        """The same where something is known beforehand; `names` are the knobs'."""
-        block = self.block
-        return replace(self, block=BlocksGiven(block.model, names, [self.variable.name])(known)[0])
+    def given(self, space: ActionSpace, known: Mapping[str, int]) -> Requirement:
+        """The same where something is known beforehand."""
+        return replace(self, block=blocks_given(self.block.model, space, [self.variable.name])(known)[0])
 
     def _own(self, choices: Choices2D) -> tuple[Choices2D, Codes]:
         """The distinct choices of the block's knobs, and which of them each action makes."""
@@ -144,7 +144,7 @@ class Requirements:
 
     def given(self, known: Mapping[str, int]) -> Requirements:
         """The same where something is known beforehand, given by codes."""
-        return Requirements(self.space, tuple(part.given(self.space.names, known) for part in self.parts))
+        return Requirements(self.space, tuple(part.given(self.space, known) for part in self.parts))
 
     def complying(self, choices: Choices2D) -> npt.NDArray[np.bool_]:
         """Which actions keep to all of it."""
@@ -159,7 +159,7 @@ class Requirements:
         p = first.probabilities(choices)
         least = int(p.argmin())
         limits, way_out = self.limits, "Allow for more"
-        if isinstance(first.block.model, FittedModel):
+        if isinstance(first.block.model, Fitted):
             way_out += ", or make the tables surer: more past data, or a prior that says what you believe"
             limits += f" with probability {SURE:g} under the fitted tables"
         return (
@@ -195,7 +195,7 @@ class Requirements:
 
 
 def required(
-    space: ActionSpace, model: CausalModel, limits: Limits, reward: str | None, *, in_contexts: bool
+    space: ActionSpace, model: CausalModel | ObservedModel, limits: Limits, reward: str | None, *, in_contexts: bool
 ) -> ActionSpace:
     """The actions that comply; they know why the others do not.
 
@@ -211,7 +211,7 @@ def required(
             raise ProblemError(
                 f"require: {name!r} is the reward or follows from it, and how that comes about is not known but learnt."
             )
-        block = find_blocks(model, space.names, [name])[0]
+        block = blocks_given(model, space, [name])({})[0]
         parts += [Requirement(model[name], *limit, block) for limit in _limits(model[name], given)]
     if not parts:
         return space
@@ -296,14 +296,14 @@ def _codes(variable: Variable, values: object) -> tuple[int, ...]:
     return tuple(sorted(codes))
 
 
-def requirements_of(record: Any, space: ActionSpace, model: CausalModel) -> Requirements | None:
+def requirements_of(record: Any, space: ActionSpace, model: CausalModel | ObservedModel) -> Requirements | None:
     """What `Requirements.to_record` describes; the actions that it left are listed elsewhere."""
     if record is None:
         return None
     try:
         every = space if record["of"] is None else ActionSpace.from_record(record["of"], model)
         parts = [
-            Requirement(model[name], tuple(map(int, codes)), float(limit), find_blocks(model, space.names, [name])[0])
+            Requirement(model[name], tuple(map(int, codes)), float(limit), blocks_given(model, every, [name])({})[0])
             for name, codes, limit in record["limits"]
         ]
     except (TypeError, ValueError, LookupError) as error:

@@ -6,21 +6,29 @@ done. It must come before the reward, too, or P(z | do(a)) would hang on how the
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable
+from collections.abc import Callable, Collection, Hashable, Iterable
 
 from causalbandits.errors import ProblemError
 from causalbandits.model import graph as graphs
+from causalbandits.model.causal_graph import CausalGraph
 from causalbandits.model.model import CausalModel, unique_names
 from causalbandits.model.observed import ObservedModel
+from causalbandits.problem.knowledge import Knowledge
 
 
 class AugmentedGraph:
     """A model's graph with a node for every intervention; what is always set has no causes of its own left."""
 
     def __init__(
-        self, model: CausalModel | ObservedModel, manipulable: Iterable[str], surely_set: Collection[str]
+        self,
+        model: Knowledge,
+        manipulable: Iterable[str],
+        surely_set: Collection[str],
+        worth_trying: Callable[[], int | None] = lambda: None,
     ) -> None:
         self.model, self.manipulable, self.surely_set = model, tuple(manipulable), frozenset(surely_set)
+        self._worth_trying = worth_trying
+        """How many actions a number would be learnt for, if that can be said."""
         own = graphs.without_causes_of(model.graph, surely_set)
         self.graph, self.nodes = graphs.with_intervention_nodes(own, self.manipulable)
 
@@ -84,12 +92,12 @@ class AugmentedGraph:
         costs: dict[Hashable, int] = dict.fromkeys(seen, 1)
         return graphs.cheapest_separator(self.graph, list(self.nodes.values()), reward, costs) is not None
 
-    def _where_causes_are_hidden(self, known: ObservedModel, reward: str, seen: Collection[str]) -> str:
+    def _where_causes_are_hidden(self, known: ObservedModel | CausalGraph, reward: str, seen: Collection[str]) -> str:
         """What would make some set separate: a knob that is always set, or hidden causes that are observed."""
         free = [name for name in self.manipulable if name not in self.surely_set]
         sure = [[name] for name in free] + ([free] if len(free) > 1 else [])
         closing = next((k for k in sure if self._always(known, k)._separates(reward, seen)), None)
-        starts, hidden = list(self.nodes.values()), [node for node in known.graph if node not in known.variables]
+        starts, hidden = list(self.nodes.values()), [node for node in known.graph if node not in known.names]
         costs: dict[Hashable, int] = dict.fromkeys(seen, 1) | {node: 1 + len(seen) for node in hidden}
         found = graphs.cheapest_separator(self.graph, starts, reward, costs) or set()
         wanted = [graphs.shown_cause(node) for node in hidden if node in found]
@@ -99,9 +107,11 @@ class AugmentedGraph:
             if wanted
             else []
         )
-        return "; ".join([*ways, "parents=[] learns a number for each action worth trying"]) + "."
+        size = self._worth_trying()
+        each = "each action" if size is None else f"each of the {size} actions"
+        return "; ".join([*ways, f"parents=[] learns a number for {each} worth trying"]) + "."
 
-    def _always(self, known: ObservedModel, knobs: Collection[str]) -> AugmentedGraph:
+    def _always(self, known: ObservedModel | CausalGraph, knobs: Collection[str]) -> AugmentedGraph:
         return AugmentedGraph(known, self.manipulable, self.surely_set.union(knobs))
 
     def cheapest(
@@ -131,7 +141,7 @@ class AugmentedGraph:
         self, reward: str, seen: tuple[str, ...], costs: dict[Hashable, int], starts: list[Hashable]
     ) -> str:
         """What to start observing: as few as possible of what is not seen yet."""
-        if isinstance(self.model, ObservedModel):
+        if not isinstance(self.model, CausalModel):
             paths = (graphs.open_path(self.graph, node, reward, seen) for node in starts)
             path = next(path for path in paths if path)
             return (

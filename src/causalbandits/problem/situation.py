@@ -17,8 +17,10 @@ import numpy.typing as npt
 from causalbandits._memory import Remembers
 from causalbandits._types import Array, Codes
 from causalbandits.errors import BudgetError, PolicyError, ProblemWarning
+from causalbandits.model.fitted_observed import FittedObservedModel
 from causalbandits.problem.actions import Action
-from causalbandits.problem.budget import SLACK, Budget, Pace, Purse
+from causalbandits.problem.budget import SLACK, Budget, Pace, Purse, Within
+from causalbandits.problem.distributions import DRAWS_AT_ONCE
 from causalbandits.problem.scores import Scores, clear_winners, largest_size
 from causalbandits.problem.search import Among, Combinations, EveryAction, SearchSet, SomeActions
 
@@ -117,9 +119,19 @@ class Situation(Remembers):
         return other
 
     @property
+    def pace(self) -> Pace | None:
+        """How a budget decides what scores lead to; None where there is none."""
+        return self._pricing if isinstance(self._pricing, Pace) else None
+
+    @property
     def is_paced(self) -> bool:
         """Whether a budget decides what scores lead to."""
         return isinstance(self._pricing, Pace)
+
+    @property
+    def paid_for(self) -> npt.NDArray[np.bool_] | None:
+        """Which of the searched actions may be recommended under a budget; None where all may."""
+        return self._pricing.allowed if isinstance(self._pricing, Within) else None
 
     def project(self, index: Array) -> Scores:
         """Score the searched actions: the mean of a number per configuration, under P(z | a), less what they cost.
@@ -134,6 +146,19 @@ class Situation(Remembers):
         return self.priced(
             Scores(self.search.project(np.ascontiguousarray(index.T)), np.maximum.reduce(np.abs(index), axis=1))
         )
+
+    def project_drawn(self, index: Array) -> Scores | None:
+        """`project` of several draws, with tables of what is observed drawn for each; None where these are exact.
+
+        No policy learns such tables, so that what the data leave open of them stays open.
+        """
+        problem = self.problem
+        if not isinstance(problem.knowledge, FittedObservedModel) or self.size * index.size > DRAWS_AT_ONCE:
+            return None
+        rows = (problem.block_draws(self.action(position), len(index)) for position in range(self.size))
+        drawn = [problem.joint(own).reshape(index.shape) for own in rows if own is not None]
+        values = np.stack([(own * index).sum(axis=1) for own in drawn], axis=1)
+        return self.priced(Scores(values, np.maximum.reduce(np.abs(index), axis=1)))
 
     def best_of_draws(self, index: Array) -> Codes:
         """The best position for each of several draws, a row each: `project(index).best_positions()`, but quicker."""

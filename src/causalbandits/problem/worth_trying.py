@@ -10,16 +10,15 @@ from __future__ import annotations
 import itertools
 import math
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from causalbandits.errors import ModelError, ProblemError, ProblemWarning, SizeError, unknown
+from causalbandits.errors import CausalBanditsError, ModelError, ProblemError, ProblemWarning, SizeError, unknown
 from causalbandits.model import worth
 from causalbandits.model.causal_graph import CausalGraph
 from causalbandits.model.mixed_graph import MixedGraph, members
-from causalbandits.model.model import CausalModel
 from causalbandits.problem.actions import ENUMERATION_LIMIT, PREDICATE_LIMIT, ActionSpace, Choices, shown
-from causalbandits.problem.costs import Costs
+from causalbandits.problem.costs import Costs, Prices
 from causalbandits.problem.knowledge import Knowledge, graph_of
 from causalbandits.problem.separation import shown_names
 
@@ -30,7 +29,6 @@ def checked_reward(
     reward: str | None,
     parents: object = (),
     separator: object = None,
-    context: object = (),
     require: object = None,
 ) -> str:
     """The reward of a problem that learns a number per action; what such a problem has no use for is refused."""
@@ -52,28 +50,38 @@ def checked_reward(
         raise ModelError(unknown("variable", reward, known))
     if reward in space.names:
         raise ProblemError(f"The reward {reward!r} must not be manipulable: setting it is no experiment.")
-    if context != ():
-        raise ProblemError("A number per action is learnt for all contexts together here: leave context out.")
-    if require is not None and not isinstance(knowledge, CausalModel):
-        raise ProblemError("What is required is judged by the tables of a whole CausalModel: leave require out.")
+    if require is not None and by_graph:
+        raise ProblemError(
+            "What is required is judged by tables, and a CausalGraph has none: leave require out, or give a "
+            "CausalModel or an ObservedModel."
+        )
     return reward
 
 
-def refuse_of_observed(context: object, require: object) -> None:
-    """What is not computed where causes are hidden."""
-    for name, given in (("context", context), ("require", require)):
-        if given not in ((), None):
-            raise ProblemError(f"{name}= takes the tables of a whole CausalModel; an ObservedModel has none.")
+def number_worth_trying(
+    knowledge: Knowledge, space: ActionSpace, reward: str | None, costs: Prices | None
+) -> int | None:
+    """How many actions are worth trying by the graph alone; None where that is not to be said."""
+    if reward is None:
+        return None
+    try:
+        with warnings.catch_warnings(action="ignore", category=ProblemWarning):
+            return worth_trying(graph_of(knowledge), space, reward, Costs.given(space, costs)).size
+    except CausalBanditsError:
+        return None
 
 
-def worth_trying(graph: CausalGraph, space: ActionSpace, reward: str, costs: Costs | None) -> ActionSpace:
-    """The actions of a space that may be the only best, as a list, in their order."""
-    mixed = graph.mixed([*space.names, reward])
+def worth_trying(
+    graph: CausalGraph, space: ActionSpace, reward: str, costs: Costs | None, context: Sequence[str] = ()
+) -> ActionSpace:
+    """The actions of a space that may be the only best once the context is known, as a list, in their order."""
+    mixed = graph.mixed([*space.names, reward, *context])
+    mixed = mixed.given(mixed.bits(context))
     goal = mixed.bits([reward])
     leads = mixed.ancestors(goal, mixed.all)
     if leads == goal:
         raise ProblemError(f"No intervention can change the reward {reward!r}: none leads to it in the graph.")
-    _warn_of_idle(mixed.shown(mixed.all & ~leads), reward)
+    _warn_of_idle(mixed.shown(mixed.bits(space.names) & ~leads), reward)
     if space.listed is None and not space.values and costs is None:
         found = _by_sets(mixed, goal, space)
     else:

@@ -65,6 +65,14 @@ BIBTEX = {
   journal = {International Conference on Artificial Intelligence and Statistics (AISTATS)},
   year    = {2023}
 }""",
+    "ortega2014": """@article{ortega2014generalized,
+  title   = {Generalized {Thompson} Sampling for Sequential Decision-Making and Causal Inference},
+  author  = {Ortega, Pedro A. and Braun, Daniel A.},
+  journal = {Complex Adaptive Systems Modeling},
+  volume  = {2},
+  number  = {2},
+  year    = {2014}
+}""",
     "russo2014": """@inproceedings{russo2014learning,
   title     = {Learning to Optimize via Information-Directed Sampling},
   author    = {Russo, Daniel and Van Roy, Benjamin},
@@ -120,6 +128,7 @@ TITLES = {
     "li2010": "Li, Chu, Langford, Schapire (WWW 2010)",
     "agrawal2013": "Agrawal, Goyal (ICML 2013)",
     "baek2023": "Baek, Farias (AISTATS 2023)",
+    "ortega2014": "Ortega, Braun (2014)",
     "russo2014": "Russo, Van Roy (NIPS 2014)",
     "brezzi2002": "Brezzi, Lai (2002)",
     "lu2020": "Lu, Meisami, Tewari, Yan (UAI 2020)",
@@ -134,6 +143,7 @@ TITLES = {
 
 OF_POLICY: dict[str, tuple[str, ...]] = {
     "c-gittins-beta": ("lu2020", "brezzi2002"),
+    "c-gittins-effects": ("lu2020", "brezzi2002"),
     "c-gittins-gaussian": ("lu2020", "brezzi2002"),
     "c-gittins-scaled": ("lu2020", "brezzi2002"),
     "c-screen-beta": ("lu2020", "brezzi2002"),
@@ -142,6 +152,7 @@ OF_POLICY: dict[str, tuple[str, ...]] = {
     "c-ids-beta": ("lu2020", "russo2014"),
     "c-ids-gaussian": ("lu2020", "russo2014"),
     "c-ids-scaled": ("lu2020", "russo2014"),
+    "c-ts-models": ("lu2020", "ortega2014"),
     "c-ts-ucb-beta": ("lu2020", "baek2023"),
     "c-ts-ucb-gaussian": ("lu2020", "baek2023"),
     "c-ts-ucb-scaled": ("lu2020", "baek2023"),

@@ -11,7 +11,7 @@ from matplotlib.patches import FancyArrowPatch
 from matplotlib.path import Path
 
 from causalbandits._files import FilePath
-from causalbandits.results.layered import Layout, layered
+from causalbandits.results.layered import Layout, layered, with_named_causes
 from causalbandits.results.lettering import width
 from causalbandits.results.plots import picture_path, saved
 
@@ -34,8 +34,9 @@ Point = tuple[float, float]
 def plot_graph(problem: CausalBandit, path: FilePath | None = None, *, reward: str | None = None) -> Figure:
     """The causal graph, causes above effects: blue variables can be set, the reward's parents have a bold rim.
 
-    The reward is green, the context violet, and yellow is what a separator was looked for among. Variables that neither
-    lead to the reward, nor can be set, nor are known beforehand are left out.
+    The reward is green, the context violet, and yellow is what a separator was looked for among. What is hidden has a
+    dashed rim and dashed arrows, a question mark where it has no name. Variables that neither lead to the reward, nor
+    can be set, nor are known beforehand are left out.
     """
     if path is not None:
         picture_path(path)
@@ -54,16 +55,19 @@ def plot_graph(problem: CausalBandit, path: FilePath | None = None, *, reward: s
         colour = VIOLET if name in problem.context else colour
         colour = GREEN if name == goal else BLUE if name in problem.manipulable else colour
         ax.text(
-            x * step, y * STOREY, name, ha="center", va="center", fontsize=11, parse_math=False, zorder=3,
+            x * step, y * STOREY, graph.nodes[name].get("label", name), ha="center", va="center", fontsize=11,
+            parse_math=False, zorder=3,
             bbox={"boxstyle": "round,pad=0.45", "facecolor": colour, "edgecolor": "0.2",
-                  "linewidth": 2.4 if name in problem.parents else 1.0},
+                  "linewidth": 2.4 if name in problem.parents else 1.0,
+                  "linestyle": "--" if graph.nodes[name].get("hidden") else "-"},
         )  # fmt: skip
     ports = _ports(graph, layout, 2 * half)
     for (cause, effect), bends in layout.bends.items():
         (x0, y0), (x1, y1) = layout.places[cause], layout.places[effect]
         start = x0 * step + ports[cause, effect][0], y0 * STOREY - BOX
         end = x1 * step + ports[cause, effect][1], y1 * STOREY + BOX + 0.02
-        ax.add_patch(_arrow([start, *((x * step, y * STOREY) for x, y in bends), end]))
+        style = "--" if graph.nodes[cause].get("hidden") else "-"
+        ax.add_patch(_arrow([start, *((x * step, y * STOREY) for x, y in bends), end], style))
     middle = (left + right) / 2
     wide = max(3.0, right - left + 2 * half + 0.2) / 2
     ax.set_xlim(middle - wide, middle + wide)
@@ -72,13 +76,19 @@ def plot_graph(problem: CausalBandit, path: FilePath | None = None, *, reward: s
     return saved(figure, path)
 
 
+def whole_graph(problem: CausalBandit, goal: str) -> nx.DiGraph:
+    """What causes what, the reward included; hidden causes without a name are called by their effects."""
+    whole = with_named_causes(problem.graph)
+    if goal not in whole:
+        whole.add_edges_from((parent, goal) for parent in problem.parents)
+    return whole
+
+
 def _relevant(problem: CausalBandit, goal: str) -> nx.DiGraph:
     """What leads to the reward, what can be set, and what is known beforehand."""
     import networkx as nx
 
-    whole = nx.DiGraph(problem.model.graph)
-    if goal not in whole:
-        whole.add_edges_from((parent, goal) for parent in problem.parents)
+    whole = whole_graph(problem, goal)
     return whole.subgraph(nx.ancestors(whole, goal) | {goal, *problem.manipulable, *problem.context})
 
 
@@ -101,7 +111,7 @@ def _neighbour(layout: Layout, edge: tuple[str, str], side: int) -> float:
     return point[0]
 
 
-def _arrow(points: Sequence[Point]) -> FancyArrowPatch:
+def _arrow(points: Sequence[Point], style: str) -> FancyArrowPatch:
     """A smooth arrow that leaves and reaches every point straight down, and so passes no box beside it."""
     vertices, codes = [points[0]], [Path.MOVETO]
     for (x0, y0), (x1, y1) in itertools.pairwise(points):
@@ -109,5 +119,11 @@ def _arrow(points: Sequence[Point]) -> FancyArrowPatch:
         vertices += [(x0, y0 - reach), (x1, y1 + reach), (x1, y1)]
         codes += [Path.CURVE4] * 3
     return FancyArrowPatch(
-        path=Path(vertices, codes), arrowstyle="-|>", mutation_scale=10, color="0.35", linewidth=1.2, zorder=1
+        path=Path(vertices, codes),
+        arrowstyle="-|>",
+        mutation_scale=10,
+        color="0.35",
+        linewidth=1.2,
+        zorder=1,
+        linestyle=style,
     )

@@ -14,6 +14,7 @@ import networkx as nx
 import numpy as np
 
 from causalbandits._types import Array
+from causalbandits.model.causal_graph import CausalGraph
 
 BEND = 0.4
 """The width of an arrow's place, that of a variable being 1."""
@@ -27,6 +28,16 @@ class Layout(NamedTuple):
 
     places: Mapping[str, tuple[float, float]]
     bends: Mapping[tuple[str, str], Sequence[tuple[float, float]]]
+
+
+def with_named_causes(graph: CausalGraph) -> nx.DiGraph:
+    """A graph for pictures: hidden causes without a name have one, and are labelled with a question mark."""
+    free = (name for i in itertools.count(1) if (name := f"?{i}") not in graph.parents)
+    names = {node: next(free) for node in graph.graph if not isinstance(node, str)}
+    drawn = nx.relabel_nodes(nx.DiGraph(graph.graph), names)
+    for name in names.values():
+        drawn.nodes[name]["label"] = "?"
+    return drawn
 
 
 def layered(graph: nx.DiGraph) -> Layout:

@@ -48,6 +48,7 @@ def _check_alike(one: Run, other: Run) -> None:
         ("seed", one.seed == other.seed, one.seed, other.seed),
         ("horizon", one.horizon == other.horizon, one.horizon, other.horizon),
         ("rounds", np.array_equal(one.rounds, other.rounds), one.rounds, other.rounds),
+        ("epsilon", one.epsilon == other.epsilon, one.epsilon, other.epsilon),
         ("measures", one.measures.keys() == other.measures.keys(), list(one.measures), list(other.measures)),
     ):
         if not same:

@@ -289,7 +289,9 @@ def plot_forecast(forecast: Any, path: FilePath | None = None) -> Figure:
     right.set_ylim(0, 1)
     right.set_xlabel("round (log scale)")
     right.set_ylabel("probability")
-    right.set_title(f"Recommended action is within {forecast.epsilon:.3g} of the best", loc="left", fontsize=10)
+    dotted = "; dotted: known to be so" if "risk" in run.measures else ""
+    title = f"Recommended action is within {forecast.epsilon:.3g} of the best{dotted}"
+    right.set_title(title, loc="left", fontsize=10)
     right.spines[["top", "right"]].set_visible(False)
     label_ends(right, ends)
     return saved(figure, path)

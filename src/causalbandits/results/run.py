@@ -51,6 +51,8 @@ class Run:
     """The number of the first replication."""
     origin: Origin | None = None
     """Fingerprints of what it was made of; None if it was made by hand."""
+    epsilon: float = 0.0
+    """How much worse than the best was good enough, for the measure "risk"."""
 
     def __post_init__(self) -> None:
         rounds = np.ascontiguousarray(self.rounds, dtype=np.int64).view()
@@ -87,7 +89,8 @@ class Run:
     def _told(self) -> tuple[object, ...]:
         """All but the measures' values."""
         rounds = self.rounds.tolist()
-        return rounds, self.policies, self.numbers, [*self.measures], self.seed, self.environment, self.origin
+        of_what = self.seed, self.environment, self.origin, self.epsilon
+        return rounds, self.policies, self.numbers, [*self.measures], *of_what
 
     @property
     def policies(self) -> tuple[str, ...]:
@@ -161,13 +164,15 @@ class Run:
             means.append(FinalMean(policy, mean, error, lower, upper, self.replications))
         return Summary(means, measure)
 
-    def stopping(self, delta: float = 0.05, epsilon: float = 0.0) -> Stopping:
+    def stopping(self, delta: float = 0.05, epsilon: float | None = None) -> Stopping:
         """When every policy would have stopped, and how often it would then have recommended a wrong action.
 
-        The run needs the measures "risk" and "simple regret"; `epsilon` is the one that it was made with. Policies
-        stop at checkpoints only: keep `rounds` close to each other where the exact round matters.
+        The run needs the measures "risk" and "simple regret". An action is wrong if it is worse than the best by more
+        than `epsilon`: the one that the run was made with, unless you say another. Policies stop at checkpoints only:
+        keep `rounds` close to each other where the exact round matters.
         """
         check_delta(delta)
+        epsilon = self.epsilon if epsilon is None else epsilon
         found = [
             stopped(name, self.rounds, self.measure("risk", name), self.measure("simple regret", name), delta, epsilon)
             for name in self.policies

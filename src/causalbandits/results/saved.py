@@ -38,6 +38,7 @@ def write_run(run: Run, path: FilePath) -> None:
         "seed": run.seed,
         "environment": run.environment,
         "origin": None if run.origin is None else run.origin._asdict(),
+        "epsilon": run.epsilon,
     }
     about["checksum"] = _checksum(about, arrays)
     where = checked_path(path, "run.npz")
@@ -55,7 +56,7 @@ def read_run(path: FilePath) -> dict[str, Any]:
     measures = {name: dict(zip(policies, values, strict=True)) for name, values in arrays.items()}
     origin = None if about["origin"] is None else Origin(**about["origin"])
     told = {name: about[name] for name in ("seed", "environment", "first")}
-    return {"rounds": rounds, "measures": measures, "origin": origin, **told}
+    return {"rounds": rounds, "measures": measures, "origin": origin, "epsilon": about.get("epsilon", 0.0), **told}
 
 
 def _about(path: Path, arrays: dict[str, Values]) -> dict[str, Any]:

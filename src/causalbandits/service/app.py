@@ -30,6 +30,7 @@ PAGES: tuple[tuple[str, str, Role | None, Page], ...] = (
     ("POST", "/login", None, pages.enter),
     ("GET", "/{study}", "reader", pages.shown),
     ("GET", "/{study}/decision", "reader", pages.decision),
+    ("GET", "/{study}/what-if", "reader", pages.what_if),
     ("GET", "/{study}/live", "reader", pages.live),
 )
 """What people look at, likewise with the role that it needs."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -79,6 +81,33 @@ def share_chart(history: History) -> Markup:
         f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="Shares of actions over time" class="chart">'
         f'{"".join(bars)}<text x="8" y="{HEIGHT - 6}">first decisions</text>'
         f'<text x="{WIDTH - 8}" y="{HEIGHT - 6}" text-anchor="end">latest</text></svg>'
+    )
+
+
+SPANS = (("1 s", 1), ("10 s", 10), ("1 min", 60), ("10 min", 600), ("1 h", 3600), ("6 h", 21600), ("1 day", 86400))
+"""Delays are sorted by these."""
+
+
+def delay_chart(delays: Sequence[float]) -> Markup:
+    """How long outcomes took: a bar for each span of time."""
+    if not delays:
+        return Markup('<p class="quiet">No outcome was told yet.</p>')
+    ends = [seconds for _, seconds in SPANS]
+    counts = Counter(bisect_right(ends, delay) for delay in delays)
+    width, tallest = (WIDTH - 16) / (len(SPANS) + 1), max(counts.values())
+    bars = []
+    for span in range(len(SPANS) + 1):
+        height = (HEIGHT - BOTTOM - 26) * counts[span] / tallest
+        x, y, middle = 8 + span * width, HEIGHT - BOTTOM - height, 8 + (span + 0.5) * width
+        name = f"to {SPANS[span][0]}" if span < len(SPANS) else "longer"
+        bars.append(
+            f'<rect class="kind0" x="{x + 3:.1f}" y="{y:.1f}" width="{width - 6:.1f}" height="{height:.1f}"/>'
+            f'<text x="{middle:.1f}" y="{y - 5:.1f}" text-anchor="middle">{counts[span] / len(delays):.0%}</text>'
+            f'<text x="{middle:.1f}" y="{HEIGHT - 6}" text-anchor="middle">{name}</text>'
+        )
+    return Markup(
+        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="How long outcomes took" class="chart">'
+        f"{''.join(bars)}</svg>"
     )
 
 

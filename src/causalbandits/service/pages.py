@@ -11,23 +11,26 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 import jinja2
-import networkx as nx
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
 
 from causalbandits.errors import CausalBanditsError, UnknownDecisionError
-from causalbandits.problem.problem import CausalBandit
-from causalbandits.service.drawing import graph_picture, mean_chart, share_chart
+from causalbandits.results.graphs import whole_graph
+from causalbandits.service.doubting import Doubting
+from causalbandits.service.drawing import delay_chart, graph_picture, mean_chart, share_chart
 from causalbandits.study import Study
 
 if TYPE_CHECKING:
     from causalbandits.service.app import Service
 
 COOKIE = "causalbandits_key"
-STATIC = {"style.css": "text/css", "live.js": "text/javascript"}
+STATIC = {"style.css": "text/css", "live.js": "text/javascript", "icon.svg": "image/svg+xml"}
 REWARD = "reward"
 LINES = 50
 """So many actions and configurations are listed."""
+
+EVALUATED = 20_000
+"""So many outcomes a page looks at for what another way of deciding would have brought."""
 
 GUARD = {
     "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; "
@@ -82,14 +85,21 @@ def _panels(study: Study) -> dict[str, Any]:
     except CausalBanditsError as error:
         answer, why_not = None, str(error)
     knobs, parents = set(study.problem.manipulable), set(study.problem.parents)
-    graph = _with_reward(study.problem)
+    graph = whole_graph(study.problem, study.problem.reward or REWARD)
     kinds = {n: "knob" if n in knobs else "parent" if n in parents else "plain" for n in graph.nodes}
+    kinds |= {n: "hidden" for n, hidden in graph.nodes(data="hidden") if hidden}
+    doubts = _doubting(study)
+    if doubts is not None:
+        kinds |= {n: f"{kinds[n]} doubted" for n in doubts.variables & set(kinds)}
     return {
         "report": report,
         "answer": answer,
         "why_not": why_not,
         "means": mean_chart(history),
         "shares": share_chart(history),
+        "delays": delay_chart(history.delays),
+        "doubts": doubts,
+        "knobs": [(name, study.problem.knowledge[name].states) for name in study.problem.manipulable],
         "actions_named": history.actions,
         "graph": graph_picture(graph, _notes(report, parents, answer, study.problem.reward or REWARD), kinds),
         "actions": report.actions[:LINES],
@@ -98,14 +108,6 @@ def _panels(study: Study) -> dict[str, Any]:
         "oldest": study.oldest_open(),
         "now": time.time(),
     }
-
-
-def _with_reward(problem: CausalBandit) -> Any:
-    """The model's graph; the reward stands in it, last, if the model does not know it."""
-    graph = nx.DiGraph(problem.model.graph)
-    if problem.reward is None:
-        graph.add_edges_from((parent, REWARD) for parent in problem.parents)
-    return graph
 
 
 def _notes(report: Any, parents: set[str], answer: Any, reward: str) -> dict[str, str]:
@@ -122,6 +124,37 @@ def _notes(report: Any, parents: set[str], answer: Any, reward: str) -> dict[str
     if report.outcomes.mean is not None:
         notes[reward] = f"{report.outcomes.mean:.3g} in the mean"
     return notes
+
+
+_doubting = Doubting()
+
+
+async def what_if(service: Service, request: Request) -> Response:
+    """What always doing something else would have brought, from what was logged."""
+    name = request.path_params["study"]
+    typed = {knob: value for knob, value in request.query_params.items() if value}
+    status, found = await service.writers[name].do(lambda study: _what_if(study, typed))
+    return page("what_if.html", status, name=name, typed=typed, **found)
+
+
+def _what_if(study: Study, typed: dict[str, str]) -> tuple[int, dict[str, Any]]:
+    try:
+        if study.rounds > EVALUATED:
+            raise CausalBanditsError(
+                f"The log has more than {EVALUATED:,} outcomes, and each is looked at: that would keep others waiting. "
+                "Ask study.evaluate(...) in Python, of a backup."
+            )
+        target = {knob: _state(study, knob, value) for knob, value in typed.items()}
+        return 200, {"found": study.evaluate(target), "logged": study.evaluate("logged"), "why": ""}
+    except CausalBanditsError as error:
+        return 400, {"found": None, "logged": None, "why": str(error)}
+
+
+def _state(study: Study, knob: str, text: str) -> Any:
+    known = {str(state): state for state in study.problem.knowledge[knob].states}
+    if text not in known:
+        raise CausalBanditsError(f"{knob} is one of {', '.join(known)}; got {text!r:.60}.")
+    return known[text]
 
 
 async def decision(service: Service, request: Request) -> Response:
@@ -166,5 +199,5 @@ async def enter(service: Service, request: Request) -> Response:
     if service.keys.role_of(key) is None:
         return page("login.html", 401, wrong=True)
     answer = RedirectResponse("/", 303, GUARD)
-    answer.set_cookie(COOKIE, key, httponly=True, samesite="strict", secure=request.url.scheme == "https")
+    answer.set_cookie(COOKIE, key, httponly=True, samesite="strict", secure=request.scope["scheme"] == "https")
     return answer

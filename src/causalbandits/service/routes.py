@@ -71,7 +71,7 @@ async def _decoded(request: Request, kind: type) -> Any:
             raise RefusedError(413, f"A body has {LONGEST_BODY} bytes at most.")
     try:
         return msgspec.json.decode(bytes(body), type=kind)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise RefusedError(400, str(error)) from None
 
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from types import FrameType
+
+import uvicorn
 
 from causalbandits._files import checked_path
 from causalbandits.errors import StateError
@@ -35,6 +38,18 @@ def service_of(files: Iterable[str | os.PathLike[str]], keys: str | os.PathLike[
     return Service({name: Study.open(where) for name, where in zip(names, places, strict=True)}, kept)
 
 
+class ServerThatEnds(uvicorn.Server):
+    """Pages that are looked at hold a connection each, for ever: they are told when the service is to stop."""
+
+    def __init__(self, config: uvicorn.Config, service: Service) -> None:
+        super().__init__(config)
+        self._service = service
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self._service.is_closing = True
+        super().handle_exit(sig, frame)
+
+
 def serve(
     files: Iterable[str | os.PathLike[str]],
     *,
@@ -43,8 +58,6 @@ def serve(
     keys: str | os.PathLike[str] | None = None,
 ) -> None:
     """Serve studies until interrupted; finish what waits, then stop."""
-    import uvicorn
-
     service = service_of(files, keys)
     if not len(service.keys) and host not in LOOPBACK:
         service.close()
@@ -53,6 +66,9 @@ def serve(
             "causalbandits study keys make NAME --role writer."
         )
     try:
-        uvicorn.run(service, host=host, port=port, log_level="warning", access_log=False)
+        config = uvicorn.Config(service, host=host, port=port, log_level="warning", access_log=False)
+        ServerThatEnds(config, service).run()
+    except KeyboardInterrupt:
+        pass  # how a service is stopped; what waited has been answered
     finally:
         service.close()

@@ -10,6 +10,7 @@ import asyncio
 import queue
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from causalbandits.errors import CausalBanditsError, StorageError
@@ -73,7 +74,8 @@ class Writer:
             wanted, last = self._taken()
             if wanted:
                 for one, answer in zip(wanted, self._written(wanted), strict=True):
-                    one.loop.call_soon_threadsafe(_answer, one.answer, answer)
+                    with suppress(RuntimeError):  # the loop is closed: nobody waits for it any more
+                        one.loop.call_soon_threadsafe(_answer, one.answer, answer)
             if last:
                 return
 
@@ -96,8 +98,12 @@ class Writer:
         try:
             with self._study.together():
                 answers = [self._done(one.work) for one in wanted]
-        except Exception as error:
+        except StorageError as error:
             return [error] * len(wanted)
+        except Exception as error:
+            if len(wanted) == 1:
+                return [error]
+            return [answer for one in wanted for answer in self._written([one])]  # the others are not to blame
         self.commits += 1
         self.done += len(wanted)
         return answers

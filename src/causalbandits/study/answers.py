@@ -12,7 +12,7 @@ from causalbandits.agent.recommendation import Recommendation, Recommendations, 
 from causalbandits.fitting.checks import Check
 from causalbandits.model.intervention import Intervention
 from causalbandits.model.model import CausalModel
-from causalbandits.policies import AnyPolicy
+from causalbandits.policies import AnyPolicy, Outcome
 from causalbandits.policies.claims import Evidence
 from causalbandits.problem.budget import Spent
 from causalbandits.problem.situation import Situation
@@ -150,6 +150,13 @@ class Answers:
         fold, budget = self._state.fold, self._state.budget
         allowance = None if budget is None else budget.a_round
         return recommended(fold.policy, situation, fold.statistic, level, epsilon, against, allowance)
+
+    def latest(self, at_most: int) -> list[Outcome]:
+        """The outcomes that count of the latest decisions, earliest first."""
+        with self._state.transaction():
+            rows = self._log.decisions("reward IS NOT NULL", order="number DESC", limit=at_most)
+            told = [self._log.outcome(row, row.z, row.reward, row.observed) for row in rows if row.reward is not None]
+            return told[::-1]
 
     def evidence(self, *, level: float | None = None) -> Evidence:
         """What the outcomes say of the model, whenever you look: as `Agent.evidence`. Looks at every outcome."""

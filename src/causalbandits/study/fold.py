@@ -9,6 +9,7 @@ log      what depends on order, or on more than sums, takes in outcomes one by o
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -117,8 +118,8 @@ class Fold:
             self._take_in(outcome)
 
     def _make(self) -> None:
+        """Anew; it stays stale if something stops that half-way."""
         self._statistic = self.policy.begin(self.problem)
-        self._stale = False
         if isinstance(self.policy, CellPolicy) and self.kind == "cells":
             self._sums.clear()
             for (context, action, z), line in self.table.items():
@@ -132,6 +133,7 @@ class Fold:
             self._order = InOrder()
             for outcome in self._log():
                 self._take_in(outcome)
+        self._stale = False
 
     def _change_cell(self, outcome: Outcome, sign: int) -> None:
         assert isinstance(self.policy, CellPolicy)
@@ -210,6 +212,7 @@ def text_of(codes: Iterable[int] | None) -> str:
     return "" if codes is None else ",".join(map(str, codes))
 
 
+@lru_cache(maxsize=2**14)
 def codes_of(text: str | None) -> Z | None:
     """The codes that `text_of` wrote; None where there are none."""
     return tuple(map(int, text.split(","))) if text else None

@@ -30,11 +30,18 @@ class History(NamedTuple):
     """Those that were played most."""
     shares: list[list[float]]
     """Of each of them, and last of all others, in each of ten parts of the decisions."""
+    delays: list[float]
+    """How long outcomes took, in seconds: of some, evenly over the history."""
 
 
 def history_of(state: StudyState) -> History:
     """From at most `POINTS` events and `SAMPLE` decisions; within a transaction."""
-    return History(_stretches(state), *_shares(state))
+    return History(_stretches(state), *_shares(state), state.log.delays(_evenly(state.events + 1)[1:]))
+
+
+def _evenly(size: int) -> list[int]:
+    """At most `SAMPLE` numbers below a size, evenly spread; the first is 0."""
+    return sorted({size * k // SAMPLE for k in range(SAMPLE)}) if size else []
 
 
 def _stretches(state: StudyState) -> list[Stretch]:
@@ -50,8 +57,7 @@ def _stretches(state: StudyState) -> list[Stretch]:
 
 def _shares(state: StudyState) -> tuple[list[Intervention], list[list[float]]]:
     decided = state.decided
-    sample = sorted({decided * k // SAMPLE for k in range(SAMPLE)}) if decided else []
-    played = state.log.some_actions(sample)
+    played = state.log.some_actions(_evenly(decided))
     usual = [action for action, _ in Counter(action for _, action in played).most_common(NAMED)]
     parts: list[list[float]] = []
     for part in range(10):

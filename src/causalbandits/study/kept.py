@@ -11,8 +11,10 @@ from causalbandits._types import Z
 from causalbandits.agent.ledger import action_at
 from causalbandits.problem.actions import ACTIONS_KEPT, Action
 from causalbandits.problem.problem import CausalBandit
+from causalbandits.study.damage import reading
 from causalbandits.study.fold import ExactSums, Key, Table, codes_of, rows_of, text_of
 from causalbandits.study.records import Records
+from causalbandits.study.seals import sealed
 from causalbandits.study.storage import Store
 
 
@@ -32,6 +34,7 @@ class KeptStatistic(Records):
         found = self._actions.get(choices)
         return self._actions.keep(choices, self.action(codes_of(choices) or ())) if found is None else found
 
+    @reading
     def table(self) -> Table:
         """As it is kept."""
         return self._table(self.store.rows("SELECT context, choices, z, n, total, squares, successes FROM statistic"))
@@ -61,12 +64,15 @@ class KeptStatistic(Records):
 
     def add_snapshot(self, event: int, table: Table) -> None:
         """The statistic after an event."""
-        self.store.run("INSERT INTO snapshots (event, content) VALUES (?, ?)", (event, snapshot_text(table)))
+        values = sealed(event, snapshot_text(table))
+        self.store.run("INSERT INTO snapshots (event, content, seal) VALUES (?, ?, ?)", values)
 
+    @reading
     def snapshots(self) -> dict[int, str]:
         """All of them, as they are kept, by their events."""
         return dict(self.store.rows("SELECT event, content FROM snapshots"))
 
+    @reading
     def snapshot(self, up_to: int) -> tuple[int, Table]:
         """The last one up to an event, and after which event it was made; an empty table if there is none."""
         found = self.store.one(

@@ -14,10 +14,12 @@ from causalbandits.policies.outcome import Support
 from causalbandits.problem.actions import Action
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.study.chances import Mixed, actions_of, all_that_may_be_chosen
+from causalbandits.study.damage import reading
 from causalbandits.study.fold import Coins, codes_of, text_of
 from causalbandits.study.grid import value
 from causalbandits.study.kept import KeptStatistic
 from causalbandits.study.rows import CHANGING, COUNTED, IS_OPEN, LogEvent, Row
+from causalbandits.study.seals import sealed
 from causalbandits.study.storage import Store
 
 SUPPORTS_KEPT = 2**12
@@ -56,6 +58,7 @@ class Log(KeptStatistic):
         sql = f"SELECT {self.DECISION} FROM decisions WHERE {where} ORDER BY {order} LIMIT ?"
         return map(self._row, self.store.rows(sql, (*parameters, limit)))
 
+    @reading
     def _row(self, found: Any) -> Row:
         number, key, request, context, choices, propensity, support, *rest = found
         policy, events, asked, due, status, told_at, z, reward, observed, mode, would = rest
@@ -100,10 +103,13 @@ class Log(KeptStatistic):
         would = None if row.would is None else text_of(row.would.choices)
         self.store.run(
             "INSERT INTO decisions (number, key, request, context, choices, propensity, support, policy, events, "
-            "asked, due, status, mode, would) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "asked, due, mode, would, seal, status) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
-                *(row.number, row.key, row.request, *names, row.choice.propensity, self._chances_text(row)),
-                *(row.policy, row.events, row.asked, row.due, row.status, row.mode, would),
+                *sealed(
+                    *(row.number, row.key, row.request, *names, row.choice.propensity, self._chances_text(row)),
+                    *(row.policy, row.events, row.asked, row.due, row.mode, would),
+                ),
+                row.status,
             ),
         )
 
@@ -161,6 +167,7 @@ class Log(KeptStatistic):
         """Those of one decision."""
         return map(self._event, self.store.rows(f"{self.EVENT} WHERE decision = ? ORDER BY number", (decision,)))
 
+    @reading
     def _event(self, found: Any) -> LogEvent:
         number, decision, kind, z, reward, observed, was_z, was_reward, counted, collected, at = found
         seen = None if observed is None else json.loads(observed)
@@ -171,6 +178,15 @@ class Log(KeptStatistic):
         """Some of them, by number."""
         places = ", ".join("?" * len(numbers))
         return map(self._event, self.store.rows(f"{self.EVENT} WHERE number IN ({places}) ORDER BY number", numbers))
+
+    def delays(self, numbers: Sequence[int]) -> list[float]:
+        """How long outcomes took, of those among some events."""
+        places = ", ".join("?" * len(numbers))
+        sql = (
+            "SELECT e.at - d.asked FROM events e JOIN decisions d ON d.number = e.decision "
+            f"WHERE e.kind = 'outcome' AND e.number IN ({places})"
+        )
+        return [float(seconds) for (seconds,) in self.store.rows(sql, numbers)] if numbers else []
 
     def some_actions(self, numbers: Sequence[int]) -> list[tuple[int, Action]]:
         """What some decisions did, by their numbers."""
@@ -185,8 +201,8 @@ class Log(KeptStatistic):
         values = event.number, event.decision, event.kind, _or_null(event.z), event.reward, seen
         self.store.run(
             "INSERT INTO events (number, decision, kind, z, reward, observed, was_z, was_reward, counted, collected, "
-            "at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (*values, _or_null(event.was_z), event.was_reward, event.counted, str(event.collected), event.at),
+            "at, seal) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            sealed(*values, _or_null(event.was_z), event.was_reward, event.counted, str(event.collected), event.at),
         )
         own = None if row.observed is None else json.dumps(dict(row.observed))
         self.store.run(

@@ -6,8 +6,10 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from causalbandits.study.damage import reading
 from causalbandits.study.fold import codes_of, text_of
 from causalbandits.study.rows import Deciding, ModeRecord
+from causalbandits.study.seals import sealed
 from causalbandits.study.storage import Store
 
 
@@ -19,6 +21,7 @@ class Records:
 
     # What came early
 
+    @reading
     def early(self, key: str) -> Any:
         """What was told of a decision that has not been made; None if nothing was."""
         found = self.store.one("SELECT told FROM early WHERE key = ?", (key,))
@@ -26,7 +29,7 @@ class Records:
 
     def keep_early(self, key: str, told: Any, at: float) -> None:
         """Let it wait for its decision."""
-        self.store.run("INSERT INTO early (key, told, at) VALUES (?, ?, ?)", (key, json.dumps(told), at))
+        self.store.run("INSERT INTO early (key, told, at, seal) VALUES (?, ?, ?, ?)", sealed(key, json.dumps(told), at))
 
     def drop_early(self, key: str) -> None:
         """Its decision has come."""
@@ -38,6 +41,7 @@ class Records:
 
     # Policies
 
+    @reading
     def policies(self) -> list[Deciding]:
         """All who have decided, one after the other."""
         rows = self.store.rows("SELECT version, record, since_decision, since_event FROM policies ORDER BY version")
@@ -50,12 +54,13 @@ class Records:
     def add_policy(self, version: int, record: Mapping[str, Any], since_decision: int, since_event: int) -> None:
         """Who decides from now on."""
         self.store.run(
-            "INSERT INTO policies (version, record, since_decision, since_event) VALUES (?, ?, ?, ?)",
-            (version, json.dumps(record), since_decision, since_event),
+            "INSERT INTO policies (version, record, since_decision, since_event, seal) VALUES (?, ?, ?, ?, ?)",
+            sealed(version, json.dumps(record), since_decision, since_event),
         )
 
     # Modes
 
+    @reading
     def modes(self) -> list[ModeRecord]:
         """All that the study has been in, one after the other."""
         rows = self.store.rows(f"{self.MODE} ORDER BY version")
@@ -63,6 +68,7 @@ class Records:
 
     MODE = "SELECT version, mode, baseline, since_decision, since_event, at, who, why FROM modes"
 
+    @reading
     def mode(self) -> ModeRecord:
         """The one that it is in."""
         return _mode(self.store.one(f"{self.MODE} ORDER BY version DESC LIMIT 1"))
@@ -71,9 +77,9 @@ class Records:
         """The one that it is in from now on."""
         version, name, baseline, *rest = mode
         self.store.run(
-            "INSERT INTO modes (version, mode, baseline, since_decision, since_event, at, who, why) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            (version, name, None if baseline is None else text_of(baseline), *rest),
+            "INSERT INTO modes (version, mode, baseline, since_decision, since_event, at, who, why, seal) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            sealed(version, name, None if baseline is None else text_of(baseline), *rest),
         )
 
 

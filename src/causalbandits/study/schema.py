@@ -22,6 +22,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from causalbandits.errors import StateError
+from causalbandits.study.seals import seal_of_facts
 from causalbandits.study.storage import Store
 
 STUDY_FORMAT = "causalbandits-study"
@@ -33,7 +34,8 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             version INTEGER PRIMARY KEY,
             record TEXT NOT NULL,
             since_decision BIGINT NOT NULL,
-            since_event BIGINT NOT NULL
+            since_event BIGINT NOT NULL,
+            seal TEXT NOT NULL
         )""",
         """CREATE TABLE decisions (
             number BIGINT PRIMARY KEY,
@@ -51,7 +53,10 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             told_at BIGINT,
             z TEXT,
             reward BIGINT,
-            observed TEXT
+            observed TEXT,
+            mode INTEGER NOT NULL,
+            would TEXT,
+            seal TEXT NOT NULL
         )""",
         "CREATE INDEX decisions_open ON decisions (status, due)",
         """CREATE TABLE events (
@@ -65,43 +70,10 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             was_reward BIGINT,
             counted BIGINT NOT NULL,
             collected TEXT NOT NULL,
-            at DOUBLE PRECISION NOT NULL
+            at DOUBLE PRECISION NOT NULL,
+            seal TEXT NOT NULL
         )""",
         "CREATE INDEX events_of_decision ON events (decision)",
-        """CREATE TABLE statistic (
-            context TEXT NOT NULL,
-            choices TEXT NOT NULL,
-            z TEXT NOT NULL,
-            n BIGINT NOT NULL,
-            total TEXT NOT NULL,
-            squares TEXT NOT NULL,
-            successes BIGINT NOT NULL,
-            PRIMARY KEY (context, choices, z)
-        )""",
-        """CREATE TABLE early (
-            key TEXT PRIMARY KEY,
-            told TEXT NOT NULL,
-            at DOUBLE PRECISION NOT NULL
-        )""",
-    ),
-    (
-        "CREATE TABLE versions (version INTEGER PRIMARY KEY, at DOUBLE PRECISION NOT NULL)",
-        """CREATE TABLE modes (
-            version INTEGER PRIMARY KEY,
-            mode TEXT NOT NULL,
-            baseline TEXT,
-            since_decision BIGINT NOT NULL,
-            since_event BIGINT NOT NULL,
-            at DOUBLE PRECISION NOT NULL,
-            who TEXT NOT NULL,
-            why TEXT NOT NULL
-        )""",
-        "INSERT INTO modes VALUES (1, 'online', NULL, 0, 0, 0, '', '')",
-        "ALTER TABLE decisions ADD COLUMN mode INTEGER NOT NULL DEFAULT 1",
-        "ALTER TABLE decisions ADD COLUMN would TEXT",
-        "CREATE TABLE snapshots (event BIGINT PRIMARY KEY, content TEXT NOT NULL)",
-        # Eight million successes of one action pass 64 bits.
-        "ALTER TABLE statistic RENAME TO statistic_before",
         """CREATE TABLE statistic (
             context TEXT NOT NULL,
             choices TEXT NOT NULL,
@@ -112,9 +84,25 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             successes TEXT NOT NULL,
             PRIMARY KEY (context, choices, z)
         )""",
-        "INSERT INTO statistic SELECT context, choices, z, n, total, squares, CAST(successes AS TEXT) "
-        "FROM statistic_before",
-        "DROP TABLE statistic_before",
+        """CREATE TABLE early (
+            key TEXT PRIMARY KEY,
+            told TEXT NOT NULL,
+            at DOUBLE PRECISION NOT NULL,
+            seal TEXT NOT NULL
+        )""",
+        """CREATE TABLE modes (
+            version INTEGER PRIMARY KEY,
+            mode TEXT NOT NULL,
+            baseline TEXT,
+            since_decision BIGINT NOT NULL,
+            since_event BIGINT NOT NULL,
+            at DOUBLE PRECISION NOT NULL,
+            who TEXT NOT NULL,
+            why TEXT NOT NULL,
+            seal TEXT NOT NULL
+        )""",
+        "CREATE TABLE snapshots (event BIGINT PRIMARY KEY, content TEXT NOT NULL, seal TEXT NOT NULL)",
+        "CREATE TABLE versions (version INTEGER PRIMARY KEY, at DOUBLE PRECISION NOT NULL)",
     ),
 )
 """The statements that lead from each version to the next."""
@@ -140,8 +128,7 @@ def _lead_on(store: Store, before: int, now: float) -> None:
     for version in range(before + 1, SCHEMA_VERSION + 1):
         for statement in MIGRATIONS[version - 1]:
             store.run(statement)
-        if version > 1:
-            store.run("INSERT INTO versions (version, at) VALUES (?, ?)", (version, now))
+        store.run("INSERT INTO versions (version, at) VALUES (?, ?)", (version, now))
     store.run("UPDATE facts SET value = ? WHERE name = 'version'", (json.dumps(SCHEMA_VERSION),))
 
 
@@ -157,11 +144,14 @@ def facts_of(store: Store) -> dict[str, Any]:
             raise ValueError(f"its format is {(found['format'], found['version'])!r:.100}")
     except (StateError, KeyError, ValueError, TypeError) as error:
         raise StateError(f"{store.path} is no study, or is damaged: {error}") from None
+    if found.get("seal") != seal_of_facts(found):
+        raise StateError(f"{store.path} is damaged: what it says of the study is not what was written. Use a backup.")
     return found
 
 
 def write_facts(store: Store, facts: Mapping[str, Any], now: float) -> None:
     """Make the tables, and write down what the study is; within a transaction."""
     _lead_on(store, 0, now)
-    for name, fact in {"format": STUDY_FORMAT, "version": SCHEMA_VERSION, **facts}.items():
+    whole = {"format": STUDY_FORMAT, "version": SCHEMA_VERSION, **facts}
+    for name, fact in {**whole, "seal": seal_of_facts(whole)}.items():
         store.run("INSERT INTO facts (name, value) VALUES (?, ?)", (name, json.dumps(fact)))

@@ -22,6 +22,10 @@ APPLICATION = 0x63617562
 """By this number SQLite's files say that they are ours ("caub")."""
 
 
+FAILURES = (sqlite3.Error, UnicodeDecodeError)
+"""The latter where SQLite's own words quote damaged text."""
+
+
 class Store(Protocol):
     """A database, as a study uses it: statements with `?` for values, in transactions of one writer at a time."""
 
@@ -47,6 +51,9 @@ class Store(Protocol):
     def run(self, sql: str, parameters: Sequence[Any] = ()) -> None:
         """A statement that changes something; within a transaction."""
 
+    def damage(self) -> list[str]:
+        """What the database itself finds wrong, in words."""
+
     def transaction(self) -> AbstractContextManager[None]:
         """All of what is done within, or nothing of it; on disk when it ends. One within another is a part of it."""
 
@@ -70,7 +77,7 @@ class SQLite:
             self._check_kind(new)
             for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
                 self._connection.execute(f"PRAGMA {pragma}")
-        except sqlite3.Error as error:
+        except FAILURES as error:
             raise self._refusal(error) from error
 
     def _check_kind(self, new: bool) -> None:
@@ -81,7 +88,7 @@ class SQLite:
         if found != APPLICATION:
             raise StateError(f"{self.path} is no study: it is SQLite's file of another program.")
 
-    def _refusal(self, error: sqlite3.Error) -> StorageError:
+    def _refusal(self, error: Exception) -> StorageError:
         if isinstance(error, sqlite3.OperationalError) and "locked" in str(error):
             return StorageError(
                 f"{self.path} has been busy for {BUSY_SECONDS:.0f} seconds: another process holds it. Nothing was "
@@ -99,7 +106,7 @@ class SQLite:
         with self.lock:
             try:
                 return self._connection.execute(sql, parameters).fetchall()
-            except sqlite3.Error as error:
+            except FAILURES as error:
                 raise self._refusal(error) from error
 
     def one(self, sql: str, parameters: Sequence[Any] = ()) -> Any:
@@ -110,6 +117,10 @@ class SQLite:
     def run(self, sql: str, parameters: Sequence[Any] = ()) -> None:
         """A statement that changes something; within a transaction."""
         self.rows(sql, parameters)
+
+    def damage(self) -> list[str]:
+        """What SQLite itself finds wrong with the file, in words; nothing, if all is well."""
+        return [text for (text,) in self.rows("PRAGMA integrity_check(5)") if text != "ok"]
 
     @property
     def changes(self) -> int:
@@ -128,8 +139,8 @@ class SQLite:
             if self.is_writing:
                 yield
                 return
-            self.run("BEGIN IMMEDIATE")
             try:
+                self.run("BEGIN IMMEDIATE")
                 yield
                 self.run("COMMIT")
             except BaseException:

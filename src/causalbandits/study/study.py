@@ -38,6 +38,7 @@ from causalbandits.study.log import Log
 from causalbandits.study.modes import next_mode, refuse_unfit
 from causalbandits.study.outcomes import Id, Observed, Parents, Receipt
 from causalbandits.study.places import kept_open, stored
+from causalbandits.study.rows import ModeRecord
 from causalbandits.study.schema import write_facts
 from causalbandits.study.state import Clock, Rules, StudyState
 from causalbandits.study.storage import Store
@@ -109,7 +110,9 @@ class Study(Answers):
         with kept_open(stored(where, new=True)) as store:
             with store.transaction():
                 write_facts(store, facts, clock())
-                Log(store, problem, Coins(entropy)).add_policy(1, saving.policy_record(chosen, problem), 0, 0)
+                log = Log(store, problem, Coins(entropy))
+                log.add_policy(1, saving.policy_record(chosen, problem), 0, 0)
+                log.add_mode(ModeRecord(1, "online", None, 0, 0, clock(), "", ""))
             return cls(store, chosen, clock)
 
     @classmethod

@@ -76,6 +76,8 @@ class Facts:
         """Whether every action leads to one configuration, and no two actions to the same."""
         if self.problem.context:
             return False  # it leads to the same ones in several
+        if self.problem.learns == "actions":
+            return None  # what actions lead to is not known
         if self.support is None:
             return False if self.problem.actions.size > self.problem.configurations else None
         return bool((self.support.sum(axis=1) == 1).all() and (self.support.sum(axis=0) <= 1).all())

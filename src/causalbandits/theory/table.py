@@ -96,5 +96,6 @@ def compare(
 
 
 def _derived(policy: AnyPolicy, facts: Facts, gap: float | None) -> Bound:
+    policy.refuse_without_parents(facts.problem)
     bound = derived(policy, facts, gap)
     return bound if bound.kind == "frequentist" else derived(policy, facts, None)

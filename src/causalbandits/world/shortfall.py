@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from causalbandits._memory import Memory
 from causalbandits._types import Array, Z
 from causalbandits.errors import BudgetError
-from causalbandits.problem.budget import SLACK, Mixture, best_mixture
+from causalbandits.problem.budget import SLACK, Mixture, Within, best_mixture
 from causalbandits.problem.occasions import occasions_of
 from causalbandits.problem.sharing import Offer, shared_mixtures
 from causalbandits.problem.situation import Situation, cheapest_everywhere
@@ -68,6 +70,12 @@ class Shortfall:
         """What is best in a context that comes so seldom that it does not change the price of money."""
         offer = Offer(0.0, *_offered(here))
         return Mixture.mean(shared_mixtures([offer, *self._offers], self._allowance)[0], offer.values)
+
+
+def paid_for(env: Environment, allowance: float) -> Array:
+    """The mean rewards of the actions that an allowance pays for in every round; of the cheapest if of none."""
+    values, costs = _offered(env)
+    return np.asarray(values[Within(costs, allowance).allowed])
 
 
 def _situation(env: Environment) -> Situation:

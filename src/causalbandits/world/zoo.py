@@ -1,4 +1,4 @@
-"""Worlds, each an Environment: the paper's (Lu et al. 2020, Sections 4 and 5), and random ones with their models."""
+"""Worlds, each an Environment: the paper's (Lu et al. 2020, Sections 4 and 5), with hidden causes, and random ones."""
 
 from __future__ import annotations
 
@@ -16,10 +16,17 @@ from causalbandits.model.model import CausalModel
 from causalbandits.model.variable import Variable
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.world.environment import Environment
+from causalbandits.world.hidden_worlds import HIDDEN as HIDDEN
+from causalbandits.world.hidden_worlds import coins, confounded_casino, detour, reversal
+from causalbandits.world.hidden_worlds import model_of_graph as model_of_graph
+from causalbandits.world.hidden_worlds import random_hidden_graph as random_hidden_graph
 from causalbandits.world.rewards import BernoulliReward, GaussianReward, LinearReward
 
-# The worlds; random_dag and random_model are what they are made of.
+# The worlds; random_dag, random_model and the like are what they are made of.
 __all__ = [
+    "coins",
+    "confounded_casino",
+    "detour",
     "email_campaign",
     "email_segments",
     "figure2",
@@ -28,6 +35,7 @@ __all__ = [
     "random_parallel",
     "random_world",
     "rare_prize",
+    "reversal",
 ]
 
 VARIABLE_LIMIT, DRAWN_LIMIT = 2000, 2**22

@@ -1,0 +1,425 @@
+"""How the study and its service stand up to kills, load and nonsense. The numbers of docs/service.md.
+
+    python benchmarks/service.py [part ...] [--share 0.1] [--write]
+
+Parts: kills, clients, http, batches, events, malformed; all of them if none is named. `--share` is of the full size:
+1,000 kills, 64 clients with 1,000 questions each, 60 seconds of load, 200,000 outcomes in batches, a million events,
+100,000 malformed requests. Prints JSON; `--write` keeps it in service.json, with what waiting for the disk takes here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import random
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import causalbandits as cb
+from causalbandits.errors import StorageError
+
+ENV = cb.zoo.email_campaign()
+KEPT = Path(__file__).with_name("service.json")
+
+
+# A service in a process of its own, that can be killed and started again at once
+
+
+def fork_servers(file: str, port: int) -> None:
+    """For each line of input a service, forked from a process that has imported everything; prints its process id."""
+    from causalbandits.service import serve
+
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    for _ in sys.stdin:
+        if (process := os.fork()) == 0:
+            serve([file], port=port)
+            os._exit(0)
+        print(process, flush=True)
+
+
+class Servers:
+    """Services of one file, one after the other, on one port."""
+
+    def __init__(self, file: Path) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            self.port = free.getsockname()[1]
+        command = [sys.executable, __file__, "--fork-servers", str(file), str(self.port)]
+        self._forking = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self._now: int | None = None
+
+    def start(self) -> None:
+        """One more; returns when it answers."""
+        assert self._forking.stdin is not None
+        assert self._forking.stdout is not None
+        self._forking.stdin.write("\n")
+        self._forking.stdin.flush()
+        self._now = int(self._forking.stdout.readline())
+        until = time.monotonic() + 60
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", self.port), 1).close()
+                return
+            except OSError:
+                if time.monotonic() > until:
+                    raise
+                time.sleep(0.01)
+
+    def used(self) -> float:
+        """How many seconds of a processor the service has used; not how many it has waited for one."""
+        fields = Path(f"/proc/{self._now}/stat").read_text(encoding="ascii").rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def kill(self) -> None:
+        """As a power cut would, for this process."""
+        if self._now is None:
+            return
+        os.kill(self._now, signal.SIGKILL)
+        try:
+            while True:  # until it is gone, and its port is free
+                os.kill(self._now, 0)
+                time.sleep(0.002)
+        except ProcessLookupError:
+            self._now = None
+
+    def end(self) -> None:
+        """No more."""
+        self.kill()
+        assert self._forking.stdin is not None
+        self._forking.stdin.close()
+        self._forking.wait(20)
+
+
+@contextmanager
+def served(policy: Any = None) -> Iterator[tuple[Path, Servers]]:
+    """A new study, served."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "mail.db"
+        cb.Study.create(file, ENV.problem, policy or cb.policy("c-ts-beta", draws=16), seed=1).close()
+        servers = Servers(file)
+        try:
+            servers.start()
+            yield file, servers
+        finally:
+            servers.end()
+
+
+def outcome(intervention: Any, rng: np.random.Generator) -> tuple[dict[str, Any], float]:
+    """What comes of an intervention."""
+    seen = ENV.pull(intervention, rng)
+    return dict(seen.parents), seen.reward
+
+
+# Parts
+
+
+def kills(share: float) -> dict[str, Any]:
+    """Kill the service under load; every outcome is sent twice, and whatever gets no answer is sent again."""
+    wanted, chance, told = round(1000 * share), random.Random(0), {}
+    stop, asked_again = threading.Event(), []
+
+    def client(number: int, address: str) -> None:
+        rng, k = np.random.default_rng(number), 0
+        with cb.connect(address) as study:
+            while not stop.is_set():
+                key, k = f"{number}-{k}", k + 1
+                decision = _until_answered(study.ask, key=key)
+                parents, reward = outcome(decision.intervention, rng)
+                statuses = {_until_answered(study.tell, key, parents, reward).status for _ in range(2)}
+                assert statuses <= {"applied", "duplicate"}
+                told[key] = decision.id, reward
+                asked_again.append(_until_answered(study.ask, key=key) != decision)
+
+    with served() as (file, servers):
+        address = f"http://127.0.0.1:{servers.port}/mail"
+        clients = [threading.Thread(target=client, args=(number, address), daemon=True) for number in range(8)]
+        for one in clients:
+            one.start()
+        for _ in range(wanted):
+            before, until = len(told), time.monotonic() + chance.random() * 0.1
+            while len(told) == before or time.monotonic() < until:
+                assert all(one.is_alive() for one in clients), "A client has given up."
+                time.sleep(0.002)
+            servers.kill()
+            servers.start()
+        stop.set()
+        for one in clients:
+            one.join()
+        servers.kill()
+        return {"kills": wanted, "different_answers": sum(asked_again), **_compared(file, told)}
+
+
+def _until_answered(call: Callable[..., Any], *given: Any, **named: Any) -> Any:
+    """A client gives up after six tries; killed every tenth of a second, the service may need more."""
+    while True:
+        try:
+            return call(*given, **named)
+        except StorageError:
+            continue
+
+
+def _compared(file: Path, told: dict[str, tuple[int, float]]) -> dict[str, Any]:
+    """What was acknowledged against what is in the file."""
+    with cb.Study.open(file) as study:
+        kept = {row.key: row for row in study._log.decisions("reward IS NOT NULL")}
+        return {
+            "acknowledged": len(told),
+            "lost": sum(key not in kept for key in told),
+            "doubled": study.rounds - len(kept),
+            "changed": sum(
+                (kept[key].number, kept[key].reward) != (number, round(reward * 2**40))
+                for key, (number, reward) in told.items()
+                if key in kept
+            ),
+            "verified": bool(study.verify()),
+        }
+
+
+def clients(share: float) -> dict[str, Any]:
+    """64 clients ask, one question in ten again: do answers differ, and does what was done fit the propensities?"""
+    each, different = max(10, round(1000 * share)), []
+
+    async def one(send: Sender, number: int) -> None:
+        rng = np.random.default_rng(number)
+        for k in range(each):
+            body = {"key": f"{number}-{k}"}
+            answer = await send("decisions", body)
+            if k % 10 == 0:
+                different.append(await send("decisions", body) != answer)
+            parents, reward = outcome(answer["intervention"], rng)
+            await send("outcomes", {"items": [{"id": body["key"], "parents": parents, "reward": reward}]})
+
+    with served() as (file, servers):
+        times = asyncio.run(_load(servers.port, 64, one))
+        servers.kill()
+        with cb.Study.open(file) as study:
+            found = {"questions": 64 * each, "asked_again": len(different), "different_answers": sum(different)}
+            return {**found, **_speed(times), "largest_score": _allocation(study), "verified": bool(study.verify())}
+
+
+def _allocation(study: cb.Study) -> float:
+    """Of any action: how often it was chosen less how often it should have been, in standard errors."""
+    more: dict[Any, float] = {}
+    spread: dict[Any, float] = {}
+    for row in study._log.decisions():
+        for action, part in row.choice.support or ():
+            more[action] = more.get(action, 0.0) + (action == row.choice.action) - part
+            spread[action] = spread.get(action, 0.0) + part * (1 - part)
+    return round(max(abs(more[one]) / spread[one] ** 0.5 for one in more if spread[one] > 5), 2)
+
+
+def http(share: float) -> dict[str, Any]:
+    """Questions and outcomes in turn, on 64 connections, for a minute."""
+    seconds = max(3.0, 60 * share)
+
+    async def one(send: Sender, number: int) -> None:
+        rng, until = np.random.default_rng(number), time.monotonic() + seconds
+        while time.monotonic() < until:
+            answer = await send("decisions", {})
+            parents, reward = outcome(answer["intervention"], rng)
+            await send("outcomes", {"items": [{"id": answer["id"], "parents": parents, "reward": reward}]})
+
+    with served() as (_, servers):
+        before = servers.used()
+        found = _speed(asyncio.run(_load(servers.port, 64, one)))
+        own = (servers.used() - before) / found["requests"]
+        return {"connections": 64, **found, "cpu_us_a_request": round(own * 1e6)}
+
+
+def batches(share: float) -> dict[str, Any]:
+    """Outcomes by the thousand, on 4 connections."""
+    many = max(8, round(200 * share)) * 1000
+    with served() as (file, servers):
+        rng = np.random.default_rng(0)
+        with cb.Study.open(file) as study, study.together():
+            asked = [study.ask() for _ in range(many)]
+        told = [dict(zip(("parents", "reward"), outcome(d.intervention, rng), strict=True), id=d.id) for d in asked]
+        parts = [told[start : start + 1000] for start in range(0, many, 1000)]
+
+        async def one(send: Sender, number: int) -> None:
+            for part in parts[number::4]:
+                answer = await send("outcomes", {"items": part})
+                assert {item["status"] for item in answer["items"]} == {"applied"}
+
+        started, before = time.monotonic(), servers.used()
+        asyncio.run(_load(servers.port, 4, one))
+        speed, own = many / (time.monotonic() - started), (servers.used() - before) / many
+        return {"outcomes": many, "outcomes_a_second": round(speed), "cpu_us_an_outcome": round(own * 1e6)}
+
+
+def events(share: float) -> dict[str, Any]:
+    """A study with a million events: folding it again, opening it, and its page."""
+    from causalbandits.service import pages
+
+    many = round(1_000_000 * share)
+    with tempfile.TemporaryDirectory() as folder:
+        file, rng = Path(folder) / "mail.db", np.random.default_rng(0)
+        with cb.Study.create(file, ENV.problem, "uniform", seed=1) as study:
+            for start in range(0, many, 5000):
+                with study.together():
+                    for decision in [study.ask() for _ in range(min(5000, many - start))]:
+                        study.tell(decision.id, *outcome(decision.intervention, rng))
+        opened, study = _timed(lambda: cb.Study.open(file))
+        before = time.process_time()
+        folded, verified = _timed(study.verify)
+        own = round(time.process_time() - before, 3)
+        shown, panels = _timed(lambda: pages._panels(study))
+        page = len(pages._templates().get_template("panels.html").render(name="x", writer=None, **panels))
+        study.close()
+        seconds = {"open_s": opened, "fold_again_s": folded, "fold_again_cpu_s": own, "page_s": shown}
+        return {"events": many, **seconds, "page_bytes": page, "verified": bool(verified), "file_bytes": _size(file)}
+
+
+def _timed(work: Callable[[], Any]) -> tuple[float, Any]:
+    started = time.perf_counter()
+    found = work()
+    return round(time.perf_counter() - started, 3), found
+
+
+def _size(file: Path) -> int:
+    return file.stat().st_size
+
+
+def malformed(share: float) -> dict[str, Any]:
+    """Nonsense to every route, on 16 connections: none may be a server error."""
+    from causalbandits.service.app import ROUTES
+
+    each, statuses = max(50, round(100_000 * share / 16)), []
+    routes = [(route.method, route.path) for route in ROUTES]
+
+    async def one(send: Sender, number: int) -> None:
+        chance = random.Random(number)
+        for _ in range(each):
+            method, path = chance.choice(routes)
+            where = path.format(study=chance.choice(["mail", "mail", "x"]), decision=chance.choice(["0", "a", "%00"]))
+            await send(where, _nonsense(chance), method=method, statuses=statuses)
+
+    with served() as (file, servers):
+        asyncio.run(_load(servers.port, 16, one))
+        servers.kill()
+        with cb.Study.open(file) as study:
+            failed = sum(status >= 500 for status in statuses)
+            return {"requests": len(statuses), "server_errors": failed, "verified": bool(study.verify())}
+
+
+def _nonsense(chance: random.Random) -> bytes:
+    """JSON of the right names with wrong values, sometimes with bytes changed."""
+    names = ("key", "context", "eligible", "items", "id", "reward", "parents", "observed", "subject", "é")
+
+    def value(depth: int) -> Any:
+        kinds = [None, True, -1, 2**70, 1e308, "", "short", "\x00", "x" * 300, chance.random(), 0, 1]
+        if depth > 3 or chance.random() < 0.4:
+            return chance.choice(kinds)
+        if chance.random() < 0.5:
+            return [value(depth + 1) for _ in range(chance.randrange(4))]
+        return {chance.choice(names): value(depth + 1) for _ in range(chance.randrange(5))}
+
+    content = bytearray(json.dumps(value(0)).encode())
+    for _ in range(chance.choice([0, 0, 1, 3])):
+        if content:
+            content[chance.randrange(len(content))] = chance.randrange(256)
+    return bytes(content)
+
+
+# Load
+
+Sender = Callable[..., Awaitable[Any]]
+
+
+async def _load(
+    port: int, connections: int, one: Callable[[Sender, int], Awaitable[None]]
+) -> tuple[float, list[float]]:
+    """What clients do at once, each on a connection of its own: how long all took, and each request."""
+    times: list[float] = []
+
+    async def client(number: int) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+
+        async def send(path: str, body: Any, method: str = "POST", statuses: list[int] | None = None) -> Any:
+            where = path if path.startswith("/") else f"/v1/studies/mail/{path}"
+            content = body if isinstance(body, bytes) else json.dumps(body).encode()
+            head = f"{method} {where} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+            started = time.perf_counter()
+            writer.write(f"{head}Content-Length: {len(content)}\r\n\r\n".encode() + content)
+            status, text = await _answer(reader)
+            times.append(time.perf_counter() - started)
+            if statuses is None:
+                assert status < 300, text
+            else:
+                statuses.append(status)
+            return json.loads(text)
+
+        await one(send, number)
+        writer.close()
+
+    started = time.monotonic()
+    await asyncio.gather(*(client(number) for number in range(connections)))
+    return time.monotonic() - started, times
+
+
+async def _answer(reader: asyncio.StreamReader) -> tuple[int, bytes]:
+    head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
+    length = next(int(line.split(":")[1]) for line in head.splitlines() if line.startswith("content-length"))
+    return int(head.split()[1]), await reader.readexactly(length)
+
+
+def _speed(found: tuple[float, list[float]]) -> dict[str, Any]:
+    seconds, times = found
+    middle, last = np.quantile(times, [0.5, 0.99]) * 1000
+    speed = {"requests": len(times), "requests_a_second": round(len(times) / seconds)}
+    return {**speed, "median_ms": round(float(middle), 1), "p99_ms": round(float(last), 1)}
+
+
+def fsync_ms() -> float:
+    """What one wait for the disk takes here, by the median of 50."""
+    times = []
+    with tempfile.NamedTemporaryFile() as file:
+        for _ in range(50):
+            started = time.perf_counter()
+            file.write(b"x" * 4096)
+            file.flush()
+            os.fsync(file.fileno())
+            times.append(time.perf_counter() - started)
+    return round(statistics.median(times) * 1000, 2)
+
+
+PARTS = {part.__name__: part for part in (kills, clients, http, batches, events, malformed)}
+
+
+def main() -> None:
+    """The parts that were named, or all."""
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("part", nargs="*", choices=[*PARTS, []], help="all if none is named")
+    options.add_argument("--share", type=float, default=1.0)
+    options.add_argument("--write", action="store_true")
+    given = options.parse_args()
+    found: dict[str, Any] = {}
+    for name in given.part or PARTS:
+        took, result = _timed(lambda name=name: PARTS[name](given.share))
+        machine = {"took_s": round(took), "fsync_ms": fsync_ms(), "load": round(os.getloadavg()[0], 1)}
+        found[name] = {**result, "share": given.share, **machine}
+        print(name, found[name], file=sys.stderr, flush=True)
+        if given.write:
+            kept = json.loads(KEPT.read_text(encoding="utf-8")) if KEPT.exists() else {}
+            KEPT.write_text(json.dumps({**kept, name: found[name]}, indent=2) + "\n", encoding="utf-8")
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--fork-servers"]:
+        fork_servers(sys.argv[2], int(sys.argv[3]))
+    else:
+        main()

@@ -1,0 +1,80 @@
+"""The compiled rounds of C-TS-UCB: see `policies.ts_ucb`."""
+
+import numpy as np
+
+from causalbandits.engine.choosing import (
+    agreeing,
+    first_tied,
+    how_many,
+    largest,
+    largest_size,
+    listed,
+    project,
+    subtract,
+)
+from causalbandits.engine.happening import drawn_context, first_sums, happens, room_for, write_down
+from causalbandits.engine.kernels import combine, noise, pooled_in, prepared, renewed, take_in, varied
+from causalbandits.engine.worths import believed
+
+
+def promised_rounds(version):
+    """What is given up for a unit of uncertainty, given what draws promise: as `CausalTSUCB`."""
+
+    def play(rule, tree, world, kept, streams, record):
+        key = version  # noqa: F841 (part of the cache's key)
+        plays, first_of = record.plays, world.first
+        before, comes = world.before, room_for(world.before)
+        rng, world_rng = streams.policy, streams.world
+        cells, room = len(kept.counts), tree.buffer
+        codes = np.empty(len(world.law.sizes), dtype=np.int64)
+        mean, sd = np.empty(cells), np.empty(cells)
+        centre, width, drawn = np.empty(cells), np.empty(cells), np.empty(cells)
+        one, two = np.empty(room), np.empty(room)
+        scores, means = np.empty(len(world.gap)), np.empty(len(world.gap))
+        costs, z = rule.priced.costs, -1
+        regret, collected, slot, checkpoint = first_sums(record)
+        for t in range(1, record.last + 1):
+            p = renewed(rule.p, kept)
+            for c in range(cells):
+                if t == 1 or rule.moving or c == z:
+                    mean[c], variance, _ = believed(p, kept, c)
+                    sd[c] = np.sqrt(variance)
+                    centre[c], width[c] = prepared(p, kept, c, 0.0)
+            context = drawn_context(before, world.context_starts, comes, world_rng)
+            first = first_of[context]
+            actions, length = first_of[context + 1] - first, how_many(tree.cells, context, cells)
+            promised = 0.0
+            for _draw in range(rule.draws):
+                own = varied(p, rng)
+                for i in range(length):
+                    c = agreeing(tree.cells, context, i)
+                    drawn[i] = noise(own, centre[c], width[c], rng)
+                for i in range(length):
+                    c = agreeing(tree.cells, context, i)
+                    drawn[i] = combine(own, centre[c], width[c], drawn[i])
+                listed(tree, context, project(tree, context, drawn, length, one, two), actions, scores)
+                subtract(scores, costs, first, actions)
+                promised += largest(scores, actions)
+            for i in range(length):
+                drawn[i] = mean[agreeing(tree.cells, context, i)]
+            listed(tree, context, project(tree, context, drawn, length, one, two), actions, means)
+            subtract(means, costs, first, actions)
+            promised = max(promised / rule.draws, largest(means, actions))
+            for i in range(length):
+                drawn[i] = sd[agreeing(tree.cells, context, i)]
+            listed(tree, context, project(tree, context, drawn, length, one, two), actions, scores)
+            for a in range(actions):
+                scores[a] = (means[a] - promised) / scores[a]
+            action = first_tied(scores, actions, largest_size(scores, actions))
+            z, reward, gap = happens(world, first + action, codes, world_rng)
+            regret += gap
+            collected += reward
+            if len(plays):
+                plays[first + action] += 1
+            if t == checkpoint:
+                slot, checkpoint = write_down(record, slot, regret, collected)
+            pooled_in(kept, z, reward)
+            take_in(kept.counts, kept.totals, z, reward)
+        record.sums[0], record.sums[1] = regret, collected
+
+    return play

@@ -1,0 +1,125 @@
+"""The compiled rounds of C-Gittins with main effects: see `policies.worth_effects`."""
+
+import math
+
+import numpy as np
+from numba.extending import register_jitable
+
+from causalbandits.engine.choosing import (
+    agreeing,
+    first_tied,
+    how_many,
+    largest_size,
+    least_scale,
+    least_tied,
+    subtract,
+)
+from causalbandits.engine.happening import drawn_context, first_sums, happens, room_for, write_down
+from causalbandits.engine.kernels import pooled_in, renewed, take_in
+from causalbandits.engine.worths import ABOVE, psi, worth_of_one
+
+
+@register_jitable
+def whiten(R, x):
+    """As `factor.whitened`, of one row, in place."""
+    for k in range(len(x)):
+        x[k] *= 1.0 / R[k, k]
+        for j in range(k + 1, len(x)):
+            x[j] -= R[k, j] * x[k]
+
+
+@register_jitable
+def shared_of(p, c, own):
+    """A cell's row of G; and what its coefficients say of it."""
+    kept, shrink = p.kept, p.shrink[c]
+    own[:] = 0.0
+    own[0], said = shrink, kept.theta[0]
+    for place in kept.positions[c]:
+        own[place] = shrink
+        said += kept.theta[place]
+    whiten(kept.R, own)
+    return said
+
+
+def worth_effect_rounds(version):
+    """Every action's worth, afresh in every round; but only of those that could be worth more than the best mean."""
+
+    def play(rule, looked, world, kept, streams, record):
+        key = version  # noqa: F841 (part of the cache's key)
+        plays, first_of = record.plays, world.first
+        before, comes = world.before, room_for(world.before)
+        rows, world_rng = looked.rows, streams.world
+        cells, positions, d = len(kept.counts), len(world.gap), len(kept.u)
+        codes = np.empty(len(world.law.sizes), dtype=np.int64)
+        mean, alone, sd, scaled = np.empty(cells), np.empty(cells), np.empty(cells), np.empty(cells)
+        shared, along, apart = np.zeros((cells, d)), np.empty(d), np.empty(cells)
+        scores = np.empty(positions)
+        costs, floor = rule.priced.costs, least_scale(rule.priced)
+        regret, collected, slot, checkpoint = first_sums(record)
+        for t in range(1, record.last + 1):
+            p, patience = renewed(rule.p, kept), rule.patiences[t - 1]
+            context = drawn_context(before, world.context_starts, comes, world_rng)
+            first, length = first_of[context], how_many(looked.cells, context, cells)
+            actions = first_of[context + 1] - first
+            for i in range(length):
+                c = agreeing(looked.cells, context, i)
+                shrink, said, norm = p.shrink[c], 0.0, 0.0
+                alone[i] = p.remainder * shrink
+                if p.known:
+                    said = shrink * shared_of(p, c, shared[i])
+                    for k in range(d):
+                        norm += shared[i, k] * shared[i, k]
+                mean[i] = p.centre + p.known * alone[i] * (kept.totals[c] - kept.counts[c] * p.centre) + said
+                scaled[i] = p.noise / (1.0 + alone[i] + norm)
+                sd[i] = math.sqrt(p.noise * (alone[i] + norm))
+            for a in range(actions):
+                total = 0.0
+                for i in range(length):
+                    total += rows[first + a, i] * mean[i]
+                scores[a] = total
+            subtract(scores, costs, first, actions)
+            scale = max(floor, largest_size(mean, length))
+            b = first_tied(scores, actions, scale)
+            best, top = scores[b], ABOVE * psi(patience)
+            for a in range(actions):
+                behind, most = least_tied(best, scale) - scores[a], 0.0
+                for i in range(length):
+                    apart[i] = rows[first + a, i] - rows[first + b, i]
+                    most += abs(apart[i]) * sd[i]
+                if behind > top * most:
+                    continue
+                v, gain, rest = 0.0, 0.0, 0.0
+                along[:] = 0.0
+                for i in range(length):
+                    v += apart[i] * apart[i] * alone[i]
+                    if p.known:
+                        for k in range(d):
+                            along[k] += apart[i] * shared[i, k]
+                for k in range(d):
+                    v += along[k] * along[k]
+                v *= p.noise
+                if behind > 0.0 and behind * behind > top * top * v:
+                    continue
+                for i in range(length):
+                    together = apart[i] * alone[i]
+                    if p.known:
+                        for k in range(d):
+                            together += along[k] * shared[i, k]
+                    taken = scaled[i] * together * together
+                    gain += apart[i] * taken
+                    rest += rows[first + b, i] * taken
+                scores[a] += worth_of_one(v, gain, rest, patience)
+                best = max(best, scores[a])
+            action = first_tied(scores, actions, scale)
+            z, reward, gap = happens(world, first + action, codes, world_rng)
+            regret += gap
+            collected += reward
+            if len(plays):
+                plays[first + action] += 1
+            if t == checkpoint:
+                slot, checkpoint = write_down(record, slot, regret, collected)
+            pooled_in(kept, z, reward)
+            take_in(kept.counts, kept.totals, z, reward)
+        record.sums[0], record.sums[1] = regret, collected
+
+    return play

@@ -1,0 +1,60 @@
+"""A seal on every row of the log: what disks, copies and people change behind a study's back is noticed by `verify`.
+
+A row's seal is a hash of what was written and never changes. What does change, a decision's status and the statistic,
+is derived from the events and compared.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from causalbandits.study.storage import Store
+
+SEALED = {
+    "decisions": "number, key, request, context, choices, propensity, support, policy, events, asked, due, mode, would",
+    "events": "number, decision, kind, z, reward, observed, was_z, was_reward, counted, collected, at",
+    "policies": "version, record, since_decision, since_event",
+    "modes": "version, mode, baseline, since_decision, since_event, at, who, why",
+    "snapshots": "event, content",
+    "early": "key, told, at",
+}
+"""The columns that never change, by table."""
+
+CHANGES = ("version", "seal")
+"""Facts that are not sealed."""
+
+
+def sealed(*values: Any) -> tuple[Any, ...]:
+    """A row, and its seal."""
+    return (*values, seal(values))
+
+
+def seal(values: Any) -> str:
+    """A hash of a row's values, the same for 1 and 1.0: a database may keep one as the other.
+
+    >>> seal((1, "a", None, 0.5)) == seal((1.0, "a", None, 0.5))
+    True
+    """
+    plain = [_number(value) if isinstance(value, float) else value for value in values]
+    return hashlib.blake2b(repr(plain).encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+
+
+def _number(value: float) -> float:
+    return int(value) if value.is_integer() else float(value)
+
+
+def seal_of_facts(facts: Mapping[str, Any]) -> str:
+    """A hash of what a study is."""
+    kept = {name: fact for name, fact in facts.items() if name not in CHANGES}
+    return hashlib.blake2b(json.dumps(kept, sort_keys=True).encode(), digest_size=8).hexdigest()
+
+
+def broken_seals(store: Store) -> Iterator[str]:
+    """The rows that are not what was written, in words."""
+    for table, columns in SEALED.items():
+        for *values, kept in store.rows(f"SELECT {columns}, seal FROM {table}"):
+            if kept != seal(values):
+                yield f"a row of {table} is not as it was written: {values[0]!r:.80}"
