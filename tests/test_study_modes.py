@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import re
 import sqlite3
 from collections import Counter
 from pathlib import Path
@@ -274,9 +276,14 @@ def test_old_decisions_are_derived_again_from_snapshots(tmp_path: Path, monkeypa
             looked_at.append(len(found))
             return iter(found)
 
-        monkeypatch.setattr(study._log, "events", counted)
-        assert all(study.replay(k) for k in range(90))
+        with monkeypatch.context() as patch:
+            patch.setattr(study._log, "events", counted)
+            assert all(study.replay(k) for k in range(90))
         assert max(looked_at) < 20
+        assert study.verify()
+        with study._state.store.transaction():
+            study._state.store.run("UPDATE snapshots SET content = '[]' WHERE event = 40")
+        assert re.search("snapshot.*40", repr(study.verify()))
 
 
 def test_a_commit_that_fails_leaves_nothing_behind_in_memory_either(
@@ -302,3 +309,36 @@ def test_a_commit_that_fails_leaves_nothing_behind_in_memory_either(
         assert study.tell(decision.id, seen.parents, seen.reward).status == "applied"
         assert study.rounds == 6
         assert study.verify()
+
+
+@pytest.mark.parametrize("id", ["c-ts-beta", "c-ts-beta-guarded", "c-ucb"])
+def test_a_database_that_fails_while_a_process_catches_up_leaves_nothing_half_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, id: str
+) -> None:
+    """Whichever query fails, once: what is known afterwards is what another process knows."""
+    with new(tmp_path, id) as one, cb.Study.open(tmp_path / "study.db") as two:
+        store, failed, k = two._state.store, True, 0
+        rows = store.rows
+        while failed:
+            play(one, 2, seed=k)
+            queries, failed = itertools.count(), False
+
+            def failing(sql: str, parameters: Any = (), queries: Any = queries, k: int = k) -> Any:
+                nonlocal failed
+                if next(queries) == k and sql != "ROLLBACK":
+                    failed = True
+                    raise StorageError("the connection was lost. Nothing was changed.")
+                return rows(sql, parameters)
+
+            monkeypatch.setattr(store, "rows", failing)
+            try:
+                decision = two.ask()
+                two.tell(decision.id, None, 1)
+            except StorageError:
+                assert failed
+            monkeypatch.undo()
+            assert two.rounds == one.rounds
+            assert json.dumps(two.statistic.to_record()) == json.dumps(one.statistic.to_record())
+            k += 1
+        assert k > 15
+        assert two.verify()

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import causalbandits as cb
-from causalbandits.errors import BudgetError, CausalBanditsError, ConflictError, PolicyError
+from causalbandits.errors import BudgetError, CausalBanditsError, ConflictError, PolicyError, TellError
 from causalbandits.problem.budget import Budget
 from worlds import with_arrow
 
@@ -276,3 +276,40 @@ def test_a_study_doubts_what_an_agent_doubts(tmp_path: Path, id: str) -> None:
         assert ours == theirs
     else:  # of such rewards the statistic does not say how each depends on a knob
         assert [said for said in theirs if "vary by" in said] == [said for said in ours if "vary by" in said] != []
+
+
+def test_an_agents_user_changes_one_line(tmp_path: Path) -> None:
+    env = cb.zoo.email_campaign()
+    graph = cb.CausalModel(
+        [
+            cb.Variable("x", [0, 1, 2], table=[0.2, 0.3, 0.5]),
+            cb.Variable("y", [0, 1], parents=["x"], table=[[0.5, 0.5], [0.6, 0.4], [0.1, 0.9]]),
+        ]
+    )
+    by_actions = cb.CausalBandit(graph, ["x"], parents=[], reward="y")
+    for k, problem in enumerate((env.problem, by_actions)):
+        for durable in (False, True):
+            file = tmp_path / f"{k}.db"
+            one: Any = cb.Study.create(file, problem, seed=1) if durable else cb.Agent(problem, late=True, seed=1)
+            rng = np.random.default_rng(0)
+            for decision in one.ask(40):
+                if problem.parents:
+                    seen = env.pull(decision.intervention, rng)
+                    one.tell(decision.id, seen.parents, seen.reward)
+                else:
+                    one.tell(decision.id, reward=float(rng.random() < 0.5))
+            assert one.rounds == 40
+            assert one.pending == {}
+            assert one.recommend().intervention in problem.actions
+            assert one.budget is None
+            assert one.model is not None
+            with pytest.raises(TellError):
+                one.tell(0, None, float("nan"))
+            if problem.parents:
+                with pytest.raises(TellError, match="Tell the values of subject"):
+                    one.tell(one.ask().id, reward=1)
+            if durable:
+                assert one.policy == cb.default_policy(problem, late=True)
+                assert one.verify()
+                assert all(one.replay(j) for j in range(40))
+                one.close()

@@ -85,8 +85,9 @@ class Asking:
         baseline = None if state.mode.baseline is None else state.log.action(state.mode.baseline)
         choice, mixed, would = made(state.mode.mode, baseline, asked, state.mind, state.coins.of_ask(number))
         due = None if state.rules.window is None else now + state.rules.window
-        row = Row(number, key, request, choice, asked.problem.known, state.policy_version, state.events, now, due)
-        return row._replace(mode=state.mode.version, would=would, mixed=mixed)
+        since = state.policy_version, state.events, now, due
+        mode, known = state.mode.version, asked.problem.known
+        return Row(number, key, request, choice, known, *since, mode=mode, would=would, mixed=mixed)
 
 
 def _decision(row: Row) -> Decision:

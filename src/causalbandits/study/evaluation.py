@@ -72,7 +72,7 @@ class Evaluation(NamedTuple):
 
 def evaluated(problem: CausalBandit, outcomes: Iterable[Logged], target: Target, by: By) -> Evaluation:
     """The mean reward of a target, from logged outcomes, each with whether its chances are those of every action."""
-    if by not in ("configurations", "actions"):
+    if not isinstance(by, str) or by not in ("configurations", "actions"):
         raise CausalBanditsError(unknown("way to weigh outcomes by", by, ("configurations", "actions")))
     logging = isinstance(target, str) and target == "logged"
     mixture = () if logging else _mixture(problem, target)

@@ -118,8 +118,8 @@ class Fold:
             self._take_in(outcome)
 
     def _make(self) -> None:
+        """Anew; it stays stale if something stops that half-way."""
         self._statistic = self.policy.begin(self.problem)
-        self._stale = False
         if isinstance(self.policy, CellPolicy) and self.kind == "cells":
             self._sums.clear()
             for (context, action, z), line in self.table.items():
@@ -133,6 +133,7 @@ class Fold:
             self._order = InOrder()
             for outcome in self._log():
                 self._take_in(outcome)
+        self._stale = False
 
     def _change_cell(self, outcome: Outcome, sign: int) -> None:
         assert isinstance(self.policy, CellPolicy)

@@ -1,4 +1,4 @@
-"""What a study's database holds, as objects: decisions, events, the statistic. All SQL is here and in `records`."""
+"""What a study's database holds of decisions and events, as objects. All SQL is here, in `kept` and in `records`."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from causalbandits._memory import Memory
 from causalbandits._types import Z
 from causalbandits.agent.ledger import action_at, support_of, support_record
 from causalbandits.policies import Choice, Outcome
@@ -14,20 +15,24 @@ from causalbandits.problem.actions import Action
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.study.chances import Mixed, actions_of, all_that_may_be_chosen
 from causalbandits.study.damage import reading
-from causalbandits.study.fold import Coins, ExactSums, Key, Table, codes_of, rows_of, text_of
+from causalbandits.study.fold import Coins, codes_of, text_of
 from causalbandits.study.grid import value
-from causalbandits.study.records import Records
+from causalbandits.study.kept import KeptStatistic
 from causalbandits.study.rows import CHANGING, COUNTED, IS_OPEN, LogEvent, Row
 from causalbandits.study.seals import sealed
 from causalbandits.study.storage import Store
 
+SUPPORTS_KEPT = 2**12
+"""So many mixtures are remembered as they were written: the same ones come again and again."""
 
-class Log(Records):
+
+class Log(KeptStatistic):
     """The tables of one study."""
 
     def __init__(self, store: Store, problem: CausalBandit, coins: Coins) -> None:
-        super().__init__(store)
-        self.problem, self._coins = problem, coins
+        super().__init__(store, problem)
+        self._coins = coins
+        self._supports: Memory[str, Support] = Memory(SUPPORTS_KEPT)
 
     # Decisions
 
@@ -64,26 +69,24 @@ class Log(Records):
         more = policy, events, asked, due, status, told_at, codes_of(z), reward, seen, mode
         return Row(number, key, request, choice, known, *more, None if would is None else self._action(would), mixed)
 
-    def action(self, choices: Z) -> Action:
-        """The one with these choices."""
-        return action_at(self.problem, choices)
-
-    def _action(self, choices: str) -> Action:
-        return self.action(codes_of(choices) or ())
-
     def _chances(self, text: str | None, known: Z | None, request: str) -> tuple[Support | None, Mixed | None]:
         """The chances of a decision, and how they were mixed, if they were."""
-        record = None if text is None else json.loads(text)
-        if not isinstance(record, dict):
-            return (None if record is None else support_of(self.problem, record)), None
+        if text is None:
+            return None, None
+        if text.startswith("["):
+            found = self._supports.get(text)
+            if found is None:
+                found = self._supports.keep(text, support_of(self.problem, json.loads(text)))
+            return found, None
+        record = json.loads(text)
         among = record["among"]
         if among is None:
             _, eligible = json.loads(request)
             some = None if eligible is None else [action_at(self.problem, choices) for choices in eligible]
-            found = actions_of(all_that_may_be_chosen(self.problem.in_context(known), some))
+            all_of_them = actions_of(all_that_may_be_chosen(self.problem.in_context(known), some))
         else:
-            found = tuple(action_at(self.problem, choices) for choices in among)
-        mixed = Mixed(support_of(self.problem, record["drawn"]), record["floor"], found)
+            all_of_them = tuple(action_at(self.problem, choices) for choices in among)
+        mixed = Mixed(support_of(self.problem, record["drawn"]), record["floor"], all_of_them)
         return mixed.support(), mixed
 
     def _chances_text(self, row: Row) -> str | None:
@@ -236,49 +239,6 @@ class Log(Records):
         for row in self.decisions("reward IS NOT NULL", order="told_at"):
             assert row.reward is not None
             yield self.outcome(row, row.z, row.reward, row.observed), row.mixed is not None
-
-    # The statistic
-
-    @reading
-    def table(self) -> Table:
-        """As it is kept."""
-        return self._table(self.store.rows("SELECT context, choices, z, n, total, squares, successes FROM statistic"))
-
-    def _table(self, rows: Iterable[Any]) -> Table:
-        return Table(
-            {
-                (codes_of(context), self._action(choices), codes_of(z)): ExactSums(
-                    n, int(total), int(squares), int(successes)
-                )
-                for context, choices, z, n, total, squares, successes in rows
-            }
-        )
-
-    def write_line(self, key: Key, line: ExactSums) -> None:
-        """A line of the statistic changes."""
-        context, action, z = key
-        names = text_of(context), text_of(action.choices), text_of(z)
-        self.store.run(
-            "INSERT INTO statistic (context, choices, z, n, total, squares, successes) VALUES (?, ?, ?, ?, ?, ?, ?) "
-            "ON CONFLICT (context, choices, z) DO UPDATE SET n = excluded.n, total = excluded.total, "
-            "squares = excluded.squares, successes = excluded.successes",
-            (*names, line.n, str(line.total), str(line.squares), str(line.successes)),
-        )
-
-    # Snapshots
-
-    def add_snapshot(self, event: int, table: Table) -> None:
-        """The statistic after an event."""
-        content = json.dumps([list(line) for line in rows_of(table)])
-        self.store.run("INSERT INTO snapshots (event, content, seal) VALUES (?, ?, ?)", sealed(event, content))
-
-    @reading
-    def snapshot(self, up_to: int) -> tuple[int, Table]:
-        """The last one up to an event, and after which event it was made; an empty table if there is none."""
-        found = self.store.one(
-            "SELECT event, content FROM snapshots WHERE event <= ? ORDER BY event DESC LIMIT 1", (up_to,)
-        )
-        return (0, Table()) if found is None else (found[0], self._table(json.loads(found[1])))
 
 
 def _or_null(z: Z | None) -> str | None:

@@ -14,7 +14,14 @@ from typing import Any, Literal, NamedTuple
 
 from causalbandits._types import Z
 from causalbandits.agent.telling import checked
-from causalbandits.errors import ConflictError, StateError, TellError, UnknownDecisionError
+from causalbandits.errors import (
+    CausalBanditsError,
+    ConflictError,
+    StateError,
+    StorageError,
+    TellError,
+    UnknownDecisionError,
+)
 from causalbandits.model.intervention import State
 from causalbandits.policies import Choice
 from causalbandits.problem.problem import CausalBandit
@@ -70,6 +77,22 @@ class Outcomes:
             assert isinstance(id, str)
             return self._wait(id, parents, reward, observed)
         return self._tell(row, parents, reward, observed)
+
+    def tell_one(self, told: Mapping[str, Any]) -> Receipt:
+        """One of many: what cannot be taken is a status, too."""
+        try:
+            names = {"id", "parents", "reward", "observed"}
+            if not isinstance(told, Mapping) or "id" not in told or "reward" not in told or not set(told) <= names:
+                raise TellError(f"An outcome has id, parents, reward and perhaps observed; got {told!r:.200}.")
+            return self.tell(told["id"], told.get("parents"), told["reward"], told.get("observed"))
+        except ConflictError as error:
+            return Receipt("conflict", str(error))
+        except UnknownDecisionError as error:
+            return Receipt("unknown", str(error))
+        except StorageError:
+            raise
+        except CausalBanditsError as error:
+            return Receipt("refused", str(error))
 
     def _wait(self, key: str, parents: Parents, reward: float | None, observed: Observed) -> Receipt:
         self._codes(self._state.problem, None, parents, reward, observed)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from causalbandits._files import checked_path
@@ -31,3 +33,13 @@ def keys_beside(where: Where) -> Path:
     if isinstance(where, str) and is_address(where):
         return Path("keys.json")
     return checked_path(where, "campaign.db").with_name("keys.json")
+
+
+@contextmanager
+def kept_open(store: Store) -> Iterator[Store]:
+    """A database that is closed if what is done with it fails."""
+    try:
+        yield store
+    except BaseException:
+        store.close()
+        raise

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from causalbandits._types import Z, is_real
-from causalbandits.errors import StateError, StorageError
+from causalbandits.errors import CausalBanditsError, StateError, StorageError
 from causalbandits.policies import AnyPolicy
 from causalbandits.problem.budget import Budget
 from causalbandits.problem.problem import CausalBandit
@@ -118,15 +118,18 @@ class StudyState:
                     finally:
                         if outermost:
                             self._inside = False
-            except BaseException:  # of the commit, too
+            except BaseException as error:  # of the commit, too
                 if self.store.changes != before:
-                    self._torn, self.events = True, -1
+                    self._torn = True
+                if self.store.changes != before or not _is_refusal(error):
+                    self.events = -1  # what was read or written half-way is not known
                 raise
 
     def _sync(self) -> None:
-        """Take in what other processes did."""
+        """Take in what other processes did; whatever stops that half-way, all is read anew next time."""
+        known, self.events = self.events, -1
         version, newest, decided = self.log.policy_version(), self.log.newest(), self.log.count()
-        if self.events < 0 or version != self.policy_version:
+        if known < 0 or version != self.policy_version:
             policy = policy_of(self.log.policies()[-1].record, self.handed_in, self.problem)
             self.table = self.log.table()
             self._fold = Fold(self.problem, policy, self.table, self.log.outcomes, self._frontier)
@@ -134,17 +137,17 @@ class StudyState:
             if self.budget is not None:
                 self.charges = Charges.at(self.log, self.budget, policy, decided, newest)
         else:
-            self._follow(decided, newest)
-        self.events, self.decided = newest, decided
+            self._follow(decided, newest, known)
         self.counted, self.collected = self.log.sums()
         self.mode = self.log.mode()
+        self.events, self.decided = newest, decided
 
-    def _follow(self, decided: int, newest: int) -> None:
+    def _follow(self, decided: int, newest: int, known: int) -> None:
         if self.charges is not None and decided > self.decided:
             for made in self.log.decisions("number >= ?", (self.decided,)):
                 self.charges.pay(made)
-        if newest > self.events:
-            for event in self.log.events(after=self.events):
+        if newest > known:
+            for event in self.log.events(after=known):
                 row = self.log.decision(event.decision)
                 assert row is not None
                 self._count(event, row, write=False)
@@ -207,3 +210,8 @@ class StudyState:
         if write:
             for key in dict.fromkeys(changed):
                 self.log.write_line(key, self.table[key])
+
+
+def _is_refusal(error: BaseException) -> bool:
+    """Whether something was refused by rule, before anything came of it; a database that failed is none."""
+    return isinstance(error, CausalBanditsError) and not isinstance(error, StorageError)

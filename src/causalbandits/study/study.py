@@ -7,12 +7,14 @@ tell, ... -> event -----+
 
 from __future__ import annotations
 
+import math
 import os
 import secrets
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, astuple
+from types import EllipsisType
 from typing import Any, Literal, overload
 
 from causalbandits.agent import saving
@@ -20,13 +22,11 @@ from causalbandits.agent.agent import Context, Decision
 from causalbandits.agent.eligible import Eligible
 from causalbandits.errors import (
     CausalBanditsError,
-    ConflictError,
-    StorageError,
     TellError,
-    UnknownDecisionError,
 )
 from causalbandits.model.intervention import State
 from causalbandits.policies import AnyPolicy, as_policy
+from causalbandits.policies.default import chosen_policy
 from causalbandits.policies.rationing import situations_to_come
 from causalbandits.problem.budget import Budget
 from causalbandits.problem.problem import CausalBandit
@@ -37,7 +37,7 @@ from causalbandits.study.fold import Coins
 from causalbandits.study.log import Log
 from causalbandits.study.modes import next_mode, refuse_unfit
 from causalbandits.study.outcomes import Id, Observed, Parents, Receipt
-from causalbandits.study.places import stored
+from causalbandits.study.places import kept_open, stored
 from causalbandits.study.rows import ModeRecord
 from causalbandits.study.schema import write_facts
 from causalbandits.study.state import Clock, Rules, StudyState
@@ -68,8 +68,9 @@ class Study(Answers):
         cls,
         where: str | os.PathLike[str],
         problem: CausalBandit,
-        policy: AnyPolicy | str,
+        policy: AnyPolicy | str | None = None,
         *,
+        horizon: int | None = None,
         seed: int | None = None,
         window: float | None = None,
         default: float | None = None,
@@ -85,13 +86,15 @@ class Study(Answers):
         `expire()` may take its silence for the reward `default`. An outcome that comes later is then applied, in the
         default's place, or only recorded (`late`).
 
+        Without a policy, the one is taken that loses least where outcomes are late and nothing is known of the reward.
         A `budget` is kept to by all processes together: charged when asked, and given back by `forget`. `floor` gives
         every action that may be chosen that probability at least, over their number, so that the log can be weighted
         by actions (see `evaluate`).
         """
         if not isinstance(problem, CausalBandit):
             raise CausalBanditsError(f"A Study works on a CausalBandit; got {problem!r}.")
-        chosen, rules = as_policy(policy), Rules(window, default, late, impossible, floor)
+        chosen = chosen_policy(problem, policy, horizon=horizon, late=policy is None)
+        rules = Rules(window, default, late, impossible, floor)
         chosen.begin(problem)
         if default is not None:
             chosen.check_reward(default)
@@ -104,7 +107,7 @@ class Study(Answers):
         facts = {"problem": problem.to_record(), "seed": entropy, "rules": asdict(rules), "made": clock()}
         if budget is not None:
             facts["budget"] = astuple(budget)
-        with _kept_open(stored(where, new=True)) as store:
+        with kept_open(stored(where, new=True)) as store:
             with store.transaction():
                 write_facts(store, facts, clock())
                 log = Log(store, problem, Coins(entropy))
@@ -117,7 +120,7 @@ class Study(Answers):
         cls, where: str | os.PathLike[str], *, policy: AnyPolicy | str | None = None, clock: Clock = time.time
     ) -> Study:
         """Go on with a study. A policy that a file cannot hold (your own class) must be handed in as `policy`."""
-        with _kept_open(stored(where, new=False)) as store:
+        with kept_open(stored(where, new=False)) as store:
             study = cls(store, policy, clock)
             with study._state.transaction():
                 return study
@@ -166,14 +169,32 @@ class Study(Answers):
                 raise CausalBanditsError(f"A key names one decision: ask() for each of the {n}, or leave key= out.")
             return self._asking.several(n, context, eligible)
 
-    def tell(self, id: Id, parents: Parents, reward: float | None, *, observed: Observed = None) -> Receipt:
+    def tell(
+        self,
+        id: Id,
+        parents: Parents | EllipsisType = ...,
+        reward: float | None = math.nan,
+        *,
+        observed: Observed = None,
+    ) -> Receipt:
         """The outcome of a decision, by its number or its key; told again, it is a duplicate and changes nothing.
 
         What contradicts an outcome that was told before is refused: see `correct`. By a key that has not been asked
         with, the outcome waits for its decision. `reward=None` keeps the parents' values while the reward is awaited.
+        Where the problem has no parents they are left out, `tell(id, reward=1)`.
         """
         with self._state.transaction():
-            return self._outcomes.tell(id, parents, reward, observed)
+            return self._outcomes.tell(id, self._said(parents), reward, observed)
+
+    def _said(self, parents: Parents | EllipsisType) -> Parents:
+        if not isinstance(parents, EllipsisType):
+            return parents
+        if self.problem.parents:
+            raise TellError(
+                f"Tell the values of {', '.join(self.problem.parents)}: tell(id, parents={{...}}, reward=...), or "
+                "parents=None if they were lost. Nothing was changed."
+            )
+        return {}
 
     def tell_many(self, outcomes: Iterable[Mapping[str, Any]]) -> list[Receipt]:
         """Many outcomes, durable together; each has `id`, `parents`, `reward` and perhaps `observed`.
@@ -181,22 +202,7 @@ class Study(Answers):
         One that cannot be taken does not keep back the others: its status says why.
         """
         with self._state.transaction():
-            return [self._tell_one(told) for told in outcomes]
-
-    def _tell_one(self, told: Mapping[str, Any]) -> Receipt:
-        try:
-            names = {"id", "parents", "reward", "observed"}
-            if not isinstance(told, Mapping) or "id" not in told or "reward" not in told or not set(told) <= names:
-                raise TellError(f"An outcome has id, parents, reward and perhaps observed; got {told!r:.200}.")
-            return self._outcomes.tell(told["id"], told.get("parents"), told["reward"], told.get("observed"))
-        except ConflictError as error:
-            return Receipt("conflict", str(error))
-        except UnknownDecisionError as error:
-            return Receipt("unknown", str(error))
-        except StorageError:
-            raise
-        except CausalBanditsError as error:
-            return Receipt("refused", str(error))
+            return [self._outcomes.tell_one(told) for told in outcomes]
 
     def correct(self, id: Id, parents: Parents, reward: float, *, observed: Observed = None) -> Receipt:
         """Another outcome than the one that was told: exactly as if it had been told at first."""
@@ -240,13 +246,3 @@ class Study(Answers):
         with self._state.transaction():
             self._log.add_mode(next_mode(self._state, mode, baseline, by, why))
             self._state.mode = self._log.mode()
-
-
-@contextmanager
-def _kept_open(store: Store) -> Iterator[Store]:
-    """A database that is closed if what is done with it fails."""
-    try:
-        yield store
-    except BaseException:
-        store.close()
-        raise

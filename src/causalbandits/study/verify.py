@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import NamedTuple
 
 from causalbandits.policies import Outcome
 from causalbandits.study.fold import Table, rows_of
+from causalbandits.study.kept import snapshot_text
 from causalbandits.study.log import Log
 from causalbandits.study.rows import COUNTED, IS_EXPIRED, IS_FORGOTTEN, IS_OPEN, IS_TOLD, LogEvent, Row
 from causalbandits.study.seals import broken_seals
@@ -35,7 +37,13 @@ class Verification(NamedTuple):
 class Refolded:
     """The study as some events left it, derived from them alone."""
 
-    def __init__(self, log: Log, rows: Iterable[Row], events: Iterable[LogEvent]) -> None:
+    def __init__(
+        self,
+        log: Log,
+        rows: Iterable[Row],
+        events: Iterable[LogEvent],
+        snapshots: Mapping[int, str] = MappingProxyType({}),
+    ) -> None:
         self._log, self.table = log, Table()
         self.rows = {
             row.number: row._replace(status=IS_OPEN, told_at=None, z=None, reward=None, observed=None) for row in rows
@@ -44,6 +52,8 @@ class Refolded:
         self._sums = 0, 0
         for event in events:
             self._follow(event)
+            if event.number in snapshots and snapshots[event.number] != snapshot_text(self.table):
+                self.differences.append(f"the snapshot after event {event.number} is not what the log says")
 
     def _follow(self, event: LogEvent) -> None:
         row = self.rows.get(event.decision)
@@ -116,7 +126,7 @@ def verified(log: Log) -> Verification:
     if damage := [*log.store.damage(), *broken_seals(log.store)]:
         return Verification(log.count(), log.newest(), _named(damage))
     rows, events = list(log.decisions()), list(log.events())
-    past = Refolded(log, rows, events)
+    past = Refolded(log, rows, events, log.snapshots())
     differences = list(past.differences)
     if [event.number for event in events] != list(range(1, len(events) + 1)):
         differences.append("events are missing: their numbers have gaps")
