@@ -202,7 +202,7 @@ def test_the_best_of_the_optimal_sets_is_the_best_of_all_in_every_model(seed):
             assert best_over(space, means, always) == pytest.approx(sure, abs=1e-12)
 
 
-@pytest.mark.parametrize("name", ["H1", "H2", "H3"])
+@pytest.mark.parametrize("name", ["H1", "H2", "H3", "H4", "H5", "H6"])
 def test_each_optimal_set_is_strictly_the_best_in_some_model(name):
     rng, graph = np.random.default_rng(7), example(name)
     knobs = [v for v in graph.names if v != "Y"]

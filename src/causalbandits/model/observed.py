@@ -191,10 +191,15 @@ class ObservedModel:
 
     @cached_property
     def left_alone(self) -> CausalModel:
-        """What is observed while nothing is set, as a model without hidden causes; its arrows are no causes."""
-        return CausalModel(
-            Variable(v.name, v.states, parents=v.parents, table=_without_gaps(v.table)) for v in self.variables.values()
-        )
+        """What is observed while nothing is set, as a model without hidden causes; its arrows are no causes.
+
+        Rows of what was never seen, which has no weight, have equal shares.
+        """
+        made = []
+        for v in self.variables.values():
+            table = np.where(v.table.sum(axis=-1, keepdims=True) == 0, 1 / len(v.states), v.table)
+            made.append(Variable(v.name, v.states, parents=v.parents, table=table))
+        return CausalModel(made)
 
     def distribution(self, of: Iterable[str], *, do: Mapping[str, State] | None = None) -> Array:
         """P(of | do), an axis for each of these; a NotIdentifiedError if what is observed cannot tell.
@@ -273,12 +278,6 @@ class ObservedModel:
             raise ModelError(f"An observed model's record needs graph and tables; got {brief(record)}.")
         graph = CausalGraph.from_record(record.get("graph"))
         return ObservedModel(graph, record["tables"], sources=record.get("sources", [[]]))
-
-
-def _without_gaps(table: Array) -> Array:
-    """Rows of what was never seen, which has no weight, filled with equal shares."""
-    empty = table.sum(axis=-1, keepdims=True) == 0
-    return np.where(empty, 1 / table.shape[-1], table)
 
 
 _OBSERVED_KINDS: dict[str, type[ObservedModel]] = {"exact": ObservedModel}

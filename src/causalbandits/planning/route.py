@@ -21,8 +21,10 @@ from typing import NamedTuple
 from causalbandits.errors import NotIdentifiedError, ProblemError, ProblemWarning, SizeError
 from causalbandits.model.causal_graph import CausalGraph
 from causalbandits.model.model import CausalModel
+from causalbandits.model.observed import ObservedModel
 from causalbandits.problem.actions import ActionSpace, shown
 from causalbandits.problem.costs import Costs
+from causalbandits.problem.districts_given import blocks_given
 from causalbandits.problem.knowledge import Knowledge, graph_of
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.problem.separation import AugmentedGraph
@@ -103,7 +105,10 @@ class _RouteAsked(NamedTuple):
         anyhow = [name for name in free if name in self._set_anyhow()]
         tried = [anyhow] if anyhow else []
         tried += [[name] for name in free if [name] != anyhow] + ([free] if len(free) > 1 else [])
+        most = len(self.space.names) if self.space.at_most is None else self.space.at_most
         for own in tried:
+            if len(sure) + len(own) > most:
+                continue
             way = self._by_configurations(f"with always={own}", [*sorted(sure), *own])
             if way.numbers is not None and own != anyhow:
                 lost = f"{way.text} To leave {', '.join(own)} alone is given up, which may be what is best."
@@ -154,15 +159,30 @@ class _RouteAsked(NamedTuple):
         """Why P(z | do(a)) cannot be computed for some action; empty if it can."""
         if isinstance(self.knowledge, CausalModel):
             return ""
-        graph, wanted = graph_of(self.knowledge), dict.fromkeys((*separator, *self.context))
+        wanted = list(dict.fromkeys((*separator, *self.context)))
+        try:
+            if isinstance(self.knowledge, ObservedModel):
+                blocks_given(self.knowledge, self._space_with(always), wanted)({})
+            else:
+                self._refuse_unidentified(self.knowledge, wanted, always)
+        except (NotIdentifiedError, SizeError) as error:
+            return str(error)
+        return ""
+
+    def _refuse_unidentified(self, graph: CausalGraph, wanted: list[str], always: Sequence[str]) -> None:
         for done in itertools.islice(self._sets(always), SETS_ASKED):
             of = [name for name in wanted if name not in done]
-            try:
-                if of:
-                    graph.effect(of, do=done)
-            except NotIdentifiedError as error:
-                return str(error)
-        return ""
+            if of:
+                graph.effect(of, do=done)
+
+    def _space_with(self, always: Sequence[str]) -> ActionSpace:
+        """The actions where these knobs are always set; in a list, to some value."""
+        space = self.space
+        if space.listed is None:
+            return ActionSpace(space.variables, at_most=space.at_most, always=always, values=space.values)
+        first = [own[0] if name in always else 0 for name, own in zip(space.names, space.settable, strict=True)]
+        rows = (tuple(c or least for c, least in zip(row, first, strict=True)) for row in space.listed)
+        return space.listing(list(dict.fromkeys(rows)))
 
     def _sets(self, always: Sequence[str]) -> Iterator[tuple[str, ...]]:
         """The sets of knobs that some action sets."""

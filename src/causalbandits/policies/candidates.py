@@ -12,6 +12,7 @@ a distribution of its own, with Jeffreys' prior.
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Sequence
 from functools import cached_property
@@ -23,6 +24,7 @@ import numpy.typing as npt
 from causalbandits._types import Array, Codes
 from causalbandits.errors import PolicyError, ProblemWarning, SizeError
 from causalbandits.model.causal_graph import CausalGraph
+from causalbandits.problem.actions import shown
 from causalbandits.problem.problem import CausalBandit
 
 CANDIDATE_NUMBERS = 2**22
@@ -50,11 +52,11 @@ class Candidates:
     def __init__(self, id: str, played: CausalBandit, given: Sequence[CausalBandit | None]) -> None:
         self._id, self._played = id, played
         self.shape = played.contexts.size, played.actions.size, played.configurations
-        if int(np.prod([float(n) for n in self.shape])) * len(given) > CANDIDATE_NUMBERS:
+        if math.prod(self.shape) * len(given) > CANDIDATE_NUMBERS:
+            sizes = " x ".join(map(shown, (len(given), *self.shape)))
             raise SizeError(
-                f"{id} looks at P(z | do(a)) of every candidate, context, action and configuration, {len(given)} x "
-                f"{' x '.join(map(str, self.shape))} of them; the limit is {CANDIDATE_NUMBERS}. "
-                "Allow fewer actions (at_most=, a list), or weigh fewer candidates."
+                f"{id} looks at P(z | do(a)) of every candidate, context, action and configuration, {sizes} of them; "
+                f"the limit is {CANDIDATE_NUMBERS}. Allow fewer actions (at_most=, a list), or weigh fewer candidates."
             )
         self._parents: list[tuple[str, ...]] = []
         self.all = [self._candidate(place, own) for place, own in enumerate(given, start=1)]

@@ -8,6 +8,7 @@ where candidates differ in the reward's parents.
 from __future__ import annotations
 
 import hashlib
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -72,7 +73,7 @@ class ModelsThompsonSampling(Policy[Cells]):
         return whole.remember(("candidates", given), lambda: Candidates(self.id, whole, given))
 
     def start(self, problem: CausalBandit) -> Cells:
-        return Cells.empty(int(np.prod(self.candidates(problem).shape)))
+        return Cells.empty(math.prod(self.candidates(problem).shape))
 
     def _cell(self, problem: CausalBandit, action: Action, z: tuple[int, ...]) -> int:
         """Where an outcome counts: by context, action, configuration."""
