@@ -12,9 +12,10 @@ import pytest
 from typer.testing import CliRunner
 
 import causalbandits as cb
-from causalbandits.bench import regret
+from causalbandits.bench import own_code, regret
 from causalbandits.bench.drawn import LAWS, drawn
-from causalbandits.bench.regret import Benchmark, play_benchmark, read_benchmark, tail_of
+from causalbandits.bench.own_code import code_of_policy
+from causalbandits.bench.regret import Benchmark, play_benchmark, played_so_far, read_benchmark, tail_of
 from causalbandits.bench.regret_report import tails_of, with_error, write_regret
 from causalbandits.bench.sets import set_from
 from causalbandits.bench.told import told_policy
@@ -39,6 +40,37 @@ def written(folder, text):
     path = folder / "my.toml"
     path.write_text(text, encoding="utf-8")
     return path
+
+
+def test_what_was_played_so_far_is_reported_and_nothing_is_played(shipped, tmp_path, monkeypatch):
+    some = shipped.only(["Figure 2", "e-mail"], ["c-ts-gaussian", "c-ucb"])
+    with pytest.raises(cb.CausalBanditsError, match="leave --played out"):
+        played_so_far(some, tmp_path)
+    monkeypatch.setattr(regret, "PLAYED_AT_ONCE", 2)
+    whole = play_benchmark(some.only(["e-mail"], ["c-ucb"]), tmp_path)["e-mail"]["c-ucb"]
+    *_, last = sorted(tmp_path.iterdir(), key=lambda path: int(path.stem.split("-")[-1]))
+    last.unlink()
+    monkeypatch.setattr(regret, "simulate", None)
+    found = played_so_far(some, tmp_path)
+    assert {name: list(by) for name, by in found.items()} == {"e-mail": ["c-ucb"]}
+    assert found["e-mail"]["c-ucb"].tolist() == whole[:4].tolist()
+
+
+def test_what_other_code_of_a_policy_played_is_played_again(shipped, tmp_path, monkeypatch):
+    some = shipped.only(["Figure 2"], ["c-ucb"])
+    play_benchmark(some, tmp_path)
+    before = set(tmp_path.iterdir())
+    monkeypatch.setattr(regret, "code_of_policy", lambda kind: "edited")
+    play_benchmark(some, tmp_path)
+    assert len(set(tmp_path.iterdir()) - before) == len(before)
+
+
+def test_the_code_of_a_policy_is_its_own_and_of_what_it_imports():
+    gittins, screen, thompson = (code_of_policy(kind) for kind in (cb.CausalGittins, cb.CausalScreen, cb.CausalUCB))
+    assert gittins == screen != thompson
+    assert "causalbandits.policies.worth" in own_code.modules_of(cb.CausalGittins)
+    assert "causalbandits.policies.worth" not in own_code.modules_of(cb.CausalUCB)
+    assert "causalbandits.policies.indices" in own_code.modules_of(cb.CausalUCB)
 
 
 def test_every_policy_is_in_the_benchmark(shipped):

@@ -1,12 +1,14 @@
 """The regret benchmark: every policy on every set of worlds, part by part, so that it can be interrupted.
 
-Finished parts are files, named by a hash of all that decides about their numbers: other policies or sets may come and
-go, and what was played is not played again. Seeds are the replications', as in `simulate`: the same for any number of
-workers, and a policy's numbers do not depend on which others are there.
+Finished parts are files, named by a hash of all that decides about their numbers, the policy's own code included: other
+policies or sets may come and go, and what was played is not played again unless the policy has been edited since. Seeds
+are the replications', as in `simulate`: the same for any number of workers, and a policy's numbers do not depend on
+which others are there.
 """
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -19,6 +21,7 @@ from causalbandits._code import code_hash
 from causalbandits._files import read_arrays, writing
 from causalbandits._types import Array
 from causalbandits.bench.measure import side_by_side
+from causalbandits.bench.own_code import code_of_policy
 from causalbandits.bench.sets import WorldSet, set_from
 from causalbandits.bench.tables import _asked, _played
 from causalbandits.bench.told import told_policy
@@ -28,7 +31,7 @@ from causalbandits.engine.driver import ENVIRONMENT, stream
 from causalbandits.engine.plan import Plan
 from causalbandits.errors import CausalBanditsError, ScaleWarning, unknown
 from causalbandits.planning.spec import policy_from, read_toml, refuse_unknown, simulation_from, table_of
-from causalbandits.policies import AnyPolicy
+from causalbandits.policies import AnyPolicy, CausalThompsonSampling
 from causalbandits.world import zoo
 from causalbandits.world.environment import Environment
 from causalbandits.world.rewards import BernoulliReward
@@ -150,6 +153,22 @@ def play_benchmark(
     return found
 
 
+def played_so_far(benchmark: Benchmark, folder: Path) -> dict[str, dict[str, Array]]:
+    """The same of an interrupted benchmark: as many replications of each cell as are kept; none is played."""
+    found: dict[str, dict[str, Array]] = {}
+    for name, world in benchmark.sets.items():
+        for policy, player in benchmark.playing(world).items():
+            paths = [_kept(benchmark, world, player, own, folder) for own in _parts(benchmark.count(player))]
+            parts = [read_arrays(path)["regret"] for path in itertools.takewhile(Path.exists, paths)]
+            if parts:
+                found.setdefault(name, {})[policy] = np.concatenate(parts) / world.unit
+    if not found:
+        raise CausalBanditsError(
+            f"Nothing of this benchmark has been played in {folder}: leave --played out to play it."
+        )
+    return found
+
+
 def _parts(replications: int) -> Iterator[range]:
     for start in range(0, replications, PLAYED_AT_ONCE):
         yield range(start, min(start + PLAYED_AT_ONCE, replications))
@@ -159,7 +178,7 @@ def _part(
     benchmark: Benchmark, world: WorldSet, player: Player, numbers: range, folder: Path, workers: int | None
 ) -> Array:
     """The final regrets of some replications; played, if they are not kept."""
-    path = folder / f"{_fingerprint(benchmark, world, player)}-{numbers.start}-{numbers.stop}.npz"
+    path = _kept(benchmark, world, player, numbers, folder)
     if path.exists():
         return np.asarray(read_arrays(path)["regret"])
     regret = _replayed(benchmark, world, player, numbers, workers)
@@ -169,11 +188,17 @@ def _part(
     return regret
 
 
+def _kept(benchmark: Benchmark, world: WorldSet, player: Player, numbers: range, folder: Path) -> Path:
+    return folder / f"{_fingerprint(benchmark, world, player)}-{numbers.start}-{numbers.stop}.npz"
+
+
 def _fingerprint(benchmark: Benchmark, world: WorldSet, player: Player) -> str:
     rounds = np.array([benchmark.horizon])
     if player.policy is None:
-        return code_hash(world, TOLD, benchmark.horizon, benchmark.seed)
-    return Plan(world, {"": player.policy.for_horizon(benchmark.horizon)}, None, rounds, benchmark.seed).fingerprint
+        own = code_of_policy(CausalThompsonSampling)
+        return f"{code_hash(world, TOLD, benchmark.horizon, benchmark.seed)}-{own}"
+    plan = Plan(world, {"": player.policy.for_horizon(benchmark.horizon)}, None, rounds, benchmark.seed)
+    return f"{plan.fingerprint}-{code_of_policy(type(player.policy))}"
 
 
 def _replayed(benchmark: Benchmark, world: WorldSet, player: Player, numbers: range, workers: int | None) -> Array:

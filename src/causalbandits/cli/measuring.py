@@ -48,6 +48,9 @@ def bench(
     quick: Annotated[
         bool, typer.Option("--quick", help="regret: ten replications of 500 rounds, for a first look.")
     ] = False,
+    played: Annotated[
+        bool, typer.Option("--played", help="regret: report what has been played so far, and play nothing.")
+    ] = False,
     workers: Workers = None,
 ) -> None:
     """Measure how fast this library is on this machine, or what its policies lose.
@@ -58,7 +61,8 @@ def bench(
 
     regret, which is asked for alone, plays every policy on sets of worlds: mean, quantiles and worst regret, and what a
     decision costs. It takes an hour or two; interrupt it as you like, the same command goes on. Sets and policies are
-    those of bench/regret.toml in the package; a file of your own, --sets my.toml, adds to them.
+    those of bench/regret.toml in the package; a file of your own, --sets my.toml, adds to them. --played writes the
+    report of what there is by now.
 
     [bold]Examples[/bold]
 
@@ -73,7 +77,7 @@ def bench(
       causalbandits bench regret --only e-mail --policy c-ts-beta --policy c-ucb
     """
     asked_for = {"sets": sets, "only": only, "policy": policy, "replications": replications, "workers": workers}
-    given = [name for name, value in {**asked_for, "quick": quick or None}.items() if value]
+    given = [name for name, value in {**asked_for, "quick": quick, "played": played}.items() if value]
     regret = REGRET in (tables or ())
     if regret and tables != [REGRET]:
         raise CausalBanditsError(f"The benchmark of regret is run alone; got {', '.join(tables or ())}.")
@@ -90,7 +94,7 @@ def bench(
     if regret:
         chosen: dict[str, Any] = QUICK_REGRET if quick else {"replications": replications}
         folder = out or Path("results/regret-quick" if quick else "results/regret")
-        _regret(sets, only or [], policy or [], chosen, workers or os.cpu_count(), repeats, folder)
+        _regret(sets, only or [], policy or [], chosen, workers or os.cpu_count(), 0 if played else repeats, folder)
     else:
         _times(tables, repeats, out)
 
@@ -123,19 +127,23 @@ def _regret(
     repeats: int,
     folder: Path,
 ) -> None:
+    """Without repeats, nothing is played or timed."""
     from rich.console import Console
 
-    from causalbandits.bench.regret import decision_costs, play_benchmark, read_benchmark
+    from causalbandits.bench.regret import decision_costs, play_benchmark, played_so_far, read_benchmark
     from causalbandits.bench.regret_report import tails_grid, write_regret
 
     benchmark = read_benchmark(sets, **simulation).only(only, policies)
     refuse_unwritable_folder(folder)
     console = Console()
-    with resumable():
-        with Experiments(console) as progress:
-            found = play_benchmark(benchmark, folder / ".replications", workers, progress.advance)
-        with console.status("Measuring what a decision costs ..."):
-            costs = decision_costs(benchmark, repeats)
+    if repeats == 0:
+        found, costs = played_so_far(benchmark, folder / ".replications"), {}
+    else:
+        with resumable():
+            with Experiments(console) as progress:
+                found = play_benchmark(benchmark, folder / ".replications", workers, progress.advance)
+            with console.status("Measuring what a decision costs ..."):
+                costs = decision_costs(benchmark, repeats)
     for name, by in write_regret(folder, benchmark, found, costs).items():
         grid = tails_grid(by)
         print_rows(console, name, grid.head, grid.rows)

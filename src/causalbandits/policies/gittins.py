@@ -157,10 +157,7 @@ class CausalScreen(WorthPolicy, SamplingPolicy):
             positions = drawn.best_positions().tolist()
         belief, powers = self.believed(situation, statistic), powers_of(situation)
         ordered = Belief(*map(powers.ordered, belief))
-        if powers.is_small:
-            means = Scores(powers.sums(ordered.mean, 1), largest_size(belief.mean))
-        else:
-            means = situation.free.project(belief.mean)
+        means = Scores(powers.sums(ordered.mean, 1), largest_size(belief.mean))
         shared = self.effects_in(situation, statistic) if isinstance(statistic, EffectCells) else None
         return Proposals(situation, powers, ordered, shared, means, positions, self.patience(statistic.rounds))
 

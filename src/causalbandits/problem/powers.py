@@ -75,7 +75,7 @@ class Powers:
         """A number per action; of several rows of x, a row each."""
         if power == 1 and self.is_small:
             return np.asarray(x @ self._whole)
-        levels, node_of_action = self._trees[power - 1]
+        levels, node_of_action = self._tree if power == 1 else self._trees[power - 1]
         if len(levels) == 1 and levels[0].parent is None:
             P = levels[0].columns[:, 0]
             # A product with two rows copies a large matrix, one with a row reads it.
