@@ -178,7 +178,7 @@ PARTS = {
     "false alarms, random graphs, normal rewards": Part(partial(any_graph, scale=0.5), {"guarded": SOUND}, 400, 2000),
     "false alarms, within a budget": Part(partial(priced, inner=right), {"guarded": WARNED}, 300, 500, budget=25.0),
     "false alarms, segments within a budget": Part(
-        partial(priced, inner=segments), {"guarded": WARNED}, 200, 200, budget=16.0
+        partial(priced, inner=segments), {"guarded": WARNED}, 160, 200, budget=16.0
     ),
     "nothing wrong": Part(right, RIVALS, 100),
     "nothing wrong, 2% audit": Part(right, {"guarded": cb.GuardedThompsonSampling(prior="beta", audit=0.02)}, 60),

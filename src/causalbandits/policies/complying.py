@@ -8,7 +8,7 @@ that does nothing learns nothing. It is said, as a warning and in recommendation
 
 from __future__ import annotations
 
-import sys
+import inspect
 import warnings
 from typing import NamedTuple
 
@@ -48,10 +48,10 @@ def surely_complying(situation: Situation, cells: LearntCells, trust: float) -> 
 
 def _outside() -> int:
     """How far up the stack the one is who called the library."""
-    level, frame = 1, sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("causalbandits."):
+    level, frame = 1, inspect.currentframe()
+    while frame is not None and frame.f_globals.get("__name__", "").startswith("causalbandits."):
         level, frame = level + 1, frame.f_back
-    return level
+    return level - 1
 
 
 def unsure(situation: Situation, cells: LearntCells, trust: float) -> tuple[str, ...]:
