@@ -19,6 +19,7 @@ from causalbandits.fitting.em import IncompleteRow, maximise
 from causalbandits.fitting.separated import separations
 from causalbandits.fitting.structure import structure_of
 from causalbandits.model.identification import RowSource
+from causalbandits.planning.worlds import Worlds
 from hidden_graphs import distribution, random_graph, random_model
 from oracles import patient
 from test_observed import reversal
@@ -220,7 +221,7 @@ def test_the_kind_of_rows_of_which_there_are_most_is_asked_first():
     with pytest.raises(NotIdentifiedError, match="Add rows that leave channel, engagement alone"):
         cb.CausalBandit(experiment, ["channel"], ["engagement"])
     sure = cb.CausalBandit(experiment, ["channel"], ["engagement"], always=["channel"])
-    assert sure.parent_distribution({"channel": 0})[1] == experiment.distribution(["engagement"], do={"channel": 0})[1]
+    assert sure.parent_distribution({"channel": "web"})[1] == experiment.distribution(["engagement"], do={"channel": 0})[1]
 
 
 @patient
@@ -362,7 +363,7 @@ def test_intervals_hold_the_truth_about_as_often_as_they_say():
     for seed in range(60):
         model = cb.fit(reversal_graph(), logged(500, rng=100 + seed))
         problem = cb.CausalBandit(model, ["channel"], ["engagement"])
-        found = problem.parent_distribution({"channel": 0}, interval=True, draws=200)
+        found = problem.parent_distribution({"channel": "web"}, interval=True, draws=200)
         hits += found.lower[1] <= 0.48 <= found.upper[1]
         assert found.lower[1] < found.mean[1] < found.upper[1]
     assert hits >= 50
@@ -662,3 +663,28 @@ def test_a_hidden_cause_ignored_loses_in_every_round_and_one_in_the_graph_does_n
         lost.append(run.measures["regret"]["c-ts-beta"].mean(axis=0))
     assert lost[0][1] < 2
     assert lost[1] == pytest.approx([18, 36], abs=1)
+
+
+def test_forecasts_play_worlds_that_the_rows_leave_open():
+    world = cb.zoo.reversal().problem.model
+    rows = {name: own for name, own in world.sample(60, rng=1).items() if name not in cb.zoo.HIDDEN["reversal"]}
+    graph = cb.ObservedModel.from_model(world, hidden=cb.zoo.HIDDEN["reversal"]).causal_graph
+    problem = cb.CausalBandit(cb.fit(graph, rows), ["channel"], ["engagement"])
+    drawn = [Worlds(problem, (1.0, 1.0))(np.random.default_rng(seed)).problem for seed in range(30)]
+    shares = np.array([own.parent_distribution({"channel": "web"}) for own in drawn])
+    interval = problem.parent_distribution({"channel": "web"}, interval=True)
+    assert 0.25 < np.mean((interval.lower <= shares) & (shares <= interval.upper)) <= 1
+    assert shares[:, 0].std() > 0.02
+    assert "best found" in str(cb.forecast(problem, ["c-ts-beta"], horizon=20, replications=2, seed=0))
+
+
+def test_other_tables_must_be_of_the_same_graph_and_kind():
+    world = cb.zoo.reversal().problem.model
+    known = cb.ObservedModel.from_model(world, hidden=cb.zoo.HIDDEN["reversal"])
+    problem = cb.CausalBandit(known, ["channel"], ["engagement"])
+    assert problem.with_model(known).parent_distributions() == pytest.approx(problem.parent_distributions())
+    with pytest.raises(ProblemError, match="same kind, ObservedModel"):
+        problem.with_model(world)
+    other = cb.ObservedModel.from_model(world, hidden=["exposure"])
+    with pytest.raises(ProblemError, match="same graph"):
+        problem.with_model(other)

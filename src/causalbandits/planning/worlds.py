@@ -12,6 +12,7 @@ from causalbandits._types import Array
 from causalbandits.engine.driver import ENVIRONMENT, WORLD, stream
 from causalbandits.errors import CausalBanditsError
 from causalbandits.model.fitted import FittedModel
+from causalbandits.model.fitted_observed import FittedObservedModel
 from causalbandits.model.intervention import State
 from causalbandits.policies import AnyPolicy, default_policy
 from causalbandits.problem.contexts import CONTEXTS_WEIGHED
@@ -71,7 +72,9 @@ class Worlds:
         if self.problem.learns == "actions":
             return self._by_actions(rng)
         known = self.problem.knowledge
-        truth = self.problem.with_model(known.draw(rng)) if isinstance(known, FittedModel) else self.problem
+        truth = self.problem
+        if isinstance(known, FittedModel | FittedObservedModel):
+            truth = truth.with_model(known.draw(rng))
         return Environment(truth, self._reward(truth, rng))
 
     def _by_actions(self, rng: np.random.Generator) -> Environment:

@@ -19,6 +19,7 @@ from causalbandits.model.causal_graph import CausalGraph
 from causalbandits.model.fitted import FittedModel
 from causalbandits.model.intervention import Intervention, State
 from causalbandits.model.model import CausalModel, unique_names
+from causalbandits.model.observed import ObservedModel
 from causalbandits.problem.actions import Action, ActionSpace, Reasons, shown
 from causalbandits.problem.constraints import Manipulable, action_space, without_forbidden
 from causalbandits.problem.context import check_with_context, checked_context, context_codes
@@ -418,13 +419,17 @@ class CausalBandit(Distributions):
         """
         return self._reduced[1]
 
-    def with_model(self, model: CausalModel) -> CausalBandit:
+    def with_model(self, model: CausalModel | ObservedModel) -> CausalBandit:
         """The same problem with other tables; variables and states must be the same."""
-        if not isinstance(model, CausalModel):
-            raise ProblemError(f"with_model() takes a CausalModel; got {model!r}.")
         if self.learns == "actions":
             raise ProblemError("A problem that learns a number per action has no use for tables: make it anew.")
-        for name in self.model.names:
+        known = self.knowledge
+        kind = ObservedModel if isinstance(known, ObservedModel) else CausalModel
+        if not isinstance(model, kind):
+            raise ProblemError(f"with_model() takes a model of the same kind, {kind.__name__}; got {model!r}.")
+        if isinstance(model, ObservedModel) and model.causal_graph != self.graph:
+            raise ProblemError(f"with_model() takes the same graph and states; got one of {model.causal_graph!r}.")
+        for name in self.model.names if isinstance(model, CausalModel) else ():
             if model[name].states != self.model[name].states or model[name].parents != self.model[name].parents:
                 raise ProblemError(f"with_model() takes the same graph and states; {name!r} differs.")
         return self._again(model).in_context(self.known)
