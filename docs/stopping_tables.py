@@ -59,7 +59,7 @@ def cells(own: dict[str, Any], found: dict[str, Any], delta: str) -> tuple[str, 
     at, n = found[delta], found["replications"]
     shown = f"{at['rounds']:.0f}" if at["stopped"] == 1 else f"{at['rounds']:.0f} ({at['stopped']:.1%} stop)"
     if not at["stopped"]:
-        shown = f"above {own['horizon']}"
+        return f"above {own['horizon']}", "none stops"
     return shown, f"{at['wrong']:.2%} ± {at['standard error']:.2%}" if at["wrong"] else f"0 of {n}"
 
 

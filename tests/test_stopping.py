@@ -258,6 +258,16 @@ def test_what_is_approximate_is_said():
     assert cb.Agent(env.problem, "c-ts-beta", seed=1).recommend().certainty.rough == ""
 
 
+def test_no_agent_says_stop_while_it_learns_its_tables():
+    env = zoo.email_campaign()
+    agent = cb.Agent(env.problem.without_tables(), "c-ts-beta-learnt", seed=1)
+    told(agent, env, 100)
+    found = agent.recommend(level=0.5, epsilon=0.9)
+    assert found.stop is False
+    assert found.risk == 1.0
+    assert "go on" in repr(found)
+
+
 def test_what_is_good_enough_must_be_a_number():
     with pytest.raises(CausalBanditsError, match="epsilon, how much worse"):
         cb.Agent(zoo.email_campaign().problem, "c-ucb", seed=1).recommend(epsilon=math.nan)
