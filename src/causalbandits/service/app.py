@@ -31,6 +31,7 @@ PAGES: tuple[tuple[str, str, Role | None, Page], ...] = (
     ("GET", "/{study}", "reader", pages.shown),
     ("GET", "/{study}/decision", "reader", pages.decision),
     ("GET", "/{study}/what-if", "reader", pages.what_if),
+    ("POST", "/{study}/mode", "admin", pages.set_mode),
     ("GET", "/{study}/live", "reader", pages.live),
 )
 """What people look at, likewise with the role that it needs."""
@@ -81,7 +82,7 @@ class Service:
         async def endpoint(request: Request) -> Response:
             try:
                 if role is not None:
-                    self._admit(role, request)
+                    self._admit(role, request, by_cookie=method == "GET" or pages.is_own_form(request))
                 self._named(request)
                 return await make(self, request)
             except RefusedError as error:
@@ -102,14 +103,14 @@ class Service:
 
     async def _answer(self, route: HTTPRoute, request: Request) -> Answer:
         if route.role is not None:
-            self._admit(route.role, request)
+            self._admit(route.role, request, by_cookie=request.method == "GET")
         return await route.handler(self, self._named(request), request)  # type: ignore[arg-type]
 
-    def _admit(self, needed: Role, request: Request) -> None:
+    def _admit(self, needed: Role, request: Request, *, by_cookie: bool) -> None:
         if not len(self.keys) and request.headers.get("host", "").rsplit(":", 1)[0] not in LOCAL:
             raise RefusedError(403, "Without keys, this service answers to this machine alone.")
         bearer = given_key(request)
-        looking = request.cookies.get(pages.COOKIE) if request.method == "GET" else None
+        looking = request.cookies.get(pages.COOKIE) if by_cookie else None
         role = self.keys.role_of(bearer or looking)
         if role is None:
             raise RefusedError(401, "This needs a key: Authorization: Bearer cb_...")

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs, quote
 
 import jinja2
 from starlette.requests import Request
@@ -18,6 +19,7 @@ from causalbandits.errors import CausalBanditsError, UnknownDecisionError
 from causalbandits.results.graphs import whole_graph
 from causalbandits.service.doubting import doubts_of
 from causalbandits.service.drawing import delay_chart, graph_picture, mean_chart, share_chart
+from causalbandits.service.refusals import RefusedError
 from causalbandits.study import Study
 
 if TYPE_CHECKING:
@@ -28,6 +30,9 @@ STATIC = {"style.css": "text/css", "live.js": "text/javascript", "icon.svg": "im
 REWARD = "reward"
 LINES = 50
 """So many actions and configurations are listed."""
+
+OFFERED = ("online", "frozen", "paused", "closed")
+"""Modes that a page can change to."""
 
 EVALUATED = 20_000
 """So many outcomes a page looks at for what another way of deciding would have brought."""
@@ -74,7 +79,8 @@ async def shown(service: Service, request: Request) -> Response:
     name = request.path_params["study"]
     values = await service.writers[name].do(_panels)
     template = "panels.html" if "fragment" in request.query_params else "study.html"
-    return page(template, name=name, writer=service.writers[name], **values)
+    may_change = service.keys.role_of(request.cookies.get(COOKIE)) == "admin"
+    return page(template, name=name, writer=service.writers[name], may_change=may_change, modes=OFFERED, **values)
 
 
 def _panels(study: Study) -> dict[str, Any]:
@@ -155,6 +161,28 @@ def _state(study: Study, knob: str, text: str) -> Any:
     return known[text]
 
 
+def is_own_form(request: Request) -> bool:
+    """Whether a form was sent from a page of ours: browsers say from which, and a page elsewhere cannot change that."""
+    return request.headers.get("origin", "").partition("://")[2] == request.headers.get("host")
+
+
+async def set_mode(service: Service, request: Request) -> Response:
+    """Pause, freeze, go on or close: by a form, logged with the key's name."""
+    if not is_own_form(request):
+        raise RefusedError(403, "A form on a page of another place was used.")
+    name, given = request.path_params["study"], await _form(request)
+    if given.get("mode") not in OFFERED or (given["mode"] == "closed") != ("sure" in given):
+        raise RefusedError(400, f"A mode is one of {', '.join(OFFERED)}; to close for good, and only then, say so.")
+    by, mode, why = service.keys.name_of(request.cookies.get(COOKIE)) or "", given["mode"], given.get("why", "")[:500]
+    await service.writers[name].do(lambda study: study.set_mode(mode, by=by, why=why))  # type: ignore[arg-type]
+    return RedirectResponse(f"/{quote(name)}", 303, GUARD)
+
+
+async def _form(request: Request) -> dict[str, str]:
+    body = (await request.body())[:2000].decode("utf-8", "replace")
+    return {name: values[0] for name, values in parse_qs(body).items()}
+
+
 async def decision(service: Service, request: Request) -> Response:
     """A decision, explained."""
     name, asked = request.path_params["study"], request.query_params.get("id", "")
@@ -190,10 +218,7 @@ async def login(service: Service, request: Request) -> Response:
 
 async def enter(service: Service, request: Request) -> Response:
     """A key is kept by the browser, out of reach of scripts and of other sites."""
-    body = (await request.body())[:2000].decode("utf-8", "replace")
-    from urllib.parse import parse_qs
-
-    key = parse_qs(body).get("key", [""])[0]
+    key = (await _form(request)).get("key", "")
     if service.keys.role_of(key) is None:
         return page("login.html", 401, wrong=True)
     answer = RedirectResponse("/", 303, GUARD)
