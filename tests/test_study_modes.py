@@ -17,6 +17,7 @@ import causalbandits as cb
 from causalbandits.errors import CausalBanditsError, PolicyError, StateError, StorageError, StudyModeError
 from causalbandits.study import schema
 from causalbandits.study.deciding import MODES
+from causalbandits.study.storage import SQLite
 
 ENV = cb.zoo.email_campaign()
 DRAWN = cb.policy("c-ts-beta", draws=8)
@@ -342,3 +343,28 @@ def test_a_database_that_fails_while_a_process_catches_up_leaves_nothing_half_kn
             k += 1
         assert k > 15
         assert two.verify()
+
+
+def test_a_database_that_fails_while_a_study_is_opened_may_be_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    new(tmp_path).close()
+    rows, k, failed = SQLite.rows, 0, True
+    while failed:
+        queries, failed = itertools.count(), False
+
+        def failing(self: Any, sql: str, parameters: Any = (), queries: Any = queries, k: int = k) -> Any:
+            nonlocal failed
+            if next(queries) == k and sql != "ROLLBACK":
+                failed = True
+                raise StorageError("the connection was lost. Nothing was changed.")
+            return rows(self, sql, parameters)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(SQLite, "rows", failing)
+            try:
+                cb.Study.open(tmp_path / "study.db").close()
+            except StorageError:  # and nothing else
+                assert failed
+        k += 1
+    assert k > 5

@@ -57,8 +57,12 @@ class Postgres:
                 "lock_timeout": f"{BUSY_SECONDS:.0f}s",
                 "application_name": "causalbandits",
             }
-            for name, value in settings.items():
-                made.execute("SELECT set_config(%s, %s, FALSE)", (name, value))
+            try:
+                for name, value in settings.items():
+                    made.execute("SELECT set_config(%s, %s, FALSE)", (name, value))
+            except BaseException:
+                made.close()
+                raise
             self._connection = made
         return self._connection
 

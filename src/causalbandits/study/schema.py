@@ -21,7 +21,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from causalbandits.errors import StateError
+from causalbandits.errors import StateError, StorageError
 from causalbandits.study.seals import seal_of_facts
 from causalbandits.study.storage import Store
 
@@ -143,7 +143,8 @@ def facts_of(store: Store) -> dict[str, Any]:
         if found["format"] != STUDY_FORMAT or not isinstance(found["version"], int) or found["version"] < 1:
             raise ValueError(f"its format is {(found['format'], found['version'])!r:.100}")
     except (StateError, KeyError, ValueError, TypeError) as error:
-        raise StateError(f"{store.path} is no study, or is damaged: {error}") from None
+        kind = StorageError if isinstance(error, StorageError) else StateError  # the first may be tried again
+        raise kind(f"{store.path} is no study, or is damaged: {error}") from None
     if found.get("seal") != seal_of_facts(found):
         raise StateError(f"{store.path} is damaged: what it says of the study is not what was written. Use a backup.")
     return found
