@@ -32,7 +32,7 @@ HIDDEN = {
 }
 """By world, the variables that nobody observes."""
 
-PAIR_LIMIT = 200
+DRAWN_VARIABLES = 200
 """Graphs with hidden causes have no more variables than this."""
 
 TABLE_LIMIT = 2**22
@@ -161,13 +161,13 @@ def random_hidden_graph(variables: int, *, arrows: float = 1.5, hidden: float = 
     """
     if not is_whole(variables) or variables < 1:
         raise ProblemError(f"variables must be a whole number, 1 or more; got {brief(variables)}.")
-    if variables > PAIR_LIMIT:
+    if variables > DRAWN_VARIABLES:
         raise SizeError(
-            f"A random graph with hidden causes has at most {PAIR_LIMIT} variables; got {brief(variables)}."
+            f"A random graph with hidden causes has at most {DRAWN_VARIABLES} variables; got {brief(variables)}."
         )
     for name, value in (("arrows", arrows), ("hidden", hidden)):
-        if not is_real(value) or not 0 <= value <= PAIR_LIMIT:
-            raise ProblemError(f"{name} must be a mean number, from 0 to {PAIR_LIMIT}; got {brief(value)}.")
+        if not is_real(value) or not 0 <= value <= DRAWN_VARIABLES:
+            raise ProblemError(f"{name} must be a mean number, from 0 to {DRAWN_VARIABLES}; got {brief(value)}.")
     generator = random_generator(rng)
     names = [f"X{i}" for i in range(1, int(variables) + 1)]
     parents = {
