@@ -72,7 +72,11 @@ def test_every_policy_decides_in_a_context_and_goes_on_from_a_file(id, in_reward
     assert log == again
 
 
-@pytest.mark.parametrize("id", [id for id in played_compiled() if not id.endswith("-effects")])
+ORDERED = ("c-ts-effects", "c-gittins-effects", "c-elimination")
+"""What they keep depends on when outcomes came."""
+
+
+@pytest.mark.parametrize("id", [id for id in played_compiled() if id not in (*ORDERED, "c-design-weighted")])
 def test_what_was_learnt_is_a_fold_of_outcomes_and_of_their_sums(id):
     problem = campaign()
     agent = conversation(cb.Agent(problem, id, seed=5), 60)

@@ -522,5 +522,5 @@ def test_what_is_no_mapping_is_no_observation(values):
 
 
 def test_other_tables_are_a_model():
-    with pytest.raises(ProblemError, match=r"with_model\(\) takes a CausalModel; got None"):
+    with pytest.raises(ProblemError, match=r"with_model\(\) takes a model of the same kind, CausalModel; got None"):
         CausalBandit(model_of(CAMPAIGN), ["X"], reward="Y").with_model(None)
