@@ -22,9 +22,11 @@ from causalbandits.problem.budget import Budget
 pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
 
+from causalbandits.service import reader
 from causalbandits.service.keys import Keys
+from causalbandits.service.reader import BusyError
 from causalbandits.service.serve import service_of
-from causalbandits.service.writer import BusyError, Writer
+from causalbandits.service.writer import Writer
 from test_service import Served, outcome
 
 ENV = cb.zoo.email_campaign()
@@ -156,10 +158,15 @@ def test_busy_is_said_with_when_to_come_again(tmp_path: Path, monkeypatch: pytes
     try:
         assert running.send("GET", "/readyz")[0] == 200
         monkeypatch.setattr(running.service.writers["mail"], "_limit", 0)
-        status, headers, text = running.fetch("GET", "/v1/studies/mail/report")
+        status, headers, text = running.fetch(
+            "POST", "/v1/studies/mail/decisions", "{}", **{"Content-Type": "application/json"}
+        )
         assert (status, headers["retry-after"]) == (429, "1")
         assert json.loads(text)["kind"] == "BusyError"
         assert running.send("GET", "/readyz")[0] == 503
+        assert running.send("GET", "/v1/studies/mail/report")[0] == 200, "who looks does not wait for who writes"
+        monkeypatch.setattr(reader, "LOOKING_LIMIT", 0)
+        assert running.send("GET", "/v1/studies/mail/report")[0] == 429
         assert running.send("GET", "/livez")[0] == 200
     finally:
         running.stop()

@@ -23,8 +23,9 @@ pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
 
 from causalbandits.service.app import PAGES, ROUTES, Service
+from causalbandits.service.reader import BusyError
 from causalbandits.service.serve import service_of
-from causalbandits.service.writer import BusyError, Writer
+from causalbandits.service.writer import Writer
 
 ENV = cb.zoo.email_campaign()
 BENCHMARK = Path(__file__).parent.parent / "benchmarks" / "service.py"

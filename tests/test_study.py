@@ -438,3 +438,23 @@ def test_an_alarm_is_heard_in_a_study(tmp_path: Path) -> None:
         study.use("c-ucb")
         with pytest.raises(CausalBanditsError, match="does not know them"):
             study.evidence()
+
+
+def test_who_only_looks_neither_waits_nor_keeps_waiting_and_changes_nothing(tmp_path: Path) -> None:
+    with new(tmp_path, seed=1) as study:
+        reader = study.reader()
+        decision = study.ask()
+        told = happen(study, decision, np.random.default_rng(0))
+        assert reader.decided == 1
+        with study.together():  # a writer is at work
+            study.tell(**told)
+            assert reader.report().outcomes.n == 0, "what is not on disk is not seen"
+            assert reader.verify()
+        assert reader.report().outcomes.n == 1
+        assert reader.recommend() == study.recommend()
+        other = {**told, "reward": 0.5}
+        for change in (reader.ask, lambda: reader.correct(**other), lambda: reader.set_mode("paused")):
+            with pytest.raises(CausalBanditsError, match="only looks"):
+                change()
+        assert (reader.rounds, reader.decided, reader.mode) == (1, 1, "online")
+        reader.close()

@@ -33,7 +33,7 @@ async def metrics_text(writers: Mapping[str, Writer]) -> str:
     """All studies, in Prometheus' text format."""
     samples: dict[str, list[str]] = {name: [] for name in HELP}
     for study, writer in sorted(writers.items()):
-        for name, value, labels in [*await writer.do(_of_study), *_of_writer(writer)]:
+        for name, value, labels in [*await writer.reader.look(_of_study), *_of_writer(writer)]:
             shown = ",".join(f'{key}="{_escaped(text)}"' for key, text in (("study", study), *labels))
             samples[name].append(f"causalbandits_{name}{{{shown}}} {value!r}")
     lines: list[str] = []

@@ -77,7 +77,7 @@ async def listed(service: Service, request: Request) -> Response:
 async def shown(service: Service, request: Request) -> Response:
     """A study, on one page; as a fragment for the script that brings it up to date."""
     name = request.path_params["study"]
-    values = await service.writers[name].do(_panels)
+    values = await service.writers[name].reader.look(_panels)
     template = "panels.html" if "fragment" in request.query_params else "study.html"
     may_change = service.keys.role_of(request.cookies.get(COOKIE)) == "admin"
     return page(template, name=name, writer=service.writers[name], may_change=may_change, modes=OFFERED, **values)
@@ -137,7 +137,7 @@ async def what_if(service: Service, request: Request) -> Response:
     """What always doing something else would have brought, from what was logged."""
     name = request.path_params["study"]
     typed = {knob: value for knob, value in request.query_params.items() if value}
-    status, found = await service.writers[name].do(lambda study: _what_if(study, typed))
+    status, found = await service.writers[name].reader.look(lambda study: _what_if(study, typed))
     return page("what_if.html", status, name=name, typed=typed, **found)
 
 
@@ -188,7 +188,7 @@ async def decision(service: Service, request: Request) -> Response:
     name, asked = request.path_params["study"], request.query_params.get("id", "")
     id: int | str = int(asked) if asked.isascii() and asked.isdigit() and len(asked) < 19 else asked
     try:
-        found = await service.writers[name].do(lambda study: study.explain(id))
+        found = await service.writers[name].reader.look(lambda study: study.explain(id))
     except UnknownDecisionError as error:
         return page("decision.html", 404, name=name, asked=asked, found=None, why=str(error))
     except CausalBanditsError as error:
@@ -198,12 +198,12 @@ async def decision(service: Service, request: Request) -> Response:
 
 async def live(service: Service, request: Request) -> Response:
     """A line each second in which something happened."""
-    writer = service.writers[request.path_params["study"]]
+    reader = service.writers[request.path_params["study"]].reader
 
     async def lines() -> AsyncIterator[str]:
         before = -1
         while not service.is_closing and not await request.is_disconnected():
-            now = await writer.do(lambda study: study.version)
+            now = await reader.look(lambda study: study.version)
             yield f"data: {json.dumps(now)}\n\n" if now != before else ": still here\n\n"
             before = now
             await asyncio.sleep(1.0)

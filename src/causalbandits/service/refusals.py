@@ -19,7 +19,7 @@ from causalbandits.errors import (
     StudyModeError,
     UnknownDecisionError,
 )
-from causalbandits.service.writer import BusyError
+from causalbandits.service.reader import BusyError
 
 logger = logging.getLogger("causalbandits.service")
 

@@ -147,7 +147,7 @@ async def set_mode(service: Service, writer: Writer, request: Request) -> Answer
 
 async def modes(service: Service, writer: Writer, request: Request) -> Answer:
     """The modes that a study has been in, since when, who chose them and why."""
-    return Answer({"modes": await writer.do(lambda study: study.modes())})
+    return Answer({"modes": await writer.reader.look(lambda study: study.modes())})
 
 
 async def studies(service: Service, writer: Writer, request: Request) -> Answer:
@@ -157,13 +157,13 @@ async def studies(service: Service, writer: Writer, request: Request) -> Answer:
 
 async def report(service: Service, writer: Writer, request: Request) -> Answer:
     """How a study stands: counts, means by action and by configuration."""
-    return Answer(await writer.do(lambda study: study.report().to_record()))
+    return Answer(await writer.reader.look(lambda study: study.report().to_record()))
 
 
 async def explain(service: Service, writer: Writer, request: Request) -> Answer:
     """A decision: what was asked, what was decided, what was told since, and whether it comes out the same again."""
     id = _number(request.path_params["decision"])
-    return Answer(await writer.do(lambda study: study.explain(id)))
+    return Answer(await writer.reader.look(lambda study: study.explain(id)))
 
 
 async def events(service: Service, writer: Writer, request: Request) -> Answer:
@@ -171,12 +171,12 @@ async def events(service: Service, writer: Writer, request: Request) -> Answer:
     after = _number(request.query_params.get("after", "0"))
     if isinstance(after, str):
         raise RefusedError(400, f"after must be the number of an event; got {after!r:.60}.")
-    return Answer({"events": await writer.do(lambda study: study.events(after, MOST_ITEMS))})
+    return Answer({"events": await writer.reader.look(lambda study: study.events(after, MOST_ITEMS))})
 
 
 async def verify(service: Service, writer: Writer, request: Request) -> Answer:
     """Fold the log again, and compare with what is kept, bit for bit."""
-    found = await writer.do(lambda study: study.verify())
+    found = await writer.reader.look(lambda study: study.verify())
     return Answer({"ok": bool(found), "events": found.events, "differences": list(found.differences)})
 
 

@@ -14,6 +14,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from causalbandits.errors import CausalBanditsError, StorageError
+from causalbandits.service.reader import BusyError, Reader
 from causalbandits.study import Study
 
 A_COMMIT = 512
@@ -21,10 +22,6 @@ QUEUE_LIMIT = 10_000
 """More than so many waiting are refused: try again later."""
 
 Work = Callable[[Study], Any]
-
-
-class BusyError(CausalBanditsError):
-    """Too much waits already."""
 
 
 class _Wanted(NamedTuple):
@@ -37,7 +34,7 @@ class Writer:
     """The one thread that writes a study."""
 
     def __init__(self, study: Study, limit: int = QUEUE_LIMIT) -> None:
-        self._study, self._limit = study, limit
+        self._study, self._limit, self.reader = study, limit, Reader(study)
         self._waiting: queue.SimpleQueue[_Wanted | None] = queue.SimpleQueue()
         self.commits = self.done = self.refused = 0
         self._thread = threading.Thread(target=self._write, name="study writer", daemon=True)
@@ -67,6 +64,7 @@ class Writer:
         """Finish what waits, then stop, and close the study."""
         self._waiting.put(None)
         self._thread.join()
+        self.reader.close()
         self._study.close()
 
     def _write(self) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit
 
 from causalbandits.errors import StateError, StorageError, brief
-from causalbandits.study.storage import BUSY_SECONDS
+from causalbandits.study.storage import BUSY_SECONDS, ONLY_LOOKS
 
 if TYPE_CHECKING:
     import psycopg
@@ -30,7 +30,8 @@ LOCK = "SELECT pg_advisory_xact_lock(hashtextextended(current_schema(), 0))"
 class Postgres:
     """One connection, shared by the threads of a process: one of them at a time."""
 
-    def __init__(self, address: str, *, new: bool) -> None:
+    def __init__(self, address: str, *, new: bool, reading: bool = False) -> None:
+        self._address, self._reading = address, reading
         self._psycopg = _driver()
         self._conninfo, self.name, self.path = _parts(address)
         self.lock = threading.RLock()
@@ -110,8 +111,14 @@ class Postgres:
 
     def run(self, sql: str, parameters: Sequence[Any] = ()) -> None:
         """A statement that changes something; within a transaction."""
+        if self._reading:
+            raise StorageError(ONLY_LOOKS.format(self.path))
         self.changes += 1
         self.rows(sql, parameters)
+
+    def reader(self) -> Postgres:
+        """Another connection, which only looks: it sees what is on disk, and no writer waits for it."""
+        return Postgres(self._address, new=False, reading=True)
 
     def damage(self) -> list[str]:
         """Nothing: a server checks its pages itself."""
@@ -131,10 +138,11 @@ class Postgres:
             if self._inside:
                 yield
                 return
-            self.rows("BEGIN")
+            self.rows("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY" if self._reading else "BEGIN")
             self._inside = True
             try:
-                self.rows(LOCK)
+                if not self._reading:
+                    self.rows(LOCK)
                 yield
                 self._commit()
             except BaseException:

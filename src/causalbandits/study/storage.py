@@ -22,6 +22,8 @@ APPLICATION = 0x63617562
 """By this number SQLite's files say that they are ours ("caub")."""
 
 
+ONLY_LOOKS = "{}: this connection only looks. Nothing was changed; use the study that it was made from."
+
 FAILURES = (sqlite3.Error, UnicodeDecodeError)
 """The latter where SQLite's own words quote damaged text."""
 
@@ -54,6 +56,9 @@ class Store(Protocol):
     def damage(self) -> list[str]:
         """What the database itself finds wrong, in words."""
 
+    def reader(self) -> Store:
+        """Another connection, which only looks: it sees what is on disk, and no writer waits for it."""
+
     def transaction(self) -> AbstractContextManager[None]:
         """All of what is done within, or nothing of it; on disk when it ends. One within another is a part of it."""
 
@@ -64,8 +69,8 @@ class Store(Protocol):
 class SQLite:
     """One connection, shared by the threads of a process: one of them at a time."""
 
-    def __init__(self, path: Path, *, new: bool) -> None:
-        self.path, self.lock = path, threading.RLock()
+    def __init__(self, path: Path, *, new: bool, reading: bool = False) -> None:
+        self.path, self.lock, self._reading = path, threading.RLock(), reading
         if not new and not path.exists():
             raise StateError(f"There is no study at {path}. Make one: Study.create({str(path)!r}, problem, policy).")
         if new and path.exists() and path.stat().st_size:
@@ -116,7 +121,13 @@ class SQLite:
 
     def run(self, sql: str, parameters: Sequence[Any] = ()) -> None:
         """A statement that changes something; within a transaction."""
+        if self._reading:
+            raise StorageError(ONLY_LOOKS.format(self.path))
         self.rows(sql, parameters)
+
+    def reader(self) -> SQLite:
+        """Another connection, which only looks: it sees what is on disk, and no writer waits for it."""
+        return SQLite(self.path, new=False, reading=True)
 
     def damage(self) -> list[str]:
         """What SQLite itself finds wrong with the file, in words; nothing, if all is well."""
@@ -140,10 +151,10 @@ class SQLite:
                 yield
                 return
             try:
-                self.run("BEGIN IMMEDIATE")
+                self.rows("BEGIN" if self._reading else "BEGIN IMMEDIATE")
                 yield
-                self.run("COMMIT")
+                self.rows("COMMIT")
             except BaseException:
                 if self.is_writing:  # if not, SQLite has undone it itself, as where the disk is full
-                    self.run("ROLLBACK")
+                    self.rows("ROLLBACK")
                 raise

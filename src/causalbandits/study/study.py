@@ -125,6 +125,11 @@ class Study(Answers):
             with study._state.transaction():
                 return study
 
+    def reader(self) -> Study:
+        """The same study on a connection that only looks, for reports and pages: no writer waits for it."""
+        with kept_open(self._state.store.reader()) as store:
+            return Study(store, self._state.handed_in, self._state.clock)
+
     def __repr__(self) -> str:
         return f"Study({self.policy}, {self.decided} decisions, {self.rounds} outcomes)"
 
