@@ -189,6 +189,9 @@ def make(
         str,
         typer.Option(metavar="reader|writer|admin", help="A reader looks, a writer asks and tells, an admin corrects."),
     ] = "writer",
+    study: Annotated[
+        list[str] | None, typer.Option(help="A study that it opens, as often as you like; all, if left out.")
+    ] = None,
 ) -> None:
     """Make a key; it is shown this once.
 
@@ -198,7 +201,7 @@ def make(
     """
     from causalbandits.service.keys import Keys
 
-    typer.echo(Keys(file).make(name, role))
+    typer.echo(Keys(file).make(name, role, study or ()))
 
 
 @keys.command()
@@ -215,17 +218,25 @@ def listed(file: KeysFile) -> None:
     from causalbandits.service.keys import Keys
 
     for own in Keys(file):
-        typer.echo(f"{own.name}  {own.role}")
+        typer.echo("  ".join([own.name, own.role, *([] if own.studies is None else own.studies)]))
 
 
 def serve(
-    files: Annotated[list[str], typer.Argument(help="The studies' files, or addresses; each is served by its name.")],
+    files: Annotated[
+        list[str] | None, typer.Argument(help="The studies' files, or addresses; each is served by its name.")
+    ] = None,
     host: Annotated[
         str, typer.Option(help="The address to listen on; other than 127.0.0.1 only with keys.")
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port to listen on.")] = 8000,
     keys: Annotated[
         Path | None, typer.Option(help="The file of keys; keys.json beside the first study if left out.")
+    ] = None,
+    directory: Annotated[
+        Path | None,
+        typer.Option(
+            help="Also serve the studies (.db) of a directory; admins may make others there.", file_okay=False
+        ),
     ] = None,
 ) -> None:
     """Serve studies over HTTP until interrupted.
@@ -243,4 +254,4 @@ def serve(
             f"A service needs more than the library ({error.name}): pip install 'causalbandits[service]'."
         ) from None
     typer.echo(f"http://{host}:{port} (Ctrl-C stops it)")
-    run(files, host=host, port=port, keys=keys)
+    run(files or [], host=host, port=port, keys=keys, directory=directory)

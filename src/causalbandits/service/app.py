@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -40,8 +41,8 @@ PAGES: tuple[tuple[str, str, Role | None, Page], ...] = (
 class Service:
     """Some studies over HTTP: an ASGI application."""
 
-    def __init__(self, studies: Mapping[str, Study], keys: Keys) -> None:
-        self.keys = keys
+    def __init__(self, studies: Mapping[str, Study], keys: Keys, directory: Path | None = None) -> None:
+        self.keys, self.directory = keys, directory
         self.writers = {name: Writer(study) for name, study in studies.items()}
         self.is_closing = False
         self.app = Starlette(
@@ -111,8 +112,15 @@ class Service:
             raise RefusedError(403, "Without keys, this service answers to this machine alone.")
         bearer = given_key(request)
         looking = request.cookies.get(pages.COOKIE) if by_cookie else None
-        role = self.keys.role_of(bearer or looking)
-        if role is None:
+        own = self.keys.record_of(bearer or looking)
+        if own is None:
             raise RefusedError(401, "This needs a key: Authorization: Bearer cb_...")
-        if not allows(role, needed):
-            raise RefusedError(403, f"This needs a key with the role {needed}; yours has {role}.")
+        if not allows(own.role, needed):
+            raise RefusedError(403, f"This needs a key with the role {needed}; yours has {own.role}.")
+        if "study" in request.path_params and not own.opens(request.path_params["study"]):
+            raise RefusedError(403, "Your key is for other studies.")
+        request.state.key = own
+
+    def open_to(self, request: Request) -> dict[str, Writer]:
+        """The studies that a request's key opens, by their names."""
+        return {name: own for name, own in sorted(self.writers.items()) if request.state.key.opens(name)}

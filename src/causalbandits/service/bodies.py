@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, Literal
+
 import msgspec
 
 Value = str | int | float | bool
@@ -36,6 +38,24 @@ class Corrected(msgspec.Struct, forbid_unknown_fields=True):
     reward: int | float
     parents: dict[str, Value] | None = None
     observed: dict[str, Value] | None = None
+
+
+class StudyWanted(msgspec.Struct, forbid_unknown_fields=True):
+    """A study that is to be made; `problem` is what `problem.to_record()` gives, the rest as for `Study.create`."""
+
+    name: str
+    problem: dict[str, Any]
+    policy: str | None = None
+    parameters: dict[str, Value] = {}
+    """The policy's."""
+    seed: int | None = None
+    window: float | None = None
+    default: float | None = None
+    late: Literal["apply", "ignore"] = "apply"
+    impossible: Literal["refuse", "accept"] = "refuse"
+    budget: tuple[float, int] | None = None
+    """In all, and for how many rounds."""
+    floor: float = 0.0
 
 
 class ModeWanted(msgspec.Struct, forbid_unknown_fields=True):

@@ -4,7 +4,8 @@
     writer   looks, asks and tells
     admin    all of it: corrects, forgets, changes the policy, makes keys
 
-Without any key the service listens on this machine alone, and everybody there may do everything.
+A key may be for some studies alone. Without any key the service listens on this machine alone, and everybody there may
+do everything.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ import hashlib
 import hmac
 import json
 import secrets
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from causalbandits._files import write_atomically
 from causalbandits.errors import StateError
@@ -34,6 +36,16 @@ class KeyRecord(NamedTuple):
     name: str
     role: Role
     hash: str
+    studies: tuple[str, ...] | None = None
+    """Those that it opens; None: all."""
+
+    def opens(self, study: str | None) -> bool:
+        """Whether it is for a study; None stands for what concerns all of them."""
+        return self.studies is None or study in self.studies
+
+
+ANYBODY = KeyRecord("", "admin", "")
+"""Who comes where there are no keys."""
 
 
 class Keys:
@@ -49,8 +61,8 @@ class Keys:
     def __iter__(self):  # type: ignore[no-untyped-def]
         return iter(self._kept)
 
-    def make(self, name: str, role: str) -> str:
-        """A new key, shown this once."""
+    def make(self, name: str, role: str, studies: Iterable[str] = ()) -> str:
+        """A new key, shown this once; for some studies, or, where none is named, for all."""
         if role not in ROLES:
             raise StateError(f"A key's role is one of {', '.join(ROLES)}; got {role!r}.")
         if not isinstance(name, str) or not 0 < len(name) <= LONGEST_NAME or not name.isprintable():
@@ -58,7 +70,7 @@ class Keys:
         if any(own.name == name for own in self._kept):
             raise StateError(f"There is a key named {name!r} already. Revoke it first, or choose another name.")
         key = f"cb_{secrets.token_urlsafe(32)}"
-        self._kept.append(KeyRecord(name, ROLES[ROLES.index(role)], _hash(key)))
+        self._kept.append(KeyRecord(name, ROLES[ROLES.index(role)], _hash(key), tuple(studies) or None))
         self._write()
         return key
 
@@ -72,17 +84,13 @@ class Keys:
 
     def role_of(self, key: str | None) -> Role | None:
         """What a key allows; None if it opens nothing. Without any keys, everything is allowed."""
-        if not self._kept:
-            return "admin"
-        own = self._of(key)
+        own = self.record_of(key)
         return None if own is None else own.role
 
-    def name_of(self, key: str | None) -> str | None:
-        """Whose key it is; None if it is nobody's."""
-        own = self._of(key)
-        return None if own is None else own.name
-
-    def _of(self, key: str | None) -> KeyRecord | None:
+    def record_of(self, key: str | None) -> KeyRecord | None:
+        """Whose key it is; None if it is nobody's, and anybody's where there are no keys."""
+        if not self._kept:
+            return ANYBODY
         given, found = _hash(key or ""), None
         for own in self._kept:  # all of them: time tells nothing
             if hmac.compare_digest(own.hash, given):
@@ -104,6 +112,11 @@ def _hash(key: str) -> str:
     return hashlib.sha256(key.encode()).hexdigest()  # keys are random, so that no salt is needed
 
 
+def _record(own: Mapping[str, Any]) -> KeyRecord:
+    some = own.get("studies")
+    return KeyRecord(str(own["name"]), own["role"], str(own["hash"]), None if some is None else tuple(map(str, some)))
+
+
 def _read(path: Path) -> list[KeyRecord]:
     if not path.exists():
         return []
@@ -111,6 +124,6 @@ def _read(path: Path) -> list[KeyRecord]:
         content = json.loads(path.read_text(encoding="utf-8"))
         if content["format"] != KEYS_FORMAT:
             raise ValueError(content["format"])
-        return [KeyRecord(str(own["name"]), own["role"], str(own["hash"])) for own in content["keys"]]
+        return [_record(own) for own in content["keys"]]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise StateError(f"{path} is no file of keys, or is damaged: {error!r}.") from None

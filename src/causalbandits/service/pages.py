@@ -71,7 +71,7 @@ def static(request: Request) -> Response:
 
 async def listed(service: Service, request: Request) -> Response:
     """The studies."""
-    return page("studies.html", studies=sorted(service.writers))
+    return page("studies.html", studies=list(service.open_to(request)))
 
 
 async def shown(service: Service, request: Request) -> Response:
@@ -79,7 +79,7 @@ async def shown(service: Service, request: Request) -> Response:
     name = request.path_params["study"]
     values = await service.writers[name].reader.look(_panels)
     template = "panels.html" if "fragment" in request.query_params else "study.html"
-    may_change = service.keys.role_of(request.cookies.get(COOKIE)) == "admin"
+    may_change = request.state.key.role == "admin"
     return page(template, name=name, writer=service.writers[name], may_change=may_change, modes=OFFERED, **values)
 
 
@@ -173,7 +173,7 @@ async def set_mode(service: Service, request: Request) -> Response:
     name, given = request.path_params["study"], await _form(request)
     if given.get("mode") not in OFFERED or (given["mode"] == "closed") != ("sure" in given):
         raise RefusedError(400, f"A mode is one of {', '.join(OFFERED)}; to close for good, and only then, say so.")
-    by, mode, why = service.keys.name_of(request.cookies.get(COOKIE)) or "", given["mode"], given.get("why", "")[:500]
+    by, mode, why = request.state.key.name, given["mode"], given.get("why", "")[:500]
     await service.writers[name].do(lambda study: study.set_mode(mode, by=by, why=why))  # type: ignore[arg-type]
     return RedirectResponse(f"/{quote(name)}", 303, GUARD)
 

@@ -10,8 +10,17 @@ import msgspec
 from starlette.requests import Request
 
 from causalbandits.errors import CausalBanditsError
-from causalbandits.service.bodies import Corrected, DecisionWanted, ModeWanted, OutcomesTold, RankWanted, RewardTold
+from causalbandits.service.bodies import (
+    Corrected,
+    DecisionWanted,
+    ModeWanted,
+    OutcomesTold,
+    RankWanted,
+    RewardTold,
+    StudyWanted,
+)
 from causalbandits.service.keys import Role
+from causalbandits.service.made import made_study
 from causalbandits.service.metrics import metrics_text
 from causalbandits.service.personalizer import ranked, rewarded
 from causalbandits.service.refusals import RefusedError
@@ -136,7 +145,7 @@ async def expire(service: Service, writer: Writer, request: Request) -> Answer:
 async def set_mode(service: Service, writer: Writer, request: Request) -> Answer:
     """How decisions come about from now on; logged with the key's name."""
     wanted: ModeWanted = await _decoded(request, ModeWanted)
-    by = service.keys.name_of(given_key(request)) or ""
+    by = request.state.key.name
 
     def work(study: Study) -> Any:
         study.set_mode(wanted.mode, baseline=wanted.baseline, by=by, why=wanted.why)  # type: ignore[arg-type]
@@ -152,7 +161,21 @@ async def modes(service: Service, writer: Writer, request: Request) -> Answer:
 
 async def studies(service: Service, writer: Writer, request: Request) -> Answer:
     """The studies that are served."""
-    return Answer({"studies": sorted(service.writers)})
+    return Answer({"studies": list(service.open_to(request))})
+
+
+async def create(service: Service, writer: Writer, request: Request) -> Answer:
+    """Make a study, in the directory that the service was started with."""
+    wanted: StudyWanted = await _decoded(request, StudyWanted)
+    if service.directory is None:
+        raise RefusedError(403, "This service makes no studies: causalbandits serve --directory DIRECTORY does.")
+    if not request.state.key.opens(None):
+        raise RefusedError(403, "Your key is for some studies: it makes no others.")
+    if wanted.name in service.writers:
+        raise RefusedError(409, f"There is a study named {wanted.name!r:.80} already.")
+    made = await asyncio.to_thread(made_study, service.directory, wanted)
+    service.writers[wanted.name] = Writer(made)
+    return Answer({"study": wanted.name}, 201)
 
 
 async def report(service: Service, writer: Writer, request: Request) -> Answer:
@@ -205,7 +228,7 @@ async def _answers(writer: Writer) -> bool:
 
 async def metrics(service: Service, writer: Writer, request: Request) -> Answer:
     """Counts of every study and its writer, as Prometheus reads them."""
-    return Answer(await metrics_text(service.writers))
+    return Answer(await metrics_text(service.open_to(request)))
 
 
 async def rank(service: Service, writer: Writer, request: Request) -> Answer:
@@ -243,6 +266,7 @@ ROUTES: tuple[HTTPRoute, ...] = (
     HTTPRoute("GET", "/openapi.json", None, openapi),
     HTTPRoute("GET", "/metrics", "reader", metrics),
     HTTPRoute("GET", "/v1/studies", "reader", studies),
+    HTTPRoute("POST", "/v1/studies", "admin", create, StudyWanted),
     HTTPRoute("POST", f"{STUDY}/decisions", "writer", ask, DecisionWanted),
     HTTPRoute("POST", f"{STUDY}/outcomes", "writer", tell, OutcomesTold),
     HTTPRoute("GET", f"{STUDY}/report", "reader", report),

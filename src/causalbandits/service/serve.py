@@ -12,30 +12,31 @@ from causalbandits._files import checked_path
 from causalbandits.errors import StateError
 from causalbandits.service.app import Service
 from causalbandits.service.keys import Keys
+from causalbandits.service.made import check_served_name
 from causalbandits.study import Study
 from causalbandits.study.places import keys_beside, name_of
-
-LONGEST_STUDY_NAME = 100
-TAKEN = ("login", "static", "v1", "livez", "readyz", "metrics", "openapi", "personalizer")
-"""Other things are at these addresses."""
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
-def service_of(files: Iterable[str | os.PathLike[str]], keys: str | os.PathLike[str] | None = None) -> Service:
-    """A service of the studies in some files (or databases), each by its name."""
-    places = list(files)
+def service_of(
+    files: Iterable[str | os.PathLike[str]],
+    keys: str | os.PathLike[str] | None = None,
+    directory: str | os.PathLike[str] | None = None,
+) -> Service:
+    """A service of the studies in some files (or databases), each by its name; and of those in a directory."""
+    folder = None if directory is None else checked_path(directory, "studies")
+    if folder is not None and not folder.is_dir():
+        raise StateError(f"{folder} is no directory. Make it first: studies that are made over HTTP are put there.")
+    places: list[str | os.PathLike[str]] = [*files, *([] if folder is None else sorted(folder.glob("*.db")))]
     names = [name_of(where) for where in places]
-    if not places or len(set(names)) < len(names):
+    if (not places and folder is None) or len(set(names)) < len(names):
         raise StateError(f"Name one study or several, whose files have different names; got {names}.")
     for name in names:
-        if name in TAKEN or len(name) > LONGEST_STUDY_NAME or not name.isprintable():
-            raise StateError(
-                "A study is served by its file's name, which must be printable, of "
-                f"{LONGEST_STUDY_NAME} characters at most, and none of {', '.join(TAKEN)}; got {name!r:.60}."
-            )
-    kept = Keys(checked_path(keys, "keys.json") if keys is not None else keys_beside(places[0]))
-    return Service({name: Study.open(where) for name, where in zip(names, places, strict=True)}, kept)
+        check_served_name(name)
+    beside = keys_beside(places[0]) if folder is None else folder / "keys.json"
+    kept = Keys(checked_path(keys, "keys.json") if keys is not None else beside)
+    return Service({name: Study.open(where) for name, where in zip(names, places, strict=True)}, kept, folder)
 
 
 class ServerThatEnds(uvicorn.Server):
@@ -56,9 +57,10 @@ def serve(
     host: str = "127.0.0.1",
     port: int = 8000,
     keys: str | os.PathLike[str] | None = None,
+    directory: str | os.PathLike[str] | None = None,
 ) -> None:
     """Serve studies until interrupted; finish what waits, then stop."""
-    service = service_of(files, keys)
+    service = service_of(files, keys, directory)
     if not len(service.keys) and host not in LOOPBACK:
         service.close()
         raise StateError(
