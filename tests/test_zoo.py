@@ -9,11 +9,12 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from causalbandits import check, fit
+from causalbandits import check, fit, read
 from causalbandits.errors import ModelError, ProblemError, SizeError
 from causalbandits.model.model import Intervention
 from causalbandits.world import zoo
 from oracles import distribution, patient
+from test_formats import network_file
 
 
 def plain_mean(env, do):
@@ -254,3 +255,13 @@ def test_the_graph_of_a_random_model_fits_and_its_data_do_not_contradict_it():
 def test_worlds_that_cannot_be_are_refused_with_the_rule_and_the_value(error, make, message):
     with pytest.raises(error, match=message):
         make()
+
+
+@pytest.mark.parametrize("name", ["asia", "cancer", "earthquake"])
+def test_published_networks_are_those_of_the_repositories(name):
+    ours, theirs = getattr(zoo, name)(), read(network_file(name))
+    assert set(ours.names) == set(theirs.names)
+    for own in theirs.names:
+        a, b = ours[own], theirs[own]
+        assert (a.states, a.parents) == (b.states, b.parents)
+        assert np.array_equal(a.table, b.table)

@@ -20,9 +20,12 @@ from causalbandits.world.hidden_worlds import HIDDEN as HIDDEN
 from causalbandits.world.hidden_worlds import coins, confounded_casino, detour, reversal
 from causalbandits.world.hidden_worlds import model_of_graph as model_of_graph
 from causalbandits.world.hidden_worlds import random_hidden_graph as random_hidden_graph
+from causalbandits.world.published import asia as asia
+from causalbandits.world.published import cancer as cancer
+from causalbandits.world.published import earthquake as earthquake
 from causalbandits.world.rewards import BernoulliReward, GaussianReward, LinearReward
 
-# The worlds; random_dag, random_model and the like are what they are made of.
+# The worlds; random_dag, random_model and the like are what they are made of, asia and its like are models.
 __all__ = [
     "coins",
     "confounded_casino",
