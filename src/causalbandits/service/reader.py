@@ -13,14 +13,14 @@ from causalbandits.study import Study
 LOOKING_LIMIT = 1000
 """More than so many who wait to look are refused: try again later."""
 
-T = TypeVar("T")
+LookedUp = TypeVar("LookedUp")
 
 
 class BusyError(CausalBanditsError):
     """Too much waits already."""
 
 
-class Reader:
+class StudyReader:
     """The one thread that looks at a study."""
 
     def __init__(self, study: Study) -> None:
@@ -28,7 +28,7 @@ class Reader:
         self._thread = ThreadPoolExecutor(1, "study reader")
         self.waiting = 0
 
-    async def look(self, work: Callable[[Study], T]) -> T:
+    async def look(self, work: Callable[[Study], LookedUp]) -> LookedUp:
         """What `work` gives, from all that was on disk when it began."""
         if self.waiting >= LOOKING_LIMIT:
             raise BusyError(f"{LOOKING_LIMIT} wait to look already. Try again in a second.")

@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from causalbandits.errors import CausalBanditsError, StorageError
-from causalbandits.service.reader import BusyError, Reader
+from causalbandits.service.reader import BusyError, StudyReader
 from causalbandits.study import Study
 
 A_COMMIT = 512
@@ -34,7 +34,7 @@ class Writer:
     """The one thread that writes a study."""
 
     def __init__(self, study: Study, limit: int = QUEUE_LIMIT) -> None:
-        self._study, self._limit, self.reader = study, limit, Reader(study)
+        self._study, self._limit, self.reader = study, limit, StudyReader(study)
         self._waiting: queue.SimpleQueue[_Wanted | None] = queue.SimpleQueue()
         self.commits = self.done = self.refused = 0
         self._thread = threading.Thread(target=self._write, name="study writer", daemon=True)
