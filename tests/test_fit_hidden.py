@@ -728,3 +728,17 @@ def test_other_tables_must_be_of_the_same_graph_and_kind():
     other = cb.ObservedModel.from_model(world, hidden=["exposure"])
     with pytest.raises(ProblemError, match="same graph"):
         problem.with_model(other)
+
+
+def test_a_policy_that_learns_tables_is_refused_with_those_that_do_not():
+    problem = cb.CausalBandit(cb.fit(reversal_graph(), logged(200)), ["channel"], ["engagement"])
+    for id in ("c-ts-beta-learnt", "c-ts-beta-guarded"):
+        with pytest.raises(ProblemError, match="neither learn nor watch tables, such as 'c-ts-beta', take it"):
+            cb.Agent(problem, id)
+
+
+def test_a_report_names_no_nearest_claim_where_none_was_tested():
+    found = cb.Agent(cb.CausalBandit(cb.fit(reversal_graph(), logged(200)), ["channel"], ["engagement"])).check()
+    assert str(found).startswith("0 rows.")
+    assert "could not be tested: too few rows." in str(found)
+    assert "do not contradict" not in str(found)
