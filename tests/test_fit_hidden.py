@@ -224,6 +224,46 @@ def test_the_kind_of_rows_of_which_there_are_most_is_asked_first():
     assert sure.parent_distribution({"channel": 0})[1] == experiment.distribution(["engagement"], do={"channel": 0})[1]
 
 
+def collider():
+    """A hidden cause of w and a, another of w and y: of do(a), rows left alone tell, and those that set a."""
+    model = cb.CausalModel(
+        [
+            cb.Variable("u", [0, 1], table=[0.5, 0.5]),
+            cb.Variable("h", [0, 1], table=[0.5, 0.5]),
+            cb.Variable("w", [0, 1], parents=["u", "h"], table=[[[0.9, 0.1], [0.6, 0.4]], [[0.5, 0.5], [0.1, 0.9]]]),
+            cb.Variable("a", [0, 1, 2], parents=["u"], table=[[0.8, 0.2, 0], [0.3, 0.7, 0]]),
+            cb.Variable(
+                "y", [0, 1], parents=["h", "a"], table=[[[0.9, 0.1]] * 3, [[0.9, 0.1], [0.8, 0.2], [0.9, 0.1]]]
+            ),
+        ]
+    )
+    return model, cb.CausalGraph({"w": [], "a": [], "y": ["a"]}, hidden=[("w", "a"), ("w", "y")])
+
+
+@pytest.mark.parametrize("prior", [0, 1])
+def test_rows_that_never_set_a_value_are_asked_last_however_many_they_are(prior):
+    model, graph = collider()
+    parts = [model.sample(4000, rng=1), model.sample(6000, do={"a": 1}, rng=2)]
+    data = {name: np.concatenate([part[name] for part in parts]) for name in graph.names}
+    known = cb.fit(graph, data | {"set": [""] * 4000 + ["a"] * 6000}, interventions="set", prior=prior)
+    assert known.sources == ((), ("a",))
+    np.testing.assert_allclose(known.distribution(["y"], do={"a": 0}), [0.9, 0.1], rtol=0, atol=0.03)
+    again = cb.ObservedModel.from_json(known.to_json())
+    assert again == known
+    assert again.sources == known.sources == known.draw(1).sources
+
+
+@pytest.mark.parametrize("prior", [0, 1])
+def test_a_value_that_only_experiments_know_is_told_by_experiments(prior):
+    model, graph = collider()
+    parts = [model.sample(8000, rng=1), *(model.sample(2000, do={"a": own}, rng=2 + own) for own in range(3))]
+    data = {name: np.concatenate([part[name] for part in parts]) for name in graph.names}
+    known = cb.fit(graph, data | {"set": [""] * 8000 + ["a"] * 6000}, interventions="set", prior=prior)
+    assert known.sources == (("a",), ())
+    assert known.observational == 8000
+    np.testing.assert_allclose(known.distribution(["y"], do={"a": 2}), [0.9, 0.1], rtol=0, atol=0.03)
+
+
 @patient
 @given(SEEDS)
 def test_the_order_of_names_changes_no_exact_distribution(seed):
@@ -688,3 +728,17 @@ def test_other_tables_must_be_of_the_same_graph_and_kind():
     other = cb.ObservedModel.from_model(world, hidden=["exposure"])
     with pytest.raises(ProblemError, match="same graph"):
         problem.with_model(other)
+
+
+def test_a_policy_that_learns_tables_is_refused_with_those_that_do_not():
+    problem = cb.CausalBandit(cb.fit(reversal_graph(), logged(200)), ["channel"], ["engagement"])
+    for id in ("c-ts-beta-learnt", "c-ts-beta-guarded"):
+        with pytest.raises(ProblemError, match="neither learn nor watch tables, such as 'c-ts-beta', take it"):
+            cb.Agent(problem, id)
+
+
+def test_a_report_names_no_nearest_claim_where_none_was_tested():
+    found = cb.Agent(cb.CausalBandit(cb.fit(reversal_graph(), logged(200)), ["channel"], ["engagement"])).check()
+    assert str(found).startswith("0 rows.")
+    assert "could not be tested: too few rows." in str(found)
+    assert "do not contradict" not in str(found)

@@ -210,3 +210,19 @@ def test_contexts_that_cannot_be_are_refused():
     ):  # fmt: skip
         with pytest.raises(error, match=message):
             make()
+
+
+def test_what_is_always_set_may_be_required_of_a_fit_as_of_what_is_known():
+    model = cb.CausalModel(
+        [
+            cb.Variable("u", [0, 1], table=[0.5, 0.5]),
+            cb.Variable("x", [0, 1, 2], parents=["u"], table=[[0.6, 0.2, 0.2], [0.2, 0.2, 0.6]]),
+            cb.Variable("z", [0, 1], parents=["x"], table=[[0.9, 0.1], [0.5, 0.5], [0.1, 0.9]]),
+            cb.Variable("y", [0, 1], parents=["z", "u"], table=[[[0.2, 0.8], [0.9, 0.1]], [[0.1, 0.9], [0.8, 0.2]]]),
+        ]
+    )
+    exact = cb.ObservedModel.from_model(model, hidden=["u"])
+    rows = {name: column for name, column in model.sample(500, rng=1).items() if name != "u"}
+    for known in (exact, cb.fit(exact.causal_graph, rows)):
+        problem = cb.CausalBandit(known, ["x"], ["z"], reward="y", always=["x"], require={"x": {0: 0.3}})
+        assert [dict(do) for do in problem.actions] == [{"x": 1}, {"x": 2}]

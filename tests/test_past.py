@@ -222,3 +222,42 @@ def test_rewards_that_would_overflow_are_refused_at_once(env):
         with pytest.raises(TellError, match=r"of size 1e\+150 at most; got"):
             agent.tell(decision.id, parents, reward)
     assert agent.rounds == 0
+
+
+def left_alone_is_another_thing():
+    """A cause of both x and the reward: where x is left alone, z tells of it, and rows name the worse action."""
+    return cb.CausalModel(
+        [
+            cb.Variable("u", [0, 1], table=[0.5, 0.5]),
+            cb.Variable("x", [0, 1], parents=["u"], table=[[0.95, 0.05], [0.05, 0.95]]),
+            cb.Variable("z", [0, 1], parents=["x"], table=[[0.9, 0.1], [0.1, 0.9]]),
+            cb.Variable("y", [0, 1], parents=["z", "u"], table=[[[0.2, 0.8], [0.9, 0.1]], [[0.1, 0.9], [0.8, 0.2]]]),
+        ]
+    )
+
+
+@pytest.mark.parametrize("hides", [False, True])
+def test_rows_left_alone_teach_nothing_where_only_what_is_always_set_makes_parents_separate(hides):
+    model = left_alone_is_another_thing()
+    known = cb.ObservedModel.from_model(model, hidden=["u"]) if hides else model
+    problem = cb.CausalBandit(known, ["x"], ["z"], reward="y", always=["x"])
+    agent = cb.Agent(problem, "c-ts-beta", seed=0)
+    rows = {name: column.tolist() for name, column in model.sample(400, rng=1).items() if name != "u"}
+    learnt = agent.learn(rows)
+    assert (learnt.used, agent.rounds) == (0, 0)
+    assert "where x is left alone the same parents have another mean reward" in str(learnt)
+    assert "interventions= says what was set" in str(learnt)
+    for x in (0, 1):
+        rows = {name: own.tolist() for name, own in model.sample(3000, do={"x": x}, rng=x).items() if name != "u"}
+        assert agent.learn(rows | {"set": ["x"] * 3000}, interventions="set").used == 3000
+    best = agent.recommend()
+    assert best.intervention == {"x": 1}
+    assert best.mean == pytest.approx(0.54, abs=0.03)
+
+
+def test_rows_left_alone_teach_where_parents_separate_without_what_is_always_set():
+    model = cb.CausalModel([v for v in left_alone_is_another_thing().variables.values() if v.name != "y"])
+    model = cb.CausalModel([*model.variables.values(), cb.Variable("y", [0, 1], parents=["z"], table=[[0.5, 0.5]] * 2)])
+    known = cb.ObservedModel.from_model(model, hidden=["u"])
+    agent = cb.Agent(cb.CausalBandit(known, ["x"], ["z"], reward="y", always=["x"]), "c-ts-beta", seed=0)
+    assert agent.learn({"z": [0, 1, 1], "y": [1, 0, 1]}).used == 3

@@ -293,8 +293,9 @@ class Agent:
         knobs were set, as for `fit`; without it nothing was set in any row.
 
         A policy that learns what a reward owes to its parents learns from every row in which these were seen, whoever
-        chose, because given them the reward is the same. A policy that learns by action learns of the actions that were
-        taken: rows in which nothing was set teach it about leaving everything alone, not about setting what was seen.
+        chose, because given them the reward is the same; rows in which nothing was set are left out where that is so
+        only because a knob is always set. A policy that learns by action learns of the actions that were taken: rows in
+        which nothing was set teach it about leaving everything alone, not about setting what was seen.
         """
         column = self.problem.reward if reward is None else reward
         if not isinstance(column, str):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,10 +14,12 @@ from causalbandits._types import Z
 from causalbandits.errors import CausalBanditsError, InterventionError, ProblemError
 from causalbandits.fitting.counting import Interventions
 from causalbandits.fitting.past import PastRounds, read_past
+from causalbandits.model.model import CausalModel
 from causalbandits.policies import AnyPolicy, Outcome
 from causalbandits.policies.outcome import flip
 from causalbandits.problem.actions import Action
 from causalbandits.problem.problem import CausalBandit
+from causalbandits.problem.separation import AugmentedGraph
 
 PAST = 2**32 - 1
 """The coins of past rounds come from a branch of the seed that no decision has."""
@@ -75,7 +78,7 @@ class Past:
         known = [None] * len(parents) if before is None else [tuple(codes) for codes in before]
         for row, z, reward, context in zip(choices.tolist(), parents, rounds.rewards.tolist(), known, strict=True):
             action = self._action(tuple(row))
-            reason = "it was no action of this problem" if action is None else self._reason(action, tuple(z), reward)
+            reason = self._no_action(row) if action is None else self._reason(action, tuple(z), reward)
             reason = reason or self._reason_of_context(context)
             if reason or action is None:
                 self.left_out[reason] += 1
@@ -95,11 +98,34 @@ class Past:
         return "" if can_occur or self.accept_impossible else "the context has probability 0, says the model"
 
     def _action(self, choices: tuple[int, ...]) -> Action | None:
-        try:
+        if self._is_own(choices):
             return self.problem.actions.action(self.problem.actions.rank(choices))
+        # What is learnt of configurations does not depend on the action, which may then be any.
+        usable = self.policy.needs_parents and not any(choices) and self._same_left_alone
+        return Action(self.problem.actions, choices) if usable else None
+
+    def _is_own(self, choices: tuple[int, ...]) -> bool:
+        try:
+            self.problem.actions.rank(choices)
         except InterventionError:
-            # What is learnt of configurations does not depend on the action, which may then be any.
-            return Action(self.problem.actions, choices) if self.policy.needs_parents and not any(choices) else None
+            return False
+        return True
+
+    @cached_property
+    def _same_left_alone(self) -> bool:
+        """Whether, given the parents, the reward is the same where what every action sets was left alone."""
+        p = self.problem
+        graph = AugmentedGraph(p.knowledge, p.manipulable, ())
+        return p.reward is None or graph.is_separated(p.parents, p.reward)
+
+    def _no_action(self, choices: Sequence[int]) -> str:
+        if any(choices) or not self.policy.needs_parents:
+            return "it was no action of this problem"
+        always = [name for name in self.problem.manipulable if name in self.problem.actions.surely_set()]
+        return (
+            f"nothing was set, and where {', '.join(always)} is left alone the same parents have another mean reward; "
+            "interventions= says what was set"
+        )
 
     def _reason(self, action: Action, z: Z, reward: float) -> str:
         """Why a row cannot be used; empty if it can."""
@@ -111,6 +137,10 @@ class Past:
             self.policy.check_reward(reward)
         except CausalBanditsError:
             return f"the policy {self.policy.id!r} needs rewards in [0, 1]"
-        if not self.accept_impossible and not self.problem.possible(action, z):
+        if not self.accept_impossible and self._can_judge(action) and not self.problem.possible(action, z):
             return "the configuration is impossible under the action, says the model"
         return ""
+
+    def _can_judge(self, action: Action) -> bool:
+        """Whether the problem says what is possible: what is observed is asked of its own actions only."""
+        return isinstance(self.problem.knowledge, CausalModel) or self._is_own(action.choices)

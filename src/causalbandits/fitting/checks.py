@@ -124,13 +124,14 @@ class Check:
             return [f"The graph makes no claim that data could contradict: {why}."]
         tested = [found for found in findings if not math.isnan(found.p)]
         wrong = sum(found.contradicted for found in findings)
+        plural = "s" if len(tested) != 1 else ""
         head = (
-            f"The data contradict {wrong} of the {len(tested)} claims of the {part} tested "
+            f"The data contradict {wrong} of the {len(tested)} claim{plural} of the {part} tested "
             f"(false discovery rate {self.level:g}):"
             if wrong
-            else f"The data do not contradict the {part} ({len(tested)} claims tested). The nearest to it:"
+            else f"The data do not contradict the {part} ({len(tested)} claim{plural} tested). The nearest to it:"
         )
-        lines = [head, *(f"  {found}" for found in tested[: min(wrong or 3, FINDINGS_SHOWN)])]
+        lines = [*([head] if tested else []), *(f"  {found}" for found in tested[: min(wrong or 3, FINDINGS_SHOWN)])]
         if wrong > FINDINGS_SHOWN:
             lines.append(f"  ... and {wrong - FINDINGS_SHOWN} more.")
         if thin := len(findings) - len(tested):

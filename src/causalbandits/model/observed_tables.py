@@ -38,6 +38,22 @@ def checked_sources(graph: CausalGraph, sources: Any) -> tuple[Group, ...]:
     return found
 
 
+def values_never_seen(graph: CausalGraph, source: Group, told: Mapping[str, Array]) -> int:
+    """Of how many values the tables of rows that set `source` tell nothing, where `told` says which of their rows do.
+
+    Values of what was set at random count together: each combination of them is one.
+    """
+    mixed = graph.mixed(graph.names)
+    return sum(_gaps(own, told[own.name]) for own in RowSource(mixed, mixed.bits(source)).conditionals())
+
+
+def _gaps(asked: Conditional, told: Array) -> int:
+    together = tuple(i for i, name in enumerate(asked.given) if name in asked.randomised)
+    kept = dict.fromkeys([*((i,) for i in range(told.ndim)), together])
+    seen = [told.any(axis=tuple(i for i in range(told.ndim) if i not in own)) for own in kept]
+    return sum(int(np.size(own) - np.count_nonzero(own)) for own in seen)
+
+
 def check_table(own: Variable, name: str, states: Mapping[str, Sequence[State]]) -> None:
     """Refuse a table of another shape, or whose rows are no distributions."""
     shape = tuple(len(states[axis]) for axis in (*own.parents, own.name))

@@ -57,7 +57,8 @@ class Distributions(Remembers):
         if isinstance(self.knowledge, ObservedModel):
             raise ProblemError(
                 "This problem knows what is observed (problem.knowledge), and not how each variable comes about: "
-                "nothing that takes the tables of a whole model can be asked of it."
+                "nothing that takes the tables of a whole model can be asked of it. Policies that neither learn nor "
+                "watch tables, such as 'c-ts-beta', take it."
             )
         if isinstance(self.knowledge, CausalGraph):
             raise ProblemError(

@@ -245,13 +245,13 @@ def _narrowed(space: ActionSpace, part: Requirement) -> ActionSpace | None:
     if len(part.block.knobs) != 1 or space.listed is not None:
         return None
     (knob,) = part.block.knobs
-    own = (0, *space.settable[knob])
+    name, states = space.names[knob], space.variables[knob].states
+    own = (*([] if name in space.always else [0]), *space.settable[knob])
     choices = np.zeros((len(own), len(space.names)), dtype=np.intp)
     choices[:, knob] = own
-    alone, *complies = part.holds(choices).tolist()
-    name, states = space.names[knob], space.variables[knob].states
-    values = [states[choice - 1] for choice, may in zip(own[1:], complies, strict=True) if may]
-    always = space.always if alone else space.always | {name}
+    complies = dict(zip(own, part.holds(choices).tolist(), strict=True))
+    values = [states[choice - 1] for choice in space.settable[knob] if complies[choice]]
+    always = space.always if complies.get(0, True) else space.always | {name}
     if not values or (space.at_most is not None and len(always) > space.at_most):
         return None
     return ActionSpace(space.variables, at_most=space.at_most, always=always, values={**space.values, name: values})

@@ -69,6 +69,10 @@ class AugmentedGraph:
                     f"{list(self.model.parents_of(reward))} always do."
                 )
 
+    def is_separated(self, names: tuple[str, ...], reward: str) -> bool:
+        """Whether given these variables no intervention tells anything of the reward."""
+        return not any(graphs.open_path(self.graph, node, reward, names) for node in self.nodes.values())
+
     def _check_separation(self, names: tuple[str, ...], reward: str) -> None:
         for node in self.nodes.values():
             path = graphs.open_path(self.graph, node, reward, names)
