@@ -21,6 +21,7 @@ from causalbandits.service.doubting import doubts_of
 from causalbandits.service.drawing import delay_chart, graph_picture, mean_chart, share_chart
 from causalbandits.service.refusals import RefusedError
 from causalbandits.study import Study
+from causalbandits.study.evaluation import By
 
 if TYPE_CHECKING:
     from causalbandits.service.app import Service
@@ -149,7 +150,8 @@ def _what_if(study: Study, typed: dict[str, str]) -> tuple[int, dict[str, Any]]:
                 "Ask study.evaluate(...) in Python, of a backup."
             )
         target = {knob: _state(study, knob, value) for knob, value in typed.items()}
-        return 200, {"found": study.evaluate(target), "logged": study.evaluate("logged"), "why": ""}
+        by: By = "actions" if study.problem.learns == "actions" else "configurations"
+        return 200, {"found": study.evaluate(target, by=by), "logged": study.evaluate("logged"), "why": ""}
     except CausalBanditsError as error:
         return 400, {"found": None, "logged": None, "why": str(error)}
 

@@ -174,10 +174,13 @@ class Answers:
         """What always doing something else would have brought: an intervention, or several with their shares.
 
         From what was logged, with weights of configurations, or of actions (`by="actions"`, which needs a study with a
-        floor=); see `causalbandits.study.evaluation`. `"logged"` gives the mean of what came.
+        floor=); see `causalbandits.study.evaluation`. `"logged"` gives the mean of what came. Where the policy learns
+        tables, or has mended them, the tables are those of `model`.
         """
-        with self._state.transaction():
-            return evaluated(self.problem, self._log.logged(), target, by)
+        with self._state.transaction() as fold:
+            learnt = fold.policy.learnt_model(self.problem, fold.statistic)
+            known = self.problem if learnt is None else self.problem.with_model(learnt)
+            return evaluated(known, self._log.logged(), target, by)
 
     def export(self, path: str | os.PathLike[str]) -> int:
         """Write a line for each decision to a .csv, .parquet or .dsjson file; how many."""
