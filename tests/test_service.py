@@ -184,6 +184,24 @@ def test_without_keys_only_this_machine_is_answered(served: Served, file: Path) 
         serve([file], host="0.0.0.0")
 
 
+def test_a_file_of_keys_without_a_key_opens_nothing(file: Path, tmp_path: Path) -> None:
+    with pytest.raises(StateError, match="is not there.*leave --keys out"):
+        service_of([file], tmp_path / "kyes.json")
+    keys = Keys(tmp_path / "keys.json")
+    keys.make("backend", "writer")
+    service_of([file]).close()
+    keys.revoke("backend")
+    with pytest.raises(StateError, match="no key any more.*remove the file"):
+        service_of([file])
+
+
+def test_a_service_says_where_it_is_only_when_its_studies_are_open(tmp_path: Path) -> None:
+    said: list[str] = []
+    with pytest.raises(CausalBanditsError, match="no study"):
+        serve([tmp_path / "nothing.db"], ready=lambda: said.append("here"))
+    assert said == []
+
+
 @pytest.mark.parametrize(
     ("path", "body", "status"),
     [

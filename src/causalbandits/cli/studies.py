@@ -242,5 +242,5 @@ def serve(
         raise StateError(
             f"A service needs more than the library ({error.name}): pip install 'causalbandits[service]'."
         ) from None
-    typer.echo(f"http://{host}:{port} (Ctrl-C stops it)")
-    run(files, host=host, port=port, keys=keys)
+    address = f"http://{host}:{port} (Ctrl-C stops it)"
+    run(files, host=host, port=port, keys=keys, ready=lambda: typer.echo(address))
