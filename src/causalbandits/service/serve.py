@@ -40,7 +40,7 @@ def service_of(files: Iterable[str | os.PathLike[str]], keys: str | os.PathLike[
 
 
 def _refuse_no_key(keys: Keys, *, is_named: bool) -> None:
-    """Who has a file of keys wants them asked for: a name mistyped, or the last key revoked, must not open everything."""
+    """Who has a file of keys wants them asked for: a mistyped name, or the last one revoked, must not open all."""
     if len(keys) or not (is_named or keys.path.exists()):
         return
     found = "has no key any more" if keys.path.exists() else "is not there"

@@ -187,6 +187,14 @@ class Answers:
         with self._state.transaction():
             return write_table(self._log, checked_path(path, "decisions.csv"))
 
+    def id_of(self, text: str, by: str | None = None) -> Id:
+        """The decision that a text from outside means: `by` its "number" or its "key", or whichever it is.
+
+        Refused where it is the number of one decision and the key of another.
+        """
+        with self._state.transaction():
+            return self._outcomes.named(text, by)
+
     def due(self, id: Id) -> float | None:
         """Until when a decision's outcome is waited for, as seconds since 1970; None where that is for ever."""
         with self._state.transaction():
