@@ -57,6 +57,20 @@ def test_a_study_is_asked_and_told_by_key_and_told_twice_it_counts_once(tmp_path
     assert statuses == ["applied", "duplicate"]
 
 
+def test_digits_that_could_be_a_number_and_a_key_are_refused_until_it_is_said_which(tmp_path: Path) -> None:
+    file = tmp_path / "campaign.db"
+    cb.Study.create(file, ENV.problem, "c-ts-beta", seed=3).close()
+    run("ask", file)
+    asked = json.loads(run("ask", file, "--key", "0"))
+    parents, reward, _ = told(asked["intervention"], 0)
+    with pytest.raises(CausalBanditsError, match="key of another, number 1"):
+        run("tell", file, "0", reward, *parents)
+    run("tell", file, "0", reward, *parents, "--by", "key")
+    run("study", "forget", file, "0", "--by", "number")
+    with cb.Study.open(file) as study:
+        assert [study.explain(number)["status"] for number in (0, 1)] == ["forgotten", "told"]
+
+
 def test_what_a_campaign_cannot_take_is_refused_and_its_file_stays_as_it_was(tmp_path: Path) -> None:
     file = tmp_path / "agent.json"
     cb.Agent(ENV.problem, "c-ts-beta", seed=3).save(file)

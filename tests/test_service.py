@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import re
 import socket
 import threading
 from collections.abc import Iterator
@@ -182,6 +183,63 @@ def test_without_keys_only_this_machine_is_answered(served: Served, file: Path) 
     assert served.send("GET", "/v1/studies", None, None, Host="evil.example")[0] == 403
     with pytest.raises(StateError, match="Make a key"):
         serve([file], host="0.0.0.0")
+
+
+def test_a_key_of_digits_is_never_taken_for_another_decisions_number(
+    served: Served, there: cb.study.RemoteStudy
+) -> None:
+    first, by_key, slashed = there.ask(), there.ask(key="0"), there.ask(key="order/17?x=1")
+    there.forget("0")
+    assert there.explain(by_key.id)["status"] == "forgotten"
+    assert there.explain(first.id)["status"] == "open"
+    there.forget(first.id)
+    assert there.explain(0)["status"] == "forgotten"
+    assert there.explain("order/17?x=1")["id"] == slashed.id
+    status, found = served.send("GET", "/v1/studies/mail/decisions/0")
+    assert (status, "key of another, number 1" in found["error"]) == (422, True)
+    assert served.send("GET", "/v1/studies/mail/decisions/1")[1]["key"] == "0"
+    assert served.send("GET", "/v1/studies/mail/decisions/-?number=x")[0] == 422
+
+
+def test_a_page_says_what_is_so_without_outcomes_without_parents_within_a_budget_and_while_paused(
+    served: Served, tmp_path: Path
+) -> None:
+    assert "set to" not in served.fetch("GET", "/mail")[2]
+    graph = cb.CausalGraph.from_text("A -> B -> Y; A <-> Y").with_states({"A": [0, 1], "B": [0, 1]})
+    hidden = cb.CausalBandit(graph, ["A", "B"], reward="Y", costs={"B": 0.5})
+    with cb.Study.create(tmp_path / "hidden.db", hidden, "ts-beta", seed=1, budget=cb.Budget(9, rounds=30)) as study:
+        for decision in study.ask(20):
+            study.tell(decision.id, reward=1)
+        spent = study.budget
+        assert spent is not None
+        study.set_mode("paused", by="ann", why="a <wrong> price")
+    running = Served(service_of([tmp_path / "hidden.db"]))
+    try:
+        text = running.fetch("GET", "/hidden")[2]
+    finally:
+        running.stop()
+    assert "Configurations" not in text
+    assert "No outcome was told" not in text
+    assert f"Spent {spent.spent:.4g} of the budget; {spent.left:.4g} left for 10 rounds." in text
+    assert re.search(r"The study is paused since .* UTC, by ann: a &lt;wrong&gt; price", text)
+
+
+def test_a_file_of_keys_without_a_key_opens_nothing(file: Path, tmp_path: Path) -> None:
+    with pytest.raises(StateError, match=r"is not there.*leave --keys out"):
+        service_of([file], tmp_path / "kyes.json")
+    keys = Keys(tmp_path / "keys.json")
+    keys.make("backend", "writer")
+    service_of([file]).close()
+    keys.revoke("backend")
+    with pytest.raises(StateError, match=r"no key any more.*remove the file"):
+        service_of([file])
+
+
+def test_a_service_says_where_it_is_only_when_its_studies_are_open(tmp_path: Path) -> None:
+    said: list[str] = []
+    with pytest.raises(CausalBanditsError, match="no study"):
+        serve([tmp_path / "nothing.db"], ready=lambda: said.append("here"))
+    assert said == []
 
 
 @pytest.mark.parametrize(

@@ -124,6 +124,56 @@ def test_estimates_by_actions_are_unbiased_with_a_floor_and_those_by_configurati
     assert np.std(found["configurations", "ips"]) < np.std(found["actions", "ips"]) / 2
 
 
+def test_what_tables_were_learnt_counts_when_another_action_is_evaluated(tmp_path: Path) -> None:
+    model = ENV.problem.model
+    graph = {name: list(model[name].parents) for name in model.names}
+    nothing = cb.fit(graph, None, states={name: list(model[name].states) for name in model.names})
+    problem = cb.CausalBandit(nothing, ENV.problem.manipulable, ENV.problem.parents)
+    policy = cb.policy("c-ts-beta-learnt", draws=8)
+    with cb.Study.create(tmp_path / "learnt.db", problem, policy, seed=1) as study:
+        play(study, 400)
+        count, total = np.zeros(problem.configurations), np.zeros(problem.configurations)
+        for outcome in study._log.outcomes():
+            count[problem.configuration(outcome.z)] += 1
+            total[problem.configuration(outcome.z)] += outcome.reward
+        means = np.where(count > 0, total / np.maximum(1, count), total.sum() / count.sum())
+        learnt, found = problem.with_model(study.model), []
+        for send_time in ("morning", "evening"):
+            target = {"product": "Photoshop", "purpose": "Promo", "send_time": send_time}
+            direct = study.evaluate(target).estimates["direct"].mean
+            assert direct == pytest.approx(float(learnt.parent_distribution(target).reshape(-1) @ means))
+            found.append(direct)
+        assert found[0] != found[1]
+
+
+def test_a_single_outcome_of_the_target_has_no_error_to_show(tmp_path: Path) -> None:
+    target = {"product": "Photoshop", "purpose": "Promo", "send_time": "morning"}
+    with new(tmp_path) as study:
+        study.set_mode("uniform")
+        decisions = study.ask(400)
+        own = next(one for one in decisions if one.intervention == target)
+        others = [one for one in decisions if one.intervention != target][:20]
+        for decision in (own, *others):
+            seen = ENV.pull(decision.intervention, rng=decision.id)
+            study.tell(decision.id, seen.parents, seen.reward)
+        found = study.evaluate(target, by="actions").estimates
+        assert {name: found[name].standard_error for name in ("ips", "snips", "dr")} == dict.fromkeys(
+            ("ips", "snips", "dr"), np.inf
+        )
+
+
+def test_a_problem_without_parents_is_evaluated_by_actions_and_says_so(tmp_path: Path) -> None:
+    graph = cb.CausalGraph.from_text("A -> B -> Y; A <-> Y").with_states({"A": [0, 1], "B": [0, 1]})
+    problem = cb.CausalBandit(graph, ["A", "B"], reward="Y")
+    with cb.Study.create(tmp_path / "hidden.db", problem, cb.policy("ts-beta", draws=8), seed=1, floor=0.2) as study:
+        for decision in study.ask(60):
+            study.tell(decision.id, reward=decision.intervention.get("B", 0))
+        with pytest.raises(CausalBanditsError, match='by="actions"'):
+            study.evaluate({"B": 1})
+        assert study.evaluate({"B": 1}, by="actions").estimates["snips"].mean == 1
+        assert study.evaluate("logged").outcomes == 60
+
+
 def test_in_the_shadow_the_baseline_is_done_and_what_the_policy_would_have_done_is_logged(tmp_path: Path) -> None:
     with new(tmp_path) as study, cb.Study.create(tmp_path / "twin.db", ENV.problem, DRAWN, seed=1) as twin:
         study.set_mode("shadow", baseline={"send_time": "evening"}, by="ann", why="before we trust it")

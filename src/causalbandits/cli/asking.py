@@ -25,6 +25,9 @@ CampaignFile = Annotated[
 TypedValues = Annotated[
     list[str] | None, typer.Option(metavar="A=x", help="A value, as often as you like.", show_default=False)
 ]
+NamedBy = Annotated[
+    str | None, typer.Option(help='What the decision is named by, "number" or "key", where digits could be both.')
+]
 SQLITE = b"SQLite format 3\0"
 
 
@@ -58,6 +61,7 @@ def tell(
     reward: Annotated[float, typer.Argument(help="The reward.")],
     parent: TypedValues = None,
     observed: TypedValues = None,
+    by: NamedBy = None,
 ) -> None:
     """Tell the outcome of a decision; prints what became of it as JSON.
 
@@ -65,16 +69,15 @@ def tell(
 
       causalbandits tell campaign.db 17 1 --parent subject=short --parent template=1 --parent send_time=morning
     """
-    number = number_or_key(id)
     with campaign(file) as found:
         seen = None if parent is None else states(found.problem, parent)
         more = None if observed is None else states(found.problem, observed)
         if isinstance(found, Agent):
-            refuse_key(number)
-            found.tell(int(number), ... if seen is None else seen, reward, observed=more)
+            refuse_key(None if id.isascii() and id.isdigit() and by != "key" else id)
+            found.tell(int(id), ... if seen is None else seen, reward, observed=more)
             became = {"status": "applied", "why": ""}
         else:
-            became = found.tell(number, seen, reward, observed=more)._asdict()
+            became = found.tell(found.id_of(id, by), seen, reward, observed=more)._asdict()
     typer.echo(json.dumps(became))
 
 
@@ -124,11 +127,6 @@ def _is_study(file: str) -> bool:
             return opened.read(len(SQLITE)) == SQLITE
     except OSError as error:
         raise StateError(f"Cannot read {file}: {error.strerror}. causalbandits study create makes a study.") from None
-
-
-def number_or_key(typed: str) -> int | str:
-    """A decision's number, or its key."""
-    return int(typed) if typed.isascii() and typed.isdigit() and len(typed) < 19 else typed
 
 
 def refuse_key(given: object) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from causalbandits.cli.asking import TypedValues, ask, number_or_key, recommend, states, tell
+from causalbandits.cli.asking import NamedBy, TypedValues, ask, recommend, states, tell
 from causalbandits.cli.options import Asked, about_a_problem
 from causalbandits.cli.show import print_plain
 from causalbandits.errors import CausalBanditsError, StateError
@@ -121,22 +121,25 @@ def correct(
     id: Annotated[str, typer.Argument(help="The decision's number, or its key.")],
     reward: Annotated[float, typer.Argument(help="The reward that counts from now on.")],
     parent: TypedValues = None,
+    by: NamedBy = None,
 ) -> None:
     """Tell another outcome than the one that counts."""
     from causalbandits.study import Study
 
     with Study.open(file) as found:
         seen = None if parent is None else states(found.problem, parent)
-        typer.echo(json.dumps(found.correct(number_or_key(id), seen, reward)._asdict()))
+        typer.echo(json.dumps(found.correct(found.id_of(id, by), seen, reward)._asdict()))
 
 
 @study.command()
-def forget(file: File, id: Annotated[str, typer.Argument(help="The decision's number, or its key.")]) -> None:
+def forget(
+    file: File, id: Annotated[str, typer.Argument(help="The decision's number, or its key.")], by: NamedBy = None
+) -> None:
     """Stop waiting for an outcome: the decision was not carried out."""
     from causalbandits.study import Study
 
     with Study.open(file) as found:
-        found.forget(number_or_key(id))
+        found.forget(found.id_of(id, by))
 
 
 @study.command()
@@ -253,5 +256,5 @@ def serve(
         raise StateError(
             f"A service needs more than the library ({error.name}): pip install 'causalbandits[service]'."
         ) from None
-    typer.echo(f"http://{host}:{port} (Ctrl-C stops it)")
-    run(files or [], host=host, port=port, keys=keys, directory=directory)
+    address = f"http://{host}:{port} (Ctrl-C stops it)"
+    run(files or [], host=host, port=port, keys=keys, directory=directory, ready=lambda: typer.echo(address))

@@ -21,6 +21,7 @@ from causalbandits.service.doubting import doubts_of
 from causalbandits.service.drawing import delay_chart, graph_picture, mean_chart, share_chart
 from causalbandits.service.refusals import RefusedError
 from causalbandits.study import Study
+from causalbandits.study.evaluation import By
 
 if TYPE_CHECKING:
     from causalbandits.service.app import Service
@@ -105,7 +106,9 @@ def _panels(study: Study) -> dict[str, Any]:
         "shares": share_chart(history),
         "delays": delay_chart(history.delays),
         "doubts": doubts,
-        "mode": study.mode,
+        "mode": study.modes()[-1],
+        "context": study.problem.context,
+        "has_parents": bool(parents),
         "knobs": [(name, study.problem.knowledge[name].states) for name in study.problem.manipulable],
         "actions_named": history.actions,
         "graph": graph_picture(graph, _notes(report, parents, answer, study.problem.reward or REWARD), kinds),
@@ -119,7 +122,8 @@ def _panels(study: Study) -> dict[str, Any]:
 
 def _notes(report: Any, parents: set[str], answer: Any, reward: str) -> dict[str, str]:
     """What stands in a node: what is recommended for a knob, how many outcomes a parent explains."""
-    notes = {} if answer is None else {name: f"set to {value}" for name, value in dict(answer.intervention).items()}
+    is_answered = answer is not None and report.outcomes.n
+    notes = {name: f"set to {value}" for name, value in dict(answer.intervention).items()} if is_answered else {}
     for name in parents - set(notes):
         best: dict[Any, tuple[int, float]] = {}
         for values, own in report.configurations:
@@ -149,7 +153,8 @@ def _what_if(study: Study, typed: dict[str, str]) -> tuple[int, dict[str, Any]]:
                 "Ask study.evaluate(...) in Python, of a backup."
             )
         target = {knob: _state(study, knob, value) for knob, value in typed.items()}
-        return 200, {"found": study.evaluate(target), "logged": study.evaluate("logged"), "why": ""}
+        by: By = "actions" if study.problem.learns == "actions" else "configurations"
+        return 200, {"found": study.evaluate(target, by=by), "logged": study.evaluate("logged"), "why": ""}
     except CausalBanditsError as error:
         return 400, {"found": None, "logged": None, "why": str(error)}
 
@@ -186,9 +191,8 @@ async def _form(request: Request) -> dict[str, str]:
 async def decision(service: Service, request: Request) -> Response:
     """A decision, explained."""
     name, asked = request.path_params["study"], request.query_params.get("id", "")
-    id: int | str = int(asked) if asked.isascii() and asked.isdigit() and len(asked) < 19 else asked
     try:
-        found = await service.writers[name].reader.look(lambda study: study.explain(id))
+        found = await service.writers[name].reader.look(lambda study: study.explain(study.id_of(asked)))
     except UnknownDecisionError as error:
         return page("decision.html", 404, name=name, asked=asked, found=None, why=str(error))
     except CausalBanditsError as error:

@@ -84,9 +84,12 @@ async def _decoded(request: Request, kind: type) -> Any:
         raise RefusedError(400, str(error)) from None
 
 
-def _number(text: str) -> int | str:
-    """A decision's number, or its key."""
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else text
+def _named(request: Request) -> tuple[str, str | None]:
+    """Which decision is meant, and by what: ?key= and ?number= are exact, and the path is whichever it is."""
+    for by in ("key", "number"):
+        if by in request.query_params:
+            return request.query_params[by], by
+    return request.path_params["decision"], None
 
 
 async def ask(service: Service, writer: Writer, request: Request) -> Answer:
@@ -118,22 +121,26 @@ async def tell(service: Service, writer: Writer, request: Request) -> Answer:
 async def correct(service: Service, writer: Writer, request: Request) -> Answer:
     """Another outcome than the one that was told."""
     told: Corrected = await _decoded(request, Corrected)
-    id = _number(request.path_params["decision"])
-    answer = await writer.do(lambda study: study.correct(id, told.parents, told.reward, observed=told.observed))
+    named = _named(request)
+
+    def work(study: Study) -> Any:
+        return study.correct(study.id_of(*named), told.parents, told.reward, observed=told.observed)
+
+    answer = await writer.do(work)
     return Answer({"status": answer.status})
 
 
 async def retract(service: Service, writer: Writer, request: Request) -> Answer:
     """Take back what was told: the decision waits for its outcome again."""
-    id = _number(request.path_params["decision"])
-    await writer.do(lambda study: study.retract(id))
+    named = _named(request)
+    await writer.do(lambda study: study.retract(study.id_of(*named)))
     return Answer({"status": "applied"})
 
 
 async def forget(service: Service, writer: Writer, request: Request) -> Answer:
     """Stop waiting for an outcome: the decision was not carried out."""
-    id = _number(request.path_params["decision"])
-    await writer.do(lambda study: study.forget(id))
+    named = _named(request)
+    await writer.do(lambda study: study.forget(study.id_of(*named)))
     return Answer({"status": "applied"})
 
 
@@ -185,16 +192,16 @@ async def report(service: Service, writer: Writer, request: Request) -> Answer:
 
 async def explain(service: Service, writer: Writer, request: Request) -> Answer:
     """A decision: what was asked, what was decided, what was told since, and whether it comes out the same again."""
-    id = _number(request.path_params["decision"])
-    return Answer(await writer.reader.look(lambda study: study.explain(id)))
+    named = _named(request)
+    return Answer(await writer.reader.look(lambda study: study.explain(study.id_of(*named))))
 
 
 async def events(service: Service, writer: Writer, request: Request) -> Answer:
     """Events after a number, 1,000 at most: to follow a study from outside."""
-    after = _number(request.query_params.get("after", "0"))
-    if isinstance(after, str):
+    after = request.query_params.get("after", "0")
+    if not (after.isascii() and after.isdigit() and len(after) < 19):
         raise RefusedError(400, f"after must be the number of an event; got {after!r:.60}.")
-    return Answer({"events": await writer.reader.look(lambda study: study.events(after, MOST_ITEMS))})
+    return Answer({"events": await writer.reader.look(lambda study: study.events(int(after), MOST_ITEMS))})
 
 
 async def verify(service: Service, writer: Writer, request: Request) -> Answer:

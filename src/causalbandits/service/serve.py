@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from types import FrameType
 
 import uvicorn
@@ -36,7 +36,20 @@ def service_of(
         check_served_name(name)
     beside = keys_beside(places[0]) if folder is None else folder / "keys.json"
     kept = Keys(checked_path(keys, "keys.json") if keys is not None else beside)
+    _refuse_no_key(kept, is_named=keys is not None)
     return Service({name: Study.open(where) for name, where in zip(names, places, strict=True)}, kept, folder)
+
+
+def _refuse_no_key(keys: Keys, *, is_named: bool) -> None:
+    """Who has a file of keys wants them asked for: a mistyped name, or the last one revoked, must not open all."""
+    if len(keys) or not (is_named or keys.path.exists()):
+        return
+    found = "has no key any more" if keys.path.exists() else "is not there"
+    raise StateError(
+        f"{keys.path}, the file of keys, {found}, and everybody could do everything. Make a key: "
+        f"causalbandits study keys make {keys.path} NAME --role admin; or serve without keys, on this machine alone: "
+        + ("leave --keys out." if not keys.path.exists() else "remove the file.")
+    )
 
 
 class ServerThatEnds(uvicorn.Server):
@@ -58,15 +71,17 @@ def serve(
     port: int = 8000,
     keys: str | os.PathLike[str] | None = None,
     directory: str | os.PathLike[str] | None = None,
+    ready: Callable[[], None] = lambda: None,
 ) -> None:
-    """Serve studies until interrupted; finish what waits, then stop."""
+    """Serve studies until interrupted; finish what waits, then stop. `ready` is called once all studies are open."""
     service = service_of(files, keys, directory)
     if not len(service.keys) and host not in LOOPBACK:
         service.close()
         raise StateError(
             f"Without a key, a service listens on this machine alone (127.0.0.1), not on {host}. Make a key: "
-            "causalbandits study keys make NAME --role writer."
+            f"causalbandits study keys make {service.keys.path} NAME --role writer."
         )
+    ready()
     try:
         config = uvicorn.Config(service, host=host, port=port, log_level="warning", access_log=False)
         ServerThatEnds(config, service).run()

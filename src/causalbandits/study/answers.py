@@ -174,15 +174,26 @@ class Answers:
         """What always doing something else would have brought: an intervention, or several with their shares.
 
         From what was logged, with weights of configurations, or of actions (`by="actions"`, which needs a study with a
-        floor=); see `causalbandits.study.evaluation`. `"logged"` gives the mean of what came.
+        floor=); see `causalbandits.study.evaluation`. `"logged"` gives the mean of what came. Where the policy learns
+        tables, or has mended them, the tables are those of `model`.
         """
-        with self._state.transaction():
-            return evaluated(self.problem, self._log.logged(), target, by)
+        with self._state.transaction() as fold:
+            learnt = fold.policy.learnt_model(self.problem, fold.statistic)
+            known = self.problem if learnt is None else self.problem.with_model(learnt)
+            return evaluated(known, self._log.logged(), target, by)
 
     def export(self, path: str | os.PathLike[str]) -> int:
         """Write a line for each decision to a .csv, .parquet or .dsjson file; how many."""
         with self._state.transaction():
             return write_table(self._log, checked_path(path, "decisions.csv"))
+
+    def id_of(self, text: str, by: str | None = None) -> Id:
+        """The decision that a text from outside means: `by` its "number" or its "key", or whichever it is.
+
+        Refused where it is the number of one decision and the key of another.
+        """
+        with self._state.transaction():
+            return self._outcomes.named(text, by)
 
     def due(self, id: Id) -> float | None:
         """Until when a decision's outcome is waited for, as seconds since 1970; None where that is for ever."""

@@ -94,15 +94,15 @@ class RemoteStudy:
     def correct(self, id: Id, parents: Parents, reward: float, *, observed: Observed = None) -> Receipt:
         """As `Study.correct`."""
         body = {"parents": parents, "reward": reward, "observed": observed}
-        return Receipt(self._send("POST", f"/decisions/{_part(id)}/correct", body)["status"])
+        return Receipt(self._send("POST", _at(id, "/correct"), body)["status"])
 
     def retract(self, id: Id) -> None:
         """As `Study.retract`."""
-        self._send("POST", f"/decisions/{_part(id)}/retract", {})
+        self._send("POST", _at(id, "/retract"), {})
 
     def forget(self, id: Id) -> None:
         """As `Study.forget`."""
-        self._send("POST", f"/decisions/{_part(id)}/forget", {})
+        self._send("POST", _at(id, "/forget"), {})
 
     def set_mode(self, mode: str, *, baseline: Mapping[str, State] | None = None, why: str = "") -> None:
         """As `Study.set_mode`; the service knows by whom."""
@@ -124,7 +124,7 @@ class RemoteStudy:
 
     def explain(self, id: Id) -> dict[str, Any]:
         """As `Study.explain`."""
-        return self._send("GET", f"/decisions/{_part(id)}")  # type: ignore[no-any-return]
+        return self._send("GET", _at(id))  # type: ignore[no-any-return]
 
     def _send(self, method: str, path: str, body: Any = None) -> Any:
         content = None if body is None else json.dumps(body, default=_plain, allow_nan=False)
@@ -196,8 +196,9 @@ def connect(url: str, key: str | None = None) -> RemoteStudy:
     return RemoteStudy(url, key)
 
 
-def _part(id: Id) -> str:
-    return quote(str(id), safe="")
+def _at(id: Id, done: str = "") -> str:
+    """The address of a decision: by its number or its key, which digits alone would not tell."""
+    return f"/decisions/-{done}?{'key' if isinstance(id, str) else 'number'}={quote(str(id), safe='')}"
 
 
 def _plain(value: Any) -> Any:

@@ -76,6 +76,11 @@ def evaluated(problem: CausalBandit, outcomes: Iterable[Logged], target: Target,
         raise CausalBanditsError(unknown("way to weigh outcomes by", by, ("configurations", "actions")))
     logging = isinstance(target, str) and target == "logged"
     mixture = () if logging else _mixture(problem, target)
+    if by == "configurations" and not logging and problem.learns == "actions":
+        raise CausalBanditsError(
+            "Configurations are of the reward's parents, and this problem has none: it learns a number per action "
+            '(parents=[]). by="actions" weighs its outcomes.'
+        )
     told, left_out = _usable(outcomes, "logged" if logging else by)
     spreads = _Configurations(problem) if by == "configurations" else _Actions(told, mixture)
     if told and not logging:
@@ -98,9 +103,11 @@ def evaluated(problem: CausalBandit, outcomes: Iterable[Logged], target: Target,
         "snips": _ratio(weights, rewards),
         "dr": _mean(expected + weights * residual),
     }
-    if not weights.any():  # nothing of what the target leads to was seen: a mean of zeros has no error to show
+    if not weights.any():  # nothing of what the target leads to was seen: a mean of zeros
         del estimates["snips"]
-        estimates |= {name: estimates[name]._replace(standard_error=math.inf) for name in ("ips", "dr")}
+    if np.count_nonzero(weights) < 2:  # how much one outcome could have been another, it does not say itself
+        weighted = [name for name in estimates if name != "direct"]
+        estimates |= {name: estimates[name]._replace(standard_error=math.inf) for name in weighted}
     effective = float(weights.sum() ** 2 / max((weights**2).sum(), 1e-300))
     return Evaluation(estimates, len(told), effective, float(weights.max()), left_out)
 
@@ -111,7 +118,7 @@ UNUSABLE = {
     "{} outcomes lack something of that; use a policy with draws= above 1.",
     "actions": "No outcome can be weighted by actions: that needs decisions in which every action had a chance, "
     'Study.create(..., floor=0.1), or the mode "uniform"; without, it would be biased. {} outcomes lack that. '
-    'by="configurations" does without.',
+    'Where the reward has parents, by="configurations" does without.',
 }
 
 

@@ -21,6 +21,7 @@ from causalbandits.errors import (
     StorageError,
     TellError,
     UnknownDecisionError,
+    unknown,
 )
 from causalbandits.model.intervention import State
 from causalbandits.policies import Choice
@@ -69,6 +70,25 @@ class Outcomes:
         if row is None:
             raise UnknownDecisionError(f"No decision was asked for with the key {id!r}.")
         return row
+
+    def named(self, text: str, by: str | None) -> Id:
+        """The decision that a text means, `by` its number or its key; None: whichever it is, if it is not both."""
+        if by not in (None, "number", "key"):
+            raise CausalBanditsError(unknown("way to name a decision", by, ("number", "key")))
+        is_number = text.isascii() and text.isdigit() and len(text) < 19
+        if by == "key" or not (is_number or by):
+            return text
+        if not is_number:
+            raise CausalBanditsError(f"A decision's number is a whole number, 0 or more; got {text!r:.60}.")
+        own = None if by else self._log.decision_of_key(text)
+        if own is None or own.number == int(text):
+            return int(text)
+        if int(text) < self._log.count():
+            raise CausalBanditsError(
+                f"{text} is the number of one decision and the key of another, number {own.number}. Say which is "
+                "meant: --by key or --by number on the command line, /decisions/-?key= or ?number= over HTTP."
+            )
+        return text
 
     def tell(self, id: Id, parents: Parents, reward: float | None, observed: Observed) -> Receipt:
         """An outcome comes."""
