@@ -149,6 +149,8 @@ class CellPolicy(Policy[Cells]):
         return self.spread(self.imagined(weighed, statistic, rng), self.index_now(situation, statistic, rng))
 
     def score_each(self, situations: Sequence[Situation], statistic: Cells, rng: np.random.Generator) -> list[Scores]:
+        if type(self).score is not CellPolicy.score:  # an index alone does not say what such a policy is after
+            return super().score_each(situations, statistic, rng)
         index = self.index(statistic, rng)
         return [self.spread(self.imagined(situation, statistic, rng), index) for situation in situations]
 
