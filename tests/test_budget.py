@@ -415,3 +415,8 @@ def test_what_has_been_seen_is_not_recommended_if_it_cannot_be_paid_for():
     agent = cb.Agent(three_prices(), "c-ts-beta", seed=1, budget=Budget(60, 60))
     agent.tell(agent.ask(eligible=[{"x": "c"}]).id, {"z": 1}, 1)
     assert agent.recommend().cost <= 1
+
+
+def test_a_forecast_says_in_its_own_words_that_a_budget_has_no_rule_for_stopping():
+    with pytest.raises(BudgetError, match="leave stops out, or the budget"):
+        cb.forecast(email().problem, horizon=100, replications=2, budget=5, stops=True)

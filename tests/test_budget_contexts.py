@@ -293,3 +293,43 @@ def test_a_budget_in_contexts_is_written_in_a_file(tmp_path):
     again = cb.simulate(spec.environment, ["c-ts-beta"], horizon=60, replications=2, budget=0.5)
     assert spec.environment.problem.context == ("segment",)
     assert np.array_equal(spec.run().regret("c-ts-beta"), again.regret("c-ts-beta"))
+
+
+@pytest.mark.parametrize("policy", ["c-gittins-beta", "c-gittins-scaled", "c-track-and-stop", "c-ucb"])
+def test_what_is_decided_without_chance_but_for_the_coin_of_the_budget_has_its_propensity(policy):
+    env = segments()
+    agent, rng = cb.Agent(env.problem, policy, seed=1, budget=cb.Budget(30, rounds=400)), np.random.default_rng(1)
+    for _ in range(30):
+        known = env.draw_context(rng)
+        decision = agent.ask(context=known)
+        seen = env.pull(decision.intervention, rng, known)
+        agent.tell(decision.id, seen.parents, seen.reward)
+    chances = {}
+    for _ in range(60):
+        decision = agent.ask(context={"segment": "new"})
+        chances.setdefault(str(decision.intervention), set()).add(decision.propensity)
+        agent.forget(decision.id)
+    assert all(len(found) == 1 for found in chances.values())
+    assert sum(sum(found) for found in chances.values()) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("policy", ["c-design", "c-track-and-stop", "c-elimination", "c-gittins-effects"])
+def test_policies_with_scores_of_their_own_decide_by_these_in_contexts_too(policy):
+    problem = segments().problem
+    own = cb.policy(policy)
+    statistic = own.begin(problem)
+    there = [own.situation(problem.in_context((c,))).free for c in range(3)]
+    each = own.score_each(there, statistic, np.random.default_rng(4))
+    rng = np.random.default_rng(4)
+    for scores, situation in zip(each, there, strict=True):
+        assert np.array_equal(scores.values, own.score(situation, statistic, rng).values)
+
+
+def test_every_draw_that_screens_is_screened_in_contexts_too():
+    """Before any reward all means are equal: a screened row has one action that is worth more, and a drawn one many."""
+    problem = segments().problem
+    own = cb.CausalScreen(prior="beta", draws=4)
+    there = [own.situation(problem.in_context((c,))).free for c in range(3)]
+    for scores in own.score_each(there, own.begin(problem), np.random.default_rng(4)):
+        assert scores.values.shape[0] == 4
+        assert all(len(np.unique(row.round(9))) <= 2 for row in scores.values)

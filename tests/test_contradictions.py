@@ -74,6 +74,12 @@ def test_outcomes_wait_for_those_of_earlier_decisions():
     assert agent.evidence().rounds == 9
 
 
+def test_a_check_that_could_test_nothing_says_so():
+    text = repr(told(EMAIL, "c-ts-beta", 3).check())
+    assert "The data have tested no claim of the tables." in text
+    assert "The nearest to it:\n" not in text.split("of the tables.")[1]
+
+
 def test_evidence_prints_claims_as_check_does():
     text = repr(told(with_row(0.5), cb.GuardedThompsonSampling(prior="beta"), 120).evidence())
     assert text.startswith("120 outcomes. The chance of a false alarm, ever, is 0.05 at most.\nAlarm: ")

@@ -347,6 +347,29 @@ def test_intervals_carry_what_is_not_known_of_the_tables(env):
     assert covered >= 44
 
 
+@pytest.mark.parametrize("policy", ["c-ts-beta-learnt", "c-ts-beta"])
+def test_the_probability_of_being_the_best_carries_what_is_not_known_of_the_tables(policy):
+    """Taken for known at their means, these tables would make it 1 in place of 0.6 and 0.8."""
+    graph, states = {"visits": ["banner"]}, {"banner": ["none", "small", "large"], "visits": ["few", "many"]}
+    rows = {"none": [5, 3], "small": [4, 4], "large": [3, 5]}
+    log = [(b, v) for b, own in rows.items() for v, n in zip(["few", "many"], own, strict=True) for _ in range(n)]
+    past = {"banner": [b for b, _ in log], "visits": [v for _, v in log]}
+    model = cb.fit(graph, None if policy.endswith("learnt") else past, states=states)
+    agent = cb.Agent(cb.CausalBandit(model, ["banner"], ["visits"]), policy, seed=1)
+    for k, (banner, visits) in enumerate(log):
+        decision = agent.ask(eligible=[{"banner": banner}])
+        agent.tell(decision.id, {"visits": visits}, float(visits == "many" and k % 4 > 0))
+    found = agent.recommend()
+    cells, rng = agent._statistic, np.random.default_rng(0)
+    many = rng.beta([1 + own[1] for own in rows.values()], [1 + own[0] for own in rows.values()], (20_000, 3))
+    means = rng.beta(1 + cells.total, 1 + cells.count - cells.total, (20_000, 2))
+    values = (1 - many) * means[:, :1] + many * means[:, 1:]
+    searched = [list(rows).index(agent._whole.action(k).intervention["banner"]) for k in range(agent._whole.size)]
+    lost = values[:, searched].max(axis=1) - values[:, list(rows).index(found.intervention["banner"])]
+    assert found.probability == pytest.approx((lost <= 1e-9).mean(), abs=0.09)
+    assert found.loss == pytest.approx(lost.mean(), rel=0.25)
+
+
 def test_known_tables_are_refused_with_the_way_out(env):
     with pytest.raises(PolicyError, match=r"fit\(graph, None, states=\.\.\.\)"):
         cb.Agent(env.problem, "c-ts-beta-learnt")
@@ -389,6 +412,16 @@ def test_what_is_never_observed_is_named_after_a_hundred_rounds():
     with pytest.warns(ProblemWarning, match="nothing is learnt of the tables of 'b', 'c', .* of 'a', 'b';"):
         agent.tell(agent.ask().id, {"c": 0}, 1)
     assert any("nothing is learnt of the tables of 'b', 'c'" in caveat for caveat in agent.recommend().caveats)
+
+
+def test_what_is_known_as_the_context_need_not_be_told_again():
+    graph = {"b": ["a", "s"], "c": ["b"]}
+    model = cb.fit(graph, None, states={name: [0, 1] for name in "sabc"})
+    agent = cb.Agent(cb.CausalBandit(model, ["a"], ["c"], context=["s"]), "c-ts-beta-learnt", seed=0)
+    for _ in range(99):
+        agent.tell(agent.ask(context={"s": 0}).id, {"c": 0}, 1)
+    with pytest.warns(ProblemWarning, match="nothing is learnt of the tables of 'b', 'c', .* of 'a', 'b';"):
+        agent.tell(agent.ask(context={"s": 0}).id, {"c": 0}, 1)
 
 
 def test_past_rows_in_which_something_was_set_are_told_from_others():

@@ -124,18 +124,18 @@ class Check:
             return [f"The graph makes no claim that data could contradict: {why}."]
         tested = [found for found in findings if not math.isnan(found.p)]
         wrong = sum(found.contradicted for found in findings)
-        plural = "s" if len(tested) != 1 else ""
-        head = (
-            f"The data contradict {wrong} of the {len(tested)} claim{plural} of the {part} tested "
-            f"(false discovery rate {self.level:g}):"
-            if wrong
-            else f"The data do not contradict the {part} ({len(tested)} claim{plural} tested). The nearest to it:"
-        )
-        lines = [*([head] if tested else []), *(f"  {found}" for found in tested[: min(wrong or 3, FINDINGS_SHOWN)])]
+        if wrong:
+            rate = f"(false discovery rate {self.level:g})"
+            head = f"The data contradict {wrong} of the {_claims(len(tested))} of the {part} tested {rate}:"
+        elif tested:
+            head = f"The data do not contradict the {part} ({_claims(len(tested))} tested). The nearest to it:"
+        else:
+            head = f"The data have tested no claim of the {part}."
+        lines = [head, *(f"  {found}" for found in tested[: min(wrong or 3, FINDINGS_SHOWN)])]
         if wrong > FINDINGS_SHOWN:
             lines.append(f"  ... and {wrong - FINDINGS_SHOWN} more.")
         if thin := len(findings) - len(tested):
-            lines.append(f"{thin} claim{'s' if thin > 1 else ''} of the {part} could not be tested: too few rows.")
+            lines.append(f"{_claims(thin)} of the {part} could not be tested: too few rows.")
         return lines
 
     def to_pandas(self) -> pandas.DataFrame:
@@ -145,6 +145,10 @@ class Check:
         except ImportError:
             raise DataError("Data frames need pandas: pip install 'causalbandits[data]'.") from None
         return pandas.DataFrame(list(self.findings), columns=list(Finding._fields))
+
+
+def _claims(count: int) -> str:
+    return f"{count} claim{'' if count == 1 else 's'}"
 
 
 def check(

@@ -202,6 +202,11 @@ def forecast(
         raise CausalBanditsError(f"stops must be True or False; got {stops!r}.")
     if budget is not None and problem.costs is None:
         raise BudgetError("A budget needs to know what actions cost: CausalBandit(..., costs={...}).")
+    if budget is not None and stops:
+        raise BudgetError(
+            "When to stop is asked of a single best action, and what a budget pays for is a mixture of two: leave "
+            "stops out, or the budget."
+        )
     worlds = Worlds(problem, reward_prior)
     at_stake = worlds.at_stake(seed, None if budget is None else Budget(budget, int(horizon)).a_round)
     enough = SHARE * at_stake if epsilon is None else float(epsilon)

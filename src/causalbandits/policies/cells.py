@@ -15,6 +15,7 @@ import numpy as np
 
 from causalbandits._types import Array, Codes, Z
 from causalbandits.errors import PolicyError, SizeError
+from causalbandits.model.fitted import FittedModel
 from causalbandits.policies.base import Favourite, Policy, require_context, runner_up_of, two_best
 from causalbandits.policies.estimates import Bounds, Spread, drawn_means, estimated_means, weighted_bounds
 from causalbandits.policies.indices import INDEX, SAMPLERS, IndexParameters, at_cells
@@ -30,8 +31,17 @@ from causalbandits.problem.projection import CELL_LIMIT
 from causalbandits.problem.scores import Scores
 from causalbandits.problem.situation import Situation
 
+TABLES_DRAWN = 250
+"""Where tables are not exact, so many draws of them tell what actions may be worth; each goes with several of means."""
+
 ENOUGH_SEEN = 0.5
 """An action is a favourite only if it leads where rewards have been seen this often, as soon as any does."""
+
+
+def one_by_one(tables: dict[str, Array]) -> list[dict[str, Array]]:
+    """Draws of tables, of all of which each is an axis, one after another."""
+    names = list(tables)
+    return [dict(zip(names, own, strict=True)) for own in zip(*tables.values(), strict=True)]
 
 
 def favourite_of(situation: Situation, means: Scores, seen: Array) -> Favourite:
@@ -139,6 +149,8 @@ class CellPolicy(Policy[Cells]):
         return self.spread(self.imagined(weighed, statistic, rng), self.index_now(situation, statistic, rng))
 
     def score_each(self, situations: Sequence[Situation], statistic: Cells, rng: np.random.Generator) -> list[Scores]:
+        if type(self).score is not CellPolicy.score:  # an index alone does not say what such a policy is after
+            return super().score_each(situations, statistic, rng)
         index = self.index(statistic, rng)
         return [self.spread(self.imagined(situation, statistic, rng), index) for situation in situations]
 
@@ -193,9 +205,23 @@ class CellPolicy(Policy[Cells]):
     ) -> Array | None:
         own = self.cells_in(situation.problem)
         drawn = drawn_means(self.index_at(statistic), statistic, own, rng, draws)
-        expected = self.expected(situation, statistic)
-        open_tables = expected.project_drawn(drawn) if self.causal and own is None else None
-        return (self.spread(expected, drawn) if open_tables is None else open_tables).values
+        open_tables = situation.project_drawn(drawn) if self.causal and own is None else None
+        if open_tables is not None:
+            return open_tables.values
+        likely = self.likely_tables(situation.problem, statistic, rng, min(draws, TABLES_DRAWN))
+        if likely is None:
+            return self.spread(situation, drawn).values
+        under = (situation.searching(situation.search.with_tables(tables)) for tables in likely)
+        parts = zip(under, np.array_split(drawn, len(likely)), strict=True)
+        return np.concatenate([self.spread(there, part).values for there, part in parts])
+
+    def likely_tables(
+        self, problem: CausalBandit, statistic: Cells, rng: np.random.Generator, n: int
+    ) -> list[dict[str, Array]] | None:
+        """Draws of the model's tables, as far as they are known; None where they are exact, or play no part."""
+        if not self.causal or not isinstance(problem.knowledge, FittedModel):
+            return None
+        return one_by_one(problem.knowledge.draw_tables(n, rng))
 
     def risk(self, situation: Situation, statistic: Cells, action: Action, epsilon: float) -> float | None:
         """By the rule of `policies.stopping`; of the contexts, for this one."""

@@ -7,6 +7,7 @@ screen:  draw theta_z from the posterior;  a = argmax_a sum_z P(z | a) theta_z; 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -146,6 +147,12 @@ class CausalScreen(WorthPolicy, SamplingPolicy):
         positions = proposal.positions
         played = {a: proposal.screened(a).best_position() for a in dict.fromkeys(positions)}
         return pick_place([played[a] for a in positions], situation.action, rng)
+
+    def score_each(self, situations: Sequence[Situation], statistic: Cells, rng: np.random.Generator) -> list[Scores]:
+        if self.draws == 1:
+            return super().score_each(situations, statistic, rng)
+        each = [self.proposed(situation, statistic, rng, self.draws) for situation in situations]
+        return [Scores.of(np.stack([own.screened(a).values for a in own.positions])) for own in each]
 
     def proposed(self, situation: Situation, statistic: Cells, rng: np.random.Generator, draws: int) -> Proposals:
         """The best by their means, and the best by each of several draws."""

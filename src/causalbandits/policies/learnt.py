@@ -176,7 +176,8 @@ class LearntTables(TableRows):
         if not unseen:
             return ()
         needed = dict.fromkeys(axis for name in unseen for axis in (*self.model[name].parents, name))
-        missing = ", ".join(repr(name) for name in needed if name not in self.parents)
+        told = {*self.parents, *(name for name in self.context if counts[name].any())}
+        missing = ", ".join(repr(name) for name in needed if name not in told)
         return (
             f"nothing is learnt of the tables of {', '.join(map(repr, unseen))}, because a variable counts only where "
             f"it and all its causes are seen. Tell more, tell(..., observed={{...}}), of {missing}; or leave what "

@@ -12,10 +12,11 @@ from typing import Literal
 
 import numpy as np
 
-from causalbandits._types import is_real
+from causalbandits._types import Array, is_real
 from causalbandits.errors import PolicyError
 from causalbandits.model.fitted import FittedModel
 from causalbandits.policies.base import require_one_of
+from causalbandits.policies.cells import one_by_one
 from causalbandits.policies.complying import surely_complying, unsure
 from causalbandits.policies.estimates import Spread
 from causalbandits.policies.learnt import (
@@ -123,6 +124,14 @@ class CausalThompsonSampling(SamplingPolicy):
             return super().weights(situation, statistic, action)
         tables = learnt_tables(situation.problem)
         return tables.distribution(situation.problem, statistic, self.trust_in(situation.problem), action)
+
+    def likely_tables(
+        self, problem: CausalBandit, statistic: Cells, rng: np.random.Generator, n: int
+    ) -> list[dict[str, Array]] | None:
+        if not isinstance(statistic, LearntCells):
+            return super().likely_tables(problem, statistic, rng, n)
+        tables = learnt_tables(problem)
+        return one_by_one(tables.by_name(tables.drawn(statistic.seen, self.trust_in(problem), rng, n)))
 
     def learnt_model(self, problem: CausalBandit, statistic: Cells) -> FittedModel | None:
         if not isinstance(statistic, LearntCells):
