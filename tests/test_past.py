@@ -261,3 +261,21 @@ def test_rows_left_alone_teach_where_parents_separate_without_what_is_always_set
     known = cb.ObservedModel.from_model(model, hidden=["u"])
     agent = cb.Agent(cb.CausalBandit(known, ["x"], ["z"], reward="y", always=["x"]), "c-ts-beta", seed=0)
     assert agent.learn({"z": [0, 1, 1], "y": [1, 0, 1]}).used == 3
+
+
+def test_rows_in_which_something_else_than_a_knob_was_set_are_left_out():
+    """A hidden cause of z and y: given x and z, the reward is another where z was set."""
+    model = cb.CausalModel(
+        [
+            cb.Variable("h", [0, 1], table=[0.5, 0.5]),
+            cb.Variable("x", [0, 1], table=[0.5, 0.5]),
+            cb.Variable("z", [0, 1], parents=["x", "h"], table=[[[0.9, 0.1], [0.5, 0.5]], [[0.4, 0.6], [0.1, 0.9]]]),
+            cb.Variable("y", [0, 1], parents=["z", "h"], table=[[[0.2, 0.8], [0.9, 0.1]], [[0.1, 0.9], [0.8, 0.2]]]),
+        ]
+    )
+    problem = cb.CausalBandit(cb.ObservedModel.from_model(model, hidden=["h"]), ["x"], ["x", "z"], reward="y")
+    agent = cb.Agent(problem, "c-ts-beta", seed=0)
+    rows = {"x": [0, 1, 1, 0], "z": [0, 1, 0, 1], "y": [1, 0, 1, 0], "set": ["z", "x", "x,z", "y"]}
+    left_out = dict(agent.learn(rows, interventions="set").left_out)
+    assert left_out == {"z was set, and is no knob of this problem": 2, "y was set, and is no knob of this problem": 1}
+    assert agent.rounds == 1

@@ -76,14 +76,25 @@ class Past:
             choices[:, k] = np.where(rounds.was_set[name], rounds.codes[name] + 1, 0)
         before = np.column_stack([rounds.codes[name] for name in self._context]).tolist() if self._context else None
         known = [None] * len(parents) if before is None else [tuple(codes) for codes in before]
-        for row, z, reward, context in zip(choices.tolist(), parents, rounds.rewards.tolist(), known, strict=True):
+        others = self._set_besides(rounds)
+        rows = zip(choices.tolist(), parents, rounds.rewards.tolist(), known, others, strict=True)
+        for row, z, reward, context, other in rows:
             action = self._action(tuple(row))
             reason = self._no_action(row) if action is None else self._reason(action, tuple(z), reward)
-            reason = reason or self._reason_of_context(context)
+            reason = other or reason or self._reason_of_context(context)
             if reason or action is None:
                 self.left_out[reason] += 1
             else:
                 yield action, tuple(z), reward, context
+
+    def _set_besides(self, rounds: PastRounds) -> list[str]:
+        """Of each row, what was set that is no knob: hidden causes may then move the reward, as they never do here."""
+        reasons = [""] * len(rounds.rewards)
+        for name, was_set in rounds.was_set.items():
+            if name not in self.problem.manipulable:
+                for row in np.flatnonzero(was_set).tolist():
+                    reasons[row] = reasons[row] or f"{name} was set, and is no knob of this problem"
+        return reasons
 
     def _reason_of_context(self, context: Z | None) -> str:
         """Why a context cannot be used; empty if it can."""

@@ -17,7 +17,7 @@ from causalbandits.model.intervention import State
 
 
 class PastRounds(NamedTuple):
-    """A row each: the variables' codes (-1 where missing), whether each was set, the reward (NaN where missing)."""
+    """A row each: codes (-1 where missing), whether each variable or the reward was set, the reward (NaN: missing)."""
 
     codes: Mapping[str, Codes]
     was_set: Mapping[str, npt.NDArray[np.bool_]]
@@ -39,7 +39,7 @@ def read_past(
     rewards = codes.pop(reward)
     was_set = {
         name: np.concatenate([_mask(part.was_set.get(name), len(part.codes[reward])) for part in parts])
-        for name in states
+        for name in structure.names
     }
     place = np.append(order, len(values))
     return PastRounds(codes, was_set, numbers[place[rewards]])
