@@ -111,6 +111,8 @@ def _read(path: Path) -> list[KeyRecord]:
         content = json.loads(path.read_text(encoding="utf-8"))
         if content["format"] != KEYS_FORMAT:
             raise ValueError(content["format"])
-        return [KeyRecord(str(own["name"]), own["role"], str(own["hash"])) for own in content["keys"]]
+        return [
+            KeyRecord(str(own["name"]), ROLES[ROLES.index(own["role"])], str(own["hash"])) for own in content["keys"]
+        ]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise StateError(f"{path} is no file of keys, or is damaged: {error!r}.") from None
