@@ -230,6 +230,11 @@ def test_a_file_of_keys_without_a_key_opens_nothing(file: Path, tmp_path: Path) 
     keys = Keys(tmp_path / "keys.json")
     keys.make("backend", "writer")
     service_of([file]).close()
+    text = keys.path.read_text()
+    keys.path.write_text(text.replace("writer", "owner"))
+    with pytest.raises(StateError, match="is no file of keys, or is damaged"):
+        service_of([file])
+    keys.path.write_text(text)
     keys.revoke("backend")
     with pytest.raises(StateError, match=r"no key any more.*remove the file"):
         service_of([file])

@@ -28,6 +28,7 @@ from causalbandits.model.intervention import Intervention, State
 from causalbandits.problem.allocation import Allocation, allocate
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.problem.scores import TIE, Scores
+from causalbandits.problem.separation import shown_names
 from causalbandits.problem.situation import Situation
 
 Goal = Literal["means", "differences", "best"]
@@ -114,6 +115,12 @@ def design(
         raise ProblemError(
             "Of this problem a number per action is learnt (parents=[]), so that actions share nothing: design(..., "
             "graph=False), with a mean for each action if the best is to be told."
+        )
+    if graph and problem.unknown_tables:
+        raise ProblemError(
+            f"A design is made from P(z | do(a)), and nothing is known of the tables of "
+            f"{shown_names(problem.unknown_tables)}: fit them to data (cb.fit), or take what an agent has learnt: "
+            "problem.with_model(agent.model)."
         )
     situation = problem.situation(context=context, every=not graph, eligible=eligible)
     rows = distributions(situation) if graph else np.eye(situation.size)

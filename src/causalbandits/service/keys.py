@@ -113,8 +113,10 @@ def _hash(key: str) -> str:
 
 
 def _record(own: Mapping[str, Any]) -> KeyRecord:
-    some = own.get("studies")
-    return KeyRecord(str(own["name"]), own["role"], str(own["hash"]), None if some is None else tuple(map(str, some)))
+    some, role = own.get("studies"), ROLES[ROLES.index(own["role"])]
+    if some is not None and not isinstance(some, list):
+        raise ValueError(f"studies must be a list; got {some!r:.60}")
+    return KeyRecord(str(own["name"]), role, str(own["hash"]), None if some is None else tuple(map(str, some)))
 
 
 def _read(path: Path) -> list[KeyRecord]:
