@@ -136,7 +136,8 @@ class _RouteAsked(NamedTuple):
             return Way(name, None, reason)
         numbers = math.prod(self._states(variable) for variable in separator)
         z, given = ", ".join(separator), f", always={list(always)}" if always else ""
-        text = f"{z} {'separate' if len(separator) > 1 else 'separates'} what is done from {self.reward}: parents={list(separator)}{given}."
+        verb = "separate" if len(separator) > 1 else "separates"
+        text = f"{z} {verb} what is done from {self.reward}: parents={list(separator)}{given}."
         if isinstance(self.knowledge, CausalGraph):
             text += f" P({z} | do(a)) is computed from rows in which nothing was set: known = cb.fit(graph, rows)."
         return Way(name, numbers, text)
