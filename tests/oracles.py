@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import signal
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -143,3 +144,8 @@ def chain(n: int, *, last: str = "Z") -> CausalModel:
     variables = [Variable("X0", [0, 1], table=[0.5, 0.5])]
     variables += [Variable(f"X{i}", [0, 1], parents=[f"X{i - 1}"], table=table) for i in range(1, n)]
     return CausalModel([*variables, Variable(last, [0, 1], parents=[f"X{n - 1}"], table=table)])
+
+
+def hear_interrupts():
+    """For a new process: what a shell runs in the background ignores interrupts, and so would all that it starts."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -14,6 +14,7 @@ import causalbandits as cb
 from causalbandits.errors import CausalBanditsError
 from causalbandits.planning.spec import read_spec
 from causalbandits.policies import POLICIES
+from oracles import hear_interrupts
 
 
 def run(*arguments, folder=None):
@@ -186,12 +187,16 @@ def test_interrupted_it_says_that_nothing_is_lost_and_goes_on(tmp_path):
         "--out",
         folder,
     ]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + 240  # it may have to be compiled first
-    while not list(folder.rglob("replication-*.npz")) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, preexec_fn=hear_interrupts, **pipes) as process:
+        try:
+            deadline = time.monotonic() + 240  # it may have to be compiled first
+            while not list(folder.rglob("replication-*.npz")) and time.monotonic() < deadline:
+                time.sleep(0.05)
+            process.send_signal(signal.SIGINT)
+            _, errors = process.communicate(timeout=60)
+        finally:
+            process.kill()
     assert process.returncode == 130
     assert "the same command goes on from there" in errors
     kept = list(folder.rglob("replication-*.npz"))

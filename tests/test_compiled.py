@@ -23,7 +23,7 @@ from causalbandits.engine.simulate import checkpoints
 from causalbandits.policies import POLICIES, entries, factor
 from causalbandits.policies.cells import CellPolicy
 from causalbandits.problem.features import resolve
-from oracles import cases, patient
+from oracles import cases, hear_interrupts, patient
 
 compiled_module = importlib.import_module("causalbandits.engine.compiled")
 simulate_module = importlib.import_module("causalbandits.engine.simulate")  # its name in the package is the function
@@ -218,7 +218,7 @@ def test_a_run_without_end_can_be_interrupted():
     # An interrupt while numba compiles may be lost in its callbacks, so that is done first.
     program = f"import causalbandits as cb; {run.format(10)}; print('ready', flush=True); {run.format('10**12')}"
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    with subprocess.Popen([sys.executable, "-c", program], **pipes) as process:
+    with subprocess.Popen([sys.executable, "-c", program], preexec_fn=hear_interrupts, **pipes) as process:
         try:
             assert process.stdout.readline() == "ready\n"
             with pytest.raises(subprocess.TimeoutExpired):
