@@ -183,9 +183,13 @@ PARTS = {
     "nothing wrong": Part(right, RIVALS, 100),
     "nothing wrong, 2% audit": Part(right, {"guarded": cb.GuardedThompsonSampling(prior="beta", audit=0.02)}, 60),
     **{
-        f"{knob} {effect}": Part(partial(arrow, knob=knob, effect=effect), RIVALS, 100, wrong=knob)
-        for knob in ("product", "purpose")
-        for effect in (0.15, 0.3)
+        f"{knob} {effect}": Part(partial(arrow, knob=knob, effect=effect), RIVALS, runs, wrong=knob)
+        for knob, effect, runs in (
+            ("product", 0.15, 100),
+            ("product", 0.3, 300),
+            ("purpose", 0.15, 100),
+            ("purpose", 0.3, 100),
+        )
     },
     "row .9, in truth .5": Part(partial(row, **TEMPLATE, believed=0.9, true=0.5), RIVALS, 32, wrong="template"),
     "row .7, in truth .6": Part(partial(row, **SUBJECT, believed=0.7, true=0.6), RIVALS, 32, wrong="subject"),
