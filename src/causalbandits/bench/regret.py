@@ -54,11 +54,6 @@ class Player(NamedTuple):
     policy: AnyPolicy | None
     most: int | None
 
-    @property
-    def needs_unit_rewards(self) -> bool:
-        """Whether it can be played only where rewards lie in [0, 1]."""
-        return self.policy is not None and self.policy.unit_rewards
-
 
 @dataclass(frozen=True)
 class Benchmark:
