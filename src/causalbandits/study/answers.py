@@ -6,8 +6,8 @@ import os
 from typing import Any
 
 from causalbandits._files import checked_path
-from causalbandits.agent.agent import Context
 from causalbandits.agent.contradictions import DOUBT, checked_model, evidence_of_told
+from causalbandits.agent.decision import Context
 from causalbandits.agent.recommendation import Recommendation, Recommendations, recommended
 from causalbandits.fitting.checks import Check
 from causalbandits.model.intervention import Intervention

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from causalbandits._types import is_whole
-from causalbandits.agent.agent import BATCH_LIMIT, Context, Decision
+from causalbandits.agent.decision import BATCH_LIMIT, Context, Decision
 from causalbandits.agent.eligible import Eligible, eligible_actions
 from causalbandits.errors import BudgetError, CausalBanditsError, ConflictError
 from causalbandits.problem.actions import Action

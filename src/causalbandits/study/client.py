@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import SplitResult, quote, urlsplit
 
 from causalbandits import errors
-from causalbandits.agent.agent import Context, Decision
+from causalbandits.agent.decision import Context, Decision
 from causalbandits.errors import (
     CausalBanditsError,
     ConflictError,
