@@ -31,9 +31,9 @@ class FittedObservedModel(ObservedModel, kind="fitted"):
 
     `counts[name]` has the axes of the table of that name, of `variables` or `experiments`; `prior[name]` are the
     pseudo-counts of its cells, `concentrations[name]` the sum of both. `rows` were used, and `rows_by_source` says how
-    many rows, of these or of earlier data that are the prior, set what; `sources` are the same in the order in which they
-    are asked: first where no value is missing, then where values that can be set occur in most rows, each of them. `filled` values were missing and filled in by `missing="em"`: the counts are then expected ones,
-    taken for observed.
+    many rows, of these or of earlier data that are the prior, set what; `sources` are the same in the order in which
+    they are asked: first those in which no value is missing, then those with many rows of each value that can be set.
+    `filled` values were missing and filled in by `missing="em"`: the counts are then expected ones, taken for observed.
     """
 
     counts: Mapping[str, Array]
@@ -68,7 +68,7 @@ class FittedObservedModel(ObservedModel, kind="fitted"):
         set_["rows_by_source"] = MappingProxyType({own: shares[own] for own in self.sources})
 
     def _ask_in_order(self, shares: Mapping[Group, int], told: Mapping[str, Array]) -> None:
-        """First the rows that tell of every value, then those that tell most of each, then those of which there are most.
+        """First the rows that tell of every value, then those that tell most of each, then the most.
 
         Of equally many, rows left alone: what they tell of all actions, leaving alone among them, errs alike.
         """
