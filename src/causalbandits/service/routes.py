@@ -64,14 +64,22 @@ class HTTPRoute(NamedTuple):
         return (self.handler.__doc__ or "").strip()
 
 
+def header(request: Request, name: bytes) -> str:
+    """The first one of a name (in small letters), or nothing."""
+    for own, content in request.scope["headers"]:
+        if own == name:
+            return str(content, "latin-1")
+    return ""
+
+
 def given_key(request: Request) -> str | None:
     """The key that a request came with."""
-    scheme, _, given = request.headers.get("authorization", "").partition(" ")
-    return given if scheme.lower() == "bearer" else request.headers.get("ocp-apim-subscription-key")
+    scheme, _, given = header(request, b"authorization").partition(" ")
+    return given if scheme.lower() == "bearer" else header(request, b"ocp-apim-subscription-key") or None
 
 
 async def _decoded(request: Request, kind: type) -> Any:
-    if request.headers.get("content-type", "").split(";")[0].strip() != "application/json":
+    if header(request, b"content-type").split(";")[0].strip() != "application/json":
         raise RefusedError(415, "The body must be JSON: Content-Type: application/json.")
     body = bytearray()
     async for part in request.stream():
