@@ -21,7 +21,8 @@ from causalbandits.model.observed import ObservedModel
 from causalbandits.problem.actions import ActionSpace, Choices2D
 from causalbandits.problem.districts import district_blocks
 from causalbandits.problem.given import BLOCKS_KEPT, PARTS_KEPT, BlocksGiven
-from causalbandits.problem.inference import Block, KnownBlock
+from causalbandits.problem.inference import Block
+from causalbandits.problem.known_block import KnownBlock
 
 
 class DistrictsGiven:
