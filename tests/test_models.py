@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import causalbandits as cb
+from causalbandits.agent import saving
 from causalbandits.errors import PolicyError, SizeError, StateError
 from causalbandits.policies import Outcome
 from causalbandits.policies.totals import Totals
@@ -137,7 +138,7 @@ def test_a_candidate_by_actions_tries_what_is_worth_trying_only():
     assert {agent.ask().intervention for _ in range(60)} == set(worth.actions)
 
 
-def test_agents_say_what_they_believe_and_are_saved_with_their_candidates_handed_in(tmp_path):
+def test_agents_say_what_they_believe_and_are_saved_with_their_candidates(tmp_path):
     policy = cb.policy("c-ts-models", problems=[other(1), TRUE])
     agent = cb.Agent(TRUE, policy, seed=0)
     rng = np.random.default_rng(0)
@@ -149,12 +150,53 @@ def test_agents_say_what_they_believe_and_are_saved_with_their_candidates_handed
     assert "one of the 2 candidates is right; the likeliest is the 2., with probability 1" in repr(found)
     assert found.lower < EMAIL.mean_reward(found.intervention) < found.upper
     agent.save(tmp_path / "agent.json")
-    again = cb.Agent.load(tmp_path / "agent.json", policy=policy)
-    assert [again.ask() for _ in range(5)] == [agent.ask() for _ in range(5)]
-    with pytest.raises(StateError, match="which a file cannot hold"):
-        cb.Agent.load(tmp_path / "agent.json")
+    again, handed_in = cb.Agent.load(tmp_path / "agent.json"), cb.Agent.load(tmp_path / "agent.json", policy=policy)
+    assert again.policy.effects(TRUE) == policy.effects(TRUE)
+    asked = [[own.ask() for _ in range(5)] for own in (agent, again, handed_in)]
+    assert asked[0] == asked[1] == asked[2]
     with pytest.raises(StateError, match="other functions or objects as parameters"):
         cb.Agent.load(tmp_path / "agent.json", policy=cb.policy("c-ts-models", problems=[other(2), TRUE]))
+    with pytest.raises(StateError, match=r"by the policy c-ts-models with \{\}; given is"):
+        cb.Agent.load(tmp_path / "agent.json", policy=cb.policy("c-ts-models", problems=[other(1), TRUE], failures=2))
+
+
+def candidates_of_every_kind():
+    """Tables, other tables, an observed model, a graph by actions, and none; with a world for them."""
+    env = cb.zoo.coins()
+    p = env.problem
+    graph = cb.CausalGraph.from_model(p.model, hidden=cb.zoo.HIDDEN["coins"])
+    worth = cb.CausalBandit(graph, p.manipulable, reward="Y")
+    by_actions = cb.CausalBandit(p.model, p.manipulable, [], reward="Y", costs={"A": 0.1})
+    return env, [p, other(1, p), worth, by_actions, None]
+
+
+def test_a_study_is_opened_with_the_candidates_that_it_was_made_with(tmp_path):
+    env, problems = candidates_of_every_kind()
+    policy = cb.policy("c-ts-models", problems=problems, successes=2)
+    asked = []
+    for reopened in (False, True):
+        study = cb.Study.create(tmp_path / f"{reopened}.db", env.problem, policy, seed=3)
+        for number in range(6):
+            decision = study.ask()
+            seen = env.pull(decision.intervention, rng=number)
+            study.tell(decision.id, seen.parents, seen.reward)
+            if reopened:
+                study.close()
+                study = cb.Study.open(tmp_path / f"{reopened}.db")
+        asked.append([study.ask().intervention for _ in range(3)])
+        assert study.policy.effects(env.problem) == policy.effects(env.problem)
+        study.verify()
+        study.close()
+    assert asked[0] == asked[1]
+
+
+def test_a_file_whose_candidates_are_damaged_is_refused(tmp_path):
+    agent = cb.Agent(TRUE, cb.policy("c-ts-models", problems=[TRUE, None]), seed=0)
+    agent.save(tmp_path / "agent.json")
+    record = saving.policy_record(agent.policy, TRUE)
+    record["parameters"]["problems"]["problems"][0].pop("parents")
+    with pytest.raises(StateError, match="Not the description of a problem: 'parents' is missing"):
+        saving.policy_of(record, None, TRUE)
 
 
 def test_what_no_candidate_allows_is_counted_and_said():
