@@ -161,13 +161,16 @@ def test_agents_say_what_they_believe_and_are_saved_with_their_candidates(tmp_pa
 
 
 def candidates_of_every_kind():
-    """Tables, other tables, an observed model, a graph by actions, and none; with a world for them."""
-    env = cb.zoo.coins()
-    p = env.problem
-    graph = cb.CausalGraph.from_model(p.model, hidden=cb.zoo.HIDDEN["coins"])
-    worth = cb.CausalBandit(graph, p.manipulable, reward="Y")
-    by_actions = cb.CausalBandit(p.model, p.manipulable, [], reward="Y", costs={"A": 0.1})
-    return env, [p, other(1, p), worth, by_actions, None]
+    """What is observed, a fit of it, tables that ignore what is hidden, a graph by actions, and none; with a world."""
+    env = cb.zoo.reversal()
+    world, hidden = env.problem.model, cb.zoo.HIDDEN["reversal"]
+    known = cb.ObservedModel.from_model(world, hidden=hidden)
+    graph = known.causal_graph
+    rows = {name: column for name, column in world.sample(200, rng=0).items() if name not in hidden}
+    states = {name: graph.states[name] for name in graph.names}
+    ignored = cb.fit({name: graph.parents_of(name) for name in graph.names}, rows, states=states)
+    through = [cb.CausalBandit(own, ["channel"], ["engagement"]) for own in (known, cb.fit(graph, rows), ignored)]
+    return env, [*through, cb.CausalBandit(graph, ["channel"], reward="sale"), None]
 
 
 def test_a_study_is_opened_with_the_candidates_that_it_was_made_with(tmp_path):
@@ -175,16 +178,16 @@ def test_a_study_is_opened_with_the_candidates_that_it_was_made_with(tmp_path):
     policy = cb.policy("c-ts-models", problems=problems, successes=2)
     asked = []
     for reopened in (False, True):
-        study = cb.Study.create(tmp_path / f"{reopened}.db", env.problem, policy, seed=3)
+        study = cb.Study.create(tmp_path / f"{reopened}.db", problems[0], policy, seed=3)
         for number in range(6):
             decision = study.ask()
             seen = env.pull(decision.intervention, rng=number)
-            study.tell(decision.id, seen.parents, seen.reward)
+            study.tell(decision.id, {"engagement": seen.parents["engagement"]}, seen.reward)
             if reopened:
                 study.close()
                 study = cb.Study.open(tmp_path / f"{reopened}.db")
         asked.append([study.ask().intervention for _ in range(3)])
-        assert study.policy.effects(env.problem) == policy.effects(env.problem)
+        assert study.policy.effects(problems[0]) == policy.effects(problems[0])
         study.verify()
         study.close()
     assert asked[0] == asked[1]
