@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 
 from causalbandits.errors import CausalBanditsError
 from causalbandits.service.bodies import (
@@ -78,16 +78,24 @@ def given_key(request: Request) -> str | None:
     return given if scheme.lower() == "bearer" else header(request, b"ocp-apim-subscription-key") or None
 
 
+async def _body(request: Request) -> bytes:
+    """All of it, or a refusal as soon as it is too long."""
+    body, more = b"", True
+    while more:
+        message = await request.receive()
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        body, more = body + message.get("body", b""), message.get("more_body", False)
+        if len(body) > LONGEST_BODY:
+            raise RefusedError(413, f"A body has {LONGEST_BODY} bytes at most.")
+    return body
+
+
 async def _decoded(request: Request, kind: type) -> Any:
     if header(request, b"content-type").split(";")[0].strip() != "application/json":
         raise RefusedError(415, "The body must be JSON: Content-Type: application/json.")
-    body = bytearray()
-    async for part in request.stream():
-        body += part
-        if len(body) > LONGEST_BODY:
-            raise RefusedError(413, f"A body has {LONGEST_BODY} bytes at most.")
     try:
-        return msgspec.json.decode(bytes(body), type=kind)
+        return msgspec.json.decode(await _body(request), type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise RefusedError(400, str(error)) from None
 
@@ -110,7 +118,7 @@ async def ask(service: Service, writer: Writer, request: Request) -> Answer:
             "id": decision.id,
             "intervention": dict(decision.intervention),
             "propensity": decision.propensity,
-            "due": study.due(decision.id),
+            "due": None if study.rules.window is None else study.due(decision.id),
         }
 
     return Answer(await writer.do(work), 201)

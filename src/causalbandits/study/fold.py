@@ -50,15 +50,21 @@ class ExactSums(NamedTuple):
         )
 
 
+NOTHING = ExactSums()
+
+
 class Table(dict[Key, ExactSums]):
     """(context, action, z) -> exact sums; only what occurred."""
 
     def change(self, outcome: Outcome, sign: int) -> Key:
         """Take in an outcome (1), or take it back (-1); where."""
         key = outcome.context, outcome.action, (outcome.z or None)
-        line = self.get(key, ExactSums()).plus(steps(outcome.reward), steps(outcome.successes), sign)
-        self[key] = line
+        self.count(key, steps(outcome.reward), steps(outcome.successes), sign)
         return key
+
+    def count(self, key: Key, reward: int, successes: int, sign: int) -> None:
+        """The same in steps."""
+        self[key] = self.get(key, NOTHING).plus(reward, successes, sign)
 
     def totals(self, problem: CausalBandit, *, needs_parents: bool) -> Totals:
         """The same in floating-point numbers, in an order that does not depend on how it came about."""
