@@ -12,7 +12,7 @@ from causalbandits.policies import Outcome
 from causalbandits.study.fold import Table, rows_of
 from causalbandits.study.kept import snapshot_text
 from causalbandits.study.log import Log
-from causalbandits.study.rows import COUNTED, IS_EXPIRED, IS_FORGOTTEN, IS_OPEN, IS_TOLD, LogEvent, Row
+from causalbandits.study.rows import COUNTED, IS_OPEN, IS_PAST, WAITING, LogEvent, Row, status_after
 from causalbandits.study.seals import broken_seals
 
 NAMED_DIFFERENCES = 10
@@ -45,9 +45,7 @@ class Refolded:
         snapshots: Mapping[int, str] = MappingProxyType({}),
     ) -> None:
         self._log, self.table = log, Table()
-        self.rows = {
-            row.number: row._replace(status=IS_OPEN, told_at=None, z=None, reward=None, observed=None) for row in rows
-        }
+        self.rows = {row.number: _untold(row) for row in rows}
         self.differences: list[str] = []
         self._sums = 0, 0
         for event in events:
@@ -64,9 +62,11 @@ class Refolded:
             self.differences.append(
                 f"event {event.number} does not follow what was told of decision {row.number} before"
             )
-        if event.kind in ("late", "parents"):
-            if event.kind == "parents":
+        if event.kind in ("late", "parents", "held"):
+            if event.kind != "late":
                 row = row._replace(z=event.z, observed=event.observed)
+            if event.kind == "held":
+                row = row._replace(status=status_after(event.kind))
         else:
             if row.reward is not None:
                 self.table.change(self._log.outcome(row, row.z, row.reward, row.observed), -1)
@@ -88,12 +88,11 @@ class Refolded:
         self._sums = before
 
     def _after(self, event: LogEvent, row: Row) -> Row:
+        row = row._replace(status=status_after(event.kind))
         if event.kind in COUNTED:
-            status = IS_EXPIRED if event.kind == "expire" else IS_TOLD
             told_at = row.told_at or event.number
-            return row._replace(status=status, z=event.z, reward=event.reward, observed=event.observed, told_at=told_at)
-        status = IS_FORGOTTEN if event.kind == "forget" else IS_OPEN
-        return row._replace(status=status, z=None, reward=None, observed=None, told_at=None)
+            return row._replace(z=event.z, reward=event.reward, observed=event.observed, told_at=told_at)
+        return row._replace(z=None, reward=None, observed=None, told_at=None)
 
     def outcomes(self) -> Iterable[Outcome]:
         """Those that count, in the order in which they were first told."""
@@ -104,8 +103,14 @@ class Refolded:
 
     def frontier(self, decided: int) -> int:
         """All decisions before this one were closed."""
-        waiting = [number for number, row in self.rows.items() if number < decided and row.status == IS_OPEN]
+        waiting = [number for number, row in self.rows.items() if number < decided and row.status in WAITING]
         return min(waiting, default=decided)
+
+
+def _untold(row: Row) -> Row:
+    """As it was before anything was told of it."""
+    status = IS_OPEN if row.number >= 0 else IS_PAST
+    return row._replace(status=status, told_at=None, z=None, reward=None, observed=None)
 
 
 @contextmanager
@@ -126,21 +131,22 @@ def verified(log: Log) -> Verification:
     if damage := [*log.store.damage(), *broken_seals(log.store)]:
         return Verification(log.count(), log.newest(), _named(damage))
     rows, events = list(log.decisions()), list(log.events())
-    past = Refolded(log, rows, events, log.snapshots())
-    differences = list(past.differences)
+    again = Refolded(log, rows, events, log.snapshots())
+    differences = list(again.differences)
     if [event.number for event in events] != list(range(1, len(events) + 1)):
         differences.append("events are missing: their numbers have gaps")
-    if [row.number for row in rows] != list(range(len(rows))):
+    past = sum(row.number < 0 for row in rows)
+    if [row.number for row in rows] != list(range(-past, len(rows) - past)):
         differences.append("decisions are missing: their numbers have gaps")
     differences += [
-        f"decision {row.number} is kept as {row.status}, and the log says {past.rows[row.number].status}"
+        f"decision {row.number} is kept as {row.status}, and the log says {again.rows[row.number].status}"
         for row in rows
-        if row != past.rows[row.number]
+        if row != again.rows[row.number]
     ]
-    kept, made = set(rows_of(log.table())), set(rows_of(past.table))
+    kept, made = set(rows_of(log.table())), set(rows_of(again.table))
     differences += [f"the statistic keeps {line}, and the log does not say so" for line in sorted(kept - made)]
     differences += [f"the log says {line}, and the statistic does not keep it" for line in sorted(made - kept)]
-    return Verification(len(rows), len(events), _named(differences))
+    return Verification(len(rows) - past, len(events), _named(differences))
 
 
 def _named(differences: list[str]) -> tuple[str, ...]:
