@@ -112,8 +112,6 @@ def test_several_decisions_are_made_together_or_not_at_all(tmp_path: Path) -> No
             study.ask(4)
         assert study.budget is not None
         assert study.budget.spent == pytest.approx(0.26)
-        with pytest.raises(CausalBanditsError, match="names one decision"):
-            study.ask(2, key="a")
         with pytest.raises(CausalBanditsError, match="whole number"):
             study.ask(0)
 

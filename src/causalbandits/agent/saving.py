@@ -117,13 +117,13 @@ def policy_of(record: Any, given: AnyPolicy | str | None, problem: CausalBandit)
     if kind is None or class_name(kind) != record["class"]:
         raise StateError(
             f"The policy {record['id']!r} is of the class {record['class']}, which is not one of this library's: hand "
-            "it in, Agent.load(path, policy=...)."
+            "it in, policy=..., where you load or open it."
         )
     objects = [name for name, value in record["parameters"].items() if isinstance(value, dict)]
     if objects:
         raise StateError(
             f"The policy's {', '.join(objects)} are functions or objects, which a file cannot hold: hand the policy "
-            "in, Agent.load(path, policy=...)."
+            "in, policy=..., where you load or open it."
         )
     return policy_by_id(record["id"], **{k: v for k, v in record["parameters"].items() if k not in fixed})
 

@@ -16,7 +16,8 @@ from starlette.routing import Route
 from causalbandits.service import pages
 from causalbandits.service.keys import Keys, Role, allows
 from causalbandits.service.refusals import RefusedError, nothing, refusal
-from causalbandits.service.routes import ROUTES, STUDY, Answer, HTTPRoute, given_key, header
+from causalbandits.service.requested import Answer, given_key, header
+from causalbandits.service.routes import ROUTES, STUDY, HTTPRoute
 from causalbandits.service.writer import Writer
 from causalbandits.study import Study
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from dataclasses import asdict
 from typing import Any
 
 from causalbandits._files import checked_path
+from causalbandits.agent import saving
 from causalbandits.agent.agent import Context
 from causalbandits.agent.contradictions import DOUBT, checked_model, evidence_of_told
 from causalbandits.agent.recommendation import Recommendation, Recommendations, recommended
@@ -131,12 +133,14 @@ class Answers:
             known = self._asking.known(context)
             return self._recommended(fold.policy.situation(known), level, epsilon, doubts(self._state))
 
-    def recommendations(self, *, level: float = 0.95, epsilon: float = 0.0) -> Recommendations:
-        """What to do in each context that can occur: as `Agent.recommendations`."""
+    def recommendations(
+        self, *, level: float = 0.95, epsilon: float = 0.0, at_most: int | None = None
+    ) -> Recommendations:
+        """What to do in each context that can occur, or in the likeliest of them: as `Agent.recommendations`."""
         with self._state.transaction() as fold:
             against, found, refused = doubts(self._state), [], []
             known = self.problem.with_model(self.model) if fold.policy.learns_tables else self.problem
-            for codes, share in known.contexts.likely():
+            for codes, share in known.contexts.likely()[:at_most]:
                 here = self.problem.in_context(codes or None)
                 if here.has_actions:
                     found.append((share, self._recommended(fold.policy.situation(here), level, epsilon, against)))
@@ -195,6 +199,12 @@ class Answers:
         with self._state.transaction():
             return self._outcomes.named(text, by)
 
+    def status(self, id: Id) -> str | None:
+        """What became of a decision: open, held, told, expired or forgotten; None where a key was not asked with."""
+        with self._state.transaction():
+            row = self._outcomes.found(id)
+            return None if row is None else row.status
+
     def due(self, id: Id) -> float | None:
         """Until when a decision's outcome is waited for, as seconds since 1970; None where that is for ever."""
         with self._state.transaction():
@@ -206,6 +216,12 @@ class Answers:
             action, propensity, support = self._outcomes.known(id).choice
             drawn = ((action, propensity),) if support is None else support
             return {one.intervention: chance for one, chance in drawn if chance is not None}
+
+    def description(self) -> dict[str, Any]:
+        """What was agreed on: the problem, as `to_record()` gives it, who decides, and the rules."""
+        with self._state.transaction() as fold:
+            decides = saving.policy_record(fold.policy, self.problem)
+            return {"problem": self.problem.to_record(), "policy": decides, "rules": asdict(self.rules)}
 
     def explain(self, id: Id) -> dict[str, Any]:
         """A decision: who decided when, from what, what was told since; whether it comes out the same again."""

@@ -15,10 +15,10 @@ from causalbandits.problem.actions import Action
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.study.chances import Mixed, actions_of, all_that_may_be_chosen
 from causalbandits.study.damage import reading
-from causalbandits.study.fold import Coins, codes_of, text_of
+from causalbandits.study.fold import Coins, ExactSums, Table, codes_of, text_of
 from causalbandits.study.grid import ONE, steps, value
 from causalbandits.study.kept import KeptStatistic
-from causalbandits.study.rows import CHANGING, COUNTED, IS_OPEN, LogEvent, Row
+from causalbandits.study.rows import CHANGING, COUNTED, IS_OPEN, WAITING, LogEvent, Row
 from causalbandits.study.seals import SEALED, intact, sealed
 from causalbandits.study.storage import Store
 
@@ -71,7 +71,7 @@ class Log(KeptStatistic):
 
     def _by_number(self, sql: str) -> Iterator[Any]:
         """All that a query finds, so many at a time: a million rows at once would be a gigabyte."""
-        last = -1
+        last = -(2**62)
         while found := self.store.rows(f"{sql} WHERE number > ? ORDER BY number LIMIT ?", (last, AT_A_TIME)):
             yield from found
             last = found[-1][0]
@@ -133,7 +133,10 @@ class Log(KeptStatistic):
 
     def charged(self, before: int) -> list[tuple[Action, Z | None, int]]:
         """What was decided before a decision, how often in which context; forgotten or not."""
-        sql = "SELECT choices, context, count(*) FROM decisions WHERE number < ? GROUP BY choices, context"
+        sql = (
+            "SELECT choices, context, count(*) FROM decisions WHERE number >= 0 AND number < ? "
+            "GROUP BY choices, context"
+        )
         return [(self._action(choices), codes_of(known), n) for choices, known, n in self.store.rows(sql, (before,))]
 
     def last_events(self, up_to: int) -> list[tuple[int, str]]:
@@ -160,8 +163,37 @@ class Log(KeptStatistic):
         return None if found is None else float(found[0])
 
     def first_open(self) -> int | None:
-        """The earliest decision that waits for its outcome."""
-        return self.store.one("SELECT min(number) FROM decisions WHERE status = ?", (IS_OPEN,))[0]  # type: ignore[no-any-return]
+        """The earliest decision whose outcome does not count yet."""
+        found = self.store.one("SELECT min(number) FROM decisions WHERE status IN (?, ?)", WAITING)[0]
+        return None if found is None else int(found)
+
+    def extreme_rewards(self) -> list[int]:
+        """The smallest and the largest that count, or will; none, where there are none."""
+        found = self.store.one(
+            "SELECT min(reward), max(reward) FROM (SELECT reward FROM decisions UNION ALL SELECT e.reward FROM events "
+            "e JOIN decisions d ON d.number = e.decision WHERE d.status = 'held' AND e.kind = 'held') told"
+        )
+        return [int(reward) for reward in found if reward is not None]
+
+    def past(self) -> int:
+        """How many rounds of the past were learnt; they have numbers below 0."""
+        return -int(self.store.one("SELECT coalesce(min(number), 0) FROM decisions WHERE number < 0")[0])
+
+    def table_of_past(self) -> Table:
+        """Their statistic; coins are left out."""
+        sql = "SELECT context, choices, z, reward, count(*) FROM decisions WHERE number < 0 GROUP BY 1, 2, 3, 4"
+        table = Table()
+        for context, choices, z, reward, n in self.store.rows(sql):
+            key = codes_of(context), self._action(choices), codes_of(z)
+            before = table.get(key, ExactSums())
+            more = n, n * reward, n * reward * reward, 0
+            table[key] = ExactSums(*(own + added for own, added in zip(before, more, strict=True)))
+        return table
+
+    def has_learnt(self, request: str) -> bool:
+        """Whether rounds of the past were learnt that came together as this says."""
+        found = self.store.one("SELECT 1 FROM decisions WHERE number < 0 AND request = ? LIMIT 1", (request,))
+        return found is not None
 
     # Events
 
@@ -233,6 +265,11 @@ class Log(KeptStatistic):
         sql = "SELECT z, reward FROM events WHERE decision = ? AND kind = 'late'"
         return (_or_null(z), reward) in [tuple(found) for found in self.store.rows(sql, (number,))]
 
+    def held(self, number: int) -> LogEvent:
+        """What was told of a decision, to count later."""
+        sql = f"{self.EVENT} WHERE decision = ? AND kind = 'held' ORDER BY number DESC LIMIT 1"
+        return self._event(self.store.one(sql, (number,)))
+
     def outcome(self, row: Row, z: Z | None, reward: int, observed: Mapping[str, int] | None) -> Outcome:
         """What a policy takes in."""
         told, (action, propensity, support) = value(reward), row.choice
@@ -257,8 +294,8 @@ class Log(KeptStatistic):
             yield self.outcome(row, row.z, row.reward, row.observed)
 
     def logged(self) -> Iterator[tuple[Outcome, bool]]:
-        """The same, each with whether every action that might have been chosen had a chance, which is known."""
-        for row in self.decisions("reward IS NOT NULL", order="told_at"):
+        """Those of decisions, each with whether every action that might have been chosen had a chance, a known one."""
+        for row in self.decisions("reward IS NOT NULL AND number >= 0", order="told_at"):
             assert row.reward is not None
             yield self.outcome(row, row.z, row.reward, row.observed), row.mixed is not None
 

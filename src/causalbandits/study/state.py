@@ -38,12 +38,19 @@ class Rules:
     default: float | None = None
     late: str = "apply"
     impossible: str = "refuse"
+    hold: bool = False
+    """Outcomes count when the window has passed, together with the silence of others."""
     floor: float = 0.0
     """Every action that may be chosen has this probability at least, over the number of them."""
 
     def __post_init__(self) -> None:
         if (self.window is None) != (self.default is None):
             raise StateError("window= and default= belong together: after so many seconds, silence is that reward.")
+        if not isinstance(self.hold, bool) or (self.hold and self.window is None):
+            raise StateError(
+                "hold must be True or False, and needs window= and default=: outcomes are held until the window has "
+                f"passed; got {self.hold!r}."
+            )
         if self.window is not None and (not is_real(self.window) or not 0 < self.window <= LONGEST_WINDOW):
             raise StateError(f"window must be a positive number of seconds; got {self.window!r}.")
         if self.default is not None and (not is_real(self.default) or not abs(self.default) < LARGEST_STEPS):
@@ -87,8 +94,17 @@ class StudyState:
         self._changed: dict[Key, None] = {}
         """The lines of the statistic that the database does not have yet, in the order in which they changed."""
         self._fold: Fold | None = None
+        self._past: tuple[int, Table] = 0, Table()
         self._frozen: tuple[tuple[int, int], Any] | None = None
         """What was learnt when the study was frozen, of which policy and mode."""
+
+    @property
+    def past(self) -> Table:
+        """The statistic of the rounds of the past that were learnt; within a transaction."""
+        rounds = self.log.past()
+        if rounds != self._past[0]:
+            self._past = rounds, self.log.table_of_past()
+        return self._past[1]
 
     @property
     def fold(self) -> Fold:
@@ -203,7 +219,7 @@ class StudyState:
         now = row._replace(status=status)
         if kind in COUNTED:
             now = now._replace(z=z, reward=reward, observed=observed, told_at=row.told_at or number)
-        elif kind == "parents":
+        elif kind in ("parents", "held"):
             now = now._replace(z=z, observed=observed)
         elif kind in ("retract", "forget"):
             now = now._replace(z=None, reward=None, observed=None, told_at=None)

@@ -13,7 +13,7 @@ from causalbandits.policies import Outcome
 from causalbandits.study.fold import Table, rows_of
 from causalbandits.study.kept import snapshot_text
 from causalbandits.study.log import Log
-from causalbandits.study.rows import CHANGING, COUNTED, IS_EXPIRED, IS_FORGOTTEN, IS_OPEN, IS_TOLD, LogEvent, Row
+from causalbandits.study.rows import CHANGING, COUNTED, IS_OPEN, IS_PAST, WAITING, LogEvent, Row, status_after
 from causalbandits.study.seals import SEALED, broken_seals
 
 NAMED_DIFFERENCES = 10
@@ -45,7 +45,7 @@ class Told(NamedTuple):
     observed: Mapping[str, int] | None = None
 
 
-NOTHING_TOLD = Told()
+NOTHING_TOLD, PAST = Told(), Told(IS_PAST)
 
 
 class Refolded:
@@ -73,7 +73,7 @@ class Refolded:
 
     def told(self, number: int) -> Told:
         """What counts as the outcome of a decision."""
-        return self._told.get(number, NOTHING_TOLD)
+        return self._told.get(number, NOTHING_TOLD if number >= 0 else PAST)
 
     def _follow(self, event: LogEvent) -> None:
         row = self.rows.get(event.decision)
@@ -90,8 +90,9 @@ class Refolded:
             self._count(row, before, -1)
             self._count(row, after, 1)
             self._told[row.number] = after
-        elif event.kind == "parents":
-            self._told[row.number] = before._replace(z=event.z, observed=event.observed)
+        elif event.kind != "late":
+            status = status_after(event.kind) if event.kind == "held" else before.status
+            self._told[row.number] = before._replace(status=status, z=event.z, observed=event.observed)
         self._compare(event)
 
     def _count(self, row: Row, told: Told, sign: int) -> None:
@@ -120,16 +121,16 @@ class Refolded:
 
     def frontier(self, decided: int) -> int:
         """All decisions before this one were closed."""
-        waiting = (number for number in self.rows if number < decided and self.told(number).status == IS_OPEN)
+        waiting = (number for number in self.rows if number < decided and self.told(number).status in WAITING)
         return min(waiting, default=decided)
 
 
 def _after(event: LogEvent, before: Told) -> Told:
     """What counts after an event that changes it."""
+    status = status_after(event.kind)
     if event.kind in COUNTED:
-        status = IS_EXPIRED if event.kind == "expire" else IS_TOLD
         return Told(status, before.told_at or event.number, event.z, event.reward, event.observed)
-    return Told(IS_FORGOTTEN) if event.kind == "forget" else NOTHING_TOLD
+    return Told(status)
 
 
 @contextmanager
@@ -149,23 +150,23 @@ def verified(log: Log) -> Verification:
     """Fold the log again, and compare with what is kept, bit for bit."""
     broken = log.store.damage()
     if not broken:
-        past = Refolded(log, log.intact_decisions(broken), log.intact_events(broken), log.snapshots())
+        again = Refolded(log, log.intact_decisions(broken), log.intact_events(broken), log.snapshots())
         broken += broken_seals(log.store, [table for table in SEALED if table not in ("decisions", "events")])
     if broken:
         return Verification(log.count(), log.newest(), _named(broken))
-    differences = list(past.differences)
-    if past.has_gaps:
+    differences, past = list(again.differences), sum(number < 0 for number in again.rows)
+    if again.has_gaps:
         differences.append("events are missing: their numbers have gaps")
-    if list(past.rows) != list(range(len(past.rows))):
+    if list(again.rows) != list(range(-past, len(again.rows) - past)):
         differences.append("decisions are missing: their numbers have gaps")
-    for number, row in past.rows.items():
-        kept, told = Told(row.status, row.told_at, row.z, row.reward, row.observed), past.told(number)
+    for number, row in again.rows.items():
+        kept, told = Told(row.status, row.told_at, row.z, row.reward, row.observed), again.told(number)
         if kept != told:
             differences.append(f"decision {number} is kept as {kept.status}, and the log says {told.status}")
-    lines, made = set(rows_of(log.table())), set(rows_of(past.table))
+    lines, made = set(rows_of(log.table())), set(rows_of(again.table))
     differences += [f"the statistic keeps {line}, and the log does not say so" for line in sorted(lines - made)]
     differences += [f"the log says {line}, and the statistic does not keep it" for line in sorted(made - lines)]
-    return Verification(len(past.rows), past.events, _named(differences))
+    return Verification(len(again.rows) - past, again.events, _named(differences))
 
 
 def _named(differences: list[str]) -> tuple[str, ...]:
