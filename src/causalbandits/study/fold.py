@@ -49,7 +49,6 @@ class ExactSums(NamedTuple):
             self.successes + sign * successes,
         )
 
-
     def minus(self, other: ExactSums) -> ExactSums:
         """Without some of the outcomes."""
         return ExactSums(*(own - less for own, less in zip(self, other, strict=True)))
