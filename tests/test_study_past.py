@@ -219,9 +219,7 @@ def test_held_is_what_telling_everything_at_the_end_of_the_window_is(tmp_path: P
         for hold in (True, False):
             clock = Clock()
             name = tmp_path / f"{id}-{hold}.db"
-            with cb.Study.create(
-                name, ENV.problem, id, seed=1, window=10, default=0, hold=hold, clock=clock
-            ) as study:
+            with cb.Study.create(name, ENV.problem, id, seed=1, window=10, default=0, hold=hold, clock=clock) as study:
                 for _ in range(5):
                     told = played(study, 8)
                     if hold:

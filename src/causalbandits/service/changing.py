@@ -21,7 +21,7 @@ from causalbandits.service.bodies import (
     StudyWanted,
 )
 from causalbandits.service.made import made_study
-from causalbandits.service.personalizer import ranked, rewarded
+from causalbandits.service.personalizer import activated, ranked, rewarded
 from causalbandits.service.refusals import RefusedError
 from causalbandits.service.requested import MOST_ITEMS, Answer, decoded, named_decision
 from causalbandits.service.writer import Writer
@@ -63,6 +63,7 @@ async def tell(service: Service, writer: Writer, request: Request) -> Answer:
         raise RefusedError(413, f"{MOST_ITEMS} outcomes at most can be told at once; got {len(told.items)}.")
     items = [msgspec.structs.asdict(one) for one in told.items]
     answers = await writer.do(lambda study: study.tell_many(items))
+    writer.duplicates += sum(one.status == "duplicate" for one in answers)
     return Answer({"items": [{"status": one.status, "why": one.why} for one in answers]})
 
 
@@ -146,5 +147,7 @@ async def reward(service: Service, writer: Writer, request: Request) -> Answer:
 
 
 async def activate(service: Service, writer: Writer, request: Request) -> Answer:
-    """Personalizer's activation of an event, which is decided already."""
+    """Personalizer's activation of an event that was ranked with deferActivation."""
+    event = request.path_params["event"]
+    await writer.do(lambda study: activated(study, event))
     return Answer({}, 204)

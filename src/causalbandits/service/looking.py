@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -13,7 +14,7 @@ from causalbandits.service.bodies import EvidenceWanted, RecommendationsWanted, 
 from causalbandits.service.metrics import metrics_text
 from causalbandits.service.refusals import RefusedError
 from causalbandits.service.requested import MOST_CONTEXTS, MOST_ITEMS, Answer, decoded, named_decision
-from causalbandits.service.writer import Writer
+from causalbandits.service.writer import Verified, Writer
 from causalbandits.study import Study
 from causalbandits.study.travelling import evidence_record, recommendation_record, recommendations_record
 
@@ -85,6 +86,7 @@ async def events(service: Service, writer: Writer, request: Request) -> Answer:
 async def verify(service: Service, writer: Writer, request: Request) -> Answer:
     """Fold the log again, and compare with what is kept, bit for bit."""
     found = await writer.reader.look(lambda study: study.verify())
+    writer.verified = Verified(time.time(), found)
     return Answer({"ok": bool(found), **found._asdict()})
 
 

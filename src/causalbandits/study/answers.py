@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from dataclasses import asdict
 from typing import Any
@@ -22,6 +23,7 @@ from causalbandits.study.asking import Asking
 from causalbandits.study.doubts import checked_statistic, doubts
 from causalbandits.study.evaluation import By, Evaluation, Target, evaluated
 from causalbandits.study.export import write_table
+from causalbandits.study.fold import rows_of
 from causalbandits.study.grid import value
 from causalbandits.study.history import History, history_of
 from causalbandits.study.outcomes import Id, Outcomes
@@ -67,6 +69,11 @@ class Answers:
     def version(self) -> int:
         """Changes with every decision and every event."""
         return self._log.count() + self._log.newest()
+
+    def state_hash(self) -> str:
+        """A short name of what was learnt: the same outcomes make the same, in whatever order they came."""
+        with self._state.transaction():
+            return hashlib.blake2b(repr(list(rows_of(self._state.table))).encode(), digest_size=6).hexdigest()
 
     def oldest_open(self) -> float | None:
         """Since when the earliest decision waits that has no outcome yet, as seconds since 1970."""
@@ -117,6 +124,13 @@ class Answers:
         """How the study stands: counts, and means by action and by configuration."""
         with self._state.transaction():
             return report_of(self._state)
+
+    def by_action(self, status: str, *, at_most: int = 20_000) -> dict[Intervention, int] | None:
+        """How many decisions of a status ("open", "expired", ...) each action has; None where that are too many."""
+        with self._state.transaction():
+            if self._log.count(status) > at_most:
+                return None
+            return {action.intervention: n for action, n in self._log.by_action(status).items()}
 
     def history(self) -> History:
         """How it went: the mean reward, stretch by stretch, and the shares of the actions."""

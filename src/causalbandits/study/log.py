@@ -154,6 +154,11 @@ class Log(KeptStatistic):
             return int(self.store.one("SELECT coalesce(max(number) + 1, 0) FROM decisions")[0])
         return int(self.store.one("SELECT count(*) FROM decisions WHERE status = ?", (status,))[0])
 
+    def by_action(self, status: str) -> dict[Action, int]:
+        """How many decisions of a status each action has."""
+        sql = "SELECT choices, count(*) FROM decisions WHERE status = ? GROUP BY choices"
+        return {self._action(choices): n for choices, n in self.store.rows(sql, (status,))}
+
     def oldest_open(self) -> float | None:
         """Since when the earliest of them waits."""
         found = self.store.one(
@@ -229,14 +234,14 @@ class Log(KeptStatistic):
         places = ", ".join("?" * len(numbers))
         return map(self._event, self.store.rows(f"{self.EVENT} WHERE number IN ({places}) ORDER BY number", numbers))
 
-    def delays(self, numbers: Sequence[int]) -> list[float]:
-        """How long outcomes took, of those among some events."""
+    def delays(self, numbers: Sequence[int], kind: str) -> list[float]:
+        """How long outcomes took, of those among some events; `kind` is what tells of one."""
         places = ", ".join("?" * len(numbers))
         sql = (
             "SELECT e.at - d.asked FROM events e JOIN decisions d ON d.number = e.decision "
-            f"WHERE e.kind = 'outcome' AND e.number IN ({places})"
+            f"WHERE e.kind = ? AND e.number IN ({places})"
         )
-        return [float(seconds) for (seconds,) in self.store.rows(sql, numbers)] if numbers else []
+        return [float(seconds) for (seconds,) in self.store.rows(sql, (kind, *numbers))] if numbers else []
 
     def some_actions(self, numbers: Sequence[int]) -> list[tuple[int, Action]]:
         """What some decisions did, by their numbers."""

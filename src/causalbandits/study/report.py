@@ -5,15 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from causalbandits.model.intervention import Intervention, State
 from causalbandits.policies.complying import said_before
 from causalbandits.problem.budget import Spent
 from causalbandits.study.fold import Table
 from causalbandits.study.grid import squared_value, value
 from causalbandits.study.log import Log
-from causalbandits.study.past import made_again
+from causalbandits.study.past import made_again, table_at
 from causalbandits.study.rows import IS_EXPIRED, IS_FORGOTTEN, IS_HELD, IS_OPEN, IS_TOLD, LogEvent, ModeRecord, Row
 from causalbandits.study.state import StudyState
+
+MOST_CONFIGURATIONS, LED_TO = 2**16, 5
+"""Where there are more, it is not said where an action leads; so many are named."""
 
 
 class OutcomeSummary(NamedTuple):
@@ -130,8 +135,26 @@ def explained(state: StudyState, row: Row) -> dict[str, Any]:
         "events": [event_record(event) for event in state.log.events_of(row.number)],
         "mode": state.log.modes()[row.mode - 1].mode,
         "would": None if row.would is None else dict(row.would.intervention),
+        "leads_to": leads_to(state, row),
         "comes_out_again": comes_out_again(state, row),
     }
+
+
+def leads_to(state: StudyState, row: Row) -> list[dict[str, Any]]:
+    """Where a decision's action leads, the likeliest first, and what was known of these configurations by then."""
+    known = state.problem.in_context(row.context)
+    if not known.parents or known.configurations > MOST_CONFIGURATIONS:
+        return []
+    chances = known.parent_distribution(row.choice.action).reshape(-1)
+    then = _by(table_at(state.log, row.events), 2)
+    found = []
+    for number in (-chances).argsort(kind="stable")[:LED_TO].tolist():
+        z = tuple(int(code) for code in np.unravel_index(number, known.shape))
+        own = summary(*then.get(z, (0, 0, 0)))
+        if chances[number] > 0:
+            parents = known.decode_parents(z)
+            found.append({"parents": parents, "probability": float(chances[number]), "n": own.n, "mean": own.mean})
+    return found
 
 
 def comes_out_again(state: StudyState, row: Row) -> bool:
