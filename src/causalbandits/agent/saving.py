@@ -124,12 +124,12 @@ def policy_of(record: Any, given: AnyPolicy | str | None, problem: CausalBandit)
     if kind is None or class_name(kind) != record["class"]:
         raise StateError(
             f"The policy {record['id']!r} is of the class {record['class']}, which is not one of this library's: hand "
-            "it in, Agent.load(path, policy=...)."
+            "it in, policy=..., where you load or open it."
         )
     if objects := not_saved(record["parameters"]):
         raise StateError(
             f"The policy's {', '.join(objects)} are functions or objects, which a file cannot hold: hand the policy "
-            "in, Agent.load(path, policy=...)."
+            "in, policy=..., where you load or open it."
         )
     own = {name: value for name, value in record["parameters"].items() if name not in fixed}
     return policy_by_id(record["id"], **parameters_of(own))

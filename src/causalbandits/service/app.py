@@ -16,7 +16,8 @@ from starlette.routing import Route
 from causalbandits.service import pages
 from causalbandits.service.keys import Keys, Role, allows
 from causalbandits.service.refusals import RefusedError, nothing, refusal
-from causalbandits.service.routes import ROUTES, STUDY, Answer, HTTPRoute, given_key, header
+from causalbandits.service.requested import Answer, given_key, header
+from causalbandits.service.routes import ROUTES, STUDY, HTTPRoute
 from causalbandits.service.writer import Writer
 from causalbandits.study import Study
 
@@ -125,8 +126,16 @@ class Service:
             self._admit(route.role, request, by_cookie=request.method == "GET")
         return await route.handler(self, self._named(request), request)  # type: ignore[arg-type]
 
+    def still_admits(self, request: Request) -> bool:
+        """Whether one who was let in to look would be let in again."""
+        try:
+            self._admit("reader", request, by_cookie=True)
+        except RefusedError:
+            return False
+        return True
+
     def _admit(self, needed: Role, request: Request, *, by_cookie: bool) -> None:
-        if not len(self.keys) and header(request, b"host").rsplit(":", 1)[0] not in LOCAL:
+        if not self.keys.are_needed and header(request, b"host").rsplit(":", 1)[0] not in LOCAL:
             raise RefusedError(403, "Without keys, this service answers to this machine alone.")
         bearer = given_key(request)
         looking = request.cookies.get(pages.COOKIE) if by_cookie else None

@@ -102,9 +102,11 @@ def delay_chart(delays: Sequence[float]) -> Markup:
         name = f"to {SPANS[span][0]}" if span < len(SPANS) else "longer"
         bars.append(
             f'<rect class="kind0" x="{x + 3:.1f}" y="{y:.1f}" width="{width - 6:.1f}" height="{height:.1f}"/>'
-            f'<text x="{middle:.1f}" y="{y - 5:.1f}" text-anchor="middle">{counts[span] / len(delays):.0%}</text>'
             f'<text x="{middle:.1f}" y="{HEIGHT - 6}" text-anchor="middle">{name}</text>'
         )
+        if counts[span]:
+            share = f"{counts[span] / len(delays):.0%}"
+            bars.append(f'<text x="{middle:.1f}" y="{y - 5:.1f}" text-anchor="middle">{share}</text>')
     return Markup(
         f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="How long outcomes took" class="chart">'
         f"{''.join(bars)}</svg>"
@@ -148,10 +150,10 @@ def _arrow(start: tuple[float, float], end: tuple[float, float], below: float) -
 
 
 def _node(name: str, x: float, y: float, note: str, kind: str) -> str:
-    middle = x + NODE_WIDTH / 2
+    middle, line = x + NODE_WIDTH / 2, 23 if note else 32
     return (
         f'<g class="node {kind}"><rect x="{x}" y="{y}" width="{NODE_WIDTH}" height="{NODE_HEIGHT}" rx="8"/>'
-        f'<text x="{middle}" y="{y + 23}" text-anchor="middle">{escape(_cut(name))}</text>'
+        f'<text x="{middle}" y="{y + line}" text-anchor="middle">{escape(_cut(name))}</text>'
         f'<text class="note" x="{middle}" y="{y + 42}" text-anchor="middle">{escape(_cut(note, 24))}</text></g>'
     )
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from causalbandits.errors import CausalBanditsError, StorageError
 from causalbandits.service.reader import BusyError, StudyReader
-from causalbandits.study import Study
+from causalbandits.study import Study, Verification
 
 A_COMMIT = 512
 QUEUE_LIMIT = 10_000
@@ -30,13 +30,22 @@ class _Wanted(NamedTuple):
     answer: asyncio.Future[Any]
 
 
+class Verified(NamedTuple):
+    """When the log was folded again, and what was found."""
+
+    at: float
+    found: Verification
+
+
 class Writer:
     """The one thread that writes a study."""
 
     def __init__(self, study: Study, limit: int = QUEUE_LIMIT) -> None:
         self._study, self._limit, self.reader = study, limit, StudyReader(study)
         self._waiting: queue.SimpleQueue[_Wanted | None] = queue.SimpleQueue()
-        self.commits = self.done = self.refused = 0
+        self.commits = self.done = self.refused = self.duplicates = 0
+        self.verified: Verified | None = None
+        """The last time that the log was folded again, since this began."""
         self._thread = threading.Thread(target=self._write, name="study writer", daemon=True)
         self._thread.start()
 

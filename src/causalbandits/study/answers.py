@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+from dataclasses import asdict
 from typing import Any
 
 from causalbandits._files import checked_path
+from causalbandits.agent import saving
 from causalbandits.agent.contradictions import DOUBT, checked_model, evidence_of_told
 from causalbandits.agent.decision import Context
 from causalbandits.agent.recommendation import Recommendation, Recommendations, recommended
@@ -20,6 +23,7 @@ from causalbandits.study.asking import Asking
 from causalbandits.study.doubts import checked_statistic, doubts
 from causalbandits.study.evaluation import By, Evaluation, Target, evaluated
 from causalbandits.study.export import write_table
+from causalbandits.study.fold import rows_of
 from causalbandits.study.grid import value
 from causalbandits.study.history import History, history_of
 from causalbandits.study.outcomes import Id, Outcomes
@@ -65,6 +69,11 @@ class Answers:
     def version(self) -> int:
         """Changes with every decision and every event."""
         return self._log.count() + self._log.newest()
+
+    def state_hash(self) -> str:
+        """A short name of what was learnt: the same outcomes make the same, in whatever order they came."""
+        with self._state.transaction():
+            return hashlib.blake2b(repr(list(rows_of(self._state.table))).encode(), digest_size=6).hexdigest()
 
     def oldest_open(self) -> float | None:
         """Since when the earliest decision waits that has no outcome yet, as seconds since 1970."""
@@ -116,6 +125,13 @@ class Answers:
         with self._state.transaction():
             return report_of(self._state)
 
+    def by_action(self, status: str, *, at_most: int = 20_000) -> dict[Intervention, int] | None:
+        """How many decisions of a status ("open", "expired", ...) each action has; None where that are too many."""
+        with self._state.transaction():
+            if self._log.count(status) > at_most:
+                return None
+            return {action.intervention: n for action, n in self._log.by_action(status).items()}
+
     def history(self) -> History:
         """How it went: the mean reward, stretch by stretch, and the shares of the actions."""
         with self._state.transaction():
@@ -131,12 +147,14 @@ class Answers:
             known = self._asking.known(context)
             return self._recommended(fold.policy.situation(known), level, epsilon, doubts(self._state))
 
-    def recommendations(self, *, level: float = 0.95, epsilon: float = 0.0) -> Recommendations:
-        """What to do in each context that can occur: as `Agent.recommendations`."""
+    def recommendations(
+        self, *, level: float = 0.95, epsilon: float = 0.0, at_most: int | None = None
+    ) -> Recommendations:
+        """What to do in each context that can occur, or in the likeliest of them: as `Agent.recommendations`."""
         with self._state.transaction() as fold:
             against, found, refused = doubts(self._state), [], []
             known = self.problem.with_model(self.model) if fold.policy.learns_tables else self.problem
-            for codes, share in known.contexts.likely():
+            for codes, share in known.contexts.likely()[:at_most]:
                 here = self.problem.in_context(codes or None)
                 if here.has_actions:
                     found.append((share, self._recommended(fold.policy.situation(here), level, epsilon, against)))
@@ -195,6 +213,12 @@ class Answers:
         with self._state.transaction():
             return self._outcomes.named(text, by)
 
+    def status(self, id: Id) -> str | None:
+        """What became of a decision: open, held, told, expired or forgotten; None where a key was not asked with."""
+        with self._state.transaction():
+            row = self._outcomes.found(id)
+            return None if row is None else row.status
+
     def due(self, id: Id) -> float | None:
         """Until when a decision's outcome is waited for, as seconds since 1970; None where that is for ever."""
         with self._state.transaction():
@@ -206,6 +230,12 @@ class Answers:
             action, propensity, support = self._outcomes.known(id).choice
             drawn = ((action, propensity),) if support is None else support
             return {one.intervention: chance for one, chance in drawn if chance is not None}
+
+    def description(self) -> dict[str, Any]:
+        """What was agreed on: the problem, as `to_record()` gives it, who decides, and the rules."""
+        with self._state.transaction() as fold:
+            decides = saving.policy_record(fold.policy, self.problem)
+            return {"problem": self.problem.to_record(), "policy": decides, "rules": asdict(self.rules)}
 
     def explain(self, id: Id) -> dict[str, Any]:
         """A decision: who decided when, from what, what was told since; whether it comes out the same again."""
@@ -220,6 +250,7 @@ class Answers:
     def verify(self) -> Verification:
         """Fold the log again and compare, bit for bit, with what is kept; true if all is well."""
         with self._state.store.transaction():
+            self._state.write_lines()  # where this is within a transaction of the caller's
             return verified(self._log)
 
     def replay(self, id: Id) -> bool:

@@ -36,7 +36,8 @@ class History(NamedTuple):
 
 def history_of(state: StudyState) -> History:
     """From at most `POINTS` events and `SAMPLE` decisions; within a transaction."""
-    return History(_stretches(state), *_shares(state), state.log.delays(_evenly(state.events + 1)[1:]))
+    told = "held" if state.rules.hold else "outcome"
+    return History(_stretches(state), *_shares(state), state.log.delays(_evenly(state.events + 1)[1:], told))
 
 
 def _evenly(size: int) -> list[int]:
