@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import causalbandits as cb
-from causalbandits.errors import ModelError, StateError
+from causalbandits.errors import FormatError, ModelError, StateError
 from causalbandits.formats import dot
 from causalbandits.model import graph as graphs
 
@@ -175,6 +175,14 @@ def test_dot_reads_hidden_causes_as_graphviz_draws_them():
 @pytest.mark.parametrize("mark", ["latent", "unobserved", "hidden", "observed=no", 'hidden="yes"', "latent=true"])
 def test_every_way_to_say_that_a_node_is_hidden(mark):
     assert dot.loads(f'digraph {{ u [{mark}, pos="1,2"]; u -> x; u -> y }}').hidden == ("u",)
+
+
+@pytest.mark.parametrize("mark", ["u", "l", "unobserved", "latent"])
+def test_dagittys_short_words_mean_there_what_its_long_ones_do(mark):
+    assert dot.loads(f'dag {{ u [{mark},pos="1,2"] x [e] y [o] w [a] u -> {{ x y }} w -> y }}').hidden == ("u",)
+    assert dot.loads("digraph { x [u=1, l=2, s=3]; x -> y }").hidden == ()  # which mean nothing elsewhere
+    with pytest.raises(FormatError, match="expected a variable that selects nothing, found 's'"):
+        dot.loads("dag { s [s] x -> s }")
 
 
 @pytest.mark.parametrize("mark", ["hidden=no", "observed=yes", "exposure", "outcome", "adjusted", "latent=false"])
