@@ -6,6 +6,7 @@ import itertools
 import pickle
 
 import networkx as nx
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -236,6 +237,36 @@ def test_networkx_nodes_say_that_they_are_hidden_in_our_words_and_in_dowhys():
         cb.CausalGraph.from_networkx(graph)
     with pytest.raises(ModelError, match="needs a directed graph"):
         cb.CausalGraph.from_networkx(nx.Graph())
+
+
+class WithLatents(nx.DiGraph):
+    """As pgmpy's graphs: what is hidden is a set beside the nodes."""
+
+    latents = frozenset({"u"})
+
+
+def test_networkx_graphs_of_other_libraries_are_never_taken_for_graphs_that_hide_nothing():
+    edges = [("u", "x"), ("u", "y"), ("x", "y")]
+    expected = cb.CausalGraph.from_text("u -> x; {u, x} -> y; u [hidden]")
+    assert cb.CausalGraph.from_networkx(WithLatents(edges)) == expected
+    for word, value in (
+        ("observed", False),
+        ("observed", np.False_),
+        ("observed", '"no"'),
+        ("hidden", "yes"),
+        ("hidden", 1),
+    ):
+        graph = nx.DiGraph(edges)
+        graph.nodes["u"][word] = value
+        assert cb.CausalGraph.from_networkx(graph) == expected, (word, value)
+        graph.nodes["u"][word] = "perhaps"
+        with pytest.raises(ModelError, match=f"'u' says {word}='perhaps'; it must be True or False"):
+            cb.CausalGraph.from_networkx(graph)
+    for way in ("both", '"back"', "none"):
+        graph = nx.MultiDiGraph(edges)
+        graph.add_edge("x", "y", dir=way)
+        with pytest.raises(ModelError, match=r"The arrow x -> y says dir=.* cb.read\('graph.dot'\)"):
+            cb.CausalGraph.from_networkx(graph)
 
 
 # --- projection ---------------------------------------------------------------------------------------
