@@ -81,6 +81,29 @@ def test_a_study_there_is_the_same_as_in_a_file_bit_for_bit(
         assert again.verify()
 
 
+def test_what_was_learnt_from_the_past_and_what_is_held_is_the_same_there(address: str, tmp_path: Path) -> None:
+    now = [1000.0]
+    common: dict[str, Any] = {"seed": 1, "clock": lambda: now[0], "window": 60, "default": 0, "hold": True}
+    mail = {"subject": ["short", "long"], "template": ["1", "2"], "send_time": ["morning", "evening"]}
+    found = []
+    for where in (address, tmp_path / "here.db"):
+        now[0] = 1000.0
+        with cb.Study.create(where, ENV.problem, "c-ts-beta", **common) as study:
+            for _ in range(2):
+                study.learn({**mail, "clicked": [1, 0.5]}, reward="clicked")
+            play(study, 6)
+            study.ask(2, key="batch")
+            study.use("c-kl-ucb")
+            held = study.report()
+            now[0] += 60
+            assert study.expire() == 8
+            report, events = study.report(), study.events()
+            found.append((held, report, events, study.state_hash(), study.by_action("expired"), study.quick_check()))
+            assert study.verify()
+    assert found[0] == found[1]
+    assert (found[0][0].decisions["held"], found[0][1].past, found[0][1].outcomes.n) == (6, 2, 10)
+
+
 def test_what_is_there_or_not_there_is_said(address: str) -> None:
     with pytest.raises(StateError, match="There is no study"):
         cb.Study.open(address)

@@ -24,6 +24,9 @@ from causalbandits.study.backup import back_up
 ENV = cb.zoo.email_campaign()
 
 
+PAST = {"subject": ["short"] * 3, "template": ["1", "2", "1"], "send_time": ["morning", "evening", "morning"]}
+
+
 class Clock:
     """A clock that tests set."""
 
@@ -93,6 +96,8 @@ def calls(clock: Clock) -> dict[str, Callable[[cb.Study], Any]]:
 
     return {
         "ask": lambda study: study.ask(),
+        "ask for several": lambda study: study.ask(3, key="batch"),
+        "learn": lambda study: study.learn({**PAST, "clicked": [0, 1, 0.5]}, reward="clicked"),
         "ask with a key whose outcome came early": lambda study: study.ask(key="early"),
         "tell": lambda study: study.tell(**{**told, "id": 1}),
         "tell early": lambda study: study.tell(**{**told, "id": "another"}),
@@ -266,7 +271,7 @@ def test_a_row_that_was_changed_by_hand_is_found(tmp_path: Path) -> None:
         assert study.verify()
 
 
-KINDS = st.sampled_from(["tell", "tell again", "correct", "retract", "forget"])
+KINDS = st.sampled_from(["tell", "tell again", "correct", "retract", "forget", "wait"])
 
 
 def test_a_line_of_the_statistic_is_written_once_a_transaction_and_seen_within_it(tmp_path: Path) -> None:
@@ -306,13 +311,16 @@ def test_a_log_is_verified_a_few_rows_at_a_time(tmp_path: Path, monkeypatch: pyt
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.lists(st.tuples(KINDS, st.integers(0, 5), st.integers(0, 1)), max_size=25), st.integers(0, 2**32))
+@given(
+    st.lists(st.tuples(KINDS, st.integers(0, 5), st.integers(0, 1)), max_size=25), st.integers(0, 2**32), st.booleans()
+)
 def test_any_history_folds_to_what_counts_however_it_came_about(
-    tmp_path_factory: pytest.TempPathFactory, history: list[tuple[str, int, int]], order: int
+    tmp_path_factory: pytest.TempPathFactory, history: list[tuple[str, int, int]], order: int, hold: bool
 ) -> None:
     """What is left after tells, corrections, retractions and repetitions is as if only the last had been told."""
     folder, clock = tmp_path_factory.mktemp("history"), Clock()
-    with new(folder / "a", clock=clock) as study, new(folder / "b", clock=clock) as plain:
+    rules = {"window": 60, "default": 0, "hold": hold}
+    with new(folder / "a", clock=clock, **rules) as study, new(folder / "b", clock=clock) as plain:
         with study.together(), plain.together():
             asked = [study.ask(key=str(k)) for k in range(6)]
             assert asked == [plain.ask(key=str(k)) for k in range(6)]
@@ -325,9 +333,14 @@ def test_any_history_folds_to_what_counts_however_it_came_about(
                     study.correct(**told)
                 elif kind in ("retract", "forget"):
                     getattr(study, kind)(number)
+                elif number == 0:
+                    clock.now += 60
+                    study.expire()
             except CausalBanditsError:
                 continue  # refused: nothing was changed
-        counted = list(study._log.decisions("reward IS NOT NULL"))
+        clock.now += 60
+        study.expire()
+        counted = list(study._log.decisions("reward IS NOT NULL AND z IS NOT NULL"))
         random.Random(order).shuffle(counted)
         plain.tell_many(
             [{**outcome(asked[row.number], row.number), "reward": row.reward // 2**40} for row in counted] * 2

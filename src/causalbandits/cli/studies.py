@@ -24,7 +24,7 @@ for command in (ask, tell, recommend):
     study.command()(command)
 
 File = Annotated[str, typer.Argument(help="The study's file, or its address, postgresql://host/database?study=name.")]
-Draws = Annotated[
+PosteriorDraws = Annotated[
     int | None,
     typer.Option(min=1, help="Posterior draws a decision, for a Thompson policy: above 1, chances are known."),
 ]
@@ -51,7 +51,7 @@ def create(
     impossible: Annotated[
         str, typer.Option(help='What the model gives probability 0, "refuse" or "accept".')
     ] = "refuse",
-    draws: Draws = None,
+    draws: PosteriorDraws = None,
     floor: Annotated[
         float,
         typer.Option(help="The probability that is spread over all actions, so that the log can be weighted by them."),
@@ -167,7 +167,7 @@ def learn(
 def use(
     file: File,
     policy: Annotated[str, typer.Argument(help="The policy's id; `causalbandits policies` lists them.")],
-    draws: Draws = None,
+    draws: PosteriorDraws = None,
 ) -> None:
     """Let another policy decide from now on; it starts with all that was learnt."""
     from causalbandits.policies import policy as policy_by_id
