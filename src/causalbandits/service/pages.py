@@ -47,6 +47,7 @@ def _templates() -> jinja2.Environment:
     found.filters["number"] = lambda value: "" if value is None else f"{value:.4g}"
     found.filters["moment"] = lambda at: time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(at)) if at else ""
     found.filters["share"] = lambda value: f"{value:.1%}"
+    found.filters["chance"] = lambda value: "> 99.9%" if value > 0.999 else f"{value:.1%}"  # draws tell no more
     found.filters["assignment"] = lambda given: ", ".join(f"{k} = {v}" for k, v in dict(given).items()) or "nothing set"
     return found
 

@@ -49,11 +49,12 @@ class Refolded:
         self.differences: list[str] = []
         self._sums = 0, 0
         for event in events:
-            self._follow(event)
+            self.follow(event)
             if event.number in snapshots and snapshots[event.number] != snapshot_text(self.table):
                 self.differences.append(f"the snapshot after event {event.number} is not what the log says")
 
-    def _follow(self, event: LogEvent) -> None:
+    def follow(self, event: LogEvent) -> None:
+        """One event more."""
         row = self.rows.get(event.decision)
         if row is None:
             self.differences.append(f"event {event.number} is of decision {event.decision}, which is not there")
