@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 import causalbandits as cb
 from causalbandits.errors import CausalBanditsError, StateError, StorageError
+from causalbandits.study import log
 from causalbandits.study.backup import back_up
 
 ENV = cb.zoo.email_campaign()
@@ -271,6 +272,42 @@ def test_a_row_that_was_changed_by_hand_is_found(tmp_path: Path) -> None:
 
 
 KINDS = st.sampled_from(["tell", "tell again", "correct", "retract", "forget", "wait"])
+
+
+def test_a_line_of_the_statistic_is_written_once_a_transaction_and_seen_within_it(tmp_path: Path) -> None:
+    study, written = new(tmp_path, "uniform"), []
+    decisions = study.ask(300)
+    study._state.store._connection.set_trace_callback(lambda sql: written.append(sql) if "INTO statistic" in sql else 0)
+    with study.together():
+        for decision in decisions:
+            study.tell(**outcome(decision, decision.id))
+        assert not written
+        assert study.verify()
+        assert len(written) == len(set(written)) == len(study._state.table) < 300
+        study.correct(**{**outcome(decisions[0], 0), "reward": 1 - outcome(decisions[0], 0)["reward"]})
+    assert study.verify()
+    with pytest.raises(StorageError), failing(study, 8, sqlite3.OperationalError("disk I/O error")):
+        study.retract(0)
+    assert study.verify()
+    assert study.rounds == 300
+
+
+def test_a_log_is_verified_a_few_rows_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    study = new(tmp_path)
+    with study.together():
+        for decision in study.ask(20):
+            study.tell(**outcome(decision, decision.id))
+        study.retract(3)
+        study.forget(3)
+    monkeypatch.setattr(log, "AT_A_TIME", 4)
+    assert repr(study.verify()) == "22 events of 20 decisions folded again: all as it was kept."
+    with sqlite3.connect(tmp_path / "study.db") as own:
+        own.execute("UPDATE events SET reward = 5 WHERE number = 14")
+        own.execute("UPDATE decisions SET choices = '0' WHERE number IN (7, 8)")
+    rows = [("decisions", 7), ("decisions", 8), ("events", 14)]
+    assert study.verify().differences == tuple(
+        f"a row of {table} is not as it was written: {number}" for table, number in rows
+    )
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from starlette.requests import Request
 
-from causalbandits.agent.agent import Decision
+from causalbandits.agent.decision import Decision
 from causalbandits.policies import policy
 from causalbandits.service.bodies import (
     Corrected,
@@ -52,7 +52,7 @@ def _shown(study: Study, decision: Decision) -> dict[str, Any]:
         "id": decision.id,
         "intervention": dict(decision.intervention),
         "propensity": decision.propensity,
-        "due": study.due(decision.id),
+        "due": None if study.rules.window is None else study.due(decision.id),
     }
 
 

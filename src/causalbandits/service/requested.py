@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import msgspec
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 
 from causalbandits.service.refusals import RefusedError
 
@@ -21,23 +21,39 @@ class Answer(NamedTuple):
     status: int = 200
 
 
+def header(request: Request, name: bytes) -> str:
+    """The first one of a name (in small letters), or nothing."""
+    for own, content in request.scope["headers"]:
+        if own == name:
+            return str(content, "latin-1")
+    return ""
+
+
 def given_key(request: Request) -> str | None:
     """The key that a request came with."""
-    scheme, _, given = request.headers.get("authorization", "").partition(" ")
-    return given if scheme.lower() == "bearer" else request.headers.get("ocp-apim-subscription-key")
+    scheme, _, given = header(request, b"authorization").partition(" ")
+    return given if scheme.lower() == "bearer" else header(request, b"ocp-apim-subscription-key") or None
+
+
+async def _body(request: Request) -> bytes:
+    """All of it, or a refusal as soon as it is too long."""
+    body, more = b"", True
+    while more:
+        message = await request.receive()
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        body, more = body + message.get("body", b""), message.get("more_body", False)
+        if len(body) > LONGEST_BODY:
+            raise RefusedError(413, f"A body has {LONGEST_BODY} bytes at most.")
+    return body
 
 
 async def decoded(request: Request, kind: type) -> Any:
     """The body, read strictly."""
-    if request.headers.get("content-type", "").split(";")[0].strip() != "application/json":
+    if header(request, b"content-type").split(";")[0].strip() != "application/json":
         raise RefusedError(415, "The body must be JSON: Content-Type: application/json.")
-    body = bytearray()
-    async for part in request.stream():
-        body += part
-        if len(body) > LONGEST_BODY:
-            raise RefusedError(413, f"A body has {LONGEST_BODY} bytes at most.")
     try:
-        return msgspec.json.decode(bytes(body), type=kind)
+        return msgspec.json.decode(await _body(request), type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise RefusedError(400, str(error)) from None
 

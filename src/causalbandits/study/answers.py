@@ -8,8 +8,8 @@ from typing import Any
 
 from causalbandits._files import checked_path
 from causalbandits.agent import saving
-from causalbandits.agent.agent import Context
 from causalbandits.agent.contradictions import DOUBT, checked_model, evidence_of_told
+from causalbandits.agent.decision import Context
 from causalbandits.agent.recommendation import Recommendation, Recommendations, recommended
 from causalbandits.errors import BudgetError
 from causalbandits.fitting.checks import Check
@@ -164,6 +164,7 @@ class Answers(Standing):
     def verify(self) -> Verification:
         """Fold the log again and compare, bit for bit, with what is kept; true if all is well."""
         with self._state.store.transaction():
+            self._state.write_lines()  # where this is within a transaction of the caller's
             return verified(self._log)
 
     def replay(self, id: Id) -> bool:

@@ -10,7 +10,7 @@ from types import EllipsisType
 from typing import Any, overload
 from urllib.parse import quote
 
-from causalbandits.agent.agent import Context, Decision
+from causalbandits.agent.decision import Context, Decision
 from causalbandits.agent.recommendation import Recommendation, Recommendations
 from causalbandits.errors import ConflictError, PolicyError, TellError, UnknownDecisionError
 from causalbandits.model.intervention import Intervention, State

@@ -54,15 +54,21 @@ class ExactSums(NamedTuple):
         return ExactSums(*(own - less for own, less in zip(self, other, strict=True)))
 
 
+NOTHING = ExactSums()
+
+
 class Table(dict[Key, ExactSums]):
     """(context, action, z) -> exact sums; only what occurred."""
 
     def change(self, outcome: Outcome, sign: int) -> Key:
         """Take in an outcome (1), or take it back (-1); where."""
         key = outcome.context, outcome.action, (outcome.z or None)
-        line = self.get(key, ExactSums()).plus(steps(outcome.reward), steps(outcome.successes), sign)
-        self[key] = line
+        self.count(key, steps(outcome.reward), steps(outcome.successes), sign)
         return key
+
+    def count(self, key: Key, reward: int, successes: int, sign: int) -> None:
+        """The same in steps."""
+        self[key] = self.get(key, NOTHING).plus(reward, successes, sign)
 
     def totals(self, teaches: Callable[[Action, Z | None], bool]) -> Totals:
         """What teaches a policy, in floating-point numbers, in an order that does not depend on how it came about."""

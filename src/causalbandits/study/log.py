@@ -16,14 +16,18 @@ from causalbandits.problem.problem import CausalBandit
 from causalbandits.study.chances import Mixed, actions_of, all_that_may_be_chosen
 from causalbandits.study.damage import reading
 from causalbandits.study.fold import Coins, ExactSums, Table, codes_of, text_of
-from causalbandits.study.grid import value
+from causalbandits.study.grid import ONE, steps, value
 from causalbandits.study.kept import KeptStatistic
 from causalbandits.study.rows import CHANGING, COUNTED, IS_OPEN, WAITING, LogEvent, Row
-from causalbandits.study.seals import sealed
+from causalbandits.study.seals import SEALED, intact, sealed
 from causalbandits.study.storage import Store
 
 SUPPORTS_KEPT = 2**12
 """So many mixtures are remembered as they were written: the same ones come again and again."""
+
+
+AT_A_TIME = 10_000
+"""Rows."""
 
 
 class Log(KeptStatistic):
@@ -36,10 +40,7 @@ class Log(KeptStatistic):
 
     # Decisions
 
-    DECISION = (
-        "number, key, request, context, choices, propensity, support, policy, events, asked, due, status, told_at, z, "
-        "reward, observed, mode, would"
-    )
+    DECISION = f"{SEALED['decisions']}, status, told_at, z, reward, observed"
 
     def decision(self, number: int) -> Row | None:
         """By its number."""
@@ -58,10 +59,27 @@ class Log(KeptStatistic):
         sql = f"SELECT {self.DECISION} FROM decisions WHERE {where} ORDER BY {order} LIMIT ?"
         return map(self._row, self.store.rows(sql, (*parameters, limit)))
 
+    def intact_decisions(self, broken: list[str]) -> Iterator[Row]:
+        """All that are as they were written; what is not, goes to `broken`, in words."""
+        found = intact("decisions", self._by_number(f"SELECT {self.DECISION}, seal FROM decisions"), broken)
+        return (self._row(whole[:-1]) for whole in found)
+
+    def intact_events(self, broken: list[str]) -> Iterator[LogEvent]:
+        """Likewise."""
+        found = intact("events", self._by_number(f"SELECT {SEALED['events']}, seal FROM events"), broken)
+        return (self._event(whole[:-1]) for whole in found)
+
+    def _by_number(self, sql: str) -> Iterator[Any]:
+        """All that a query finds, so many at a time: a million rows at once would be a gigabyte."""
+        last = -(2**62)
+        while found := self.store.rows(f"{sql} WHERE number > ? ORDER BY number LIMIT ?", (last, AT_A_TIME)):
+            yield from found
+            last = found[-1][0]
+
     @reading
     def _row(self, found: Any) -> Row:
         number, key, request, context, choices, propensity, support, *rest = found
-        policy, events, asked, due, status, told_at, z, reward, observed, mode, would = rest
+        policy, events, asked, due, mode, would, status, told_at, z, reward, observed = rest
         known = codes_of(context)
         supported, mixed = self._chances(support, known, request)
         choice = Choice(self._action(choices), propensity, supported)
@@ -188,7 +206,7 @@ class Log(KeptStatistic):
         """How many events there are; they are numbered from 1."""
         return int(self.store.one("SELECT coalesce(max(number), 0) FROM events")[0])
 
-    EVENT = "SELECT number, decision, kind, z, reward, observed, was_z, was_reward, counted, collected, at FROM events"
+    EVENT = f"SELECT {SEALED['events']} FROM events"
 
     def events(self, after: int = 0, up_to: int = 2**62, limit: int = 2**62) -> Iterator[LogEvent]:
         """Those after one, in their order."""
@@ -262,6 +280,10 @@ class Log(KeptStatistic):
         told, (action, propensity, support) = value(reward), row.choice
         successes = self._coins.successes(told, row.number)
         return Outcome(action, z or (), told, successes, row.number, propensity, support, observed, row.context)
+
+    def successes(self, reward: int, number: int) -> int:
+        """A reward as a success or a failure; both in steps."""
+        return steps(self._coins.successes(value(reward), number)) if 0 < reward < ONE else reward
 
     def changes(self, event: LogEvent, row: Row) -> Iterator[tuple[Outcome, int]]:
         """What an event takes back (-1) and what it brings (1)."""

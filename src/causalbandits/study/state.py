@@ -15,7 +15,7 @@ from causalbandits.problem.budget import Budget
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.study.charges import Charges
 from causalbandits.study.deciding import Mind
-from causalbandits.study.fold import Coins, Fold, Table, policy_of
+from causalbandits.study.fold import Coins, Fold, Key, Table, policy_of
 from causalbandits.study.grid import LARGEST_STEPS, steps
 from causalbandits.study.log import Log
 from causalbandits.study.past import SNAPSHOT_EVERY, fold_at
@@ -91,6 +91,8 @@ class StudyState:
         self.charges: Charges | None = None
         """What was spent, where there is a budget."""
         self._inside = self._torn = False
+        self._changed: dict[Key, None] = {}
+        """The lines of the statistic that the database does not have yet, in the order in which they changed."""
         self._fold: Fold | None = None
         self._past: tuple[int, Table] = 0, Table()
         self._frozen: tuple[tuple[int, int], Any] | None = None
@@ -121,25 +123,37 @@ class StudyState:
         with self.store.lock:
             before = self.store.changes
             try:
-                with self.store.transaction():
-                    outermost = not self._inside
-                    if outermost:
-                        self._inside, self._torn = True, False
-                    try:
-                        if outermost:
-                            self._sync()
-                        yield self.fold
-                        if outermost and self._torn:
-                            raise StorageError(f"{self.store.path}: a change was half written. Nothing was changed.")
-                    finally:
-                        if outermost:
-                            self._inside = False
+                if self._inside:
+                    yield self.fold
+                    return
+                with self.store.transaction(), self._whole():
+                    yield self.fold
             except BaseException as error:  # of the commit, too
                 if self.store.changes != before:
                     self._torn = True
                 if self.store.changes != before or not _is_refusal(error):
                     self.events = -1  # what was read or written half-way is not known
                 raise
+
+    @contextmanager
+    def _whole(self) -> Iterator[None]:
+        """From taking in what others did to the statistic's lines, each of which is written once."""
+        self._inside, self._torn = True, False
+        try:
+            self._sync()
+            yield
+            if self._torn:
+                raise StorageError(f"{self.store.path}: a change was half written. Nothing was changed.")
+            self.write_lines()
+        finally:
+            self._inside = False
+            self._changed.clear()
+
+    def write_lines(self) -> None:
+        """What has changed of the statistic, into the database: at the end of a transaction, or to be looked at."""
+        for key in self._changed:
+            self.log.write_line(key, self.table[key])
+        self._changed.clear()
 
     def _sync(self) -> None:
         """Take in what other processes did; whatever stops that half-way, all is read anew next time."""
@@ -219,13 +233,11 @@ class StudyState:
         """Table and fold follow an event; in the database, too, if it is ours."""
         if self.charges is not None:
             self.charges.follow(event, row)
-        changed = []
         for outcome, sign in self.log.changes(event, row):
-            changed.append(self.table.change(outcome, sign))
+            key = self.table.change(outcome, sign)
             self.fold.change(outcome, sign)
-        if write:
-            for key in dict.fromkeys(changed):
-                self.log.write_line(key, self.table[key])
+            if write:
+                self._changed[key] = None
 
 
 def _is_refusal(error: BaseException) -> bool:
