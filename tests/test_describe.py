@@ -95,9 +95,7 @@ def test_where_to_start(model):
     assert cb.describe(cb.zoo.email_campaign()).policy == PROMPT.id
     assert cb.describe(cb.zoo.figure2()).policy == PROMPT.id
     assert cb.describe(cb.CausalBandit(model, ["x"], reward="y"), horizon=500).policy == "cl-ts-observed"
-    assert (
-        cb.describe(cb.CausalBandit(model, ["x"], reward="y", separator="cheapest"), horizon=500).policy == PROMPT.id
-    )
+    assert cb.describe(cb.CausalBandit(model, ["x"], reward="y", separator="cheapest"), horizon=500).policy == PROMPT.id
 
 
 def test_it_shows_in_notebooks_and_as_a_page(tmp_path):

@@ -46,7 +46,8 @@ OF_STUDIES_ALONE = {
     # who decides, and how
     "use", "mode", "modes", "set_mode",
     # what was logged
-    "counts", "decided", "description", "evaluate", "explain", "export", "history", "replay", "statistic", "verify",
+    "counts", "decided", "description", "evaluate", "explain", "export", "history", "in_shadow", "lines",
+    "replay", "statistic", "verify",
     "version", "quick_check", "rules", "state_hash",
 }  # fmt: skip
 
@@ -56,7 +57,7 @@ NOT_OVER_HTTP = {
     # objects that do not travel; `description` says which policy and which rules
     "policy", "rules", "statistic",
     # lines by the thousand: for who has the file, or a backup of it
-    "check", "evaluate", "export", "history", "learn", "model", "pending", "quick_check",
+    "check", "evaluate", "export", "history", "in_shadow", "learn", "model", "pending", "quick_check",
     # in `explain`, `report` or /metrics
     "by_action", "chances", "counts", "due", "id_of", "oldest_open", "state_hash", "version",
 }  # fmt: skip
@@ -77,6 +78,7 @@ DIFFERENT_PARAMETERS = {
     ("recommendations", "at_most"): "agents list all contexts",
     ("report", "path"): "an agent writes a page; a study has pages of its own",
     ("expire", "at_most"): "over HTTP, 10,000 at once",
+    ("lines", "at_most"): "over HTTP, 10,000",
     ("set_mode", "by"): "a service knows whose key it is",
 }
 
@@ -125,6 +127,7 @@ def test_answers_over_http_are_those_in_process(pair: tuple[cb.Study, cb.study.R
     assert (there.rounds, there.decided, there.budget) == (here.rounds, here.decided, here.budget) == (45, 45, None)
     assert there.report() == json.loads(json.dumps(here.report().to_record()))
     assert there.verify() == here.verify()
+    assert there.lines() == json.loads(json.dumps(here.lines()))
     untimed = [[{**one, "at": 0} for one in own.events(3, 5)] for own in pair]
     assert untimed[0] == json.loads(json.dumps(untimed[1]))
     assert there.description() == json.loads(json.dumps(here.description()))

@@ -153,6 +153,10 @@ class RemoteStudy:
         """As `Study.report().to_record()`."""
         return self._sender.send("GET", "/report")  # type: ignore[no-any-return]
 
+    def lines(self) -> list[dict[str, Any]]:
+        """As `Study.lines`."""
+        return self._sender.send("GET", "/statistics")["lines"]  # type: ignore[no-any-return]
+
     @property
     def decided(self) -> int:
         """As `Study.decided`."""

@@ -65,7 +65,7 @@ class Refolded:
         self.events, self.has_gaps = 0, False
         self._sums = 0, 0
         for self.events, event in enumerate(events, 1):
-            self._follow(event)
+            self.follow(event)
             if event.number != self.events:
                 self.has_gaps = True
             if event.number in snapshots and snapshots[event.number] != snapshot_text(self.table):
@@ -75,7 +75,8 @@ class Refolded:
         """What counts as the outcome of a decision."""
         return self._told.get(number, NOTHING_TOLD if number >= 0 else PAST)
 
-    def _follow(self, event: LogEvent) -> None:
+    def follow(self, event: LogEvent) -> None:
+        """One event more."""
         row = self.rows.get(event.decision)
         if row is None:
             self.differences.append(f"event {event.number} is of decision {event.decision}, which is not there")
