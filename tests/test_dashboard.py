@@ -146,3 +146,25 @@ def test_when_the_service_is_killed_the_page_says_so_and_goes_on_when_it_is_back
     with cb.connect(serving.address) as study:
         study.ask()
     browser.until(f"document.getElementById('lost').hidden && {counted} === {before + 1}")
+
+
+def test_on_paper_there_is_dark_ink_and_nothing_to_click(browser: Chromium, serving: Serving) -> None:
+    browser.wide(1000)
+    browser.visit(serving.address)
+    scheme = {"name": "prefers-color-scheme", "value": "dark"}
+    browser.send("Emulation.setEmulatedMedia", media="print", features=[scheme])
+    try:
+        seen = "[...document.querySelectorAll('form, details, #lost')].filter((one) => one.offsetHeight > 0).length"
+        assert browser.value(seen) == 0
+        ink, paper = browser.value(
+            "[getComputedStyle(document.querySelector('.best')).color, getComputedStyle(document.body).backgroundColor]"
+        )
+        assert (ink, paper) == ("rgb(28, 36, 48)", "rgb(255, 255, 255)")
+        assert (
+            browser.value(
+                "Math.max(...[...document.querySelectorAll('.scroll')].map((s) => s.scrollHeight - s.clientHeight))"
+            )
+            <= 1
+        )
+    finally:
+        browser.send("Emulation.setEmulatedMedia", media="")

@@ -117,10 +117,11 @@ def test_a_warm_start_survives_the_file_and_corrections(env, tmp_path):
 def test_a_past_in_which_what_must_be_set_was_left_alone_teaches_about_configurations(env, tmp_path):
     p = env.problem
     problem = cb.CausalBandit(p.model, p.manipulable, p.parents, always=["purpose"])
-    causal, plain = (cb.Agent(problem, id, seed=0) for id in ("c-ts-beta", "ts-beta"))
+    causal, *others = (cb.Agent(problem, id, seed=0) for id in ("c-ts-beta", "ts-beta", "hac-ucb"))
     rows = history(env, 40)
     assert causal.learn(rows, reward="click").used == 40
-    assert dict(plain.learn(rows, reward="click").left_out) == {"it was no action of this problem": 40}
+    for plain in others:  # both learn about actions, too
+        assert dict(plain.learn(rows, reward="click").left_out) == {"it was no action of this problem": 40}
     causal.save(tmp_path / "agent.json")
     assert cb.Agent.load(tmp_path / "agent.json").rounds == 40
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
+import itertools
 import json
 import re
 import socket
@@ -176,6 +178,43 @@ def test_every_route_is_closed_unless_it_says_otherwise_to_every_role(file: Path
     assert not any(key in text for key in given.values())
     keys.revoke("writer")
     assert Keys(tmp_path / "keys.json").role_of(given["writer"]) is None
+
+
+async def sent_by(app: Any, method: str, path: str, key: str | None, body: bytes) -> list[Any]:
+    """What an application answers, without a socket."""
+    sent, parts = [], [body[start : start + 2**18] for start in range(0, len(body) or 1, 2**18)]
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": parts.pop(0), "more_body": len(parts) > 0}
+
+    async def send(message: dict[str, Any]) -> None:
+        sent.append(message)
+
+    headers = [(b"content-type", b"application/json"), (b"host", b"127.0.0.1")]
+    headers += [] if key is None else [(b"authorization", f"Bearer {key}".encode())]
+    scope = {"type": "http", "method": method, "path": path, "headers": headers, "query_string": b""}
+    await app(scope, receive, send)
+    return sent
+
+
+def test_a_studys_own_routes_are_answered_as_the_framework_would(file: Path, tmp_path: Path) -> None:
+    keys = Keys(tmp_path / "keys.json")
+    of_role = {role: keys.make(role, role) for role in ROLES}
+    service, ask, told = service_of([file]), b'{"key": "a"}', b'{"items": [{"id": "a", "reward": 1}]}'
+    words = ("decisions", "outcomes", "report", "events", "mode", "expire", "verify", "else", "")
+    roles = [None, *of_role.values()]
+    cases = list(itertools.product(("POST", "GET", "DELETE"), words, ("mail",), roles, (ask,)))
+    bodies = ask, told, b"{", b"", b"x" * 2**21
+    cases += itertools.product(("POST",), ("decisions", "outcomes"), ("mail", "a b"), roles[2:3], bodies)
+
+    async def compared() -> None:
+        for method, word, name, key, body in cases:
+            given = method, f"/v1/studies/{name}/{word}", key, body
+            await sent_by(service, *given)  # so that both of the others ask and tell again
+            assert await sent_by(service, *given) == await sent_by(service.app, *given), given
+
+    asyncio.run(compared())
+    service.close()
 
 
 def test_without_keys_only_this_machine_is_answered(served: Served, file: Path) -> None:

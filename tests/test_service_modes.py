@@ -222,7 +222,7 @@ def test_personalizers_rank_and_reward_work_as_they_did_there(tmp_path: Path) ->
             assert running.fetch("POST", f"{base}/events/e-1/reward", json.dumps(told), **headers(key))[0] == 204
         assert running.fetch("POST", f"{base}/events/e-1/activate", "", **headers(key))[0] == 204
         assert running.send("POST", f"{base}/events/e-1/reward", {"value": 0}, **header)[0] == 409
-        for wrong in ({"deferActivation": True}, {"actions": []}, {"actions": wanted["actions"] * 2}):
+        for wrong in ({"actions": []}, {"actions": wanted["actions"] * 2}):
             assert running.send("POST", f"{base}/rank", {**wanted, "eventId": "e-2", **wrong}, **header)[0] == 422
         with cb.connect(f"http://127.0.0.1:{running.port}/mail", key) as there:
             assert there.report()["outcomes"]["n"] == 1

@@ -170,6 +170,21 @@ def test_one_work_that_fails_for_reasons_of_its_own_does_not_fail_its_neighbours
     assert writer.is_alive
 
 
+def test_a_commit_wakes_the_loop_once_however_many_wait_for_it(writer: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
+    woken: list[Any] = []
+    of_the_loop = asyncio.BaseEventLoop.call_soon_threadsafe
+
+    def counted(loop: Any, call: Any, *given: Any, **named: Any) -> Any:
+        if threading.current_thread().name == "study writer":
+            woken.append(call)
+        return of_the_loop(loop, call, *given, **named)
+
+    monkeypatch.setattr(asyncio.BaseEventLoop, "call_soon_threadsafe", counted)
+    answers = together(writer, *[lambda study: study.ask().id] * 20)
+    assert sorted(answers) == list(range(20))
+    assert len(woken) == writer.commits == 2  # of what kept it busy, and of the twenty
+
+
 def test_a_full_queue_refuses_and_what_waits_is_done(tmp_path: Path) -> None:
     writer = Writer(cb.Study.create(tmp_path / "mail.db", ENV.problem, "c-ts-beta", seed=1), limit=3)
     answers = together(writer, *[lambda study: study.ask().id] * 8)

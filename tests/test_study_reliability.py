@@ -18,9 +18,13 @@ from hypothesis import strategies as st
 
 import causalbandits as cb
 from causalbandits.errors import CausalBanditsError, StateError, StorageError
+from causalbandits.study import log
 from causalbandits.study.backup import back_up
 
 ENV = cb.zoo.email_campaign()
+
+
+PAST = {"subject": ["short"] * 3, "template": ["1", "2", "1"], "send_time": ["morning", "evening", "morning"]}
 
 
 class Clock:
@@ -92,6 +96,8 @@ def calls(clock: Clock) -> dict[str, Callable[[cb.Study], Any]]:
 
     return {
         "ask": lambda study: study.ask(),
+        "ask for several": lambda study: study.ask(3, key="batch"),
+        "learn": lambda study: study.learn({**PAST, "clicked": [0, 1, 0.5]}, reward="clicked"),
         "ask with a key whose outcome came early": lambda study: study.ask(key="early"),
         "tell": lambda study: study.tell(**{**told, "id": 1}),
         "tell early": lambda study: study.tell(**{**told, "id": "another"}),
@@ -265,17 +271,56 @@ def test_a_row_that_was_changed_by_hand_is_found(tmp_path: Path) -> None:
         assert study.verify()
 
 
-KINDS = st.sampled_from(["tell", "tell again", "correct", "retract", "forget"])
+KINDS = st.sampled_from(["tell", "tell again", "correct", "retract", "forget", "wait"])
+
+
+def test_a_line_of_the_statistic_is_written_once_a_transaction_and_seen_within_it(tmp_path: Path) -> None:
+    study, written = new(tmp_path, "uniform"), []
+    decisions = study.ask(300)
+    study._state.store._connection.set_trace_callback(lambda sql: written.append(sql) if "INTO statistic" in sql else 0)
+    with study.together():
+        for decision in decisions:
+            study.tell(**outcome(decision, decision.id))
+        assert not written
+        assert study.verify()
+        assert len(written) == len(set(written)) == len(study._state.table) < 300
+        study.correct(**{**outcome(decisions[0], 0), "reward": 1 - outcome(decisions[0], 0)["reward"]})
+    assert study.verify()
+    with pytest.raises(StorageError), failing(study, 8, sqlite3.OperationalError("disk I/O error")):
+        study.retract(0)
+    assert study.verify()
+    assert study.rounds == 300
+
+
+def test_a_log_is_verified_a_few_rows_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    study = new(tmp_path)
+    with study.together():
+        for decision in study.ask(20):
+            study.tell(**outcome(decision, decision.id))
+        study.retract(3)
+        study.forget(3)
+    monkeypatch.setattr(log, "AT_A_TIME", 4)
+    assert repr(study.verify()) == "22 events of 20 decisions folded again: all as it was kept."
+    with sqlite3.connect(tmp_path / "study.db") as own:
+        own.execute("UPDATE events SET reward = 5 WHERE number = 14")
+        own.execute("UPDATE decisions SET choices = '0' WHERE number IN (7, 8)")
+    rows = [("decisions", 7), ("decisions", 8), ("events", 14)]
+    assert study.verify().differences == tuple(
+        f"a row of {table} is not as it was written: {number}" for table, number in rows
+    )
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.lists(st.tuples(KINDS, st.integers(0, 5), st.integers(0, 1)), max_size=25), st.integers(0, 2**32))
+@given(
+    st.lists(st.tuples(KINDS, st.integers(0, 5), st.integers(0, 1)), max_size=25), st.integers(0, 2**32), st.booleans()
+)
 def test_any_history_folds_to_what_counts_however_it_came_about(
-    tmp_path_factory: pytest.TempPathFactory, history: list[tuple[str, int, int]], order: int
+    tmp_path_factory: pytest.TempPathFactory, history: list[tuple[str, int, int]], order: int, hold: bool
 ) -> None:
     """What is left after tells, corrections, retractions and repetitions is as if only the last had been told."""
     folder, clock = tmp_path_factory.mktemp("history"), Clock()
-    with new(folder / "a", clock=clock) as study, new(folder / "b", clock=clock) as plain:
+    rules = {"window": 60, "default": 0, "hold": hold}
+    with new(folder / "a", clock=clock, **rules) as study, new(folder / "b", clock=clock) as plain:
         with study.together(), plain.together():
             asked = [study.ask(key=str(k)) for k in range(6)]
             assert asked == [plain.ask(key=str(k)) for k in range(6)]
@@ -288,9 +333,14 @@ def test_any_history_folds_to_what_counts_however_it_came_about(
                     study.correct(**told)
                 elif kind in ("retract", "forget"):
                     getattr(study, kind)(number)
+                elif number == 0:
+                    clock.now += 60
+                    study.expire()
             except CausalBanditsError:
                 continue  # refused: nothing was changed
-        counted = list(study._log.decisions("reward IS NOT NULL"))
+        clock.now += 60
+        study.expire()
+        counted = list(study._log.decisions("reward IS NOT NULL AND z IS NOT NULL"))
         random.Random(order).shuffle(counted)
         plain.tell_many(
             [{**outcome(asked[row.number], row.number), "reward": row.reward // 2**40} for row in counted] * 2

@@ -14,7 +14,14 @@ import numpy as np
 import pytest
 
 import causalbandits as cb
-from causalbandits.errors import BudgetError, CausalBanditsError, ConflictError, PolicyError, TellError
+from causalbandits.errors import (
+    BudgetError,
+    CausalBanditsError,
+    ConflictError,
+    PolicyError,
+    ProblemWarning,
+    TellError,
+)
 from causalbandits.problem.budget import Budget
 from worlds import with_arrow
 
@@ -112,8 +119,6 @@ def test_several_decisions_are_made_together_or_not_at_all(tmp_path: Path) -> No
             study.ask(4)
         assert study.budget is not None
         assert study.budget.spent == pytest.approx(0.26)
-        with pytest.raises(CausalBanditsError, match="names one decision"):
-            study.ask(2, key="a")
         with pytest.raises(CausalBanditsError, match="whole number"):
             study.ask(0)
 
@@ -192,6 +197,18 @@ def test_what_is_required_in_a_context_is_kept_to_in_every_mode(tmp_path: Path) 
         with pytest.raises(CausalBanditsError, match="may not be chosen here"):
             study.ask(context={"age": "old"})
         assert all(study.replay(k) for k in range(0, study.decided, 5))
+
+
+def test_what_was_warned_of_when_it_was_decided_is_not_warned_of_when_it_is_derived_again(tmp_path: Path) -> None:
+    unknown = trial().problem.without_tables()
+    with cb.Study.create(tmp_path / "s.db", unknown, "c-ts-beta-learnt", seed=1) as study:
+        with pytest.warns(ProblemWarning, match="No action keeps to"):
+            decision = study.ask()
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert study.replay(decision.id)
+            assert study.explain(decision.id)["comes_out_again"]
+            study.report()
 
 
 @pytest.mark.parametrize("id", ["c-ts-beta-learnt", "c-ts-beta-guarded", "hac-ucb"])

@@ -49,7 +49,7 @@ def evidence_of_told(
     if getattr(policy, "draws", 1) < 2:
         raise PolicyError(
             f"Evidence is made from a policy's own chances, and {policy} does not know them: take Thompson sampling "
-            "with draws=32, or agent.check(), which is approximate and takes any policy."
+            "with draws=32, or check(), which is approximate and takes any policy."
         )
     error = _checked_level(0.05 if level is None else level)
     watch, noise = Watching.begin(problem), None if policy.counts_successes else getattr(policy, "noise_scale", 1.0)

@@ -112,8 +112,13 @@ class Past:
         if self._is_own(choices):
             return self.problem.actions.action(self.problem.actions.rank(choices))
         # What is learnt of configurations does not depend on the action, which may then be any.
-        usable = self.policy.needs_parents and not any(choices) and self._same_left_alone
+        usable = self._by_configurations and not any(choices) and self._same_left_alone
         return Action(self.problem.actions, choices) if usable else None
+
+    @property
+    def _by_configurations(self) -> bool:
+        """Whether only configurations are learnt about, and no action."""
+        return self.policy.needs_parents and not self.policy.searches_all
 
     def _is_own(self, choices: tuple[int, ...]) -> bool:
         try:
@@ -130,7 +135,7 @@ class Past:
         return p.reward is None or graph.is_separated(p.parents, p.reward)
 
     def _no_action(self, choices: Sequence[int]) -> str:
-        if any(choices) or not self.policy.needs_parents:
+        if any(choices) or not self._by_configurations:
             return "it was no action of this problem"
         always = [name for name in self.problem.manipulable if name in self.problem.actions.surely_set()]
         return (

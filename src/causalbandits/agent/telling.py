@@ -71,8 +71,8 @@ def checked(
 
 def _impossible(told: Mapping[str, State], action: Action) -> TellError:
     return TellError(
-        f"{dict(told)} is impossible under {action}, says the model. If the model is "
-        'an estimate, make the agent with impossible="accept". Nothing was changed.'
+        f"{dict(told)} is impossible under {action}, says the model. If the model is an estimate, it can be taken "
+        'all the same: begin with impossible="accept". Nothing was changed.'
     )
 
 

@@ -15,7 +15,8 @@ from causalbandits.cli.library import policies
 from causalbandits.cli.looking import forecast, inspect
 from causalbandits.cli.measuring import bench
 from causalbandits.cli.running import reproduce, simulate
-from causalbandits.cli.studies import serve, study
+from causalbandits.cli.serving import serve
+from causalbandits.cli.studies import study
 from causalbandits.errors import CausalBanditsError, DataWarning, ProblemWarning, ScaleWarning, TheoryWarning
 
 __all__ = ["app", "main"]

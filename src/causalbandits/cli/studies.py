@@ -1,4 +1,4 @@
-"""Commands on a durable study: make it, ask and tell, look at it, serve it."""
+"""Commands on a durable study: make it, ask and tell, look at it."""
 
 from __future__ import annotations
 
@@ -10,21 +10,24 @@ import typer
 
 from causalbandits.cli.asking import NamedBy, TypedValues, ask, recommend, states, tell
 from causalbandits.cli.options import Asked, about_a_problem
+from causalbandits.cli.serving import keys
 from causalbandits.cli.show import print_plain
-from causalbandits.errors import CausalBanditsError, StateError
+from causalbandits.errors import CausalBanditsError
 
 study = typer.Typer(
     help="A campaign that goes on: decisions and outcomes in a file, for many processes.",
     no_args_is_help=True,
     rich_markup_mode="rich",
 )
-keys = typer.Typer(help="Who may reach a service: keys with roles.", no_args_is_help=True)
 study.add_typer(keys, name="keys")
 for command in (ask, tell, recommend):
     study.command()(command)
 
 File = Annotated[str, typer.Argument(help="The study's file, or its address, postgresql://host/database?study=name.")]
-KeysFile = Annotated[Path, typer.Argument(help="The file of keys; a service looks for keys.json beside its study.")]
+PosteriorDraws = Annotated[
+    int | None,
+    typer.Option(min=1, help="Posterior draws a decision, for a Thompson policy: above 1, chances are known."),
+]
 
 
 @study.command()
@@ -33,15 +36,22 @@ def create(
     asked: Asked,
     to: Annotated[str, typer.Option(help="The study's file, or its address, where there must be none yet.")],
     policy: Annotated[str, typer.Option(help="The policy's id; `causalbandits policies` lists them.")] = "c-ts-beta",
+    horizon: Annotated[
+        int | None, typer.Option(min=1, help="For how many decisions, for a policy that wants to know.")
+    ] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Drawn by chance if left out.")] = None,
     window: Annotated[
         float | None, typer.Option(help="After so many seconds, silence may be taken for --default.")
     ] = None,
     default: Annotated[float | None, typer.Option(help="The reward that silence then counts as.")] = None,
-    draws: Annotated[
-        int | None,
-        typer.Option(min=1, help="Posterior draws a decision, for a Thompson policy: above 1, chances are known."),
-    ] = None,
+    late: Annotated[
+        str, typer.Option(help='What comes after that, "apply" in the default\'s place or "ignore".')
+    ] = "apply",
+    hold: Annotated[bool, typer.Option("--hold", help="Outcomes count when their window has passed, too.")] = False,
+    impossible: Annotated[
+        str, typer.Option(help='What the model gives probability 0, "refuse" or "accept".')
+    ] = "refuse",
+    draws: PosteriorDraws = None,
     floor: Annotated[
         float,
         typer.Option(help="The probability that is spread over all actions, so that the log can be weighted by them."),
@@ -66,7 +76,8 @@ def create(
         raise CausalBanditsError("--budget and --rounds belong together: so much to spend in so many decisions.")
     chosen = policy_by_id(policy) if draws is None else policy_by_id(policy, draws=draws)
     money = None if budget is None or rounds is None else Budget(budget, rounds)
-    rules: dict[str, Any] = {"seed": seed, "window": window, "default": default, "floor": floor, "budget": money}
+    silence = {"window": window, "default": default, "late": late, "hold": hold, "impossible": impossible}
+    rules: dict[str, Any] = {"horizon": horizon, "seed": seed, **silence, "floor": floor, "budget": money}
     with Study.create(to, asked.problem, chosen, **rules) as made:
         typer.echo(f"{to}: {made.problem!r}, decided by {made.policy}.")
 
@@ -132,6 +143,53 @@ def correct(
 
 
 @study.command()
+def learn(
+    file: File,
+    past: Annotated[Path, typer.Argument(help="Rounds of the past, .csv or .parquet, a line each.", dir_okay=False)],
+    reward: Annotated[str | None, typer.Option(help="The column of the rewards; left out, the problem's own.")] = None,
+    interventions: Annotated[
+        str | None, typer.Option(help="The column that says what was set; left out, nothing was in any line.")
+    ] = None,
+) -> None:
+    """Learn from rounds of the past that the study did not decide; the same ones again change nothing.
+
+    [bold]Example[/bold]
+
+      causalbandits study learn campaign.db last-year.csv --reward clicked
+    """
+    from causalbandits.study import Study
+
+    with Study.open(file) as found:
+        typer.echo(repr(found.learn(past, reward=reward, interventions=interventions)))
+
+
+@study.command()
+def use(
+    file: File,
+    policy: Annotated[str, typer.Argument(help="The policy's id; `causalbandits policies` lists them.")],
+    draws: PosteriorDraws = None,
+) -> None:
+    """Let another policy decide from now on; it starts with all that was learnt."""
+    from causalbandits.policies import policy as policy_by_id
+    from causalbandits.study import Study
+
+    with Study.open(file) as found:
+        found.use(policy_by_id(policy) if draws is None else policy_by_id(policy, draws=draws))
+        typer.echo(f"{file}: decided by {found.policy}.")
+
+
+@study.command()
+def retract(
+    file: File, id: Annotated[str, typer.Argument(help="The decision's number, or its key.")], by: NamedBy = None
+) -> None:
+    """Take back what was told of a decision: it waits for its outcome again."""
+    from causalbandits.study import Study
+
+    with Study.open(file) as found:
+        found.retract(found.id_of(id, by))
+
+
+@study.command()
 def forget(
     file: File, id: Annotated[str, typer.Argument(help="The decision's number, or its key.")], by: NamedBy = None
 ) -> None:
@@ -181,80 +239,4 @@ def expire(file: File) -> None:
     from causalbandits.study import Study
 
     with Study.open(file) as found:
-        typer.echo(f"{found.expire()} decisions have expired.")
-
-
-@keys.command()
-def make(
-    file: KeysFile,
-    name: Annotated[str, typer.Argument(help="Whose key it is.")],
-    role: Annotated[
-        str,
-        typer.Option(metavar="reader|writer|admin", help="A reader looks, a writer asks and tells, an admin corrects."),
-    ] = "writer",
-    study: Annotated[
-        list[str] | None, typer.Option(help="A study that it opens, as often as you like; all, if left out.")
-    ] = None,
-) -> None:
-    """Make a key; it is shown this once.
-
-    [bold]Example[/bold]
-
-      causalbandits study keys make keys.json backend --role writer
-    """
-    from causalbandits.service.keys import Keys
-
-    typer.echo(Keys(file).make(name, role, study or ()))
-
-
-@keys.command()
-def revoke(file: KeysFile, name: Annotated[str, typer.Argument(help="Whose key.")]) -> None:
-    """A key opens nothing any more, once the service is started again."""
-    from causalbandits.service.keys import Keys
-
-    Keys(file).revoke(name)
-
-
-@keys.command("list")
-def listed(file: KeysFile) -> None:
-    """Whose keys there are."""
-    from causalbandits.service.keys import Keys
-
-    for own in Keys(file):
-        typer.echo("  ".join([own.name, own.role, *([] if own.studies is None else own.studies)]))
-
-
-def serve(
-    files: Annotated[
-        list[str] | None, typer.Argument(help="The studies' files, or addresses; each is served by its name.")
-    ] = None,
-    host: Annotated[
-        str, typer.Option(help="The address to listen on; other than 127.0.0.1 only with keys.")
-    ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="The port to listen on.")] = 8000,
-    keys: Annotated[
-        Path | None, typer.Option(help="The file of keys; keys.json beside the first study if left out.")
-    ] = None,
-    directory: Annotated[
-        Path | None,
-        typer.Option(
-            help="Also serve the studies (.db) of a directory; admins may make others there.", file_okay=False
-        ),
-    ] = None,
-) -> None:
-    """Serve studies over HTTP until interrupted.
-
-    [bold]Example[/bold]
-
-      causalbandits serve campaign.db
-
-      curl -X POST -H "Content-Type: application/json" -d "{}" http://127.0.0.1:8000/v1/studies/campaign/decisions
-    """
-    try:
-        from causalbandits.service import serve as run
-    except ImportError as error:
-        raise StateError(
-            f"A service needs more than the library ({error.name}): pip install 'causalbandits[service]'."
-        ) from None
-    address = f"http://{host}:{port} (Ctrl-C stops it)"
-    run(files or [], host=host, port=port, keys=keys, directory=directory, ready=lambda: typer.echo(address))
+        typer.echo(f"{found.expire()} decisions whose window has passed.")

@@ -10,6 +10,9 @@ from __future__ import annotations
 
 import inspect
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +22,19 @@ from causalbandits.errors import ProblemWarning
 from causalbandits.policies.learnt import LearntCells, learnt_tables
 from causalbandits.problem.requirements import POSTERIORS, ROUNDING, SURE, Requirements, Sureness
 from causalbandits.problem.situation import Situation
+
+SAYS_SO = ContextVar("says_so", default=True)
+"""Whether a decision warns."""
+
+
+@contextmanager
+def said_before() -> Iterator[None]:
+    """Decisions within are derived again, and were warned of when they were made."""
+    before = SAYS_SO.set(False)
+    try:
+        yield
+    finally:
+        SAYS_SO.reset(before)
 
 
 class Left(NamedTuple):
@@ -35,11 +51,11 @@ def surely_complying(situation: Situation, cells: LearntCells, trust: float) -> 
         return situation
     known = situation.search in cells.complying
     left = _left(situation, cells, trust)
-    if not left.surely and not known:
+    if not left.surely and not known and SAYS_SO.get():
         warnings.warn(
             f"No action keeps to {_required(situation).limits} with probability {SURE:g}, by what is known of the "
             "tables so far: the one that is the likeliest to is played. Give past data, or say what you believe of the "
-            "tables (fit(..., prior=...)); agent.recommend() says how sure it is.",
+            "tables (fit(..., prior=...)); recommend() says how sure it is.",
             ProblemWarning,
             stacklevel=_outside(),
         )

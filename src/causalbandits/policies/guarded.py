@@ -264,12 +264,10 @@ class GuardedThompsonSampling(Policy[GuardedCells]):
         wrong = contradicted & ancestors(problem.model.graph, problem.required)
         if not wrong:
             return ()
-        way_out = (
-            "make the problem anew with agent.model" if statistic.learnt else "fit these, and make the problem, anew"
-        )
+        way_out = "take .model, the learnt one" if statistic.learnt else "fit these"
         return (
             f"what is required of {', '.join(problem.required)} was judged by the tables as they were, and those of "
-            f"{', '.join(sorted(wrong))} are contradicted: {way_out}",
+            f"{', '.join(sorted(wrong))} are contradicted: {way_out}, and make the problem anew",
         )
 
     # --- advising -------------------------------------------------------------------------------------

@@ -154,7 +154,7 @@ class Purse:
         if rounds < 1:
             raise BudgetError(
                 f"All {self.budget.rounds} rounds of the budget have been decided. forget() those that were not "
-                "played, or start a new agent with a new budget."
+                "played, or begin anew with a new budget."
             )
         slack = SLACK * self.budget.total
         affordable = costs <= self._enough()

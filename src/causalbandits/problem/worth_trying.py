@@ -36,7 +36,7 @@ def checked_reward(
     if parents or separator is not None:
         raise ProblemError(
             "P(z | do(a)) needs tables, and a CausalGraph has none: leave parents, separator and observable out to "
-            "learn a number per action, or give a CausalModel."
+            "learn a number per action, or give what has tables: cb.fit(graph, rows), or a CausalModel."
             if by_graph
             else "parents=[] learns a number per action: leave separator and observable out."
         )

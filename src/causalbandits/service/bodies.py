@@ -10,8 +10,9 @@ Value = str | int | float | bool
 
 
 class DecisionWanted(msgspec.Struct, forbid_unknown_fields=True):
-    """A question."""
+    """A question; with `n`, so many at once, 1,000 at most."""
 
+    n: int | None = None
     key: str | None = None
     context: dict[str, Value] | None = None
     eligible: list[dict[str, Value]] | None = None
@@ -55,7 +56,37 @@ class StudyWanted(msgspec.Struct, forbid_unknown_fields=True):
     impossible: Literal["refuse", "accept"] = "refuse"
     budget: tuple[float, int] | None = None
     """In all, and for how many rounds."""
+    hold: bool = False
     floor: float = 0.0
+
+
+class PolicyWanted(msgspec.Struct, forbid_unknown_fields=True):
+    """Who is to decide from now on."""
+
+    policy: str
+    parameters: dict[str, Value | None] = {}
+
+
+class RecommendationWanted(msgspec.Struct, forbid_unknown_fields=True):
+    """What to do if the study had to stop now."""
+
+    context: dict[str, Value] | None = None
+    level: float = 0.95
+    epsilon: float = 0.0
+
+
+class RecommendationsWanted(msgspec.Struct, forbid_unknown_fields=True):
+    """The same in each context, the likeliest 100 at most."""
+
+    level: float = 0.95
+    epsilon: float = 0.0
+    at_most: int | None = None
+
+
+class EvidenceWanted(msgspec.Struct, forbid_unknown_fields=True):
+    """What the outcomes say of the model; the chance of a false alarm is `level` at most."""
+
+    level: float | None = None
 
 
 class ModeWanted(msgspec.Struct, forbid_unknown_fields=True):

@@ -17,24 +17,27 @@ WIDTH, HEIGHT, LEFT, BOTTOM = 640, 200, 48, 24
 
 
 def mean_chart(history: History) -> Markup:
-    """The mean reward of each stretch of the outcomes, as a line."""
-    points = [(stretch.event, stretch.mean) for stretch in history.stretches if stretch.mean is not None]
-    if len(points) < 2:
+    """The mean reward of each stretch of the outcomes, thin, and of all so far."""
+    parts = [(stretch.event, stretch.mean) for stretch in history.stretches if stretch.mean is not None]
+    whole = [(stretch.event, stretch.so_far) for stretch in history.stretches if stretch.so_far is not None]
+    if len(parts) < 2:
         return Markup('<p class="quiet">A picture comes with the first outcomes.</p>')
-    low, high = _range([mean for _, mean in points])
-    last = points[-1][0]
+    low, high = _range([mean for _, mean in (*parts, *whole)])
+    last = history.stretches[-1].event
 
-    def place(event: float, mean: float) -> str:
+    def place(event: int, mean: float) -> str:
         x = LEFT + (WIDTH - LEFT - 8) * event / last
         y = 8 + (HEIGHT - BOTTOM - 8) * (high - mean) / (high - low)
         return f"{x:.1f},{y:.1f}"
 
-    line = " ".join(place(event, mean) for event, mean in points)
+    def line(kind: str, points: Sequence[tuple[int, float]]) -> str:
+        return f'<polyline class="{kind}" points="{" ".join(place(*point) for point in points)}"/>'
+
     marks = "".join(_mark(tick, low, high) for tick in _ticks(low, high))
-    title = f"Mean reward over {last} events, from {points[0][1]:.3g} to {points[-1][1]:.3g}"
+    title = f"Mean reward over {last} events: {whole[-1][1]:.3g} of all, {parts[-1][1]:.3g} of the latest"
     return Markup(
         f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(title)}" class="chart">{marks}'
-        f'<polyline class="line" points="{line}"/>'
+        f"{line('thin', parts)}{line('line', whole)}"
         f'<text x="{WIDTH - 8}" y="{HEIGHT - 6}" text-anchor="end">{last} events</text></svg>'
     )
 
@@ -102,9 +105,11 @@ def delay_chart(delays: Sequence[float]) -> Markup:
         name = f"to {SPANS[span][0]}" if span < len(SPANS) else "longer"
         bars.append(
             f'<rect class="kind0" x="{x + 3:.1f}" y="{y:.1f}" width="{width - 6:.1f}" height="{height:.1f}"/>'
-            f'<text x="{middle:.1f}" y="{y - 5:.1f}" text-anchor="middle">{counts[span] / len(delays):.0%}</text>'
             f'<text x="{middle:.1f}" y="{HEIGHT - 6}" text-anchor="middle">{name}</text>'
         )
+        if counts[span]:
+            share = f"{counts[span] / len(delays):.0%}"
+            bars.append(f'<text x="{middle:.1f}" y="{y - 5:.1f}" text-anchor="middle">{share}</text>')
     return Markup(
         f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="How long outcomes took" class="chart">'
         f"{''.join(bars)}</svg>"
@@ -148,10 +153,10 @@ def _arrow(start: tuple[float, float], end: tuple[float, float], below: float) -
 
 
 def _node(name: str, x: float, y: float, note: str, kind: str) -> str:
-    middle = x + NODE_WIDTH / 2
+    middle, line = x + NODE_WIDTH / 2, 23 if note else 32
     return (
         f'<g class="node {kind}"><rect x="{x}" y="{y}" width="{NODE_WIDTH}" height="{NODE_HEIGHT}" rx="8"/>'
-        f'<text x="{middle}" y="{y + 23}" text-anchor="middle">{escape(_cut(name))}</text>'
+        f'<text x="{middle}" y="{y + line}" text-anchor="middle">{escape(_cut(name))}</text>'
         f'<text class="note" x="{middle}" y="{y + 42}" text-anchor="middle">{escape(_cut(note, 24))}</text></g>'
     )
 

@@ -2,10 +2,13 @@
 
     reader   looks
     writer   looks, asks and tells
-    admin    all of it: corrects, forgets, changes the policy, makes keys
+    admin    all of it: corrects, verifies, changes the policy and the mode, makes studies
 
 A key may be for some studies alone. Without any key the service listens on this machine alone, and everybody there may
 do everything.
+
+Keys are made and revoked while a service runs: it looks whether the file has changed before it lets anybody in. While
+that is gone or damaged, keys are as they were; where there were keys and none is left, nobody gets in.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import logging
 import secrets
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -20,6 +24,8 @@ from typing import Any, Literal, NamedTuple
 
 from causalbandits._files import write_atomically
 from causalbandits.errors import StateError
+
+logger = logging.getLogger("causalbandits.service")
 
 Role = Literal["reader", "writer", "admin"]
 ROLES: tuple[Role, ...] = ("reader", "writer", "admin")
@@ -53,7 +59,10 @@ class Keys:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._seen = _edition(path)
         self._kept = _read(path)
+        self.are_needed = bool(self._kept)
+        """Whether there have been any: who has revoked the last one does not want to let everybody in."""
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -67,6 +76,7 @@ class Keys:
             raise StateError(f"A key's role is one of {', '.join(ROLES)}; got {role!r}.")
         if not isinstance(name, str) or not 0 < len(name) <= LONGEST_NAME or not name.isprintable():
             raise StateError(f"A key's name is printable text of 1 to {LONGEST_NAME} characters; got {name!r:.60}.")
+        self._follow()
         if any(own.name == name for own in self._kept):
             raise StateError(f"There is a key named {name!r} already. Revoke it first, or choose another name.")
         key = f"cb_{secrets.token_urlsafe(32)}"
@@ -76,6 +86,7 @@ class Keys:
 
     def revoke(self, name: str) -> None:
         """From now on, it opens nothing."""
+        self._follow()
         kept = [own for own in self._kept if own.name != name]
         if len(kept) == len(self._kept):
             raise StateError(f"There is no key named {name!r}.")
@@ -89,7 +100,8 @@ class Keys:
 
     def record_of(self, key: str | None) -> KeyRecord | None:
         """Whose key it is; None if it is nobody's, and anybody's where there are no keys."""
-        if not self._kept:
+        self._follow()
+        if not self.are_needed:
             return ANYBODY
         given, found = _hash(key or ""), None
         for own in self._kept:  # all of them: time tells nothing
@@ -97,10 +109,31 @@ class Keys:
                 found = own
         return found
 
+    def _follow(self) -> None:
+        """Take in what was made and revoked since."""
+        edition = _edition(self.path)
+        if edition == self._seen:
+            return
+        self._seen = edition
+        try:
+            self._kept = self._kept if edition is None else _read(self.path)
+            self.are_needed = self.are_needed or bool(self._kept)
+        except StateError as error:
+            logger.error("Keys are as they were: %s", error)
+
     def _write(self) -> None:
         content = {"format": KEYS_FORMAT, "keys": [own._asdict() for own in self._kept]}
         write_atomically(self.path, json.dumps(content, indent=2).encode())
         self.path.chmod(0o600)
+
+
+def _edition(path: Path) -> tuple[int, int, int] | None:
+    """Changes whenever the file does; None where there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino
 
 
 def allows(role: Role | None, needed: Role) -> bool:

@@ -50,5 +50,6 @@ def made_study(directory: Path, wanted: StudyWanted) -> Study:
         late=wanted.late,
         impossible=wanted.impossible,
         budget=None if wanted.budget is None else Budget(*wanted.budget),
+        hold=wanted.hold,
         floor=wanted.floor,
     )

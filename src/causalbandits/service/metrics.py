@@ -24,6 +24,7 @@ HELP = {
     "mode": ("gauge", "1 for the mode that the study is in."),
     "requests": ("counter", "Requests that were written, together with others where they came at once."),
     "refused": ("counter", "Requests that were refused because too many waited."),
+    "duplicates": ("counter", "Outcomes that were told again."),
     "commits": ("counter", "Transactions that were written."),
     "queue": ("gauge", "Requests that wait to be written."),
 }
@@ -53,7 +54,7 @@ def _of_study(study: Study) -> list[Sample]:
 
 def _of_writer(writer: Writer) -> list[Sample]:
     own = {"requests": writer.done, "refused": writer.refused, "commits": writer.commits, "queue": writer.waiting}
-    return [(name, value, ()) for name, value in own.items()]
+    return [(name, value, ()) for name, value in {**own, "duplicates": writer.duplicates}.items()]
 
 
 def _escaped(text: str) -> str:

@@ -16,9 +16,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
 
 from causalbandits.errors import CausalBanditsError, UnknownDecisionError
-from causalbandits.results.graphs import whole_graph
-from causalbandits.service.doubting import doubts_of
-from causalbandits.service.drawing import delay_chart, graph_picture, mean_chart, share_chart
+from causalbandits.service.panels import panels_of as _panels
 from causalbandits.service.refusals import RefusedError
 from causalbandits.study import Study
 from causalbandits.study.evaluation import By
@@ -28,10 +26,6 @@ if TYPE_CHECKING:
 
 COOKIE = "causalbandits_key"
 STATIC = {"style.css": "text/css", "live.js": "text/javascript", "icon.svg": "image/svg+xml"}
-REWARD = "reward"
-LINES = 50
-"""So many actions and configurations are listed."""
-
 OFFERED = ("online", "frozen", "paused", "closed")
 """Modes that a page can change to."""
 
@@ -52,6 +46,8 @@ def _templates() -> jinja2.Environment:
     found = jinja2.Environment(loader=jinja2.PackageLoader("causalbandits.service"), autoescape=True)
     found.filters["number"] = lambda value: "" if value is None else f"{value:.4g}"
     found.filters["moment"] = lambda at: time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(at)) if at else ""
+    found.filters["share"] = lambda value: f"{value:.1%}"
+    found.filters["chance"] = lambda value: "> 99.9%" if value > 0.999 else f"{value:.1%}"  # draws tell no more
     found.filters["assignment"] = lambda given: ", ".join(f"{k} = {v}" for k, v in dict(given).items()) or "nothing set"
     return found
 
@@ -71,8 +67,16 @@ def static(request: Request) -> Response:
 
 
 async def listed(service: Service, request: Request) -> Response:
-    """The studies."""
-    return page("studies.html", studies=list(service.open_to(request)))
+    """The studies, and how they stand."""
+    open_to = service.open_to(request)
+    counts = await asyncio.gather(*(writer.reader.look(_counts) for writer in open_to.values()))
+    return page("studies.html", studies=dict(zip(open_to, counts, strict=True)))
+
+
+def _counts(study: Study) -> dict[str, Any]:
+    found = study.counts()
+    told, total = found["outcomes"], found["reward_sum"] or 0.0
+    return {**found, "mean": total / told if told else None, "mode": study.mode, "policy": study.policy.id}
 
 
 async def shown(service: Service, request: Request) -> Response:
@@ -82,59 +86,6 @@ async def shown(service: Service, request: Request) -> Response:
     template = "panels.html" if "fragment" in request.query_params else "study.html"
     may_change = request.state.key.role == "admin"
     return page(template, name=name, writer=service.writers[name], may_change=may_change, modes=OFFERED, **values)
-
-
-def _panels(study: Study) -> dict[str, Any]:
-    report, history = study.report(), study.history()
-    try:
-        answer: Any = study.recommend()
-        why_not = ""
-    except CausalBanditsError as error:
-        answer, why_not = None, str(error)
-    knobs, parents = set(study.problem.manipulable), set(study.problem.parents)
-    graph = whole_graph(study.problem, study.problem.reward or REWARD)
-    kinds = {n: "knob" if n in knobs else "parent" if n in parents else "plain" for n in graph.nodes}
-    kinds |= {n: "hidden" for n, hidden in graph.nodes(data="hidden") if hidden}
-    doubts = doubts_of(study)
-    if doubts is not None:
-        kinds |= {n: f"{kinds[n]} doubted" for n in doubts.variables & set(kinds)}
-    return {
-        "report": report,
-        "answer": answer,
-        "why_not": why_not,
-        "means": mean_chart(history),
-        "shares": share_chart(history),
-        "delays": delay_chart(history.delays),
-        "doubts": doubts,
-        "mode": study.modes()[-1],
-        "context": study.problem.context,
-        "has_parents": bool(parents),
-        "knobs": [(name, study.problem.knowledge[name].states) for name in study.problem.manipulable],
-        "actions_named": history.actions,
-        "graph": graph_picture(graph, _notes(report, parents, answer, study.problem.reward or REWARD), kinds),
-        "actions": report.actions[:LINES],
-        "configurations": sorted(report.configurations, key=lambda pair: -pair[1].n)[:LINES],
-        "version": report.events,
-        "oldest": study.oldest_open(),
-        "now": time.time(),
-    }
-
-
-def _notes(report: Any, parents: set[str], answer: Any, reward: str) -> dict[str, str]:
-    """What stands in a node: what is recommended for a knob, how many outcomes a parent explains."""
-    is_answered = answer is not None and report.outcomes.n
-    notes = {name: f"set to {value}" for name, value in dict(answer.intervention).items()} if is_answered else {}
-    for name in parents - set(notes):
-        best: dict[Any, tuple[int, float]] = {}
-        for values, own in report.configurations:
-            n, total = best.get(values[name], (0, 0.0))
-            best[values[name]] = n + own.n, total + own.n * (own.mean or 0.0)
-        if best:
-            value, (n, total) = max(best.items(), key=lambda pair: pair[1][1] / max(1, pair[1][0]))
-            notes[name] = f"{value}: {total / max(1, n):.3g} of {n}"
-    if report.outcomes.mean is not None:
-        notes[reward] = f"{report.outcomes.mean:.3g} in the mean"
-    return notes
 
 
 async def what_if(service: Service, request: Request) -> Response:
@@ -206,7 +157,7 @@ async def live(service: Service, request: Request) -> Response:
 
     async def lines() -> AsyncIterator[str]:
         before = -1
-        while not service.is_closing and not await request.is_disconnected():
+        while not service.is_closing and service.still_admits(request) and not await request.is_disconnected():
             now = await reader.look(lambda study: study.version)
             yield f"data: {json.dumps(now)}\n\n" if now != before else ": still here\n\n"
             before = now

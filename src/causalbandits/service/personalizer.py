@@ -3,7 +3,8 @@
 rank       the actions' features name what each would set; those of the context that the problem knows are used. An
            event is a decision, its id the decision's key: ranked again, the same answer.
 reward     of an event. A causal policy learns from the reward's parents: tell them as well, in `parents`.
-activate   does nothing: ranked is decided.
+activate   of an event that was ranked with deferActivation: until then it counts as not carried out, and its silence
+           as nothing. Its window begins when it is ranked. A reward activates it, too, unless late ones are ignored.
 """
 
 from __future__ import annotations
@@ -15,22 +16,30 @@ from typing import Any
 from causalbandits.errors import CausalBanditsError
 from causalbandits.service.bodies import RankAction, RankWanted, RewardTold, Value
 from causalbandits.study import Study
+from causalbandits.study.rows import IS_FORGOTTEN, IS_OPEN
 
 
 def ranked(study: Study, wanted: RankWanted) -> dict[str, Any]:
     """The actions, that which is to be shown first."""
-    if wanted.deferActivation:
-        raise CausalBanditsError("deferActivation is not known here: rank when it is shown, or forget what was not.")
     known = {k: v for k, v in _merged(wanted.contextFeatures).items() if k in study.problem.context}
     actions = _interventions(wanted.actions)
     eligible = [do for id, do in actions.items() if id not in wanted.excludedActions]
     event = secrets.token_hex(16) if wanted.eventId is None else wanted.eventId
+    is_new = study.status(event) is None
     decision = study.ask(context=known or None, eligible=eligible, key=event)
+    if wanted.deferActivation and is_new and study.status(event) == IS_OPEN:
+        study.forget(event)
     chances = {frozenset(do.items()): chance for do, chance in study.chances(decision.id).items()}
     (best,) = (id for id, do in actions.items() if do == dict(decision.intervention))
     order = sorted(actions, key=lambda id: id != best)
     ranking = [{"id": id, "probability": chances.get(frozenset(actions[id].items()), 0.0)} for id in order]
     return {"ranking": ranking, "eventId": event, "rewardActionId": best}
+
+
+def activated(study: Study, event: str) -> None:
+    """What was ranked was shown after all."""
+    if study.status(event) == IS_FORGOTTEN:
+        study.retract(event)
 
 
 def rewarded(study: Study, event: str, told: RewardTold) -> None:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from causalbandits.errors import CausalBanditsError, StorageError
 from causalbandits.service.reader import BusyError, StudyReader
-from causalbandits.study import Study
+from causalbandits.study import Study, Verification
 
 A_COMMIT = 512
 QUEUE_LIMIT = 10_000
@@ -30,13 +30,22 @@ class _Wanted(NamedTuple):
     answer: asyncio.Future[Any]
 
 
+class Verified(NamedTuple):
+    """When the log was folded again, and what was found."""
+
+    at: float
+    found: Verification
+
+
 class Writer:
     """The one thread that writes a study."""
 
     def __init__(self, study: Study, limit: int = QUEUE_LIMIT) -> None:
         self._study, self._limit, self.reader = study, limit, StudyReader(study)
         self._waiting: queue.SimpleQueue[_Wanted | None] = queue.SimpleQueue()
-        self.commits = self.done = self.refused = 0
+        self.commits = self.done = self.refused = self.duplicates = 0
+        self.verified: Verified | None = None
+        """The last time that the log was folded again, since this began."""
         self._thread = threading.Thread(target=self._write, name="study writer", daemon=True)
         self._thread.start()
 
@@ -71,9 +80,7 @@ class Writer:
         while True:
             wanted, last = self._taken()
             if wanted:
-                for one, answer in zip(wanted, self._written(wanted), strict=True):
-                    with suppress(RuntimeError):  # the loop is closed: nobody waits for it any more
-                        one.loop.call_soon_threadsafe(_answer, one.answer, answer)
+                _hand_over(wanted, self._written(wanted))
             if last:
                 return
 
@@ -116,10 +123,21 @@ class Writer:
             return error
 
 
-def _answer(future: asyncio.Future[Any], answer: Any) -> None:
-    if future.cancelled():
-        return
-    if isinstance(answer, BaseException):
-        future.set_exception(answer)
-    else:
-        future.set_result(answer)
+def _hand_over(wanted: list[_Wanted], answers: list[Any]) -> None:
+    """Each its answer; a loop is woken once for all that wait on it."""
+    of_loop: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[Any], Any]]] = {}
+    for one, answer in zip(wanted, answers, strict=True):
+        of_loop.setdefault(one.loop, []).append((one.answer, answer))
+    for loop, answered in of_loop.items():
+        with suppress(RuntimeError):  # the loop is closed: nobody waits for it any more
+            loop.call_soon_threadsafe(_answer, answered)
+
+
+def _answer(answered: list[tuple[asyncio.Future[Any], Any]]) -> None:
+    for future, answer in answered:
+        if future.cancelled():
+            continue
+        if isinstance(answer, BaseException):
+            future.set_exception(answer)
+        else:
+            future.set_result(answer)

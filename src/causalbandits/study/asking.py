@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 
 from causalbandits._types import is_whole
 from causalbandits.agent.decision import BATCH_LIMIT, Context, Decision
@@ -40,19 +41,41 @@ class Asking:
         asked, request = self._question(context, eligible)
         before = None if key is None else self._state.log.decision_of_key(key)
         if before is None:
-            (before,) = self._decide(asked, request, key, 1)
+            (before,) = self._decide(asked, request, [key])
         elif before.request != request:
-            raise ConflictError(f"The key {key!r} was used for another question. Nothing was changed.")
+            raise _other_question(key)
         return _decision(before)
 
-    def several(self, n: int, context: Context | None, eligible: Eligible | None) -> list[Decision]:
-        """So many decisions, or none of them where a budget does not allow for all."""
+    def several(
+        self, n: int, context: Context | None, eligible: Eligible | None, key: str | None = None
+    ) -> list[Decision]:
+        """So many decisions, or none of them where a budget does not allow for all.
+
+        Those that a key names together have the keys key/0, key/1, ...
+        """
         if not is_whole(n) or not 1 <= n <= BATCH_LIMIT:
             raise CausalBanditsError(f"ask(n) needs a whole number from 1 to {BATCH_LIMIT}; got {n!r}.")
+        asked, request = self._question(context, eligible)
+        keys = [None if key is None else f"{key}/{k}" for k in range(n + 1)]
+        if key is not None and (before := self._asked_before(key, keys, request)):
+            return [_decision(row) for row in before]
         charges = self._state.charges
         if charges is not None and n > (left := charges.purse.spent.rounds_left):
             raise BudgetError(f"The budget is for {left} more rounds; ask({n}) wants {n}. Nothing was decided.")
-        return [_decision(row) for row in self._decide(*self._question(context, eligible), None, int(n))]
+        return [_decision(row) for row in self._decide(asked, request, keys[:-1])]
+
+    def _asked_before(self, key: str, keys: Sequence[str | None], request: str) -> list[Row]:
+        """The decisions that keys have already, if all but the last have one: it would be of a longer question."""
+        check_key(key)
+        found = []
+        for one in keys:
+            check_key(one)
+            assert one is not None
+            found.append(self._state.log.decision_of_key(one))
+        made = [row for row in found if row is not None and row.request == request]
+        if any(found) and (len(made) < len(keys) - 1 or found[-1] is not None):
+            raise _other_question(key)
+        return made
 
     def _question(self, context: Context | None, eligible: Eligible | None) -> tuple[Inquiry, str]:
         known = self.known(context)
@@ -62,10 +85,10 @@ class Asking:
         narrowed = None if some is None else [list(action.choices) for action in some]
         return Inquiry(known, some), json.dumps([list(known.known or ()), narrowed])
 
-    def _decide(self, asked: Inquiry, request: str, key: str | None, n: int) -> list[Row]:
+    def _decide(self, asked: Inquiry, request: str, keys: Sequence[str | None]) -> list[Row]:
         state, rows = self._state, list[Row]()
         try:
-            for number in range(state.decided, state.decided + n):
+            for number, key in enumerate(keys, state.decided):
                 rows.append(self._made(asked, request, key, number))
                 if state.charges is not None:
                     state.charges.pay(rows[-1])
@@ -76,8 +99,9 @@ class Asking:
             raise
         for row in rows:
             state.decide(row)
-        if key is not None:
-            self._outcomes.arrive(key, rows[0])
+        for row in rows:
+            if row.key is not None:
+                self._outcomes.arrive(row.key, row)
         return rows
 
     def _made(self, asked: Inquiry, request: str, key: str | None, number: int) -> Row:
@@ -88,6 +112,10 @@ class Asking:
         since = state.policy_version, state.events, now, due
         mode, known = state.mode.version, asked.problem.known
         return Row(number, key, request, choice, known, *since, mode=mode, would=would, mixed=mixed)
+
+
+def _other_question(key: str | None) -> ConflictError:
+    return ConflictError(f"The key {key!r} was used for another question. Nothing was changed.")
 
 
 def _decision(row: Row) -> Decision:

@@ -2,33 +2,30 @@
 
 from __future__ import annotations
 
-import http.client
-import json
+import math
 import secrets
-import threading
-import time
 from collections.abc import Iterable, Mapping
-from typing import Any
-from urllib.parse import SplitResult, quote, urlsplit
+from functools import cached_property
+from types import EllipsisType
+from typing import Any, overload
+from urllib.parse import quote
 
-from causalbandits import errors
 from causalbandits.agent.decision import Context, Decision
-from causalbandits.errors import (
-    CausalBanditsError,
-    ConflictError,
-    StorageError,
-    TellError,
-    UnknownDecisionError,
-    brief,
-)
+from causalbandits.agent.recommendation import Recommendation, Recommendations
+from causalbandits.errors import ConflictError, PolicyError, TellError, UnknownDecisionError
 from causalbandits.model.intervention import Intervention, State
-from causalbandits.study.outcomes import Id, Observed, Parents, Receipt
+from causalbandits.policies import POLICIES, AnyPolicy, as_policy
+from causalbandits.policies.claims import Evidence
+from causalbandits.policies.identity import plain_parameters
+from causalbandits.problem.budget import Spent
+from causalbandits.problem.problem import CausalBandit
+from causalbandits.study.outcomes import Id, Observed, Parents, Receipt, no_parents
+from causalbandits.study.sending import Sender
+from causalbandits.study.travelling import evidence_of, recommendation_of, recommendations_of
+from causalbandits.study.verify import Verification
 
-TRIES, FIRST_WAIT = 6, 0.1
-"""A request is sent so often, at intervals that double, if the service cannot be reached or is busy."""
-
-ERRORS = {404: UnknownDecisionError, 409: ConflictError, 422: TellError}
-"""Where the service does not say which kind of error it is."""
+Listed = Iterable[Mapping[str, State]]
+"""Eligible interventions; a function cannot travel."""
 
 
 class RemoteStudy:
@@ -38,15 +35,7 @@ class RemoteStudy:
     """
 
     def __init__(self, url: str, key: str | None = None, timeout: float = 30.0) -> None:
-        if key is not None and (not isinstance(key, str) or not key.isascii() or not key.isprintable()):
-            raise CausalBanditsError("A key is text such as 'cb_...', as causalbandits study keys make shows it.")
-        parts = _address(url)
-        self._secure, self._host, self._port = parts.scheme == "https", str(parts.hostname), parts.port
-        before, _, name = parts.path.strip("/").rpartition("/")
-        prefix = f"/{before}" if before else ""
-        self._path, self._key, self._timeout = f"{prefix}/v1/studies/{quote(name)}", key, timeout
-        self._own = threading.local()
-        self._connections: list[http.client.HTTPConnection] = []
+        self._sender = Sender(url, key, timeout)
 
     def __enter__(self) -> RemoteStudy:
         return self
@@ -56,27 +45,52 @@ class RemoteStudy:
 
     def close(self) -> None:
         """Close the connections, of all threads."""
-        while self._connections:
-            self._connections.pop().close()
+        self._sender.close()
 
+    @cached_property
+    def problem(self) -> CausalBandit:
+        """As `Study.problem`; it never changes."""
+        return CausalBandit.from_record(self.description()["problem"])
+
+    @overload
+    def ask(
+        self, n: None = None, *, context: Context | None = ..., eligible: Listed | None = ..., key: str | None = ...
+    ) -> Decision: ...
+    @overload
+    def ask(
+        self, n: int, *, context: Context | None = ..., eligible: Listed | None = ..., key: str | None = ...
+    ) -> list[Decision]: ...
     def ask(
         self,
+        n: int | None = None,
         *,
         context: Context | None = None,
-        eligible: Iterable[Mapping[str, State]] | None = None,
+        eligible: Listed | None = None,
         key: str | None = None,
-    ) -> Decision:
-        """As `Study.ask`, one decision at a time."""
+    ) -> Decision | list[Decision]:
+        """As `Study.ask`; 1,000 at most."""
         asked = {
+            "n": n,
             "key": secrets.token_hex(16) if key is None else key,
             "context": None if context is None else dict(context),
             "eligible": None if eligible is None else [dict(one) for one in eligible],
         }
-        found = self._send("POST", "/decisions", asked)
-        return Decision(found["id"], Intervention(found["intervention"]), found["propensity"])
+        found = self._sender.send("POST", "/decisions", asked)
+        return _decision(found) if n is None else [_decision(one) for one in found["items"]]
 
-    def tell(self, id: Id, parents: Parents, reward: float | None, *, observed: Observed = None) -> Receipt:
+    def tell(
+        self,
+        id: Id,
+        parents: Parents | EllipsisType = ...,
+        reward: float | None = math.nan,
+        *,
+        observed: Observed = None,
+    ) -> Receipt:
         """As `Study.tell`."""
+        if isinstance(reward, float) and math.isnan(reward):
+            raise TellError("A reward must be a finite number; it is missing, or nan. Nothing was changed.")
+        if isinstance(parents, EllipsisType):
+            parents = no_parents(self.problem)
         (told,) = self.tell_many([{"id": id, "parents": parents, "reward": reward, "observed": observed}])
         if told.status == "conflict":
             raise ConflictError(told.why)
@@ -88,26 +102,39 @@ class RemoteStudy:
 
     def tell_many(self, outcomes: Iterable[Mapping[str, Any]]) -> list[Receipt]:
         """As `Study.tell_many`; 1,000 at most."""
-        found = self._send("POST", "/outcomes", {"items": [dict(told) for told in outcomes]})
+        found = self._sender.send("POST", "/outcomes", {"items": [dict(told) for told in outcomes]})
         return [Receipt(one["status"], one["why"]) for one in found["items"]]
 
     def correct(self, id: Id, parents: Parents, reward: float, *, observed: Observed = None) -> Receipt:
         """As `Study.correct`."""
         body = {"parents": parents, "reward": reward, "observed": observed}
-        return Receipt(self._send("POST", _at(id, "/correct"), body)["status"])
+        return Receipt(self._sender.send("POST", _at(id, "/correct"), body)["status"])
 
     def retract(self, id: Id) -> None:
         """As `Study.retract`."""
-        self._send("POST", _at(id, "/retract"), {})
+        self._sender.send("POST", _at(id, "/retract"), {})
 
     def forget(self, id: Id) -> None:
         """As `Study.forget`."""
-        self._send("POST", _at(id, "/forget"), {})
+        self._sender.send("POST", _at(id, "/forget"), {})
+
+    def expire(self) -> int:
+        """As `Study.expire`."""
+        return int(self._sender.send("POST", "/expire", {})["expired"])
+
+    def use(self, policy: AnyPolicy | str) -> None:
+        """As `Study.use`; a policy travels by its id and its parameters."""
+        chosen = as_policy(policy)
+        kind, fixed = POLICIES.get(chosen.id, (None, {}))
+        given = {name: value for name, value in plain_parameters(chosen).items() if name not in fixed}
+        if type(chosen) is not kind or any(isinstance(value, dict) for value in given.values()):
+            raise PolicyError(f"{chosen} holds code of yours, which cannot travel: study.use() it where the study is.")
+        self._sender.send("POST", "/policy", {"policy": chosen.id, "parameters": given})
 
     def set_mode(self, mode: str, *, baseline: Mapping[str, State] | None = None, why: str = "") -> None:
         """As `Study.set_mode`; the service knows by whom."""
         body = {"mode": mode, "baseline": None if baseline is None else dict(baseline), "why": why}
-        self._send("POST", "/mode", body)
+        self._sender.send("POST", "/mode", body)
 
     @property
     def mode(self) -> str:
@@ -116,79 +143,81 @@ class RemoteStudy:
 
     def modes(self) -> list[dict[str, Any]]:
         """As `Study.modes`."""
-        return self._send("GET", "/mode")["modes"]  # type: ignore[no-any-return]
+        return self._sender.send("GET", "/mode")["modes"]  # type: ignore[no-any-return]
+
+    def description(self) -> dict[str, Any]:
+        """As `Study.description`."""
+        return self._sender.send("GET", "")  # type: ignore[no-any-return]
 
     def report(self) -> dict[str, Any]:
-        """How the study stands."""
-        return self._send("GET", "/report")  # type: ignore[no-any-return]
+        """As `Study.report().to_record()`."""
+        return self._sender.send("GET", "/report")  # type: ignore[no-any-return]
+
+    def lines(self) -> list[dict[str, Any]]:
+        """As `Study.lines`."""
+        return self._sender.send("GET", "/statistics")["lines"]  # type: ignore[no-any-return]
+
+    @property
+    def decided(self) -> int:
+        """As `Study.decided`."""
+        return sum(self.report()["decisions"].values())
+
+    @property
+    def rounds(self) -> int:
+        """As `Study.rounds`."""
+        return int(self.report()["outcomes"]["n"])
+
+    @property
+    def budget(self) -> Spent | None:
+        """As `Study.budget`."""
+        spent = self.report()["budget"]
+        return None if spent is None else Spent(**spent)
+
+    def recommend(self, *, context: Context | None = None, level: float = 0.95, epsilon: float = 0.0) -> Recommendation:
+        """As `Study.recommend`."""
+        body = {"context": None if context is None else dict(context), "level": level, "epsilon": epsilon}
+        return recommendation_of(self.problem, self._sender.send("POST", "/recommendation", body))
+
+    def recommendations(
+        self, *, level: float = 0.95, epsilon: float = 0.0, at_most: int | None = None
+    ) -> Recommendations:
+        """As `Study.recommendations`; 100 at most."""
+        body = {"level": level, "epsilon": epsilon, "at_most": at_most}
+        return recommendations_of(self.problem, self._sender.send("POST", "/recommendations", body))
+
+    def evidence(self, *, level: float | None = None) -> Evidence:
+        """As `Study.evidence`; needs an admin's key, because it looks at every outcome."""
+        return evidence_of(self._sender.send("POST", "/evidence", {"level": level}))
+
+    def events(self, after: int = 0, at_most: int = 1000) -> list[dict[str, Any]]:
+        """As `Study.events`; 1,000 at most."""
+        return self._sender.send("GET", f"/events?after={int(after)}")["events"][:at_most]  # type: ignore[no-any-return]
+
+    def verify(self) -> Verification:
+        """As `Study.verify`; needs an admin's key."""
+        found = self._sender.send("POST", "/verify", {})
+        return Verification(found["decisions"], found["events"], tuple(found["differences"]))
+
+    def replay(self, id: Id) -> bool:
+        """As `Study.replay`."""
+        return bool(self.explain(id)["comes_out_again"])
+
+    def status(self, id: Id) -> str | None:
+        """As `Study.status`."""
+        try:
+            return str(self.explain(id)["status"])
+        except UnknownDecisionError:
+            if isinstance(id, str):
+                return None
+            raise
 
     def explain(self, id: Id) -> dict[str, Any]:
         """As `Study.explain`."""
-        return self._send("GET", _at(id))  # type: ignore[no-any-return]
-
-    def _send(self, method: str, path: str, body: Any = None) -> Any:
-        content = None if body is None else json.dumps(body, default=_plain, allow_nan=False)
-        wait = FIRST_WAIT
-        for last in [False] * (TRIES - 1) + [True]:
-            try:
-                status, answer = self._sent(method, self._path + path, content)
-            except (OSError, http.client.HTTPException) as error:
-                self._drop()
-                if last:
-                    raise StorageError(f"{self._host} cannot be reached: {error!r}.") from error
-            else:
-                if status < 300:
-                    return answer
-                if last or status not in (429, 502, 503, 504):
-                    raise _error(status, answer)
-            time.sleep(wait)
-            wait *= 2
-        raise AssertionError  # the last try ends above
-
-    def _drop(self) -> None:
-        """This thread's connection is of no more use."""
-        connection, self._own.connection = getattr(self._own, "connection", None), None
-        if connection is not None:
-            connection.close()
-            self._connections.remove(connection)
-
-    def _sent(self, method: str, path: str, content: str | None) -> tuple[int, Any]:
-        connection = getattr(self._own, "connection", None)
-        if connection is None:
-            kind = http.client.HTTPSConnection if self._secure else http.client.HTTPConnection
-            connection = self._own.connection = kind(self._host, self._port, timeout=self._timeout)
-            self._connections.append(connection)
-        headers = {"Content-Type": "application/json"} if content is not None else {}
-        if self._key is not None:
-            headers["Authorization"] = f"Bearer {self._key}"
-        connection.request(method, path, content, headers)
-        response = connection.getresponse()
-        text = response.read()
-        try:
-            return response.status, json.loads(text)
-        except ValueError:
-            return response.status, {"error": f"HTTP {response.status}: no JSON"}
+        return self._sender.send("GET", _at(id))  # type: ignore[no-any-return]
 
 
-def _error(status: int, answer: Any) -> CausalBanditsError:
-    """What was refused there is refused here, by the same kind of error."""
-    said = answer if isinstance(answer, dict) else {}
-    named = getattr(errors, str(said.get("kind")), None)
-    kind: type[CausalBanditsError] = ERRORS.get(status, CausalBanditsError)
-    if isinstance(named, type) and issubclass(named, CausalBanditsError):
-        kind = named
-    return kind(str(said.get("error", f"HTTP {status}")))
-
-
-def _address(url: object) -> SplitResult:
-    try:
-        parts = urlsplit(url) if isinstance(url, str) else None
-        if parts and parts.scheme in ("http", "https") and parts.hostname and parts.path.strip("/"):
-            _ = parts.port  # which may be none
-            return parts
-    except ValueError:
-        pass  # refused below
-    raise CausalBanditsError(f"A study's address is like http://127.0.0.1:8000/campaign; got {brief(url)}.")
+def _decision(found: Mapping[str, Any]) -> Decision:
+    return Decision(found["id"], Intervention(found["intervention"]), found["propensity"])
 
 
 def connect(url: str, key: str | None = None) -> RemoteStudy:
@@ -199,7 +228,3 @@ def connect(url: str, key: str | None = None) -> RemoteStudy:
 def _at(id: Id, done: str = "") -> str:
     """The address of a decision: by its number or its key, which digits alone would not tell."""
     return f"/decisions/-{done}?{'key' if isinstance(id, str) else 'number'}={quote(str(id), safe='')}"
-
-
-def _plain(value: Any) -> Any:
-    return value.item() if hasattr(value, "item") else str(value)

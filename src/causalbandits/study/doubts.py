@@ -13,6 +13,7 @@ from causalbandits.agent.contradictions import checked_counts, contradictions
 from causalbandits.agent.recommendation import CellMoments, explaining, scale_caveats
 from causalbandits.fitting.checks import Check
 from causalbandits.policies import Outcome
+from causalbandits.study.fold import Table
 from causalbandits.study.grid import BITS
 from causalbandits.study.state import StudyState
 
@@ -31,17 +32,26 @@ def doubts(state: StudyState) -> tuple[str, ...]:
 
 def checked_statistic(state: StudyState, level: float) -> Check:
     """Every claim of the problem that the statistic can say something of."""
-    lines = [line for line in state.table.values() if line.n]
+    table = _decided(state)
+    lines = [line for line in table.values() if line.n]
     # y y = y for 0 and 1 alone; others would have to cancel, in every line, to the last bit.
     counts = all(
         line.squares == line.total * STEPS_OF_ONE and 0 <= line.total <= line.n * STEPS_OF_ONE for line in lines
     )
-    return checked_counts(state.problem, _outcomes(state), level, rewards=counts)
+    return checked_counts(state.problem, _outcomes(table), level, rewards=counts)
 
 
-def _outcomes(state: StudyState) -> Iterator[tuple[Outcome, int]]:
-    """Outcomes that have the statistic's counts, each with how often it came."""
-    for (context, action, z), line in state.table.items():
+def _decided(state: StudyState) -> Table:
+    """The statistic of decisions alone: rounds of the past may be what the tables were fitted to."""
+    past = state.past
+    if not past:
+        return state.table
+    return Table({key: line.minus(past[key]) if key in past else line for key, line in state.table.items()})
+
+
+def _outcomes(table: Table) -> Iterator[tuple[Outcome, int]]:
+    """Outcomes that have a statistic's counts, each with how often it came."""
+    for (context, action, z), line in table.items():
         ones = line.total // STEPS_OF_ONE
         for reward, times in ((1.0, ones), (0.0, line.n - ones)):
             if z is not None and times:

@@ -22,7 +22,7 @@ def write_table(log: Log, path: Path) -> int:
     if write is None:
         raise StateError(f"A study is exported to {', '.join(writers)}; got {path.name!r}.")
     refuse_unwritable(path)
-    lines = list(log.decisions())
+    lines = list(log.decisions("number >= 0"))
     write(log, lines, path)
     return len(lines)
 

@@ -49,6 +49,13 @@ class ExactSums(NamedTuple):
             self.successes + sign * successes,
         )
 
+    def minus(self, other: ExactSums) -> ExactSums:
+        """Without some of the outcomes."""
+        return ExactSums(*(own - less for own, less in zip(self, other, strict=True)))
+
+
+NOTHING = ExactSums()
+
 
 class Table(dict[Key, ExactSums]):
     """(context, action, z) -> exact sums; only what occurred."""
@@ -56,16 +63,19 @@ class Table(dict[Key, ExactSums]):
     def change(self, outcome: Outcome, sign: int) -> Key:
         """Take in an outcome (1), or take it back (-1); where."""
         key = outcome.context, outcome.action, (outcome.z or None)
-        line = self.get(key, ExactSums()).plus(steps(outcome.reward), steps(outcome.successes), sign)
-        self[key] = line
+        self.count(key, steps(outcome.reward), steps(outcome.successes), sign)
         return key
 
-    def totals(self, problem: CausalBandit, *, needs_parents: bool) -> Totals:
-        """The same in floating-point numbers, in an order that does not depend on how it came about."""
+    def count(self, key: Key, reward: int, successes: int, sign: int) -> None:
+        """The same in steps."""
+        self[key] = self.get(key, NOTHING).plus(reward, successes, sign)
+
+    def totals(self, teaches: Callable[[Action, Z | None], bool]) -> Totals:
+        """What teaches a policy, in floating-point numbers, in an order that does not depend on how it came about."""
         totals = Totals()
         for key in sorted((k for k, line in self.items() if line.n), key=_order):
             context, action, z = key
-            if z is None and needs_parents:
+            if not teaches(action, z):
                 continue
             n, total, squares, successes = self[key]
             totals[context, action, z or ()] = Sums(n, value(total), squared_value(squares), value(successes))
@@ -92,6 +102,7 @@ class Fold:
         self._log, self._frontier = log, frontier
         self._statistic: Any = policy.begin(problem)
         self.kind = _kind(policy, problem, self._statistic)
+        self._left_alone = _has_left_alone(problem)
         self._sums: dict[int, tuple[int, int]] = {}
         """Of each cell, where these are all that is kept."""
         self._stale = True
@@ -123,11 +134,11 @@ class Fold:
         if isinstance(self.policy, CellPolicy) and self.kind == "cells":
             self._sums.clear()
             for (context, action, z), line in self.table.items():
-                if z is not None or not self.policy.needs_parents:
+                if self._teaches(action, z):
                     total = line.successes if self.policy.counts_successes else line.total
                     self._add(self.policy.cell(self.problem.in_context(context), action, z or ()), line.n, total)
         elif self.kind == "totals":
-            totals = self.table.totals(self.problem, needs_parents=self.policy.needs_parents)
+            totals = self.table.totals(self._teaches)
             self._statistic = self.policy.from_totals(self.problem, totals)
         else:
             self._order = InOrder()
@@ -135,9 +146,18 @@ class Fold:
                 self._take_in(outcome)
         self._stale = False
 
+    def _teaches(self, action: Action, z: Z | None) -> bool:
+        """Whether the policy can learn from such an outcome: it needs the parents' values, or an action of its own.
+
+        Where something must always be set, rounds of the past in which nothing was teach of configurations alone.
+        """
+        needs_z = self.policy.needs_parents
+        by_action = self.policy.searches_all or not needs_z
+        return (bool(z) or not needs_z) and (not by_action or self._left_alone or any(action.choices))
+
     def _change_cell(self, outcome: Outcome, sign: int) -> None:
         assert isinstance(self.policy, CellPolicy)
-        if not outcome.z and self.policy.needs_parents:
+        if not self._teaches(outcome.action, outcome.z):
             return
         cell = self.policy.cell(self.problem.in_context(outcome.context), outcome.action, outcome.z)
         total = steps(outcome.successes if self.policy.counts_successes else outcome.reward)
@@ -152,7 +172,7 @@ class Fold:
         cells.count[cell], cells.total[cell] = after[0], value(after[1])
 
     def _take_in(self, outcome: Outcome) -> None:
-        if outcome.z or not self.policy.needs_parents:
+        if self._teaches(outcome.action, outcome.z):
             self.policy.update(self._situation(outcome), self._statistic, outcome)
             self._order.add(outcome)
 
@@ -177,6 +197,11 @@ def _kind(policy: AnyPolicy, problem: CausalBandit, statistic: Any) -> str:
     return "totals"
 
 
+def _has_left_alone(problem: CausalBandit) -> bool:
+    """Whether it is an action of the problem to leave everything alone."""
+    return {} in problem.actions
+
+
 def policy_of(record: dict[str, Any], handed_in: AnyPolicy | str | None, problem: CausalBandit) -> AnyPolicy:
     """A policy as the database describes it; what that cannot hold (classes of your own) is the one handed in."""
     try:
@@ -188,11 +213,12 @@ def policy_of(record: dict[str, Any], handed_in: AnyPolicy | str | None, problem
 class Coins:
     """The random numbers of decisions, each from its own number: nothing walks."""
 
-    ASK, COIN = 0, 1
+    ASK, COIN, PAST = 0, 1, 2
 
     def __init__(self, entropy: int) -> None:
         self.entropy = entropy
         self._coins = np.random.SeedSequence(entropy, spawn_key=(self.COIN,))
+        self.of_past = np.random.SeedSequence(entropy, spawn_key=(self.PAST,))
 
     def of_ask(self, number: int) -> np.random.Generator:
         """What the decision is drawn from."""
@@ -200,7 +226,7 @@ class Coins:
 
     def successes(self, reward: float, number: int) -> float:
         """A reward between 0 and 1 as a success or a failure."""
-        return flip(reward, self._coins, number)
+        return flip(reward, self._coins, number) if number >= 0 else flip(reward, self.of_past, -number)
 
 
 def text_of(codes: Iterable[int] | None) -> str:

@@ -7,6 +7,9 @@ from causalbandits.errors import TellError
 BITS = 40
 """Rewards are kept in steps of 2^-40, about 1e-12."""
 
+ONE = 2**BITS
+"""A reward of 1."""
+
 LARGEST_STEPS = 2**62
 """What fits a database's whole numbers."""
 
@@ -29,7 +32,7 @@ def steps(reward: float) -> int:
 
 def value(number: int) -> float:
     """The reward of so many steps, or a sum of rewards, to the nearest floating-point number."""
-    return float(number / 2**BITS)
+    return float(number / ONE)
 
 
 def squared_value(number: int) -> float:

@@ -20,6 +20,8 @@ class Stretch(NamedTuple):
     at: float
     outcomes: int
     mean: float | None
+    so_far: float | None
+    """The mean of all that counts by then."""
 
 
 class History(NamedTuple):
@@ -36,7 +38,8 @@ class History(NamedTuple):
 
 def history_of(state: StudyState) -> History:
     """From at most `POINTS` events and `SAMPLE` decisions; within a transaction."""
-    return History(_stretches(state), *_shares(state), state.log.delays(_evenly(state.events + 1)[1:]))
+    told = "held" if state.rules.hold else "outcome"
+    return History(_stretches(state), *_shares(state), state.log.delays(_evenly(state.events + 1)[1:], told))
 
 
 def _evenly(size: int) -> list[int]:
@@ -50,7 +53,8 @@ def _stretches(state: StudyState) -> list[Stretch]:
     found, n, total = [], 0, 0
     for event in state.log.some_events(ends):
         more, gained = event.counted - n, event.collected - total
-        found.append(Stretch(event.number, event.at, more, value(gained) / more if more > 0 else None))
+        so_far = value(event.collected) / event.counted if event.counted else None
+        found.append(Stretch(event.number, event.at, more, value(gained) / more if more > 0 else None, so_far))
         n, total = event.counted, event.collected
     return found
 

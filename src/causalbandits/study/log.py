@@ -15,15 +15,19 @@ from causalbandits.problem.actions import Action
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.study.chances import Mixed, actions_of, all_that_may_be_chosen
 from causalbandits.study.damage import reading
-from causalbandits.study.fold import Coins, codes_of, text_of
-from causalbandits.study.grid import value
+from causalbandits.study.fold import Coins, ExactSums, Table, codes_of, text_of
+from causalbandits.study.grid import ONE, steps, value
 from causalbandits.study.kept import KeptStatistic
-from causalbandits.study.rows import CHANGING, COUNTED, IS_OPEN, LogEvent, Row
-from causalbandits.study.seals import sealed
+from causalbandits.study.rows import CHANGING, COUNTED, IS_OPEN, WAITING, LogEvent, Row
+from causalbandits.study.seals import SEALED, intact, sealed
 from causalbandits.study.storage import Store
 
 SUPPORTS_KEPT = 2**12
 """So many mixtures are remembered as they were written: the same ones come again and again."""
+
+
+AT_A_TIME = 10_000
+"""Rows."""
 
 
 class Log(KeptStatistic):
@@ -36,10 +40,7 @@ class Log(KeptStatistic):
 
     # Decisions
 
-    DECISION = (
-        "number, key, request, context, choices, propensity, support, policy, events, asked, due, status, told_at, z, "
-        "reward, observed, mode, would"
-    )
+    DECISION = f"{SEALED['decisions']}, status, told_at, z, reward, observed"
 
     def decision(self, number: int) -> Row | None:
         """By its number."""
@@ -58,10 +59,27 @@ class Log(KeptStatistic):
         sql = f"SELECT {self.DECISION} FROM decisions WHERE {where} ORDER BY {order} LIMIT ?"
         return map(self._row, self.store.rows(sql, (*parameters, limit)))
 
+    def intact_decisions(self, broken: list[str]) -> Iterator[Row]:
+        """All that are as they were written; what is not, goes to `broken`, in words."""
+        found = intact("decisions", self._by_number(f"SELECT {self.DECISION}, seal FROM decisions"), broken)
+        return (self._row(whole[:-1]) for whole in found)
+
+    def intact_events(self, broken: list[str]) -> Iterator[LogEvent]:
+        """Likewise."""
+        found = intact("events", self._by_number(f"SELECT {SEALED['events']}, seal FROM events"), broken)
+        return (self._event(whole[:-1]) for whole in found)
+
+    def _by_number(self, sql: str) -> Iterator[Any]:
+        """All that a query finds, so many at a time: a million rows at once would be a gigabyte."""
+        last = -(2**62)
+        while found := self.store.rows(f"{sql} WHERE number > ? ORDER BY number LIMIT ?", (last, AT_A_TIME)):
+            yield from found
+            last = found[-1][0]
+
     @reading
     def _row(self, found: Any) -> Row:
         number, key, request, context, choices, propensity, support, *rest = found
-        policy, events, asked, due, status, told_at, z, reward, observed, mode, would = rest
+        policy, events, asked, due, mode, would, status, told_at, z, reward, observed = rest
         known = codes_of(context)
         supported, mixed = self._chances(support, known, request)
         choice = Choice(self._action(choices), propensity, supported)
@@ -115,7 +133,10 @@ class Log(KeptStatistic):
 
     def charged(self, before: int) -> list[tuple[Action, Z | None, int]]:
         """What was decided before a decision, how often in which context; forgotten or not."""
-        sql = "SELECT choices, context, count(*) FROM decisions WHERE number < ? GROUP BY choices, context"
+        sql = (
+            "SELECT choices, context, count(*) FROM decisions WHERE number >= 0 AND number < ? "
+            "GROUP BY choices, context"
+        )
         return [(self._action(choices), codes_of(known), n) for choices, known, n in self.store.rows(sql, (before,))]
 
     def last_events(self, up_to: int) -> list[tuple[int, str]]:
@@ -133,6 +154,11 @@ class Log(KeptStatistic):
             return int(self.store.one("SELECT coalesce(max(number) + 1, 0) FROM decisions")[0])
         return int(self.store.one("SELECT count(*) FROM decisions WHERE status = ?", (status,))[0])
 
+    def by_action(self, status: str) -> dict[Action, int]:
+        """How many decisions of a status each action has."""
+        sql = "SELECT choices, count(*) FROM decisions WHERE status = ? GROUP BY choices"
+        return {self._action(choices): n for choices, n in self.store.rows(sql, (status,))}
+
     def oldest_open(self) -> float | None:
         """Since when the earliest of them waits."""
         found = self.store.one(
@@ -142,8 +168,37 @@ class Log(KeptStatistic):
         return None if found is None else float(found[0])
 
     def first_open(self) -> int | None:
-        """The earliest decision that waits for its outcome."""
-        return self.store.one("SELECT min(number) FROM decisions WHERE status = ?", (IS_OPEN,))[0]  # type: ignore[no-any-return]
+        """The earliest decision whose outcome does not count yet."""
+        found = self.store.one("SELECT min(number) FROM decisions WHERE status IN (?, ?)", WAITING)[0]
+        return None if found is None else int(found)
+
+    def extreme_rewards(self) -> list[int]:
+        """The smallest and the largest that count, or will; none, where there are none."""
+        found = self.store.one(
+            "SELECT min(reward), max(reward) FROM (SELECT reward FROM decisions UNION ALL SELECT e.reward FROM events "
+            "e JOIN decisions d ON d.number = e.decision WHERE d.status = 'held' AND e.kind = 'held') told"
+        )
+        return [int(reward) for reward in found if reward is not None]
+
+    def past(self) -> int:
+        """How many rounds of the past were learnt; they have numbers below 0."""
+        return -int(self.store.one("SELECT coalesce(min(number), 0) FROM decisions WHERE number < 0")[0])
+
+    def table_of_past(self) -> Table:
+        """Their statistic; coins are left out."""
+        sql = "SELECT context, choices, z, reward, count(*) FROM decisions WHERE number < 0 GROUP BY 1, 2, 3, 4"
+        table = Table()
+        for context, choices, z, reward, n in self.store.rows(sql):
+            key = codes_of(context), self._action(choices), codes_of(z)
+            before = table.get(key, ExactSums())
+            more = n, n * reward, n * reward * reward, 0
+            table[key] = ExactSums(*(own + added for own, added in zip(before, more, strict=True)))
+        return table
+
+    def has_learnt(self, request: str) -> bool:
+        """Whether rounds of the past were learnt that came together as this says."""
+        found = self.store.one("SELECT 1 FROM decisions WHERE number < 0 AND request = ? LIMIT 1", (request,))
+        return found is not None
 
     # Events
 
@@ -151,7 +206,7 @@ class Log(KeptStatistic):
         """How many events there are; they are numbered from 1."""
         return int(self.store.one("SELECT coalesce(max(number), 0) FROM events")[0])
 
-    EVENT = "SELECT number, decision, kind, z, reward, observed, was_z, was_reward, counted, collected, at FROM events"
+    EVENT = f"SELECT {SEALED['events']} FROM events"
 
     def events(self, after: int = 0, up_to: int = 2**62, limit: int = 2**62) -> Iterator[LogEvent]:
         """Those after one, in their order."""
@@ -179,14 +234,14 @@ class Log(KeptStatistic):
         places = ", ".join("?" * len(numbers))
         return map(self._event, self.store.rows(f"{self.EVENT} WHERE number IN ({places}) ORDER BY number", numbers))
 
-    def delays(self, numbers: Sequence[int]) -> list[float]:
-        """How long outcomes took, of those among some events."""
+    def delays(self, numbers: Sequence[int], kind: str) -> list[float]:
+        """How long outcomes took, of those among some events; `kind` is what tells of one."""
         places = ", ".join("?" * len(numbers))
         sql = (
             "SELECT e.at - d.asked FROM events e JOIN decisions d ON d.number = e.decision "
-            f"WHERE e.kind = 'outcome' AND e.number IN ({places})"
+            f"WHERE e.kind = ? AND e.number IN ({places})"
         )
-        return [float(seconds) for (seconds,) in self.store.rows(sql, numbers)] if numbers else []
+        return [float(seconds) for (seconds,) in self.store.rows(sql, (kind, *numbers))] if numbers else []
 
     def some_actions(self, numbers: Sequence[int]) -> list[tuple[int, Action]]:
         """What some decisions did, by their numbers."""
@@ -215,11 +270,20 @@ class Log(KeptStatistic):
         sql = "SELECT z, reward FROM events WHERE decision = ? AND kind = 'late'"
         return (_or_null(z), reward) in [tuple(found) for found in self.store.rows(sql, (number,))]
 
+    def held(self, number: int) -> LogEvent:
+        """What was told of a decision, to count later."""
+        sql = f"{self.EVENT} WHERE decision = ? AND kind = 'held' ORDER BY number DESC LIMIT 1"
+        return self._event(self.store.one(sql, (number,)))
+
     def outcome(self, row: Row, z: Z | None, reward: int, observed: Mapping[str, int] | None) -> Outcome:
         """What a policy takes in."""
         told, (action, propensity, support) = value(reward), row.choice
         successes = self._coins.successes(told, row.number)
         return Outcome(action, z or (), told, successes, row.number, propensity, support, observed, row.context)
+
+    def successes(self, reward: int, number: int) -> int:
+        """A reward as a success or a failure; both in steps."""
+        return steps(self._coins.successes(value(reward), number)) if 0 < reward < ONE else reward
 
     def changes(self, event: LogEvent, row: Row) -> Iterator[tuple[Outcome, int]]:
         """What an event takes back (-1) and what it brings (1)."""
@@ -235,8 +299,8 @@ class Log(KeptStatistic):
             yield self.outcome(row, row.z, row.reward, row.observed)
 
     def logged(self) -> Iterator[tuple[Outcome, bool]]:
-        """The same, each with whether every action that might have been chosen had a chance, which is known."""
-        for row in self.decisions("reward IS NOT NULL", order="told_at"):
+        """Those of decisions, each with whether every action that might have been chosen had a chance, a known one."""
+        for row in self.decisions("reward IS NOT NULL AND number >= 0", order="told_at"):
             assert row.reward is not None
             yield self.outcome(row, row.z, row.reward, row.observed), row.mixed is not None
 

@@ -14,6 +14,7 @@ from causalbandits.problem.budget import Budget
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.study.chances import actions_of, all_that_may_be_chosen, with_floor
 from causalbandits.study.deciding import MODES
+from causalbandits.study.grid import value
 from causalbandits.study.rows import ModeRecord
 from causalbandits.study.state import Rules, StudyState
 
@@ -44,6 +45,13 @@ def refuse_unfit(problem: CausalBandit, policy: AnyPolicy, rules: Rules, budget:
             raise BudgetError("A floor plays what a budget might not pay for: leave floor= or budget= out.")
     if rules.floor:
         _try_floor(problem, policy, rules.floor)
+
+
+def refuse_rewards(state: StudyState, policy: AnyPolicy) -> None:
+    """Say so if a policy is to take over where rewards count that it cannot learn from; within a transaction."""
+    told = [value(reward) for reward in state.log.extreme_rewards()]
+    for reward in (*told, *(() if state.rules.default is None else (state.rules.default,))):
+        policy.check_reward(reward)
 
 
 def _try_floor(problem: CausalBandit, policy: AnyPolicy, floor: float) -> None:

@@ -1,9 +1,9 @@
 """What becomes of what is told: applied, or a duplicate, early, late, a conflict, of no known decision, refused.
 
        no decision with this key            the decision waits          it was told            it expired
-tell   early: kept until it is asked for    applied                     duplicate, if equal;   late: applied in the
-                                                                        else a conflict        default's place, or
-                                                                                               recorded only
+tell   early: kept until it is asked for    applied; or held, where     duplicate, if equal;   late: applied in the
+                                            outcomes count when the     else a conflict        default's place, or
+                                            window has passed                                  recorded only
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from causalbandits.model.intervention import State
 from causalbandits.policies import Choice
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.study.grid import steps
-from causalbandits.study.rows import IS_EXPIRED, IS_FORGOTTEN, IS_OPEN, IS_TOLD, Row
+from causalbandits.study.rows import IS_EXPIRED, IS_FORGOTTEN, IS_HELD, IS_OPEN, IS_TOLD, WAITING, Row
 from causalbandits.study.state import StudyState
 
 Parents = Mapping[str, State] | None
@@ -37,7 +37,7 @@ Id = int | str
 
 LONGEST_KEY = 200
 
-Status = Literal["applied", "duplicate", "early", "late", "conflict", "unknown", "refused"]
+Status = Literal["applied", "held", "duplicate", "early", "late", "conflict", "unknown", "refused"]
 
 
 class Receipt(NamedTuple):
@@ -140,8 +140,8 @@ class Outcomes:
         z, told, seen = self._taken(row, parents, reward, observed)
         if row.status == IS_OPEN:
             return self._first(row, z, told, seen)
-        if told is None or row.status == IS_TOLD:
-            if z == row.z and (told is None or (told, seen) == (row.reward, row.observed)):
+        if told is None or row.status in (IS_TOLD, IS_HELD):
+            if z == row.z and (told is None or (told, seen) == (self._reward(row), row.observed)):
                 return Receipt("duplicate")
             raise ConflictError(
                 f"Another outcome of decision {row.number} was told before. To change it: correct(). Nothing was "
@@ -150,6 +150,8 @@ class Outcomes:
         return self._late(row, z, told, seen)
 
     def _first(self, row: Row, z: Z | None, told: int | None, seen: Any) -> Receipt:
+        if told is not None and self._state.rules.hold:
+            return self._hold(row, z, told, seen)
         if told is not None:
             self._state.write(row, "outcome", IS_TOLD, z, told, seen)
         elif (z, seen) == (row.z, row.observed):
@@ -157,6 +159,14 @@ class Outcomes:
         else:
             self._state.write(row, "parents", IS_OPEN, z, None, seen)
         return Receipt("applied")
+
+    def _hold(self, row: Row, z: Z | None, told: int, seen: Any) -> Receipt:
+        self._state.write(row, "held", IS_HELD, z, told, seen)
+        return Receipt("held", "it counts when the window has passed")
+
+    def _reward(self, row: Row) -> int | None:
+        """What was told last, whether or not it counts yet."""
+        return self._log.held(row.number).reward if row.status == IS_HELD else row.reward
 
     def _late(self, row: Row, z: Z | None, told: int, seen: Any) -> Receipt:
         if self._state.rules.late == "apply":
@@ -168,12 +178,12 @@ class Outcomes:
         return Receipt("late", f"the decision was {row.status}; the outcome is recorded, and does not count")
 
     def _taken(self, row: Row, parents: Parents, reward: float | None, observed: Observed) -> Any:
-        """In codes and steps; the parents as they were told before, if they are not told now."""
+        """In codes and steps; the parents, and what was observed, as told before, if they are not told now."""
         known = self._state.problem.in_context(row.context)
         z, told, seen = self._codes(known, row.choice, parents, reward, observed)
         if parents is None and row.z is not None:
             z = row.z
-        return z or None, told, seen or (row.observed if row.status == IS_OPEN else None)
+        return z or None, told, seen or row.observed
 
     def _codes(
         self, known: CausalBandit, choice: Choice | None, parents: Parents, reward: float | None, observed: Observed
@@ -197,11 +207,13 @@ class Outcomes:
     def correct(self, id: Id, parents: Parents, reward: float, observed: Observed) -> Receipt:
         """Another outcome than the one that counts."""
         row = self.known(id)
-        if row.status not in (IS_TOLD, IS_EXPIRED):
+        if row.status not in (IS_TOLD, IS_EXPIRED, IS_HELD):
             raise TellError(f"Nothing counts as the outcome of decision {row.number}: tell() it. Nothing was changed.")
-        z, told, seen = self._taken(row._replace(z=None), parents, reward, observed)
-        if (z, told, seen) == (row.z, row.reward, row.observed):
+        z, told, seen = self._taken(row._replace(z=None, observed=None), parents, reward, observed)
+        if (z, told, seen) == (row.z, self._reward(row), row.observed):
             return Receipt("duplicate")
+        if row.status == IS_HELD:
+            return self._hold(row, z, told, seen)
         self._state.write(row, "correct", IS_TOLD, z, told, seen)
         return Receipt("applied")
 
@@ -225,14 +237,28 @@ class Outcomes:
         self._state.write(row, "forget", IS_FORGOTTEN, None, None, None)
 
     def expire(self, at_most: int) -> int:
-        """The silence of those whose window has passed counts as the default; how many."""
+        """Of those whose window has passed, silence counts as the default, and what was held as told; how many."""
         rules = self._state.rules
         if rules.window is None or rules.default is None:
             raise TellError("This study has no window: decisions wait for ever. Study.create(..., window=, default=).")
-        silent = list(self._log.decisions("status = ? AND due <= ?", (IS_OPEN, self._state.clock()), limit=at_most))
-        for row in silent:
-            self._state.write(row, "expire", IS_EXPIRED, row.z, steps(rules.default), row.observed)
-        return len(silent)
+        passed = "status IN (?, ?) AND due <= ?", (*WAITING, self._state.clock())
+        rows = list(self._log.decisions(*passed, limit=at_most))
+        for row in rows:
+            if row.status == IS_HELD:
+                self._state.write(row, "outcome", IS_TOLD, row.z, self._reward(row), row.observed)
+            else:
+                self._state.write(row, "expire", IS_EXPIRED, row.z, steps(rules.default), row.observed)
+        return len(rows)
+
+
+def no_parents(problem: CausalBandit) -> Parents:
+    """What the parents' values are where they are left out: nothing, where there are none; else that is refused."""
+    if problem.parents:
+        raise TellError(
+            f"Tell the values of {', '.join(problem.parents)}: tell(id, parents={{...}}, reward=...), or "
+            "parents=None if they were lost. Nothing was changed."
+        )
+    return {}
 
 
 def check_key(key: object) -> None:

@@ -5,14 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from causalbandits.model.intervention import Intervention, State
+from causalbandits.policies.complying import said_before
 from causalbandits.problem.budget import Spent
 from causalbandits.study.fold import Table
 from causalbandits.study.grid import squared_value, value
 from causalbandits.study.log import Log
-from causalbandits.study.past import made_again
-from causalbandits.study.rows import IS_EXPIRED, IS_FORGOTTEN, IS_OPEN, IS_TOLD, LogEvent, ModeRecord, Row
+from causalbandits.study.past import made_again, table_at
+from causalbandits.study.rows import IS_EXPIRED, IS_FORGOTTEN, IS_HELD, IS_OPEN, IS_TOLD, LogEvent, ModeRecord, Row
 from causalbandits.study.state import StudyState
+
+MOST_CONFIGURATIONS, LED_TO = 2**16, 5
+"""Where there are more, it is not said where an action leads; so many are named."""
 
 
 class OutcomeSummary(NamedTuple):
@@ -55,6 +61,8 @@ class StudyReport(NamedTuple):
     configurations: list[tuple[dict[str, State], OutcomeSummary]]
     mode: str = "online"
     budget: Spent | None = None
+    past: int = 0
+    """Rounds of the past that were learnt; they are among the outcomes."""
 
     def to_record(self) -> dict[str, Any]:
         """JSON-ready."""
@@ -65,6 +73,7 @@ class StudyReport(NamedTuple):
             "budget": None if self.budget is None else self.budget._asdict(),
             "events": self.events,
             "early": self.early,
+            "past": self.past,
             "outcomes": self.outcomes._asdict(),
             "actions": [{"intervention": dict(action), **own._asdict()} for action, own in self.actions],
             "configurations": [{"parents": parents, **own._asdict()} for parents, own in self.configurations],
@@ -75,7 +84,8 @@ class StudyReport(NamedTuple):
         counts = ", ".join(f"{count} {status}" for status, count in self.decisions.items() if count)
         mean = "" if told.mean is None else f"; mean reward {told.mean:.4g}"
         mode = "" if self.mode == "online" else f" ({self.mode})"
-        lines = [f"{self.policy}{mode}: {counts or 'no decisions'}{mean}"]
+        past = f", {self.past} of the past" if self.past else ""
+        lines = [f"{self.policy}{mode}: {counts or 'no decisions'}{past}{mean}"]
         if self.budget is not None:
             spent, left, rounds = self.budget
             lines.append(f"  {spent:.6g} spent, {left:.6g} left for {rounds} decisions")
@@ -85,7 +95,8 @@ class StudyReport(NamedTuple):
 
 def report_of(state: StudyState) -> StudyReport:
     """How things stand; within a transaction."""
-    counts = {status: state.log.count(status) for status in (IS_OPEN, IS_TOLD, IS_EXPIRED, IS_FORGOTTEN)}
+    held = (IS_HELD,) if state.rules.hold else ()
+    counts = {status: state.log.count(status) for status in (IS_OPEN, *held, IS_TOLD, IS_EXPIRED, IS_FORGOTTEN)}
     table = state.table
     everything = [sum(column) for column in zip(*_lines(table), strict=True)] or [0, 0, 0]
     by_action = _by(table, 1)
@@ -97,7 +108,9 @@ def report_of(state: StudyState) -> StudyReport:
     outcomes = summary(*everything)
     spent = None if state.charges is None else state.charges.purse.spent
     means = outcomes, actions, configurations
-    return StudyReport(policy, counts, state.events, state.log.waiting(), *means, state.mode.mode, spent)
+    return StudyReport(
+        policy, counts, state.events, state.log.waiting(), *means, state.mode.mode, spent, state.log.past()
+    )
 
 
 def explained(state: StudyState, row: Row) -> dict[str, Any]:
@@ -122,14 +135,48 @@ def explained(state: StudyState, row: Row) -> dict[str, Any]:
         "events": [event_record(event) for event in state.log.events_of(row.number)],
         "mode": state.log.modes()[row.mode - 1].mode,
         "would": None if row.would is None else dict(row.would.intervention),
+        "leads_to": leads_to(state, row),
         "comes_out_again": comes_out_again(state, row),
     }
 
 
+def leads_to(state: StudyState, row: Row) -> list[dict[str, Any]]:
+    """Where a decision's action leads, the likeliest first, and what was known of these configurations by then."""
+    known = state.problem.in_context(row.context)
+    if not known.parents or known.configurations > MOST_CONFIGURATIONS:
+        return []
+    chances = known.parent_distribution(row.choice.action).reshape(-1)
+    then = _by(table_at(state.log, row.events), 2)
+    found = []
+    for number in (-chances).argsort(kind="stable")[:LED_TO].tolist():
+        z = tuple(int(code) for code in np.unravel_index(number, known.shape))
+        own = summary(*then.get(z, (0, 0, 0)))
+        if chances[number] > 0:
+            parents = known.decode_parents(z)
+            found.append({"parents": parents, "probability": float(chances[number]), "n": own.n, "mean": own.mean})
+    return found
+
+
 def comes_out_again(state: StudyState, row: Row) -> bool:
     """Whether a decision is the same again, from what had been told when it was made."""
-    again = made_again(state.log, row, state.coins, state.handed_in, state.budget, state.rules.floor)
+    with said_before():
+        again = made_again(state.log, row, state.coins, state.handed_in, state.budget, state.rules.floor)
     return again == (row.choice, row.mixed, row.would)
+
+
+def statistic_records(state: StudyState, at_most: int) -> list[dict[str, Any]]:
+    """The statistic's lines, JSON-ready, the most frequent first."""
+    problem, table = state.problem, state.table
+    keys = sorted((key for key, line in table.items() if line.n), key=lambda key: -table[key].n)
+    return [
+        {
+            "context": dict(problem.contexts.values(context)),
+            "intervention": dict(action.intervention),
+            "parents": None if z is None else problem.decode_parents(z),
+            **summary(*table[context, action, z][:3])._asdict(),
+        }
+        for context, action, z in keys[:at_most]
+    ]
 
 
 def mode_record(log: Log, mode: ModeRecord) -> dict[str, Any]:

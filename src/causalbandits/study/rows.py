@@ -13,13 +13,19 @@ from causalbandits.problem.actions import Action
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.study.chances import Mixed
 
-IS_OPEN, IS_TOLD, IS_EXPIRED, IS_FORGOTTEN = "open", "told", "expired", "forgotten"
+IS_OPEN, IS_HELD, IS_TOLD, IS_EXPIRED, IS_FORGOTTEN = "open", "held", "told", "expired", "forgotten"
 
-COUNTED = ("outcome", "correct", "expire")
+IS_PAST = "past"
+"""A round that was not decided here; numbered from -1 downwards."""
+
+WAITING = (IS_OPEN, IS_HELD)
+"""What counts as their outcome is yet to come."""
+
+COUNTED = ("outcome", "correct", "expire", "past")
 """After these something counts."""
 
 CHANGING = (*COUNTED, "retract", "forget")
-"""After the last two nothing does; `parents` and `late` change nothing."""
+"""After the last two nothing does; `parents`, `held` and `late` change nothing that counts."""
 
 
 class Row(NamedTuple):
@@ -54,6 +60,13 @@ class Row(NamedTuple):
         """The actions that the decision was narrowed to; None if it was not."""
         _, some = json.loads(self.request)
         return None if some is None else [action_at(problem, choices) for choices in some]
+
+
+def status_after(kind: str) -> str:
+    """What a decision is after an event of this kind, if that changes it: all but `parents` and `late`."""
+    return {"expire": IS_EXPIRED, "forget": IS_FORGOTTEN, "retract": IS_OPEN, "held": IS_HELD, "past": IS_PAST}.get(
+        kind, IS_TOLD
+    )
 
 
 class LogEvent(NamedTuple):

@@ -15,7 +15,7 @@ from causalbandits.problem.budget import Budget
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.study.charges import Charges
 from causalbandits.study.deciding import Mind
-from causalbandits.study.fold import Coins, Fold, Table, policy_of
+from causalbandits.study.fold import Coins, Fold, Key, Table, policy_of
 from causalbandits.study.grid import LARGEST_STEPS, steps
 from causalbandits.study.log import Log
 from causalbandits.study.past import SNAPSHOT_EVERY, fold_at
@@ -38,12 +38,19 @@ class Rules:
     default: float | None = None
     late: str = "apply"
     impossible: str = "refuse"
+    hold: bool = False
+    """Outcomes count when the window has passed, together with the silence of others."""
     floor: float = 0.0
     """Every action that may be chosen has this probability at least, over the number of them."""
 
     def __post_init__(self) -> None:
         if (self.window is None) != (self.default is None):
             raise StateError("window= and default= belong together: after so many seconds, silence is that reward.")
+        if not isinstance(self.hold, bool) or (self.hold and self.window is None):
+            raise StateError(
+                "hold must be True or False, and needs window= and default=: outcomes are held until the window has "
+                f"passed; got {self.hold!r}."
+            )
         if self.window is not None and (not is_real(self.window) or not 0 < self.window <= LONGEST_WINDOW):
             raise StateError(f"window must be a positive number of seconds; got {self.window!r}.")
         if self.default is not None and (not is_real(self.default) or not abs(self.default) < LARGEST_STEPS):
@@ -84,9 +91,20 @@ class StudyState:
         self.charges: Charges | None = None
         """What was spent, where there is a budget."""
         self._inside = self._torn = False
+        self._changed: dict[Key, None] = {}
+        """The lines of the statistic that the database does not have yet, in the order in which they changed."""
         self._fold: Fold | None = None
+        self._past: tuple[int, Table] = 0, Table()
         self._frozen: tuple[tuple[int, int], Any] | None = None
         """What was learnt when the study was frozen, of which policy and mode."""
+
+    @property
+    def past(self) -> Table:
+        """The statistic of the rounds of the past that were learnt; within a transaction."""
+        rounds = self.log.past()
+        if rounds != self._past[0]:
+            self._past = rounds, self.log.table_of_past()
+        return self._past[1]
 
     @property
     def fold(self) -> Fold:
@@ -105,25 +123,37 @@ class StudyState:
         with self.store.lock:
             before = self.store.changes
             try:
-                with self.store.transaction():
-                    outermost = not self._inside
-                    if outermost:
-                        self._inside, self._torn = True, False
-                    try:
-                        if outermost:
-                            self._sync()
-                        yield self.fold
-                        if outermost and self._torn:
-                            raise StorageError(f"{self.store.path}: a change was half written. Nothing was changed.")
-                    finally:
-                        if outermost:
-                            self._inside = False
+                if self._inside:
+                    yield self.fold
+                    return
+                with self.store.transaction(), self._whole():
+                    yield self.fold
             except BaseException as error:  # of the commit, too
                 if self.store.changes != before:
                     self._torn = True
                 if self.store.changes != before or not _is_refusal(error):
                     self.events = -1  # what was read or written half-way is not known
                 raise
+
+    @contextmanager
+    def _whole(self) -> Iterator[None]:
+        """From taking in what others did to the statistic's lines, each of which is written once."""
+        self._inside, self._torn = True, False
+        try:
+            self._sync()
+            yield
+            if self._torn:
+                raise StorageError(f"{self.store.path}: a change was half written. Nothing was changed.")
+            self.write_lines()
+        finally:
+            self._inside = False
+            self._changed.clear()
+
+    def write_lines(self) -> None:
+        """What has changed of the statistic, into the database: at the end of a transaction, or to be looked at."""
+        for key in self._changed:
+            self.log.write_line(key, self.table[key])
+        self._changed.clear()
 
     def _sync(self) -> None:
         """Take in what other processes did; whatever stops that half-way, all is read anew next time."""
@@ -189,7 +219,7 @@ class StudyState:
         now = row._replace(status=status)
         if kind in COUNTED:
             now = now._replace(z=z, reward=reward, observed=observed, told_at=row.told_at or number)
-        elif kind == "parents":
+        elif kind in ("parents", "held"):
             now = now._replace(z=z, observed=observed)
         elif kind in ("retract", "forget"):
             now = now._replace(z=None, reward=None, observed=None, told_at=None)
@@ -203,13 +233,11 @@ class StudyState:
         """Table and fold follow an event; in the database, too, if it is ours."""
         if self.charges is not None:
             self.charges.follow(event, row)
-        changed = []
         for outcome, sign in self.log.changes(event, row):
-            changed.append(self.table.change(outcome, sign))
+            key = self.table.change(outcome, sign)
             self.fold.change(outcome, sign)
-        if write:
-            for key in dict.fromkeys(changed):
-                self.log.write_line(key, self.table[key])
+            if write:
+                self._changed[key] = None
 
 
 def _is_refusal(error: BaseException) -> bool:

@@ -20,10 +20,9 @@ from typing import Any, Literal, overload
 from causalbandits.agent import saving
 from causalbandits.agent.decision import Context, Decision
 from causalbandits.agent.eligible import Eligible
-from causalbandits.errors import (
-    CausalBanditsError,
-    TellError,
-)
+from causalbandits.agent.past import Learnt
+from causalbandits.errors import CausalBanditsError
+from causalbandits.fitting.counting import Interventions
 from causalbandits.model.intervention import State
 from causalbandits.policies import AnyPolicy, as_policy
 from causalbandits.policies.default import chosen_policy
@@ -34,9 +33,10 @@ from causalbandits.problem.situation import opened
 from causalbandits.study.answers import Answers
 from causalbandits.study.deciding import Mode
 from causalbandits.study.fold import Coins
+from causalbandits.study.learning import learn
 from causalbandits.study.log import Log
-from causalbandits.study.modes import next_mode, refuse_unfit
-from causalbandits.study.outcomes import Id, Observed, Parents, Receipt
+from causalbandits.study.modes import next_mode, refuse_rewards, refuse_unfit
+from causalbandits.study.outcomes import Id, Observed, Parents, Receipt, no_parents
 from causalbandits.study.places import kept_open, stored
 from causalbandits.study.rows import ModeRecord
 from causalbandits.study.schema import write_facts
@@ -77,6 +77,7 @@ class Study(Answers):
         late: Literal["apply", "ignore"] = "apply",
         impossible: Literal["refuse", "accept"] = "refuse",
         budget: Budget | None = None,
+        hold: bool = False,
         floor: float = 0.0,
         clock: Clock = time.time,
     ) -> Study:
@@ -84,7 +85,8 @@ class Study(Answers):
 
         Silence is not zero: a decision waits for its outcome for ever, unless `window` says after how many seconds
         `expire()` may take its silence for the reward `default`. An outcome that comes later is then applied, in the
-        default's place, or only recorded (`late`).
+        default's place, or only recorded (`late`). With `hold=True` outcomes count when their window has passed, too:
+        else clicks count at once and their absence a window later, so that what was tried last looks too good.
 
         Without a policy, the one is taken that loses least where outcomes are late and nothing is known of the reward.
         A `budget` is kept to by all processes together: charged when asked, and given back by `forget`. `floor` gives
@@ -94,7 +96,7 @@ class Study(Answers):
         if not isinstance(problem, CausalBandit):
             raise CausalBanditsError(f"A Study works on a CausalBandit; got {problem!r}.")
         chosen = chosen_policy(problem, policy, horizon=horizon, late=policy is None)
-        rules = Rules(window, default, late, impossible, floor)
+        rules = Rules(window, default, late, impossible, hold, floor)
         chosen.begin(problem)
         if default is not None:
             chosen.check_reward(default)
@@ -154,7 +156,9 @@ class Study(Answers):
         self, n: None = None, *, context: Context | None = ..., eligible: Eligible | None = ..., key: str | None = ...
     ) -> Decision: ...
     @overload
-    def ask(self, n: int, *, context: Context | None = ..., eligible: Eligible | None = ...) -> list[Decision]: ...
+    def ask(
+        self, n: int, *, context: Context | None = ..., eligible: Eligible | None = ..., key: str | None = ...
+    ) -> list[Decision]: ...
     def ask(
         self,
         n: int | None = None,
@@ -165,14 +169,13 @@ class Study(Answers):
     ) -> Decision | list[Decision]:
         """The next decision, or `n` of them at once; asked again with the same `key`, the same one.
 
-        `context` and `eligible` as for `Agent.ask`. A key that was used for another question is refused.
+        `context` and `eligible` as for `Agent.ask`. A key that was used for another question is refused. Of `n`
+        decisions with a key, each has one of its own, by which it can be told: key/0, key/1, ...
         """
         with self._state.transaction():
             if n is None:
                 return self._asking.one(context, eligible, key)
-            if key is not None:
-                raise CausalBanditsError(f"A key names one decision: ask() for each of the {n}, or leave key= out.")
-            return self._asking.several(n, context, eligible)
+            return self._asking.several(n, context, eligible, key)
 
     def tell(
         self,
@@ -189,17 +192,8 @@ class Study(Answers):
         Where the problem has no parents they are left out, `tell(id, reward=1)`.
         """
         with self._state.transaction():
-            return self._outcomes.tell(id, self._said(parents), reward, observed)
-
-    def _said(self, parents: Parents | EllipsisType) -> Parents:
-        if not isinstance(parents, EllipsisType):
-            return parents
-        if self.problem.parents:
-            raise TellError(
-                f"Tell the values of {', '.join(self.problem.parents)}: tell(id, parents={{...}}, reward=...), or "
-                "parents=None if they were lost. Nothing was changed."
-            )
-        return {}
+            said = no_parents(self.problem) if isinstance(parents, EllipsisType) else parents
+            return self._outcomes.tell(id, said, reward, observed)
 
     def tell_many(self, outcomes: Iterable[Mapping[str, Any]]) -> list[Receipt]:
         """Many outcomes, durable together; each has `id`, `parents`, `reward` and perhaps `observed`.
@@ -208,6 +202,15 @@ class Study(Answers):
         """
         with self._state.transaction():
             return [self._outcomes.tell_one(told) for told in outcomes]
+
+    def learn(self, past: Any, *, reward: str | None = None, interventions: Interventions = None) -> Learnt:
+        """Take in rounds of the past that the study did not decide; what was used, what was not and why.
+
+        As `Agent.learn`, and durable: all of them or none. The same rows learnt again are left out, so that who does
+        not know whether it was done may do it again.
+        """
+        with self._state.transaction():
+            return learn(self._state, past, reward, interventions)
 
     def correct(self, id: Id, parents: Parents, reward: float, *, observed: Observed = None) -> Receipt:
         """Another outcome than the one that was told: exactly as if it had been told at first."""
@@ -225,7 +228,9 @@ class Study(Answers):
             self._outcomes.forget(id)
 
     def expire(self, *, at_most: int = 10_000) -> int:
-        """Take the silence of decisions whose window has passed for the default outcome; how many.
+        """Take the silence of decisions whose window has passed for the default outcome; how many have passed.
+
+        With `hold=True`, those that were told count from now on, in the order of decisions with the silent ones.
 
         Where the parents' values were told, they count with it; where not, a policy that needs them learns nothing.
         """
@@ -238,6 +243,7 @@ class Study(Answers):
         chosen.begin(self.problem)
         refuse_unfit(self.problem, chosen, self.rules, self._state.budget)
         with self._state.transaction():
+            refuse_rewards(self._state, chosen)
             state, record = self._state, saving.policy_record(chosen, self.problem)
             self._log.add_policy(state.policy_version + 1, record, state.decided, state.events)
             state.handed_in = chosen

@@ -8,12 +8,13 @@ from contextlib import contextmanager
 from types import MappingProxyType
 from typing import NamedTuple
 
+from causalbandits._types import Z
 from causalbandits.policies import Outcome
 from causalbandits.study.fold import Table, rows_of
 from causalbandits.study.kept import snapshot_text
 from causalbandits.study.log import Log
-from causalbandits.study.rows import COUNTED, IS_EXPIRED, IS_FORGOTTEN, IS_OPEN, IS_TOLD, LogEvent, Row
-from causalbandits.study.seals import broken_seals
+from causalbandits.study.rows import CHANGING, COUNTED, IS_OPEN, IS_PAST, WAITING, LogEvent, Row, status_after
+from causalbandits.study.seals import SEALED, broken_seals
 
 NAMED_DIFFERENCES = 10
 """So many differences are named."""
@@ -34,6 +35,19 @@ class Verification(NamedTuple):
         return text + ("all as it was kept." if self else "; ".join(self.differences))
 
 
+class Told(NamedTuple):
+    """What counts as a decision's outcome."""
+
+    status: str = IS_OPEN
+    told_at: int | None = None
+    z: Z | None = None
+    reward: int | None = None
+    observed: Mapping[str, int] | None = None
+
+
+NOTHING_TOLD, PAST = Told(), Told(IS_PAST)
+
+
 class Refolded:
     """The study as some events left it, derived from them alone."""
 
@@ -45,67 +59,79 @@ class Refolded:
         snapshots: Mapping[int, str] = MappingProxyType({}),
     ) -> None:
         self._log, self.table = log, Table()
-        self.rows = {
-            row.number: row._replace(status=IS_OPEN, told_at=None, z=None, reward=None, observed=None) for row in rows
-        }
+        self.rows = {row.number: row for row in rows}
+        self._told: dict[int, Told] = {}
         self.differences: list[str] = []
+        self.events, self.has_gaps = 0, False
         self._sums = 0, 0
-        for event in events:
-            self._follow(event)
+        for self.events, event in enumerate(events, 1):
+            self.follow(event)
+            if event.number != self.events:
+                self.has_gaps = True
             if event.number in snapshots and snapshots[event.number] != snapshot_text(self.table):
                 self.differences.append(f"the snapshot after event {event.number} is not what the log says")
 
-    def _follow(self, event: LogEvent) -> None:
+    def told(self, number: int) -> Told:
+        """What counts as the outcome of a decision."""
+        return self._told.get(number, NOTHING_TOLD if number >= 0 else PAST)
+
+    def follow(self, event: LogEvent) -> None:
+        """One event more."""
         row = self.rows.get(event.decision)
         if row is None:
             self.differences.append(f"event {event.number} is of decision {event.decision}, which is not there")
             return
-        if (event.was_z, event.was_reward) != (row.z, row.reward):
+        before = self.told(row.number)
+        if (event.was_z, event.was_reward) != (before.z, before.reward):
             self.differences.append(
                 f"event {event.number} does not follow what was told of decision {row.number} before"
             )
-        if event.kind in ("late", "parents"):
-            if event.kind == "parents":
-                row = row._replace(z=event.z, observed=event.observed)
-        else:
-            if row.reward is not None:
-                self.table.change(self._log.outcome(row, row.z, row.reward, row.observed), -1)
-            row = self._after(event, row)
-            if row.reward is not None:
-                self.table.change(self._log.outcome(row, row.z, row.reward, row.observed), 1)
-        self.rows[row.number] = row
+        if event.kind in CHANGING:
+            after = _after(event, before)
+            self._count(row, before, -1)
+            self._count(row, after, 1)
+            self._told[row.number] = after
+        elif event.kind != "late":
+            status = status_after(event.kind) if event.kind == "held" else before.status
+            self._told[row.number] = before._replace(status=status, z=event.z, observed=event.observed)
         self._compare(event)
+
+    def _count(self, row: Row, told: Told, sign: int) -> None:
+        if told.reward is not None:
+            key = row.context, row.choice.action, told.z
+            self.table.count(key, told.reward, self._log.successes(told.reward, row.number), sign)
 
     def _compare(self, event: LogEvent) -> None:
         """How many count by then, and their sum."""
         before, now = self._sums, (event.counted, event.collected)
-        if event.kind in (*COUNTED, "retract", "forget"):
-            gained = (event.reward is not None and event.kind in COUNTED) - (event.was_reward is not None)
-            more = (event.reward or 0 if event.kind in COUNTED else 0) - (event.was_reward or 0)
-            before = before[0] + gained, before[1] + more
+        if event.kind in CHANGING:
+            reward = event.reward if event.kind in COUNTED else None
+            gained = (reward is not None) - (event.was_reward is not None)
+            before = before[0] + gained, before[1] + (reward or 0) - (event.was_reward or 0)
         if before != now:
             self.differences.append(f"event {event.number} says {now} of the sums, and the log {before}")
         self._sums = before
 
-    def _after(self, event: LogEvent, row: Row) -> Row:
-        if event.kind in COUNTED:
-            status = IS_EXPIRED if event.kind == "expire" else IS_TOLD
-            told_at = row.told_at or event.number
-            return row._replace(status=status, z=event.z, reward=event.reward, observed=event.observed, told_at=told_at)
-        status = IS_FORGOTTEN if event.kind == "forget" else IS_OPEN
-        return row._replace(status=status, z=None, reward=None, observed=None, told_at=None)
-
     def outcomes(self) -> Iterable[Outcome]:
         """Those that count, in the order in which they were first told."""
-        told = [row for row in self.rows.values() if row.reward is not None]
-        for row in sorted(told, key=lambda row: row.told_at or 0):
-            assert row.reward is not None
-            yield self._log.outcome(row, row.z, row.reward, row.observed)
+        counted = [(told.told_at or 0, number) for number, told in self._told.items() if told.reward is not None]
+        for _, number in sorted(counted):
+            told = self._told[number]
+            assert told.reward is not None
+            yield self._log.outcome(self.rows[number], told.z, told.reward, told.observed)
 
     def frontier(self, decided: int) -> int:
         """All decisions before this one were closed."""
-        waiting = [number for number, row in self.rows.items() if number < decided and row.status == IS_OPEN]
+        waiting = (number for number in self.rows if number < decided and self.told(number).status in WAITING)
         return min(waiting, default=decided)
+
+
+def _after(event: LogEvent, before: Told) -> Told:
+    """What counts after an event that changes it."""
+    status = status_after(event.kind)
+    if event.kind in COUNTED:
+        return Told(status, before.told_at or event.number, event.z, event.reward, event.observed)
+    return Told(status)
 
 
 @contextmanager
@@ -123,24 +149,25 @@ def _without_collections() -> Iterator[None]:
 @_without_collections()
 def verified(log: Log) -> Verification:
     """Fold the log again, and compare with what is kept, bit for bit."""
-    if damage := [*log.store.damage(), *broken_seals(log.store)]:
-        return Verification(log.count(), log.newest(), _named(damage))
-    rows, events = list(log.decisions()), list(log.events())
-    past = Refolded(log, rows, events, log.snapshots())
-    differences = list(past.differences)
-    if [event.number for event in events] != list(range(1, len(events) + 1)):
+    broken = log.store.damage()
+    if not broken:
+        again = Refolded(log, log.intact_decisions(broken), log.intact_events(broken), log.snapshots())
+        broken += broken_seals(log.store, [table for table in SEALED if table not in ("decisions", "events")])
+    if broken:
+        return Verification(log.count(), log.newest(), _named(broken))
+    differences, past = list(again.differences), sum(number < 0 for number in again.rows)
+    if again.has_gaps:
         differences.append("events are missing: their numbers have gaps")
-    if [row.number for row in rows] != list(range(len(rows))):
+    if list(again.rows) != list(range(-past, len(again.rows) - past)):
         differences.append("decisions are missing: their numbers have gaps")
-    differences += [
-        f"decision {row.number} is kept as {row.status}, and the log says {past.rows[row.number].status}"
-        for row in rows
-        if row != past.rows[row.number]
-    ]
-    kept, made = set(rows_of(log.table())), set(rows_of(past.table))
-    differences += [f"the statistic keeps {line}, and the log does not say so" for line in sorted(kept - made)]
-    differences += [f"the log says {line}, and the statistic does not keep it" for line in sorted(made - kept)]
-    return Verification(len(rows), len(events), _named(differences))
+    for number, row in again.rows.items():
+        kept, told = Told(row.status, row.told_at, row.z, row.reward, row.observed), again.told(number)
+        if kept != told:
+            differences.append(f"decision {number} is kept as {kept.status}, and the log says {told.status}")
+    lines, made = set(rows_of(log.table())), set(rows_of(again.table))
+    differences += [f"the statistic keeps {line}, and the log does not say so" for line in sorted(lines - made)]
+    differences += [f"the log says {line}, and the statistic does not keep it" for line in sorted(made - lines)]
+    return Verification(len(again.rows) - past, again.events, _named(differences))
 
 
 def _named(differences: list[str]) -> tuple[str, ...]:

@@ -1,0 +1,153 @@
+"""What programs may change over HTTP: answered when it is on disk."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from starlette.requests import Request
+
+from causalbandits.agent.decision import Decision
+from causalbandits.policies import policy
+from causalbandits.service.bodies import (
+    Corrected,
+    DecisionWanted,
+    ModeWanted,
+    OutcomesTold,
+    PolicyWanted,
+    RankWanted,
+    RewardTold,
+    StudyWanted,
+)
+from causalbandits.service.made import made_study
+from causalbandits.service.personalizer import activated, ranked, rewarded
+from causalbandits.service.refusals import RefusedError
+from causalbandits.service.requested import MOST_ITEMS, Answer, decoded, named_decision
+from causalbandits.service.writer import Writer
+from causalbandits.study import Study
+
+if TYPE_CHECKING:
+    from causalbandits.service.app import Service
+
+
+async def ask(service: Service, writer: Writer, request: Request) -> Answer:
+    """Ask for a decision, or for `n`, in `items`. With a `key`, asking again gives the same."""
+    asked: DecisionWanted = await decoded(request, DecisionWanted)
+    question: dict[str, Any] = {"context": asked.context, "eligible": asked.eligible, "key": asked.key}
+    n = asked.n
+    if n is not None and n > MOST_ITEMS:
+        raise RefusedError(413, f"{MOST_ITEMS} decisions at most can be asked for at once; got {n}.")
+
+    def work(study: Study) -> Any:
+        if n is None:
+            return _shown(study, study.ask(**question))
+        return {"items": [_shown(study, decision) for decision in study.ask(n, **question)]}
+
+    return Answer(await writer.do(work), 201)
+
+
+def _shown(study: Study, decision: Decision) -> dict[str, Any]:
+    return {
+        "id": decision.id,
+        "intervention": dict(decision.intervention),
+        "propensity": decision.propensity,
+        "due": None if study.rules.window is None else study.due(decision.id),
+    }
+
+
+async def tell(service: Service, writer: Writer, request: Request) -> Answer:
+    """Tell outcomes; each has a status: applied, held, duplicate, early, late, conflict, unknown, refused."""
+    told: OutcomesTold = await decoded(request, OutcomesTold)
+    if len(told.items) > MOST_ITEMS:
+        raise RefusedError(413, f"{MOST_ITEMS} outcomes at most can be told at once; got {len(told.items)}.")
+    items = [msgspec.structs.asdict(one) for one in told.items]
+    answers = await writer.do(lambda study: study.tell_many(items))
+    writer.duplicates += sum(one.status == "duplicate" for one in answers)
+    return Answer({"items": [{"status": one.status, "why": one.why} for one in answers]})
+
+
+async def correct(service: Service, writer: Writer, request: Request) -> Answer:
+    """Another outcome than the one that was told."""
+    told: Corrected = await decoded(request, Corrected)
+    named = named_decision(request)
+
+    def work(study: Study) -> Any:
+        return study.correct(study.id_of(*named), told.parents, told.reward, observed=told.observed)
+
+    answer = await writer.do(work)
+    return Answer({"status": answer.status})
+
+
+async def retract(service: Service, writer: Writer, request: Request) -> Answer:
+    """Take back what was told: the decision waits for its outcome again."""
+    named = named_decision(request)
+    await writer.do(lambda study: study.retract(study.id_of(*named)))
+    return Answer({"status": "applied"})
+
+
+async def forget(service: Service, writer: Writer, request: Request) -> Answer:
+    """Stop waiting for an outcome: the decision was not carried out."""
+    named = named_decision(request)
+    await writer.do(lambda study: study.forget(study.id_of(*named)))
+    return Answer({"status": "applied"})
+
+
+async def expire(service: Service, writer: Writer, request: Request) -> Answer:
+    """Take the silence of decisions whose window has passed for the default outcome."""
+    return Answer({"expired": await writer.do(lambda study: study.expire())})
+
+
+async def set_mode(service: Service, writer: Writer, request: Request) -> Answer:
+    """How decisions come about from now on; logged with the key's name."""
+    wanted: ModeWanted = await decoded(request, ModeWanted)
+    by = request.state.key.name
+
+    def work(study: Study) -> Any:
+        study.set_mode(wanted.mode, baseline=wanted.baseline, by=by, why=wanted.why)  # type: ignore[arg-type]
+        return study.modes()
+
+    return Answer({"modes": await writer.do(work)})
+
+
+async def use(service: Service, writer: Writer, request: Request) -> Answer:
+    """Another policy decides from now on; it starts with all that was learnt."""
+    wanted: PolicyWanted = await decoded(request, PolicyWanted)
+    chosen = policy(wanted.policy, **wanted.parameters)
+    await writer.do(lambda study: study.use(chosen))
+    return Answer({"policy": str(chosen)})
+
+
+async def create(service: Service, writer: Writer, request: Request) -> Answer:
+    """Make a study, in the directory that the service was started with."""
+    wanted: StudyWanted = await decoded(request, StudyWanted)
+    if service.directory is None:
+        raise RefusedError(403, "This service makes no studies: causalbandits serve --directory DIRECTORY does.")
+    if not request.state.key.opens(None):
+        raise RefusedError(403, "Your key is for some studies: it makes no others.")
+    if wanted.name in service.writers:
+        raise RefusedError(409, f"There is a study named {wanted.name!r:.80} already.")
+    made = await asyncio.to_thread(made_study, service.directory, wanted)
+    service.writers[wanted.name] = Writer(made)
+    return Answer({"study": wanted.name}, 201)
+
+
+async def rank(service: Service, writer: Writer, request: Request) -> Answer:
+    """Personalizer's rank: the actions, that which is to be shown first."""
+    wanted: RankWanted = await decoded(request, RankWanted)
+    return Answer(await writer.do(lambda study: ranked(study, wanted)), 201)
+
+
+async def reward(service: Service, writer: Writer, request: Request) -> Answer:
+    """Personalizer's reward of an event, with the values of the reward's parents if they are known."""
+    told: RewardTold = await decoded(request, RewardTold)
+    event = request.path_params["event"]
+    await writer.do(lambda study: rewarded(study, event, told))
+    return Answer({}, 204)
+
+
+async def activate(service: Service, writer: Writer, request: Request) -> Answer:
+    """Personalizer's activation of an event that was ranked with deferActivation."""
+    event = request.path_params["event"]
+    await writer.do(lambda study: activated(study, event))
+    return Answer({}, 204)
