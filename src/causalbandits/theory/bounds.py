@@ -34,7 +34,7 @@ from causalbandits.world.environment import Environment
 Assumption = tuple[str, str]
 """What is assumed, and what is found instead, where that is known to break it."""
 
-MANY = 10**100
+LARGEST_COUNT = 10**100
 """Counts beyond are taken for this: every bound with them is vacuous anyway."""
 
 
@@ -264,7 +264,7 @@ def _uniform(policy: Uniform, facts: Facts, largest_gap: float | None) -> Bound:
 
 def _cells(policy: UCB | CausalUCB | ThompsonSampling | CausalThompsonSampling, facts: Facts) -> tuple[float, int, str]:
     cells = facts.cells(policy.causal)
-    return float(min(cells, MANY)), cells, "parents" if policy.causal else "action"
+    return float(min(cells, LARGEST_COUNT)), cells, "parents" if policy.causal else "action"
 
 
 def _if_more(what: str, found: float | None, limit: float) -> str:
