@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from causalbandits._types import Array
+from causalbandits._types import Array, is_real
 from causalbandits.engine import design_tables, layout, tables, worth_tables
 from causalbandits.engine.driver import Moment
 from causalbandits.engine.scene import Scene, by_block
@@ -58,12 +58,25 @@ def _cells(policy: CellPolicy, scene: Scene, cells: Cells, told: range) -> Call:
     explorations = np.array([policy.exploration(n) for n in (told if anytime else [0])])
     draws = policy.draws if isinstance(policy, SamplingPolicy) else 1
     rule = tables.CellRule(
-        policy.index_at(cells), policy.causal, moving, explorations, draws, _priced(scene, policy.weighs_costs)
+        _index_at(policy, cells), policy.causal, moving, explorations, draws, _priced(scene, policy.weighs_costs)
     )
     tree = scene.problem.remember(("tree", policy.searches_all, scene.known), lambda: _tree(scene))
-    tree = tree if policy.causal else tree._replace(cells=None)
+    tree = tree if policy.causal else tree._replace(cells=_own_cells(scene))
     arguments = (rule, tree, true_world(scene, policy), _sums(cells))
     return ("drawn" if not settled else "settled" if policy.causal else "settled actions"), arguments
+
+
+def _index_at(policy: CellPolicy, cells: Cells) -> Any:
+    """The index's parameters, none of them a whole number: for `prior_scale=2` nothing is compiled that 2.0 has."""
+    p: Any = policy.index_at(cells)
+    return p._make(float(value) if is_real(value) else value for value in p)
+
+
+def _own_cells(scene: Scene) -> tables.Ragged | None:
+    """Every action's, in every context; None where there is one."""
+    if len(scene.moments) == 1:
+        return None
+    return tables.ragged([np.arange(moment.situation.size) for moment in scene.moments], np.int64)
 
 
 def _sums(cells: Cells) -> tables.CellSums | tables.ScaledSums | tables.RateSums | tables.EffectSums:
@@ -83,7 +96,7 @@ def _worth(policy: BeliefPolicy, scene: Scene, cells: Cells, told: range) -> Cal
         policy.draws if isinstance(policy, CausalScreen) else policy.samples if isinstance(policy, CausalTSUCB) else 1
     )
     moving, priced = policy.learns_scales, _priced(scene, True)
-    rule = worth_tables.WorthRule(policy.index_at(cells), moving, patiences, draws, priced)
+    rule = worth_tables.WorthRule(_index_at(policy, cells), moving, patiences, draws, priced)
     world, sums = true_world(scene, policy), _sums(cells)
     if isinstance(cells, EffectCells):
         rows = scene.problem.remember(("rows", scene.known), lambda: _rows(scene))

@@ -303,7 +303,7 @@ def agreeing(cells, context, i):
 @register_jitable
 def scale_of(values, cells, context, floor, whole):
     """The scale of ties, no smaller than `floor`, where only some cells agree with what is known; `whole` is of all."""
-    if cells is None:
+    if cells is None or how_many(cells, context, 0) == len(values):
         return whole
     size = floor
     for i in range(how_many(cells, context, 0)):

@@ -43,7 +43,7 @@ def tree_of(projections: Sequence[Projection], configurations: int) -> FlatTree:
     parents = ragged([_or_none(level.parent) for level in levels], np.int64)
     all_pairs = np.array([level.parent is None for level in levels])
     return FlatTree(
-        cells=_agreeing([p.cells for p in projections]),
+        cells=_agreeing([p.cells for p in projections], configurations),
         by_block=ragged([_or_none(p.order_of_cells) for p in projections], np.int64),
         place=ragged([_place(p.cells, p.order_of_cells, configurations) for p in projections], np.int64),
         sizes=ints([level.columns.shape[0] for level in projections[0].tree[0]]),
@@ -58,9 +58,11 @@ def tree_of(projections: Sequence[Projection], configurations: int) -> FlatTree:
     )
 
 
-def _agreeing(cells: Sequence[Codes | None]) -> Ragged | None:
-    known = [codes for codes in cells if codes is not None]
-    return ragged(known, np.int64) if known else None
+def _agreeing(cells: Sequence[Codes | None], configurations: int) -> Ragged | None:
+    """All are listed where contexts say nothing of them, too: rounds of their own would take seconds to compile."""
+    if len(cells) == 1 and cells[0] is None:
+        return None
+    return ragged([np.arange(configurations) if codes is None else codes for codes in cells], np.int64)
 
 
 def _or_none(codes: Codes | None) -> Any:

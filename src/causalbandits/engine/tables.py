@@ -41,7 +41,7 @@ class FlatTree(NamedTuple):
     """The projections of all contexts, level after level: see `projection.Level`. A line per context, or a piece."""
 
     cells: Ragged | None
-    """The configurations that agree with what is known; None where that is all of them, whatever the context."""
+    """The configurations that agree with what is known; None where that is all of them, and there is one context."""
     by_block: Ragged
     """These in the order of the blocks, by their places among them; empty where that is their own order."""
     place: Ragged
