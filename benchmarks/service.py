@@ -2,9 +2,11 @@
 
     python benchmarks/service.py [part ...] [--share 0.1] [--write]
 
-Parts: kills, clients, http, batches, events, malformed; all of them if none is named. `--share` is of the full size:
-1,000 kills, 64 clients with 1,000 questions each, 60 seconds of load, 200,000 outcomes in batches, a million events,
-100,000 malformed requests. Prints JSON; `--write` keeps it in service.json, with what waiting for the disk takes here.
+Parts: kills, backends, clients, http, batches, events, malformed; all of them if none is named. `--share` is of the
+full size: 1,000 kills, 4,000 rounds in PostgreSQL with its backends killed, 64 clients with 1,000 questions each, 60
+seconds of load, 200,000 outcomes in batches, a million events and their page in Chromium, 100,000 malformed requests.
+Prints JSON; `--write` keeps it in service.json, with what waiting for the disk takes here: `python docs/tables.py` then
+writes it into the page. A part for which something is not installed says so.
 """
 
 from __future__ import annotations
@@ -14,116 +16,23 @@ import asyncio
 import json
 import os
 import random
-import signal
-import socket
 import statistics
-import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from serving import ENV, Sender, Servers, load, outcome, served, speed
 
 import causalbandits as cb
 from causalbandits.errors import StorageError
 
-ENV = cb.zoo.email_campaign()
 KEPT = Path(__file__).with_name("service.json")
-
-
-# A service in a process of its own, that can be killed and started again at once
-
-
-def fork_servers(file: str, port: int) -> None:
-    """For each line of input a service, forked from a process that has imported everything; prints its process id."""
-    from causalbandits.service import serve
-
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-    for _ in sys.stdin:
-        if (process := os.fork()) == 0:
-            serve([file], port=port)
-            os._exit(0)
-        print(process, flush=True)
-
-
-class Servers:
-    """Services of one file, one after the other, on one port."""
-
-    def __init__(self, file: Path) -> None:
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self.port = free.getsockname()[1]
-        command = [sys.executable, __file__, "--fork-servers", str(file), str(self.port)]
-        self._forking = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self._now: int | None = None
-
-    def start(self) -> None:
-        """One more; returns when it answers."""
-        assert self._forking.stdin is not None
-        assert self._forking.stdout is not None
-        self._forking.stdin.write("\n")
-        self._forking.stdin.flush()
-        self._now = int(self._forking.stdout.readline())
-        until = time.monotonic() + 60
-        while True:
-            try:
-                socket.create_connection(("127.0.0.1", self.port), 1).close()
-                return
-            except OSError:
-                if time.monotonic() > until:
-                    raise
-                time.sleep(0.01)
-
-    def used(self) -> float:
-        """How many seconds of a processor the service has used; not how many it has waited for one."""
-        fields = Path(f"/proc/{self._now}/stat").read_text(encoding="ascii").rsplit(")", 1)[1].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-    def kill(self) -> None:
-        """As a power cut would, for this process."""
-        if self._now is None:
-            return
-        os.kill(self._now, signal.SIGKILL)
-        try:
-            while True:  # until it is gone, and its port is free
-                os.kill(self._now, 0)
-                time.sleep(0.002)
-        except ProcessLookupError:
-            self._now = None
-
-    def end(self) -> None:
-        """No more."""
-        self.kill()
-        assert self._forking.stdin is not None
-        self._forking.stdin.close()
-        self._forking.wait(20)
-
-
-@contextmanager
-def served(policy: Any = None) -> Iterator[tuple[Path, Servers]]:
-    """A new study, served."""
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "mail.db"
-        cb.Study.create(file, ENV.problem, policy or cb.policy("c-ts-beta", draws=16), seed=1).close()
-        servers = Servers(file)
-        try:
-            servers.start()
-            yield file, servers
-        finally:
-            servers.end()
-
-
-def outcome(intervention: Any, rng: np.random.Generator) -> tuple[dict[str, Any], float]:
-    """What comes of an intervention."""
-    seen = ENV.pull(intervention, rng)
-    return dict(seen.parents), seen.reward
-
-
-# Parts
+sys.path.append(str(Path(__file__).parent.parent / "tests"))  # for the browser and the server that tests use
 
 
 def kills(share: float) -> dict[str, Any]:
@@ -203,11 +112,11 @@ def clients(share: float) -> dict[str, Any]:
             await send("outcomes", {"items": [{"id": body["key"], "parents": parents, "reward": reward}]})
 
     with served() as (file, servers):
-        times = asyncio.run(_load(servers.port, 64, one))
+        times = asyncio.run(load(servers.port, 64, one))
         servers.kill()
         with cb.Study.open(file) as study:
             found = {"questions": 64 * each, "asked_again": len(different), "different_answers": sum(different)}
-            return {**found, **_speed(times), "largest_score": _allocation(study), "verified": bool(study.verify())}
+            return {**found, **speed(times), "largest_score": _allocation(study), "verified": bool(study.verify())}
 
 
 def _allocation(study: cb.Study) -> float:
@@ -233,9 +142,9 @@ def http(share: float) -> dict[str, Any]:
             await send("outcomes", {"items": [{"id": answer["id"], "parents": parents, "reward": reward}]})
 
     with served() as (_, servers):
-        asyncio.run(_load(servers.port, 64, one))
+        asyncio.run(load(servers.port, 64, one))
         before, warm = servers.used(), False
-        found = _speed(asyncio.run(_load(servers.port, 64, one)))
+        found = speed(asyncio.run(load(servers.port, 64, one)))
         own = (servers.used() - before) / found["requests"]
         return {"connections": 64, **found, "cpu_us_a_request": round(own * 1e6)}
 
@@ -256,42 +165,82 @@ def batches(share: float) -> dict[str, Any]:
                 assert {item["status"] for item in answer["items"]} == {"applied"}
 
         started, before = time.monotonic(), servers.used()
-        asyncio.run(_load(servers.port, 4, one))
-        speed, own = many / (time.monotonic() - started), (servers.used() - before) / many
-        return {"outcomes": many, "outcomes_a_second": round(speed), "cpu_us_an_outcome": round(own * 1e6)}
+        asyncio.run(load(servers.port, 4, one))
+        fast, own = many / (time.monotonic() - started), (servers.used() - before) / many
+        return {"outcomes": many, "outcomes_a_second": round(fast), "cpu_us_an_outcome": round(own * 1e6)}
 
 
 def events(share: float) -> dict[str, Any]:
-    """A study with a million events: folding it again, opening it, and its page."""
-    from causalbandits.service import pages
-
+    """A study with a million events: opening it, folding it again, and its page."""
     many = round(1_000_000 * share)
     with tempfile.TemporaryDirectory() as folder:
         file, rng = Path(folder) / "mail.db", np.random.default_rng(0)
         with cb.Study.create(file, ENV.problem, "uniform", seed=1) as study:
             for start in range(0, many, 5000):
                 with study.together():
-                    for decision in [study.ask() for _ in range(min(5000, many - start))]:
+                    for decision in study.ask(min(5000, many - start)):
                         study.tell(decision.id, *outcome(decision.intervention, rng))
-        opened, study = _timed(lambda: cb.Study.open(file))
+        return looked_at(file)
+
+
+def looked_at(file: Path) -> dict[str, Any]:
+    """What it takes to open a study, to fold it again and to show it."""
+    opened, study = _timed(lambda: cb.Study.open(file))
+    with study:
         before = time.process_time()
-        folded, verified = _timed(study.verify)
+        folded, found = _timed(study.verify)
         own = round(time.process_time() - before, 3)
-        shown, panels = _timed(lambda: pages._panels(study))
-        page = len(pages._templates().get_template("panels.html").render(name="x", writer=None, **panels))
-        study.close()
-        seconds = {"open_s": opened, "fold_again_s": folded, "fold_again_cpu_s": own, "page_s": shown}
-        return {"events": many, **seconds, "page_bytes": page, "verified": bool(verified), "file_bytes": _size(file)}
+    seconds = {"open_s": opened, "fold_again_s": folded, "fold_again_cpu_s": own}
+    size = {"verified": bool(found), "file_bytes": file.stat().st_size}
+    with tempfile.TemporaryDirectory() as profile:
+        return {"events": found.events, **seconds, **painted(file, Path(profile)), **size}
+
+
+def painted(file: Path, profile: Path) -> dict[str, Any]:
+    """A study's page in a browser that has just started, from a service that has: when something is seen first."""
+    from chromium import FOUND, Chromium
+
+    if FOUND is None:
+        return {"first_paint_ms": "there is no Chromium here"}
+    servers, browser = Servers(file), Chromium(profile)
+    try:
+        servers.start()
+        browser.visit(f"http://127.0.0.1:{servers.port}/{file.stem}")
+        browser.until("performance.getEntriesByName('first-contentful-paint').length")
+        first = browser.value("performance.getEntriesByName('first-contentful-paint')[0].startTime")
+        fetched = "['navigation', 'resource'].flatMap(kind => performance.getEntriesByType(kind))"
+        bytes_ = browser.value(f"{fetched}.reduce((sum, one) => sum + one.decodedBodySize, 0)")
+        return {"first_paint_ms": round(first), "page_bytes": bytes_}
+    finally:
+        browser.close()
+        servers.end()
+
+
+def backends(share: float) -> dict[str, Any]:
+    """Four processes use a study in PostgreSQL, and its backends are killed, one for each round of a process."""
+    from postgresql import PROGRAMS, running, used_while_killed
+
+    if not PROGRAMS:
+        return {"killed": "PostgreSQL is not installed"}
+    rounds = max(10, round(1000 * share))
+    with running() as server:
+        address = f"{server}&study=mail"
+        with cb.Study.create(address, ENV.problem, "c-ts-beta", seed=1) as study:
+            killed, told = used_while_killed(address, server, processes=4, rounds=rounds, kills=rounds)
+            kept = {row.number: row.reward for row in study._log.decisions("reward IS NOT NULL")}
+            return {
+                "killed": killed,
+                "acknowledged": len(told),
+                "lost": sum(kept.get(number) != reward * 2**40 for number, reward in told.items()),
+                "doubled": study.rounds - len(kept),
+                "verified": bool(study.verify()),
+            }
 
 
 def _timed(work: Callable[[], Any]) -> tuple[float, Any]:
     started = time.perf_counter()
     found = work()
     return round(time.perf_counter() - started, 3), found
-
-
-def _size(file: Path) -> int:
-    return file.stat().st_size
 
 
 def malformed(share: float) -> dict[str, Any]:
@@ -309,7 +258,7 @@ def malformed(share: float) -> dict[str, Any]:
             await send(where, _nonsense(chance), method=method, statuses=statuses)
 
     with served() as (file, servers):
-        asyncio.run(_load(servers.port, 16, one))
+        asyncio.run(load(servers.port, 16, one))
         servers.kill()
         with cb.Study.open(file) as study:
             failed = sum(status >= 500 for status in statuses)
@@ -335,55 +284,6 @@ def _nonsense(chance: random.Random) -> bytes:
     return bytes(content)
 
 
-# Load
-
-Sender = Callable[..., Awaitable[Any]]
-
-
-async def _load(
-    port: int, connections: int, one: Callable[[Sender, int], Awaitable[None]]
-) -> tuple[float, list[float]]:
-    """What clients do at once, each on a connection of its own: how long all took, and each request."""
-    times: list[float] = []
-
-    async def client(number: int) -> None:
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-
-        async def send(path: str, body: Any, method: str = "POST", statuses: list[int] | None = None) -> Any:
-            where = path if path.startswith("/") else f"/v1/studies/mail/{path}"
-            content = body if isinstance(body, bytes) else json.dumps(body).encode()
-            head = f"{method} {where} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
-            started = time.perf_counter()
-            writer.write(f"{head}Content-Length: {len(content)}\r\n\r\n".encode() + content)
-            status, text = await _answer(reader)
-            times.append(time.perf_counter() - started)
-            if statuses is None:
-                assert status < 300, text
-            else:
-                statuses.append(status)
-            return json.loads(text)
-
-        await one(send, number)
-        writer.close()
-
-    started = time.monotonic()
-    await asyncio.gather(*(client(number) for number in range(connections)))
-    return time.monotonic() - started, times
-
-
-async def _answer(reader: asyncio.StreamReader) -> tuple[int, bytes]:
-    head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
-    length = next(int(line.split(":")[1]) for line in head.splitlines() if line.startswith("content-length"))
-    return int(head.split()[1]), await reader.readexactly(length)
-
-
-def _speed(found: tuple[float, list[float]]) -> dict[str, Any]:
-    seconds, times = found
-    middle, last = np.quantile(times, [0.5, 0.99]) * 1000
-    speed = {"requests": len(times), "requests_a_second": round(len(times) / seconds)}
-    return {**speed, "median_ms": round(float(middle), 1), "p99_ms": round(float(last), 1)}
-
-
 def fsync_ms() -> float:
     """What one wait for the disk takes here, by the median of 50."""
     times = []
@@ -397,7 +297,7 @@ def fsync_ms() -> float:
     return round(statistics.median(times) * 1000, 2)
 
 
-PARTS = {part.__name__: part for part in (kills, clients, http, batches, events, malformed)}
+PARTS = {part.__name__: part for part in (kills, backends, clients, http, batches, events, malformed)}
 
 
 def main() -> None:
@@ -420,7 +320,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--fork-servers"]:
-        fork_servers(sys.argv[2], int(sys.argv[3]))
-    else:
-        main()
+    main()

@@ -1,5 +1,5 @@
 """The tables on pages that are made from what was measured: benchmarks/regret.json, which `causalbandits bench regret`
-writes, and benchmarks/guard.json, which benchmarks/guard.py writes.
+writes, and benchmarks/guard.json and benchmarks/service.json, which guard.py and service.py there write.
 
 python docs/tables.py        writes them into the pages
 """
@@ -159,12 +159,65 @@ def mean(case: str, policy: str) -> str:
     return f"{measured('guard.json')[case]['policies'][policy]['regret']:g}"
 
 
+# --- the service ----------------------------------------------------------------------------------------
+
+
+def service() -> list[Any]:
+    """What it stood up to, and how fast it was; and how busy the machine was."""
+    head = ["what", "found", "fsync (ms)", "load"]
+    parts = measured("service.json")
+    rows = [
+        [*(text.format(**own) for text in told), f"{own['fsync_ms']:g}", f"{own['load']:g}"]
+        for part, told in SERVICE.items()
+        if (own := parts.get(part)) is not None
+    ]
+    return [Grid(head, rows)]
+
+
+COUNTED = "{lost} of {acknowledged:,} acknowledged lost, {doubled} counted twice"
+SERVICE = {
+    "kills": (
+        "{kills:,} kills (`kill -9`) under load, every outcome sent twice",
+        COUNTED + ", {different_answers} answers that differ when asked again; verified: {verified}",
+    ),
+    "backends": (
+        "four processes on PostgreSQL, {killed:,} backends killed, every outcome sent twice",
+        COUNTED + "; verified: {verified}",
+    ),
+    "clients": (
+        "64 clients, {questions:,} questions, a tenth asked again",
+        "{different_answers} different answers; the allocation is within {largest_score} standard errors of the logged "
+        "propensities, the largest of all actions; verified: {verified}",
+    ),
+    "malformed": (
+        "{requests:,} malformed requests to every route",
+        "{server_errors} server errors; verified: {verified}",
+    ),
+    "http": (
+        "questions and outcomes in turn, 64 connections",
+        "{cpu_us_a_request} µs of a processor a request; by the clock {requests_a_second:,} a second, the load's own "
+        "process beside it, median {median_ms} ms, p99 {p99_ms} ms",
+    ),
+    "batches": (
+        "outcomes in batches of 1,000",
+        "{cpu_us_an_outcome} µs of a processor an outcome; by the clock {outcomes_a_second:,} a second",
+    ),
+    "events": (
+        "{events:,} events",
+        "folded again in {fold_again_cpu_s} s of a processor; verified: {verified}; the first paint of its page after "
+        "{first_paint_ms} ms, with {page_bytes:,} bytes in all; {file_bytes:,} bytes on disk",
+    ),
+}
+"""What the parts of benchmarks/service.py found, in words."""
+
+
 PAGES: dict[str, list[Callable[[], list[Any]]]] = {
     "regret.md": [regret],
     "guard.md": [guard, guard_within],
     "policies.md": [guard_briefly],
     "algorithms/c-ts-guarded.md": [of_guard],
     "algorithms/hac-ucb.md": [of_hac],
+    "service.md": [service],
 }
 """Pages, and what is made for each of the places on them."""
 

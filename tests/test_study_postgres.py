@@ -3,15 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import pwd
-import random
-import shutil
-import subprocess
-import sys
-import tempfile
-import textwrap
-import time
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,11 +16,11 @@ from causalbandits.errors import StateError, StorageError
 from causalbandits.problem.budget import Budget
 from causalbandits.study import schema
 from causalbandits.study.places import name_of
+from postgresql import PROGRAMS, running, used_while_killed
 
 psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed")
 
 ENV = cb.zoo.email_campaign()
-PROGRAMS = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
 
 
 @pytest.fixture(scope="module")
@@ -37,37 +28,13 @@ def server() -> Iterator[str]:
     """The address of a server of our own, which is gone afterwards."""
     if not PROGRAMS:
         pytest.skip("PostgreSQL is not installed: /usr/lib/postgresql/*/bin/initdb")
-    folder = Path(tempfile.mkdtemp(prefix="cbpg", dir="/tmp"))
-    own: dict[str, Any] = {}
-    if os.geteuid() == 0:  # it refuses to run as root
-        nobody = pwd.getpwnam("nobody")
-        os.chown(folder, nobody.pw_uid, nobody.pw_gid)
-        own = {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
-    quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": folder, **own}
-    programs, data = PROGRAMS[-1].parent, folder / "data"
-    subprocess.run(
-        [programs / "initdb", "-D", data, "-A", "trust", "-U", "me", "-N", "-E", "UTF8"], check=True, **quiet
-    )
-    running = subprocess.Popen([programs / "postgres", "-D", data, "-k", folder, "-h", ""], **quiet)
-    try:
-        yield f"postgresql:///postgres?host={folder}&user=me"
-    finally:
-        running.terminate()
-        running.wait(30)
-        shutil.rmtree(folder)
+    with running() as address:
+        yield address
 
 
 @pytest.fixture
 def address(server: str, request: pytest.FixtureRequest) -> str:
     """A new study's address."""
-    until = time.monotonic() + 60
-    while True:
-        try:
-            psycopg.connect(server).close()
-            break
-        except psycopg.OperationalError:
-            assert time.monotonic() < until
-            time.sleep(0.05)
     return f"{server}&study=s{zlib.crc32(request.node.name.encode())}"
 
 
@@ -163,52 +130,14 @@ def test_older_tables_are_brought_up_to_date_there_too(address: str, monkeypatch
         assert study._state.store.one("SELECT max(version) FROM versions")[0] == schema.SCHEMA_VERSION
 
 
-WORKER = """
-import sys, numpy as np, causalbandits as cb
-from causalbandits.errors import StorageError
-
-def surely(call):
-    while True:
-        try:
-            return call()
-        except StorageError:
-            pass  # the connection was lost: again, which does no harm
-
-env, study = cb.zoo.email_campaign(), surely(lambda: cb.Study.open(sys.argv[1]))
-rng = np.random.default_rng(int(sys.argv[2]))
-for k in range(int(sys.argv[3])):
-    decision = surely(lambda: study.ask(key=f"{sys.argv[2]}-{k}"))
-    seen = env.pull(decision.intervention, rng)
-    for _ in range(2):  # every outcome is sent twice
-        surely(lambda: study.tell(decision.id, seen.parents, seen.reward))
-    print(decision.id, int(seen.reward), flush=True)
-"""
-
-
 def test_backends_that_are_killed_lose_nothing_and_count_nothing_twice(address: str, server: str) -> None:
     with cb.Study.create(address, ENV.problem, "c-ts-beta", seed=1) as study:
-        command = [sys.executable, "-c", textwrap.dedent(WORKER), address]
-        workers = [
-            subprocess.Popen([*command, str(seed), "40"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-            for seed in range(3)
-        ]
-        killed, chance = 0, random.Random(0)
-        with psycopg.connect(server, autocommit=True) as killer:
-            while any(worker.poll() is None for worker in workers):
-                sql = "SELECT pid FROM pg_stat_activity WHERE application_name = 'causalbandits'"
-                found = [pid for (pid,) in killer.execute(sql)]
-                if found:
-                    killer.execute("SELECT pg_terminate_backend(%s)", (chance.choice(found),))
-                    killed += 1
-                time.sleep(0.02)
-        printed = [worker.communicate(timeout=60) for worker in workers]
-        assert [worker.returncode for worker in workers] == [0, 0, 0], printed
+        killed, told = used_while_killed(address, server, processes=3, rounds=40, kills=80)
         assert killed > 10
-        told = dict(line.split() for out, _ in printed for line in out.splitlines())
         assert len(told) == 120
         # Its own connection was killed as well, and is made anew without a word.
         assert study.rounds == 120 == sum(n for (n,) in study._state.store.rows("SELECT n FROM statistic"))
-        assert study.statistic.total.sum() == sum(map(int, told.values()))
+        assert study.statistic.total.sum() == sum(told.values())
         assert study.decided == 120
         assert study.verify()
 

@@ -61,6 +61,7 @@ SOURCES = (
     "engine/worth_rounds.py",
     "engine/worth_tables.py",
     "engine/worths.py",
+    "engine/worths_afresh.py",
 )
 """What the compiled code is made of."""
 

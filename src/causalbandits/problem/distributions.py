@@ -16,7 +16,7 @@ from causalbandits.model.fitted_observed import Fitted
 from causalbandits.model.intervention import State
 from causalbandits.model.model import CausalModel
 from causalbandits.problem.actions import Action, ActionSpace, Choices, shown
-from causalbandits.problem.configurations import Configurations
+from causalbandits.problem.encoding import Encoding
 from causalbandits.problem.inference import ENTRY_LIMIT, Block
 from causalbandits.problem.possibility import can_happen
 from causalbandits.problem.projection import Projection, agreeing
@@ -34,7 +34,7 @@ class CredibleInterval(NamedTuple):
     upper: Array
 
 
-class Distributions(Configurations):
+class Distributions(Encoding):
     """What follows from a model, an action space and the blocks of z, and nothing else."""
 
     actions: ActionSpace

@@ -32,7 +32,7 @@ from causalbandits.problem.requirements import Limits
 from causalbandits.problem.searched import Searched
 from causalbandits.problem.separation import shown_names
 from causalbandits.problem.situation import Situation
-from causalbandits.problem.statement import Statement, checked_statement, statement_of
+from causalbandits.problem.stated import Stated, checked_problem, stated_in
 
 GIVEN_KEPT, CONFIGURATIONS_KEPT = 2**12, 2**24
 """The problem is remembered in so many contexts, and no more of them than have this many configurations together."""
@@ -104,7 +104,7 @@ class CausalBandit(Searched):
         require: Limits | None = None,
         context: Iterable[str] = (),
     ) -> None:
-        stated = checked_statement(
+        stated = checked_problem(
             model,
             manipulable,
             parents,
@@ -124,7 +124,7 @@ class CausalBandit(Searched):
         self._settle(stated)
         _warn_of_idle(stated.idle, self.parents)
 
-    def _settle(self, stated: Statement, known: Z | None = None, whole: CausalBandit | None = None) -> CausalBandit:
+    def _settle(self, stated: Stated, known: Z | None = None, whole: CausalBandit | None = None) -> CausalBandit:
         """What was stated, and what follows from it."""
         self._stated = stated
         self.knowledge, self.actions, self.parents, self.reward, self.observable, self.reduce = stated[:6]
@@ -306,7 +306,7 @@ class CausalBandit(Searched):
         if not isinstance(record, Mapping):
             raise StateError(f"Not the description of a problem: a mapping is needed, not {record!r}.")
         try:
-            problem = cls.__new__(cls)._settle(statement_of(record))
+            problem = cls.__new__(cls)._settle(stated_in(record))
             return problem.in_context(problem.contexts.checked(record.get("known")))
         except KeyError as error:
             raise StateError(f"Not the description of a problem: {error} is missing.") from None
@@ -326,7 +326,7 @@ def _told(context: tuple[str, ...], known: Z | None) -> Iterator[tuple[str, int]
     return ((name, code) for name, code in zip(context, known or (), strict=False) if code >= 0)
 
 
-def _blocks_given(stated: Statement) -> BlocksGiven | DistrictsGiven | None:
+def _blocks_given(stated: Stated) -> BlocksGiven | DistrictsGiven | None:
     """The blocks of z by what is known; None where there are no parents, or no tables."""
     if not stated.parents or isinstance(stated.knowledge, CausalGraph):
         return None

@@ -1,4 +1,4 @@
-"""The configurations of the reward's parents, and what is known of the variables: names, values, codes and numbers."""
+"""How configurations are written: the names, values, codes and numbers of the parents, and who the variables are."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from causalbandits.model.variable import Variable
 from causalbandits.problem.knowledge import Knowledge, graph_of
 
 
-class Configurations(Remembers):
+class Encoding(Remembers):
     """What follows from the knowledge and the parents' names, and nothing else."""
 
     knowledge: Knowledge

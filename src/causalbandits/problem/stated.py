@@ -1,4 +1,4 @@
-"""The statement of a problem: what is known, what may be done and what is wanted, once it is known to fit together."""
+"""What a problem is stated to be: what is known, what may be done, what is wanted; once it is known to fit together."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from causalbandits.problem.separation import AugmentedGraph
 from causalbandits.problem.worth_trying import checked_reward, number_worth_trying, worth_trying
 
 
-class Statement(NamedTuple):
+class Stated(NamedTuple):
     """What a problem is made of; all else follows from it."""
 
     knowledge: Knowledge
@@ -49,7 +49,7 @@ class Statement(NamedTuple):
         }
 
 
-def checked_statement(
+def checked_problem(
     model: Knowledge,
     manipulable: Manipulable,
     parents: Iterable[str] | None,
@@ -66,7 +66,7 @@ def checked_statement(
     require: Limits | None,
     context: Iterable[str],
     stacklevel: int,
-) -> Statement:
+) -> Stated:
     """What `CausalBandit` was given, if it fits together."""
     if not isinstance(model, Knowledge):
         raise ProblemError(f"A CausalBandit needs a CausalModel, an ObservedModel or a CausalGraph; got {model!r}.")
@@ -88,7 +88,7 @@ def checked_statement(
     found, seen = _standing_in(augmented, parents, reward, separator, observable, known)
     check_with_context(augmented, found, known, reward)
     idle = augmented.without_effect_on(found)
-    return Statement(model, space, found, reward, seen, bool(reduce), Costs.given(space, costs), known, idle)
+    return Stated(model, space, found, reward, seen, bool(reduce), Costs.given(space, costs), known, idle)
 
 
 def _by_actions(
@@ -100,7 +100,7 @@ def _by_actions(
     require: Limits | None,
     context: Iterable[str],
     stacklevel: int,
-) -> Statement:
+) -> Stated:
     """A number per action is learnt, of the actions that are worth trying by the graph alone."""
     before = checked_context(_augmented(model, space), context, goal)
     if require is not None and not isinstance(model, CausalGraph):
@@ -108,7 +108,7 @@ def _by_actions(
     priced = Costs.given(space, costs)
     if reduce and not (before and require):
         space = worth_trying(graph_of(model), space, goal, priced, before, stacklevel=stacklevel + 1)
-    return Statement(model, space, (), goal, (), reduce, priced, before)
+    return Stated(model, space, (), goal, (), reduce, priced, before)
 
 
 def _augmented(model: Knowledge, space: ActionSpace) -> AugmentedGraph:
@@ -140,11 +140,11 @@ def _sought(separator: str, parents: Iterable[str] | None, reward: str | None) -
     return reward
 
 
-def statement_of(record: Mapping[str, Any]) -> Statement:
-    """The statement that `to_record` describes."""
+def stated_in(record: Mapping[str, Any]) -> Stated:
+    """What `to_record` describes."""
     model = knowledge_of(record)
     if isinstance(model, CausalGraph) or not record["parents"]:
-        return _statement_by_actions(model, record)
+        return _stated_by_actions(model, record)
     space = ActionSpace.from_record(record, model)
     parents = unique_names("parent", record["parents"], model)
     if not isinstance(record["reduce"], bool):
@@ -155,10 +155,10 @@ def statement_of(record: Mapping[str, Any]) -> Statement:
     check_with_context(augmented, parents, context, reward)
     space.requirements = requirements_of(record.get("require"), space, model)
     costs = Costs.from_record(record.get("costs"), space)
-    return Statement(model, space, parents, reward, (), record["reduce"], costs, context)
+    return Stated(model, space, parents, reward, (), record["reduce"], costs, context)
 
 
-def _statement_by_actions(known: Knowledge, record: Mapping[str, Any]) -> Statement:
+def _stated_by_actions(known: Knowledge, record: Mapping[str, Any]) -> Stated:
     """Of a problem without parents; which actions are worth trying was found when it was made."""
     space = ActionSpace.from_record(record, known)
     reward = checked_reward(known, space, record["reward"], record["parents"])
@@ -166,4 +166,4 @@ def _statement_by_actions(known: Knowledge, record: Mapping[str, Any]) -> Statem
     if not isinstance(known, CausalGraph):
         space.requirements = requirements_of(record.get("require"), space, known)
     costs = Costs.from_record(record.get("costs"), space)
-    return Statement(known, space, (), reward, (), bool(record["reduce"]), costs, context)
+    return Stated(known, space, (), reward, (), bool(record["reduce"]), costs, context)
