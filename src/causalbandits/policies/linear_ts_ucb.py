@@ -23,9 +23,9 @@ from causalbandits.policies.factor import squared_norms
 from causalbandits.policies.linear_thompson import LinearPosterior
 from causalbandits.policies.outcome import Choice
 from causalbandits.policies.statistics import Regression
+from causalbandits.problem.combinations import Combinations
 from causalbandits.problem.features import AdditiveFeatures, Stack, in_order
 from causalbandits.problem.scores import Scores
-from causalbandits.problem.search import Combinations
 from causalbandits.problem.situation import Situation
 
 LEAST = 1e-12
