@@ -6,6 +6,7 @@ import json
 import random
 import resource
 import sqlite3
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -338,6 +339,11 @@ def test_any_history_folds_to_what_counts_however_it_came_about(
                     study.expire()
             except CausalBanditsError:
                 continue  # refused: nothing was changed
+            with study.together():
+                waiting = [row.number for row in study._log.decisions("status IN ('open', 'held')")]
+                assert study._state.frontier() == min(waiting, default=6)
+        statuses = Counter(row.status for row in study._log.decisions())
+        assert {status: n for status, n in study.report().decisions.items() if n} == statuses
         clock.now += 60
         study.expire()
         counted = list(study._log.decisions("reward IS NOT NULL AND z IS NOT NULL"))

@@ -83,7 +83,8 @@ _TRUTH = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0"
 
 def hidden_nodes(graph: graphs.Graph) -> list[Any]:
     """The nodes that a networkx graph says nobody observes: by `hidden`, DoWhy's `observed` or pgmpy's `latents`."""
-    latents = getattr(graph, "latents", ())
+    said = getattr(graph, "latents", ())
+    latents = frozenset(said) if is_iterable(said) else frozenset()
     return [
         node
         for node, data in graph.nodes(data=True)

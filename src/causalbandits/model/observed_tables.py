@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -56,11 +55,16 @@ def doubts(graph: CausalGraph, sources: Sequence[Group], told: Mapping[str, Arra
     """
     mixed = graph.mixed(graph.names)
     tables = {own: RowSource(mixed, mixed.bits(own)).conditionals() for own in sources}
-    kinds = Counter(variable for variable, _ in {(own.variable, own.name) for part in tables.values() for own in part})
-    knobs = frozenset(itertools.chain.from_iterable(sources))
+    kinds: dict[str, set[Conditional]] = {}
+    for asked in itertools.chain.from_iterable(tables.values()):
+        kinds.setdefault(asked.variable, set()).add(asked)
+    # What only some tables of a variable are given is summed out of them: all its values count together.
+    were_set = frozenset(itertools.chain.from_iterable(sources))
+    knobs = {name: were_set.intersection(*(own.given for own in kind)) for name, kind in kinds.items()}
     found = {}
     for source, conditionals in tables.items():
-        own = [_doubt(asked, told[asked.name], knobs) for asked in conditionals if kinds[asked.variable] > 1]
+        differing = [asked for asked in conditionals if len(kinds[asked.variable]) > 1]
+        own = [_doubt(asked, told[asked.name], knobs[asked.variable]) for asked in differing]
         found[source] = Doubt(sum(part.never for part in own), sum(part.variance for part in own))
     return found
 

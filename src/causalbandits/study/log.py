@@ -159,18 +159,20 @@ class Log(KeptStatistic):
         sql = "SELECT choices, count(*) FROM decisions WHERE status = ? GROUP BY choices"
         return {self._action(choices): n for choices, n in self.store.rows(sql, (status,))}
 
-    def oldest_open(self) -> float | None:
-        """Since when the earliest of them waits."""
-        found = self.store.one(
-            "SELECT asked FROM decisions WHERE number = (SELECT min(number) FROM decisions WHERE status = ?)",
-            (IS_OPEN,),
-        )
-        return None if found is None else float(found[0])
+    def first_open(self, closed: int | None = None) -> int | None:
+        """The earliest decision whose outcome does not count yet; `closed` are known to be before it, or nothing is."""
+        if closed is None:
+            found = self.store.one("SELECT min(number) FROM decisions WHERE status IN (?, ?)", WAITING)
+        else:  # an expression, so that the way is by number from there on, and not through all that wait
+            sql = "SELECT number FROM decisions WHERE number >= ? AND status || '' IN (?, ?) ORDER BY number LIMIT 1"
+            found = self.store.one(sql, (closed, *WAITING))
+        return None if found is None or found[0] is None else int(found[0])
 
-    def first_open(self) -> int | None:
-        """The earliest decision whose outcome does not count yet."""
-        found = self.store.one("SELECT min(number) FROM decisions WHERE status IN (?, ?)", WAITING)[0]
-        return None if found is None else int(found)
+    def oldest_open(self, closed: int) -> float | None:
+        """Since when the earliest decision waits that has no outcome yet; `closed` are known to be before it."""
+        sql = "SELECT asked FROM decisions WHERE number >= ? AND status || '' = ? ORDER BY number LIMIT 1"
+        found = self.store.one(sql, (closed, IS_OPEN))
+        return None if found is None else float(found[0])
 
     def extreme_rewards(self) -> list[int]:
         """The smallest and the largest that count, or will; none, where there are none."""

@@ -96,7 +96,9 @@ class StudyReport(NamedTuple):
 def report_of(state: StudyState) -> StudyReport:
     """How things stand; within a transaction."""
     held = (IS_HELD,) if state.rules.hold else ()
-    counts = {status: state.log.count(status) for status in (IS_OPEN, *held, IS_TOLD, IS_EXPIRED, IS_FORGOTTEN)}
+    statuses = IS_OPEN, *held, IS_TOLD, IS_EXPIRED, IS_FORGOTTEN
+    counts = {status: 0 if status == IS_TOLD else state.log.count(status) for status in statuses}
+    counts[IS_TOLD] = state.decided - sum(counts.values())  # mostly all but a few, and a page counts each second
     table = state.table
     everything = [sum(column) for column in zip(*_lines(table), strict=True)] or [0, 0, 0]
     by_action = _by(table, 1)

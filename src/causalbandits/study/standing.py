@@ -68,12 +68,13 @@ class Standing:
 
     def oldest_open(self) -> float | None:
         """Since when the earliest decision waits that has no outcome yet, as seconds since 1970."""
-        return self._log.oldest_open()
+        with self._state.transaction():
+            return self._log.oldest_open(self._state.frontier())
 
     def counts(self) -> dict[str, float | None]:
         """How many of what, from a few lookups: for those who watch a service."""
         with self._state.transaction():
-            oldest, now, spent = self._log.oldest_open(), self._state.clock(), self.budget
+            oldest, now, spent = self.oldest_open(), self._state.clock(), self.budget
             return {
                 "decisions": self._state.decided,
                 "events": self._state.events,

@@ -19,7 +19,7 @@ from causalbandits.study.fold import Coins, Fold, Key, Table, policy_of
 from causalbandits.study.grid import LARGEST_STEPS, steps
 from causalbandits.study.log import Log
 from causalbandits.study.past import SNAPSHOT_EVERY, fold_at
-from causalbandits.study.rows import CHANGING, COUNTED, LogEvent, Row
+from causalbandits.study.rows import CHANGING, COUNTED, WAITING, LogEvent, Row, status_after
 from causalbandits.study.schema import facts_of, migrate
 from causalbandits.study.storage import Store
 
@@ -93,6 +93,8 @@ class StudyState:
         self._inside = self._torn = False
         self._changed: dict[Key, None] = {}
         """The lines of the statistic that the database does not have yet, in the order in which they changed."""
+        self._closed: int | None = None
+        """The frontier, when it was last looked for; None where it must be looked for everywhere."""
         self._fold: Fold | None = None
         self._past: tuple[int, Table] = 0, Table()
         self._frozen: tuple[tuple[int, int], Any] | None = None
@@ -162,8 +164,8 @@ class StudyState:
         if known < 0 or version != self.policy_version:
             policy = policy_of(self.log.policies()[-1].record, self.handed_in, self.problem)
             self.table = self.log.table()
-            self._fold = Fold(self.problem, policy, self.table, self.log.outcomes, self._frontier)
-            self.policy_version = version
+            self._fold = Fold(self.problem, policy, self.table, self.log.outcomes, self.frontier)
+            self.policy_version, self._closed = version, None
             if self.budget is not None:
                 self.charges = Charges.at(self.log, self.budget, policy, decided, newest)
         else:
@@ -203,10 +205,11 @@ class StudyState:
         self.log.add_decision(row)
         self.decided += 1
 
-    def _frontier(self) -> int:
-        """All decisions before this one are told, expired or forgotten."""
-        first = self.log.first_open()
-        return self.decided if first is None else first
+    def frontier(self) -> int:
+        """All decisions before this one are told, expired or forgotten; within a transaction."""
+        first = self.log.first_open(self._closed)
+        self._closed = self.decided if first is None else first
+        return self._closed
 
     def write(self, row: Row, kind: str, status: str, z: Z | None, reward: int | None, observed: Any) -> None:
         """An event, what its decision is by then, and the statistic's change."""
@@ -233,6 +236,8 @@ class StudyState:
         """Table and fold follow an event; in the database, too, if it is ours."""
         if self.charges is not None:
             self.charges.follow(event, row)
+        if self._closed is not None and status_after(event.kind) in WAITING:
+            self._closed = min(self._closed, row.number)
         for outcome, sign in self.log.changes(event, row):
             key = self.table.change(outcome, sign)
             self.fold.change(outcome, sign)

@@ -35,7 +35,7 @@ class Verification(NamedTuple):
         return text + ("all as it was kept." if self else "; ".join(self.differences))
 
 
-class Standing(NamedTuple):
+class WhatCounts(NamedTuple):
     """What counts as a decision's outcome."""
 
     status: str = IS_OPEN
@@ -45,7 +45,7 @@ class Standing(NamedTuple):
     observed: Mapping[str, int] | None = None
 
 
-UNTOLD, OF_THE_PAST = Standing(), Standing(IS_PAST)
+UNTOLD, UNTOLD_PAST = WhatCounts(), WhatCounts(IS_PAST)
 
 
 class Refolded:
@@ -60,7 +60,7 @@ class Refolded:
     ) -> None:
         self._log, self.table = log, Table()
         self.rows = {row.number: row for row in rows}
-        self._told: dict[int, Standing] = {}
+        self._told: dict[int, WhatCounts] = {}
         self.differences: list[str] = []
         self.events, self.has_gaps = 0, False
         self._sums = 0, 0
@@ -71,9 +71,9 @@ class Refolded:
             if event.number in snapshots and snapshots[event.number] != snapshot_text(self.table):
                 self.differences.append(f"the snapshot after event {event.number} is not what the log says")
 
-    def told(self, number: int) -> Standing:
+    def told(self, number: int) -> WhatCounts:
         """What counts as the outcome of a decision."""
-        return self._told.get(number, UNTOLD if number >= 0 else OF_THE_PAST)
+        return self._told.get(number, UNTOLD if number >= 0 else UNTOLD_PAST)
 
     def follow(self, event: LogEvent) -> None:
         """One event more."""
@@ -96,7 +96,7 @@ class Refolded:
             self._told[row.number] = before._replace(status=status, z=event.z, observed=event.observed)
         self._compare(event)
 
-    def _count(self, row: Row, told: Standing, sign: int) -> None:
+    def _count(self, row: Row, told: WhatCounts, sign: int) -> None:
         if told.reward is not None:
             key = row.context, row.choice.action, told.z
             self.table.count(key, told.reward, self._log.successes(told.reward, row.number), sign)
@@ -126,12 +126,12 @@ class Refolded:
         return min(waiting, default=decided)
 
 
-def _after(event: LogEvent, before: Standing) -> Standing:
+def _after(event: LogEvent, before: WhatCounts) -> WhatCounts:
     """What counts after an event that changes it."""
     status = status_after(event.kind)
     if event.kind in COUNTED:
-        return Standing(status, before.told_at or event.number, event.z, event.reward, event.observed)
-    return Standing(status)
+        return WhatCounts(status, before.told_at or event.number, event.z, event.reward, event.observed)
+    return WhatCounts(status)
 
 
 @contextmanager
@@ -161,7 +161,7 @@ def verified(log: Log) -> Verification:
     if list(again.rows) != list(range(-past, len(again.rows) - past)):
         differences.append("decisions are missing: their numbers have gaps")
     for number, row in again.rows.items():
-        kept, told = Standing(row.status, row.told_at, row.z, row.reward, row.observed), again.told(number)
+        kept, told = WhatCounts(row.status, row.told_at, row.z, row.reward, row.observed), again.told(number)
         if kept != told:
             differences.append(f"decision {number} is kept as {kept.status}, and the log says {told.status}")
     lines, made = set(rows_of(log.table())), set(rows_of(again.table))
