@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import causalbandits as cb
-from causalbandits.bench import TABLES, loops
+from causalbandits.bench import TABLES, loops, weighing
 from causalbandits.bench.measure import megabytes_in_new_process, side_by_side
 
 
@@ -43,6 +43,22 @@ def test_every_policy_of_the_paper_has_its_loop():
     )
     own = {id for id in missing if cb.policy(id).learns_tables or any(word in id for word in later)}
     assert missing - own == {"c-kl-ucb", "kl-ucb", "uniform", "hac-ucb", "lin-ts", "lin-ucb"}
+
+
+def test_the_index_is_measured_on_few_actions_and_on_many():
+    sizes = [world.size for world in weighing.worlds().values()]
+    assert sizes == ["12 x 12", "16 x 16", "500 x 100", "5,000 x 1,000"]
+
+
+def test_the_index_is_measured_against_thompson_sampling(monkeypatch):
+    small = weighing.Weighed(weighing.one_knob(5, (2, 2)), 20, 5)
+    monkeypatch.setattr(weighing, "worlds", lambda: {"small": small})
+    monkeypatch.setattr(weighing, "GROUPS", (("c-ts-beta", "c-gittins-beta"),))
+    first, second = weighing.against_thompson(1)
+    assert first[:3] == ["small", "5 x 4", "c-ts-beta"]
+    assert first[5:] == [1.0, 1.0]
+    assert second[2] == "c-gittins-beta"
+    assert all(number > 0 for number in second[3:])
 
 
 def test_things_are_timed_in_turn():

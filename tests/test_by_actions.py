@@ -124,6 +124,18 @@ def test_actions_that_the_world_does_not_have_are_refused():
         cb.simulate(small, ["ts-beta"], problem=problem(), horizon=100_000, replications=1, progress=False)
 
 
+def test_costs_that_the_world_does_not_charge_are_refused():
+    """Else regret would be that of rewards alone, and who keeps to what things cost would seem to lose."""
+    with pytest.raises(ProblemError, match=r"The believed problem has costs, and the environment has none: .* costs="):
+        cb.simulate(world(), ["ts-beta"], problem=problem(costs={"C": 0.1}), horizon=10, replications=1)
+    p = world().problem
+    charged = cb.Environment(cb.CausalBandit(p.model, p.manipulable, p.parents, costs={"C": 0.1}), world().reward)
+    cb.simulate(charged, ["ts-beta"], problem=problem(costs={"C": 0.1}), horizon=10, replications=1)
+    cb.simulate(
+        charged, ["ts-beta"], problem=problem(), horizon=10, replications=1
+    )  # a wrong belief, and it is charged
+
+
 # --- the one rule, value by value ---------------------------------------------------------------------
 
 
@@ -302,7 +314,7 @@ def test_records_give_back_the_same_problem():
         (ProblemError, {"reward": None}, r"name the reward's variable, reward='Y'"),
         (ModelError, {"reward": "Z"}, "Unknown variable 'Z'"),
         (ProblemError, {"manipulable": ["A"], "reward": "A"}, "must not be manipulable"),
-        (ProblemError, {"parents": ["B"]}, r"P\(z \| do\(a\)\) needs tables, and a CausalGraph has none"),
+        (ProblemError, {"parents": ["B"]}, r"P\(z \| do\(a\)\) needs tables, .* cb.fit\(graph, rows\)"),
         (ProblemError, {"separator": "cheapest"}, "needs tables"),
         (ProblemError, {"context": ["B"], "manipulable": ["A"]}, "'B' comes after the manipulable 'A'"),
         (ProblemError, {"require": {"B": 0.1}}, "judged by tables, and a CausalGraph has none"),

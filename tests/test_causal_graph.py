@@ -6,12 +6,13 @@ import itertools
 import pickle
 
 import networkx as nx
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import causalbandits as cb
-from causalbandits.errors import ModelError, StateError
+from causalbandits.errors import FormatError, ModelError, StateError
 from causalbandits.formats import dot
 from causalbandits.model import graph as graphs
 
@@ -177,6 +178,14 @@ def test_every_way_to_say_that_a_node_is_hidden(mark):
     assert dot.loads(f'digraph {{ u [{mark}, pos="1,2"]; u -> x; u -> y }}').hidden == ("u",)
 
 
+@pytest.mark.parametrize("mark", ["u", "l", "unobserved", "latent"])
+def test_dagittys_short_words_mean_there_what_its_long_ones_do(mark):
+    assert dot.loads(f'dag {{ u [{mark},pos="1,2"] x [e] y [o] w [a] u -> {{ x y }} w -> y }}').hidden == ("u",)
+    assert dot.loads("digraph { x [u=1, l=2, s=3]; x -> y }").hidden == ()  # which mean nothing elsewhere
+    with pytest.raises(FormatError, match="expected a variable that selects nothing, found 's'"):
+        dot.loads("dag { s [s] x -> s }")
+
+
 @pytest.mark.parametrize("mark", ["hidden=no", "observed=yes", "exposure", "outcome", "adjusted", "latent=false"])
 def test_and_that_it_is_not(mark):
     assert dot.loads(f"dag {{ u [{mark}] u -> x }}").hidden == ()
@@ -228,6 +237,36 @@ def test_networkx_nodes_say_that_they_are_hidden_in_our_words_and_in_dowhys():
         cb.CausalGraph.from_networkx(graph)
     with pytest.raises(ModelError, match="needs a directed graph"):
         cb.CausalGraph.from_networkx(nx.Graph())
+
+
+class WithLatents(nx.DiGraph):
+    """As pgmpy's graphs: what is hidden is a set beside the nodes."""
+
+    latents = frozenset({"u"})
+
+
+def test_networkx_graphs_of_other_libraries_are_never_taken_for_graphs_that_hide_nothing():
+    edges = [("u", "x"), ("u", "y"), ("x", "y")]
+    expected = cb.CausalGraph.from_text("u -> x; {u, x} -> y; u [hidden]")
+    assert cb.CausalGraph.from_networkx(WithLatents(edges)) == expected
+    for word, value in (
+        ("observed", False),
+        ("observed", np.False_),
+        ("observed", '"no"'),
+        ("hidden", "yes"),
+        ("hidden", 1),
+    ):
+        graph = nx.DiGraph(edges)
+        graph.nodes["u"][word] = value
+        assert cb.CausalGraph.from_networkx(graph) == expected, (word, value)
+        graph.nodes["u"][word] = "perhaps"
+        with pytest.raises(ModelError, match=f"'u' says {word}='perhaps'; it must be True or False"):
+            cb.CausalGraph.from_networkx(graph)
+    for way in ("both", '"back"', "none"):
+        graph = nx.MultiDiGraph(edges)
+        graph.add_edge("x", "y", dir=way)
+        with pytest.raises(ModelError, match=r"The arrow x -> y says dir=.* cb.read\('graph.dot'\)"):
+            cb.CausalGraph.from_networkx(graph)
 
 
 # --- projection ---------------------------------------------------------------------------------------

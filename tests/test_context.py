@@ -15,7 +15,7 @@ import causalbandits as cb
 from causalbandits import CausalBandit, CausalModel, Variable
 from causalbandits.errors import ProblemError
 from causalbandits.model.graph import ancestors
-from causalbandits.problem.inference import KnownBlock
+from causalbandits.problem.known_block import KnownBlock
 from oracles import Case, all_interventions, cases, joint, models, patient, random_table
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import numba
 import numpy as np
 import pytest
 
 import causalbandits as cb
+from causalbandits.engine.calls import call_of
 from causalbandits.engine.compiled import can_play, play_compiled
 from causalbandits.engine.driver import play
+from causalbandits.engine.scene import scene_of
 from oracles import played_compiled
 
 ROUNDS = np.array([1, 2, 50, 700, 1300])
@@ -112,3 +115,30 @@ def test_too_many_contexts_are_left_to_the_plain_driver(monkeypatch):
     env = cb.zoo.email_segments()
     monkeypatch.setattr("causalbandits.engine.compiled.CONTEXTS_COMPILED", 2)
     assert not can_play(env, cb.policy("c-ucb"), env.problem)
+
+
+@pytest.mark.parametrize(
+    "id", ["c-ucb", "c-ts-beta", "ts-beta", "c-gittins-beta", "c-screen-beta", "c-gittins-effects"]
+)
+def test_rounds_are_compiled_once_for_contexts_that_are_parents_and_for_those_that_are_not(id):
+    """They are told apart by what they read, not by its types: each kind of rounds takes seconds to compile."""
+    found = []
+    for env in (cb.zoo.email_segments(), parts()):
+        policy = cb.policy(id).for_horizon(100)
+        scene = scene_of(env, policy, env.problem)
+        name, arguments = call_of(policy, scene, policy.begin(env.problem), range(100))
+        found.append((name, *map(numba.typeof, arguments)))
+    assert found[0] == found[1]
+
+
+def test_rounds_are_compiled_once_for_whole_numbers_and_for_others():
+    problem, found = cb.zoo.figure2().problem, []
+    for policy in (
+        cb.policy("c-ts-gaussian", prior_scale=2, noise_scale=1),
+        cb.policy("c-ts-gaussian", prior_scale=0.5),
+    ):
+        scene = scene_of(cb.zoo.figure2(), policy, problem)
+        rule = call_of(policy, scene, policy.begin(problem), range(100))[1][0]
+        found.append(numba.typeof(rule))
+    assert found[0] == found[1]
+    equal(cb.zoo.figure2(), cb.policy("c-ts-gaussian", prior_scale=2, noise_scale=1))

@@ -13,9 +13,9 @@ from causalbandits.policies.base import HorizonPolicy
 from causalbandits.policies.default import (
     FEW_PAIRS,
     FEW_STATES,
-    FORESEEN,
     LATE,
     LINEAR,
+    MANY,
     PROMPT,
     TABLES_LEARNT,
     chosen_policy,
@@ -33,19 +33,21 @@ def fitted(rows=200):
 
 def test_known_tables_and_prompt_outcomes_bring_the_index():
     assert default_policy(EMAIL.problem) == PROMPT
-    assert not PROMPT.randomised
-    assert PROMPT.learns_scales
+    assert default_policy(EMAIL.problem, horizon=50) == PROMPT.for_horizon(50)
+    for own in (PROMPT, MANY):
+        assert not own.randomised
+        assert own.learns_scales
 
 
-def test_a_horizon_brings_the_index_with_effects_where_all_can_be_compared():
-    assert default_policy(EMAIL.problem, horizon=50) == FORESEEN.for_horizon(50)
-    assert FORESEEN.learns_scales
+@pytest.mark.parametrize("horizon", [None, 5000])
+def test_effects_are_learnt_where_all_actions_can_be_compared_in_every_round(horizon):
+    without = MANY if horizon is None else MANY.for_horizon(horizon)
     many = cb.zoo.random_parallel(2, 9, theta=np.zeros(9), rng=0).problem
     assert many.actions.size * many.configurations > FEW_PAIRS
-    assert default_policy(many, horizon=5000) == PROMPT.for_horizon(5000)
+    assert default_policy(many, horizon=horizon) == without
     states = FEW_STATES + 1
     single = cb.CausalModel([cb.Variable("X", list(range(states)), table=np.full(states, 1 / states))])
-    assert default_policy(cb.CausalBandit(single, ["X"], ["X"]), horizon=5000) == PROMPT.for_horizon(5000)
+    assert default_policy(cb.CausalBandit(single, ["X"], ["X"]), horizon=horizon) == without
 
 
 def test_late_outcomes_bring_the_form_that_draws():
@@ -64,14 +66,14 @@ def test_tables_that_are_not_known_are_learnt(late):
 def test_more_configurations_than_rounds_can_see_bring_the_linear_form():
     wide = cb.zoo.random_parallel(2, 12, theta=np.zeros(12), rng=0).problem
     assert default_policy(wide, horizon=2**12 - 1) == LINEAR
-    assert default_policy(wide, horizon=2**12) == PROMPT.for_horizon(2**12)
-    assert default_policy(wide) == PROMPT
+    assert default_policy(wide, horizon=2**12) == MANY.for_horizon(2**12)
+    assert default_policy(wide) == MANY
     assert default_policy(wide.without_tables(), horizon=100) == TABLES_LEARNT
     assert default_policy(cb.zoo.random_parallel(2, 1000, theta=np.zeros(1000), rng=0).problem) == LINEAR
 
 
 def test_no_default_needs_rewards_in_a_range_or_a_scale():
-    for own in (PROMPT, LATE, TABLES_LEARNT):
+    for own in (PROMPT, MANY, LATE, TABLES_LEARNT):
         assert not own.unit_rewards
         with warnings.catch_warnings():
             warnings.simplefilter("error")

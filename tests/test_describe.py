@@ -8,7 +8,7 @@ import pytest
 import causalbandits as cb
 from causalbandits.errors import CausalBanditsError
 from causalbandits.planning.describe import write_description
-from causalbandits.policies.default import FORESEEN
+from causalbandits.policies.default import PROMPT
 
 
 @pytest.fixture
@@ -92,12 +92,10 @@ def test_only_bounds_that_say_something_are_shown():
 
 
 def test_where_to_start(model):
-    assert cb.describe(cb.zoo.email_campaign()).policy == FORESEEN.id
-    assert cb.describe(cb.zoo.figure2()).policy == FORESEEN.id
+    assert cb.describe(cb.zoo.email_campaign()).policy == PROMPT.id
+    assert cb.describe(cb.zoo.figure2()).policy == PROMPT.id
     assert cb.describe(cb.CausalBandit(model, ["x"], reward="y"), horizon=500).policy == "cl-ts-observed"
-    assert (
-        cb.describe(cb.CausalBandit(model, ["x"], reward="y", separator="cheapest"), horizon=500).policy == FORESEEN.id
-    )
+    assert cb.describe(cb.CausalBandit(model, ["x"], reward="y", separator="cheapest"), horizon=500).policy == PROMPT.id
 
 
 def test_it_shows_in_notebooks_and_as_a_page(tmp_path):

@@ -264,6 +264,39 @@ def test_a_value_that_only_experiments_know_is_told_by_experiments(prior):
     np.testing.assert_allclose(known.distribution(["y"], do={"a": 2}), [0.9, 0.1], rtol=0, atol=0.03)
 
 
+@pytest.mark.parametrize("seen", [1, 4, 30])
+def test_a_value_seen_in_few_rows_is_told_by_rows_that_have_more_of_it(seen):
+    """Of 20,000 rows left alone, few have a = 2; of 3,000 that set a, a thousand do."""
+    model, graph = collider()
+    parts = [
+        model.sample(20_000 - seen, rng=1),
+        model.sample(seen, do={"a": 2}, rng=2),
+        *(model.sample(1000, do={"a": own}, rng=3 + own) for own in range(3)),
+    ]
+    data = {name: np.concatenate([part[name] for part in parts]) for name in graph.names}
+    was_set = [""] * 20_000 + ["a"] * 3000
+    known = cb.fit(graph, data | {"set": was_set}, interventions="set")
+    assert known.sources == (("a",), ())
+    np.testing.assert_allclose(known.distribution(["y"], do={"a": 2}), [0.9, 0.1], rtol=0, atol=0.04)
+    alone = cb.fit(graph, {name: column[:20_000] for name, column in data.items()})
+    widths = []
+    for own in (known, alone):
+        _, lower, upper = cb.CausalBandit(own, ["a"], ["y"], reduce=False).parent_distribution({"a": 2}, interval=True)
+        assert lower[1] < 0.1 < upper[1]
+        widths.append(upper[1] - lower[1])
+    assert widths[1] > 3 * widths[0]  # and who has only these few is told so
+
+
+def test_earlier_rows_count_as_rows_though_all_their_values_were_equally_frequent():
+    _, graph = collider()
+    even = {name: [*column] for name, column in zip("way", np.array([*np.ndindex(2, 3, 2)] * 40).T, strict=True)}
+    alone = {"w": [0, 1] * 150, "a": [0, 0, 1, 1, 2, 2] * 50, "y": [0, 0, 1] * 100}
+    earlier = cb.fit(graph, even | {"set": ["a"] * 480}, interventions="set")
+    known = cb.fit(graph, alone | {"set": [""] * 300}, interventions="set", prior=earlier)
+    together = {name: even[name] + alone[name] for name in "way"} | {"set": ["a"] * 480 + [""] * 300}
+    assert known.sources == cb.fit(graph, together, interventions="set").sources == (("a",), ())
+
+
 @patient
 @given(SEEDS)
 def test_the_order_of_names_changes_no_exact_distribution(seed):

@@ -212,6 +212,42 @@ def test_contexts_that_cannot_be_are_refused():
             make()
 
 
+def test_contexts_of_probability_0_are_refused_in_words_unless_a_prior_allows_them():
+    """c is never 2, and d is 1 only where c is: what is observed says nothing of what an action does elsewhere."""
+    model = cb.CausalModel([
+        cb.Variable("u", [0, 1], table=[.5, .5]),
+        cb.Variable("c", [0, 1, 2], table=[.5, .5, 0.]),
+        cb.Variable("d", [0, 1], parents=["c"], table=[[1., 0.], [.5, .5], [.5, .5]]),
+        cb.Variable("x", [0, 1], parents=["u", "d"], table=[[[.8, .2], [.7, .3]], [[.3, .7], [.2, .8]]]),
+        cb.Variable("m", [0, 1], parents=["x", "c"],
+                    table=[[[.9, .1], [.8, .2], [.7, .3]], [[.3, .7], [.2, .8], [.1, .9]]]),
+        cb.Variable("y", [0, 1], parents=["m", "u"], table=[[[.9, .1], [.6, .4]], [[.5, .5], [.1, .9]]]),
+    ])  # fmt: skip
+    graph = cb.CausalGraph.from_model(model, hidden=["u"])
+    rows = {name: column for name, column in model.sample(2000, rng=0).items() if name != "u"}
+    exact = cb.ObservedModel.from_model(model, hidden=["u"])
+    plain, smoothed = (cb.fit(graph, rows, states=graph.states, prior=prior) for prior in (0, 1))
+    whole = cb.CausalBandit(model, ["x"], ["y"], context=["c", "d"])
+    for known in (exact, plain):
+        problem = cb.CausalBandit(known, ["x"], ["y"], context=["c", "d"])
+        for context in ({"c": 2}, {"c": 2, "d": 0}, {"c": 0, "d": 1}):
+            assert not problem.given(context).can_occur
+            for accept in ("refuse", "accept"):
+                agent = cb.Agent(problem, "c-ts-beta", seed=0, impossible=accept)
+                with pytest.raises(cb.errors.CausalBanditsError, match=r"The context .* has probability 0"):
+                    agent.ask(context=context)
+            with pytest.raises(ProblemError, match=r"The context c=\d.* Gather rows of that kind, fit with a prior"):
+                problem.given(context).parent_distribution({"x": 1})
+        atol = 1e-12 if known is exact else 0.06
+        for context in ({"d": 1}, {"c": 1, "d": 1}, {"c": 0, "d": 0}):
+            found, true = (own.given(context).parent_distribution({"x": 1}) for own in (problem, whole))
+            np.testing.assert_allclose(found, true, rtol=0, atol=atol)
+    allowed = cb.CausalBandit(smoothed, ["x"], ["y"], context=["c", "d"]).given({"c": 2, "d": 0})
+    assert allowed.can_occur
+    _, lower, upper = allowed.parent_distribution({"x": 1}, interval=True)
+    assert upper[1] - lower[1] > 0.3  # nobody knows
+
+
 def test_what_is_always_set_may_be_required_of_a_fit_as_of_what_is_known():
     model = cb.CausalModel(
         [

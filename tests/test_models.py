@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import causalbandits as cb
+from causalbandits.agent import saving
 from causalbandits.errors import PolicyError, SizeError, StateError
 from causalbandits.policies import Outcome
 from causalbandits.policies.totals import Totals
@@ -137,7 +138,7 @@ def test_a_candidate_by_actions_tries_what_is_worth_trying_only():
     assert {agent.ask().intervention for _ in range(60)} == set(worth.actions)
 
 
-def test_agents_say_what_they_believe_and_are_saved_with_their_candidates_handed_in(tmp_path):
+def test_agents_say_what_they_believe_and_are_saved_with_their_candidates(tmp_path):
     policy = cb.policy("c-ts-models", problems=[other(1), TRUE])
     agent = cb.Agent(TRUE, policy, seed=0)
     rng = np.random.default_rng(0)
@@ -149,12 +150,56 @@ def test_agents_say_what_they_believe_and_are_saved_with_their_candidates_handed
     assert "one of the 2 candidates is right; the likeliest is the 2., with probability 1" in repr(found)
     assert found.lower < EMAIL.mean_reward(found.intervention) < found.upper
     agent.save(tmp_path / "agent.json")
-    again = cb.Agent.load(tmp_path / "agent.json", policy=policy)
-    assert [again.ask() for _ in range(5)] == [agent.ask() for _ in range(5)]
-    with pytest.raises(StateError, match="which a file cannot hold"):
-        cb.Agent.load(tmp_path / "agent.json")
+    again, handed_in = cb.Agent.load(tmp_path / "agent.json"), cb.Agent.load(tmp_path / "agent.json", policy=policy)
+    assert again.policy.effects(TRUE) == policy.effects(TRUE)
+    asked = [[own.ask() for _ in range(5)] for own in (agent, again, handed_in)]
+    assert asked[0] == asked[1] == asked[2]
     with pytest.raises(StateError, match="other functions or objects as parameters"):
         cb.Agent.load(tmp_path / "agent.json", policy=cb.policy("c-ts-models", problems=[other(2), TRUE]))
+    with pytest.raises(StateError, match=r"by the policy c-ts-models with \{\}; given is"):
+        cb.Agent.load(tmp_path / "agent.json", policy=cb.policy("c-ts-models", problems=[other(1), TRUE], failures=2))
+
+
+def candidates_of_every_kind():
+    """What is observed, a fit of it, tables that ignore what is hidden, a graph by actions, and none; with a world."""
+    env = cb.zoo.reversal()
+    world, hidden = env.problem.model, cb.zoo.HIDDEN["reversal"]
+    known = cb.ObservedModel.from_model(world, hidden=hidden)
+    graph = known.causal_graph
+    rows = {name: column for name, column in world.sample(200, rng=0).items() if name not in hidden}
+    states = {name: graph.states[name] for name in graph.names}
+    ignored = cb.fit({name: graph.parents_of(name) for name in graph.names}, rows, states=states)
+    through = [cb.CausalBandit(own, ["channel"], ["engagement"]) for own in (known, cb.fit(graph, rows), ignored)]
+    return env, [*through, cb.CausalBandit(graph, ["channel"], reward="sale"), None]
+
+
+def test_a_study_is_opened_with_the_candidates_that_it_was_made_with(tmp_path):
+    env, problems = candidates_of_every_kind()
+    policy = cb.policy("c-ts-models", problems=problems, successes=2)
+    asked = []
+    for reopened in (False, True):
+        study = cb.Study.create(tmp_path / f"{reopened}.db", problems[0], policy, seed=3)
+        for number in range(6):
+            decision = study.ask()
+            seen = env.pull(decision.intervention, rng=number)
+            study.tell(decision.id, {"engagement": seen.parents["engagement"]}, seen.reward)
+            if reopened:
+                study.close()
+                study = cb.Study.open(tmp_path / f"{reopened}.db")
+        asked.append([study.ask().intervention for _ in range(3)])
+        assert study.policy.effects(problems[0]) == policy.effects(problems[0])
+        study.verify()
+        study.close()
+    assert asked[0] == asked[1]
+
+
+def test_a_file_whose_candidates_are_damaged_is_refused(tmp_path):
+    agent = cb.Agent(TRUE, cb.policy("c-ts-models", problems=[TRUE, None]), seed=0)
+    agent.save(tmp_path / "agent.json")
+    record = saving.policy_record(agent.policy, TRUE)
+    record["parameters"]["problems"]["problems"][0].pop("parents")
+    with pytest.raises(StateError, match="Not the description of a problem: 'parents' is missing"):
+        saving.policy_of(record, None, TRUE)
 
 
 def test_what_no_candidate_allows_is_counted_and_said():

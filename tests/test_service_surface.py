@@ -22,7 +22,9 @@ pytest.importorskip("uvicorn")
 
 import causalbandits as cb
 from causalbandits.cli import app
+from causalbandits.cli.studies import study
 from causalbandits.errors import PolicyError, TellError, UnknownDecisionError
+from causalbandits.service.bodies import StudyWanted
 from causalbandits.service.keys import Keys
 from causalbandits.service.serve import service_of
 from test_service import Served
@@ -46,7 +48,8 @@ OF_STUDIES_ALONE = {
     # who decides, and how
     "use", "mode", "modes", "set_mode",
     # what was logged
-    "counts", "decided", "description", "evaluate", "explain", "export", "history", "replay", "statistic", "verify",
+    "counts", "decided", "description", "evaluate", "explain", "export", "history", "in_shadow", "lines",
+    "replay", "statistic", "verify",
     "version", "quick_check", "rules", "state_hash",
 }  # fmt: skip
 
@@ -56,7 +59,7 @@ NOT_OVER_HTTP = {
     # objects that do not travel; `description` says which policy and which rules
     "policy", "rules", "statistic",
     # lines by the thousand: for who has the file, or a backup of it
-    "check", "evaluate", "export", "history", "learn", "model", "pending", "quick_check",
+    "check", "evaluate", "export", "history", "in_shadow", "learn", "model", "pending", "quick_check",
     # in `explain`, `report` or /metrics
     "by_action", "chances", "counts", "due", "id_of", "oldest_open", "state_hash", "version",
 }  # fmt: skip
@@ -64,12 +67,12 @@ NOT_OVER_HTTP = {
 
 def test_a_study_can_what_an_agent_can_and_a_client_what_a_study_can(tmp_path: Path) -> None:
     with cb.Study.create(tmp_path / "mail.db", ENV.problem, "c-ts-beta") as made:
-        agent, study = public(cb.Agent(ENV.problem, "c-ts-beta")), public(made)
+        agent, here = public(cb.Agent(ENV.problem, "c-ts-beta")), public(made)
     there = public(cb.study.RemoteStudy)
-    assert agent - study == OF_AGENTS_ALONE
-    assert study - agent == OF_STUDIES_ALONE
-    assert study - there == NOT_OVER_HTTP
-    assert there - study == set()
+    assert agent - here == OF_AGENTS_ALONE
+    assert here - agent == OF_STUDIES_ALONE
+    assert here - there == NOT_OVER_HTTP
+    assert there - here == set()
 
 
 DIFFERENT_PARAMETERS = {
@@ -77,6 +80,7 @@ DIFFERENT_PARAMETERS = {
     ("recommendations", "at_most"): "agents list all contexts",
     ("report", "path"): "an agent writes a page; a study has pages of its own",
     ("expire", "at_most"): "over HTTP, 10,000 at once",
+    ("lines", "at_most"): "over HTTP, 10,000",
     ("set_mode", "by"): "a service knows whose key it is",
 }
 
@@ -93,6 +97,43 @@ def test_calls_take_the_same_parameters_but_for_those_that_differ_on_purpose() -
 
 def _parameters(kind: type, name: str) -> list[str]:
     return list(inspect.signature(getattr(kind, name)).parameters)
+
+
+def test_a_study_is_made_from_the_same_words_here_over_http_and_on_the_command_line() -> None:
+    here = set(inspect.signature(cb.Study.create).parameters) - {"where", "problem", "policy", "clock"}
+    there = set(StudyWanted.__struct_fields__) - {"name", "problem", "policy", "parameters"}
+    assert there == here
+    (create,) = (one.callback for one in study.registered_commands if one.callback.__name__ == "create")
+    typed = set(inspect.signature(create).parameters)
+    assert here - typed == set()
+    assert typed & {"policy", "draws", "rounds", "to"} == {"policy", "draws", "rounds", "to"}
+
+
+def run(*words: str, fails: bool = False) -> str:
+    found = CliRunner().invoke(app, ["study", *words])
+    assert (found.exit_code != 0) == fails, found.output
+    return found.output
+
+
+def test_rules_the_past_and_another_policy_on_the_command_line(tmp_path: Path) -> None:
+    file = str(tmp_path / "mail.db")
+    rules = ["--window", "60", "--default", "0", "--late", "ignore", "--hold", "--impossible", "accept"]
+    run("create", "email_campaign", "--to", file, "--policy", "c-ucb", "--horizon", "500", *rules)
+    past = tmp_path / "past.csv"
+    past.write_text("subject,template,send_time,clicked\nshort,1,morning,1\nlong,2,evening,0\n")
+    assert run("learn", file, str(past), "--reward", "clicked") == "Learnt from 2 of 2 rows.\n"
+    assert "they were learnt before" in run("learn", file, str(past), "--reward", "clicked")
+    assert json.loads(run("ask", file, "--key", "a"))["id"] == 0
+    assert json.loads(run("tell", file, "a", "1"))["status"] == "held"
+    run("retract", file, "a")
+    run("retract", file, "a", fails=True)
+    assert "c-ts-beta" in run("use", file, "c-ts-beta", "--draws", "4")
+    assert "0 decisions whose window has passed" in run("expire", file)
+    with cb.Study.open(file) as made:
+        found = made.rules
+        assert (found.late, found.hold, found.impossible, made.rounds) == ("ignore", True, "accept", 2)
+        assert made.status("a") == "open"
+    run("create", "email_campaign", "--to", str(tmp_path / "b.db"), "--late", "perhaps", fails=True)
 
 
 @pytest.fixture
@@ -125,6 +166,7 @@ def test_answers_over_http_are_those_in_process(pair: tuple[cb.Study, cb.study.R
     assert (there.rounds, there.decided, there.budget) == (here.rounds, here.decided, here.budget) == (45, 45, None)
     assert there.report() == json.loads(json.dumps(here.report().to_record()))
     assert there.verify() == here.verify()
+    assert there.lines() == json.loads(json.dumps(here.lines()))
     untimed = [[{**one, "at": 0} for one in own.events(3, 5)] for own in pair]
     assert untimed[0] == json.loads(json.dumps(untimed[1]))
     assert there.description() == json.loads(json.dumps(here.description()))
@@ -223,12 +265,12 @@ def test_a_page_that_is_looked_at_ends_when_its_key_is_revoked(tmp_path: Path) -
 def test_what_was_ranked_and_not_shown_is_not_waited_for_until_it_is_activated(tmp_path: Path) -> None:
     clock = [1000.0]
     env = cb.zoo.email_campaign()
-    study = cb.Study.create(
+    made = cb.Study.create(
         tmp_path / "mail.db", env.problem, "ts-beta", seed=1, window=60, default=0, clock=lambda: clock[0]
     )
     from causalbandits.service import Service
 
-    running = Served(Service({"mail": study}, Keys(tmp_path / "keys.json")))
+    running = Served(Service({"mail": made}, Keys(tmp_path / "keys.json")))
     base = "/mail/personalizer/v1.0"
     actions = [{"id": time, "features": [{"send_time": time}]} for time in ("morning", "evening")]
 
@@ -276,9 +318,9 @@ def test_every_line_with_curl_does_what_the_page_says(tmp_path: Path, page: str)
             if said is not None:
                 assert _shape(answer) == _shape(json.loads(said)), command
         assert {one["status"] for one in json.loads(found.stdout).get("items", [])} <= {"applied"}
-        with cb.Study.open(file) as study:
-            assert study.decided == study.rounds == 1
-            assert study.verify()
+        with cb.Study.open(file) as found_there:
+            assert found_there.decided == found_there.rounds == 1
+            assert found_there.verify()
     finally:
         running.stop()
 

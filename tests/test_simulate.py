@@ -263,7 +263,7 @@ def test_the_progress_bar_counts_on_a_terminal(monkeypatch):
     bar = progress.Progress(200, "Simulating")
     bar._show()
     bar.advance(100)
-    bar._bar.refresh()
+    bar._shown.refresh()
     with bar:
         pass
     assert "Simulating" in screen.getvalue()

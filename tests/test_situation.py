@@ -11,8 +11,9 @@ import causalbandits as cb
 from causalbandits.errors import InterventionError, PolicyError
 from causalbandits.policies import Outcome
 from causalbandits.problem import search
+from causalbandits.problem.combinations import Combinations
 from causalbandits.problem.scores import clear_winners
-from causalbandits.problem.search import Combinations, EveryAction, SomeActions
+from causalbandits.problem.search import EveryAction, SomeActions
 
 
 @pytest.fixture(scope="module")

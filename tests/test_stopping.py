@@ -125,10 +125,11 @@ def test_with_probability_1_minus_delta_the_bound_holds_at_all_times_and_hardly_
 
 @pytest.mark.filterwarnings("ignore:No path leads")
 def test_the_error_is_at_most_delta_under_adaptive_play_on_random_worlds():
-    """2,000 runs; the wrong action is often the best so far when the rule is asked."""
+    """800 runs; the wrong action is often the best so far when the rule is asked. Hardly any stop is wrong: half
+    of what is allowed is a bar that does not depend on the number of runs."""
     policies = {"c-ts-beta": cb.policy("c-ts-beta"), "c-ucb": cb.CausalUCB(noise_scale=0.5)}
     run = cb.simulate(
-        lambda rng: zoo.random_world(6, rng=rng), policies, horizon=500, replications=1000, seed=3,
+        lambda rng: zoo.random_world(6, rng=rng), policies, horizon=500, replications=400, seed=3,
         measures=["risk", "simple regret"], rounds=[25, 50, 75, 100, 150, 200, 300, 400, 500], progress=False,
     )  # fmt: skip
     early = [float((run.measure("simple regret", name)[:, 0] > 1e-9).mean()) for name in policies]
@@ -136,7 +137,7 @@ def test_the_error_is_at_most_delta_under_adaptive_play_on_random_worlds():
     for delta in (0.05, 0.2):
         for own in run.stopping(delta):
             assert own.stopped > 0.1
-            assert own.error_rate <= delta + 3 * math.sqrt(delta * (1 - delta) / own.replications)
+            assert own.error_rate <= delta / 2
 
 
 def test_equal_actions_never_stop_unless_an_epsilon_says_what_is_good_enough(tmp_path):

@@ -284,3 +284,50 @@ def test_a_batch_that_a_budget_does_not_allow_for_leaves_no_key_behind(tmp_path:
             study.ask(5, key="a")
         assert len(study.ask(4, key="a")) == 4
         assert study.ask(4, key="a")[3].id == 3  # what was decided is said again, though nothing is left
+
+
+# What was learnt, and what others would have made of it
+
+
+def test_the_lines_of_the_statistic_are_the_report_in_parts(tmp_path: Path) -> None:
+    with new(tmp_path) as study:
+        study.tell_many(played(study, 50))
+        lines, report = study.lines(), study.report()
+        assert sum(line["n"] for line in lines) == 50
+        assert [line["n"] for line in lines] == sorted((line["n"] for line in lines), reverse=True)
+        for action, own in report.actions:
+            assert sum(line["n"] for line in lines if line["intervention"] == dict(action)) == own.n
+        assert study.lines(3) == lines[:3]
+
+
+@pytest.mark.parametrize("id", ["c-ts-beta", "c-ts-beta-guarded", "cl-ts", "ucb"])
+def test_in_the_shadow_a_policy_decides_what_it_decides_when_it_is_asked(tmp_path: Path, id: str) -> None:
+    """Whoever decided: another policy would do what it did in the same place; with corrections, and a past."""
+    with new(tmp_path, id) as study, cb.Study.create(tmp_path / "other.db", ENV.problem, "uniform", seed=1) as other:
+        study.learn(history(ENV, 20, experiment=True), reward="click", interventions="set")
+        told = played(study, 10)
+        study.tell_many(told[:8])
+        study.correct(3, told[3]["parents"], 1 - told[3]["reward"])
+        study.retract(1)
+        study.tell_many(played(study, 10, seed=1))
+        found = study.in_shadow(id)
+        assert [one.id for one in found] == list(range(20))
+        assert all(one.done == one.would for one in found)
+        another = study.in_shadow("c-ts-gaussian")
+        assert [one.done for one in another] == [one.done for one in found]
+        assert any(one.done != one.would for one in another)
+        assert other.in_shadow(id) == []
+        assert study.verify()
+
+
+def test_what_cannot_be_told_of_another_policy_is_refused(tmp_path: Path) -> None:
+    with new(tmp_path, "c-ucb") as study:
+        study.tell(study.ask(eligible=[{"send_time": "morning"}]).id, PARENTS, 5.0)
+        with pytest.raises(PolicyError, match=r"rewards in \[0, 1\]"):
+            study.in_shadow("c-ts-beta")
+    problem = cb.CausalBandit(ENV.problem.model, ENV.problem.manipulable, ENV.problem.parents, costs={"product": 0.1})
+    with (
+        cb.Study.create(tmp_path / "money.db", problem, "c-ts-beta", budget=cb.Budget(1, rounds=4)) as study,
+        pytest.raises(BudgetError, match="is not known"),
+    ):
+        study.in_shadow("ucb")

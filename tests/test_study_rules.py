@@ -330,3 +330,34 @@ def test_an_agents_user_changes_one_line(tmp_path: Path) -> None:
                 assert one.verify()
                 assert all(one.replay(j) for j in range(40))
                 one.close()
+
+
+class Mine(cb.CausalThompsonSampling):
+    """A policy of one's own."""
+
+
+def test_a_study_that_refuses_speaks_of_itself_and_not_of_agents(tmp_path: Path) -> None:
+    env = cb.zoo.email_campaign()
+    said = []
+
+    def refused(call: Any, *given: Any, **named: Any) -> None:
+        with pytest.raises(CausalBanditsError) as error:
+            call(*given, **named)
+        said.append(str(error.value))
+
+    with new(tmp_path, EMAIL, budget=Budget(5, rounds=1)) as study:
+        decision = study.ask()
+        refused(study.ask)
+        other = {name: str(env.problem.model[name].states[-1]) for name in study.problem.parents}
+        other["send_time"] = next(time for time in ("morning", "evening") if time != decision.intervention["send_time"])
+        refused(study.tell, decision.id, other, 1)
+        refused(study.tell, decision.id, reward=1)
+        refused(study.evidence)
+    refused(cb.Study.create, tmp_path / "no.db", "problem")
+    mine = Mine(prior="beta")
+    cb.Study.create(tmp_path / "mine.db", env.problem, mine, seed=1).close()
+    refused(cb.Study.open, tmp_path / "mine.db")
+    with cb.Study.open(tmp_path / "mine.db", policy=mine) as own:
+        assert own.ask().id == 0
+    assert not [text for text in said if "agent" in text.lower()]
+    assert len(said) == 6

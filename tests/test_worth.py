@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import causalbandits as cb
+from causalbandits.bench.weighing import one_knob
 from causalbandits.engine.compiled import can_play, play_compiled
 from causalbandits.engine.driver import play
 from causalbandits.engine.simulate import checkpoints
@@ -176,6 +177,13 @@ def test_products_of_many_blocks_are_played_the_same_compiled(id):
     problem = cb.CausalBandit(model, [f"X{i}" for i in range(8)], [f"W{i}" for i in range(7, -1, -1)])
     env = cb.Environment(problem, cb.BernoulliReward(np.random.default_rng(0).random(problem.shape)))
     assert_same(env, cb.policy(id), 60)
+
+
+@bits
+@pytest.mark.parametrize("id", [*IDS, "c-ts-gaussian-scaled"])
+def test_a_wide_table_is_played_the_same_compiled(id):
+    """It is read row by row, once for several sums."""
+    assert_same(one_knob(100, (4, 3)), cb.policy(id), 60)
 
 
 def assert_same(env, policy, horizon):

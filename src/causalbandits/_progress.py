@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
@@ -10,51 +11,18 @@ from typing import Any, Self
 PATIENCE = 2.0
 
 
-class Notice:
-    """A line that is shown while something goes on, if it goes on for `PATIENCE` seconds."""
+class _Patient(ABC):
+    """Shows something on a terminal or in a notebook, from `PATIENCE` seconds after it began until it is over."""
 
-    def __init__(self, text: str) -> None:
-        self._text = text
-        self._status: Any = None
+    def __init__(self, *, shown: bool = True) -> None:
+        self._shown: Any = None
         self._over = False
         self._lock = threading.Lock()
-        self._timer = threading.Timer(PATIENCE, self._show)
-
-    def __enter__(self) -> Self:
-        self._timer.daemon = True
-        self._timer.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._timer.cancel()
-        with self._lock:
-            self._over = True
-            if self._status is not None:
-                self._status.stop()
-
-    def _show(self) -> None:
-        from rich.console import Console
-
-        console = Console(stderr=True)
-        with self._lock:
-            if not self._over and (console.is_terminal or console.is_jupyter):
-                self._status = console.status(self._text)
-                self._status.start()
-
-
-class Progress:
-    """Counts steps; after `PATIENCE` seconds it shows how far they are, on a terminal or in a notebook.
-
-    `told` is called with the number of steps done since the last time, for those who show it in their own way.
-    """
-
-    def __init__(self, total: int, what: str, *, shown: bool = True, told: Callable[[int], None] | None = None) -> None:
-        self._total, self._what, self._done, self._told = total, what, 0, told
-        self._bar: Any = None
-        self._lock = threading.Lock()
         self._timer = threading.Timer(PATIENCE, self._show) if shown else None
+
+    @abstractmethod
+    def _made(self, console: Any) -> Any:
+        """What is shown; it can be started and stopped."""
 
     def __enter__(self) -> Self:
         if self._timer is not None:
@@ -68,9 +36,40 @@ class Progress:
         if self._timer is not None:
             self._timer.cancel()
         with self._lock:
-            self._total = 0
-            if self._bar is not None:
-                self._bar.stop()
+            self._over = True
+            if self._shown is not None:
+                self._shown.stop()
+
+    def _show(self) -> None:
+        from rich.console import Console
+
+        console = Console(stderr=True)
+        with self._lock:
+            if not self._over and (console.is_terminal or console.is_jupyter):
+                self._shown = self._made(console)
+                self._shown.start()
+
+
+class Notice(_Patient):
+    """A line that is shown while something goes on."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self._text = text
+
+    def _made(self, console: Any) -> Any:
+        return console.status(self._text)
+
+
+class Progress(_Patient):
+    """Counts steps, and shows how far they are.
+
+    `told` is called with the number of steps done since the last time, for those who show it in their own way.
+    """
+
+    def __init__(self, total: int, what: str, *, shown: bool = True, told: Callable[[int], None] | None = None) -> None:
+        super().__init__(shown=shown and total > 0)
+        self._total, self._what, self._done, self._told = total, what, 0, told
 
     def advance(self, steps: int) -> None:
         """So many more steps are done."""
@@ -78,24 +77,14 @@ class Progress:
             self._done += steps
             if self._told is not None:
                 self._told(steps)
-            if self._bar is not None:
-                self._bar.update(0, completed=self._done)
+            if self._shown is not None:
+                self._shown.update(0, completed=self._done)
 
-    def _show(self) -> None:
-        from rich.console import Console
+    def _made(self, console: Any) -> Any:
         from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
         from rich.progress import Progress as Bar
 
-        console = Console(stderr=True)
-        with self._lock:
-            if not self._total or not (console.is_terminal or console.is_jupyter):
-                return
-            columns = (
-                TextColumn("{task.description}"),
-                BarColumn(),
-                TaskProgressColumn(),
-                TimeRemainingColumn(),
-            )
-            self._bar = Bar(*columns, console=console, transient=True)
-            self._bar.add_task(self._what, total=self._total, completed=self._done)
-            self._bar.start()
+        columns = TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn()
+        bar = Bar(*columns, console=console, transient=True)
+        bar.add_task(self._what, total=self._total, completed=self._done)
+        return bar

@@ -2,73 +2,34 @@
 
 from __future__ import annotations
 
-import math
 import os
 import secrets
-import warnings
-from collections.abc import Mapping
 from dataclasses import astuple
-from functools import cached_property
 from pathlib import Path
-from types import EllipsisType
-from typing import Any, Literal, NamedTuple, overload
+from typing import Literal, overload
 
 import numpy as np
 
-from causalbandits._files import checked_path, refuse_unwritable, write_atomically
-from causalbandits._types import Z, is_whole
+from causalbandits._files import checked_path
+from causalbandits._types import is_whole
 from causalbandits.agent import saving
-from causalbandits.agent.contradictions import checked_model, contradictions, evidence_of_told
-from causalbandits.agent.eligible import Eligible, narrowed
-from causalbandits.agent.ledger import Ledger, Pending
+from causalbandits.agent.adviser import Adviser
+from causalbandits.agent.decision import BATCH_LIMIT, Context, Decision
+from causalbandits.agent.eligible import Eligible
+from causalbandits.agent.ledger import Pending
+from causalbandits.agent.listener import Listener
 from causalbandits.agent.order import InOrder
-from causalbandits.agent.past import Learnt, Past
-from causalbandits.agent.recommendation import Recommendation, Recommendations, caveats, recommended
-from causalbandits.agent.telling import checked
-from causalbandits.errors import (
-    BudgetError,
-    CausalBanditsError,
-    EvidenceWarning,
-    ProblemWarning,
-    StateError,
-    TellError,
-)
-from causalbandits.fitting.checks import Check
-from causalbandits.fitting.counting import Interventions
-from causalbandits.model.intervention import Intervention, State
-from causalbandits.model.model import CausalModel
-from causalbandits.policies import AnyPolicy, Choice, Outcome
-from causalbandits.policies.claims import Evidence
+from causalbandits.errors import BudgetError, CausalBanditsError, StateError
+from causalbandits.policies import AnyPolicy
 from causalbandits.policies.default import chosen_policy
-from causalbandits.policies.outcome import flip
 from causalbandits.policies.rationing import situations_to_come
-from causalbandits.problem.budget import Budget, Spent
+from causalbandits.problem.budget import Budget
 from causalbandits.problem.differing import difference
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.problem.situation import Situation, opened
 
-Context = Mapping[str, State]
 
-LOOKED_AT = 100
-"""After so many rewards the policy is asked whether something speaks against the way in which it is used."""
-
-BATCH_LIMIT = 2**20
-"""So many decisions may be asked for at once."""
-
-
-class Decision(NamedTuple):
-    """What to do now; `id` is for telling the reward, whenever it comes.
-
-    `propensity` is the probability with which it was chosen, where the policy can tell: 1 for UCB, a share of the
-    draws for Thompson sampling with `draws=` above 1.
-    """
-
-    id: int
-    intervention: Intervention
-    propensity: float | None = None
-
-
-class Agent:
+class Agent(Listener, Adviser):
     """A policy at work: `ask` for decisions, `tell` rewards in any order, `save` and `load` without losing a bit.
 
     >>> import causalbandits as cb
@@ -107,10 +68,7 @@ class Agent:
         chosen = chosen_policy(problem, policy, horizon=horizon, late=late)
         if not isinstance(impossible, str) or impossible not in ("refuse", "accept"):
             raise CausalBanditsError(f"impossible must be 'refuse' or 'accept'; got {impossible!r}.")
-        self.problem = problem
-        self.policy = chosen
-        self.impossible = impossible
-        self._statistic = chosen.begin(problem)
+        super().__init__(problem, chosen, impossible)
         chosen.warn_of_unknown_tables(problem, stacklevel=2)
         if budget is not None:
             chosen.refuse_budget()
@@ -119,51 +77,15 @@ class Agent:
         self._purse = None if budget is None else opened(budget, situations_to_come(chosen, problem), stacklevel=2)
         self._seed = _seed_sequence(seed)
         self._rng = np.random.Generator(np.random.PCG64(self._seed))
-        self._pending: dict[int, Pending] = {}
-        self._told = Ledger(None if chosen.randomised else 1.0)
-        self._order = InOrder()
-        self._must_fold = False
-        """Whether outcomes were corrected since the statistic was made."""
         self._flips = chosen.counts_successes
-        self._next_id = 0
         self._learnt = 0
-        """How many rows of the past were taken in."""
         self._expected = chosen.largest_expected_reward(problem)
-        """Rewards beyond it bring one warning."""
         self._name = secrets.token_hex(8)
         self._editions: dict[Path, saving.Edition] = {}
         """What this agent last read from or wrote to each file."""
 
-    @cached_property
-    def _whole(self) -> Situation:
-        """The situation of one who does not look."""
-        return self.policy.situation(self.problem)
-
     def __repr__(self) -> str:
         return f"Agent({self.policy}, {self.rounds} rewards, {len(self._pending)} pending)"
-
-    @property
-    def rounds(self) -> int:
-        """How many rewards have been told."""
-        return len(self._told)
-
-    @property
-    def pending(self) -> dict[int, Intervention]:
-        """Decisions whose reward has not come (yet), by id."""
-        return {id: asked.choice.action.intervention for id, asked in self._pending.items()}
-
-    @property
-    def model(self) -> CausalModel:
-        """The model as it is known by now: with a policy that learns tables, what was observed has been counted.
-
-        `problem.with_model(agent.model)` is the problem for a policy that is to take these tables as known.
-        """
-        return self.policy.learnt_model(self.problem, self._folded()) or self.problem.model
-
-    @property
-    def budget(self) -> Spent | None:
-        """What has been spent of the budget, and what is left; None without one."""
-        return None if self._purse is None else self._purse.spent
 
     @overload
     def ask(self, n: None = None, *, context: Context | None = None, eligible: Eligible | None = None) -> Decision: ...
@@ -210,242 +132,6 @@ class Agent:
         self._next_id += 1
         return Decision(id, choice.action.intervention, choice.propensity)
 
-    def _situation(self, context: Context | None, eligible: Eligible | None = None) -> Situation:
-        problem = self.problem if context is None else self.problem.given(context)
-        if self.impossible == "refuse" and not problem.can_occur:
-            raise CausalBanditsError(
-                f"The context {dict(context or {})} has probability 0, says the model. If the model is an estimate, "
-                'make the agent with impossible="accept".'
-            )
-        if eligible is None:
-            return self.policy.situation(problem)
-        return narrowed(self.policy, problem, eligible)
-
-    def _folded(self) -> Any:
-        """The policy's statistic, made anew from all outcomes if some were corrected."""
-        if self._must_fold:
-            self._statistic = self.policy.begin(self.problem)
-            for outcome in self._told:
-                self._take_in(self._statistic, outcome)
-            self._order = InOrder(self._told)
-            self._must_fold = False
-            self._witness()
-        return self._statistic
-
-    def _take_in(self, statistic: Any, outcome: Outcome) -> None:
-        """Update a statistic, in the situation that the decision was made in."""
-        self.policy.update(self._situation_of(outcome.context), statistic, outcome)
-
-    def _situation_of(self, context: Z | None) -> Situation:
-        return self._whole if context is None else self.policy.situation(self.problem.in_context(context))
-
-    def _witness(self) -> str:
-        """Show the policy what is complete by now, in the order of decisions; the last that it noticed."""
-        noticed = ""
-        if self.policy.in_order:
-            for outcome in self._order.ready(self._pending, self._next_id):
-                noticed = self.policy.witness(self._situation_of(outcome.context), self._statistic, outcome) or noticed
-        return noticed
-
-    def tell(
-        self,
-        id: int,
-        parents: Mapping[str, State] | EllipsisType | None = ...,
-        reward: float = math.nan,
-        *,
-        observed: Mapping[str, State] | None = None,
-    ) -> None:
-        """The outcome of a decision: the values of the reward's parents, and the reward. Once per id, in any order.
-
-        The reward is told as it came: what the action cost is known, and is not to be subtracted from it. Parents that
-        were known before the decision may be left out, and so may all where the problem has none: `tell(id, reward=1)`.
-        `parents=None` says that their values were lost; policies that
-        need only the action learn all the same.
-        `observed` are further variables of the model that were seen, for policies that learn from them.
-        """
-        asked = self._pending.get(id) if type(id) is int else None
-        outcome = self._outcome(id, asked or self._asked(id), parents, reward, observed)
-        statistic = self._folded() if self._must_fold else self._statistic
-        try:
-            known = self._pending[int(id)].problem
-            self.policy.update(self.policy.situation(known), statistic, outcome)
-        except BaseException:
-            self._must_fold = True  # it may have been changed half-way
-            raise
-        self._told.add(outcome)
-        del self._pending[id]
-        if len(self._told) == LOOKED_AT:
-            for concern in self.policy.concerns(self.problem, statistic):
-                warnings.warn(f"{concern}.", ProblemWarning, stacklevel=2)
-        if self.policy.in_order:
-            self._order.add(outcome)
-            if noticed := self._witness():
-                self._warn(noticed)
-
-    def _warn(self, noticed: str) -> None:
-        warnings.warn(f"{noticed[:1].upper()}{noticed[1:]}. See agent.evidence().", EvidenceWarning, stacklevel=3)
-
-    def learn(self, past: Any, *, reward: str | None = None, interventions: Interventions = None) -> Learnt:
-        """Take in rounds of the past that the agent did not decide; what was used, what was not and why.
-
-        `past` is whatever `fit` reads: a frame, columns, a .csv or .parquet file, with the reward's parents and the
-        rewards (in the column `reward`, the problem's own reward if it has one). `interventions` says in which rows
-        knobs were set, as for `fit`; without it nothing was set in any row.
-
-        A policy that learns what a reward owes to its parents learns from every row in which these were seen, whoever
-        chose, because given them the reward is the same; rows in which nothing was set are left out where that is so
-        only because a knob is always set. A policy that learns by action learns of the actions that were taken: rows in
-        which nothing was set teach it about leaving everything alone, not about setting what was seen.
-        """
-        column = self.problem.reward if reward is None else reward
-        if not isinstance(column, str):
-            raise CausalBanditsError("Say which column has the rewards: learn(past, reward='clicked').")
-        rows = Past(self.problem, self.policy, self._seed, self.impossible == "accept")
-        told = rows.outcomes(past, column, interventions, -1 - self._learnt)
-        statistic = self._folded()
-        try:
-            for outcome in told:
-                self._take_in(statistic, outcome)
-        except BaseException:
-            self._must_fold = True  # some of them have been taken in
-            raise
-        for outcome in told:
-            self._told.add(outcome)
-        self._learnt += len(told)
-        return Learnt(len(told), dict(rows.left_out))
-
-    def correct(
-        self,
-        id: int,
-        parents: Mapping[str, State] | EllipsisType | None = ...,
-        reward: float = math.nan,
-        *,
-        observed: Mapping[str, State] | None = None,
-    ) -> None:
-        """Another outcome of a decision that was told already: everything is then as if it had been told at first.
-
-        All outcomes are taken in anew before the next decision, once for however many corrections.
-        """
-        was = self._told_of(id)
-        outcome = self._outcome(was.number, self._asked_again(was), parents, reward, observed)
-        self._take_in(self.policy.begin(self.problem), outcome)  # whether it can be taken in at all
-        self._told.replace(outcome)
-        self._must_fold = True
-
-    def retract(self, id: int) -> None:
-        """Take back what was told of a decision: it waits for its reward again, as if nothing had been told."""
-        was = self._told_of(id)
-        self._told.remove(was.number)
-        self._pending[was.number] = self._asked_again(was)
-        self._must_fold = True
-
-    def forget(self, id: int) -> None:
-        """Stop waiting for the reward of a decision: it was not carried out, or its reward will never be known.
-
-        What was told already must be taken back first (`retract`). A budget gets its money and its round back.
-        """
-        asked = self._asked(id)
-        if self._purse is not None:
-            self._purse.give_back(self.problem.cost(asked.choice.action), asked.problem.known)
-        del self._pending[id]
-        if self.policy.in_order and not self._must_fold and (noticed := self._witness()):
-            self._warn(noticed)
-
-    def _check_id(self, id: int) -> None:
-        if isinstance(id, bool) or not isinstance(id, int | np.integer) or not 0 <= id < self._next_id:
-            raise TellError(
-                f"Unknown decision {id!r}: {self._next_id} have been made, with ids from 0. Use decision.id."
-            )
-
-    def _asked(self, id: int) -> Pending:
-        self._check_id(id)
-        if id not in self._pending:
-            raise TellError(
-                f"The reward of decision {id} has been told already (or forgotten); each counts once. To change what "
-                "was told, use correct() or retract()."
-            )
-        return self._pending[id]
-
-    def _asked_again(self, was: Outcome) -> Pending:
-        """The decision that an outcome belongs to."""
-        return Pending(Choice(was.action, was.propensity, was.support), self.problem.in_context(was.context))
-
-    def _told_of(self, id: int) -> Outcome:
-        self._check_id(id)
-        try:
-            return self._told[int(id)]
-        except KeyError:
-            raise TellError(
-                f"Nothing has been told of decision {id} (or it was forgotten), so there is nothing to change. "
-                "Nothing was changed."
-            ) from None
-
-    def _outcome(
-        self,
-        id: int,
-        asked: Pending,
-        parents: Mapping[str, State] | EllipsisType | None,
-        reward: float,
-        observed: Mapping[str, State] | None,
-    ) -> Outcome:
-        """What was told, if it can be."""
-        (action, propensity, support), known = asked
-        accept = self.impossible == "accept"
-        z, value, seen = checked(known, self.policy, action, parents, reward, observed, accept_impossible=accept)
-        if abs(value) > self._expected:
-            self.policy.warn_of_scale("A reward is of size", abs(value), self.problem, stacklevel=3)
-            self._expected = math.inf
-        successes = flip(value, self._seed, id) if self._flips else value
-        return Outcome(action, z, value, successes, id, propensity, support, seen, known.known)
-
-    def recommend(self, *, context: Context | None = None, level: float = 0.95, epsilon: float = 0.0) -> Recommendation:
-        """The action with the largest estimated mean so far, less its cost, and an interval for that mean.
-
-        `context` has the values of what is known, as for `ask`. Thompson sampling gives its posterior's credible
-        interval. UCB, KL-UCB and uniform give confidence bounds that hold for all configurations (actions, for the
-        baselines) at all times together, CL-UCB its ellipsoid: both stay valid however the actions were chosen and
-        whenever you look. Configurations without rewards are taken to be like the others, within the prior's scale.
-        Only actions that mostly lead to configurations seen before are candidates; under a budget, only those that it
-        pays for in every round. Tables that were fitted to data are as uncertain as these leave them. What the interval
-        assumes, and where rewards contradict that, is said with it.
-
-        It also says how likely the action is to be the best, what stopping now would lose, and whether you may stop:
-        whether, with probability `level`, no other action is better by more than `epsilon`. That holds whenever you
-        look; but equal actions are never told apart, so that an epsilon of 0 may never let you stop.
-        """
-        situation = self._whole if context is None else self._situation(context)
-        return self._recommended(situation, level, epsilon, self._doubts())
-
-    def recommendations(self, *, level: float = 0.95, epsilon: float = 0.0) -> Recommendations:
-        """What to do in each context that can occur, the likeliest first, with its share of the decisions.
-
-        Contexts in which nothing may be done, because of what is required, are in `.refused`, with the reason.
-        """
-        known = self.problem.with_model(self.model) if self.policy.learns_tables else self.problem
-        against, found, refused = self._doubts(), [], []
-        for codes, share in known.contexts.likely():
-            here = self.problem.in_context(codes or None)
-            if here.has_actions:
-                found.append((share, self._recommended(self._situation_of(here.known), level, epsilon, against)))
-            else:
-                refused.append((share, here.no_action))
-        return Recommendations(found, refused)
-
-    def _doubts(self) -> tuple[str, ...]:
-        """What the outcomes say against the policy's scales, the way it is used, and the model: of all contexts."""
-        statistic = self._folded()
-        return (
-            *caveats(self.policy, self._told),
-            *self.policy.concerns(self.problem, statistic),
-            *contradictions(self.problem, self.policy, statistic, lambda level: self.check(level=level)),
-        )
-
-    def _recommended(
-        self, situation: Situation, level: float, epsilon: float, against: tuple[str, ...]
-    ) -> Recommendation:
-        allowance = None if self._purse is None else self._purse.budget.a_round
-        return recommended(self.policy, situation, self._folded(), level, epsilon, against, allowance)
-
     def _charge_again(self) -> None:
         """Charge the budget for all decisions that were not forgotten."""
         if self._purse is not None:
@@ -453,41 +139,6 @@ class Agent:
             waiting = [(asked.choice.action, asked.problem.known) for asked in self._pending.values()]
             for action, known in (*told, *waiting):
                 self._purse.pay(self.problem.cost(action), known)
-
-    def evidence(self, *, level: float | None = None) -> Evidence:
-        """What the outcomes say of the model: that knobs act through the parents alone, and every row of its tables.
-
-        The e-values are made from the policy's own chances (`draws=` above 1): they are valid however actions were
-        chosen and whenever you look. The chance of a false alarm, ever, is `level` at most (0.05, or the guard's own).
-        Outcomes count in the order of decisions: those after the first pending one wait for it.
-        """
-        self.problem.refuse_by_actions("Evidence")
-        known = self.problem, self.policy, self._folded(), self._told
-        return evidence_of_told(*known, min(self._pending, default=None), level)
-
-    def check(self, *, level: float = 0.05) -> Check:
-        """Test the same claims by Pearson's statistic, for any policy; approximate while running.
-
-        p-values take the outcomes for a sample that was chosen without looking: chosen adaptively they are about right,
-        and looking again and again finds something in the end. `evidence` has neither weakness.
-        """
-        self.problem.refuse_by_actions("A check")
-        return checked_model(self.problem, self._told, level)
-
-    def report(self, path: str | os.PathLike[str]) -> None:
-        """Write a page about the campaign, to look at and to pass on: it needs no other file, and opens offline.
-
-        The answer so far and how sure it is, the causal graph, the mean reward, every action and configuration, and
-        where outcomes contradict the model.
-        """
-        where = checked_path(path, "campaign.html")
-        if where.suffix.lower() not in (".html", ".htm"):
-            raise StateError(f"A page's name ends in .html, such as campaign.html; got {str(path)!r}.")
-        refuse_unwritable(where)
-        from causalbandits.agent.page import page_of
-        from causalbandits.results.report import as_html
-
-        write_atomically(where, as_html(page_of(self, list(self._told)), where.parent).encode())
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write everything, random state included, to a JSON file; never leaves half a file behind.

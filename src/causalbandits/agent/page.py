@@ -13,7 +13,7 @@ from causalbandits.policies.outcome import Outcome
 from causalbandits.results.report import Code, Drawing, Grid, Heading, Part, Text, number
 
 if TYPE_CHECKING:
-    from causalbandits.agent.agent import Agent
+    from causalbandits.agent.adviser import Adviser
 
 ROWS_SHOWN = 100
 """So many actions and configurations are listed, those with most rewards first."""
@@ -34,7 +34,7 @@ class Average(NamedTuple):
     standard_error: float
 
 
-def page_of(agent: Agent, told: Sequence[Outcome]) -> list[Part]:
+def page_of(agent: Adviser, told: Sequence[Outcome]) -> list[Part]:
     """The page, part by part; `told` are the outcomes in the order of telling."""
     return [
         Heading("The campaign so far", 1),
@@ -48,7 +48,7 @@ def page_of(agent: Agent, told: Sequence[Outcome]) -> list[Part]:
     ]
 
 
-def _counts(agent: Agent, told: Sequence[Outcome]) -> str:
+def _counts(agent: Adviser, told: Sequence[Outcome]) -> str:
     decided = sum(outcome.number >= 0 for outcome in told)
     past = f", and {len(told) - decided:,} rows of the past" if decided < len(told) else ""
     mean = f" Their mean is {number(sum(o.reward for o in told) / len(told))}." if told else ""
@@ -59,7 +59,7 @@ def _counts(agent: Agent, told: Sequence[Outcome]) -> str:
     )
 
 
-def _answers(agent: Agent, told: Sequence[Outcome]) -> list[Part]:
+def _answers(agent: Adviser, told: Sequence[Outcome]) -> list[Part]:
     if not told:
         return [Text("No reward was told yet.")]
     try:
@@ -69,7 +69,7 @@ def _answers(agent: Agent, told: Sequence[Outcome]) -> list[Part]:
     return [Code(repr(found))]
 
 
-def _graph(agent: Agent) -> list[Part]:
+def _graph(agent: Adviser) -> list[Part]:
     from causalbandits.results.graphs import plot_graph
 
     return [
@@ -106,7 +106,7 @@ def _svg(figure: Any) -> bytes:
     return picture.getvalue()
 
 
-def _averages(agent: Agent, told: Sequence[Outcome]) -> list[Part]:
+def _averages(agent: Adviser, told: Sequence[Outcome]) -> list[Part]:
     problem = agent.problem
     parts = _table("Actions", "set", [(_shown(a.intervention), own) for a, own in averaged(told, lambda o: o.action)])
     if problem.parents:
@@ -146,7 +146,7 @@ def _shown(values: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} = {value}" for name, value in values.items()) or "nothing"
 
 
-def _doubts(agent: Agent, told: Sequence[Outcome]) -> list[Part]:
+def _doubts(agent: Adviser, told: Sequence[Outcome]) -> list[Part]:
     if not told or not agent.problem.parents:
         return []
     return [Heading("Does what came contradict the model?"), Code(repr(agent.check()))]

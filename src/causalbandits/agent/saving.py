@@ -12,7 +12,14 @@ from causalbandits._files import alone_in, our_json, refuse_other_kind, write_at
 from causalbandits.errors import StateError
 from causalbandits.policies import POLICIES, AnyPolicy, as_policy
 from causalbandits.policies import policy as policy_by_id
-from causalbandits.policies.identity import class_name, identity, plain_parameters, same_parameters
+from causalbandits.policies.identity import (
+    class_name,
+    identity,
+    not_saved,
+    parameters_of,
+    plain_parameters,
+    same_parameters,
+)
 from causalbandits.problem.problem import CausalBandit
 
 AGENT_FORMAT, AGENT_VERSION = "causalbandits-agent", 3
@@ -119,13 +126,13 @@ def policy_of(record: Any, given: AnyPolicy | str | None, problem: CausalBandit)
             f"The policy {record['id']!r} is of the class {record['class']}, which is not one of this library's: hand "
             "it in, policy=..., where you load or open it."
         )
-    objects = [name for name, value in record["parameters"].items() if isinstance(value, dict)]
-    if objects:
+    if objects := not_saved(record["parameters"]):
         raise StateError(
             f"The policy's {', '.join(objects)} are functions or objects, which a file cannot hold: hand the policy "
             "in, policy=..., where you load or open it."
         )
-    return policy_by_id(record["id"], **{k: v for k, v in record["parameters"].items() if k not in fixed})
+    own = {name: value for name, value in record["parameters"].items() if name not in fixed}
+    return policy_by_id(record["id"], **parameters_of(own))
 
 
 def _check_same(saved: dict[str, Any], given: dict[str, Any], policy: AnyPolicy) -> None:
@@ -134,10 +141,10 @@ def _check_same(saved: dict[str, Any], given: dict[str, Any], policy: AnyPolicy)
             f"The file was written by the policy {saved['id']} of the class {saved['class']}; given is {policy} of the "
             f"class {given['class']}."
         )
-    if not same_parameters(saved["parameters"], given["parameters"]):
-        raise StateError(
-            f"The file was written by the policy {saved['id']} with {saved['parameters']}; given is {policy}."
-        )
+    objects = [name for name, value in saved["parameters"].items() if isinstance(value, dict)]
+    plain = [{name: v for name, v in own["parameters"].items() if name not in objects} for own in (saved, given)]
+    if not same_parameters(*plain):
+        raise StateError(f"The file was written by the policy {saved['id']} with {plain[0]}; given is {policy}.")
     if saved["identity"] != given["identity"]:
         raise StateError(
             f"The file was written by the policy {saved['id']} with other functions or objects as parameters than "

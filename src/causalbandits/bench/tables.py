@@ -17,6 +17,7 @@ from causalbandits.bench.contexts import compared
 from causalbandits.bench.learning import against_known
 from causalbandits.bench.measure import Task, megabytes_in_new_process, seconds_in_new_process, side_by_side
 from causalbandits.bench.peers import peers
+from causalbandits.bench.weighing import against_thompson
 from causalbandits.engine import simulate
 from causalbandits.engine.compiled import play_compiled
 from causalbandits.fitting import fit
@@ -224,6 +225,17 @@ def learnt(repeats: int) -> Measurements:
     )
 
 
+def index(repeats: int) -> Measurements:
+    """Decisions by what actions are worth, against C-TS with the same belief."""
+    return Measurements(
+        "What actions are worth, and C-TS",
+        "One thread. A round of the engine, and an agent's ask and tell; ratios are to the C-TS above. Policies know "
+        "that there are 5,000 rounds, of which the first ones are played. Size: searched actions x configurations.",
+        ["world", "size", "policy", "engine (us)", "agent (us)", "engine's ratio", "agent's ratio"],
+        against_thompson(max(1, repeats // 2)),
+    )
+
+
 SIMULATE = (
     "import causalbandits as cb\n"
     "cb.simulate(cb.zoo.figure2(), ['c-ucb', 'c-ts-gaussian', 'cl-ts'], horizon=10_000, replications=10)\n"
@@ -279,6 +291,7 @@ TABLES: dict[str, Callable[[int], Measurements]] = {
     "agent": agent,
     "context": context,
     "learnt": learnt,
+    "index": index,
     "growth": growth,
     "drawing": drawing,
     "threads": threads,

@@ -55,8 +55,8 @@ def bench(
 ) -> None:
     """Measure how fast this library is on this machine, or what its policies lose.
 
-    The tables are engine, agent, context, learnt, growth, drawing, threads, counting, start and memory, side by side
-    with plain NumPy loops. All of them take about three minutes.
+    The tables are engine, agent, context, learnt, index, growth, drawing, threads, counting, start and memory, side by
+    side with plain NumPy loops. All of them take about four minutes.
     Times depend on the machine, and on what else it does; ratios much less.
 
     regret, which is asked for alone, plays every policy on sets of worlds: mean, quantiles and worst regret, and what a

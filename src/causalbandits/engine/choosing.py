@@ -12,6 +12,9 @@ from causalbandits.problem import scores as ties
 
 least_tied = register_jitable(ties.least_tied)
 
+WIDE = 64
+"""From so many columns on a table is read row by row: each sum is still taken in order."""
+
 
 @register_jitable
 def largest(values, length):
@@ -128,6 +131,47 @@ def first_in(tournaments, line, least):
 
 
 @register_jitable
+def add_rows(table, weights, sums):
+    """The sum of a table's rows, each times its weight, for every column."""
+    width = len(sums)
+    for c in range(width):
+        sums[c] = weights[0] * table[c]
+    for z in range(1, len(weights)):
+        weight, row = weights[z], table[z * width : (z + 1) * width]
+        for c in range(width):
+            sums[c] += weight * row[c]
+
+
+@register_jitable
+def add_rows_of_both(table, weights, others, sums, more):
+    """The same for two weights of each row, in one pass over the table."""
+    width = len(sums)
+    for c in range(width):
+        sums[c], more[c] = weights[0] * table[c], others[0] * table[c]
+    for z in range(1, len(weights)):
+        weight, other, row = weights[z], others[z], table[z * width : (z + 1) * width]
+        for c in range(width):
+            sums[c] += weight * row[c]
+            more[c] += other * row[c]
+
+
+@register_jitable
+def is_one_table(tree, context):
+    """Whether P is a single table as it stands, and so wide that to read it is what takes the time."""
+    if len(tree.sizes) != 1 or tree.parent_starts[context, 0] >= 0 or tree.widths[context, 0] < WIDE:
+        return False
+    ordered = tree.by_block.starts[context + 1] > tree.by_block.starts[context]
+    return not ordered and tree.node_of_action.starts[context + 1] == tree.node_of_action.starts[context]
+
+
+@register_jitable
+def project_both(tree, context, x, y, length, sums, more):
+    """As `project` of either, where P is a single table."""
+    start, width = tree.starts[context, 0], tree.widths[context, 0]
+    add_rows_of_both(tree.columns[start : start + length * width], x[:length], y[:length], sums, more)
+
+
+@register_jitable
 def project(tree, context, x, length, one, two):
     """As `Projection.__call__` on the cells of a context, up to the order of the actions: see `listed`."""
     y, out = one, two
@@ -156,6 +200,10 @@ def project(tree, context, x, length, one, two):
             for r in range(stride):
                 out[2 * r] = y[r] * a + y[stride + r] * c
                 out[2 * r + 1] = y[r] * b + y[stride + r] * d
+            length = stride * width
+        elif width >= WIDE:
+            for r in range(stride):
+                add_rows(columns[start : start + size * width], y[r:length:stride], out[r * width : (r + 1) * width])
             length = stride * width
         else:
             whole = width - width % 4
@@ -255,7 +303,7 @@ def agreeing(cells, context, i):
 @register_jitable
 def scale_of(values, cells, context, floor, whole):
     """The scale of ties, no smaller than `floor`, where only some cells agree with what is known; `whole` is of all."""
-    if cells is None:
+    if cells is None or how_many(cells, context, 0) == len(values):
         return whole
     size = floor
     for i in range(how_many(cells, context, 0)):

@@ -10,15 +10,21 @@ from typing import Any
 import numba
 
 from causalbandits.engine.design_kernels import DESIGN_KERNELS
-from causalbandits.engine.kernels import KERNELS
+from causalbandits.engine.drawn_rounds import drawn_rounds
 from causalbandits.engine.learnt_rounds import learnt_rounds
+from causalbandits.engine.linear_rounds import by_block_rounds, linear_rounds
 from causalbandits.engine.promised_rounds import promised_rounds
 from causalbandits.engine.screened_rounds import screened_rounds
+from causalbandits.engine.settled_rounds import settled_action_rounds, settled_rounds
 from causalbandits.engine.worth_effect_rounds import worth_effect_rounds
 from causalbandits.engine.worth_rounds import worth_rounds
 
 KINDS_OF_ROUNDS: dict[str, Any] = {
-    **KERNELS,
+    "settled": settled_rounds,
+    "settled actions": settled_action_rounds,
+    "drawn": drawn_rounds,
+    "linear": linear_rounds,
+    "by block": by_block_rounds,
     **DESIGN_KERNELS,
     "learnt": learnt_rounds,
     "promised": promised_rounds,
@@ -42,16 +48,20 @@ SOURCES = (
     "engine/choosing.py",
     "engine/design_kernels.py",
     "engine/design_tables.py",
+    "engine/drawn_rounds.py",
     "engine/happening.py",
     "engine/kernels.py",
     "engine/learnt_rounds.py",
+    "engine/linear_rounds.py",
     "engine/promised_rounds.py",
     "engine/screened_rounds.py",
+    "engine/settled_rounds.py",
     "engine/tables.py",
     "engine/worth_effect_rounds.py",
     "engine/worth_rounds.py",
     "engine/worth_tables.py",
     "engine/worths.py",
+    "engine/worths_afresh.py",
 )
 """What the compiled code is made of."""
 

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from causalbandits._types import Array
-from causalbandits.engine import tables
+from causalbandits.engine import layout, tables
 from causalbandits.policies.learnt import LearntCells, LearntTables, Schedule, draw_anew, learnt_tables
 from causalbandits.policies.thompson import CausalThompsonSampling
 from causalbandits.world.environment import Environment
 
 if TYPE_CHECKING:
-    from causalbandits.engine.compiled import Scene
+    from causalbandits.engine.scene import Scene
 
 
 class Course(NamedTuple):
@@ -91,7 +91,7 @@ class Learning:
         self._policy, self._cells, self._rng = policy, cells, streams.policy
         ((self._situation, env),) = scene.moments
         self._tables, search = learnt_tables(scene.problem), self._situation.search
-        self._tree = tables.tree_of([search.projection], scene.problem.configurations)
+        self._tree = layout.tree_of([search.projection], scene.problem.configurations)
         course = env.remember(("course", scene.problem), lambda: course_of(env, self._tables))
         choices = np.asarray(search.array(), dtype=np.int64)
         self._world = LearntWorld(course, choices, world.mean, world.gap, world.bernoulli, world.sd, world.degrees)

@@ -190,6 +190,12 @@ class Plan:
                 f"The believed problem must have the environment's manipulable variables, {list(theirs)}, in the same "
                 f"order; it has {list(ours)}."
             )
+        if self.believed.costs is not None and env.problem.costs is None:
+            raise ProblemError(
+                "The believed problem has costs, and the environment has none: regret would be that of rewards alone. "
+                "Make the environment with costs, too: Environment.from_model(..., costs=...), or of a CausalBandit "
+                "that has them."
+            )
         unseen = [name for name in self.believed.parents if name not in env.problem.parents]
         if unseen:
             raise ProblemError(

@@ -9,12 +9,14 @@ from causalbandits.engine.choosing import (
     enter,
     first_tied,
     how_many,
+    is_one_table,
     largest_size,
     least_scale,
     listed,
     new_tournaments,
     one_draw,
     project,
+    project_both,
     scale_of,
     subtract,
 )
@@ -44,7 +46,7 @@ def screened_rounds(version):
         rng, world_rng = streams.policy, streams.world
         cells, positions, contexts, room = len(kept.counts), len(world.gap), len(first_of) - 1, tree.buffer
         codes, chosen = np.empty(len(world.law.sizes), dtype=np.int64), np.empty(len(tree.sizes), dtype=np.int64)
-        mean = np.empty(cells)
+        mean, expected = np.empty(cells), np.empty(cells)
         centre, width, drawn = np.empty(cells), np.empty(cells), np.empty(cells)
         one, two = np.empty(room), np.empty(room)
         scores, means = np.empty(positions), np.empty(positions)
@@ -72,6 +74,11 @@ def screened_rounds(version):
             context = drawn_context(before, world.context_starts, comes, world_rng)
             first, end = first_of[context], first_of[context + 1]
             actions, length = end - first, how_many(tree.cells, context, cells)
+            fresh = came[context] < 0 or logged - came[context] > CAUGHT_UP
+            together = fresh and is_one_table(tree, context)
+            if fresh:
+                for i in range(length):
+                    expected[i] = mean[agreeing(tree.cells, context, i)]
             for draw in range(rule.draws):
                 own = varied(p, rng)
                 for i in range(length):
@@ -81,14 +88,15 @@ def screened_rounds(version):
                     c = agreeing(tree.cells, context, i)
                     drawn[i] = combine(own, centre[c], width[c], drawn[i])
                 scale = largest_size(drawn, length)
-                listed(tree, context, project(tree, context, drawn, length, one, two), actions, scores)
+                if together and draw == 0:
+                    project_both(tree, context, drawn, expected, length, scores[:actions], means[first:end])
+                else:
+                    listed(tree, context, project(tree, context, drawn, length, one, two), actions, scores)
                 subtract(scores, costs, first, actions)
                 best[draw] = first_tied(scores, actions, max(scale, floor))
-            if came[context] < 0 or logged - came[context] > CAUGHT_UP:
-                for i in range(length):
-                    drawn[i] = mean[agreeing(tree.cells, context, i)]
-                listed(tree, context, project(tree, context, drawn, length, one, two), actions, means[first:end])
-            else:
+            if fresh and not together:
+                listed(tree, context, project(tree, context, expected, length, one, two), actions, means[first:end])
+            elif not fresh:
                 places = tree.place.starts[context + 1] > tree.place.starts[context]
                 for i in range(came[context], logged):
                     at, start = changed[i], (changed[i] * positions if keeps else 0) + first
@@ -101,7 +109,7 @@ def screened_rounds(version):
                             known[changed[i], context] = True
                         add_column(means[first:end], changes[i], columns[start : start + actions])
             came[context] = logged
-            scale = largest_size(drawn, length) if rule.moving else 0.0
+            scale = largest_size(expected, length) if rule.moving else 0.0
             if not rule.moving:
                 scale = scale_of(mean, tree.cells, context, floor, sizes[0, 1])
             scale = max(floor, scale)

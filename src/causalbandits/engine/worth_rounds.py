@@ -8,8 +8,9 @@ from causalbandits.engine.choosing import (
     enter,
     first_tied,
     how_many,
+    is_one_table,
+    largest_size,
     least_scale,
-    least_tied,
     listed,
     new_tournaments,
     project,
@@ -18,8 +19,15 @@ from causalbandits.engine.choosing import (
 )
 from causalbandits.engine.happening import drawn_context, first_sums, happens, room_for, write_down
 from causalbandits.engine.kernels import CAUGHT_UP, COLUMNS_KEPT, FRESH, pooled_in, renewed, take_in
-from causalbandits.engine.worths import ABOVE, believed, place_of, psi, row_of, worth_of_one
-from causalbandits.policies.worth import EQUAL
+from causalbandits.engine.worths import believed, row_of
+from causalbandits.engine.worths_afresh import (
+    Room,
+    add_worths,
+    fill_columns,
+    place_in,
+    weigh_afresh,
+    weigh_by_columns,
+)
 
 
 def worth_rounds(version):
@@ -33,18 +41,18 @@ def worth_rounds(version):
         plays, first_of = record.plays, world.first
         before, comes = world.before, room_for(world.before)
         tree, world_rng = trees.whole, streams.world
-        cells, positions, contexts, room = len(kept.counts), len(world.gap), len(first_of) - 1, tree.buffer
+        cells, positions, contexts, buffer = len(kept.counts), len(world.gap), len(first_of) - 1, tree.buffer
         codes, chosen = np.empty(len(world.law.sizes), dtype=np.int64), np.empty(len(tree.sizes), dtype=np.int64)
         mean, variance, taken = np.empty(cells), np.empty(cells), np.empty(cells)
         some, more = np.empty(cells), np.empty(cells)
-        one, two, r0, r1 = np.empty(room), np.empty(room), np.empty(room), np.empty(room)
+        one, two, r0, r1 = np.empty(buffer), np.empty(buffer), np.empty(buffer), np.empty(buffer)
         costs, floor = rule.priced.costs, least_scale(rule.priced)
         sizes = new_tournaments(1, cells, floor)
         means, scores = np.empty(positions), np.empty(positions)
-        v, gain, rest, part = np.empty(positions), np.empty(positions), np.empty(positions), np.empty(positions)
+        v, gain, rest, parts = np.empty(positions), np.empty(positions), np.empty(positions), np.empty((5, positions))
         keeps = cells * positions <= COLUMNS_KEPT
         columns = np.empty(cells * positions if keeps else positions)
-        known = np.zeros((cells, contexts), dtype=np.bool_)
+        known, filled = np.zeros((cells, contexts), dtype=np.bool_), np.zeros(contexts, dtype=np.bool_)
         changed, changes = np.empty(FRESH + 1, dtype=np.int64), np.empty((FRESH + 1, 3))
         came, incumbent, logged, z = np.full(contexts, -1), np.full(contexts, -1), 0, -1
         regret, collected, slot, checkpoint = first_sums(record)
@@ -53,7 +61,8 @@ def worth_rounds(version):
             if t == 1 or rule.moving:
                 for c in range(cells):
                     mean[c], variance[c], taken[c] = believed(p, kept, c)
-                    enter(sizes, 0, c, abs(mean[c]))
+                    if not rule.moving:
+                        enter(sizes, 0, c, abs(mean[c]))
             if t % FRESH == 1 or rule.moving:
                 came[:] = -1
                 logged = 0
@@ -66,13 +75,10 @@ def worth_rounds(version):
                 listed(tree, context, project(tree, context, some, length, one, two), actions, means[first:end])
                 incumbent[context] = -1
             else:
-                places = tree.place.starts[context + 1] > tree.place.starts[context]
                 b = incumbent[context]
                 for i in range(came[context], logged):
                     c, dx, dq, dw = changed[i], changes[i, 0], changes[i, 1], changes[i, 2]
-                    at, start = c, (c * positions if keeps else 0) + first
-                    if places:
-                        at = tree.place.values[tree.place.starts[context] + c]
+                    at, start = place_in(tree, context, c), (c * positions if keeps else 0) + first
                     if at >= 0:
                         if not (keeps and known[c, context]):
                             nodes = column(tree, context, at, length, one, two)
@@ -88,49 +94,34 @@ def worth_rounds(version):
                             gain[first + a] += apart * away
                             rest[first + a] += own * away
             came[context] = logged
-            scale = max(floor, scale_of(mean, tree.cells, context, floor, sizes[0, 1]))
+            scale = largest_size(some, length) if rule.moving else 0.0
+            if not rule.moving:
+                scale = scale_of(mean, tree.cells, context, floor, sizes[0, 1])
+            scale = max(floor, scale)
             for a in range(actions):
                 scores[a] = means[first + a]
             subtract(scores, costs, first, actions)
             b = first_tied(scores, actions, scale)
             if b != incumbent[context]:
                 incumbent[context] = b
-                row = row_of(trees.one, context, b, chosen, r0, r1)
-                own = third = 0.0
-                for i in range(length):
-                    c = place_of(tree, context, i)
-                    own, third = own + row[i] * row[i] * variance[c], third + row[i] * row[i] * row[i] * taken[c]
-                    some[i], more[i] = row[i] * variance[c], row[i] * row[i] * taken[c]
-                listed(tree, context, project(trees.one, context, some, length, one, two), actions, part)
-                for a in range(actions):
-                    v[first + a] = own - 2.0 * part[a]
-                listed(tree, context, project(trees.one, context, more, length, one, two), actions, part)
-                for a in range(actions):
-                    gain[first + a], rest[first + a] = 3.0 * part[a] - third, third - 2.0 * part[a]
-                for i in range(length):
-                    c = place_of(tree, context, i)
-                    some[i], more[i] = variance[c], row[i] * taken[c]
-                listed(tree, context, project(trees.two, context, some, length, one, two), actions, part)
-                for a in range(actions):
-                    v[first + a] += part[a]
-                    if v[first + a] <= EQUAL * own:
-                        v[first + a] = 0.0
-                listed(tree, context, project(trees.two, context, more, length, one, two), actions, part)
-                for a in range(actions):
-                    gain[first + a] -= 3.0 * part[a]
-                    rest[first + a] += part[a]
-                for i in range(length):
-                    some[i] = taken[place_of(tree, context, i)]
-                listed(tree, context, project(trees.three, context, some, length, one, two), actions, part)
-                for a in range(actions):
-                    gain[first + a] += part[a]
-            best, top = scores[b], ABOVE * psi(patience)
-            squared = top * top
-            for a in range(actions):
-                behind, own = least_tied(best, scale) - scores[a], v[first + a]
-                if behind <= 0.0 or behind * behind <= squared * own:
-                    scores[a] += worth_of_one(own, gain[first + a], rest[first + a], patience)
-                    best = max(best, scores[a])
+                mine, gains, rests = v[first:end], gain[first:end], rest[first:end]
+                if is_one_table(tree, context):
+                    offset, step = tree.starts[context, 0], tree.widths[context, 0]
+                    weigh_by_columns(
+                        tree.columns, offset, step, False, tree, context, length, b, variance, taken, mine, gains, rests
+                    )
+                elif keeps and rule.moving:
+                    if not filled[context]:
+                        fill_columns(tree, context, length, first, actions, positions, one, two, columns)
+                        filled[context] = True
+                    weigh_by_columns(
+                        columns, first, positions, True, tree, context, length, b, variance, taken, mine, gains, rests
+                    )
+                else:
+                    row = row_of(trees.one, context, b, chosen, r0, r1)
+                    room = Room(some, more, one, two, parts)
+                    weigh_afresh(trees, context, row, variance, taken, length, room, mine, gains, rests)
+            add_worths(scores, b, scale, v[first:end], gain[first:end], rest[first:end], patience)
             action = first_tied(scores, actions, scale)
             z, reward, gap = happens(world, first + action, codes, world_rng)
             regret += gap

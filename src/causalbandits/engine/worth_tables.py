@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from causalbandits._types import Array
-from causalbandits.engine.tables import FlatTree, Priced, Ragged, tree_of
+from causalbandits.engine.layout import tree_of
+from causalbandits.engine.tables import FlatTree, Priced, Ragged
 from causalbandits.problem.powers import Powers
 from causalbandits.problem.projection import Projection
 

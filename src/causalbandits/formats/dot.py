@@ -2,8 +2,8 @@
 
 Read are `digraph`s and dagitty's `dag`s: names, chains a -> b <- c, groups {a b} -> c and subgraphs. `a <-> b`, or an
 edge with dir=both, says that both have a hidden cause; dir=back turns an arrow. A node is hidden if it says `latent`,
-`unobserved`, `hidden` or `observed=no`. Other attributes, and ports, are skipped. HTML labels, strings joined with +,
-edges without direction, and dagitty's other kinds of graph are refused.
+`unobserved`, `hidden` or `observed=no`, in a `dag` also `l` or `u`. Other attributes, and ports, are skipped. HTML
+labels, strings joined with +, edges without direction, and dagitty's other kinds of graph are refused.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ _OTHER_KINDS = {
 }
 _FLAGS = {"latent": True, "unobserved": True, "hidden": True, "observed": False}
 """What a node may say of itself, and whether it is hidden if that is so."""
+_DAGITTYS_SHORT = {"l": "latent", "u": "unobserved", "s": "selected"}
 _NO = ("no", "false", "0")
 CAUSE = "cause"
 """`hidden=cause`: a node without a name, there to draw a hidden cause of three variables or more."""
@@ -220,13 +221,14 @@ class _DotReader:
         return replace(said, dir=value, at=attribute.at)
 
     def described(self, said: _Said, attribute: Token, value: str) -> _Said:
-        if self.of_dagitty and attribute.text == "selected":
-            found = "'selected': data that were chosen by it tell of no other"
+        word = _DAGITTYS_SHORT.get(attribute.text, attribute.text) if self.of_dagitty else attribute.text
+        if self.of_dagitty and word == "selected":
+            found = f"{attribute.text!r}: data that were chosen by it tell of no other"
             self.scanner.fail(attribute.at, "a variable that selects nothing", found)
-        if attribute.text not in _FLAGS:
+        if word not in _FLAGS:
             return said
-        hidden = _FLAGS[attribute.text] != (value in _NO)
-        return replace(said, hidden=hidden, nameless=said.nameless or (attribute.text, value) == ("hidden", CAUSE))
+        hidden = _FLAGS[word] != (value in _NO)
+        return replace(said, hidden=hidden, nameless=said.nameless or (word, value) == ("hidden", CAUSE))
 
 
 def dumps(graph: graphs.Graph) -> str:

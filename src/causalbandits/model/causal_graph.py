@@ -18,7 +18,16 @@ from causalbandits._types import is_iterable, is_whole
 from causalbandits.errors import ModelError, brief, unknown
 from causalbandits.model import graph as graphs
 from causalbandits.model import worth
-from causalbandits.model.graph_parts import Group, Hidden, checked_hidden, checked_states, nameless_group, with_roots
+from causalbandits.model.graph_parts import (
+    Group,
+    Hidden,
+    checked_hidden,
+    checked_states,
+    hidden_nodes,
+    nameless_group,
+    refuse_turned_arrows,
+    with_roots,
+)
 from causalbandits.model.graph_text import read_text, write_text
 from causalbandits.model.identification import Effect, Hedge, Question
 from causalbandits.model.intervention import State
@@ -322,14 +331,15 @@ class CausalGraph:
 
     @classmethod
     def from_networkx(cls, graph: graphs.Graph) -> CausalGraph:
-        """A graph from a DiGraph; nodes with `hidden=True`, or with DoWhy's `observed="no"`, are hidden.
+        """A graph from a DiGraph; nodes with `hidden=True`, DoWhy's `observed="no"`, or pgmpy's `latents`, are hidden.
 
         Nodes may carry `states`, and `parents` in order.
         """
         if not isinstance(graph, nx.DiGraph):
             raise ModelError(f"A CausalGraph needs a directed graph (networkx.DiGraph); got {brief(graph)}.")
+        refuse_turned_arrows(graph)
         nameless = {node: group for node in graph if (group := nameless_group(graph, node)) is not None}
-        parents, hidden = {}, list[str | Group](nameless.values())
+        parents, hidden = {}, [*nameless.values(), *(node for node in hidden_nodes(graph) if node not in nameless)]
         for name, data in graph.nodes(data=True):
             if name in nameless:
                 continue
@@ -340,8 +350,6 @@ class CausalGraph:
                     f"Node {name!r} says that its parents are {list(ordered)}; its arrows say {list(before)}."
                 )
             parents[name] = ordered
-            if data.get("hidden") is True or data.get("observed") == "no":
-                hidden.append(name)
         states = {name: graph.nodes[name]["states"] for name in parents if "states" in graph.nodes[name]}
         return cls(parents, hidden=hidden, states=states)
 

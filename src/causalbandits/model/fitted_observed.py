@@ -23,7 +23,7 @@ from causalbandits.model.fitted import FittedModel, _dirichlet, _numbers, _whole
 from causalbandits.model.graph_parts import Group
 from causalbandits.model.model import SAMPLE_LIMIT
 from causalbandits.model.observed import ObservedModel
-from causalbandits.model.observed_tables import checked_sources, values_never_seen
+from causalbandits.model.observed_tables import checked_sources, doubts
 
 
 class FittedObservedModel(ObservedModel, kind="fitted"):
@@ -31,9 +31,9 @@ class FittedObservedModel(ObservedModel, kind="fitted"):
 
     `counts[name]` has the axes of the table of that name, of `variables` or `experiments`; `prior[name]` are the
     pseudo-counts of its cells, `concentrations[name]` the sum of both. `rows` were used, and `rows_by_source` says how
-    many rows, of these or of earlier data that are the prior, set what: ask first where no value is missing, then where
-    there are most. `filled` values were missing and filled in by `missing="em"`: the counts are then expected ones,
-    taken for observed.
+    many rows, of these or of earlier data that are the prior, set what; `sources` are the same in the order in which
+    they are asked: first those in which no value is missing, then those with many rows of each value that can be set.
+    `filled` values were missing and filled in by `missing="em"`: the counts are then expected ones, taken for observed.
     """
 
     counts: Mapping[str, Array]
@@ -60,20 +60,21 @@ class FittedObservedModel(ObservedModel, kind="fitted"):
         pseudo = {name: _numbers(f"pseudo-counts of {name!r}", own) for name, own in prior.items()}
         shares = {checked_sources(graph, [own])[0]: _whole("rows", n) for own, n in rows_by_source.items()}
         super().__init__(graph, {n: _mean(n, counted[n], pseudo[n]) for n in counted}, sources=[*shares])
-        self._ask_in_order(shares, {n: _told(counted[n], pseudo[n]) for n in counted})
+        earlier = sum(shares.values()) > _whole("rows", rows)
+        self._ask_in_order(shares, {n: _told(counted[n], pseudo[n], earlier) for n in counted})
         set_ = self.__dict__
         set_["counts"], set_["prior"] = MappingProxyType(counted), MappingProxyType(pseudo)
         set_["rows"], set_["filled"] = _whole("rows", rows), _whole("filled", filled)
         set_["rows_by_source"] = MappingProxyType({own: shares[own] for own in self.sources})
 
     def _ask_in_order(self, shares: Mapping[Group, int], told: Mapping[str, Array]) -> None:
-        """First the rows that tell of every value, then those of which there are most.
+        """First the rows that tell of every value, then those that tell most of each, then the most.
 
         Of equally many, rows left alone: what they tell of all actions, leaving alone among them, errs alike.
         """
-        gaps = {own: values_never_seen(self.causal_graph, own, told) for own in shares}
+        doubt = doubts(self.causal_graph, [*shares], told)
         rows = dict(zip(self.sources, self._rows, strict=True))
-        sources = sorted(shares, key=lambda own: (gaps[own], -shares[own], len(own), own))
+        sources = sorted(shares, key=lambda own: (doubt[own], -shares[own], len(own), own))
         self.__dict__["sources"], self.__dict__["_sources"] = tuple(sources), [rows[own] for own in sources]
 
     @property
@@ -160,9 +161,14 @@ def _same(*arrays: Mapping[str, Array]) -> bool:
     )
 
 
-def _told(counts: Array, prior: Array) -> Array:
-    """Which rows of a table are known better than that all states are alike."""
-    return np.asarray((counts > 0).any(axis=-1) | (np.ptp(prior, axis=-1) > 0))
+def _told(counts: Array, prior: Array, earlier: bool) -> Array:
+    """How many rows stand behind each row of a table; a prior that is flat stands for none, an earlier fit for its own.
+
+    (Its own prior was 1, unless somebody said less.)
+    """
+    least = prior.min(initial=np.inf)
+    flat = min(1.0, least) if earlier else least
+    return np.asarray(counts.sum(axis=-1) + (prior - flat).sum(axis=-1))
 
 
 def _mean(name: str, counts: Array, prior: Array) -> Array:

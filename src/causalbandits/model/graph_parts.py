@@ -76,3 +76,35 @@ def nameless_group(graph: graphs.Graph, node: Hashable) -> Group | None:
     if not (isinstance(node, tuple) and len(node) == 2 and node[0] == "hidden"):
         return None
     return tuple(graph.successors(node))
+
+
+_TRUTH = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+
+
+def hidden_nodes(graph: graphs.Graph) -> list[Any]:
+    """The nodes that a networkx graph says nobody observes: by `hidden`, DoWhy's `observed` or pgmpy's `latents`."""
+    said = getattr(graph, "latents", ())
+    latents = frozenset(said) if is_iterable(said) else frozenset()
+    return [
+        node
+        for node, data in graph.nodes(data=True)
+        if node in latents or _truth(node, data, "hidden", False) or not _truth(node, data, "observed", True)
+    ]
+
+
+def _truth(node: Hashable, data: Mapping[str, Any], word: str, default: bool) -> bool:
+    said = _TRUTH.get(str(data.get(word, default)).strip('"').lower())
+    if said is None:
+        raise ModelError(f"Node {node!r} says {word}={brief(data[word])}; it must be True or False, or 'yes' or 'no'.")
+    return said
+
+
+def refuse_turned_arrows(graph: graphs.Graph) -> None:
+    """What other libraries read from DOT keeps `dir` of an edge, and draws an arrow from first to last all the same."""
+    for cause, effect, data in graph.edges(data=True):
+        said = str(data.get("dir", "forward")).strip('"').lower()
+        if said != "forward":
+            raise ModelError(
+                f"The arrow {cause} -> {effect} says dir={said}, which only files mean: read the file itself, "
+                "cb.read('graph.dot'), or turn the arrow, and list hidden common causes, hidden=[('x', 'y')]."
+            )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import opt_einsum
@@ -38,20 +39,43 @@ def checked_sources(graph: CausalGraph, sources: Any) -> tuple[Group, ...]:
     return found
 
 
-def values_never_seen(graph: CausalGraph, source: Group, told: Mapping[str, Array]) -> int:
-    """Of how many values the tables of rows that set `source` tell nothing, where `told` says which of their rows do.
+class Doubt(NamedTuple):
+    """What a kind of rows leaves open, in tables that differ between kinds; the least is the best."""
+
+    never: int
+    """Of so many values it tells nothing."""
+    variance: float
+    """What is told of one value of what was set by so many rows varies by one over their number: the mean of that."""
+
+
+def doubts(graph: CausalGraph, sources: Sequence[Group], told: Mapping[str, Array]) -> dict[Group, Doubt]:
+    """What each kind of rows leaves open; `told` says how many rows stand behind each row of each table.
 
     Values of what was set at random count together: each combination of them is one.
     """
     mixed = graph.mixed(graph.names)
-    return sum(_gaps(own, told[own.name]) for own in RowSource(mixed, mixed.bits(source)).conditionals())
+    tables = {own: RowSource(mixed, mixed.bits(own)).conditionals() for own in sources}
+    kinds: dict[str, set[Conditional]] = {}
+    for asked in itertools.chain.from_iterable(tables.values()):
+        kinds.setdefault(asked.variable, set()).add(asked)
+    # What only some tables of a variable are given is summed out of them: all its values count together.
+    were_set = frozenset(itertools.chain.from_iterable(sources))
+    knobs = {name: were_set.intersection(*(own.given for own in kind)) for name, kind in kinds.items()}
+    found = {}
+    for source, conditionals in tables.items():
+        differing = [asked for asked in conditionals if len(kinds[asked.variable]) > 1]
+        own = [_doubt(asked, told[asked.name], knobs[asked.variable]) for asked in differing]
+        found[source] = Doubt(sum(part.never for part in own), sum(part.variance for part in own))
+    return found
 
 
-def _gaps(asked: Conditional, told: Array) -> int:
+def _doubt(asked: Conditional, told: Array, knobs: frozenset[str]) -> Doubt:
     together = tuple(i for i, name in enumerate(asked.given) if name in asked.randomised)
     kept = dict.fromkeys([*((i,) for i in range(told.ndim)), together])
-    seen = [told.any(axis=tuple(i for i in range(told.ndim) if i not in own)) for own in kept]
-    return sum(int(np.size(own) - np.count_nonzero(own)) for own in seen)
+    rows = {own: told.sum(axis=tuple(i for i in range(told.ndim) if i not in own)) for own in kept}
+    never = sum(int(np.count_nonzero(own == 0)) for own in rows.values())
+    were_set = [rows[own] for own in kept if knobs.issuperset(asked.given[i] for i in own)]
+    return Doubt(never, max((float(np.mean(1 / (own + 1))) for own in were_set), default=0.0))
 
 
 def check_table(own: Variable, name: str, states: Mapping[str, Sequence[State]]) -> None:

@@ -11,6 +11,7 @@ from causalbandits.policies.ids import CausalIDS
 from causalbandits.policies.kl_ucb import KLUCB, CausalKLUCB
 from causalbandits.policies.lin import LinTS, LinUCB
 from causalbandits.policies.linear_thompson import CausalLinearThompsonSampling
+from causalbandits.policies.linear_ts_ucb import CausalLinearTSUCB
 from causalbandits.policies.linear_ucb import CausalLinearUCB
 from causalbandits.policies.models import ModelsThompsonSampling
 from causalbandits.policies.outcome import Choice, Outcome
@@ -33,6 +34,7 @@ __all__ = [
     "CausalGittins",
     "CausalIDS",
     "CausalKLUCB",
+    "CausalLinearTSUCB",
     "CausalLinearThompsonSampling",
     "CausalLinearUCB",
     "CausalScreen",

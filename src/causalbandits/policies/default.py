@@ -2,8 +2,8 @@
 
 | tables | outcomes | policy | why |
 |---|---|---|---|
-| known | one after another | `PROMPT` | the least regret of those that need not be told anything |
-| known, a horizon, and few actions and configurations | one after another | `FORESEEN` | less still, learning effects |
+| known, few actions and configurations | one after another | `PROMPT` | the least regret of all that need no telling |
+| known, many of them | one after another | `MANY` | the same without main effects, which take long there |
 | known | late, or by batches | `LATE` | the same idea, drawn anew for each decision |
 | fitted to data, or not known | any | `TABLES_LEARNT` | draws the tables, too |
 | known, more configurations than rounds | any | `LINEAR` | a number per feature of the parents |
@@ -26,8 +26,8 @@ from causalbandits.problem.problem import CausalBandit
 from causalbandits.problem.projection import CELL_LIMIT
 from causalbandits.problem.reachable import reachable_configurations
 
-PROMPT = policy("c-gittins-scaled")
-FORESEEN = policy("c-gittins-effects")
+PROMPT = policy("c-gittins-effects")
+MANY = policy("c-gittins-scaled")
 LATE = policy("c-screen-scaled")
 TABLES_LEARNT = policy("c-ts-gaussian-learnt-scaled")
 LINEAR = policy("cl-ts-observed")
@@ -53,9 +53,7 @@ def default_policy(problem: CausalBandit, *, horizon: int | None = None, late: b
 
     >>> from causalbandits import zoo
     >>> default_policy(zoo.email_campaign().problem).id, default_policy(zoo.email_campaign().problem, late=True).id
-    ('c-gittins-scaled', 'c-screen-scaled')
-    >>> default_policy(zoo.email_campaign().problem, horizon=5000).id
-    'c-gittins-effects'
+    ('c-gittins-effects', 'c-screen-scaled')
     """
     return default_with_reason(problem, horizon=horizon, late=late).policy
 
@@ -92,9 +90,9 @@ def _default(problem: CausalBandit, horizon: int | None, late: bool) -> Default:
         return Default(LINEAR, "there are more configurations than rounds")
     if late:
         return Default(LATE, "it draws anew for each decision while outcomes are late")
-    if horizon is not None and _few(problem):
-        return Default(FORESEEN, "it loses least of those that need not be told anything but the horizon")
-    return Default(PROMPT, "it loses least of those that need not be told anything of the reward")
+    if _few(problem):
+        return Default(PROMPT, "it loses least of those that need not be told anything of the reward")
+    return Default(MANY, "it loses least of those that are quick with so many actions and configurations")
 
 
 def _few(problem: CausalBandit) -> bool:

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from causalbandits._types import Array, Codes
-from causalbandits.policies.effects import EffectsPosterior, mean_and_variance, variance_of_sum
+from causalbandits.policies.effects import EffectsPosterior, mean_and_variance, remainders, variance_of_sum
 from causalbandits.policies.indices import (
     INDEX,
     BetaPosterior,
@@ -83,9 +83,22 @@ def drawn_means(
             np.broadcast_to(shape, cells.count.shape)[part] for shape in beta_shapes(p, cells.count, cells.total, 0.0)
         )
         return np.asarray(rng.beta(a, b, (draws, len(a))))
+    if isinstance(p, EffectsPosterior):
+        return _drawn_together(p, cells, rng, draws)[:, part]
     means = estimated_means(p, cells)[part]
     spread = np.sqrt(_variances_of_means(p, cells)[part])
     return np.asarray(means + spread * rng.standard_normal((draws, len(means))))
+
+
+def _drawn_together(p: EffectsPosterior, cells: Cells, rng: np.random.Generator, draws: int) -> Array:
+    """Cells have coefficients in common, and all of them the noise: drawn one by one, they would seem better known."""
+    centre, width = remainders(p, cells.count, cells.total, 0.0)
+    alone = width * rng.standard_normal((draws, len(centre)))
+    if not p.known:
+        return centre + alone
+    stretch = np.sqrt(0.5 * p.degrees / rng.standard_gamma(0.5 * p.degrees, (draws, 1)))
+    noise = math.sqrt(p.noise) * np.linalg.solve(p.R, rng.standard_normal((len(p.theta), draws))).T
+    return np.asarray(centre + p.shrink * ((p.theta + stretch * noise) @ p.features.T) + stretch * alone)
 
 
 def _variances_of_means(p: IndexParameters, cells: Cells) -> Array:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from causalbandits._code import code_hash, is_ours
+from causalbandits.problem.problem import CausalBandit
 
 if TYPE_CHECKING:
     from causalbandits.policies.base import AnyPolicy
-    from causalbandits.problem.problem import CausalBandit
 
 
 def class_name(kind: type) -> str:
@@ -29,9 +29,33 @@ def is_plain(value: object) -> bool:
 
 
 def plain_parameters(policy: AnyPolicy) -> dict[str, Any]:
-    """The parameters that differ from their defaults as JSON; of functions, only that there was one."""
+    """The parameters that differ from their defaults as JSON, problems too; of functions, only that there was one."""
     values = {name: v.item() if isinstance(v, np.generic) else v for name, v in policy.parameters().items()}
-    return {name: value if is_plain(value) else {"not saved": True} for name, value in values.items()}
+    return {name: _kept(value) for name, value in values.items()}
+
+
+def _kept(value: object) -> Any:
+    if is_plain(value):
+        return value
+    if isinstance(value, tuple) and all(own is None or isinstance(own, CausalBandit) for own in value):
+        return {"problems": [None if own is None else own.to_record() for own in value]}
+    return {"not saved": True}
+
+
+def not_saved(parameters: Mapping[str, Any]) -> list[str]:
+    """The names of the parameters that plain ones do not hold."""
+    return [name for name, value in parameters.items() if isinstance(value, Mapping) and "problems" not in value]
+
+
+def parameters_of(plain: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters that plain ones describe, where these hold all of them."""
+    return {
+        name: _problems(value["problems"]) if isinstance(value, Mapping) else value for name, value in plain.items()
+    }
+
+
+def _problems(records: list[Any]) -> tuple[CausalBandit | None, ...]:
+    return tuple(None if own is None else CausalBandit.from_record(own) for own in records)
 
 
 def same_parameters(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:

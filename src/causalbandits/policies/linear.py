@@ -35,10 +35,10 @@ from causalbandits.policies.outcome import Outcome
 from causalbandits.policies.statistics import Regression
 from causalbandits.policies.totals import Totals
 from causalbandits.problem.actions import Action
+from causalbandits.problem.combinations import Combinations
 from causalbandits.problem.features import AdditiveFeatures, Features, FeatureSpec, Stack, in_order, resolve
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.problem.scores import Scores
-from causalbandits.problem.search import Combinations
 from causalbandits.problem.situation import Situation
 
 LISTED_LEADS = 2**14

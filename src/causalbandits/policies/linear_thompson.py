@@ -28,7 +28,35 @@ from causalbandits.problem.situation import Situation
 
 
 @dataclass(frozen=True, kw_only=True)
-class CausalLinearThompsonSampling(LinearPolicy):
+class LinearPosterior(LinearPolicy):
+    """What is known of theta: it is N(0, tau^2 I) beforehand, rewards vary by s; `prior_scale` and `noise_scale`."""
+
+    @property
+    def ridge(self) -> float:
+        return (self.noise_scale / self.prior_scale) ** 2
+
+    @property
+    def spread(self) -> float:
+        """The scale of draws."""
+        return self.noise_scale
+
+    def draw(self, statistic: Regression, rng: np.random.Generator) -> Array:
+        """theta from its posterior."""
+        noise = rng.standard_normal(len(statistic.u))
+        return solve(statistic.R, perturbed(statistic.u, self.spread, noise))
+
+    def interval(self, situation: Situation, statistic: Regression, action: Action, level: float) -> Bounds:
+        row, rows = self.expected_features(situation.problem, action), self.drawn_features(situation.problem, action)
+        centre, theta = float(row @ statistic.theta()), statistic.theta()
+        drawn = row[None] if rows is None else rows
+        variance = self.noise_scale**2 * squared_norms(drawn, statistic.R).mean() + (drawn @ theta).var()
+        half = NormalDist().inv_cdf((1 + level) / 2) * math.sqrt(float(variance))
+        given = f"the mean reward is linear in the features, and rewards vary by {self.noise_scale:g} around it"
+        return Bounds(centre - half, centre + half, "posterior", given)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CausalLinearThompsonSampling(LinearPosterior):
     """Draw theta, play the action that is best if it were true.
 
     `noise_scale` is s, `prior_scale` is tau: theta ~ N(0, tau^2 I) beforehand; `v` widens (or narrows) the draws.
@@ -46,15 +74,6 @@ class CausalLinearThompsonSampling(LinearPolicy):
     @property
     def id(self) -> str:
         return f"cl-ts{self.suffix}"
-
-    @property
-    def ridge(self) -> float:
-        return (self.noise_scale / self.prior_scale) ** 2
-
-    def draw(self, statistic: Regression, rng: np.random.Generator) -> Array:
-        """theta from its posterior."""
-        noise = rng.standard_normal(len(statistic.u))
-        return solve(statistic.R, perturbed(statistic.u, self.spread, noise))
 
     @property
     def spread(self) -> float:
@@ -83,12 +102,3 @@ class CausalLinearThompsonSampling(LinearPolicy):
         if self.draws == 1:
             return Choice(best[0])
         return over_the_coin(pick(best, rng), situation.pace, situation.action)
-
-    def interval(self, situation: Situation, statistic: Regression, action: Action, level: float) -> Bounds:
-        row, rows = self.expected_features(situation.problem, action), self.drawn_features(situation.problem, action)
-        centre, theta = float(row @ statistic.theta()), statistic.theta()
-        drawn = row[None] if rows is None else rows
-        variance = self.noise_scale**2 * squared_norms(drawn, statistic.R).mean() + (drawn @ theta).var()
-        half = NormalDist().inv_cdf((1 + level) / 2) * math.sqrt(float(variance))
-        given = f"the mean reward is linear in the features, and rewards vary by {self.noise_scale:g} around it"
-        return Bounds(centre - half, centre + half, "posterior", given)

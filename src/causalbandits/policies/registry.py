@@ -18,6 +18,7 @@ from causalbandits.policies.ids import CausalIDS
 from causalbandits.policies.kl_ucb import KLUCB, CausalKLUCB
 from causalbandits.policies.lin import LinTS, LinUCB
 from causalbandits.policies.linear_thompson import CausalLinearThompsonSampling
+from causalbandits.policies.linear_ts_ucb import CausalLinearTSUCB
 from causalbandits.policies.linear_ucb import CausalLinearUCB
 from causalbandits.policies.models import ModelsThompsonSampling
 from causalbandits.policies.thompson import CausalThompsonSampling, ThompsonSampling
@@ -63,6 +64,8 @@ POLICIES: dict[str, tuple[type[AnyPolicy], dict[str, Any]]] = {
     "c-ucb-scaled": (CausalUCB, {"scales": "learnt"}),
     "cl-ts": (CausalLinearThompsonSampling, {"regressor": "expected"}),
     "cl-ts-observed": (CausalLinearThompsonSampling, {"regressor": "observed"}),
+    "cl-ts-ucb": (CausalLinearTSUCB, {"regressor": "expected"}),
+    "cl-ts-ucb-observed": (CausalLinearTSUCB, {"regressor": "observed"}),
     "cl-ucb": (CausalLinearUCB, {"regressor": "expected"}),
     "cl-ucb-observed": (CausalLinearUCB, {"regressor": "observed"}),
     "hac-ucb": (HACUCB, {}),

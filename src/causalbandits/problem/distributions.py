@@ -5,24 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from operator import index
 from typing import Literal, NamedTuple, overload
 
 import numpy as np
 
-from causalbandits._memory import Remembers
 from causalbandits._random import Seed
 from causalbandits._types import Array, Codes
 from causalbandits.errors import ProblemError, SizeError
-from causalbandits.model.causal_graph import CausalGraph
 from causalbandits.model.fitted_observed import Fitted
 from causalbandits.model.intervention import State
 from causalbandits.model.model import CausalModel
-from causalbandits.model.observed import ObservedModel
-from causalbandits.model.variable import Variable
 from causalbandits.problem.actions import Action, ActionSpace, Choices, shown
+from causalbandits.problem.encoding import Encoding
 from causalbandits.problem.inference import ENTRY_LIMIT, Block
-from causalbandits.problem.knowledge import Knowledge, graph_of
 from causalbandits.problem.possibility import can_happen
 from causalbandits.problem.projection import Projection, agreeing
 from causalbandits.problem.search import EveryAction
@@ -39,55 +34,11 @@ class CredibleInterval(NamedTuple):
     upper: Array
 
 
-class Distributions(Remembers):
+class Distributions(Encoding):
     """What follows from a model, an action space and the blocks of z, and nothing else."""
 
-    knowledge: Knowledge
-    """What is known: the graph and its tables, the graph and what is observed, or the graph alone."""
     actions: ActionSpace
-    parents: tuple[str, ...]
-    shape: tuple[int, ...]
-    """How many states each parent has."""
-    configurations: int
     blocks: tuple[Block, ...]
-
-    @property
-    def model(self) -> CausalModel:
-        """The graph and its tables; refused where these are not known."""
-        if isinstance(self.knowledge, ObservedModel):
-            raise ProblemError(
-                "This problem knows what is observed (problem.knowledge), and not how each variable comes about: "
-                "nothing that takes the tables of a whole model can be asked of it. Policies that neither learn nor "
-                "watch tables, such as 'c-ts-beta', take it."
-            )
-        if isinstance(self.knowledge, CausalGraph):
-            raise ProblemError(
-                "This problem knows a graph and no tables (problem.graph), and learns a number per action: nothing "
-                "that takes P(z | do(a)) can be asked of it."
-            )
-        return self.knowledge
-
-    @cached_property
-    def graph(self) -> CausalGraph:
-        """What causes what."""
-        return graph_of(self.knowledge)
-
-    @property
-    def learns(self) -> Literal["configurations", "actions"]:
-        """What a number is learnt for: each configuration of the parents or, where there are none, each action."""
-        return "configurations" if self.parents else "actions"
-
-    def refuse_by_actions(self, what: str) -> None:
-        """Say so if there are no parents, for what is of them or of what leads to them."""
-        if self.learns == "actions":
-            raise ProblemError(
-                f"{what} is of what leads to the reward's parents, and this problem has none: it learns a number per "
-                "action (parents=[])."
-            )
-
-    def variable(self, name: str) -> Variable:
-        """A variable by its name, with its states."""
-        return self.knowledge[name]
 
     @cached_property
     def every(self) -> EveryAction:
@@ -115,20 +66,6 @@ class Distributions(Remembers):
             self.actions.rank(choices)
             return choices
         return self.actions.choices(action)
-
-    def configuration(self, z: Sequence[int]) -> int:
-        """The number of a configuration: the last parent moves fastest."""
-        number = 0
-        try:
-            for size, code in zip(self.shape, z, strict=True):
-                if not 0 <= code < size:
-                    raise IndexError
-                number = number * size + code
-            return index(number)
-        except (TypeError, ValueError, IndexError, ArithmeticError):
-            raise ProblemError(
-                f"A configuration has one code per parent, each below {list(self.shape)}; got {z!r}."
-            ) from None
 
     @overload
     def parent_distribution(

@@ -28,7 +28,8 @@ from causalbandits.model.model import CausalModel
 from causalbandits.model.observed import ObservedModel
 from causalbandits.problem.actions import ActionSpace, Choices2D
 from causalbandits.problem.contraction import Operand, contract_in_order
-from causalbandits.problem.inference import ASKED, ENTRY_LIMIT, MODEL, Block
+from causalbandits.problem.factors import ASKED, MODEL
+from causalbandits.problem.inference import ENTRY_LIMIT, Block
 
 
 class DistrictBlock(Block):

@@ -21,7 +21,8 @@ from causalbandits.model.observed import ObservedModel
 from causalbandits.problem.actions import ActionSpace, Choices2D
 from causalbandits.problem.districts import district_blocks
 from causalbandits.problem.given import BLOCKS_KEPT, PARTS_KEPT, BlocksGiven
-from causalbandits.problem.inference import Block, KnownBlock
+from causalbandits.problem.inference import Block
+from causalbandits.problem.known_block import KnownBlock
 
 
 class DistrictsGiven:
@@ -110,5 +111,8 @@ class CutBlock(Block):
         total = np.cumsum(cut, axis=1)[:, -1:]  # in order, whatever the other rows are
         if not (total > 0.0).any():
             told = ", ".join(f"{name}={self.model[name].states[code]!r}" for name, code in self._told.items())
-            raise ProblemError(f"The context is impossible by what is observed: the probability of {told} is 0.")
+            raise ProblemError(
+                f"The context {told} has probability 0 by what is observed, so that nothing is known of what an action "
+                "does there. Gather rows of that kind, fit with a prior above 0, or leave it out of context."
+            )
         return np.asarray(np.divide(cut, total, out=np.zeros(cut.shape), where=total > 0.0))

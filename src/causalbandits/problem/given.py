@@ -8,7 +8,8 @@ from typing import NamedTuple
 from causalbandits._memory import Memory
 from causalbandits.model import graph as graphs
 from causalbandits.model.model import CausalModel
-from causalbandits.problem.inference import Block, KnownBlock, find_blocks
+from causalbandits.problem.inference import Block, find_blocks
+from causalbandits.problem.known_block import KnownBlock
 
 PARTS_KEPT, BLOCKS_KEPT = 2**8, 2**12
 """For so many sets of known variables the graph's parts are remembered, and so many blocks."""

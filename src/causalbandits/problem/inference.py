@@ -17,7 +17,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -37,6 +37,7 @@ from causalbandits.problem.contraction import (
     contraction,
     find_order,
 )
+from causalbandits.problem.factors import ASKED, MODEL, FactorLayout, laid_out
 
 ENTRY_LIMIT = 2**27
 """The largest array a contraction may make, in numbers of 8 bytes: 1 GiB."""
@@ -55,34 +56,6 @@ PLANS_KEPT = 2**6
 
 RowsOf = Callable[[Mapping[str, Array]], Array]
 """From tables, by variable, to rows P(z_b | .)."""
-
-ASKED, MODEL = ("asked",), ("model",)
-"""Axes of the choices that are asked for, and of many models at once; a variable's axis is its name, a text."""
-
-
-class FactorLayout(NamedTuple):
-    """How a variable's table becomes a factor: without axes of size 1, and cut at what is known."""
-
-    axes: list[Any]
-    shape: tuple[int, ...]
-    forced: Array | None
-    """What setting a knob makes of its table, choice by choice."""
-    where: tuple[Any, ...] | None
-    """What is known of its axes; None where that is nothing."""
-
-    def placed(self, table: Array) -> Array:
-        """The factor's numbers."""
-        array = table if self.forced is None else np.concatenate([table[None], self.forced])
-        array = array.reshape(self.shape)
-        return array if self.where is None else np.asarray(array[self.where])
-
-    def alone(self, tables: Array) -> Operand:
-        """The factor where nothing is set, of many models on the first axis."""
-        first = 0 if self.forced is None else 1
-        array = tables.reshape(len(tables), *self.shape[first:])
-        if self.where is not None:
-            array = array[:, *self.where[first:]]
-        return Operand(array, [MODEL, *self.axes[first:]])
 
 
 class Block:
@@ -311,10 +284,6 @@ class Block:
         """The variables whose tables are multiplied."""
         return (*self.names, *self.effects)
 
-    def _axes(self, name: str) -> list[Any]:
-        """The axes of a variable's table, but those of size 1."""
-        return [axis for axis in (*self.model[name].parents, name) if len(self.model[axis].states) > 1]
-
     def _factor(self, name: str, table: Array | None = None) -> Operand:
         """A variable's table, its own or another, cut at what is known; a knob's has its choices in front."""
         layout = self._layout[name]
@@ -322,18 +291,7 @@ class Block:
 
     @cached_property
     def _layout(self) -> dict[str, FactorLayout]:
-        return {name: self._laid_out(name) for name in self._factors}
-
-    def _laid_out(self, name: str) -> FactorLayout:
-        v, axes, forced = self.model[name], self._axes(name), None
-        shape = tuple(len(self.model[axis].states) for axis in axes)
-        if name in self.knob_names:
-            size, ones = len(v.states), [1] * len(v.parents)
-            forced = np.broadcast_to(np.eye(size).reshape(size, *ones, size), (size, *v.table.shape))
-            axes, shape = [("choice", name), *axes], (size + 1, *shape)
-        where = tuple(self.known.get(axis, slice(None)) for axis in axes)
-        left = [axis for axis in axes if axis not in self.known]
-        return FactorLayout(left, shape, forced, None if len(left) == len(axes) else where)
+        return {name: laid_out(self.model, name, name in self.knob_names, self.known) for name in self._factors}
 
     def _given(self, rows: Array) -> Array:
         """Joint distributions of z_b and what is known of its effects, as distributions of z_b given that."""
@@ -365,30 +323,6 @@ class Block:
             f"({ENTRY_LIMIT * 8 / 2**30:.3g} GiB). Manipulate fewer of these variables, allow fewer actions "
             "(at_most=, a list of actions), or let a smaller set stand in for the parents."
         )
-
-
-class KnownBlock(Block):
-    """A variable of z whose value is known beforehand: one row, a point mass."""
-
-    def __init__(self, model: CausalModel, name: str, parents: Sequence[str], code: int) -> None:
-        super().__init__(model, [name], (), parents)
-        self.point: int = code
-
-    @cached_property
-    def table(self) -> Array:
-        table: Array = (np.arange(self.configurations) == self.point)[None].astype(np.float64)
-        table.setflags(write=False)
-        return table
-
-    def with_tables(self, tables: Mapping[str, Array]) -> Block:
-        return self
-
-    def rows_of(self, choices: Choices2D) -> RowsOf:
-        rows = self.rows(choices)
-        return lambda tables: rows
-
-    def under(self, tables: Mapping[str, Array], choices: Sequence[int]) -> Array:
-        return np.tile(self.table, (len(next(iter(tables.values()))), 1))
 
 
 def find_blocks(model: CausalModel, manipulable: Sequence[str], parents: Sequence[str]) -> tuple[Block, ...]:

@@ -23,8 +23,8 @@ alone, either knob is a fair coin. The five actions have three beginnings, over 
 >>> projection(np.array([0., 1., 2., 3.])).round(12)
 array([1.5, 1.4, 1.6, 0.9, 2.1])
 >>> levels, _ = projection.tree
->>> [level.parent.tolist() for level in levels]  # each node's node in the level before
-[[0, 0, 0], [0, 0, 0, 1, 2]]
+>>> levels[1].parent.tolist()  # each node's node in the level before
+[0, 0, 0, 1, 2]
 
 So neither the |A| x |Z| matrix is built nor a common beginning computed twice, for products of choices and for
 lists of actions alike. Each output is a sum in the order of z: given P(z | a), the result for an action does not depend
@@ -66,7 +66,7 @@ class Level(NamedTuple):
     before: int
     """How many nodes the level before has."""
     parent: Codes | None
-    """Each node's node in the level before; None if all pairs are nodes."""
+    """Each node's node in the level before; None if all pairs are nodes, or there is but one to be the parent."""
 
     def sum_out(self, y: Array) -> Array:
         """From y[z_b, rest, node before] to y[rest, node]."""
@@ -94,7 +94,7 @@ class Branching(NamedTuple):
     before: int
     parent: Codes | None
     row: Codes | None
-    """Each node's row of the block's table; None if all pairs are nodes."""
+    """Each node's row of the block's table; None if all pairs of all rows are nodes."""
 
 
 Tree = tuple[list[Level], Codes | None]
@@ -211,6 +211,7 @@ class Projection:
                 if not self._all_pairs:
                     pairs, node = np.unique(node, return_inverse=True)
                     parent, row = np.divmod(pairs, size)
+                    parent = None if before == 1 else parent
                     nodes = len(pairs)
             rest //= math.prod(self.rows[b].shape[1] for b in joined)
             if nodes * rest > ENTRY_LIMIT:

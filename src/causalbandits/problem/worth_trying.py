@@ -36,7 +36,7 @@ def checked_reward(
     if parents or separator is not None:
         raise ProblemError(
             "P(z | do(a)) needs tables, and a CausalGraph has none: leave parents, separator and observable out to "
-            "learn a number per action, or give a CausalModel."
+            "learn a number per action, or give what has tables: cb.fit(graph, rows), or a CausalModel."
             if by_graph
             else "parents=[] learns a number per action: leave separator and observable out."
         )
@@ -72,7 +72,13 @@ def number_worth_trying(
 
 
 def worth_trying(
-    graph: CausalGraph, space: ActionSpace, reward: str, costs: Costs | None, context: Sequence[str] = ()
+    graph: CausalGraph,
+    space: ActionSpace,
+    reward: str,
+    costs: Costs | None,
+    context: Sequence[str] = (),
+    *,
+    stacklevel: int = 2,
 ) -> ActionSpace:
     """The actions of a space that may be the only best once the context is known, as a list, in their order."""
     mixed = graph.mixed([*space.names, reward, *context])
@@ -81,7 +87,7 @@ def worth_trying(
     leads = mixed.ancestors(goal, mixed.all)
     if leads == goal:
         raise ProblemError(f"No intervention can change the reward {reward!r}: none leads to it in the graph.")
-    _warn_of_idle(mixed.shown(mixed.bits(space.names) & ~leads), reward)
+    _warn_of_idle(mixed.shown(mixed.bits(space.names) & ~leads), reward, stacklevel + 2)
     if space.listed is None and not space.values and costs is None:
         found = _by_sets(mixed, goal, space)
     else:
@@ -174,11 +180,11 @@ def _all_allowed(effect: _Doing, own: int, other: int, known: dict[Choices, _Doi
     return all(instead is not None and instead.cost <= effect.cost for instead in found)
 
 
-def _warn_of_idle(knobs: tuple[str, ...], reward: str) -> None:
+def _warn_of_idle(knobs: tuple[str, ...], reward: str, stacklevel: int) -> None:
     if knobs:
         warnings.warn(
             f"No path leads from {shown_names(knobs)} to the reward {reward!r}: by this graph, setting such a variable "
             "changes nothing, and it is not tried. Take it out of manipulable, or draw the arrow that is missing.",
             ProblemWarning,
-            stacklevel=4,
+            stacklevel=stacklevel,
         )

@@ -176,6 +176,8 @@ OF_POLICY: dict[str, tuple[str, ...]] = {
     "cl-ucb": ("lu2020", "abbasi2011"),
     "cl-ucb-observed": ("lu2020", "abbasi2011"),
     "cl-ts": ("lu2020",),
+    "cl-ts-ucb": ("lu2020", "baek2023"),
+    "cl-ts-ucb-observed": ("lu2020", "baek2023"),
     "cl-ts-observed": ("lu2020",),
     "lin-ts": ("agrawal2013",),
     "lin-ucb": ("li2010", "abbasi2011"),

@@ -66,6 +66,7 @@ class Service:
             ],
             exception_handlers={404: nothing, 405: nothing},
         )
+        self.app.router.redirect_slashes = False  # which fails where a query is no text
 
     def close(self) -> None:
         """Finish what waits."""

@@ -49,6 +49,7 @@ class StudyWanted(msgspec.Struct, forbid_unknown_fields=True):
     policy: str | None = None
     parameters: dict[str, Value] = {}
     """The policy's."""
+    horizon: int | None = None
     seed: int | None = None
     window: float | None = None
     default: float | None = None

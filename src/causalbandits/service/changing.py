@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from starlette.requests import Request
 
-from causalbandits.agent.agent import Decision
+from causalbandits.agent.decision import Decision
 from causalbandits.policies import policy
 from causalbandits.service.bodies import (
     Corrected,

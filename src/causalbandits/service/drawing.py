@@ -17,24 +17,27 @@ WIDTH, HEIGHT, LEFT, BOTTOM = 640, 200, 48, 24
 
 
 def mean_chart(history: History) -> Markup:
-    """The mean reward of each stretch of the outcomes, as a line."""
-    points = [(stretch.event, stretch.mean) for stretch in history.stretches if stretch.mean is not None]
-    if len(points) < 2:
+    """The mean reward of each stretch of the outcomes, thin, and of all so far."""
+    parts = [(stretch.event, stretch.mean) for stretch in history.stretches if stretch.mean is not None]
+    whole = [(stretch.event, stretch.so_far) for stretch in history.stretches if stretch.so_far is not None]
+    if len(parts) < 2:
         return Markup('<p class="quiet">A picture comes with the first outcomes.</p>')
-    low, high = _range([mean for _, mean in points])
-    last = points[-1][0]
+    low, high = _range([mean for _, mean in (*parts, *whole)])
+    last = history.stretches[-1].event
 
-    def place(event: float, mean: float) -> str:
+    def place(event: int, mean: float) -> str:
         x = LEFT + (WIDTH - LEFT - 8) * event / last
         y = 8 + (HEIGHT - BOTTOM - 8) * (high - mean) / (high - low)
         return f"{x:.1f},{y:.1f}"
 
-    line = " ".join(place(event, mean) for event, mean in points)
+    def line(kind: str, points: Sequence[tuple[int, float]]) -> str:
+        return f'<polyline class="{kind}" points="{" ".join(place(*point) for point in points)}"/>'
+
     marks = "".join(_mark(tick, low, high) for tick in _ticks(low, high))
-    title = f"Mean reward over {last} events, from {points[0][1]:.3g} to {points[-1][1]:.3g}"
+    title = f"Mean reward over {last} events: {whole[-1][1]:.3g} of all, {parts[-1][1]:.3g} of the latest"
     return Markup(
         f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(title)}" class="chart">{marks}'
-        f'<polyline class="line" points="{line}"/>'
+        f"{line('thin', parts)}{line('line', whole)}"
         f'<text x="{WIDTH - 8}" y="{HEIGHT - 6}" text-anchor="end">{last} events</text></svg>'
     )
 

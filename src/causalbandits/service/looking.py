@@ -69,6 +69,11 @@ async def report(service: Service, writer: Writer, request: Request) -> Answer:
     return Answer(await writer.reader.look(lambda study: study.report().to_record()))
 
 
+async def statistics(service: Service, writer: Writer, request: Request) -> Answer:
+    """What was learnt: a line for each context, action and configuration that occurred, the most frequent 10,000."""
+    return Answer({"lines": await writer.reader.look(lambda study: study.lines())})
+
+
 async def explain(service: Service, writer: Writer, request: Request) -> Answer:
     """A decision: what was asked, what was decided, what was told since, and whether it comes out the same again."""
     named = named_decision(request)

@@ -44,6 +44,7 @@ def made_study(directory: Path, wanted: StudyWanted) -> Study:
         file,
         CausalBandit.from_record(wanted.problem),
         chosen,
+        horizon=wanted.horizon,
         seed=wanted.seed,
         window=wanted.window,
         default=wanted.default,

@@ -64,6 +64,7 @@ ROUTES: tuple[HTTPRoute, ...] = (
     HTTPRoute("POST", f"{STUDY}/recommendation", "reader", looking.recommend, RecommendationWanted),
     HTTPRoute("POST", f"{STUDY}/recommendations", "reader", looking.recommend_each, RecommendationsWanted),
     HTTPRoute("POST", f"{STUDY}/evidence", "admin", looking.evidence, EvidenceWanted),
+    HTTPRoute("GET", f"{STUDY}/statistics", "reader", looking.statistics),
     HTTPRoute("GET", f"{STUDY}/events", "reader", looking.events),
     HTTPRoute("GET", f"{STUDY}/mode", "reader", looking.modes),
     HTTPRoute("POST", f"{STUDY}/mode", "admin", changing.set_mode, ModeWanted),

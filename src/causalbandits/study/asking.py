@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 
 from causalbandits._types import is_whole
-from causalbandits.agent.agent import BATCH_LIMIT, Context, Decision
+from causalbandits.agent.decision import BATCH_LIMIT, Context, Decision
 from causalbandits.agent.eligible import Eligible, eligible_actions
 from causalbandits.errors import BudgetError, CausalBanditsError, ConflictError
 from causalbandits.problem.actions import Action

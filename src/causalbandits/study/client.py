@@ -10,7 +10,7 @@ from types import EllipsisType
 from typing import Any, overload
 from urllib.parse import quote
 
-from causalbandits.agent.agent import Context, Decision
+from causalbandits.agent.decision import Context, Decision
 from causalbandits.agent.recommendation import Recommendation, Recommendations
 from causalbandits.errors import ConflictError, PolicyError, TellError, UnknownDecisionError
 from causalbandits.model.intervention import Intervention, State
@@ -152,6 +152,10 @@ class RemoteStudy:
     def report(self) -> dict[str, Any]:
         """As `Study.report().to_record()`."""
         return self._sender.send("GET", "/report")  # type: ignore[no-any-return]
+
+    def lines(self) -> list[dict[str, Any]]:
+        """As `Study.lines`."""
+        return self._sender.send("GET", "/statistics")["lines"]  # type: ignore[no-any-return]
 
     @property
     def decided(self) -> int:

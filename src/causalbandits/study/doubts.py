@@ -14,10 +14,8 @@ from causalbandits.agent.recommendation import CellMoments, explaining, scale_ca
 from causalbandits.fitting.checks import Check
 from causalbandits.policies import Outcome
 from causalbandits.study.fold import Table
-from causalbandits.study.grid import BITS
+from causalbandits.study.grid import STEPS_OF_ONE
 from causalbandits.study.state import StudyState
-
-STEPS_OF_ONE = 2**BITS
 
 
 def doubts(state: StudyState) -> tuple[str, ...]:

@@ -54,7 +54,7 @@ class ExactSums(NamedTuple):
         return ExactSums(*(own - less for own, less in zip(self, other, strict=True)))
 
 
-NOTHING = ExactSums()
+NO_SUMS = ExactSums()
 
 
 class Table(dict[Key, ExactSums]):
@@ -68,7 +68,7 @@ class Table(dict[Key, ExactSums]):
 
     def count(self, key: Key, reward: int, successes: int, sign: int) -> None:
         """The same in steps."""
-        self[key] = self.get(key, NOTHING).plus(reward, successes, sign)
+        self[key] = self.get(key, NO_SUMS).plus(reward, successes, sign)
 
     def totals(self, teaches: Callable[[Action, Z | None], bool]) -> Totals:
         """What teaches a policy, in floating-point numbers, in an order that does not depend on how it came about."""

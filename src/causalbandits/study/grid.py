@@ -7,7 +7,7 @@ from causalbandits.errors import TellError
 BITS = 40
 """Rewards are kept in steps of 2^-40, about 1e-12."""
 
-ONE = 2**BITS
+STEPS_OF_ONE = 2**BITS
 """A reward of 1."""
 
 LARGEST_STEPS = 2**62
@@ -32,7 +32,7 @@ def steps(reward: float) -> int:
 
 def value(number: int) -> float:
     """The reward of so many steps, or a sum of rewards, to the nearest floating-point number."""
-    return float(number / ONE)
+    return float(number / STEPS_OF_ONE)
 
 
 def squared_value(number: int) -> float:

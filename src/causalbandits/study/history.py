@@ -20,6 +20,8 @@ class Stretch(NamedTuple):
     at: float
     outcomes: int
     mean: float | None
+    so_far: float | None
+    """The mean of all that counts by then."""
 
 
 class History(NamedTuple):
@@ -51,7 +53,8 @@ def _stretches(state: StudyState) -> list[Stretch]:
     found, n, total = [], 0, 0
     for event in state.log.some_events(ends):
         more, gained = event.counted - n, event.collected - total
-        found.append(Stretch(event.number, event.at, more, value(gained) / more if more > 0 else None))
+        so_far = value(event.collected) / event.counted if event.counted else None
+        found.append(Stretch(event.number, event.at, more, value(gained) / more if more > 0 else None, so_far))
         n, total = event.counted, event.collected
     return found
 

@@ -16,7 +16,7 @@ from causalbandits.problem.problem import CausalBandit
 from causalbandits.study.chances import Mixed, actions_of, all_that_may_be_chosen
 from causalbandits.study.damage import reading
 from causalbandits.study.fold import Coins, ExactSums, Table, codes_of, text_of
-from causalbandits.study.grid import ONE, steps, value
+from causalbandits.study.grid import STEPS_OF_ONE, steps, value
 from causalbandits.study.kept import KeptStatistic
 from causalbandits.study.rows import CHANGING, COUNTED, IS_OPEN, WAITING, LogEvent, Row
 from causalbandits.study.seals import SEALED, intact, sealed
@@ -285,7 +285,7 @@ class Log(KeptStatistic):
 
     def successes(self, reward: int, number: int) -> int:
         """A reward as a success or a failure; both in steps."""
-        return steps(self._coins.successes(value(reward), number)) if 0 < reward < ONE else reward
+        return steps(self._coins.successes(value(reward), number)) if 0 < reward < STEPS_OF_ONE else reward
 
     def changes(self, event: LogEvent, row: Row) -> Iterator[tuple[Outcome, int]]:
         """What an event takes back (-1) and what it brings (1)."""

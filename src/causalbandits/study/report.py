@@ -166,6 +166,21 @@ def comes_out_again(state: StudyState, row: Row) -> bool:
     return again == (row.choice, row.mixed, row.would)
 
 
+def statistic_records(state: StudyState, at_most: int) -> list[dict[str, Any]]:
+    """The statistic's lines, JSON-ready, the most frequent first."""
+    problem, table = state.problem, state.table
+    keys = sorted((key for key, line in table.items() if line.n), key=lambda key: -table[key].n)
+    return [
+        {
+            "context": dict(problem.contexts.values(context)),
+            "intervention": dict(action.intervention),
+            "parents": None if z is None else problem.decode_parents(z),
+            **summary(*table[context, action, z][:3])._asdict(),
+        }
+        for context, action, z in keys[:at_most]
+    ]
+
+
 def mode_record(log: Log, mode: ModeRecord) -> dict[str, Any]:
     """A mode, JSON-ready."""
     record = mode._asdict()

@@ -18,7 +18,7 @@ from types import EllipsisType
 from typing import Any, Literal, overload
 
 from causalbandits.agent import saving
-from causalbandits.agent.agent import Context, Decision
+from causalbandits.agent.decision import Context, Decision
 from causalbandits.agent.eligible import Eligible
 from causalbandits.agent.past import Learnt
 from causalbandits.errors import CausalBanditsError

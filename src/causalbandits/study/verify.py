@@ -35,7 +35,7 @@ class Verification(NamedTuple):
         return text + ("all as it was kept." if self else "; ".join(self.differences))
 
 
-class Told(NamedTuple):
+class WhatCounts(NamedTuple):
     """What counts as a decision's outcome."""
 
     status: str = IS_OPEN
@@ -45,7 +45,7 @@ class Told(NamedTuple):
     observed: Mapping[str, int] | None = None
 
 
-NOTHING_TOLD, PAST = Told(), Told(IS_PAST)
+UNTOLD, UNTOLD_PAST = WhatCounts(), WhatCounts(IS_PAST)
 
 
 class Refolded:
@@ -60,22 +60,23 @@ class Refolded:
     ) -> None:
         self._log, self.table = log, Table()
         self.rows = {row.number: row for row in rows}
-        self._told: dict[int, Told] = {}
+        self._told: dict[int, WhatCounts] = {}
         self.differences: list[str] = []
         self.events, self.has_gaps = 0, False
         self._sums = 0, 0
         for self.events, event in enumerate(events, 1):
-            self._follow(event)
+            self.follow(event)
             if event.number != self.events:
                 self.has_gaps = True
             if event.number in snapshots and snapshots[event.number] != snapshot_text(self.table):
                 self.differences.append(f"the snapshot after event {event.number} is not what the log says")
 
-    def told(self, number: int) -> Told:
+    def told(self, number: int) -> WhatCounts:
         """What counts as the outcome of a decision."""
-        return self._told.get(number, NOTHING_TOLD if number >= 0 else PAST)
+        return self._told.get(number, UNTOLD if number >= 0 else UNTOLD_PAST)
 
-    def _follow(self, event: LogEvent) -> None:
+    def follow(self, event: LogEvent) -> None:
+        """One event more."""
         row = self.rows.get(event.decision)
         if row is None:
             self.differences.append(f"event {event.number} is of decision {event.decision}, which is not there")
@@ -95,7 +96,7 @@ class Refolded:
             self._told[row.number] = before._replace(status=status, z=event.z, observed=event.observed)
         self._compare(event)
 
-    def _count(self, row: Row, told: Told, sign: int) -> None:
+    def _count(self, row: Row, told: WhatCounts, sign: int) -> None:
         if told.reward is not None:
             key = row.context, row.choice.action, told.z
             self.table.count(key, told.reward, self._log.successes(told.reward, row.number), sign)
@@ -125,12 +126,12 @@ class Refolded:
         return min(waiting, default=decided)
 
 
-def _after(event: LogEvent, before: Told) -> Told:
+def _after(event: LogEvent, before: WhatCounts) -> WhatCounts:
     """What counts after an event that changes it."""
     status = status_after(event.kind)
     if event.kind in COUNTED:
-        return Told(status, before.told_at or event.number, event.z, event.reward, event.observed)
-    return Told(status)
+        return WhatCounts(status, before.told_at or event.number, event.z, event.reward, event.observed)
+    return WhatCounts(status)
 
 
 @contextmanager
@@ -160,7 +161,7 @@ def verified(log: Log) -> Verification:
     if list(again.rows) != list(range(-past, len(again.rows) - past)):
         differences.append("decisions are missing: their numbers have gaps")
     for number, row in again.rows.items():
-        kept, told = Told(row.status, row.told_at, row.z, row.reward, row.observed), again.told(number)
+        kept, told = WhatCounts(row.status, row.told_at, row.z, row.reward, row.observed), again.told(number)
         if kept != told:
             differences.append(f"decision {number} is kept as {kept.status}, and the log says {told.status}")
     lines, made = set(rows_of(log.table())), set(rows_of(again.table))

@@ -14,17 +14,16 @@ from causalbandits._memory import Memory, Remembers
 from causalbandits._random import Seed, random_generator
 from causalbandits._types import Array, Z
 from causalbandits.errors import ProblemError
-from causalbandits.model.graph import ancestors
 from causalbandits.model.intervention import Intervention, State
 from causalbandits.model.model import CausalModel, cumulative, unique_names
 from causalbandits.problem.actions import ENUMERATION_LIMIT, Choices
 from causalbandits.problem.constraints import Manipulable
-from causalbandits.problem.given import BlocksGiven
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.problem.projection import Projection
 from causalbandits.problem.scores import Scores
 from causalbandits.problem.situation import Situation
 from causalbandits.world.rewards import AdditiveMean, BernoulliReward, Reward
+from causalbandits.world.unfolding import Mechanism, Unfolding
 
 LISTED = 2**16
 """Up to this many actions the best is found among all of them."""
@@ -48,16 +47,6 @@ class Best(NamedTuple):
 
     intervention: Intervention
     mean: float
-
-
-class Mechanism(NamedTuple):
-    """How a variable comes about: by which knob, if that is set, or else by its causes."""
-
-    name: str
-    knob: int | None
-    causes: tuple[tuple[str, int], ...]
-    cdfs: list[list[float]]
-    """For every configuration of the causes, P(value or less)."""
 
 
 class Environment(Remembers):
@@ -270,7 +259,7 @@ class Environment(Remembers):
         seen: dict[str, int] = {}
 
         def happening(choices: Choices, rng: np.random.Generator) -> Z:
-            seen.update(self._course(choices, rng))
+            seen.update(self._unfolding.draw(choices, rng))
             return tuple([seen[name] for name in self.problem.parents])
 
         return (seen, *self._checked_draw(choices, rng, happening))
@@ -290,61 +279,14 @@ class Environment(Remembers):
             mean = self._means.keep(codes, self.mean.at(codes))
         return codes, self.reward.draw(mean, lambda: self.problem.decode_parents(codes), rng)
 
-    def _course(self, choices: Choices, rng: np.random.Generator) -> dict[str, int]:
-        """What every variable on the way to the parents, and to what is required, turns out to be."""
-        course: dict[str, int] = {}
-        known = self.problem.known_codes
-        for name, knob, causes, cdfs in self.mechanisms:
-            if name in known:
-                course[name] = known[name]
-                continue
-            if name in self._causes_of_known:
-                course[name] = bisect_right(self._cdf_given(name, {**course, **known}), rng.random())
-                continue
-            if knob is not None and choices[knob]:
-                course[name] = choices[knob] - 1
-                continue
-            row = 0
-            for cause, size in causes:
-                row = row * size + course[cause]
-            course[name] = bisect_right(cdfs[row], rng.random())
-        return course
-
-    def _cdf_given(self, name: str, known: Mapping[str, int]) -> list[float]:
-        """How a cause of what is known comes about, given that and the causes before it."""
-        key = name, tuple(known.items())
-        found = self._cdfs_given.get(key)
-        if found is None:
-            block = self._causes_of_known[name](known)[0]
-            found = self._cdfs_given.keep(key, cumulative(block.table[0]).tolist())
-        return found
-
-    @cached_property
-    def _cdfs_given(self) -> Memory[tuple[str, tuple[tuple[str, int], ...]], list[float]]:
-        return Memory(MEANS_KEPT)
-
-    @cached_property
-    def _causes_of_known(self) -> dict[str, BlocksGiven]:
-        """The causes of what is known, which are no knobs: by name, how each is distributed given others."""
-        model, known = self.problem.model, self.problem.known_codes
-        return {name: BlocksGiven(model, (), (name,)) for name in ancestors(model.graph, known) if name not in known}
-
-    @cached_property
+    @property
     def mechanisms(self) -> list[Mechanism]:
         """How each variable on the way to the parents, and to what is required, comes about: causes first."""
-        model, knobs = self.problem.model, self.problem.manipulable
-        problem = self.problem
-        on_the_way = ancestors(model.graph, (*problem.parents, *problem.context, *problem.required))
-        return [
-            Mechanism(
-                name,
-                knobs.index(name) if name in knobs else None,
-                tuple((cause, len(model[cause].states)) for cause in model[name].parents),
-                [cumulative(row).tolist() for row in model[name].table.reshape(-1, len(model[name].states))],
-            )
-            for name in model.order
-            if name in on_the_way
-        ]
+        return self._unfolding.mechanisms
+
+    @cached_property
+    def _unfolding(self) -> Unfolding:
+        return Unfolding(self.problem)
 
     def _happening(self, choices: Choices, rng: np.random.Generator) -> Z:
         z = [0] * len(self.problem.parents)

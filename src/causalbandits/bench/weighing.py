@@ -1,0 +1,115 @@
+"""What it costs to weigh what actions are worth: the index and its form that draws, against C-TS with their belief."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from causalbandits.agent import Agent
+from causalbandits.bench.measure import Task, side_by_side
+from causalbandits.engine.compiled import play_compiled
+from causalbandits.model.model import CausalModel
+from causalbandits.model.variable import Variable
+from causalbandits.policies import policy
+from causalbandits.policies.worth_effects import ROWS_LIMIT
+from causalbandits.problem.problem import CausalBandit
+from causalbandits.world import zoo
+from causalbandits.world.environment import Environment
+from causalbandits.world.rewards import BernoulliReward
+
+GROUPS = (
+    ("c-ts-gaussian-scaled", "c-screen-scaled", "c-gittins-scaled", "c-ts-effects", "c-gittins-effects"),
+    ("c-ts-gaussian", "c-screen-gaussian", "c-gittins-gaussian"),
+    ("c-ts-beta", "c-screen-beta", "c-gittins-beta"),
+)
+"""The first of each is what the others are compared with."""
+
+HORIZON = 5000
+"""What policies are told that want to know."""
+
+
+class Weighed(NamedTuple):
+    """A world, and for how many rounds it is measured in the engine and in an agent."""
+
+    env: Environment
+    rounds: int
+    asks: int
+
+    @property
+    def size(self) -> str:
+        """Searched actions by configurations."""
+        problem = self.env.problem
+        return f"{problem.situation().size:,} x {problem.configurations:,}"
+
+
+def against_thompson(repeats: int) -> list[list[Any]]:
+    """For each world and policy: a round of the engine, a decision of an agent, and both against C-TS."""
+    rows = []
+    for name, world in worlds().items():
+        for group in GROUPS:
+            ids = [id for id in group if _fits(id, world.env.problem)]
+            engine = side_by_side({id: _in_engine(world, id) for id in ids}, repeats)
+            agent = side_by_side({id: _by_agent(world, id) for id in ids}, repeats)
+            rows += [
+                [name, world.size, id, *(own[id] * 1e6 for own in (engine, agent))]
+                + [own[id] / own[group[0]] for own in (engine, agent)]
+                for id in ids
+            ]
+    return rows
+
+
+def worlds() -> dict[str, Weighed]:
+    """From few actions to many; rewards are 0 or 1, so that every policy can be played on each of them."""
+    figure2 = zoo.figure2().problem
+    means = np.random.default_rng(0).uniform(0.2, 0.8, figure2.shape)
+    return {
+        "e-mail": Weighed(zoo.email_campaign(), HORIZON, 300),
+        "Figure 2": Weighed(Environment(figure2, BernoulliReward(means)), HORIZON, 300),
+        "one knob, 2 parents": Weighed(one_knob(500, (10, 10)), 1000, 100),
+        "one knob, 3 parents": Weighed(one_knob(5000, (10, 10, 10)), 60, 20),
+    }
+
+
+def one_knob(actions: int, shape: tuple[int, ...]) -> Environment:
+    """A knob that moves all parents at once: P(z | a) is one matrix, and every action is searched."""
+    rng = np.random.default_rng(0)
+    knob = Variable("x", range(actions), table=np.full(actions, 1 / actions))
+    parents = [
+        Variable(f"z{i}", range(states), parents=["x"], table=rng.dirichlet(np.full(states, 0.3), actions))
+        for i, states in enumerate(shape)
+    ]
+    model, names = CausalModel([knob, *parents]), [parent.name for parent in parents]
+    problem = CausalBandit(model, ["x"], names, actions=[{"x": value} for value in range(actions)])
+    return Environment(problem, BernoulliReward(rng.uniform(0.2, 0.8, shape)))
+
+
+def _fits(id: str, problem: CausalBandit) -> bool:
+    """C-Gittins with main effects is refused beyond so many numbers."""
+    return id != "c-gittins-effects" or problem.situation().size * problem.configurations <= ROWS_LIMIT
+
+
+def _in_engine(world: Weighed, id: str) -> Task:
+    own, rounds = policy(id).for_horizon(HORIZON), np.array([world.rounds])
+
+    def run() -> int:
+        play_compiled(world.env, own, world.env.problem, rounds, 0, 0)
+        return world.rounds
+
+    return run
+
+
+def _by_agent(world: Weighed, id: str) -> Task:
+    """Decisions, and rewards told with outcomes that were drawn beforehand."""
+    own, rng = policy(id).for_horizon(HORIZON), np.random.default_rng(0)
+    agent = Agent(world.env.problem, own, seed=1, impossible="accept")
+    some = world.env.problem.actions[0]
+    outcomes = itertools.cycle([world.env.pull(some, rng) for _ in range(64)])
+
+    def run() -> int:
+        for outcome in itertools.islice(outcomes, world.asks):
+            agent.tell(agent.ask().id, outcome.parents, outcome.reward)
+        return world.asks
+
+    return run
