@@ -205,12 +205,14 @@ def painted(file: Path, profile: Path) -> dict[str, Any]:
     servers, browser = Servers(file), Chromium(profile)
     try:
         servers.start()
+        before = servers.used()
         browser.visit(f"http://127.0.0.1:{servers.port}/{file.stem}")
         browser.until("performance.getEntriesByName('first-contentful-paint').length")
         first = browser.value("performance.getEntriesByName('first-contentful-paint')[0].startTime")
         fetched = "['navigation', 'resource'].flatMap(kind => performance.getEntriesByType(kind))"
         bytes_ = browser.value(f"{fetched}.reduce((sum, one) => sum + one.decodedBodySize, 0)")
-        return {"first_paint_ms": round(first), "page_bytes": bytes_}
+        own = servers.used() - before
+        return {"first_paint_ms": round(first), "page_cpu_ms": round(own * 1000), "page_bytes": bytes_}
     finally:
         browser.close()
         servers.end()

@@ -206,7 +206,8 @@ SERVICE = {
     "events": (
         "{events:,} events",
         "folded again in {fold_again_cpu_s:.0f} s of a processor; {verified}; first paint of its page in Chromium "
-        "after {first_paint_ms:,} ms, {page_bytes:,} bytes with all that it needs; {file_bytes:,} bytes on disk",
+        "after {first_paint_ms:,} ms, for {page_cpu_ms} of which the service had a processor, {page_bytes:,} bytes in "
+        "all; {file_bytes:,} bytes on disk",
     ),
 }
 """What the parts of benchmarks/service.py found, in words."""
