@@ -51,7 +51,7 @@ def test_the_index_is_measured_on_few_actions_and_on_many():
 
 
 def test_the_index_is_measured_against_thompson_sampling(monkeypatch):
-    small = weighing.Weighed(weighing.one_knob(5, (2, 2)), 20, 5)
+    small = weighing.Timed(weighing.one_knob(5, (2, 2)), 20, 5)
     monkeypatch.setattr(weighing, "worlds", lambda: {"small": small})
     monkeypatch.setattr(weighing, "GROUPS", (("c-ts-beta", "c-gittins-beta"),))
     first, second = weighing.against_thompson(1)

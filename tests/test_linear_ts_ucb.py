@@ -11,22 +11,22 @@ from hypothesis import strategies as st
 
 import causalbandits as cb
 from causalbandits.errors import PolicyError
-from causalbandits.policies.linear_ts_ucb import LEAST, Part, least_ratio
+from causalbandits.policies.linear_ts_ucb import LEAST_UNCERTAINTY, LikeBlocks, least_ratio
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 3), st.integers(1, 4), st.floats(0, 5))
 def test_the_least_ratio_of_all_combinations_is_found(seed, blocks, choices, more):
     rng = np.random.default_rng(seed)
     parts = [
-        Part(np.arange(blocks), rng.normal(size=(blocks, choices)), rng.exponential(size=(blocks, choices))),
-        Part(np.array([blocks]), rng.normal(size=(1, 2)), rng.exponential(size=(1, 2))),
+        LikeBlocks(np.arange(blocks), rng.normal(size=(blocks, choices)), rng.exponential(size=(blocks, choices))),
+        LikeBlocks(np.array([blocks]), rng.normal(size=(1, 2)), rng.exponential(size=(1, 2))),
     ]
     means, uncertain = ([*part0, *part1] for part0, part1 in zip(parts[0][1:], parts[1][1:], strict=True))
     promised = sum(own.max() for own in means) + more
 
     def ratio(rows):
         mean, width = (sum(own[row] for own, row in zip(of, rows, strict=True)) for of in (means, uncertain))
-        return (promised - mean) / max(LEAST, width)
+        return (promised - mean) / max(LEAST_UNCERTAINTY, width)
 
     every = itertools.product(*(range(len(own)) for own in means))
     assert ratio(least_ratio(parts, promised)) <= min(map(ratio, every)) * (1 + 1e-9) + 1e-12

@@ -26,11 +26,11 @@ GROUPS = (
 )
 """The first of each is what the others are compared with."""
 
-HORIZON = 5000
+ROUNDS_TOLD = 5000
 """What policies are told that want to know."""
 
 
-class Weighed(NamedTuple):
+class Timed(NamedTuple):
     """A world, and for how many rounds it is measured in the engine and in an agent."""
 
     env: Environment
@@ -60,15 +60,15 @@ def against_thompson(repeats: int) -> list[list[Any]]:
     return rows
 
 
-def worlds() -> dict[str, Weighed]:
+def worlds() -> dict[str, Timed]:
     """From few actions to many; rewards are 0 or 1, so that every policy can be played on each of them."""
     figure2 = zoo.figure2().problem
     means = np.random.default_rng(0).uniform(0.2, 0.8, figure2.shape)
     return {
-        "e-mail": Weighed(zoo.email_campaign(), HORIZON, 300),
-        "Figure 2": Weighed(Environment(figure2, BernoulliReward(means)), HORIZON, 300),
-        "one knob, 2 parents": Weighed(one_knob(500, (10, 10)), 1000, 100),
-        "one knob, 3 parents": Weighed(one_knob(5000, (10, 10, 10)), 60, 20),
+        "e-mail": Timed(zoo.email_campaign(), ROUNDS_TOLD, 300),
+        "Figure 2": Timed(Environment(figure2, BernoulliReward(means)), ROUNDS_TOLD, 300),
+        "one knob, 2 parents": Timed(one_knob(500, (10, 10)), 1000, 100),
+        "one knob, 3 parents": Timed(one_knob(5000, (10, 10, 10)), 60, 20),
     }
 
 
@@ -90,8 +90,8 @@ def _fits(id: str, problem: CausalBandit) -> bool:
     return id != "c-gittins-effects" or problem.situation().size * problem.configurations <= ROWS_LIMIT
 
 
-def _in_engine(world: Weighed, id: str) -> Task:
-    own, rounds = policy(id).for_horizon(HORIZON), np.array([world.rounds])
+def _in_engine(world: Timed, id: str) -> Task:
+    own, rounds = policy(id).for_horizon(ROUNDS_TOLD), np.array([world.rounds])
 
     def run() -> int:
         play_compiled(world.env, own, world.env.problem, rounds, 0, 0)
@@ -100,9 +100,9 @@ def _in_engine(world: Weighed, id: str) -> Task:
     return run
 
 
-def _by_agent(world: Weighed, id: str) -> Task:
+def _by_agent(world: Timed, id: str) -> Task:
     """Decisions, and rewards told with outcomes that were drawn beforehand."""
-    own, rng = policy(id).for_horizon(HORIZON), np.random.default_rng(0)
+    own, rng = policy(id).for_horizon(ROUNDS_TOLD), np.random.default_rng(0)
     agent = Agent(world.env.problem, own, seed=1, impossible="accept")
     some = world.env.problem.actions[0]
     outcomes = itertools.cycle([world.env.pull(some, rng) for _ in range(64)])

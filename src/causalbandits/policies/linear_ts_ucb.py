@@ -28,14 +28,14 @@ from causalbandits.problem.features import AdditiveFeatures, Stack, in_order
 from causalbandits.problem.scores import Scores
 from causalbandits.problem.situation import Situation
 
-LEAST = 1e-12
+LEAST_UNCERTAINTY = 1e-12
 """An action without features has no uncertainty, and is given this much."""
 
-STEPS = 100
+MOST_STEPS = 100
 """No more are made towards the least ratio; a handful is usual."""
 
 
-class Part(NamedTuple):
+class LikeBlocks(NamedTuple):
     """Like blocks, a line each, and their choices: what these promise by their means, and how uncertain that is."""
 
     blocks: Codes
@@ -75,7 +75,7 @@ class CausalLinearTSUCB(LinearPosterior):
         drawn = [situation.priced(Scores.of(in_order(rows, self.draw(statistic, rng)))) for _ in range(self.samples)]
         means = situation.priced(Scores.of(in_order(rows, statistic.theta()))).values
         promised = max(float(np.mean([own.values.max() for own in drawn])), float(means.max()))
-        return Scores.of((means - promised) / np.maximum(LEAST, self._uncertain(situation, statistic)))
+        return Scores.of((means - promised) / np.maximum(LEAST_UNCERTAINTY, self._uncertain(situation, statistic)))
 
     def _stacks(self, situation: Situation) -> list[Stack]:
         features, search = self.resolved(situation.problem), situation.search
@@ -92,11 +92,11 @@ class CausalLinearTSUCB(LinearPosterior):
             for own, costs in zip(stacks, paid, strict=True)
         ]
 
-    def _parts(self, situation: Situation, statistic: Regression) -> list[Part]:
+    def _parts(self, situation: Situation, statistic: Regression) -> list[LikeBlocks]:
         stacks, inverse = self._stacks(situation), inverse_of(statistic.R)
         values = self._values(situation, statistic.theta())
         return [
-            Part(stack.blocks, own, self.noise_scale * lengths(stack.means, inverse[stack.where]))
+            LikeBlocks(stack.blocks, own, self.noise_scale * lengths(stack.means, inverse[stack.where]))
             for stack, own in zip(stacks, values, strict=True)
         ]
 
@@ -131,26 +131,26 @@ def lengths(means: Array, inverse: Array) -> Array:
     return np.asarray(np.sqrt(np.maximum(0.0, ((means @ within) * means).sum(axis=2))))
 
 
-def least_ratio(parts: list[Part], promised: float) -> list[int]:
+def least_ratio(parts: list[LikeBlocks], promised: float) -> list[int]:
     """Which choice each block makes in the action with the least (promised - mean) / uncertainty.
 
-    >>> part = Part(np.arange(2), np.array([[3.0, 0.0], [1.0, 0.0]]), np.array([[1.0, 2.0], [1.0, 8.0]]))
+    >>> part = LikeBlocks(np.arange(2), np.array([[3.0, 0.0], [1.0, 0.0]]), np.array([[1.0, 2.0], [1.0, 8.0]]))
     >>> least_ratio([part], 6.0)  # (6 - 3) / (1 + 8), and not (6 - 4) / (1 + 1)
     [0, 1]
     """
     rows, mean, uncertain = _best_for(parts, 0.0)
     promised = max(promised, mean)
-    ratio = (promised - mean) / max(LEAST, uncertain)
-    for _ in range(STEPS):
+    ratio = (promised - mean) / max(LEAST_UNCERTAINTY, uncertain)
+    for _ in range(MOST_STEPS):
         others, mean, uncertain = _best_for(parts, ratio)
-        lower = (promised - mean) / max(LEAST, uncertain)
+        lower = (promised - mean) / max(LEAST_UNCERTAINTY, uncertain)
         if lower >= ratio:
             break
         rows, ratio = others, lower
     return rows
 
 
-def _best_for(parts: list[Part], weight: float) -> tuple[list[int], float, float]:
+def _best_for(parts: list[LikeBlocks], weight: float) -> tuple[list[int], float, float]:
     """The largest mean + weight times uncertainty: each block's choice, and the two sums."""
     rows, mean, uncertain = np.empty(sum(len(part.blocks) for part in parts), dtype=np.intp), 0.0, 0.0
     for part in parts:
