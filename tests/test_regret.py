@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ import causalbandits as cb
 from causalbandits.bench import own_code, regret
 from causalbandits.bench.drawn import LAWS, drawn
 from causalbandits.bench.own_code import code_of_policy
-from causalbandits.bench.regret import Benchmark, play_benchmark, played_so_far, read_benchmark, tail_of
+from causalbandits.bench.regret import Benchmark, decision_costs, play_benchmark, played_so_far, read_benchmark, tail_of
 from causalbandits.bench.regret_report import tails_of, with_error, write_regret
 from causalbandits.bench.sets import set_from
 from causalbandits.bench.told import told_policy
@@ -340,3 +341,10 @@ def test_a_benchmark_names_what_it_plays(shipped):
     unit = shipped.playing(shipped.sets["low rates"])
     assert "c-ts-beta" in unit
     assert shipped.sets["low rates"](stream(0, 0, ENVIRONMENT)).configuration_means.max() <= 0.05
+
+
+def test_who_learns_tables_is_timed_without_them_and_who_guards_with_outcomes_that_fit(shipped):
+    with warnings.catch_warnings(action="error"):
+        costs = decision_costs(shipped.only([], ["c-ts-beta-learnt", "c-ts-beta-guarded"]), 1)
+    assert all(agent > 0 for _, agent in costs.values())
+    assert costs["c-ts-beta-learnt"][0] > 0

@@ -11,6 +11,7 @@ import numpy as np
 from causalbandits.agent import Agent
 from causalbandits.bench.measure import Task, side_by_side
 from causalbandits.model.intervention import Intervention, State
+from causalbandits.policies import AnyPolicy
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.world import zoo
 from causalbandits.world.environment import Environment, Observation
@@ -51,18 +52,20 @@ def _told(env: Environment, segment: State) -> dict[str, State] | None:
     return {env.problem.context[0]: segment} if env.problem.context else None
 
 
-def _campaign(env: Environment, problem: CausalBandit, id: str, happened: Happened) -> Task:
+def _campaign(
+    env: Environment, problem: CausalBandit, policy: AnyPolicy | str, happened: Happened, rounds: int = ROUNDS
+) -> Task:
     """A campaign from its first round on: tables are drawn anew most often in the beginning."""
     rng = np.random.default_rng(1)
-    contexts = [env.draw_context(rng) for _ in range(ROUNDS)]
+    contexts = [env.draw_context(rng) for _ in range(rounds)]
     segments = [(context or None, next(iter(context.values()), "")) for context in contexts]
 
     def run() -> int:
-        agent = Agent(problem, id, seed=1)
+        agent = Agent(problem, policy, seed=1)
         for context, segment in segments:
             decision = agent.ask(context=context)
             outcome = next(happened[segment, decision.intervention])
             agent.tell(decision.id, outcome.parents, outcome.reward)
-        return ROUNDS
+        return rounds
 
     return run

@@ -20,10 +20,11 @@ import numpy as np
 from causalbandits._code import code_hash
 from causalbandits._files import read_arrays, writing
 from causalbandits._types import Array
+from causalbandits.bench.learning import _campaign, _happened
 from causalbandits.bench.measure import side_by_side
 from causalbandits.bench.own_code import code_of_policy
 from causalbandits.bench.sets import WorldSet, set_from
-from causalbandits.bench.tables import _asked, _played
+from causalbandits.bench.tables import _played
 from causalbandits.bench.told import told_policy
 from causalbandits.engine import simulate
 from causalbandits.engine.compiled import can_play
@@ -221,10 +222,15 @@ def decision_costs(benchmark: Benchmark, repeats: int) -> dict[str, tuple[float 
     problem = zoo.figure2().problem
     found: dict[str, tuple[float | None, float]] = {}
     env = Environment(problem, BernoulliReward(np.linspace(0.2, 0.8, problem.configurations).reshape(problem.shape)))
+    happened = _happened(env)
     for name, (policy, _) in benchmark.players.items():
         own = told_policy(env) if policy is None else policy.for_horizon(benchmark.horizon)
-        engine = _played(env, own, 2000) if can_play(env, own, env.problem) else None
-        tasks = {"agent": _asked(env, own, 200), **({} if engine is None else {"engine": engine})}
+        believed = problem.without_tables() if own.learns_tables else problem
+        engine = _played(env, own, 2000, believed) if can_play(env, own, believed) else None
+        tasks = {
+            "agent": _campaign(env, believed, own, happened, 200),
+            **({} if engine is None else {"engine": engine}),
+        }
         best = side_by_side(tasks, repeats)
         found[name] = (None if engine is None else best["engine"] * 1e9, best["agent"] * 1e6)
     return found

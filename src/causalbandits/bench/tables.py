@@ -22,6 +22,7 @@ from causalbandits.engine import simulate
 from causalbandits.engine.compiled import play_compiled
 from causalbandits.fitting import fit
 from causalbandits.policies import AnyPolicy, as_policy, policy
+from causalbandits.problem.problem import CausalBandit
 from causalbandits.results.tables import data_frames
 from causalbandits.world import zoo
 from causalbandits.world.environment import Environment
@@ -305,12 +306,14 @@ def _parallel(n: int) -> Environment:
     return zoo.random_parallel(3, n, theta=np.ones(n) / n, rng=0)
 
 
-def _played(env: Environment, given: AnyPolicy | str, horizon: int = 20_000) -> Task:
-    """One replication in the engine."""
+def _played(
+    env: Environment, given: AnyPolicy | str, horizon: int = 20_000, problem: CausalBandit | None = None
+) -> Task:
+    """One replication in the engine; `problem` is what the policy believes, where that is not the world's own."""
     own, rounds = as_policy(given).for_horizon(horizon), np.array([horizon])
 
     def run() -> int:
-        play_compiled(env, own, env.problem, rounds, 0, 0)
+        play_compiled(env, own, problem or env.problem, rounds, 0, 0)
         return horizon
 
     return run
