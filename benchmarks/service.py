@@ -256,7 +256,8 @@ def malformed(share: float) -> dict[str, Any]:
         chance = random.Random(number)
         for _ in range(each):
             method, path = chance.choice(routes)
-            where = path.format(study=chance.choice(["mail", "mail", "x"]), decision=chance.choice(["0", "a", "%00"]))
+            study, some = chance.choice(["mail", "mail", "x"]), chance.choice(["0", "a", "%00"])
+            where = path.format(study=study, decision=some, event=some, version=chance.choice(["v1.0", "v1.1", "x"]))
             await send(where, _nonsense(chance), method=method, statuses=statuses)
 
     with served() as (file, servers):
