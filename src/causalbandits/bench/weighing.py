@@ -68,7 +68,7 @@ def worlds() -> dict[str, Timed]:
         "e-mail": Timed(zoo.email_campaign(), ROUNDS_TOLD, 300),
         "Figure 2": Timed(Environment(figure2, BernoulliReward(means)), ROUNDS_TOLD, 300),
         "one knob, 2 parents": Timed(one_knob(500, (10, 10)), 1000, 100),
-        "one knob, 3 parents": Timed(one_knob(5000, (10, 10, 10)), 60, 20),
+        "three knobs, a list": Timed(three_knobs(5000), 60, 20),
     }
 
 
@@ -83,6 +83,18 @@ def one_knob(actions: int, shape: tuple[int, ...]) -> Environment:
     model, names = CausalModel([knob, *parents]), [parent.name for parent in parents]
     problem = CausalBandit(model, ["x"], names, actions=[{"x": value} for value in range(actions)])
     return Environment(problem, BernoulliReward(rng.uniform(0.2, 0.8, shape)))
+
+
+def three_knobs(actions: int, values: int = 18, states: int = 10) -> Environment:
+    """A parent for each knob, and a list of their settings: P(z | a) is a product of three rows, and is not kept."""
+    rng, knobs = np.random.default_rng(0), ["x0", "x1", "x2"]
+    tables = rng.dirichlet(np.full(states, 0.3), (3, values))
+    causes = [Variable(knob, range(values), table=np.full(values, 1 / values)) for knob in knobs]
+    parents = [Variable(f"z{i}", range(states), parents=[knob], table=tables[i]) for i, knob in enumerate(knobs)]
+    chosen = np.unravel_index(rng.choice(values**3, actions, replace=False), (values,) * 3)
+    listed = [dict(zip(knobs, one, strict=True)) for one in np.transpose(chosen).tolist()]
+    problem = CausalBandit(CausalModel([*causes, *parents]), knobs, ["z0", "z1", "z2"], actions=listed)
+    return Environment(problem, BernoulliReward(rng.uniform(0.2, 0.8, (states,) * 3)))
 
 
 def _fits(id: str, problem: CausalBandit) -> bool:
