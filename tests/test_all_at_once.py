@@ -105,7 +105,7 @@ def test_part_of_the_context_is_refused_when_it_is_asked_for_not_when_it_is_told
 
 
 @pytest.mark.parametrize(
-    ("way", "way_out"), [("mend", "with agent.model"), ("warn", "fit these"), ("leave", "fit these")]
+    ("way", "way_out"), [("mend", "take .model, the learnt one"), ("warn", "fit these"), ("leave", "fit these")]
 )
 def test_where_tables_are_contradicted_by_which_something_is_required_it_is_said(way, way_out):
     believed = problem(shop(complaint=[0.999, 0.001]), require=RARE)

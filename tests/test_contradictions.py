@@ -51,7 +51,7 @@ def test_every_policy_that_knows_its_chances_has_evidence(policy):
 
 @pytest.mark.parametrize("policy", ["c-ucb", "c-ts-beta", "uniform", "hac-ucb"])
 def test_who_does_not_know_its_chances_is_refused_with_the_way_out(policy):
-    with pytest.raises(PolicyError, match=r"does not know them: take Thompson sampling with draws=32, or agent.check"):
+    with pytest.raises(PolicyError, match=r"does not know them: take Thompson sampling with draws=32, or check"):
         told(EMAIL, policy, 5).evidence()
 
 
