@@ -129,7 +129,7 @@ async def load(port: int, connections: int, one: Callable[[Sender, int], Awaitab
                 assert status < 300, text
             else:
                 statuses.append(status)
-            return json.loads(text)
+            return json.loads(text) if statuses is None else None
 
         await one(send, number)
         writer.close()
@@ -141,7 +141,7 @@ async def load(port: int, connections: int, one: Callable[[Sender, int], Awaitab
 
 async def _answer(reader: asyncio.StreamReader) -> tuple[int, bytes]:
     head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
-    length = next(int(line.split(":")[1]) for line in head.splitlines() if line.startswith("content-length"))
+    length = next((int(line.split(":")[1]) for line in head.splitlines() if line.startswith("content-length")), 0)
     return int(head.split()[1]), await reader.readexactly(length)
 
 
