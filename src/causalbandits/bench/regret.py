@@ -24,7 +24,7 @@ from causalbandits.bench.learning import _campaign, _happened
 from causalbandits.bench.measure import side_by_side
 from causalbandits.bench.own_code import code_of_policy
 from causalbandits.bench.sets import WorldSet, set_from
-from causalbandits.bench.tables import _played
+from causalbandits.bench.tasks import played
 from causalbandits.bench.told import told_policy
 from causalbandits.engine import simulate
 from causalbandits.engine.compiled import can_play
@@ -226,7 +226,7 @@ def decision_costs(benchmark: Benchmark, repeats: int) -> dict[str, tuple[float 
     for name, (policy, _) in benchmark.players.items():
         own = told_policy(env) if policy is None else policy.for_horizon(benchmark.horizon)
         believed = problem.without_tables() if own.learns_tables else problem
-        engine = _played(env, own, 2000, believed) if can_play(env, own, believed) else None
+        engine = played(env, own, 2000, believed) if can_play(env, own, believed) else None
         tasks = {
             "agent": _campaign(env, believed, own, happened, 200),
             **({} if engine is None else {"engine": engine}),

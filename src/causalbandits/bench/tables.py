@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,18 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from causalbandits.agent import Agent
 from causalbandits.bench import loops
 from causalbandits.bench.contexts import compared
 from causalbandits.bench.learning import against_known
 from causalbandits.bench.measure import Task, megabytes_in_new_process, seconds_in_new_process, side_by_side
 from causalbandits.bench.peers import peers
+from causalbandits.bench.tasks import asked, played
 from causalbandits.bench.weighing import against_thompson
 from causalbandits.engine import simulate
-from causalbandits.engine.compiled import play_compiled
 from causalbandits.fitting import fit
-from causalbandits.policies import AnyPolicy, as_policy, policy
-from causalbandits.problem.problem import CausalBandit
+from causalbandits.policies import policy
 from causalbandits.results.tables import data_frames
 from causalbandits.world import zoo
 from causalbandits.world.environment import Environment
@@ -52,7 +49,7 @@ def engine(repeats: int) -> Measurements:
     for name, env, ids in worlds:
         matrices = loops.matrices(env)
         for id in ids:
-            best = side_by_side({"engine": _played(env, id), "loop": _looped(matrices, id)}, repeats)
+            best = side_by_side({"engine": played(env, id), "loop": _looped(matrices, id)}, repeats)
             ratio = best["loop"] / best["engine"]
             rows.append([name, id, best["engine"] * 1e9, best["loop"] * 1e6, ratio])
     return Measurements(
@@ -70,14 +67,14 @@ def agent(repeats: int) -> Measurements:
     matrices, actions = loops.matrices(env), env.problem.actions.size
     rows = []
     for id in GAUSSIAN:
-        best = side_by_side({"agent": _asked(env, id), "loop": _looped(matrices, id)}, repeats)
+        best = side_by_side({"agent": asked(env, id), "loop": _looped(matrices, id)}, repeats)
         rows.append([f"causalbandits {id}", best["agent"] * 1e6, best["loop"] * 1e6, best["agent"] / best["loop"]])
-    for name, asked, like in (
-        ("c-ucb, 20 actions eligible", _asked(env, "c-ucb", some=20), "c-ucb"),
-        ("c-ts-gaussian, draws=32", _asked(env, policy("c-ts-gaussian", draws=32)), "c-ts-gaussian"),
-        ("c-ts-gaussian-guarded", _asked(env, "c-ts-gaussian-guarded"), "c-ts-gaussian"),
+    for name, task, like in (
+        ("c-ucb, 20 actions eligible", asked(env, "c-ucb", some=20), "c-ucb"),
+        ("c-ts-gaussian, draws=32", asked(env, policy("c-ts-gaussian", draws=32)), "c-ts-gaussian"),
+        ("c-ts-gaussian-guarded", asked(env, "c-ts-gaussian-guarded"), "c-ts-gaussian"),
     ):
-        best = side_by_side({"agent": asked, "loop": _looped(matrices, like)}, repeats)
+        best = side_by_side({"agent": task, "loop": _looped(matrices, like)}, repeats)
         rows.append([f"causalbandits {name}", best["agent"] * 1e6, best["loop"] * 1e6, best["agent"] / best["loop"]])
     for name, (decide, learn) in peers(actions).items():
         like = "ucb" if "UCB" in name else "ts-gaussian"
@@ -96,16 +93,16 @@ def growth(repeats: int) -> Measurements:
     """How the cost of a round grows with actions, configurations and the horizon."""
     rows = []
     bounds = [(N, zoo.lower_bound(N, 0.1)) for N in (3, 6, 10, 14)]
-    best = side_by_side({str(N): _played(env, "c-ucb") for N, env in bounds}, repeats)
+    best = side_by_side({str(N): played(env, "c-ucb") for N, env in bounds}, repeats)
     for N, env in bounds:
         rows.append(["c-ucb, lower bound", f"3^{N} actions", env.problem.actions.size, best[str(N)] * 1e9])
-    tasks = {str(n): _played(_parallel(n), "ucb") for n in (2, 4, 6, 8)}
+    tasks = {str(n): played(_parallel(n), "ucb") for n in (2, 4, 6, 8)}
     for n, seconds in side_by_side(tasks, repeats).items():
         rows.append(["ucb", f"4^{n} actions", 4 ** int(n), seconds * 1e9])
-    tasks = {str(n): _played(_parallel(n), "c-ts-gaussian", 2000) for n in (2, 4, 6, 8, 10)}
+    tasks = {str(n): played(_parallel(n), "c-ts-gaussian", 2000) for n in (2, 4, 6, 8, 10)}
     for n, seconds in side_by_side(tasks, repeats).items():
         rows.append(["c-ts-gaussian", f"2^{n} configurations", 2 ** int(n), seconds * 1e9])
-    tasks = {str(horizon): _played(zoo.figure2(), "c-ucb", horizon) for horizon in (10**3, 10**4, 10**5, 10**6)}
+    tasks = {str(horizon): played(zoo.figure2(), "c-ucb", horizon) for horizon in (10**3, 10**4, 10**5, 10**6)}
     for horizon, seconds in side_by_side(tasks, repeats).items():
         rows.append(["c-ucb, Figure 2", f"{int(horizon):,} rounds", int(horizon), seconds * 1e9])
     return Measurements("Growth", "One thread.", ["", "", "size", "ns a round"], rows)
@@ -119,15 +116,15 @@ def drawing(repeats: int) -> Measurements:
         return lambda: len([rng.standard_normal(count) for _ in range(times)])
 
     for name, env in (("256 actions", zoo.figure2()), ("4096 actions", _parallel(6))):
-        tasks = {"ours": _played(env, "ts-gaussian", 1000), "drawing": normals(env.problem.actions.size, 200)}
+        tasks = {"ours": played(env, "ts-gaussian", 1000), "drawing": normals(env.problem.actions.size, 200)}
         best = side_by_side(tasks, repeats)
         rows.append(_against("ts-gaussian in the engine", name, best))
     env = _parallel(16)
-    tasks = {"ours": _played(env, "c-ts-gaussian", 40), "drawing": normals(2**16, 40)}
+    tasks = {"ours": played(env, "c-ts-gaussian", 40), "drawing": normals(2**16, 40)}
     rows.append(
         _against("c-ts-gaussian in the engine", "4^16 actions, 65,536 configurations", side_by_side(tasks, repeats))
     )
-    tasks = {"ours": _asked(env, "c-ts-gaussian", 40), "drawing": normals(2**16, 40)}
+    tasks = {"ours": asked(env, "c-ts-gaussian", 40), "drawing": normals(2**16, 40)}
     rows.append(
         _against("c-ts-gaussian's ask and tell", "4^16 actions, 65,536 configurations", side_by_side(tasks, repeats))
     )
@@ -141,7 +138,7 @@ def drawing(repeats: int) -> Measurements:
         return 100
 
     for id in ("cl-ts", "cl-ts-observed"):
-        best = side_by_side({"ours": _played(env, id, 100), "drawing": product}, repeats)
+        best = side_by_side({"ours": played(env, id, 100), "drawing": product}, repeats)
         rows.append(_against(f"{id} in the engine", "4^1000 actions; a 1000 x 1000 product and 1000 normals", best))
     return Measurements(
         "Against drawing the same number of normals",
@@ -306,38 +303,10 @@ def _parallel(n: int) -> Environment:
     return zoo.random_parallel(3, n, theta=np.ones(n) / n, rng=0)
 
 
-def _played(
-    env: Environment, given: AnyPolicy | str, horizon: int = 20_000, problem: CausalBandit | None = None
-) -> Task:
-    """One replication in the engine; `problem` is what the policy believes, where that is not the world's own."""
-    own, rounds = as_policy(given).for_horizon(horizon), np.array([horizon])
-
-    def run() -> int:
-        play_compiled(env, own, problem or env.problem, rounds, 0, 0)
-        return horizon
-
-    return run
-
-
 def _looped(matrices: loops.Matrices, id: str, horizon: int = 1000) -> Task:
     def run() -> int:
         loops.play(id, matrices, horizon, 0)
         return horizon
-
-    return run
-
-
-def _asked(env: Environment, given: AnyPolicy | str, rounds: int = 1000, some: int = 0) -> Task:
-    """Decisions of an agent, rewards told with outcomes drawn beforehand; `some` actions are eligible, if not all."""
-    agent, rng = Agent(env.problem, given, seed=1), np.random.default_rng(0)
-    eligible = [env.problem.actions[i] for i in range(some)] or None
-    outcomes = itertools.cycle([env.pull({}, rng) for _ in range(64)])
-
-    def run() -> int:
-        for outcome in itertools.islice(outcomes, rounds):
-            decision = agent.ask(eligible=eligible)
-            agent.tell(decision.id, outcome.parents, outcome.reward)
-        return rounds
 
     return run
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from causalbandits.agent import Agent
-from causalbandits.bench.measure import Task, side_by_side
-from causalbandits.engine.compiled import play_compiled
+from causalbandits.bench.measure import side_by_side
+from causalbandits.bench.tasks import asked, played
 from causalbandits.model.model import CausalModel
 from causalbandits.model.variable import Variable
-from causalbandits.policies import policy
+from causalbandits.policies import AnyPolicy, policy
 from causalbandits.policies.worth_effects import ROWS_LIMIT
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.world import zoo
@@ -50,8 +48,8 @@ def against_thompson(repeats: int) -> list[list[Any]]:
     for name, world in worlds().items():
         for group in GROUPS:
             ids = [id for id in group if _fits(id, world.env.problem)]
-            engine = side_by_side({id: _in_engine(world, id) for id in ids}, repeats)
-            agent = side_by_side({id: _by_agent(world, id) for id in ids}, repeats)
+            engine = side_by_side({id: played(world.env, told(id), world.rounds) for id in ids}, repeats)
+            agent = side_by_side({id: asked(world.env, told(id), world.asks) for id in ids}, repeats)
             rows += [
                 [name, world.size, id, *(own[id] * 1e6 for own in (engine, agent))]
                 + [own[id] / own[group[0]] for own in (engine, agent)]
@@ -97,31 +95,11 @@ def three_knobs(actions: int, values: int = 18, states: int = 10) -> Environment
     return Environment(problem, BernoulliReward(rng.uniform(0.2, 0.8, (states,) * 3)))
 
 
+def told(id: str) -> AnyPolicy:
+    """A policy that knows for how many rounds."""
+    return policy(id).for_horizon(ROUNDS_TOLD)
+
+
 def _fits(id: str, problem: CausalBandit) -> bool:
     """C-Gittins with main effects is refused beyond so many numbers."""
     return id != "c-gittins-effects" or problem.situation().size * problem.configurations <= ROWS_LIMIT
-
-
-def _in_engine(world: Timed, id: str) -> Task:
-    own, rounds = policy(id).for_horizon(ROUNDS_TOLD), np.array([world.rounds])
-
-    def run() -> int:
-        play_compiled(world.env, own, world.env.problem, rounds, 0, 0)
-        return world.rounds
-
-    return run
-
-
-def _by_agent(world: Timed, id: str) -> Task:
-    """Decisions, and rewards told with outcomes that were drawn beforehand."""
-    own, rng = policy(id).for_horizon(ROUNDS_TOLD), np.random.default_rng(0)
-    agent = Agent(world.env.problem, own, seed=1, impossible="accept")
-    some = world.env.problem.actions[0]
-    outcomes = itertools.cycle([world.env.pull(some, rng) for _ in range(64)])
-
-    def run() -> int:
-        for outcome in itertools.islice(outcomes, world.asks):
-            agent.tell(agent.ask().id, outcome.parents, outcome.reward)
-        return world.asks
-
-    return run

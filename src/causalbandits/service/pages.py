@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
 
 from causalbandits.errors import CausalBanditsError, UnknownDecisionError
-from causalbandits.service.panels import panels_of as _panels
+from causalbandits.service.panels import panels_of
 from causalbandits.service.refusals import RefusedError
 from causalbandits.study import Study
 from causalbandits.study.evaluation import By
@@ -82,7 +82,7 @@ def _counts(study: Study) -> dict[str, Any]:
 async def shown(service: Service, request: Request) -> Response:
     """A study, on one page; as a fragment for the script that brings it up to date."""
     name = request.path_params["study"]
-    values = await service.writers[name].reader.look(_panels)
+    values = await service.writers[name].reader.look(panels_of)
     template = "panels.html" if "fragment" in request.query_params else "study.html"
     may_change = request.state.key.role == "admin"
     return page(template, name=name, writer=service.writers[name], may_change=may_change, modes=OFFERED, **values)
