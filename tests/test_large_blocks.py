@@ -84,7 +84,7 @@ def test_every_way_to_ask_gives_the_same_bits_and_what_enumeration_gives(case, a
 def test_looking_up_what_is_set_changes_no_bit(case):
     with mock.patch.object(inference, "SMALL_TABLE", 0):
         for wide, narrow in zip(*(find_blocks(*case) for _ in range(2)), strict=True):
-            with mock.patch.object(asked, "WIDE", 2):
+            with mock.patch.object(asked, "LOOKED_UP", 2):
                 table = wide.table
             assert np.array_equal(table, narrow.table)
 

@@ -39,6 +39,7 @@ SOURCES = (
     "policies/entries.py",
     "policies/indices.py",
     "policies/rates.py",
+    "policies/ratios.py",
     "policies/scales.py",
     "policies/statistics.py",
     "policies/tracking.py",

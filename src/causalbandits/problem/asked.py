@@ -15,7 +15,7 @@ from causalbandits.problem.actions import Choices2D
 from causalbandits.problem.contraction import Operand
 from causalbandits.problem.factors import ASKED, FactorLayout
 
-WIDE = 32
+LOOKED_UP = 32
 """Knobs of at least this many values are looked up."""
 
 
@@ -33,7 +33,7 @@ class AskedFactors:
         told: Sequence[str],
     ) -> None:
         self._knobs, self._told = knobs, told
-        self._wide = [k for k, name in enumerate(knobs) if (layouts[name].values or 0) >= WIDE]
+        self._wide = [k for k, name in enumerate(knobs) if (layouts[name].values or 0) >= LOOKED_UP]
         narrow = set(knobs).difference(knobs[k] for k in self._wide)
         self._factors = {
             name: layout.all_choices(tables[name]) if name in narrow else layout.alone(tables[name])

@@ -16,7 +16,7 @@ RESIDUAL = 1e-10
 DIRECTIONS = 2**26
 """Random directions look for vertices with about this many multiplications in a block."""
 
-MANY = 2**16
+MANY_NUMBERS = 2**16
 """Rows of more numbers than this are looked at along the ways to them from the middle, too."""
 
 SOLVES, WORK = 2000, 2**35
@@ -196,10 +196,10 @@ def far_out(centred: Array) -> list[int]:
     In many dimensions a random direction finds the few points that lie farthest out, and this most of the others.
     """
     n, d = centred.shape
-    if n * d <= MANY:
+    if n * d <= MANY_NUMBERS:
         return []
     found: list[int] = []
-    step, last = max(1, MANY * 16 // n), min(n, WORK // (n * d))
+    step, last = max(1, MANY_NUMBERS * 16 // n), min(n, WORK // (n * d))
     for start in range(0, last, step):
         own = np.arange(start, min(start + step, last))
         along, at = centred[own] @ centred.T, (np.arange(len(own)), own)

@@ -46,7 +46,7 @@ ENTRY_LIMIT = 2**27
 SMALL_TABLE = 2**20
 """A block's table of at most this many entries is made whole, even where only some rows are needed."""
 
-LARGEST_FACTOR = 2**24
+SMALL_FACTOR = 2**24
 """Not so if a factor with all choices has more: a knob's has its values squared."""
 
 CONTRACTED_AT_ONCE = 2**18
@@ -114,7 +114,7 @@ class Block:
     def is_small(self) -> bool:
         """Whether the table of all choices is made as soon as one is asked for."""
         small = self.choices * self.configurations <= SMALL_TABLE
-        return small and all(layout.size <= LARGEST_FACTOR for layout in self._layout.values())
+        return small and all(layout.size <= SMALL_FACTOR for layout in self._layout.values())
 
     def code(self, choices: Sequence[int]) -> int:
         """The row of `table` for an action's choices (those of all manipulable variables)."""
