@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import causalbandits as cb
-from causalbandits.bench.weighing import one_knob
+from causalbandits.bench.weighing import one_knob, three_knobs
 from causalbandits.engine.compiled import can_play, play_compiled
 from causalbandits.engine.driver import play
+from causalbandits.engine.kernels import COLUMNS_KEPT
 from causalbandits.engine.simulate import checkpoints
 from causalbandits.policies.gittins import AHEAD, AMID, SO_FAR
 from causalbandits.policies.statistics import Cells
@@ -184,6 +185,18 @@ def test_products_of_many_blocks_are_played_the_same_compiled(id):
 def test_a_wide_table_is_played_the_same_compiled(id):
     """It is read row by row, once for several sums."""
     assert_same(one_knob(100, (4, 3)), cb.policy(id), 60)
+
+
+@bits
+@pytest.mark.parametrize("order", [["z0", "z1", "z2"], ["z2", "z0", "z1"]])
+@pytest.mark.parametrize("id", ["c-gittins-scaled", "c-gittins-beta", "c-screen-scaled", "c-ts-gaussian-scaled"])
+def test_a_list_over_blocks_is_played_the_same_compiled(id, order):
+    """So many that columns of P are not kept: all sums are taken in one pass over the list's beginnings."""
+    env = three_knobs(400, values=9, states=8)
+    p = env.problem
+    assert p.situation().size * p.configurations > COLUMNS_KEPT
+    problem = cb.CausalBandit(p.model, p.manipulable, order, actions=list(p.actions))
+    assert_same(cb.Environment(problem, env.reward), cb.policy(id), 60)
 
 
 def assert_same(env, policy, horizon):
