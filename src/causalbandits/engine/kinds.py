@@ -77,7 +77,7 @@ def kernel(name: str) -> Any:
         compiled = numba.njit(cache=True, nogil=True, error_model="numpy")(play)
     except RuntimeError:  # nowhere to write a cache: it compiles again in every process
         return numba.njit(nogil=True, error_model="numpy")(play)
-    forget_unreadable(Path(compiled.stats.cache_path), play.__module__.rpartition(".")[2])
+    forget_unreadable(Path(str(compiled.stats.cache_path)), play.__module__.rpartition(".")[2])
     return compiled
 
 

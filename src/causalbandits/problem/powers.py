@@ -4,22 +4,26 @@ A power of a product is the product of the powers, so a tree with its columns sq
 does under P. Numbers are taken, and rows are given, in the tree's order of configurations (`ordered`).
 
 Levels of all pairs are matrix products here: what they save over sums in order of z, three times the work is done with.
-Their last bits depend on how many actions there are; who compares such sums must not mind them.
+So lists that leave little out of a product are summed as the product is, and only others along the list.
+The last bits depend on how many actions there are; who compares such sums must not mind them.
 """
 
 from __future__ import annotations
 
 import math
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from causalbandits._types import Array, Codes
-from causalbandits.problem.projection import Level, Projection, Tree
+from causalbandits.problem.projection import Level, Projection, Tree, along_list
 
 SMALL = 2**14
 """Where P has so many entries at most, differences from one action are kept as long as that is the one."""
+
+MOST = 4
+"""Where there are at most so many combinations for each action, sums are taken for all of them."""
 
 
 class Powers:
@@ -33,7 +37,10 @@ class Powers:
     """
 
     def __init__(self, projection: Projection) -> None:
-        self._order, self._tree = projection.order_of_cells, projection.joined_tree
+        matrices = projection.matrices
+        most = matrices is not None and projection.pairs <= MOST * projection.size
+        self._order, self._matrices = projection.order_of_cells, None if most else matrices
+        self._tree = projection.tree_of_pairs if most else projection.joined_tree
         self._size, self._apart = projection.size, _Apart(-1, np.zeros(0), np.zeros(0))
         self.is_small = self._size * math.prod(len(level.columns) for level in self._tree[0]) <= SMALL
         """Whether P itself is kept, and what else is made of it."""
@@ -42,6 +49,10 @@ class Powers:
     def _trees(self) -> list[Tree]:
         square = _times(self._tree, self._tree)
         return [self._tree, square, _times(square, self._tree)]
+
+    @cached_property
+    def _lists(self) -> list[list[Any]]:
+        return [[matrix.power(k) for matrix in self._matrices or []] for k in (1, 2, 3)]
 
     @cached_property
     def _whole(self) -> Array:
@@ -75,6 +86,11 @@ class Powers:
         """A number per action; of several rows of x, a row each."""
         if power == 1 and self.is_small:
             return np.asarray(x @ self._whole)
+        if self._matrices is not None:
+            matrices, nodes = self._lists[power - 1], self._tree[1]
+            # Two columns at once take longer than one after the other.
+            found = np.stack([along_list(matrices, nodes, row) for row in np.atleast_2d(x)])
+            return found.reshape(*x.shape[:-1], -1)
         levels, node_of_action = self._tree if power == 1 else self._trees[power - 1]
         if len(levels) == 1 and levels[0].parent is None:
             P = levels[0].columns[:, 0]
