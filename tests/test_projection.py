@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from causalbandits.errors import SizeError
 from causalbandits.model.model import CausalModel, Variable
 from causalbandits.problem import projection
+from causalbandits.problem.long_list import along_list
 from causalbandits.problem.problem import CausalBandit
-from causalbandits.problem.projection import Level, along_list, summed_out
+from causalbandits.problem.projection import Level, summed_out
 from oracles import all_interventions, cases, distribution, pairs, patient, random_table
 
 pytestmark = pytest.mark.filterwarnings("ignore::causalbandits.errors.ProblemWarning")  # constraints drawn at random
@@ -122,23 +123,22 @@ def test_a_long_list_is_summed_by_sparse_matrices_bit_for_bit(problem):
     """Rows of x by themselves and several together."""
     own, rng = problem.projection, np.random.default_rng(0)
     with mock.patch.object(projection, "LONG", 0):
-        matrices = own.matrices
-    assert (matrices is None) == all(level.parent is None for level in own.joined_tree[0])
-    for columns in [(), (3,)] if matrices is not None else []:
+        assert own.is_long_list == any(level.parent is not None for level in own.joined_tree[0])
+    for columns in [(), (3,)] if own.is_long_list else []:
         x = rng.standard_normal((math.prod(len(level.columns) for level in own.joined_tree[0]), *columns))
-        one, other = along_list(matrices, own.joined_tree[1], x), summed_out(own.joined_tree, x)
+        one, other = along_list(own.steps, own.joined_tree[1], x), summed_out(own.joined_tree, x)
         assert np.array_equal(one, other)
 
 
 def test_only_long_lists_over_blocks_are_summed_by_sparse_matrices():
-    def matrices(size, narrowing):
+    def is_long(size, narrowing):
         knobs = [f"X{i}" for i in range(size)]
         model = pairs(size, np.random.default_rng(3), outcomes=6)
-        return CausalBandit(model, knobs, [f"W{i}" for i in range(size)], **narrowing).projection.matrices
+        return CausalBandit(model, knobs, [f"W{i}" for i in range(size)], **narrowing).projection.is_long_list
 
-    assert len(matrices(4, {"at_most": 3})) == 4
-    assert matrices(2, {"at_most": 1}) is None
-    assert matrices(4, {}) is None
+    assert is_long(4, {"at_most": 3})
+    assert not is_long(2, {"at_most": 1})
+    assert not is_long(4, {})
 
 
 @settings(patient, max_examples=150)
