@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import pickle
 import platform
 import shutil
 import signal
@@ -11,6 +12,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numba
 import numpy as np
 import pytest
 from hypothesis import given
@@ -19,6 +21,7 @@ import causalbandits as cb
 from causalbandits.engine import kernels
 from causalbandits.engine.compiled import can_play, play_compiled
 from causalbandits.engine.driver import play
+from causalbandits.engine.kinds import forget_unreadable
 from causalbandits.engine.simulate import checkpoints
 from causalbandits.policies import POLICIES, entries, factor
 from causalbandits.policies.cells import CellPolicy
@@ -397,3 +400,16 @@ def test_a_new_process_starts_warm_and_an_edited_index_is_compiled_anew(tmp_path
     changed, hits = run()
     assert hits == 0
     assert changed != cold
+
+
+def test_what_a_cache_lists_is_forgotten_where_it_cannot_be_read(tmp_path):
+    """As after an upgrade: numba would read the old list, with names that are gone, and end in an error."""
+    now, gone = pickle.dumps(numba.__version__), b"ccausalbandits.engine.tables\nGone\n."
+    with pytest.raises(AttributeError, match="Gone"):
+        pickle.loads(gone)
+    lists = {"rounds.whole": now + pickle.dumps(((0.0, 0), {})), "rounds.gone": now + gone, "rounds.cut": now[:3]}
+    lists |= {"rounds.of another numba": pickle.dumps("0.1") + gone, "others.gone": now + gone}
+    for name, written in lists.items():
+        (tmp_path / f"{name}.nbi").write_bytes(written)
+    forget_unreadable(tmp_path, "rounds")
+    assert {path.stem for path in tmp_path.iterdir()} == set(lists) - {"rounds.gone", "rounds.cut"}

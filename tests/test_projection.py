@@ -1,5 +1,6 @@
 """sum over z of P(z | a) x_z for every action: right, and to the bit independent of the other actions."""
 
+import math
 from unittest import mock
 
 import numpy as np
@@ -10,8 +11,9 @@ from hypothesis import strategies as st
 from causalbandits.errors import SizeError
 from causalbandits.model.model import CausalModel, Variable
 from causalbandits.problem import projection
+from causalbandits.problem.long_list import along_list
 from causalbandits.problem.problem import CausalBandit
-from causalbandits.problem.projection import Level
+from causalbandits.problem.projection import Level, summed_out
 from oracles import all_interventions, cases, distribution, pairs, patient, random_table
 
 pytestmark = pytest.mark.filterwarnings("ignore::causalbandits.errors.ProblemWarning")  # constraints drawn at random
@@ -113,6 +115,30 @@ def test_summing_at_once_equals_the_loop_in_order_bit_for_bit(problem):
     with mock.patch.object(projection, "AT_ONCE", 0):
         in_order = problem.projection(x)
     assert at_once.tobytes() == in_order.tobytes()
+
+
+@patient
+@given(narrowed_problems())
+def test_a_long_list_is_summed_by_sparse_matrices_bit_for_bit(problem):
+    """Rows of x by themselves and several together."""
+    own, rng = problem.projection, np.random.default_rng(0)
+    with mock.patch.object(projection, "LONG", 0):
+        assert own.is_long_list == any(level.parent is not None for level in own.joined_tree[0])
+    for columns in [(), (3,)] if own.is_long_list else []:
+        x = rng.standard_normal((math.prod(len(level.columns) for level in own.joined_tree[0]), *columns))
+        one, other = along_list(own.steps, own.joined_tree[1], x), summed_out(own.joined_tree, x)
+        assert np.array_equal(one, other)
+
+
+def test_only_long_lists_over_blocks_are_summed_by_sparse_matrices():
+    def is_long(size, narrowing):
+        knobs = [f"X{i}" for i in range(size)]
+        model = pairs(size, np.random.default_rng(3), outcomes=6)
+        return CausalBandit(model, knobs, [f"W{i}" for i in range(size)], **narrowing).projection.is_long_list
+
+    assert is_long(4, {"at_most": 3})
+    assert not is_long(2, {"at_most": 1})
+    assert not is_long(4, {})
 
 
 @settings(patient, max_examples=150)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import platform
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -11,13 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import causalbandits as cb
-from causalbandits.bench.weighing import one_knob
+from causalbandits.bench.weighing import one_knob, three_knobs
 from causalbandits.engine.compiled import can_play, play_compiled
 from causalbandits.engine.driver import play
+from causalbandits.engine.kernels import COLUMNS_KEPT
 from causalbandits.engine.simulate import checkpoints
 from causalbandits.policies.gittins import AHEAD, AMID, SO_FAR
 from causalbandits.policies.statistics import Cells
 from causalbandits.policies.worth import psi, psi_of_each
+from causalbandits.problem import long_list
 from causalbandits.problem.powers import Powers
 from oracles import cases, pairs, patient
 
@@ -186,6 +189,18 @@ def test_a_wide_table_is_played_the_same_compiled(id):
     assert_same(one_knob(100, (4, 3)), cb.policy(id), 60)
 
 
+@bits
+@pytest.mark.parametrize("order", [["z0", "z1", "z2"], ["z2", "z0", "z1"]])
+@pytest.mark.parametrize("id", ["c-gittins-scaled", "c-gittins-beta", "c-screen-scaled", "c-ts-gaussian-scaled"])
+def test_a_list_over_blocks_is_played_the_same_compiled(id, order):
+    """So many that columns of P are not kept: all sums are taken in one pass over the list's beginnings."""
+    env = three_knobs(400, values=9, states=8)
+    p = env.problem
+    assert p.situation().size * p.configurations > COLUMNS_KEPT
+    problem = cb.CausalBandit(p.model, p.manipulable, order, actions=list(p.actions))
+    assert_same(cb.Environment(problem, env.reward), cb.policy(id), 60)
+
+
 def assert_same(env, policy, horizon):
     policy, rounds = policy.for_horizon(horizon), checkpoints(horizon)
     assert can_play(env, policy, env.problem)
@@ -212,6 +227,18 @@ def test_sums_under_powers_of_P(case, power):
     np.testing.assert_allclose(powers.sums(powers.ordered(x), power), P**power @ x, rtol=1e-12, atol=1e-15)
     for position in range(situation.size):
         np.testing.assert_allclose(powers.row(position), powers.ordered(P[position]), rtol=1e-12, atol=1e-16)
+
+
+@pytest.mark.parametrize("most", [0, 1.5, 1000])
+@pytest.mark.parametrize("power", [1, 2, 3])
+def test_sums_under_powers_of_P_along_a_list(most, power):
+    """By sparse matrices, by those and products, and by products."""
+    problem = three_knobs(400, values=9, states=8).problem
+    P = problem.parent_distributions().reshape(400, -1)
+    own, x = Powers(problem.projection), np.random.default_rng(0).random((2, 512))
+    with mock.patch.object(long_list, "MOST", most):
+        for given_ in (x, x[0]):
+            np.testing.assert_allclose(own.sums(given_, power), given_ @ (P**power).T, rtol=1e-12)
 
 
 def test_c_ts_ucb_plays_the_least_regret_per_uncertainty():

@@ -66,7 +66,8 @@ def worlds() -> dict[str, Timed]:
         "e-mail": Timed(zoo.email_campaign(), ROUNDS_TOLD, 300),
         "Figure 2": Timed(Environment(figure2, BernoulliReward(means)), ROUNDS_TOLD, 300),
         "one knob, 2 parents": Timed(one_knob(500, (10, 10)), 1000, 100),
-        "three knobs, a list": Timed(three_knobs(5000), 60, 20),
+        "most of a product": Timed(three_knobs(5000, values=18), 60, 20),
+        "little of a product": Timed(three_knobs(5000, values=60), 60, 20),
     }
 
 
@@ -83,7 +84,7 @@ def one_knob(actions: int, shape: tuple[int, ...]) -> Environment:
     return Environment(problem, BernoulliReward(rng.uniform(0.2, 0.8, shape)))
 
 
-def three_knobs(actions: int, values: int = 18, states: int = 10) -> Environment:
+def three_knobs(actions: int, values: int, states: int = 10) -> Environment:
     """A parent for each knob, and a list of their settings: P(z | a) is a product of three rows, and is not kept."""
     rng, knobs = np.random.default_rng(0), ["x0", "x1", "x2"]
     tables = rng.dirichlet(np.full(states, 0.3), (3, values))

@@ -101,11 +101,9 @@ def _worth(policy: BeliefPolicy, scene: Scene, cells: Cells, told: range) -> Cal
     if isinstance(cells, EffectCells):
         rows = scene.problem.remember(("rows", scene.known), lambda: _rows(scene))
         return "worth by effects", (rule, rows, world, sums)
-    if isinstance(policy, CausalGittins):
-        trees = scene.problem.remember(("powers", scene.known), lambda: _power_trees(scene))
-        return "worth", (rule, trees, world, sums)
     tree = scene.problem.remember(("tree", False, scene.known), lambda: _tree(scene))
-    return ("screened" if isinstance(policy, CausalScreen) else "promised"), (rule, tree, world, sums)
+    screens, weighs = isinstance(policy, CausalScreen), isinstance(policy, CausalGittins)
+    return ("worth" if weighs else "screened" if screens else "promised"), (rule, tree, world, sums)
 
 
 def _designed(policy: CausalDesign | CausalElimination | CausalTrackAndStop, scene: Scene, cells: Cells) -> Call:
@@ -133,11 +131,6 @@ def _patiences(horizon: int | None, told: range) -> Array:
 def _rows(scene: Scene) -> worth_tables.FlatRows:
     projections = [moment.situation.search.projection for moment in scene.moments]
     return worth_tables.flat_rows_of(projections, _tree(scene).cells)
-
-
-def _power_trees(scene: Scene) -> worth_tables.PowerTrees:
-    projections = [moment.situation.search.projection for moment in scene.moments]
-    return worth_tables.power_trees_of(projections, scene.problem.configurations)
 
 
 def _tree(scene: Scene) -> tables.FlatTree:

@@ -165,10 +165,50 @@ def is_one_table(tree, context):
 
 
 @register_jitable
-def project_both(tree, context, x, y, length, sums, more):
-    """As `project` of either, where P is a single table."""
-    start, width = tree.starts[context, 0], tree.widths[context, 0]
-    add_rows_of_both(tree.columns[start : start + length * width], x[:length], y[:length], sums, more)
+def is_list(tree, context):
+    """Whether actions are listed over several blocks: to look beginnings up is then what takes the time."""
+    return tree.parent_starts[context, len(tree.sizes) - 1] >= 0
+
+
+@register_jitable
+def project_both(tree, context, x, y, length, one, two, sums, more):
+    """As `project` of either, where P is a single table or a list; `one` and `two` have room for pairs."""
+    if is_one_table(tree, context):
+        start, width = tree.starts[context, 0], tree.widths[context, 0]
+        add_rows_of_both(tree.columns[start : start + length * width], x[:length], y[:length], sums, more)
+        return
+    order, nodes = tree.by_block.starts[context], tree.node_of_action
+    ordered = tree.by_block.starts[context + 1] > order
+    for i in range(length):
+        at = tree.by_block.values[order + i] if ordered else i
+        one[i, 0], one[i, 1] = x[at], y[at]
+    found, start = project_pairs(tree, context, length, one, two), nodes.starts[context]
+    in_order = nodes.starts[context + 1] == start
+    for a in range(len(sums)):
+        sums[a], more[a] = found[a if in_order else nodes.values[start + a]]
+
+
+@register_jitable
+def project_pairs(tree, context, rest, y, out):
+    """Level by level; what belongs to a node stays together, so that a level reads its parents' in one piece."""
+    nodes = 1
+    for level in range(len(tree.sizes)):
+        size, width, start = tree.sizes[level], tree.widths[context, level], tree.starts[context, level]
+        parents = tree.parent_starts[context, level]
+        rest, every = rest // size, (1 if parents >= 0 else nodes)
+        for before in range(every):
+            for c in range(width):
+                node, to = tree.parents[parents + c] if parents >= 0 else before, (before * width + c) * rest
+                for r in range(rest):
+                    at, entry, first, second = node * size * rest + r, start + c, 0.0, 0.0
+                    for _ in range(size):
+                        p, own = tree.columns[entry], y[at]
+                        first, second = first + own[0] * p, second + own[1] * p
+                        at, entry = at + rest, entry + width
+                    out[to + r, 0], out[to + r, 1] = first, second
+        nodes = every * width
+        y, out = out, y
+    return y
 
 
 @register_jitable

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import pickle
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -74,6 +75,23 @@ def kernel(name: str) -> Any:
     version = hashlib.sha256(b"".join((package / source).read_bytes() for source in SOURCES)).hexdigest()
     play = KINDS_OF_ROUNDS[name](version)
     try:
-        return numba.njit(cache=True, nogil=True, error_model="numpy")(play)
+        compiled = numba.njit(cache=True, nogil=True, error_model="numpy")(play)
     except RuntimeError:  # nowhere to write a cache: it compiles again in every process
         return numba.njit(nogil=True, error_model="numpy")(play)
+    forget_unreadable(Path(str(compiled.stats.cache_path)), play.__module__.rpartition(".")[2])
+    return compiled
+
+
+def forget_unreadable(directory: Path, module: str) -> None:
+    """Remove what a cache lists of a module's rounds where it cannot be read, so that they are compiled again.
+
+    numba reads an old list before it sees that it is old: one that names types of an earlier version of this library
+    would end in an error.
+    """
+    for index in directory.glob(f"{module}.*.nbi"):
+        try:
+            with index.open("rb") as file:
+                if pickle.load(file) == numba.__version__:
+                    pickle.loads(file.read())
+        except (AttributeError, ImportError, EOFError, pickle.UnpicklingError):
+            index.unlink(missing_ok=True)

@@ -9,6 +9,7 @@ from causalbandits.engine.choosing import (
     enter,
     first_tied,
     how_many,
+    is_list,
     is_one_table,
     largest_size,
     least_scale,
@@ -48,7 +49,7 @@ def screened_rounds(version):
         codes, chosen = np.empty(len(world.law.sizes), dtype=np.int64), np.empty(len(tree.sizes), dtype=np.int64)
         mean, expected = np.empty(cells), np.empty(cells)
         centre, width, drawn = np.empty(cells), np.empty(cells), np.empty(cells)
-        one, two = np.empty(room), np.empty(room)
+        one, two, pairs, others = np.empty(room), np.empty(room), np.empty((room, 2)), np.empty((room, 2))
         scores, means = np.empty(positions), np.empty(positions)
         costs, floor = rule.priced.costs, least_scale(rule.priced)
         sizes = new_tournaments(1, cells, floor)
@@ -75,7 +76,7 @@ def screened_rounds(version):
             first, end = first_of[context], first_of[context + 1]
             actions, length = end - first, how_many(tree.cells, context, cells)
             fresh = came[context] < 0 or logged - came[context] > CAUGHT_UP
-            together = fresh and is_one_table(tree, context)
+            together = fresh and (is_one_table(tree, context) or is_list(tree, context))
             if fresh:
                 for i in range(length):
                     expected[i] = mean[agreeing(tree.cells, context, i)]
@@ -89,7 +90,8 @@ def screened_rounds(version):
                     drawn[i] = combine(own, centre[c], width[c], drawn[i])
                 scale = largest_size(drawn, length)
                 if together and draw == 0:
-                    project_both(tree, context, drawn, expected, length, scores[:actions], means[first:end])
+                    own_scores, own_means = scores[:actions], means[first:end]
+                    project_both(tree, context, drawn, expected, length, pairs, others, own_scores, own_means)
                 else:
                     listed(tree, context, project(tree, context, drawn, length, one, two), actions, scores)
                 subtract(scores, costs, first, actions)

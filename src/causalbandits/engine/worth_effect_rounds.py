@@ -41,6 +41,15 @@ def shared_of(p, c, own):
     return said
 
 
+@register_jitable
+def add_along(along, by_feature, length, together):
+    """Add G along to every cell's own, feature by feature: no sum waits for the one before."""
+    for k in range(len(along)):
+        weight, own = along[k], by_feature[k]
+        for i in range(length):
+            together[i] += weight * own[i]
+
+
 def worth_effect_rounds(version):
     """Every action's worth, afresh in every round; but only of those that could be worth more than the best mean."""
 
@@ -52,7 +61,8 @@ def worth_effect_rounds(version):
         cells, positions, d = len(kept.counts), len(world.gap), len(kept.u)
         codes = np.empty(len(world.law.sizes), dtype=np.int64)
         mean, alone, sd, scaled = np.empty(cells), np.empty(cells), np.empty(cells), np.empty(cells)
-        shared, along, apart = np.zeros((cells, d)), np.empty(d), np.empty(cells)
+        shared, by_feature, along = np.zeros((cells, d)), np.zeros((d, cells)), np.empty(d)
+        apart, together = np.empty(cells), np.empty(cells)
         scores = np.empty(positions)
         costs, floor = rule.priced.costs, least_scale(rule.priced)
         regret, collected, slot, checkpoint = first_sums(record)
@@ -69,6 +79,7 @@ def worth_effect_rounds(version):
                     said = shrink * shared_of(p, c, shared[i])
                     for k in range(d):
                         norm += shared[i, k] * shared[i, k]
+                        by_feature[k, i] = shared[i, k]
                 mean[i] = p.centre + p.known * alone[i] * (kept.totals[c] - kept.counts[c] * p.centre) + said
                 scaled[i] = p.noise / (1.0 + alone[i] + norm)
                 sd[i] = math.sqrt(p.noise * (alone[i] + norm))
@@ -101,11 +112,11 @@ def worth_effect_rounds(version):
                 if behind > 0.0 and behind * behind > top * top * v:
                     continue
                 for i in range(length):
-                    together = apart[i] * alone[i]
-                    if p.known:
-                        for k in range(d):
-                            together += along[k] * shared[i, k]
-                    taken = scaled[i] * together * together
+                    together[i] = apart[i] * alone[i]
+                if p.known:
+                    add_along(along, by_feature, length, together)
+                for i in range(length):
+                    taken = scaled[i] * together[i] * together[i]
                     gain += apart[i] * taken
                     rest += rows[first + b, i] * taken
                 scores[a] += worth_of_one(v, gain, rest, patience)

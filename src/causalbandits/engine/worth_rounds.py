@@ -21,7 +21,7 @@ from causalbandits.engine.happening import drawn_context, first_sums, happens, r
 from causalbandits.engine.kernels import CAUGHT_UP, COLUMNS_KEPT, FRESH, pooled_in, renewed, take_in
 from causalbandits.engine.worths import believed, row_of
 from causalbandits.engine.worths_afresh import (
-    Room,
+    SUMS,
     add_worths,
     fill_columns,
     place_in,
@@ -36,20 +36,20 @@ def worth_rounds(version):
     Sums that belong to the best by its mean are made afresh when that is another one, or comes after many changes.
     """
 
-    def play(rule, trees, world, kept, streams, record):
+    def play(rule, tree, world, kept, streams, record):
         key = version  # noqa: F841 (part of the cache's key)
         plays, first_of = record.plays, world.first
         before, comes = world.before, room_for(world.before)
-        tree, world_rng = trees.whole, streams.world
-        cells, positions, contexts, buffer = len(kept.counts), len(world.gap), len(first_of) - 1, tree.buffer
+        world_rng, buffer = streams.world, tree.buffer
+        cells, positions, contexts = len(kept.counts), len(world.gap), len(first_of) - 1
         codes, chosen = np.empty(len(world.law.sizes), dtype=np.int64), np.empty(len(tree.sizes), dtype=np.int64)
         mean, variance, taken = np.empty(cells), np.empty(cells), np.empty(cells)
-        some, more = np.empty(cells), np.empty(cells)
-        one, two, r0, r1 = np.empty(buffer), np.empty(buffer), np.empty(buffer), np.empty(buffer)
+        some, one, two = np.empty(cells), np.empty(buffer), np.empty(buffer)
+        sums, others = np.empty((buffer, SUMS)), np.empty((buffer, SUMS))
         costs, floor = rule.priced.costs, least_scale(rule.priced)
         sizes = new_tournaments(1, cells, floor)
         means, scores = np.empty(positions), np.empty(positions)
-        v, gain, rest, parts = np.empty(positions), np.empty(positions), np.empty(positions), np.empty((5, positions))
+        v, gain, rest = np.empty(positions), np.empty(positions), np.empty(positions)
         keeps = cells * positions <= COLUMNS_KEPT
         columns = np.empty(cells * positions if keeps else positions)
         known, filled = np.zeros((cells, contexts), dtype=np.bool_), np.zeros(contexts, dtype=np.bool_)
@@ -118,9 +118,8 @@ def worth_rounds(version):
                         columns, first, positions, True, tree, context, length, b, variance, taken, mine, gains, rests
                     )
                 else:
-                    row = row_of(trees.one, context, b, chosen, r0, r1)
-                    room = Room(some, more, one, two, parts)
-                    weigh_afresh(trees, context, row, variance, taken, length, room, mine, gains, rests)
+                    row = row_of(tree, context, b, chosen, one, two)
+                    weigh_afresh(tree, context, row, variance, taken, length, sums, others, mine, gains, rests)
             add_worths(scores, b, scale, v[first:end], gain[first:end], rest[first:end], patience)
             action = first_tied(scores, actions, scale)
             z, reward, gap = happens(world, first + action, codes, world_rng)

@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from causalbandits._types import Array
-from causalbandits.engine.layout import tree_of
-from causalbandits.engine.tables import FlatTree, Priced, Ragged
+from causalbandits.engine.tables import Priced, Ragged
 from causalbandits.problem.powers import Powers
 from causalbandits.problem.projection import Projection
 
@@ -24,23 +23,6 @@ class WorthRule(NamedTuple):
     """By round."""
     draws: int
     priced: Priced
-
-
-class PowerTrees(NamedTuple):
-    """`problem.powers.Powers` of all contexts: `whole` has the order of configurations, the others take them in it."""
-
-    whole: FlatTree
-    one: FlatTree
-    two: FlatTree
-    three: FlatTree
-
-
-def power_trees_of(projections: Sequence[Projection], configurations: int) -> PowerTrees:
-    """Trees with their columns' powers."""
-    whole = tree_of(projections, configurations)
-    one = whole._replace(by_block=Ragged(np.zeros(0, dtype=np.int64), 0 * whole.by_block.starts))
-    square = whole.columns * whole.columns
-    return PowerTrees(whole, one, one._replace(columns=square), one._replace(columns=square * whole.columns))
 
 
 class FlatRows(NamedTuple):

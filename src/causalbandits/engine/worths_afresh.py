@@ -1,59 +1,74 @@
 """What every action is worth, compiled: what is made afresh where another is the best by its mean."""
 
-from typing import NamedTuple
-
 from numba.extending import register_jitable
 
-from causalbandits._types import Array
-from causalbandits.engine.choosing import agreeing, column, least_tied, listed, project
+from causalbandits.engine.choosing import agreeing, column, least_tied, listed
 from causalbandits.engine.worths import ABOVE, place_of, psi, worth_of_one
 from causalbandits.policies.worth import EQUAL
 
-
-class Room(NamedTuple):
-    """Where numbers are put on the way: two of every cell, two levels of a tree, and five of every action."""
-
-    some: Array
-    more: Array
-    one: Array
-    two: Array
-    parts: Array
+SUMS = 5
+"""What is summed of every configuration, one beside another: see `weigh_afresh`."""
 
 
 @register_jitable
-def weigh_afresh(trees, context, row, variance, taken, length, room, v, gain, rest):
-    """As `worth.multiplied_out`: v, r_a - r_b and r_b of every action, `row` being the best one's."""
+def weigh_afresh(tree, context, row, variance, taken, length, one, two, v, gain, rest):
+    """As `worth.multiplied_out`: v, r_a - r_b and r_b of every action, `row` being the best one's.
+
+    All sums are taken in one pass over the tree; `one` and `two` have room for five numbers at every place.
+    """
     own = third = 0.0
     for i in range(length):
-        c = place_of(trees.whole, context, i)
-        own, third = own + row[i] * row[i] * variance[c], third + row[i] * row[i] * row[i] * taken[c]
-    project_powers(trees, context, row, variance, taken, length, room, len(v))
-    pq, ppw, qq, pw, cube = room.parts[0], room.parts[1], room.parts[2], room.parts[3], room.parts[4]
+        c, p, sums = place_of(tree, context, i), row[i], one[i]
+        q, w = variance[c], taken[c]
+        own, third = own + p * p * q, third + p * p * p * w
+        sums[0], sums[1], sums[2], sums[3], sums[4] = p * q, p * p * w, q, p * w, w
+    found = project_powers(tree, context, length, one, two)
+    nodes, listed = tree.node_of_action.starts[context], tree.node_of_action
+    in_order = listed.starts[context + 1] == nodes
     for a in range(len(v)):
-        v[a] = own - 2.0 * pq[a] + qq[a]
+        pq, ppw, qq, pw, cube = found[a if in_order else listed.values[nodes + a]]
+        v[a] = own - 2.0 * pq + qq
         if v[a] <= EQUAL * own:
             v[a] = 0.0
-        gain[a] = 3.0 * ppw[a] - third - 3.0 * pw[a] + cube[a]
-        rest[a] = third - 2.0 * ppw[a] + pw[a]
+        gain[a] = 3.0 * ppw - third - 3.0 * pw + cube
+        rest[a] = third - 2.0 * ppw + pw
 
 
 @register_jitable
-def project_powers(trees, context, row, variance, taken, length, room, actions):
-    """The five sums over configurations, each a projection."""
-    some, more, one, two, parts = room
-    for i in range(length):
-        c = place_of(trees.whole, context, i)
-        some[i], more[i] = row[i] * variance[c], row[i] * row[i] * taken[c]
-    listed(trees.one, context, project(trees.one, context, some, length, one, two), actions, parts[0])
-    listed(trees.one, context, project(trees.one, context, more, length, one, two), actions, parts[1])
-    for i in range(length):
-        c = place_of(trees.whole, context, i)
-        some[i], more[i] = variance[c], row[i] * taken[c]
-    listed(trees.one, context, project(trees.two, context, some, length, one, two), actions, parts[2])
-    listed(trees.one, context, project(trees.two, context, more, length, one, two), actions, parts[3])
-    for i in range(length):
-        some[i] = taken[place_of(trees.whole, context, i)]
-    listed(trees.one, context, project(trees.three, context, some, length, one, two), actions, parts[4])
+def project_powers(tree, context, rest, y, out):
+    """Of the five numbers of every configuration the first two are summed under P, two under P^2, the last under P^3.
+
+    What belongs to a node stays together: a level reads its parents' numbers in one piece.
+    """
+    nodes = 1
+    for level in range(len(tree.sizes)):
+        size, width, start = tree.sizes[level], tree.widths[context, level], tree.starts[context, level]
+        parents = tree.parent_starts[context, level]
+        rest, every = rest // size, (1 if parents >= 0 else nodes)
+        for before in range(every):
+            for c in range(width):
+                node = tree.parents[parents + c] if parents >= 0 else before
+                add_powers(tree.columns, start + c, width, size, y, node, rest, out, before * width + c)
+        nodes = every * width
+        y, out = out, y
+    return y
+
+
+@register_jitable
+def add_powers(columns, entry, width, size, y, node, rest, out, to):
+    """The sums of one node: its entries of P are `width` apart."""
+    for r in range(rest):
+        at, p_at = node * size * rest + r, entry
+        pq = ppw = qq = pw = cube = 0.0
+        for _ in range(size):
+            p, own = columns[p_at], y[at]
+            square = p * p
+            pq, ppw = pq + own[0] * p, ppw + own[1] * p
+            qq, pw = qq + own[2] * square, pw + own[3] * square
+            cube += own[4] * (square * p)
+            at, p_at = at + rest, p_at + width
+        own = out[to * rest + r]
+        own[0], own[1], own[2], own[3], own[4] = pq, ppw, qq, pw, cube
 
 
 @register_jitable

@@ -4,18 +4,20 @@ A power of a product is the product of the powers, so a tree with its columns sq
 does under P. Numbers are taken, and rows are given, in the tree's order of configurations (`ordered`).
 
 Levels of all pairs are matrix products here: what they save over sums in order of z, three times the work is done with.
-Their last bits depend on how many actions there are; who compares such sums must not mind them.
+So are the steps of long lists where most pairs occur.
+The last bits depend on how many actions there are; who compares such sums must not mind them.
 """
 
 from __future__ import annotations
 
 import math
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from causalbandits._types import Array, Codes
+from causalbandits.problem.long_list import along_list, mixed_steps
 from causalbandits.problem.projection import Level, Projection, Tree
 
 SMALL = 2**14
@@ -34,6 +36,7 @@ class Powers:
 
     def __init__(self, projection: Projection) -> None:
         self._order, self._tree = projection.order_of_cells, projection.joined_tree
+        self._list = projection if projection.is_long_list else None
         self._size, self._apart = projection.size, _Apart(-1, np.zeros(0), np.zeros(0))
         self.is_small = self._size * math.prod(len(level.columns) for level in self._tree[0]) <= SMALL
         """Whether P itself is kept, and what else is made of it."""
@@ -42,6 +45,13 @@ class Powers:
     def _trees(self) -> list[Tree]:
         square = _times(self._tree, self._tree)
         return [self._tree, square, _times(square, self._tree)]
+
+    @cached_property
+    def _steps(self) -> tuple[list[list[Any]], Codes]:
+        assert self._list is not None
+        steps, node_of_action = mixed_steps(self._list.parts, self._size)
+        squares = [step * step for step in steps]
+        return [steps, squares, [one * two for one, two in zip(steps, squares, strict=True)]], node_of_action
 
     @cached_property
     def _whole(self) -> Array:
@@ -75,6 +85,12 @@ class Powers:
         """A number per action; of several rows of x, a row each."""
         if power == 1 and self.is_small:
             return np.asarray(x @ self._whole)
+        if self._list is not None:
+            steps, nodes = self._steps
+            # Two columns at once take longer than one after the other.
+            return np.stack([along_list(steps[power - 1], nodes, row) for row in np.atleast_2d(x)]).reshape(
+                *x.shape[:-1], -1
+            )
         levels, node_of_action = self._tree if power == 1 else self._trees[power - 1]
         if len(levels) == 1 and levels[0].parent is None:
             P = levels[0].columns[:, 0]
