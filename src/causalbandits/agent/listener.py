@@ -15,7 +15,7 @@ from causalbandits.agent.ledger import Pending
 from causalbandits.agent.past import Learnt, Past
 from causalbandits.agent.telling import checked
 from causalbandits.errors import CausalBanditsError, EvidenceWarning, ProblemWarning, TellError
-from causalbandits.fitting.counting import Interventions
+from causalbandits.fitting.was_set import Interventions
 from causalbandits.model.intervention import State
 from causalbandits.policies import Choice, Outcome
 from causalbandits.policies.outcome import flip

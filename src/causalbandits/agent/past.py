@@ -12,8 +12,8 @@ import numpy as np
 
 from causalbandits._types import Z
 from causalbandits.errors import CausalBanditsError, InterventionError, ProblemError
-from causalbandits.fitting.counting import Interventions
 from causalbandits.fitting.past import PastRounds, read_past
+from causalbandits.fitting.was_set import Interventions
 from causalbandits.model.model import CausalModel
 from causalbandits.policies import AnyPolicy, Outcome
 from causalbandits.policies.outcome import flip

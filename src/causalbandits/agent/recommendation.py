@@ -13,7 +13,7 @@ from causalbandits.agent.ledger import Ledger
 from causalbandits.errors import CausalBanditsError
 from causalbandits.model.intervention import Intervention, State
 from causalbandits.policies import AnyPolicy
-from causalbandits.policies.base import RunnerUp
+from causalbandits.policies.favourite import RunnerUp
 from causalbandits.problem.actions import Action
 from causalbandits.problem.situation import Situation
 

@@ -24,7 +24,7 @@ from causalbandits.engine.tables import (
     ints,
     ragged,
 )
-from causalbandits.model.model import cumulative
+from causalbandits.model.sampling import cumulative
 from causalbandits.problem.combinations import Combinations
 from causalbandits.problem.costs import Costs
 from causalbandits.problem.features import AdditiveFeatures

@@ -31,12 +31,13 @@ import numpy.typing as npt
 from causalbandits._progress import Notice, Progress
 from causalbandits._types import Array
 from causalbandits.errors import DataError, SizeError, brief, unknown
-from causalbandits.fitting.counting import Interventions, Rows, Tallies, Tally
+from causalbandits.fitting.counting import Rows, Tallies, Tally
 from causalbandits.fitting.pearson import Tested, contingency, goodness
 from causalbandits.fitting.remarks import warn_of_odd_values
 from causalbandits.fitting.separated import Separation, SeparationTallies
 from causalbandits.fitting.sources import source_of
 from causalbandits.fitting.structure import Family, GraphLike, States, Structure, conditional, structure_of
+from causalbandits.fitting.was_set import Interventions
 from causalbandits.model.fitted_observed import Fitted
 from causalbandits.model.intervention import State
 from causalbandits.model.model import CausalModel

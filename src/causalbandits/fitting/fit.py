@@ -11,12 +11,13 @@ import numpy.typing as npt
 
 from causalbandits._types import Array
 from causalbandits.errors import DataError, ModelError, brief, unknown
-from causalbandits.fitting.counting import Interventions, Rows
+from causalbandits.fitting.counting import Rows
 from causalbandits.fitting.em import Incomplete, maximise
 from causalbandits.fitting.remarks import warn_of_odd_values
 from causalbandits.fitting.sources import source_of
 from causalbandits.fitting.structure import GraphLike, States, Structure, conditional, structure_of
 from causalbandits.fitting.tables import Kind, TableCounts
+from causalbandits.fitting.was_set import Interventions
 from causalbandits.model.causal_graph import CausalGraph
 from causalbandits.model.fitted import FittedModel
 from causalbandits.model.fitted_observed import Fitted, FittedObservedModel

@@ -10,9 +10,10 @@ import numpy.typing as npt
 
 from causalbandits._types import Array, Codes
 from causalbandits.errors import DataError
-from causalbandits.fitting.counting import Interventions, Rows
+from causalbandits.fitting.counting import Rows
 from causalbandits.fitting.sources import source_of
 from causalbandits.fitting.structure import Structure
+from causalbandits.fitting.was_set import Interventions
 from causalbandits.model.intervention import State
 
 

@@ -12,7 +12,8 @@ from causalbandits._types import Array
 from causalbandits.errors import ModelError, unknown
 from causalbandits.formats._limits import AXES_LIMIT, NUMBER_LIMIT, ROUNDING_TOLERANCE
 from causalbandits.formats._text import clip
-from causalbandits.model.model import ROW_SUM_TOLERANCE, CausalModel, conditional, row_name
+from causalbandits.model.model import CausalModel
+from causalbandits.model.probabilities import ROW_SUM_TOLERANCE, conditional, row_name
 from causalbandits.model.variable import Variable
 
 Place: TypeAlias = Any  # an offset in a text, or line and column

@@ -23,9 +23,7 @@ from causalbandits.model.graph_parts import (
     Hidden,
     checked_hidden,
     checked_states,
-    hidden_nodes,
-    nameless_group,
-    refuse_turned_arrows,
+    parts_of_digraph,
     with_roots,
 )
 from causalbandits.model.graph_text import read_text, write_text
@@ -33,8 +31,8 @@ from causalbandits.model.identification import Effect, Hedge, Question
 from causalbandits.model.intervention import State
 from causalbandits.model.mixed_graph import MixedGraph, members
 from causalbandits.model.model import CausalModel
-from causalbandits.model.record import graph_record, graph_records
-from causalbandits.model.variable import Variable
+from causalbandits.model.record import graph_record, graph_records, read_document
+from causalbandits.model.variable import Variable, unique_names
 
 GRAPH_FORMAT, GRAPH_VERSION = "causalbandits-graph", 1
 
@@ -115,7 +113,7 @@ class CausalGraph:
 
     def __getitem__(self, name: str) -> Variable:
         """A variable with its states, and without a table; refused where its states are not known."""
-        self.known_names("known", [name])
+        self._check_known(name)
         if name not in self.states:
             raise ModelError(
                 f"{name!r} needs states that it can be set to: CausalGraph(..., states={{{name!r}: [...]}}), or "
@@ -151,20 +149,15 @@ class CausalGraph:
 
     def known_names(self, kind: str, names: Iterable[str]) -> tuple[str, ...]:
         """Names of variables of the graph, hidden or not, each once."""
-        if isinstance(names, str | set | frozenset) or not is_iterable(names):
-            raise ModelError(f"The {kind} variables must be a list of names, such as ['x']; got {brief(names)}.")
-        listed: dict[str, None] = {}
-        for name in names:
-            if not isinstance(name, str) or name not in self.parents:
-                raise ModelError(unknown("variable", name, self.parents))
-            if name in listed:
-                raise ModelError(f"The {kind} variables must differ: {name!r} appears twice.")
-            listed[name] = None
-        return tuple(listed)
+        return unique_names(kind, names, self._check_known)
+
+    def _check_known(self, name: str) -> None:
+        if not isinstance(name, str) or name not in self.parents:
+            raise ModelError(unknown("variable", name, self.parents))
 
     def parents_of(self, name: str) -> Group:
         """The observed causes of a variable, itself observed or not."""
-        self.known_names("known", [name])
+        self._check_known(name)
         return tuple(cause for cause in self.parents[name] if cause not in self.hidden)
 
     def projected(self, names: Iterable[str]) -> CausalGraph:
@@ -270,7 +263,7 @@ class CausalGraph:
 
     def _settable(self, reward: str, manipulable: Iterable[str] | None) -> tuple[MixedGraph, int]:
         """The projection onto what can be set and the reward, and the reward in it."""
-        self.known_names("reward", [reward])
+        self._check_known(reward)
         default = [name for name in self.names if name != reward]
         knobs = default if manipulable is None else self.known_names("manipulable", manipulable)
         if reward in knobs:
@@ -299,17 +292,7 @@ class CausalGraph:
     @classmethod
     def from_json(cls, text: str) -> CausalGraph:
         """The graph that `to_json` wrote."""
-        try:
-            data = json.loads(text)
-        except (json.JSONDecodeError, TypeError, RecursionError) as error:
-            raise ModelError(f"Not JSON: {error}.") from None
-        if not isinstance(data, dict) or data.get("format") != GRAPH_FORMAT:
-            raise ModelError(f"Not a causalbandits graph: the key 'format' must be {GRAPH_FORMAT!r}.")
-        if data.get("version") != GRAPH_VERSION:
-            raise ModelError(
-                f"Graph files of version {GRAPH_VERSION} can be read; this one says {brief(data.get('version'))}."
-            )
-        return cls.from_record(data)
+        return cls.from_record(read_document(text, "graph", GRAPH_FORMAT, GRAPH_VERSION))
 
     def to_record(self) -> dict[str, Any]:
         """A JSON-ready description."""
@@ -337,20 +320,7 @@ class CausalGraph:
         """
         if not isinstance(graph, nx.DiGraph):
             raise ModelError(f"A CausalGraph needs a directed graph (networkx.DiGraph); got {brief(graph)}.")
-        refuse_turned_arrows(graph)
-        nameless = {node: group for node in graph if (group := nameless_group(graph, node)) is not None}
-        parents, hidden = {}, [*nameless.values(), *(node for node in hidden_nodes(graph) if node not in nameless)]
-        for name, data in graph.nodes(data=True):
-            if name in nameless:
-                continue
-            before = tuple(cause for cause in graph.predecessors(name) if cause not in nameless)
-            ordered = tuple(data.get("parents", before))
-            if sorted(map(str, ordered)) != sorted(map(str, before)):
-                raise ModelError(
-                    f"Node {name!r} says that its parents are {list(ordered)}; its arrows say {list(before)}."
-                )
-            parents[name] = ordered
-        states = {name: graph.nodes[name]["states"] for name in parents if "states" in graph.nodes[name]}
+        parents, hidden, states = parts_of_digraph(graph)
         return cls(parents, hidden=hidden, states=states)
 
     @classmethod

@@ -212,10 +212,10 @@ def computed(formula: Formula, tables: ConditionalTables, sizes: Mapping[str, in
             table, axes = tables(formula), (*given, variable)
             return Named(table, axes if table.ndim == len(axes) else (MODELS, *axes))
         case Product(factors):
-            return _contracted([computed(part, tables, sizes) for part in factors], _in_order(formula))
+            return contracted([computed(part, tables, sizes) for part in factors], _in_order(formula))
         case Sum(_, of):
             factors = of.factors if isinstance(of, Product) else (of,)
-            return _contracted([computed(part, tables, sizes) for part in factors], _in_order(formula))
+            return contracted([computed(part, tables, sizes) for part in factors], _in_order(formula))
         case Ratio(top, bottom):
             parts = [computed(part, tables, sizes) for part in (top, bottom)]
             axes = (*_front(parts), *_in_order(formula))
@@ -224,7 +224,7 @@ def computed(formula: Formula, tables: ConditionalTables, sizes: Mapping[str, in
         case Anywhere(_, of, shares, alike):
             own, share = computed(of, tables, sizes), computed(shares, tables, sizes)
             same = [Named(np.full(sizes[name], 1 / sizes[name]), (name,)) for name in alike]
-            return _contracted([own, share, *same], _in_order(formula))
+            return contracted([own, share, *same], _in_order(formula))
 
 
 def _front(parts: Iterable[Named]) -> tuple[str, ...]:
@@ -242,7 +242,8 @@ def aligned(value: Named, axes: tuple[str, ...], sizes: Mapping[str, int]) -> Ar
     return np.broadcast_to(value.array.transpose(order).reshape(shape), [sizes[name] for name in axes])
 
 
-def _contracted(parts: list[Named], axes: tuple[str, ...]) -> Named:
+def contracted(parts: list[Named], axes: tuple[str, ...]) -> Named:
+    """The product of arrays, summed over all axes but these."""
     if not parts:
         return Named(np.ones(()), ())
     operands = [piece for part in parts for piece in (part.array, part.axes)]

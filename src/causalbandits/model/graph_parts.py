@@ -71,7 +71,24 @@ def checked_hidden(given: Any, names: tuple[str, ...]) -> tuple[str | Group, ...
     return (*sorted(alone, key=position.__getitem__), *ordered)
 
 
-def nameless_group(graph: graphs.Graph, node: Hashable) -> Group | None:
+def parts_of_digraph(graph: graphs.Graph) -> tuple[dict[str, Any], list[Any], dict[str, Any]]:
+    """What a networkx graph says of causes, of what is hidden, and of states."""
+    _refuse_turned_arrows(graph)
+    nameless = {node: group for node in graph if (group := _nameless_group(graph, node)) is not None}
+    parents, hidden = {}, [*nameless.values(), *(node for node in _hidden_nodes(graph) if node not in nameless)]
+    for name, data in graph.nodes(data=True):
+        if name in nameless:
+            continue
+        before = tuple(cause for cause in graph.predecessors(name) if cause not in nameless)
+        ordered = tuple(data.get("parents", before))
+        if sorted(map(str, ordered)) != sorted(map(str, before)):
+            raise ModelError(f"Node {name!r} says that its parents are {list(ordered)}; its arrows say {list(before)}.")
+        parents[name] = ordered
+    states = {name: graph.nodes[name]["states"] for name in parents if "states" in graph.nodes[name]}
+    return parents, hidden, states
+
+
+def _nameless_group(graph: graphs.Graph, node: Hashable) -> Group | None:
     """What a node without a name is the cause of; None if it has one."""
     if not (isinstance(node, tuple) and len(node) == 2 and node[0] == "hidden"):
         return None
@@ -81,7 +98,7 @@ def nameless_group(graph: graphs.Graph, node: Hashable) -> Group | None:
 _TRUTH = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 
 
-def hidden_nodes(graph: graphs.Graph) -> list[Any]:
+def _hidden_nodes(graph: graphs.Graph) -> list[Any]:
     """The nodes that a networkx graph says nobody observes: by `hidden`, DoWhy's `observed` or pgmpy's `latents`."""
     said = getattr(graph, "latents", ())
     latents = frozenset(said) if is_iterable(said) else frozenset()
@@ -99,7 +116,7 @@ def _truth(node: Hashable, data: Mapping[str, Any], word: str, default: bool) ->
     return said
 
 
-def refuse_turned_arrows(graph: graphs.Graph) -> None:
+def _refuse_turned_arrows(graph: graphs.Graph) -> None:
     """What other libraries read from DOT keeps `dir` of an edge, and draws an arrow from first to last all the same."""
     for cause, effect, data in graph.edges(data=True):
         said = str(data.get("dir", "forward")).strip('"').lower()

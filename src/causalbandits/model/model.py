@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 from types import MappingProxyType
@@ -14,17 +13,16 @@ import numpy as np
 import numpy.typing as npt
 
 from causalbandits._random import Seed, random_generator
-from causalbandits._types import Array, Codes, is_iterable, is_whole
+from causalbandits._types import Codes, is_iterable, is_whole
 from causalbandits.errors import InterventionError, ModelError, SizeError, brief, unknown
 from causalbandits.model import graph as graphs
 from causalbandits.model.intervention import Intervention, State
-from causalbandits.model.record import variable_record, variable_records
-from causalbandits.model.variable import Variable, Variables
+from causalbandits.model.probabilities import checked_rows
+from causalbandits.model.record import read_document, variable_record, variable_records
+from causalbandits.model.sampling import as_column, cumulative, inverted
+from causalbandits.model.variable import Variable
 
 MODEL_FORMAT, MODEL_VERSION = "causalbandits-model", 1
-
-ROW_SUM_TOLERANCE = 1e-6
-"""A row of a table may miss 1 by this much (rounded input); it is then renormalised."""
 
 
 SAMPLE_LIMIT = 2**30
@@ -71,7 +69,7 @@ class CausalModel:
         if not by_name:
             raise ModelError("A CausalModel needs at least one variable.")
         self.__dict__["_order"] = _topological_order(by_name)
-        self.__dict__["_variables"] = MappingProxyType({name: _checked(v, by_name) for name, v in by_name.items()})
+        self.__dict__["_variables"] = MappingProxyType({name: checked_rows(v, by_name) for name, v in by_name.items()})
         self.__dict__["_properties"] = _checked_properties({} if properties is None else properties, by_name)
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -158,17 +156,7 @@ class CausalModel:
     @classmethod
     def from_json(cls, text: str) -> Self:
         """The model that `to_json` wrote: a FittedModel, if it was one."""
-        try:
-            data = json.loads(text)
-        except (json.JSONDecodeError, TypeError, RecursionError) as error:
-            raise ModelError(f"Not JSON: {error}.") from None
-        if not isinstance(data, dict) or data.get("format") != MODEL_FORMAT:
-            raise ModelError(f"Not a causalbandits model: the key 'format' must be {MODEL_FORMAT!r}.")
-        if data.get("version") != MODEL_VERSION:
-            raise ModelError(
-                f"Model files of version {MODEL_VERSION} can be read; this one says {brief(data.get('version'))}."
-            )
-        return cls.from_record(data)
+        return cls.from_record(read_document(text, "model", MODEL_FORMAT, MODEL_VERSION))
 
     def to_record(self) -> dict[str, Any]:
         """A JSON-ready description, enough to make the very same model again."""
@@ -230,8 +218,8 @@ class CausalModel:
                 rows = rows * size + columns[parent]
             cdf = cumulative(v.table.reshape(-1, len(v.states)))
             draws = generator.random(n)
-            columns[name] = _invert(cdf, rows, draws)
-        return {name: _as_column(self._variables[name].states)[columns[name]] for name in self._variables}
+            columns[name] = inverted(cdf, rows, draws)
+        return {name: as_column(self._variables[name].states)[columns[name]] for name in self._variables}
 
 
 _MODEL_KINDS: dict[str, type[CausalModel]] = {CausalModel._kind: CausalModel}
@@ -240,35 +228,6 @@ _MODEL_KINDS: dict[str, type[CausalModel]] = {CausalModel._kind: CausalModel}
 
 def _model(variables: tuple[Variable, ...], properties: Mapping[str, tuple[str, ...]]) -> CausalModel:
     return CausalModel(variables, properties=properties)
-
-
-def _invert(cdf: Array, rows: Codes, draws: Array) -> Codes:
-    """For each draw, the first state whose cumulative probability in its row exceeds it."""
-    codes = np.zeros(len(draws), dtype=np.intp)
-    for column in range(cdf.shape[1] - 1):
-        codes += draws >= cdf[rows, column]
-    return codes
-
-
-def cumulative(table: Array) -> Array:
-    """Cumulative sums along the last axis, exactly 1 from the last possible state on.
-
-    Rounding may leave the plain sum below a draw close to 1, which would then fall on an impossible state.
-    """
-    cdf = np.cumsum(table, axis=-1)
-    size = table.shape[-1]
-    last_possible = size - 1 - np.argmax(table[..., ::-1] > 0, axis=-1)
-    cdf[np.arange(size) >= last_possible[..., None]] = 1.0
-    return np.asarray(cdf)
-
-
-def _as_column(states: tuple[State, ...]) -> npt.NDArray[Any]:
-    kinds = {type(state) for state in states}
-    if len(kinds) == 1 and kinds <= {str, int, float, bool}:
-        return np.array(states)
-    column = np.empty(len(states), dtype=object)
-    column[:] = states
-    return column
 
 
 def _topological_order(variables: Mapping[str, Variable]) -> tuple[str, ...]:
@@ -284,34 +243,6 @@ def _topological_order(variables: Mapping[str, Variable]) -> tuple[str, ...]:
         raise ModelError(f"The graph must have no cycle; it has {' -> '.join(cycle)}.")
     position = {name: i for i, name in enumerate(variables)}
     return tuple(nx.lexicographical_topological_sort(graph, key=position.__getitem__))
-
-
-def _checked(v: Variable, variables: Mapping[str, Variable]) -> Variable:
-    """The variable with its rows renormalised, or the error that says which row is wrong."""
-    shape = (*(len(variables[p].states) for p in v.parents), len(v.states))
-    if v.table.shape != shape:
-        axes = ", ".join(f"{name} ({size})" for name, size in zip((*v.parents, v.name), shape, strict=True))
-        raise ModelError(f"The table of {v.name!r} must have axes {axes}; its shape is {v.table.shape}.")
-    flat = v.table.reshape(-1, len(v.states))
-    finite = np.isfinite(flat).all(axis=1)
-    signs = (flat >= 0).all(axis=1)
-    with np.errstate(over="ignore"):
-        sums = flat.sum(axis=1, where=np.isfinite(flat))
-    for ok, rule in (
-        (finite, "be finite"),
-        (signs, "not be negative"),
-        (np.abs(sums - 1) <= ROW_SUM_TOLERANCE, f"sum to 1 (to {ROW_SUM_TOLERANCE:g})"),
-    ):
-        if not ok.all():
-            row = int(np.argmin(ok))
-            found = f"sums to {sums[row]:.12g}" if rule.startswith("sum") else f"is {flat[row].tolist()}"
-            raise ModelError(f"{conditional(v)} must {rule}: {row_name(v, variables, row)} {found}.")
-    # Rows that are normalised up to rounding stay as they are, so that a model read back equals the one written.
-    off = np.abs(sums - 1) > len(v.states) * math.ulp(1.0)
-    if not off.any():
-        return v
-    table = np.where(off[:, None], flat / sums[:, None], flat).reshape(shape)
-    return Variable(v.name, v.states, parents=v.parents, table=table)
 
 
 def _checked_properties(given: Mapping[str, Iterable[str]], names: Iterable[str]) -> Mapping[str, tuple[str, ...]]:
@@ -331,30 +262,3 @@ def _checked_properties(given: Mapping[str, Iterable[str]], names: Iterable[str]
         if listed:
             checked[name] = listed
     return MappingProxyType(checked)
-
-
-def conditional(v: Variable) -> str:
-    """The name of a variable's table: P(v | parents)."""
-    return f"P({v.name} | {', '.join(v.parents)})" if v.parents else f"P({v.name})"
-
-
-def row_name(v: Variable, variables: Mapping[str, Variable], row: int) -> str:
-    """The parents' states that a row of a table is for."""
-    if not v.parents:
-        return "it"
-    codes = np.unravel_index(row, v.table.shape[:-1])
-    where = (f"{p}={variables[p].states[int(c)]!r}" for p, c in zip(v.parents, codes, strict=True))
-    return f"row ({', '.join(where)})"
-
-
-def unique_names(kind: str, names: Iterable[str], model: Variables) -> tuple[str, ...]:
-    """Names of variables of the model, each once."""
-    if isinstance(names, str | set | frozenset) or not is_iterable(names):
-        raise ModelError(f"The {kind} variables must be a list of names, such as ['x']; got {brief(names)}.")
-    listed: dict[str, None] = {}
-    for name in names:
-        model[name]
-        if name in listed:
-            raise ModelError(f"The {kind} variables must differ: {name!r} appears twice.")
-        listed[name] = None
-    return tuple(listed)

@@ -20,12 +20,14 @@ from causalbandits._types import Array
 from causalbandits.errors import ModelError, ProblemError, brief, unknown
 from causalbandits.model import graph as graphs
 from causalbandits.model.causal_graph import CausalGraph
-from causalbandits.model.formula import MODELS, Conditional, Formula, Named, computed, tables_in
+from causalbandits.model.formula import MODELS, Conditional, Formula, Named, computed, contracted, tables_in
 from causalbandits.model.graph_parts import Group, Hidden
-from causalbandits.model.identification import UNSEEN_SHARE, Effect, Hedge, RowSource, factor_of
+from causalbandits.model.identification import UNSEEN_SHARE, Effect, Hedge, RowSource
 from causalbandits.model.intervention import Intervention, State
 from causalbandits.model.model import CausalModel
 from causalbandits.model.observed_tables import check_table, checked_sources, needed_tables, table_of_whole
+from causalbandits.model.record import read_document
+from causalbandits.model.told import Told, told_of
 from causalbandits.model.variable import Variable
 
 OBSERVED_FORMAT, OBSERVED_VERSION = "causalbandits-observed", 1
@@ -166,7 +168,7 @@ class ObservedModel:
         return self.tables[asked.name].table
 
     @cached_property
-    def _formulas(self) -> dict[int, Formula | Hedge]:
+    def _told(self) -> dict[int, Told | Hedge]:
         return {}
 
     def factor(self, names: Iterable[str], tables: Mapping[str, Array] | None = None) -> Named | None:
@@ -175,15 +177,18 @@ class ObservedModel:
         With other `tables`, of many models at once: their first axis is the models', and so is the answer's (`MODELS`).
         """
         group = self._rows[0].graph.bits(names)
-        found = self._formulas.get(group)
+        found = self._told.get(group)
         if found is None:
-            found = self._formulas[group] = factor_of(self._rows, group)
+            found = self._told[group] = told_of(self._rows, group, self._computed, self._sizes)
         if isinstance(found, Hedge):
             return None
         if tables is None:
-            return computed(found, self._table, self._sizes)
-        models = len(next(iter(tables.values())))
-        return computed(found, lambda asked: tables[asked.name], {**self._sizes, MODELS: models})
+            return found.numbers(self._computed, self._sizes)
+        sizes = {**self._sizes, MODELS: len(next(iter(tables.values())))}
+        return found.numbers(lambda formula: computed(formula, lambda asked: tables[asked.name], sizes), sizes)
+
+    def _computed(self, formula: Formula) -> Named:
+        return computed(formula, self._table, self._sizes)
 
     def effect(self, of: Iterable[str], *, do: Iterable[str]) -> Effect:
         """P(of | do(do)) as a formula of these tables; a NotIdentifiedError if they cannot tell."""
@@ -212,8 +217,21 @@ class ObservedModel:
         codes = tuple(self[name].code(value) for name, value in intervention.items())
         found = np.array(effect.numbers(self._table, self._sizes)[codes])
         if abs(found.sum() - 1) > UNSEEN_SHARE:
+            found = self._from_all_rows(effect.of, dict(zip(intervention, codes, strict=True)))
+        if abs(found.sum() - 1) > UNSEEN_SHARE:
             raise ProblemError(self.never_seen(effect, intervention))
         return found
+
+    def _from_all_rows(self, of: Group, do: Mapping[str, int]) -> Array:
+        """P(of | do) where one formula needs what its rows never saw: by groups, each told by whichever rows can."""
+        graph = self._rows[0].graph
+        parts = []
+        for district in graph.districts(graph.ancestors(graph.bits(of), graph.all & ~graph.bits(do))):
+            factor = self.factor(graph.shown(district))
+            assert factor is not None
+            where = tuple(do.get(name, slice(None)) for name in factor.axes)
+            parts.append(Named(factor.array[where], tuple(name for name in factor.axes if name not in do)))
+        return contracted(parts, of).array
 
     def never_seen(self, effect: Effect, do: Mapping[str, State]) -> str:
         """Why an effect cannot be told, in words: rows of its tables that were never seen."""
@@ -241,17 +259,7 @@ class ObservedModel:
     @classmethod
     def from_json(cls, text: str) -> ObservedModel:
         """What `to_json` wrote."""
-        try:
-            data = json.loads(text)
-        except (json.JSONDecodeError, TypeError, RecursionError) as error:
-            raise ModelError(f"Not JSON: {error}.") from None
-        if not isinstance(data, dict) or data.get("format") != OBSERVED_FORMAT:
-            raise ModelError(f"Not an observed model: the key 'format' must be {OBSERVED_FORMAT!r}.")
-        if data.get("version") != OBSERVED_VERSION:
-            raise ModelError(
-                f"Files of version {OBSERVED_VERSION} can be read; this one says {brief(data.get('version'))}."
-            )
-        return cls.from_record(data)
+        return cls.from_record(read_document(text, "observed model", OBSERVED_FORMAT, OBSERVED_VERSION))
 
     def to_record(self) -> dict[str, Any]:
         """A JSON-ready description."""

@@ -17,7 +17,8 @@ from causalbandits.model.formula import Conditional
 from causalbandits.model.graph_parts import Group
 from causalbandits.model.identification import RowSource
 from causalbandits.model.intervention import State
-from causalbandits.model.model import ROW_SUM_TOLERANCE, CausalModel
+from causalbandits.model.model import CausalModel
+from causalbandits.model.probabilities import ROW_SUM_TOLERANCE
 from causalbandits.model.variable import Variable
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -9,6 +10,21 @@ from causalbandits.errors import ModelError, brief
 from causalbandits.model.intervention import State
 from causalbandits.model.state import decode_state, encode_state
 from causalbandits.model.variable import Variable
+
+
+def read_document(text: str, what: str, format: str, version: int) -> dict[str, Any]:
+    """The record that a JSON text holds, if it says that it is a model, or a graph, of a version that can be read."""
+    try:
+        data = json.loads(text)
+    except (json.JSONDecodeError, TypeError, RecursionError) as error:
+        raise ModelError(f"Not JSON: {error}.") from None
+    if not isinstance(data, dict) or data.get("format") != format:
+        raise ModelError(f"Not a causalbandits {what}: the key 'format' must be {format!r}.")
+    if data.get("version") != version:
+        raise ModelError(
+            f"{what.capitalize()} files of version {version} can be read; this one says {brief(data.get('version'))}."
+        )
+    return data
 
 
 class VariableRecord(NamedTuple):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 import numpy as np
@@ -81,6 +81,19 @@ class Variables(Protocol):
 
     def __getitem__(self, name: str) -> Variable:
         """The variable of this name; refused if there is none."""
+
+
+def unique_names(kind: str, names: Iterable[str], look_up: Callable[[str], object]) -> tuple[str, ...]:
+    """Names of variables, each once; `look_up` refuses one that is not known."""
+    if isinstance(names, str | set | frozenset) or not is_iterable(names):
+        raise ModelError(f"The {kind} variables must be a list of names, such as ['x']; got {brief(names)}.")
+    listed: dict[str, None] = {}
+    for name in names:
+        look_up(name)
+        if name in listed:
+            raise ModelError(f"The {kind} variables must differ: {name!r} appears twice.")
+        listed[name] = None
+    return tuple(listed)
 
 
 def _variable(name: str, states: tuple[State, ...], parents: tuple[str, ...], table: Array) -> Variable:

@@ -6,23 +6,24 @@ situation --score--> one score per searched action --decide--> Choice ==> the wo
 from __future__ import annotations
 
 import math
-import reprlib
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import MISSING, dataclass, fields, replace
-from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 
 from causalbandits._code import code_hash
-from causalbandits._types import Array, is_real, is_whole
+from causalbandits._types import Array
 from causalbandits.errors import PolicyError, ProblemWarning, ScaleWarning
 from causalbandits.model.model import CausalModel
 from causalbandits.policies.estimates import Bounds
-from causalbandits.policies.identity import is_plain
+from causalbandits.policies.favourite import Favourite
+from causalbandits.policies.identity import given_parameters, is_plain, shown_parameter
 from causalbandits.policies.outcome import Choice, Outcome
-from causalbandits.policies.rationing import rationed
+from causalbandits.policies.rationing import rationed, weighed_singly
+from causalbandits.policies.requiring import require_truth, require_whole
 from causalbandits.policies.statistics import Statistic
 from causalbandits.policies.totals import Totals
 from causalbandits.problem.actions import Action
@@ -33,46 +34,6 @@ from causalbandits.problem.separation import shown_names
 from causalbandits.problem.situation import Situation
 
 S = TypeVar("S", bound=Statistic)
-
-WEIGHED_SINGLY = 2**16
-"""Of no more actions than this the best is found, under a budget, that is paid for in every round; of more, the best of
-those that are searched."""
-
-
-class RunnerUp(NamedTuple):
-    """The second best action so far, its estimated mean reward, nothing subtracted, and what it costs."""
-
-    action: Action
-    mean: float
-    cost: float = 0.0
-
-
-class Favourite(NamedTuple):
-    """The best action so far, all costs considered, and its estimated mean reward, nothing subtracted.
-
-    `seen` is the probability that it leads where rewards have been seen; None where that has no meaning.
-    """
-
-    action: Action
-    mean: float
-    seen: float | None = None
-    runner_up: RunnerUp | None = None
-
-
-def runner_up_of(situation: Situation, position: int, means: Array) -> RunnerUp:
-    """The action at a position as the second best."""
-    action = situation.action(position)
-    return RunnerUp(action, float(means[position]), situation.problem.cost(action))
-
-
-def two_best(scores: Scores) -> tuple[int, int | None]:
-    """The positions of the best and of the second best."""
-    first = scores.best_position()
-    if len(scores.values) == 1:
-        return first, None
-    others = scores.values.copy()
-    others[first] = others.min() - 1.0
-    return first, Scores(others, scores.scale).best_position()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -226,10 +187,7 @@ class Policy(ABC, Generic[S]):
         return self._favoured(self.permitted(situation, statistic), statistic)
 
     def _afforded(self, situation: Situation, statistic: S, allowance: float) -> Favourite:
-        # An action that a mixture makes up for may be the best of those that are paid for in every round.
-        problem = situation.problem
-        listed = problem.situation(every=True) if problem.actions.size <= WEIGHED_SINGLY else situation
-        situation = self.permitted(listed, statistic)
+        situation = self.permitted(weighed_singly(situation), statistic)
         assert situation.costs is not None
         within = Within(situation.costs, allowance)
         favourite = self._favoured(situation.under(within), statistic)
@@ -294,8 +252,7 @@ class Policy(ABC, Generic[S]):
         return None
 
     def drawn_values(self, situation: Situation, statistic: S, rng: np.random.Generator, draws: int) -> Array | None:
-        """What the searched actions may be worth, costs subtracted, by what is known: a row for each draw; None if
-        the policy does not say."""
+        """What the searched actions may be worth, costs subtracted, a row for each draw; None if that is not known."""
         return None
 
     def largest_expected_reward(self, problem: CausalBandit) -> float:
@@ -316,10 +273,7 @@ class Policy(ABC, Generic[S]):
 
     def parameters(self) -> dict[str, Any]:
         """The parameters that differ from their defaults."""
-        given = {f.name: (getattr(self, f.name), f.default) for f in fields(self)}
-        return {
-            name: value for name, (value, default) in given.items() if default is MISSING or _differ(value, default)
-        }
+        return given_parameters(self)
 
     def effects(self, problem: CausalBandit) -> str:
         """What those parameters that are neither text nor numbers do on a problem, hashed: by default, their code."""
@@ -350,19 +304,8 @@ class Policy(ABC, Generic[S]):
             )
 
     def __str__(self) -> str:
-        shown = ", ".join(f"{name}={_shown(value)}" for name, value in self.parameters().items())
+        shown = ", ".join(f"{name}={shown_parameter(value)}" for name, value in self.parameters().items())
         return f"{self.id}({shown})" if shown else self.id
-
-
-def _shown(value: object) -> str:
-    return reprlib.repr(value) if isinstance(value, tuple) else repr(value)  # a number per cell may be many
-
-
-def _differ(value: object, default: object) -> bool:
-    try:
-        return bool(value != default)
-    except ValueError:  # arrays
-        return True
 
 
 AnyPolicy = Policy[Any]
@@ -405,42 +348,3 @@ def require_draws(value: object, name: str = "draws") -> None:
     require_whole(name, value)
     if isinstance(value, int | np.integer) and value > DRAWS_LIMIT:
         raise PolicyError(f"{name} must be {DRAWS_LIMIT} at most; got {value}.")
-
-
-def require_context(id: str, problem: CausalBandit) -> int:
-    """The number of the context; a policy that keeps something for each of them must know which it is."""
-    number = problem.context_number
-    if number is None:
-        raise PolicyError(
-            f"The policy {id!r} keeps a number for every action in every context, so that it needs all of it "
-            f"({', '.join(problem.context)}); known is {problem.contexts.shown(problem.known) or 'nothing'}. A "
-            "causal policy can do with a part."
-        )
-    return number
-
-
-def require_whole(name: str, value: object) -> None:
-    """Refuse anything but a positive whole number."""
-    if not is_whole(value) or value < 1:
-        raise PolicyError(f"{name} must be a whole number, 1 or more; got {value!r}.")
-
-
-def require_positive(**values: Any) -> None:
-    """Refuse anything but positive finite numbers."""
-    for name, value in values.items():
-        if not is_real(value) or not 0 < value < math.inf:
-            raise PolicyError(f"{name} must be a positive finite number; got {value!r}.")
-        if not 1e-100 <= value <= 1e100:
-            raise PolicyError(f"{name} must lie between 1e-100 and 1e100: beyond, squares overflow; got {value!r}.")
-
-
-def require_truth(name: str, value: object) -> None:
-    """Refuse anything but True and False."""
-    if not isinstance(value, bool):
-        raise PolicyError(f"{name} must be True or False; got {value!r}.")
-
-
-def require_one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:
-    """Refuse anything but the allowed words."""
-    if not isinstance(value, str) or value not in allowed:
-        raise PolicyError(f"{name} must be one of {', '.join(map(repr, allowed))}; got {value!r}.")

@@ -9,7 +9,7 @@ import numpy as np
 
 from causalbandits._types import Array
 from causalbandits.errors import PolicyError
-from causalbandits.policies.base import require_positive
+from causalbandits.policies.requiring import require_positive
 from causalbandits.problem.problem import CausalBandit
 
 

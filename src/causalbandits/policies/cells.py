@@ -16,10 +16,12 @@ import numpy as np
 from causalbandits._types import Array, Codes, Z
 from causalbandits.errors import PolicyError, SizeError
 from causalbandits.model.fitted import FittedModel
-from causalbandits.policies.base import Favourite, Policy, require_context, runner_up_of, two_best
+from causalbandits.policies.base import Policy
 from causalbandits.policies.estimates import Bounds, Spread, drawn_means, estimated_means, weighted_bounds
+from causalbandits.policies.favourite import Favourite, runner_up_of, two_best
 from causalbandits.policies.indices import INDEX, SAMPLERS, IndexParameters, at_cells
 from causalbandits.policies.outcome import Outcome
+from causalbandits.policies.requiring import require_context
 from causalbandits.policies.scales import LARGEST_REWARD
 from causalbandits.policies.statistics import Cells, ScaledCells
 from causalbandits.policies.stopping import noise_of, risk_by_pairs, risk_by_rows

@@ -18,10 +18,11 @@ import numpy as np
 
 from causalbandits._types import Array, Codes
 from causalbandits.errors import PolicyError
-from causalbandits.policies.base import Favourite, require_one_of, require_positive
 from causalbandits.policies.cells import CellPolicy, favourite_of
+from causalbandits.policies.favourite import Favourite
 from causalbandits.policies.indices import UpperBound
 from causalbandits.policies.outcome import Choice
+from causalbandits.policies.requiring import require_one_of, require_positive
 from causalbandits.policies.statistics import Cells
 from causalbandits.problem.design import cheapest, distributions
 from causalbandits.problem.problem import CausalBandit

@@ -16,12 +16,13 @@ import numpy as np
 
 from causalbandits._types import Array, is_real
 from causalbandits.errors import PolicyError
-from causalbandits.policies.base import Policy, require_positive, require_whole
+from causalbandits.policies.base import Policy
 from causalbandits.policies.cells import CellPolicy
 from causalbandits.policies.designed import Shares, best_shares
 from causalbandits.policies.estimates import estimated_means
 from causalbandits.policies.indices import UpperBound
 from causalbandits.policies.outcome import Choice, Outcome
+from causalbandits.policies.requiring import require_positive, require_whole
 from causalbandits.policies.statistics import Cells
 from causalbandits.policies.stopping import WIDTHS, spread_per_cell, threshold
 from causalbandits.policies.totals import Totals

@@ -20,13 +20,15 @@ from causalbandits.errors import PolicyError, SizeError
 from causalbandits.model.graph import ancestors
 from causalbandits.model.model import CausalModel
 from causalbandits.policies.alarms import ARROW, BY_CONTEXT, GIVEN_UP, LEARNT, MENDED, NOTHING, ROW, TOO_LARGE
-from causalbandits.policies.base import Favourite, Policy, require_draws, require_one_of
+from causalbandits.policies.base import Policy, require_draws
 from causalbandits.policies.cells import favourite_of
 from causalbandits.policies.claims import Evidence, alarm_of, evidence_of
 from causalbandits.policies.estimates import Bounds, estimated_means, weighted_bounds
+from causalbandits.policies.favourite import Favourite
 from causalbandits.policies.guarded_cells import GuardedCells
 from causalbandits.policies.mended import MendedSearch, cell_of, ways
 from causalbandits.policies.outcome import Choice, Outcome, over_the_coin, pick_place
+from causalbandits.policies.requiring import require_one_of
 from causalbandits.policies.thompson import CausalThompsonSampling
 from causalbandits.problem.actions import Action
 from causalbandits.problem.budget import Purse

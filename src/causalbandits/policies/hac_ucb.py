@@ -16,11 +16,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from causalbandits._types import Array
-from causalbandits.policies.base import Favourite, HorizonPolicy, require_context
+from causalbandits.policies.base import HorizonPolicy
 from causalbandits.policies.cells import actions_in_contexts, favourite_of
 from causalbandits.policies.estimates import Bounds, estimated_means, weighted_bounds
+from causalbandits.policies.favourite import Favourite
 from causalbandits.policies.indices import KLUpperBound, UpperBound, mean_and_bonus
 from causalbandits.policies.outcome import Outcome
+from causalbandits.policies.requiring import require_context
 from causalbandits.policies.statistics import Cells, Statistic, take_in
 from causalbandits.problem.actions import Action
 from causalbandits.problem.problem import CausalBandit

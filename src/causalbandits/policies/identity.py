@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import reprlib
 from collections.abc import Mapping
+from dataclasses import MISSING, fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,6 +28,24 @@ def is_plain(value: object) -> bool:
     if isinstance(value, tuple):
         return all(isinstance(part, float | tuple) and is_plain(part) for part in value)
     return isinstance(value, str | int | float | bool | np.generic | None)
+
+
+def given_parameters(policy: AnyPolicy) -> dict[str, Any]:
+    """The parameters that differ from their defaults."""
+    given = {f.name: (getattr(policy, f.name), f.default) for f in fields(policy)}
+    return {name: value for name, (value, default) in given.items() if default is MISSING or _differ(value, default)}
+
+
+def _differ(value: object, default: object) -> bool:
+    try:
+        return bool(value != default)
+    except ValueError:  # arrays
+        return True
+
+
+def shown_parameter(value: object) -> str:
+    """A parameter in words."""
+    return reprlib.repr(value) if isinstance(value, tuple) else repr(value)  # a number per cell may be many
 
 
 def plain_parameters(policy: AnyPolicy) -> dict[str, Any]:

@@ -14,10 +14,10 @@ import numpy as np
 
 from causalbandits._types import Array, Z
 from causalbandits.errors import PolicyError
-from causalbandits.policies.base import require_context
 from causalbandits.policies.linear import LinearPolicy
 from causalbandits.policies.linear_thompson import CausalLinearThompsonSampling
 from causalbandits.policies.linear_ucb import CausalLinearUCB
+from causalbandits.policies.requiring import require_context
 from causalbandits.problem.actions import Action, Choices2D
 from causalbandits.problem.features import in_order
 from causalbandits.problem.problem import CausalBandit

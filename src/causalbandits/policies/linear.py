@@ -20,18 +20,11 @@ from typing import Literal
 import numpy as np
 
 from causalbandits._types import Array, Z
-from causalbandits.policies.base import (
-    Favourite,
-    Policy,
-    RunnerUp,
-    require_one_of,
-    require_positive,
-    require_truth,
-    runner_up_of,
-    two_best,
-)
+from causalbandits.policies.base import Policy
+from causalbandits.policies.favourite import Favourite, RunnerUp, runner_up_of, two_best
 from causalbandits.policies.linear_stopping import Lead, lead_of, risk_by_block, risk_of_listed, seen_by
 from causalbandits.policies.outcome import Outcome
+from causalbandits.policies.requiring import require_one_of, require_positive, require_truth
 from causalbandits.policies.statistics import Regression
 from causalbandits.policies.totals import Totals
 from causalbandits.problem.actions import Action

@@ -14,12 +14,13 @@ from statistics import NormalDist
 import numpy as np
 
 from causalbandits._types import Array
-from causalbandits.policies.base import require_draws, require_positive
+from causalbandits.policies.base import require_draws
 from causalbandits.policies.estimates import Bounds
 from causalbandits.policies.factor import solve, squared_norms
 from causalbandits.policies.indices import perturbed
 from causalbandits.policies.linear import LinearPolicy
 from causalbandits.policies.outcome import Choice, over_the_coin, pick
+from causalbandits.policies.requiring import require_positive
 from causalbandits.policies.statistics import Regression
 from causalbandits.problem.actions import Action
 from causalbandits.problem.features import in_order

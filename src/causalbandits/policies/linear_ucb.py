@@ -11,11 +11,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from causalbandits.policies.base import HorizonPolicy, require_positive
+from causalbandits.policies.base import HorizonPolicy
 from causalbandits.policies.estimates import Bounds
 from causalbandits.policies.factor import squared_norms
 from causalbandits.policies.indices import optimistic
 from causalbandits.policies.linear import LinearPolicy, self_normalised_radius
+from causalbandits.policies.requiring import require_positive
 from causalbandits.policies.statistics import Regression
 from causalbandits.problem.actions import Action
 from causalbandits.problem.features import in_order

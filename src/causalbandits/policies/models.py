@@ -16,11 +16,13 @@ import numpy as np
 
 from causalbandits._types import Array, is_iterable
 from causalbandits.errors import PolicyError, brief
-from causalbandits.policies.base import Favourite, Policy, require_context, require_positive
+from causalbandits.policies.base import Policy
 from causalbandits.policies.candidates import Candidates
 from causalbandits.policies.cells import favourite_of
 from causalbandits.policies.estimates import Bounds
+from causalbandits.policies.favourite import Favourite
 from causalbandits.policies.outcome import Outcome
+from causalbandits.policies.requiring import require_context, require_positive
 from causalbandits.policies.statistics import Cells
 from causalbandits.policies.totals import Totals
 from causalbandits.problem.actions import Action

@@ -17,7 +17,8 @@ import numpy as np
 
 from causalbandits._types import Array
 from causalbandits.errors import PolicyError
-from causalbandits.policies.base import Favourite, HorizonPolicy, runner_up_of, two_best
+from causalbandits.policies.base import HorizonPolicy
+from causalbandits.policies.favourite import Favourite, runner_up_of, two_best
 from causalbandits.policies.outcome import Choice, Outcome
 from causalbandits.policies.statistics import Statistic
 from causalbandits.problem.problem import CausalBandit

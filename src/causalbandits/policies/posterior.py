@@ -16,13 +16,14 @@ import numpy as np
 import numpy.typing as npt
 
 from causalbandits.errors import PolicyError
-from causalbandits.policies.base import require_draws, require_one_of, require_positive
+from causalbandits.policies.base import require_draws
 from causalbandits.policies.beta_prior import frozen, per_cell, require_fit
 from causalbandits.policies.cells import CellPolicy
 from causalbandits.policies.effects import EffectCells, effects_of
 from causalbandits.policies.indices import BetaPosterior, GaussianPosterior, IndexParameters
 from causalbandits.policies.outcome import Choice, over_the_coin, pick_place
 from causalbandits.policies.rates import RateCells, rates_of
+from causalbandits.policies.requiring import require_one_of, require_positive
 from causalbandits.policies.scales import ScaledPosterior, refuse_scales, scales_of
 from causalbandits.policies.statistics import Cells, ScaledCells
 from causalbandits.policies.totals import Totals

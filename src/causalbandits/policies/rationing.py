@@ -18,6 +18,9 @@ from causalbandits.problem.situation import Situation
 if TYPE_CHECKING:
     from causalbandits.policies.base import AnyPolicy
 
+WEIGHED_SINGLY = 2**16
+"""Of no more actions than this the best is found that a budget pays for in every round."""
+
 
 def situations_to_come(policy: AnyPolicy, problem: CausalBandit) -> list[Situation]:
     """Where decisions will be made if all of the context is known; one situation where there is none."""
@@ -51,6 +54,15 @@ def rationed(policy: AnyPolicy, situation: Situation, statistic: Any, rng: np.ra
     if here.values.ndim == 1:
         return Choice(own.action(taken[0]), None if policy.randomised else pace.chance)
     return over_the_coin(pick_place(taken, own.action, rng), pace, own.action)
+
+
+def weighed_singly(situation: Situation) -> Situation:
+    """Where the best action is looked for that is paid for in every round: among all, unless they are too many.
+
+    One that a mixture makes up for, and so is not searched, may be the best of these.
+    """
+    problem = situation.problem
+    return problem.situation(every=True) if problem.actions.size <= WEIGHED_SINGLY else situation
 
 
 def _offers(share: float, scores: Scores, situation: Situation, positions: Any) -> list[Offer]:

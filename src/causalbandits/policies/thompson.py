@@ -15,7 +15,6 @@ import numpy as np
 from causalbandits._types import Array, is_real
 from causalbandits.errors import PolicyError
 from causalbandits.model.fitted import FittedModel
-from causalbandits.policies.base import require_one_of
 from causalbandits.policies.cells import one_by_one
 from causalbandits.policies.complying import surely_complying, unsure
 from causalbandits.policies.estimates import Spread
@@ -29,6 +28,7 @@ from causalbandits.policies.learnt import (
 )
 from causalbandits.policies.outcome import Outcome
 from causalbandits.policies.posterior import SamplingPolicy
+from causalbandits.policies.requiring import require_one_of
 from causalbandits.policies.statistics import Cells
 from causalbandits.policies.totals import Totals
 from causalbandits.problem.actions import Action

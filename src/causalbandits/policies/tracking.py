@@ -23,9 +23,9 @@ import numpy as np
 
 from causalbandits._types import Array, is_real
 from causalbandits.errors import PolicyError
-from causalbandits.policies.base import require_positive
 from causalbandits.policies.cells import CellPolicy
 from causalbandits.policies.indices import UpperBound
+from causalbandits.policies.requiring import require_positive
 from causalbandits.policies.statistics import Cells
 from causalbandits.policies.stopping import WIDTHS
 from causalbandits.problem.design import SAME, distributions

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-from causalbandits.policies.base import HorizonPolicy, require_one_of, require_positive
+from causalbandits.policies.base import HorizonPolicy
 from causalbandits.policies.cells import CellPolicy
 from causalbandits.policies.indices import IndexParameters, UpperBound
+from causalbandits.policies.requiring import require_one_of, require_positive
 from causalbandits.policies.scales import ScaledUpperBound, refuse_scales, scales_of
 from causalbandits.policies.statistics import Cells, ScaledCells
 from causalbandits.problem.problem import CausalBandit

@@ -7,10 +7,10 @@ from functools import cached_property
 
 import numpy as np
 
-from causalbandits.policies.base import require_positive
 from causalbandits.policies.cells import CellPolicy
 from causalbandits.policies.indices import UniformDraw
 from causalbandits.policies.outcome import Choice
+from causalbandits.policies.requiring import require_positive
 from causalbandits.policies.statistics import Cells
 from causalbandits.problem.situation import Situation
 

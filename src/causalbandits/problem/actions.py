@@ -18,8 +18,7 @@ from causalbandits._memory import Memory
 from causalbandits._types import is_whole
 from causalbandits.errors import ActionIndexError, InterventionError, ProblemError, SizeError
 from causalbandits.model.intervention import Intervention, State
-from causalbandits.model.model import unique_names
-from causalbandits.model.variable import Variable, Variables
+from causalbandits.model.variable import Variable, Variables, unique_names
 from causalbandits.problem.numbering import Numbering
 
 Choices = tuple[int, ...]
@@ -285,7 +284,7 @@ class ActionSpace(Numbering):
     @classmethod
     def from_record(cls, record: Mapping[str, Any], model: Variables) -> ActionSpace:
         """The space that `to_record` describes."""
-        names = unique_names("manipulable", record["manipulable"], model)
+        names = unique_names("manipulable", record["manipulable"], model.__getitem__)
         variables = [model[name] for name in names]
         every = cls(variables)
         rows = record.get("settable", [None] * len(names))

@@ -10,8 +10,7 @@ import numpy as np
 from causalbandits._types import is_iterable
 from causalbandits.errors import ProblemError, ProblemWarning
 from causalbandits.model.intervention import Intervention, State
-from causalbandits.model.model import unique_names
-from causalbandits.model.variable import Variables
+from causalbandits.model.variable import Variables, unique_names
 from causalbandits.problem.actions import ActionSpace
 
 Manipulable = Iterable[str] | Mapping[str, Iterable[State] | None]
@@ -27,7 +26,7 @@ def action_space(
     actions: Iterable[Mapping[str, State]] | None,
 ) -> ActionSpace:
     """The actions that keywords of a problem allow; what they forbid is taken away afterwards."""
-    names = unique_names("manipulable", manipulable, model)
+    names = unique_names("manipulable", manipulable, model.__getitem__)
     if not names:
         raise ProblemError("At least one variable must be manipulable.")
     values = manipulable if isinstance(manipulable, Mapping) else {}

@@ -14,14 +14,15 @@ from collections.abc import Iterable, Mapping
 from causalbandits.errors import ProblemError, unknown
 from causalbandits.model import graph as graphs
 from causalbandits.model.causal_graph import CausalGraph
-from causalbandits.model.model import CausalModel, unique_names
+from causalbandits.model.model import CausalModel
+from causalbandits.model.variable import unique_names
 from causalbandits.problem.knowledge import Knowledge
 from causalbandits.problem.separation import AugmentedGraph, shown_names
 
 
 def checked_context(augmented: AugmentedGraph, given: Iterable[str], reward: str | None) -> tuple[str, ...]:
     """Names of variables that can be known before the decision."""
-    names = unique_names("context", given, augmented.model)
+    names = unique_names("context", given, augmented.model.__getitem__)
     for name in names:
         if isinstance(augmented.model, CausalGraph) and name in augmented.model.hidden:
             raise ProblemError(f"The context is known before the decision; {name!r} is hidden. Take it out of context.")

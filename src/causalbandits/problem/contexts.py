@@ -14,8 +14,9 @@ from causalbandits.errors import ProblemError, SizeError
 from causalbandits.model import graph as graphs
 from causalbandits.model.causal_graph import CausalGraph
 from causalbandits.model.intervention import State
-from causalbandits.model.model import CausalModel, cumulative
+from causalbandits.model.model import CausalModel
 from causalbandits.model.observed import ObservedModel
+from causalbandits.model.sampling import cumulative
 from causalbandits.problem.actions import shown
 from causalbandits.problem.distributions import joint_of
 from causalbandits.problem.given import BlocksGiven

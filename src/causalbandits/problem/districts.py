@@ -154,14 +154,19 @@ class DistrictBlock(Block):
         for row in np.flatnonzero(np.abs(found.sum(axis=1) - 1) > UNSEEN_SHARE).tolist():
             chosen = [name for name, choice in zip(self.knob_names, choices[row].tolist(), strict=True) if choice]
             if self._may_be_set(self.knob_names, chosen):
-                self._refuse_unseen(choices[row].tolist())
+                found[row] = self._told_otherwise(choices[row].tolist())
         return found
 
-    def _refuse_unseen(self, choices: Sequence[int]) -> NoReturn:
-        values = zip(self.knob_names, choices, strict=True)
-        do = {name: self.model[name].states[choice - 1] for name, choice in values if choice}
-        effect = self._known.effect([name for name in self.parent_names if name not in do], do=do)
-        raise ProblemError(self._known.never_seen(effect, do))
+    def _told_otherwise(self, choices: Sequence[int]) -> Array:
+        """A row whose operands need what was never seen: by what this action needs alone, or refused."""
+        codes = {name: choice - 1 for name, choice in zip(self.knob_names, choices, strict=True) if choice}
+        do = {name: self.model[name].states[code] for name, code in codes.items()}
+        of = [name for name in self.parent_names if name not in do]
+        row = np.zeros(self.shape)
+        row[tuple(codes.get(name, slice(None)) for name in self.parent_names)] = (
+            self._known.distribution(of, do=do) if of else 1.0
+        )
+        return row.reshape(-1)
 
     def with_tables(self, tables: Any) -> NoReturn:
         raise ProblemError("Tables of what is observed do not say how variables come about: they are not learnt.")

@@ -11,8 +11,9 @@ from collections.abc import Callable, Collection, Hashable, Iterable
 from causalbandits.errors import ProblemError
 from causalbandits.model import graph as graphs
 from causalbandits.model.causal_graph import CausalGraph
-from causalbandits.model.model import CausalModel, unique_names
+from causalbandits.model.model import CausalModel
 from causalbandits.model.observed import ObservedModel
+from causalbandits.model.variable import unique_names
 from causalbandits.problem.knowledge import Knowledge
 
 
@@ -44,7 +45,7 @@ class AugmentedGraph:
         if reward is not None:
             self._refuse_manipulable(reward)
         own = () if reward is None else self.model.parents_of(reward)
-        names = own if given is None else unique_names("parent", given, self.model)
+        names = own if given is None else unique_names("parent", given, self.model.__getitem__)
         if reward is not None:
             self._check_order(names, reward)
             self._check_separation(names, reward)
@@ -128,7 +129,11 @@ class AugmentedGraph:
         self._refuse_manipulable(reward)
         self.model.parents_of(reward)
         others = [name for name in self.model.names if name != reward]
-        seen = tuple(others) if observable is None else unique_names("observable variable", observable, self.model)
+        seen = (
+            tuple(others)
+            if observable is None
+            else unique_names("observable variable", observable, self.model.__getitem__)
+        )
         if reward in seen:
             raise ProblemError(f"observable= must not have the reward {reward!r} in it: it comes too late.")
         seen += tuple(name for name in context if name not in seen)

@@ -11,7 +11,7 @@ import numpy as np
 from causalbandits.errors import ProblemError
 from causalbandits.model.causal_graph import CausalGraph
 from causalbandits.model.intervention import Intervention, State
-from causalbandits.model.model import unique_names
+from causalbandits.model.variable import unique_names
 from causalbandits.problem.actions import ActionSpace
 from causalbandits.problem.constraints import Manipulable, action_space, without_forbidden
 from causalbandits.problem.context import check_with_context, checked_context
@@ -146,7 +146,7 @@ def stated_in(record: Mapping[str, Any]) -> Stated:
     if isinstance(model, CausalGraph) or not record["parents"]:
         return _stated_by_actions(model, record)
     space = ActionSpace.from_record(record, model)
-    parents = unique_names("parent", record["parents"], model)
+    parents = unique_names("parent", record["parents"], model.__getitem__)
     if not isinstance(record["reduce"], bool):
         raise ProblemError(f"reduce must be true or false; got {record['reduce']!r}.")
     reward, augmented = record["reward"], _augmented(model, space)

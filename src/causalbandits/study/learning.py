@@ -13,7 +13,7 @@ from typing import Any
 
 from causalbandits.agent.past import Learnt, Past
 from causalbandits.errors import CausalBanditsError
-from causalbandits.fitting.counting import Interventions
+from causalbandits.fitting.was_set import Interventions
 from causalbandits.policies import Choice, Outcome
 from causalbandits.study.grid import steps
 from causalbandits.study.rows import IS_PAST, Row

@@ -22,7 +22,7 @@ from causalbandits.agent.decision import Context, Decision
 from causalbandits.agent.eligible import Eligible
 from causalbandits.agent.past import Learnt
 from causalbandits.errors import CausalBanditsError
-from causalbandits.fitting.counting import Interventions
+from causalbandits.fitting.was_set import Interventions
 from causalbandits.model.intervention import State
 from causalbandits.policies import AnyPolicy, as_policy
 from causalbandits.policies.default import chosen_policy

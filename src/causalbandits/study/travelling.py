@@ -10,8 +10,8 @@ from typing import Any
 from causalbandits.agent.certainty import Certainty
 from causalbandits.agent.recommendation import Recommendation, Recommendations
 from causalbandits.model.intervention import Intervention
-from causalbandits.policies.base import RunnerUp
 from causalbandits.policies.claims import Alarm, Evidence, ModelClaim
+from causalbandits.policies.favourite import RunnerUp
 from causalbandits.problem.problem import CausalBandit
 
 

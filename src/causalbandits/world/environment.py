@@ -15,7 +15,9 @@ from causalbandits._random import Seed, random_generator
 from causalbandits._types import Array, Z
 from causalbandits.errors import ProblemError
 from causalbandits.model.intervention import Intervention, State
-from causalbandits.model.model import CausalModel, cumulative, unique_names
+from causalbandits.model.model import CausalModel
+from causalbandits.model.sampling import cumulative
+from causalbandits.model.variable import unique_names
 from causalbandits.problem.actions import ENUMERATION_LIMIT, Choices
 from causalbandits.problem.constraints import Manipulable
 from causalbandits.problem.problem import CausalBandit
@@ -95,7 +97,7 @@ class Environment(Remembers):
         goal = model[reward]
         if sorted(map(repr, goal.states)) not in (["0", "1"], ["0.0", "1.0"], ["False", "True"]):
             raise ProblemError(f"The reward {reward!r} must be 0 or 1; its states are {list(goal.states)}.")
-        more = tuple(name for name in unique_names("shown", shown, model) if name not in goal.parents)
+        more = tuple(name for name in unique_names("shown", shown, model.__getitem__) if name not in goal.parents)
         problem = CausalBandit(model, manipulable, (*goal.parents, *more), reward=reward, **asked)
         means = goal.table[..., goal.code(1)].reshape(*goal.table.shape[:-1], *(1 for _ in more))
         return cls(problem, BernoulliReward(np.broadcast_to(means, problem.shape)))

@@ -11,7 +11,7 @@ import numpy as np
 
 from causalbandits._memory import Memory
 from causalbandits.model.graph import ancestors
-from causalbandits.model.model import cumulative
+from causalbandits.model.sampling import cumulative
 from causalbandits.problem.actions import Choices
 from causalbandits.problem.given import BlocksGiven
 from causalbandits.problem.problem import CausalBandit
