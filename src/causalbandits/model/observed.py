@@ -27,7 +27,7 @@ from causalbandits.model.intervention import Intervention, State
 from causalbandits.model.model import CausalModel
 from causalbandits.model.observed_tables import check_table, checked_sources, needed_tables, table_of_whole
 from causalbandits.model.record import read_document
-from causalbandits.model.told import Told, told_of
+from causalbandits.model.told import ToldBy, told_of
 from causalbandits.model.variable import Variable
 
 OBSERVED_FORMAT, OBSERVED_VERSION = "causalbandits-observed", 1
@@ -168,7 +168,7 @@ class ObservedModel:
         return self.tables[asked.name].table
 
     @cached_property
-    def _told(self) -> dict[int, Told | Hedge]:
+    def _told(self) -> dict[int, ToldBy | Hedge]:
         return {}
 
     def factor(self, names: Iterable[str], tables: Mapping[str, Array] | None = None) -> Named | None:

@@ -21,7 +21,7 @@ Numbers = Callable[[Formula], Named]
 """From a formula to what it is, given some tables."""
 
 
-class Told(NamedTuple):
+class ToldBy(NamedTuple):
     """Q of a group: the formulas that tell of it, and the values of its parents that each is asked for.
 
     `axes` are the group's and its parents', `where` has a part for each formula; None where the first tells all.
@@ -41,7 +41,7 @@ class Told(NamedTuple):
         return Named(np.sum([own * part for own, part in zip(parts, self.where, strict=True)], axis=0), axes)
 
 
-def told_of(sources: Sequence[RowSource], group: int, computed: Numbers, sizes: dict[str, int]) -> Told | Hedge:
+def told_of(sources: Sequence[RowSource], group: int, computed: Numbers, sizes: dict[str, int]) -> ToldBy | Hedge:
     """Q of a group from all sources that give it, in order; `computed` knows the tables."""
     first = factor_of(sources, group)
     if isinstance(first, Hedge):
@@ -63,4 +63,4 @@ def told_of(sources: Sequence[RowSource], group: int, computed: Numbers, sizes: 
         if fills.any():
             formulas, where, unseen = [*formulas, other], [*where, fills.astype(np.float64)], unseen & ~fills
     where[0] = 1.0 - np.sum(where[1:], axis=0)
-    return Told(formulas, axes, where if len(where) > 1 else None)
+    return ToldBy(formulas, axes, where if len(where) > 1 else None)

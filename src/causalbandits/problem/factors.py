@@ -56,15 +56,14 @@ class FactorLayout:
         """The factor, with a knob's choices in front: its mechanism, then a point mass on each of its values."""
         if self.values is None:
             return self.alone(table)
-        array = np.concatenate([table.reshape(1, *self.shape), self._forced])
-        return Operand(self._cut(array, 1), [("choice", self.name), *self.axes])
+        array = np.concatenate([table.reshape(1, -1, self.values), self._forced])
+        return Operand(self._cut(array.reshape(-1, *self.shape), 1), [("choice", self.name), *self.axes])
 
     @cached_property
     def _forced(self) -> Array:
-        """What setting a knob makes of its table, choice by choice."""
+        """What setting a knob makes of its table, choice by choice: the same in all of its rows."""
         size = self.values or 1
-        points = np.broadcast_to(np.eye(size)[:, None], (size, math.prod(self.shape) // size, size))
-        return points.reshape(size, *self.shape)
+        return np.broadcast_to(np.eye(size)[:, None], (size, math.prod(self.shape) // size, size))
 
     def _cut(self, array: Array, front: int) -> Array:
         """At what is known; the first axes are not the table's."""
