@@ -353,6 +353,16 @@ def test_simulate_gives_the_same_data_compiled_or_not_whatever_the_workers(monke
         assert np.array_equal(plain.regret(policy), compiled.regret(policy))
 
 
+def test_policies_that_share_a_problem_do_not_share_what_is_made_of_it(monkeypatch):
+    """In either order: what one remembers of the problem is not taken for what the other needs."""
+    ids, settings = ["c-gittins-effects", "c-track-and-stop"], {"horizon": 60, "replications": 2}
+    monkeypatch.setattr(simulate_module, "COMPILED_FROM", 0)
+    alone = {id: cb.simulate(cb.zoo.email_campaign(), id, **settings).regret(id) for id in ids}
+    for order in (ids, ids[::-1]):
+        together = cb.simulate(cb.zoo.email_campaign(), order, **settings)
+        assert all(np.array_equal(together.regret(id), alone[id]) for id in ids)
+
+
 def test_drawn_environments_compiled_or_not(monkeypatch):
     def run(compiled_from):
         monkeypatch.setattr(simulate_module, "COMPILED_FROM", compiled_from)
