@@ -94,15 +94,19 @@ def tails_grid(by: Mapping[str, Tail]) -> Grid:
 def costs_grid(costs: DecisionCosts) -> Grid:
     """What a decision costs.
 
-    >>> costs_grid({"slow": Cost(None, 123.4, None, 5.678)}).rows
-    [['slow', '', '123', '', '5.7']]
+    >>> costs_grid({"slow": Cost(None, 123.4, None, 5.678), "fast": Cost(90.1, 20, 0.082, 0.63)}).rows
+    [['slow', '', '123', '', '5.7'], ['fast', '90', '20', '0.08', '0.63']]
     """
-    formats = (".0f", ".0f", ".1f", ".1f")
-    rows = [
-        [policy, *("" if value is None else format(value, how) for value, how in zip(own, formats, strict=True))]
-        for policy, own in costs.items()
-    ]
+    rows = [[policy, *map(_time, own[:2]), *map(_ratio, own[2:])] for policy, own in costs.items()]
     return Grid(("policy", *COST_NAMES), rows)
+
+
+def _time(value: float | None) -> str:
+    return "" if value is None else f"{value:.0f}"
+
+
+def _ratio(value: float | None) -> str:
+    return "" if value is None else f"{value:.{1 if value >= 1 else 2}f}"
 
 
 def page_of_regret(content: Mapping[str, Any]) -> list[Part]:
