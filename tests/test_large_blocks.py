@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import itertools
 import pickle
+import tracemalloc
 from unittest import mock
 
 import numpy as np
@@ -13,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import causalbandits as cb
-from causalbandits.problem import inference
+from causalbandits.problem import asked, inference
+from causalbandits.problem.factors import FactorLayout
 from causalbandits.problem.inference import find_blocks
 from oracles import all_interventions, cases, distribution, patient
 
@@ -75,6 +77,61 @@ def test_every_way_to_ask_gives_the_same_bits_and_what_enumeration_gives(case, a
             names = [case.parents[i] for i in block.parents]
             exact = [distribution(case.model, do, names) for do in all_interventions(case.model, block.knob_names)]
             np.testing.assert_allclose(rows, np.array(exact).reshape(rows.shape), rtol=0, atol=1e-12)
+
+
+@patient
+@given(cases(knobs=3, fewest_states=2))
+def test_looking_up_what_is_set_changes_no_bit(case):
+    with mock.patch.object(inference, "SMALL_TABLE", 0):
+        for wide, narrow in zip(*(find_blocks(*case) for _ in range(2)), strict=True):
+            with mock.patch.object(asked, "LOOKED_UP", 2):
+                table = wide.table
+            assert np.array_equal(table, narrow.table)
+
+
+def wide(values, outcomes, **more):
+    """A knob of many values, and its effect, which is the reward's parent."""
+    rng = np.random.default_rng(0)
+    own = cb.Variable("X", range(values), table=rng.dirichlet(np.ones(values)))
+    effect = cb.Variable("W", range(outcomes), parents=["X"], table=rng.dirichlet(np.ones(outcomes), values))
+    return cb.CausalBandit(cb.CausalModel([own, effect]), ["X"], ["W"], **more)
+
+
+@pytest.mark.parametrize(("values", "outcomes"), [(3000, 400), (6000, 2)], ids=["large", "small"])
+def test_a_knob_of_many_values_needs_no_array_of_their_square(values, outcomes):
+    problem = wide(values, outcomes)
+    (block,) = problem.blocks
+    effects, own = problem.model["W"].table, problem.model["X"].table
+    tracemalloc.start()
+    table, (_, peak) = block.table, tracemalloc.get_traced_memory()
+    under = block.under({"X": own[None], "W": effects[None]}, [7])
+    peak = max(peak, tracemalloc.get_traced_memory()[1])
+    tracemalloc.stop()
+    assert peak < table.nbytes + 2**24 < 8 * values**2 // 2
+    assert np.array_equal(table[1:], effects)
+    np.testing.assert_allclose(table[0], own @ effects, rtol=0, atol=1e-14)
+    np.testing.assert_array_equal(under[0], effects[6])
+
+
+def test_what_does_not_depend_on_the_choices_is_made_once(monkeypatch):
+    made, plain = [], FactorLayout.all_choices
+    monkeypatch.setattr(FactorLayout, "all_choices", lambda own, table: (made.append(own.name), plain(own, table))[1])
+    block = large().blocks[0]
+    parts = []
+    contracted = block._contracted
+    monkeypatch.setattr(block, "_contracted", lambda operands: (parts.append(0), contracted(operands))[1])
+    monkeypatch.setattr(inference, "CONTRACTED_AT_ONCE", block._order.largest)
+    block.rows(np.eye(len(block.knobs), dtype=np.intp))
+    assert len(parts) == len(block.knobs) > 1
+    assert sorted(made) == sorted(block.knob_names)
+
+
+def test_an_agent_decides_where_a_knob_and_its_effect_have_many_values():
+    agent = cb.Agent(wide(1500, 800), "c-ts-gaussian", seed=0)
+    assert agent.problem.search.size == 1500
+    first = agent.ask()
+    agent.tell(first.id, {"W": 5}, 1.0)
+    assert agent.ask().intervention["X"] in range(1500)
 
 
 def test_what_is_pickled_finds_the_same_rows_again():

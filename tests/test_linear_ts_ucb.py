@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 import causalbandits as cb
 from causalbandits.errors import PolicyError
-from causalbandits.policies.linear_ts_ucb import LEAST_UNCERTAINTY, LikeBlocks, least_ratio
+from causalbandits.policies.linear_ts_ucb import LikeBlocks, least_ratio
+from causalbandits.policies.ratios import LEAST_UNCERTAINTY
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 3), st.integers(1, 4), st.floats(0, 5))

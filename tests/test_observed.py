@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import platform
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -360,3 +363,21 @@ def test_bad_models_are_refused():
             cb.ObservedModel.from_json(text)
     with pytest.raises(ModelError, match="needs graph and tables"):
         cb.ObservedModel.from_record({"graph": {}})
+
+
+def test_what_is_observed_of_a_model_has_the_same_bits_in_every_process():
+    code = (
+        "import hashlib, numpy as np, causalbandits as cb; from hidden_graphs import random_graph, random_model\n"
+        "told = hashlib.sha256()\n"
+        "for seed in range(8):\n"
+        "    rng = np.random.default_rng(seed); model = random_model(rng, random_graph(rng, 5))\n"
+        "    hidden = [name for name in model.names if name.startswith('U')]\n"
+        "    observed = cb.ObservedModel.from_model(model, hidden=hidden)\n"
+        "    told.update(b''.join(observed[name].table.tobytes() for name in observed.names))\n"
+        "print(told.hexdigest())"
+    )
+    found = set()
+    for seed in ("1", "2"):
+        environment = dict(os.environ, PYTHONHASHSEED=seed, PYTHONPATH=os.pathsep.join(sys.path))
+        found.add(subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, check=True).stdout)
+    assert len(found) == 1

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import causalbandits as cb
 from causalbandits.policies import Outcome
 from causalbandits.problem import hull
+from causalbandits.problem.priced_hull import hull_of
 from oracles import cases, distribution, random_table
 
 thorough = settings(deadline=None, max_examples=500, suppress_health_check=[HealthCheck.too_slow])
@@ -165,11 +166,43 @@ def test_a_list_of_actions_and_reduce_false_step_aside():
 
 def test_undecided_rows_are_kept(monkeypatch):
     monkeypatch.setattr(hull, "SOLVES", 0)
-    monkeypatch.setattr(hull, "_seen_from_random_directions", lambda points: [0])
+    monkeypatch.setattr(hull.Hull, "_vertices", lambda self, points: [0])
     problem = cb.zoo.email_campaign().problem
     blocks = problem.reduction().blocks
     assert len(blocks[0].kept) > 4
     assert best_mean(problem, np.ones(12)) == pytest.approx(1.0)
+
+
+def spread(rows, mixtures, dimensions=60, seed=0):
+    """Rows in many dimensions, and mixtures of a few of them; each with a cost."""
+    rng = np.random.default_rng(seed)
+    points = rng.dirichlet(np.ones(dimensions), rows)
+    mixed = rng.dirichlet(np.ones(rows) / rows, mixtures) @ points
+    return np.vstack([points, mixed]), np.concatenate([rng.random(rows), np.ones(mixtures)])
+
+
+@pytest.mark.parametrize("priced", [False, True], ids=["free", "priced"])
+def test_in_many_dimensions_least_squares_are_left_to_what_does_not_lie_far_out(monkeypatch, priced):
+    rows, costs = spread(100, 9)
+    monkeypatch.setattr(hull, "DIRECTIONS", 0)  # few are left in many dimensions
+    found = {}
+    for many in (0, 10**9):
+        monkeypatch.setattr(hull, "MANY_NUMBERS", many)
+        own = hull_of(rows, costs if priced else None)
+        own.reduce(np.arange(len(rows)), [], {})
+        found[many] = own.kept, own.solves
+    assert found[0][0] == found[10**9][0] == set(range(100))
+    assert found[0][1] == 9 < found[10**9][1]
+
+
+def test_least_squares_stop_at_a_budget_of_work_and_what_is_undecided_is_kept(monkeypatch):
+    rows, _ = spread(100, 9)
+    monkeypatch.setattr(hull, "WORK", 3 * 61 * 100 * 61)
+    monkeypatch.setattr(hull.Hull, "_vertices", lambda self, points: list(range(100)))
+    own = hull.Hull(rows)
+    own.reduce(np.arange(len(rows)), [], {})
+    assert own.solves == 3
+    assert own.kept == set(range(100)) | set(range(103, 109))
 
 
 def test_the_report_says_what_went_and_why():

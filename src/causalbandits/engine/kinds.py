@@ -40,6 +40,7 @@ SOURCES = (
     "policies/entries.py",
     "policies/indices.py",
     "policies/rates.py",
+    "policies/ratios.py",
     "policies/scales.py",
     "policies/statistics.py",
     "policies/tracking.py",

@@ -1,6 +1,7 @@
 """The compiled rounds of C-TS-UCB: see `policies.ts_ucb`."""
 
 import numpy as np
+from numba.extending import register_jitable
 
 from causalbandits.engine.choosing import (
     agreeing,
@@ -15,6 +16,9 @@ from causalbandits.engine.choosing import (
 from causalbandits.engine.happening import drawn_context, happens, room_for
 from causalbandits.engine.kernels import combine, noise, pooled_in, prepared, renewed, take_in, varied
 from causalbandits.engine.worths import believed
+from causalbandits.policies import ratios
+
+given_up = register_jitable(ratios.given_up)
 
 
 def promised_rounds(version):
@@ -64,7 +68,7 @@ def promised_rounds(version):
                 drawn[i] = sd[agreeing(tree.cells, context, i)]
             listed(tree, context, project(tree, context, drawn, length, one, two), actions, scores)
             for a in range(actions):
-                scores[a] = (means[a] - promised) / scores[a]
+                scores[a] = -given_up(promised, means[a], scores[a])
             action = first_tied(scores, actions, largest_size(scores, actions))
             z, reward, gap = happens(world, first + action, codes, world_rng)
             gaps[t - 1], rewards[t - 1], played[t - 1] = gap, reward, first + action

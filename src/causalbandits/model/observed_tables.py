@@ -98,8 +98,9 @@ def table_of_whole(model: CausalModel, asked: Conditional) -> Array:
     What was set and is not given makes no difference: all its values count alike.
     """
     wanted = (*asked.given, asked.variable)
+    needed = graphs.ancestors(graphs.without_causes_of(model.graph, asked.randomised), wanted)
     operands: list[Any] = []
-    for name in graphs.ancestors(graphs.without_causes_of(model.graph, asked.randomised), wanted):
+    for name in (name for name in model.order if name in needed):  # in the same order in every process
         own = model[name]
         uniform = np.ones(len(own.states))
         operands += [uniform, (name,)] if name in asked.randomised else [own.table, (*own.parents, name)]

@@ -1,8 +1,8 @@
 """CL-TS-UCB (TS-UCB of Baek and Farias 2023, on a linear model): regret per uncertainty, also of 4^1000 actions.
 
-theta^k ~ N(theta_hat, s^2 V^-1), k = 1 .. K;  f = the mean of max_a <m_a, theta^k>;  at least max_a <m_a, theta_hat>
-u_a = s sum_b |m_ab|,  m_ab the part of m_a that block b decides about, in the norm of its own part of V^-1
-play argmin_a (f - <m_a, theta_hat>) / u_a
+theta^k ~ N(theta_hat, s^2 V^-1), k = 1 .. K, are worth max_a <m_a, theta^k>;  mean_a = <m_a, theta_hat>
+uncertainty_a = s sum_b |m_ab|,  m_ab the part of m_a that block b decides about, in the norm of its own part of V^-1
+play the action with the least ratio (`ratios`)
 
 Above and below the line are sums over blocks, so that the least ratio is found without listing the actions (Dinkelbach
 1967): if lambda is the ratio of one action, that with the largest mean + lambda u, a maximum for each block alone, has
@@ -22,14 +22,12 @@ from causalbandits.policies.base import require_draws
 from causalbandits.policies.factor import squared_norms
 from causalbandits.policies.linear_thompson import LinearPosterior
 from causalbandits.policies.outcome import Choice
+from causalbandits.policies.ratios import given_up, scores_by_ratio
 from causalbandits.policies.statistics import Regression
 from causalbandits.problem.combinations import Combinations
 from causalbandits.problem.features import AdditiveFeatures, Stack, in_order
 from causalbandits.problem.scores import Scores
 from causalbandits.problem.situation import Situation
-
-LEAST_UNCERTAINTY = 1e-12
-"""An action without features has no uncertainty, and is given this much."""
 
 MOST_STEPS = 100
 """No more are made towards the least ratio; a handful is usual."""
@@ -74,8 +72,7 @@ class CausalLinearTSUCB(LinearPosterior):
         rows = self.action_features(situation)
         drawn = [situation.priced(Scores.of(in_order(rows, self.draw(statistic, rng)))) for _ in range(self.samples)]
         means = situation.priced(Scores.of(in_order(rows, statistic.theta()))).values
-        promised = max(float(np.mean([own.values.max() for own in drawn])), float(means.max()))
-        return Scores.of((means - promised) / np.maximum(LEAST_UNCERTAINTY, self._uncertain(situation, statistic)))
+        return scores_by_ratio([own.values.max() for own in drawn], means, self._uncertain(situation, statistic))
 
     def _stacks(self, situation: Situation) -> list[Stack]:
         features, search = self.resolved(situation.problem), situation.search
@@ -140,10 +137,10 @@ def least_ratio(parts: list[LikeBlocks], promised: float) -> list[int]:
     """
     rows, mean, uncertain = _best_for(parts, 0.0)
     promised = max(promised, mean)
-    ratio = (promised - mean) / max(LEAST_UNCERTAINTY, uncertain)
+    ratio = given_up(promised, mean, uncertain)
     for _ in range(MOST_STEPS):
         others, mean, uncertain = _best_for(parts, ratio)
-        lower = (promised - mean) / max(LEAST_UNCERTAINTY, uncertain)
+        lower = given_up(promised, mean, uncertain)
         if lower >= ratio:
             break
         rows, ratio = others, lower

@@ -1,7 +1,8 @@
 """C-TS-UCB (TS-UCB of Baek and Farias 2023, on configurations): regret per uncertainty, without a constant to choose.
 
-f = the mean, over some draws of theta, of max_a sum_z P(z | a) theta_z;  at least max_a mean_a
-play argmin_a (f - mean_a) / sum_z P(z | a) sd_z
+mean_a = sum_z P(z | a) mean_z;  uncertainty_a = sum_z P(z | a) sd_z
+a draw of theta is worth max_a sum_z P(z | a) theta_z
+play the action with the least ratio (`ratios`)
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import numpy as np
 from causalbandits.errors import PolicyError
 from causalbandits.policies.base import require_draws
 from causalbandits.policies.gittins import BeliefPolicy
+from causalbandits.policies.ratios import scores_by_ratio
 from causalbandits.policies.statistics import Cells
 from causalbandits.problem.scores import Scores
 from causalbandits.problem.situation import Situation
@@ -40,9 +42,8 @@ class CausalTSUCB(BeliefPolicy):
         drawn = situation.project(self.index_now(situation, statistic, rng, self.samples)).values
         belief = self.believed(situation, statistic)
         means = situation.project(belief.mean).values
-        uncertain = situation.free.project(np.sqrt(belief.variance)).values
-        promised = max(float(drawn.max(axis=1).mean()), float(means.max()))
-        return Scores.of((means - promised) / uncertain)
+        uncertainties = situation.free.project(np.sqrt(belief.variance)).values
+        return scores_by_ratio(drawn.max(axis=1), means, uncertainties)
 
     def refuse_budget(self) -> None:
         raise PolicyError(

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NoReturn, cast
 
@@ -27,7 +27,7 @@ from causalbandits.model.mixed_graph import MixedGraph
 from causalbandits.model.model import CausalModel
 from causalbandits.model.observed import ObservedModel
 from causalbandits.problem.actions import ActionSpace, Choices2D
-from causalbandits.problem.contraction import Operand, contract_in_order
+from causalbandits.problem.contraction import Operand
 from causalbandits.problem.factors import ASKED, MODEL
 from causalbandits.problem.inference import ENTRY_LIMIT, Block
 
@@ -138,13 +138,16 @@ class DistrictBlock(Block):
         alone = [Operand(array[(0,) * len(knobs)], axes) for knobs, array, axes in self._operands]
         return [Operand(np.ones(()), []), *alone]
 
-    def _some(self, choices: Choices2D) -> Array:
-        operands = [Operand(np.ones(len(choices)), [ASKED])]
-        for knobs, array, axes in self._operands:
-            own = tuple(choices[:, self.knob_names.index(name)] for name in knobs)
-            taken = Operand(np.moveaxis(array[own], 0, -1), [*axes, ASKED]) if knobs else Operand(array, axes)
-            operands.append(taken)
-        return contract_in_order(operands, self._order.steps, self._output([ASKED])).reshape(len(choices), -1)
+    def _some(self) -> Callable[[Choices2D], Array]:
+        def some(choices: Choices2D) -> Array:
+            operands = [Operand(np.ones(len(choices)), [ASKED])]
+            for knobs, array, axes in self._operands:
+                own = tuple(choices[:, self.knob_names.index(name)] for name in knobs)
+                taken = Operand(np.moveaxis(array[own], 0, -1), [*axes, ASKED]) if knobs else Operand(array, axes)
+                operands.append(taken)
+            return self._contracted(operands)
+
+        return some
 
     def rows(self, choices: Choices2D) -> Array:
         found = super().rows(choices)

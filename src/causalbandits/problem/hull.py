@@ -16,8 +16,11 @@ RESIDUAL = 1e-10
 DIRECTIONS = 2**26
 """Random directions look for vertices with about this many multiplications in a block."""
 
-SOLVES = 2000
-"""At most this many least-squares problems a block; rows undecided by then are kept."""
+MANY_NUMBERS = 2**16
+"""Rows of more numbers than this are looked at along the ways to them from the middle, too."""
+
+SOLVES, WORK = 2000, 2**35
+"""At most so many least-squares problems a block, of about so many multiplications; rows undecided by then are kept."""
 
 TINY = 1e-12
 """Weights below this are left out of a certificate."""
@@ -32,7 +35,7 @@ class Hull:
         self.rows = self.points = rows
         self.kept: set[int] = set()
         self.certificates: dict[int, Weights] = {}
-        self.solves = 0
+        self.solves = self.work = 0
 
     def reduce(self, members: Codes, usable: list[int], mixtures: dict[int, Weights]) -> None:
         """Decide about `members`; rows in `usable` are kept already and may stand in certificates."""
@@ -70,7 +73,9 @@ class Hull:
 
     def _vertices(self, points: Codes) -> list[int]:
         """Positions of points that are surely vertices."""
-        return _seen_from_random_directions(self.rows[points])
+        centred = self.rows[points] - self.rows[points].mean(axis=0)
+        seen = np.argmax(centred @ random_directions(*centred.shape).T, axis=0)
+        return sorted({*seen.tolist(), *far_out(centred)})
 
     def _distinct(self, members: list[int], usable: list[int]) -> list[int]:
         first: dict[bytes, int] = {}
@@ -87,7 +92,7 @@ class Hull:
 
     def _decide(self, i: int, points: Codes, known: dict[int, None]) -> None:
         """Certify row i as a mixture of known vertices, or find the vertices that are missing."""
-        while self.solves < SOLVES and i not in known:
+        while i not in known:
             mixture = self._mixture(i, list(known))
             if mixture is None:
                 return
@@ -103,21 +108,31 @@ class Hull:
 
         None if the budget is spent, or least squares do not converge: undecided, so kept.
         """
-        from scipy.optimize import nnls
-
-        if self.solves >= SOLVES:
+        if self._spent:
             return None
-        self.solves += 1
         target, matrix = np.append(self.rows[i], 1.0), np.vstack([self.rows[known].T, np.ones(len(known))])
-        try:
-            weights, _ = nnls(matrix, target)
-        except RuntimeError:
+        weights = self._fitted(matrix, target)
+        if weights is None:
             return None
         weights = np.where(weights > TINY, weights, 0.0)
         weights = weights / weights.sum()
         if np.abs(weights @ self.rows[known] - self.rows[i]).max() <= RESIDUAL:
             return {k: float(w) for k, w in zip(known, weights, strict=True) if w > 0}
         return np.asarray((target - matrix @ weights)[:-1])
+
+    @property
+    def _spent(self) -> bool:
+        return self.solves >= SOLVES or self.work >= WORK
+
+    def _fitted(self, matrix: Array, target: Array) -> Array | None:
+        """Weights that are not negative and make the least error; None if they are not found."""
+        from scipy.optimize import nnls
+
+        self.solves, self.work = self.solves + 1, self.work + matrix.size * min(matrix.shape)
+        try:
+            return np.asarray(nnls(matrix, target)[0])
+        except RuntimeError:
+            return None
 
     def checked_certificates(self) -> dict[int, Weights]:
         """Certificates on kept rows only, each computed again; one that fails is dropped and its row kept."""
@@ -169,14 +184,25 @@ def _ends(values: Array) -> tuple[list[int], list[tuple[float, float]]]:
     return [low, high], [(1.0 - float(s), float(s)) for s in share]
 
 
-def _seen_from_random_directions(points: Array) -> list[int]:
-    """Points that are the farthest in some direction, and so vertices."""
-    n, d = points.shape
-    centred = points - points.mean(axis=0)
-    return sorted({int(i) for i in np.argmax(centred @ random_directions(n, d).T, axis=0)})
-
-
 def random_directions(n: int, d: int) -> Array:
     """As many directions in d dimensions as n points can be looked at from within the limit."""
     count = int(min(4096, max(64, DIRECTIONS // (n * d))))
     return np.random.default_rng(0).standard_normal((count, d))
+
+
+def far_out(centred: Array) -> list[int]:
+    """The points that lie farther along the way to them than all others, by more than a certificate may miss.
+
+    In many dimensions a random direction finds the few points that lie farthest out, and this most of the others.
+    """
+    n, d = centred.shape
+    if n * d <= MANY_NUMBERS:
+        return []
+    found: list[int] = []
+    step, last = max(1, MANY_NUMBERS * 16 // n), min(n, WORK // (n * d))
+    for start in range(0, last, step):
+        own = np.arange(start, min(start + step, last))
+        along, at = centred[own] @ centred.T, (np.arange(len(own)), own)
+        mine, along[at] = along[at], -np.inf
+        found += own[mine - along.max(axis=1) > RESIDUAL * np.abs(centred[own]).sum(axis=1)].tolist()
+    return found

@@ -28,6 +28,7 @@ from causalbandits.errors import ProblemError, SizeError
 from causalbandits.model import graph as graphs
 from causalbandits.model.model import CausalModel
 from causalbandits.problem.actions import Choices2D
+from causalbandits.problem.asked import AskedFactors
 from causalbandits.problem.contraction import (
     Contraction,
     Operand,
@@ -44,6 +45,9 @@ ENTRY_LIMIT = 2**27
 
 SMALL_TABLE = 2**20
 """A block's table of at most this many entries is made whole, even where only some rows are needed."""
+
+SMALL_FACTOR = 2**24
+"""Not so if a factor with all choices has more: a knob's has its values squared."""
 
 CONTRACTED_AT_ONCE = 2**18
 """Rows of larger blocks are made so many at a time that the largest array on the way has about this many numbers."""
@@ -106,10 +110,11 @@ class Block:
         """How many rows are worth remembering, here and elsewhere."""
         return max(1, min(ROWS_KEPT, NUMBERS_KEPT // self.configurations))
 
-    @property
+    @cached_property
     def is_small(self) -> bool:
         """Whether the table of all choices is made as soon as one is asked for."""
-        return self.choices * self.configurations <= SMALL_TABLE
+        small = self.choices * self.configurations <= SMALL_TABLE
+        return small and all(layout.size <= SMALL_FACTOR for layout in self._layout.values())
 
     def code(self, choices: Sequence[int]) -> int:
         """The row of `table` for an action's choices (those of all manipulable variables)."""
@@ -134,7 +139,7 @@ class Block:
 
     def _made_of(self, tables: Mapping[str, Array]) -> Array:
         """The table of a small block, its variables having these."""
-        table = self._of_all([self._factor(name, tables[name]).array for name in self._factors])
+        table = self._of_all([layout.all_choices(tables[name]).array for name, layout in self._layout.items()])
         return self._given(table.reshape(self.choices, self.configurations))
 
     @cached_property
@@ -146,7 +151,8 @@ class Block:
 
     def _all_choices(self) -> tuple[list[Operand], list[Any]]:
         """The factors with all choices of the knobs, and the axes of what they make."""
-        return [self._factor(name) for name in self._factors], self._output([("choice", k) for k in self.knob_names])
+        factors = [layout.all_choices(self._tables[name]) for name, layout in self._layout.items()]
+        return factors, self._output([("choice", k) for k in self.knob_names])
 
     def with_tables(self, tables: Mapping[str, Array]) -> Block:
         """The same block, its variables having other tables. It shares the order in which sums are taken."""
@@ -208,12 +214,11 @@ class Block:
         parts = []
         for start in range(0, models, step):
             operands = [Operand(np.ones(min(step, models - start)), [MODEL])]
-            for name in self._factors:
+            for name, layout in self._layout.items():
                 if chosen.get(name):
-                    array, axes = self._factor(name)
-                    operands.append(Operand(array[chosen[name]], axes[1:]))
+                    operands.append(layout.set_to(chosen[name]))
                 else:
-                    operands.append(self._layout[name].alone(tables[name][start : start + step]))
+                    operands.append(layout.alone(tables[name][start : start + step], MODEL))
             parts.append(self._of_models(operands, tuple(map(bool, choices))))
         return np.concatenate(parts)
 
@@ -247,24 +252,28 @@ class Block:
     def _in_parts(self, rows: int, choices: Callable[[npt.NDArray[np.intp]], Choices2D]) -> Array:
         """Rows of a large block, given the choices of some of them."""
         self._check_size(rows)
-        table = np.empty((rows, self.configurations))
+        table, some = np.empty((rows, self.configurations)), self._some()
         step = max(1, CONTRACTED_AT_ONCE // self._order.largest)
         for start in range(0, rows, step):
             part = np.arange(start, min(start + step, rows))
-            table[part[0] : part[-1] + 1] = self._some(choices(part))
+            table[part[0] : part[-1] + 1] = some(choices(part))
         return table
 
-    def _some(self, choices: Choices2D) -> Array:
-        """One axis runs over the asked choices, instead of one for each knob."""
-        operands = [Operand(np.ones(len(choices)), [ASKED])]
-        for name in self._factors:
-            array, axes = self._factor(name)
-            if name in self.knob_names:
-                own = choices[:, self.knob_names.index(name)]
-                array, axes = np.take(np.moveaxis(array, 0, -1), own, axis=-1), [*axes[1:], ASKED]
-            operands.append(Operand(array, axes))
-        rows = contract_in_order(operands, self._order.steps, self._output([ASKED])).reshape(len(choices), -1)
-        return self._given(rows)
+    def _some(self) -> Callable[[Choices2D], Array]:
+        """From choices to their rows; what does not depend on the choices is made once."""
+        factors = AskedFactors(self._layout, self._tables, self.knob_names, self.parent_names)
+
+        def some(choices: Choices2D) -> Array:
+            rows = np.empty((len(choices), self.configurations))
+            for group in factors.groups(choices):
+                rows[group] = self._contracted(factors.operands(choices[group]))
+            return self._given(rows)
+
+        return some
+
+    def _contracted(self, operands: list[Operand]) -> Array:
+        """The rows of asked choices."""
+        return contract_in_order(operands, self._order.steps, self._output([ASKED])).reshape(-1, self.configurations)
 
     @cached_property
     def _order(self) -> Order:
@@ -273,21 +282,12 @@ class Block:
 
     def _left_alone(self) -> list[Operand]:
         """The tables if nothing is set."""
-        operands = [Operand(np.ones(()), [])]
-        for name in self._factors:
-            array, axes = self._factor(name)
-            operands.append(Operand(array[0], axes[1:]) if name in self.knob_names else Operand(array, axes))
-        return operands
+        return [Operand(np.ones(()), []), *(own.alone(self._tables[name]) for name, own in self._layout.items())]
 
     @property
     def _factors(self) -> tuple[str, ...]:
         """The variables whose tables are multiplied."""
         return (*self.names, *self.effects)
-
-    def _factor(self, name: str, table: Array | None = None) -> Operand:
-        """A variable's table, its own or another, cut at what is known; a knob's has its choices in front."""
-        layout = self._layout[name]
-        return Operand(layout.placed(self._tables[name] if table is None else table), layout.axes)
 
     @cached_property
     def _layout(self) -> dict[str, FactorLayout]:

@@ -20,7 +20,7 @@ from __future__ import annotations
 import numpy as np
 
 from causalbandits._types import Array, Codes
-from causalbandits.problem.hull import RESIDUAL, SOLVES, TINY, Hull, Weights, key_of, random_directions
+from causalbandits.problem.hull import RESIDUAL, TINY, Hull, Weights, far_out, key_of, random_directions
 
 ALONE = 1e-12
 """A point is a vertex if it lies farther along some direction than all others by this much."""
@@ -94,20 +94,17 @@ class PricedHull(Hull):
         if len(points) == 1:
             return [0]
         second, first = np.partition(along, len(points) - 2, axis=0)[-2:]
-        return sorted(set(along.argmax(axis=0)[first - second > ALONE].tolist()))
+        seen = along.argmax(axis=0)[first - second > ALONE]
+        return sorted({*seen.tolist(), *far_out(centred[:, :-1])})
 
     def _mixture(self, i: int, known: list[int]) -> Weights | Array | None:
-        from scipy.optimize import nnls
-
-        if self.solves >= SOLVES:
+        if self._spent:
             return None
-        self.solves += 1
         mixed, ray = np.vstack([self.points[known].T, np.ones(len(known))]), np.zeros((self.points.shape[1] + 1, 1))
         ray[-2] = 1.0  # what a mixture costs less than the row
         target, matrix = np.append(self.points[i], 1.0), np.hstack([mixed, ray])
-        try:
-            found, _ = nnls(matrix, target)
-        except RuntimeError:
+        found = self._fitted(matrix, target)
+        if found is None:
             return None
         weights = np.where(found[:-1] > TINY, found[:-1], 0.0)
         if weights.any():
