@@ -53,13 +53,13 @@ class Outcomes:
     def __init__(self, state: StudyState) -> None:
         self._state, self._log = state, state.log
 
-    def found(self, id: Id) -> Row | None:
+    def found(self, id: Id, *, chances: bool = True) -> Row | None:
         """A decision; None if it is called by a key that nobody has asked with yet."""
         if isinstance(id, str):
             check_key(id)
-            return self._log.decision_of_key(id)
+            return self._log.decision_of_key(id, chances=chances)
         whole = not isinstance(id, bool) and isinstance(id, int)
-        row = self._log.decision(id) if whole and 0 <= id < 2**62 else None
+        row = self._log.decision(id, chances=chances) if whole and 0 <= id < 2**62 else None
         if row is None:
             raise UnknownDecisionError(f"Unknown decision {id!r}: {self._log.count()} have been made, numbered from 0.")
         return row
@@ -92,7 +92,7 @@ class Outcomes:
 
     def tell(self, id: Id, parents: Parents, reward: float | None, observed: Observed) -> Receipt:
         """An outcome comes."""
-        row = self.found(id)
+        row = self.found(id, chances=self._state.fold.takes_chances)
         if row is None:
             assert isinstance(id, str)
             return self._wait(id, parents, reward, observed)

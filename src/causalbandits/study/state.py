@@ -180,7 +180,7 @@ class StudyState:
                 self.charges.pay(made)
         if newest > known:
             for event in self.log.events(after=known):
-                row = self.log.decision(event.decision)
+                row = self.log.decision(event.decision, chances=self.fold.takes_chances)
                 assert row is not None
                 self._count(event, row, write=False)
 
