@@ -11,6 +11,7 @@ import uvicorn
 from causalbandits._files import checked_path
 from causalbandits.errors import StateError
 from causalbandits.service.app import Service
+from causalbandits.service.heads import reading
 from causalbandits.service.keys import Keys
 from causalbandits.service.made import check_served_name
 from causalbandits.study import Study
@@ -83,7 +84,7 @@ def serve(
         )
     ready()
     try:
-        config = uvicorn.Config(service, host=host, port=port, log_level="warning", access_log=False)
+        config = uvicorn.Config(service, host=host, port=port, http=reading(), log_level="warning", access_log=False)
         ServerThatEnds(config, service).run()
     except KeyboardInterrupt:
         pass  # how a service is stopped; what waited has been answered
