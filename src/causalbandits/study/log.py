@@ -18,7 +18,7 @@ from causalbandits.study.damage import reading
 from causalbandits.study.fold import Coins, ExactSums, Table, codes_of, text_of
 from causalbandits.study.grid import STEPS_OF_ONE, steps, value
 from causalbandits.study.kept import KeptStatistic
-from causalbandits.study.rows import CHANGING, COUNTED, IS_OPEN, WAITING, LogEvent, Row
+from causalbandits.study.rows import CHANGING, COUNTED, IS_OPEN, WAITING, LogEvent, Row, WhatCounts
 from causalbandits.study.seals import SEALED, intact, sealed
 from causalbandits.study.storage import Store
 
@@ -261,19 +261,20 @@ class Log(KeptStatistic):
         found = self.store.rows(sql, numbers)
         return [(number, self._action(choices)) for number, choices in found]
 
-    def add_event(self, event: LogEvent, row: Row) -> None:
-        """Write an event down, and what its decision is by then."""
-        seen = None if event.observed is None else json.dumps(dict(event.observed))
-        values = event.number, event.decision, event.kind, _or_null(event.z), event.reward, seen
+    def add_event(self, event: LogEvent, now: WhatCounts) -> None:
+        """Write an event down, and what counts by then."""
+        number, decision, kind, z, reward, observed, was_z, was_reward, counted, collected, at = event
         self.store.run(
             "INSERT INTO events (number, decision, kind, z, reward, observed, was_z, was_reward, counted, collected, "
             "at, seal) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            sealed(*values, _or_null(event.was_z), event.was_reward, event.counted, str(event.collected), event.at),
+            sealed(
+                *(number, decision, kind, _or_null(z), reward, _seen(observed)),
+                *(_or_null(was_z), was_reward, counted, str(collected), at),
+            ),
         )
-        own = None if row.observed is None else json.dumps(dict(row.observed))
         self.store.run(
             "UPDATE decisions SET status = ?, told_at = ?, z = ?, reward = ?, observed = ? WHERE number = ?",
-            (row.status, row.told_at, _or_null(row.z), row.reward, own, row.number),
+            (now.status, now.told_at, _or_null(now.z), now.reward, _seen(now.observed), decision),
         )
 
     def told_late(self, number: int, z: Z | None, reward: int) -> bool:
@@ -318,3 +319,7 @@ class Log(KeptStatistic):
 
 def _or_null(z: Z | None) -> str | None:
     return None if z is None else text_of(z)
+
+
+def _seen(observed: Mapping[str, int] | None) -> str | None:
+    return None if observed is None else json.dumps(dict(observed))
