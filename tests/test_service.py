@@ -345,9 +345,8 @@ def test_a_head_that_does_not_end_is_not_read_for_ever(file: Path, by: Any, begu
     try:
         with socket.create_connection(("127.0.0.1", running.port), 20) as client:
             client.sendall(begun)
-            with pytest.raises(OSError):  # noqa: PT011 (it is closed, or reset)
-                for _ in range(400 * LONGEST_HEAD // 2**12):
-                    client.sendall(b"x" * 2**12)
+            with pytest.raises((ConnectionResetError, BrokenPipeError)):
+                client.sendall(b"x" * 400 * LONGEST_HEAD)
         assert running.send("GET", "/livez")[0] == 200
     finally:
         running.stop()

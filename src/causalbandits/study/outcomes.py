@@ -68,9 +68,9 @@ class Outcomes:
             raise UnknownDecisionError(f"Unknown decision {id!r}: {self._log.count()} have been made, numbered from 0.")
         return row
 
-    def known(self, id: Id) -> Row:
+    def known(self, id: Id, *, chances: bool = True) -> Row:
         """A decision that was made."""
-        row = self.found(id)
+        row = self.found(id, chances=chances)
         if row is None:
             raise UnknownDecisionError(f"No decision was asked for with the key {id!r}.")
         return row
