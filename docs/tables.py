@@ -7,6 +7,7 @@ python docs/tables.py        writes them into the pages
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -174,8 +175,27 @@ def service() -> list[Any]:
             continue
         found = {**own, "verified": "verified" if own.get("verified") else "not verified"}
         rows.append([*(text.format(**found) for text in told), f"{own['fsync_ms']:g}", f"{own['load']:g}"])
-    return [Grid(head, rows)]
+    return [Grid(head, rows), Text("What was aimed at:"), aims(parts)]
 
+
+def aims(parts: Any) -> Grid:
+    """Which of the aims are reached by what was measured."""
+    rows = []
+    for what, part, name, least, most in AIMS:
+        found = parts.get(part, {}).get(name)
+        is_there = isinstance(found, int | float)
+        word = ("reached" if least <= found <= most else "missed") if is_there else "not measured"
+        rows.append([what, f"{found:,}" if is_there else "", word])
+    return Grid(["aim", "measured", ""], rows)
+
+
+AIMS = (
+    ("requests a second, 64 connections: 3,000 at least", "http", "requests_a_second", 3000, math.inf),
+    ("of these the slowest hundredth, in ms: below 100", "http", "p99_ms", 0, 100),
+    ("outcomes a second, in batches: 10,000 at least", "batches", "outcomes_a_second", 10_000, math.inf),
+    ("first paint of a page with a million events, in ms: below 1,000", "events", "first_paint_ms", 0, 1000),
+)
+"""In words; which part of benchmarks/service.py measures it under which name; from where to where it is reached."""
 
 COUNTED = "{lost} of {acknowledged:,} acknowledged lost, {doubled} counted twice"
 SERVICE = {
