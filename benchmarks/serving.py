@@ -24,9 +24,11 @@ ENV = cb.zoo.email_campaign()
 
 
 def fork_servers(file: str, port: int) -> None:
-    """For each line of input a service, forked from a process that has imported everything; prints its process id."""
+    """For each line of input a service, forked from a process that has everything in memory; prints its process id."""
     from causalbandits.service import serve
+    from causalbandits.service.pages import prepare
 
+    prepare()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     for _ in sys.stdin:
         if (process := os.fork()) == 0:

@@ -7,12 +7,20 @@ python docs/tables.py        writes them into the pages
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from causalbandits.bench.regret import Tail
-from causalbandits.bench.regret_report import costs_grid, means_grid, tails_grid
+from causalbandits.bench.regret_report import (
+    ABOUT_COSTS,
+    costs_grid,
+    means_grid,
+    policies_of,
+    recorded_costs,
+    recorded_tails,
+    tails_grid,
+)
 from causalbandits.results.report import Grid, Heading, Text, as_markdown
 
 ROOT = Path(__file__).parent.parent
@@ -24,10 +32,6 @@ TAILS = ("e-mail", "Figure 2", "low rates", "Gaussian, any noise", "rare prize")
 ABOUT_TAILS = (
     "Quantiles, the worst replication, and how many lose more than 200; benchmarks/regret.md has them for all sets."
 )
-ABOUT_COSTS = """Figure 2's problem, 256 actions and 16 configurations, with rewards that are 0 or 1: nanoseconds of a
-round in the engine (empty: not compiled), microseconds of an agent's ask and tell, on one core of a machine shared with
-others."""
-
 RIVALS = {"guarded": "guarded C-TS", "c-ts-beta": "C-TS", "ts-beta": "TS, no graph", "hac-ucb": "HAC-UCB"}
 WITHIN = "within a budget"
 ABOUT_WITHIN = """At the prices of that page, with 0.05 to spend in each round, 0.08 where there are segments or an
@@ -53,15 +57,14 @@ def measured(name: str) -> Any:
 def regret() -> list[Any]:
     """Means, tails and costs."""
     content = measured("regret.json")
-    tails = {name: {id: Tail(**own) for id, own in by.items()} for name, by in content["sets"].items()}
-    every = list(dict.fromkeys(id for by in tails.values() for id in by))
+    tails, costs = recorded_tails(content), recorded_costs(content)
+    every = policies_of(tails)
     names, half = list(tails), (len(tails) + 1) // 2
     halves = [{name: tails[name] for name in some} for some in (names[:half], names[half:])]  # one would be too wide
     parts: list[Any] = [quoted(means_grid(some, every)) for some in halves]
     parts += [Heading("What the mean does not tell"), Text(ABOUT_TAILS)]
     for name in TAILS:
         parts += [Heading(name, 3), quoted(tails_grid(tails[name]))]
-    costs = {id: (own["engine (ns)"], own["agent (us)"]) for id, own in content["costs"].items()}
     if costs:
         parts += [Heading("What a decision costs"), Text(ABOUT_COSTS), quoted(costs_grid(costs))]
     return parts
@@ -172,8 +175,27 @@ def service() -> list[Any]:
             continue
         found = {**own, "verified": "verified" if own.get("verified") else "not verified"}
         rows.append([*(text.format(**found) for text in told), f"{own['fsync_ms']:g}", f"{own['load']:g}"])
-    return [Grid(head, rows)]
+    return [Grid(head, rows), Text("What was aimed at:"), aims(parts)]
 
+
+def aims(parts: Any) -> Grid:
+    """Which of the aims are reached by what was measured."""
+    rows = []
+    for what, part, name, least, most in AIMS:
+        found = parts.get(part, {}).get(name)
+        is_there = isinstance(found, int | float)
+        word = ("reached" if least <= found <= most else "missed") if is_there else "not measured"
+        rows.append([what, f"{found:,}" if is_there else "", word])
+    return Grid(["aim", "measured", ""], rows)
+
+
+AIMS = (
+    ("requests a second, 64 connections: 3,000 at least", "http", "requests_a_second", 3000, math.inf),
+    ("of these the slowest hundredth, in ms: below 100", "http", "p99_ms", 0, 100),
+    ("outcomes a second, in batches: 10,000 at least", "batches", "outcomes_a_second", 10_000, math.inf),
+    ("first paint of a page with a million events, in ms: below 1,000", "events", "first_paint_ms", 0, 1000),
+)
+"""In words; which part of benchmarks/service.py measures it under which name; from where to where it is reached."""
 
 COUNTED = "{lost} of {acknowledged:,} acknowledged lost, {doubled} counted twice"
 SERVICE = {

@@ -27,9 +27,9 @@ class Case(NamedTuple):
 
 
 @st.composite
-def models(draw: st.DrawFn, *, most: int = 6, fewest_states: int = 1) -> CausalModel:
-    """A DAG of 1 to `most` variables with up to 4 states each, zeros in its tables, declared in any order."""
-    names = [f"v{i}" for i in range(draw(st.integers(1, most)))]
+def models(draw: st.DrawFn, *, fewest: int = 1, most: int = 6, fewest_states: int = 1) -> CausalModel:
+    """A DAG of `fewest` to `most` variables with up to 4 states each, zeros in its tables, declared in any order."""
+    names = [f"v{i}" for i in range(draw(st.integers(fewest, most)))]
     sizes = {name: draw(st.integers(fewest_states, 4)) for name in names}
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     variables = []

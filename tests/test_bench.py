@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
+from unittest import mock
 
 import numpy as np
 import pytest
 
 import causalbandits as cb
-from causalbandits.bench import TABLES, loops, weighing
+from causalbandits.bench import TABLES, loops, tasks, weighing
 from causalbandits.bench.measure import megabytes_in_new_process, side_by_side
+from causalbandits.cli.measuring import ONE_THREAD
+from commands import run
 
 
 @pytest.mark.parametrize("id", loops.LOOPS)
@@ -84,22 +84,52 @@ def test_peak_memory_is_the_new_processes_own():
     assert small < 60
 
 
+def test_agents_are_timed_on_outcomes_of_what_they_decide(monkeypatch):
+    """The rehearsal and every campaign that is timed decide the same, and what was set is among what happened."""
+    campaigns = []
+
+    class Watched(cb.Agent):
+        def __init__(self, *arguments, **keywords):
+            super().__init__(*arguments, **keywords)
+            campaigns.append([])
+
+        def tell(self, id, parents, reward):
+            action = self.pending[id]
+            assert all(action.get(name, value) == value for name, value in parents.items())
+            campaigns[-1].append((action, parents["send_time"], reward))
+            super().tell(id, parents, reward)
+
+    monkeypatch.setattr(tasks, "Agent", Watched)
+    run = tasks.asked(cb.zoo.email_campaign(), "c-ts-beta", 50)
+    assert [run(), run()] == [50, 50]
+    assert campaigns[0] == campaigns[1] == campaigns[2]
+    assert len({action for action, *_ in campaigns[0]}) > 5
+
+
+@pytest.mark.parametrize(
+    ("make", "id"), [(cb.zoo.figure2, "c-ts-gaussian-guarded"), (cb.zoo.email_campaign, "c-ts-beta-guarded")]
+)
+def test_guards_are_timed_at_rest(make, id):
+    """An alarm would warn, and be an error."""
+    assert tasks.asked(make(), id)() == 1000
+
+
 def bench(*arguments):
-    command = [sys.executable, "-m", "causalbandits.cli", "bench", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, env={**os.environ, "COLUMNS": "120"})
+    with mock.patch.dict("os.environ", ONE_THREAD):  # else it would start again
+        return run("bench", *arguments, columns=120)
 
 
 def test_the_command_prints_tables_and_writes_them(tmp_path):
     done = bench("agent", "drawing", "--repeats", "1", "--out", str(tmp_path / "new"))
     assert done.returncode == 0, done.stderr
-    assert "One decision and one reward, 256 actions" in done.stdout
+    assert "One decision and one reward" in done.stdout
     content = json.loads((tmp_path / "new" / "bench.json").read_text(encoding="utf-8"))
     assert set(content["tables"]) == {"agent", "drawing"}
     assert content["machine"]["causalbandits"] == cb.__version__
     assert all(row["ratio"] > 0 for rows in content["tables"].values() for row in rows)
     page = (tmp_path / "new" / "bench.md").read_text(encoding="utf-8")
-    assert "## One decision and one reward, 256 actions" in page
-    assert "| causalbandits c-ucb |" in page
+    assert "## One decision and one reward" in page
+    assert "| Figure 2 | c-ucb |" in page
 
 
 def test_an_unknown_table_is_one_line_with_the_way_out():

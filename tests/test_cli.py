@@ -14,10 +14,11 @@ import causalbandits as cb
 from causalbandits.errors import CausalBanditsError
 from causalbandits.planning.spec import read_spec
 from causalbandits.policies import POLICIES
+from commands import run
 from oracles import hear_interrupts
 
 
-def run(*arguments, folder=None):
+def run_process(*arguments, folder=None):
     command = [sys.executable, "-m", "causalbandits.cli", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, cwd=folder)
 
@@ -47,14 +48,15 @@ def spec(tmp_path):
 
 
 def test_the_version():
-    assert run("--version").stdout.strip() == cb.__version__
+    assert run_process("--version").stdout.strip() == run("--version").stdout.strip() == cb.__version__
 
 
 def test_help_lists_the_commands():
     text = run("--help").stdout
     assert all(name in text for name in ("reproduce", "simulate", "policies", "bench", "--version", "--debug"))
+    text = run("reproduce", "--help").stdout
     for name in ("figure1", "figure6", "lower-bound", "--replications", "--quick", "--seed", "--workers", "--out"):
-        assert name in run("reproduce", "--help").stdout
+        assert name in text
 
 
 def test_policies_are_listed_with_their_references():
@@ -149,9 +151,9 @@ def test_a_wrong_file_is_refused_with_the_way_out(tmp_path, changed, message):
 
 
 def test_errors_are_one_line_with_the_trace_on_request(tmp_path):
-    short = run("simulate", "nothing.toml", folder=tmp_path)
+    short = run_process("simulate", "nothing.toml", folder=tmp_path)
     assert (short.returncode, short.stderr) == (1, "Error: Cannot read nothing.toml: No such file or directory.\n")
-    long = run("--debug", "simulate", "nothing.toml", folder=tmp_path)
+    long = run_process("--debug", "simulate", "nothing.toml", folder=tmp_path)
     assert long.returncode == 1
     assert "Traceback" in long.stderr
     assert run("simulate").returncode == 2

@@ -356,6 +356,16 @@ def test_simulate_gives_the_same_data_compiled_or_not_whatever_the_workers(monke
         assert np.array_equal(plain.regret(policy), compiled.regret(policy))
 
 
+def test_policies_that_share_a_problem_do_not_share_what_is_made_of_it(monkeypatch):
+    """In either order: what one remembers of the problem is not taken for what the other needs."""
+    ids, settings = ["c-gittins-effects", "c-track-and-stop"], {"horizon": 60, "replications": 2}
+    monkeypatch.setattr(simulate_module, "COMPILED_FROM", 0)
+    alone = {id: cb.simulate(cb.zoo.email_campaign(), id, **settings).regret(id) for id in ids}
+    for order in (ids, ids[::-1]):
+        together = cb.simulate(cb.zoo.email_campaign(), order, **settings)
+        assert all(np.array_equal(together.regret(id), alone[id]) for id in ids)
+
+
 def test_drawn_environments_compiled_or_not(monkeypatch):
     def run(compiled_from):
         monkeypatch.setattr(simulate_module, "COMPILED_FROM", compiled_from)
@@ -380,7 +390,7 @@ print(played.regret[-1], sum(kernel("settled").stats.cache_hits.values()))
 
 def test_a_new_process_starts_warm_and_an_edited_index_is_compiled_anew(tmp_path):
     """A copy of the package is run twice, edited in another file than the kernel's, and run again."""
-    shutil.copytree(Path(cb.__file__).parent, tmp_path / "causalbandits", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(Path(cb.__file__).parent, tmp_path / "causalbandits", ignore=shutil.ignore_patterns("*.nb[ci]"))
 
     def run():
         command = [sys.executable, "-c", PROGRAM]
@@ -388,7 +398,7 @@ def test_a_new_process_starts_warm_and_an_edited_index_is_compiled_anew(tmp_path
         regret, hits = done.stdout.split()
         return float(regret), int(hits)
 
-    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path), "NUMBA_OPT": "0"}  # how fast it is does not matter here
     (cold, cold_hits), (warm, warm_hits) = run(), run()
     assert (cold_hits, warm_hits) == (0, 1)
     assert cold == warm

@@ -13,10 +13,11 @@ import pytest
 from typer.testing import CliRunner
 
 import causalbandits as cb
-from causalbandits.bench import own_code, regret
+from causalbandits.bench import costs, own_code, regret
+from causalbandits.bench.costs import Cost, decision_costs
 from causalbandits.bench.drawn import LAWS, drawn
 from causalbandits.bench.own_code import code_of_policy
-from causalbandits.bench.regret import Benchmark, decision_costs, play_benchmark, played_so_far, read_benchmark, tail_of
+from causalbandits.bench.regret import Benchmark, play_benchmark, played_so_far, read_benchmark, tail_of
 from causalbandits.bench.regret_report import tails_of, with_error, write_regret
 from causalbandits.bench.sets import set_from
 from causalbandits.bench.told import told_policy
@@ -274,7 +275,7 @@ def test_means_have_the_digits_that_their_errors_allow(mean, error, shown):
 def test_the_files_say_the_same(shipped, tmp_path):
     some = shipped.only(["e-mail", "equal means"], ["c-ts-beta", "c-ucb"])
     found = play_benchmark(some, tmp_path / "parts")
-    write_regret(tmp_path, some, found, {"c-ucb": (1.0, 2.0)})
+    write_regret(tmp_path, some, found, {"c-ucb": Cost(1.0, 2.0, 3.0, 4.0)})
     content = json.loads((tmp_path / "regret.json").read_text(encoding="utf-8"))
     tails = tails_of(found)
     assert content["sets"]["e-mail"]["c-ts-beta"] == tails["e-mail"]["c-ts-beta"]._asdict()
@@ -326,6 +327,8 @@ def test_the_command_plays_prints_and_writes(tmp_path):
         (["engine", "--quick"], "--quick is for causalbandits bench regret"),
         (["--only", "e-mail"], "--only is for causalbandits bench regret"),
         (["regret", "--quick", "--replications", "5"], "Give --quick or --replications, not both"),
+        (["regret", "--costs", "--quick"], "--costs times decisions and plays nothing: leave out --quick"),
+        (["engine", "--costs"], "--costs is for causalbandits bench regret"),
         (["regret", "--only", "e-mal"], "Unknown set of the benchmark: 'e-mal'. Did you mean 'e-mail'"),
         (["regret", "--policy", "c-ubc"], "Unknown policy of the benchmark: 'c-ubc'. Did you mean 'c-ucb'"),
     ],
@@ -345,6 +348,36 @@ def test_a_benchmark_names_what_it_plays(shipped):
 
 def test_who_learns_tables_is_timed_without_them_and_who_guards_with_outcomes_that_fit(shipped):
     with warnings.catch_warnings(action="error"):
-        costs = decision_costs(shipped.only([], ["c-ts-beta-learnt", "c-ts-beta-guarded"]), 1)
-    assert all(agent > 0 for _, agent in costs.values())
-    assert costs["c-ts-beta-learnt"][0] > 0
+        found = decision_costs(shipped.only([], ["c-ts-beta-learnt", "c-ts-beta-guarded"]), 1)
+    assert all(cost.agent_us > 0 for cost in found.values())
+    assert found["c-ts-beta-learnt"].engine_ns > 0
+
+
+def test_costs_are_those_beside_c_ts_timed_in_turn(shipped, monkeypatch):
+    seconds = {"own agent": 6e-6, "agent": 3e-6, "own engine": 5e-9, "engine": 2e-9}
+    monkeypatch.setattr(costs, "side_by_side", lambda tasks, repeats: {name: seconds[name] for name in tasks})
+    found = decision_costs(shipped.only([], ["c-ucb", "c-ids-beta"]), 1)
+    assert found["c-ucb"] == pytest.approx(Cost(5.0, 6.0, 2.5, 2.0))
+    assert found["c-ids-beta"] == (None, pytest.approx(6.0), None, pytest.approx(2.0))
+
+
+def test_costs_are_written_into_what_was_played_before(shipped, tmp_path):
+    some = shipped.only(["e-mail"], ["c-ts-beta", "c-ids-beta"])
+    found = {"e-mail": {"c-ts-beta": np.arange(3.0), "c-ids-beta": np.arange(4.0)}}
+    write_regret(tmp_path, some, found, {"c-ids-beta": Cost(None, 2.0, None, 4.0)})
+    before = json.loads((tmp_path / "regret.json").read_text(encoding="utf-8"))
+    done = run_command("regret", "--costs", "--policy", "c-ts-beta", "--repeats", "1", "--out", str(tmp_path))
+    assert done.exit_code == 0, done.output
+    after = json.loads((tmp_path / "regret.json").read_text(encoding="utf-8"))
+    assert (after["about"], after["sets"]) == (before["about"], before["sets"])
+    assert after["costs"]["c-ids-beta"] == before["costs"]["c-ids-beta"]
+    assert all(number > 0 for number in after["costs"]["c-ts-beta"].values())
+    page = (tmp_path / "regret.md").read_text(encoding="utf-8")
+    assert "| c-ids-beta |  | 2 |  | 4.0 |" in page
+    assert f"| c-ts-beta | {after['costs']['c-ts-beta']['engine (ns)']:.0f} |" in page
+
+
+def test_costs_without_anything_played_are_refused_with_the_way_out(tmp_path):
+    done = run_command("regret", "--costs", "--out", str(tmp_path))
+    assert isinstance(done.exception, cb.CausalBanditsError)
+    assert "leave --costs out to play it" in str(done.exception)

@@ -8,6 +8,7 @@ import itertools
 import json
 import re
 import socket
+import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -24,6 +25,7 @@ pytest.importorskip("starlette")
 uvicorn = pytest.importorskip("uvicorn")
 
 from causalbandits.service.app import PAGES, ROUTES, Service  # noqa: E402
+from causalbandits.service.heads import LONGEST_HEAD, reading  # noqa: E402
 from causalbandits.service.keys import ROLES, Keys, allows  # noqa: E402
 from causalbandits.service.pages import COOKIE  # noqa: E402
 from causalbandits.service.serve import serve, service_of  # noqa: E402
@@ -34,11 +36,11 @@ ENV = cb.zoo.email_campaign()
 class Served:
     """A service that runs in a thread."""
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: Service, http: Any = None) -> None:
         self.service = service
         self.socket = socket.create_server(("127.0.0.1", 0))
         self.port = self.socket.getsockname()[1]
-        self.server = uvicorn.Server(uvicorn.Config(service, log_level="error", lifespan="off"))
+        self.server = uvicorn.Server(uvicorn.Config(service, http=http or reading(), log_level="error", lifespan="off"))
         self.thread = threading.Thread(target=self.server.run, kwargs={"sockets": [self.socket]}, daemon=True)
         self.thread.start()
 
@@ -327,6 +329,57 @@ def test_rewards_that_cannot_be_are_refused_one_by_one(served: Served, reward: f
 
 def test_a_wrong_content_type_is_refused_so_that_no_page_elsewhere_can_post(served: Served) -> None:
     assert served.send("POST", "/v1/studies/mail/decisions", b"{}", Content_Type="text/plain")[0] == 415
+
+
+@pytest.mark.parametrize("by", [reading(), "h11"])
+@pytest.mark.parametrize(
+    "begun",
+    [
+        b"GET /livez?",
+        b"GET /livez HTTP/1.1\r\nHost: 127.0.0.1\r\nX: ",
+        b"POST /login HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX: ",
+    ],
+)
+def test_a_head_that_does_not_end_is_not_read_for_ever(file: Path, by: Any, begun: bytes) -> None:
+    running = Served(service_of([file]), by)
+    try:
+        with socket.create_connection(("127.0.0.1", running.port), 20) as client:
+            client.sendall(begun)
+            with pytest.raises((ConnectionResetError, BrokenPipeError)):
+                client.sendall(b"x" * 400 * LONGEST_HEAD)
+        assert running.send("GET", "/livez")[0] == 200
+    finally:
+        running.stop()
+
+
+def test_where_httptools_and_uvloop_are_not_installed_all_is_served_in_pure_python(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, "uvicorn.protocols.http.httptools_impl", raising=False)
+    for missing in ("httptools", "uvloop"):
+        monkeypatch.setitem(sys.modules, missing, None)
+    assert reading() == "h11"
+    running = Served(service_of([file]))
+    try:
+        with cb.connect(f"http://127.0.0.1:{running.port}/mail") as study:
+            assert [study.ask().id for _ in range(2)] == [0, 1]
+    finally:
+        running.stop()
+
+
+@pytest.mark.parametrize("by", [reading(), "h11"])
+def test_a_long_body_is_no_long_head_and_the_connection_goes_on(file: Path, by: Any) -> None:
+    running = Served(service_of([file]), by)
+    try:
+        connection = http.client.HTTPConnection("127.0.0.1", running.port, timeout=20)
+        for size in (0, 5 * LONGEST_HEAD, 0):
+            body = b'{"key": "a"' + b" " * size + b"}"
+            connection.request("POST", "/v1/studies/mail/decisions", body, {"Content-Type": "application/json"})
+            answer = connection.getresponse()
+            assert (answer.status, json.loads(answer.read())["id"]) == (201, 0)
+        connection.close()
+    finally:
+        running.stop()
 
 
 def test_the_interface_describes_itself(served: Served) -> None:

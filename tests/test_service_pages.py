@@ -13,9 +13,12 @@ import pytest
 pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
 
+import jinja2
+
 import causalbandits as cb
+from causalbandits.service.pages import _templates, page
 from causalbandits.service.panels import CONTEXTS, panels_of
-from causalbandits.service.serve import service_of
+from causalbandits.service.serve import ServerThatEnds, serve, service_of
 from test_service import Served
 
 SEGMENTS, EMAIL = cb.zoo.email_segments(), cb.zoo.email_campaign()
@@ -167,6 +170,21 @@ def test_a_decision_says_where_it_leads_and_what_was_known_of_that_then(tmp_path
             assert one["probability"] == pytest.approx(float(chances[z]))
             assert one["n"] <= known[tuple(one["parents"].values())].n
         assert [one["probability"] for one in before] == sorted((one["probability"] for one in before), reverse=True)
+
+
+def test_templates_are_compiled_before_a_service_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cb.Study.create(tmp_path / "mail.db", EMAIL.problem, "c-ts-beta").close()
+
+    def compiled_late(*given: Any, **named: Any) -> None:
+        raise AssertionError("who looks first waits for it")
+
+    def looked_at(server: ServerThatEnds) -> None:
+        monkeypatch.setattr(jinja2.Environment, "compile", compiled_late)
+        assert page("login.html", wrong=False).status_code == 200
+
+    monkeypatch.setattr(ServerThatEnds, "run", looked_at)
+    _templates.cache_clear()
+    serve([tmp_path / "mail.db"])
 
 
 def test_the_list_says_how_studies_stand(served: Served) -> None:

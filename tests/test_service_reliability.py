@@ -143,7 +143,8 @@ def together(writer: Writer, *works: Callable[[cb.Study], Any]) -> list[Any]:
         await first
         return await asyncio.gather(*rest, return_exceptions=True)
 
-    return asyncio.run(all_of_them())
+    with asyncio.Runner(loop_factory=asyncio.SelectorEventLoop) as runner:  # older servers make uvloop everybody's
+        return runner.run(all_of_them())
 
 
 def test_a_commit_that_fails_is_nobodys_success_and_the_next_one_works(writer: Writer) -> None:

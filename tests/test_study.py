@@ -19,6 +19,7 @@ import pytest
 import causalbandits as cb
 from causalbandits.errors import CausalBanditsError, StateError, TellError
 from causalbandits.policies import POLICIES
+from causalbandits.study.log import Log
 from worlds import BELIEF, seen, with_arrow
 
 ENV = cb.zoo.email_campaign()
@@ -54,6 +55,22 @@ def played(study: cb.Study, rounds: int, env: cb.Environment = ENV, seed: int = 
 
 def bits(study: cb.Study) -> str:
     return json.dumps(study.statistic.to_record())
+
+
+@pytest.mark.parametrize(("id", "is_read"), [("c-ts-beta", False), ("c-ts-beta-guarded", True)])
+def test_telling_reads_the_chances_of_a_decision_only_where_the_policy_learns_from_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, id: str, is_read: bool
+) -> None:
+    read, own = [], Log._chances
+    monkeypatch.setattr(Log, "_chances", lambda log, text, *rest: read.append(text) or own(log, text, *rest))
+    with new(tmp_path, cb.policy(id, draws=8)) as study:
+        told = played(study, 20)
+        assert {one.status for one in study.tell_many(told)} == {"applied"}
+        assert any(text is not None for text in read) == is_read
+        read.clear()
+        assert len(study.chances(0)) > 1
+        assert read[-1] is not None
+        assert study.verify()
 
 
 def test_outcomes_in_any_order_and_any_number_of_times_leave_the_same_bits(tmp_path: Path) -> None:

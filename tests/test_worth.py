@@ -20,7 +20,7 @@ from causalbandits.engine.simulate import checkpoints
 from causalbandits.policies.gittins import AHEAD, AMID, SO_FAR
 from causalbandits.policies.statistics import Cells
 from causalbandits.policies.worth import psi, psi_of_each
-from causalbandits.problem import long_list
+from causalbandits.problem import long_list, projection
 from causalbandits.problem.powers import Powers
 from oracles import cases, pairs, patient
 
@@ -216,14 +216,12 @@ def test_psi_of_many_is_psi_of_each():
 
 
 @patient
-@given(cases(most=6, knobs=3), st.sampled_from([1, 2, 3]))
-def test_sums_under_powers_of_P(case, power):
-    situation = cb.CausalBandit(*case).situation()
-    powers, x = (
-        Powers(situation.search.projection),
-        np.random.default_rng(power).random(situation.problem.configurations),
-    )
-    P = rows_of(situation)
+@given(cases(most=6, knobs=3), st.sampled_from([1, 2, 3]), st.sampled_from([None, 1, 2]), st.booleans())
+def test_sums_under_powers_of_P(case, power, at_most, long):
+    with mock.patch.object(projection, "LONG", 0 if long else projection.LONG):
+        situation = cb.CausalBandit(*case, at_most=at_most).situation()
+        powers = Powers(situation.search.projection)
+    P, x = rows_of(situation), np.random.default_rng(power).random(situation.problem.configurations)
     np.testing.assert_allclose(powers.sums(powers.ordered(x), power), P**power @ x, rtol=1e-12, atol=1e-15)
     for position in range(situation.size):
         np.testing.assert_allclose(powers.row(position), powers.ordered(P[position]), rtol=1e-12, atol=1e-16)

@@ -20,22 +20,15 @@ import numpy as np
 from causalbandits._code import code_hash
 from causalbandits._files import read_arrays, writing
 from causalbandits._types import Array
-from causalbandits.bench.learning import _campaign, _happened
-from causalbandits.bench.measure import side_by_side
 from causalbandits.bench.own_code import code_of_policy
 from causalbandits.bench.sets import WorldSet, set_from
-from causalbandits.bench.tasks import played
 from causalbandits.bench.told import told_policy
 from causalbandits.engine import simulate
-from causalbandits.engine.compiled import can_play
 from causalbandits.engine.driver import ENVIRONMENT, stream
 from causalbandits.engine.plan import Plan
 from causalbandits.errors import CausalBanditsError, ScaleWarning, unknown
 from causalbandits.planning.spec import policy_from, read_toml, refuse_unknown, simulation_from, table_of
 from causalbandits.policies import AnyPolicy, CausalThompsonSampling
-from causalbandits.world import zoo
-from causalbandits.world.environment import Environment
-from causalbandits.world.rewards import BernoulliReward
 
 SHIPPED = Path(__file__).with_name("regret.toml")
 PLAYED_AT_ONCE = 60
@@ -215,25 +208,6 @@ def _replayed(benchmark: Benchmark, world: WorldSet, player: Player, numbers: ra
         run = simulate(env, {"": told_policy(env)}, replications=range(number, number + 1), **settings)
         finals.append(float(run.regret("")[0, -1]))
     return np.array(finals)
-
-
-def decision_costs(benchmark: Benchmark, repeats: int) -> dict[str, tuple[float | None, float]]:
-    """On Figure 2's problem: nanoseconds of a round in the engine, and microseconds of an agent's ask and tell."""
-    problem = zoo.figure2().problem
-    found: dict[str, tuple[float | None, float]] = {}
-    env = Environment(problem, BernoulliReward(np.linspace(0.2, 0.8, problem.configurations).reshape(problem.shape)))
-    happened = _happened(env)
-    for name, (policy, _) in benchmark.players.items():
-        own = told_policy(env) if policy is None else policy.for_horizon(benchmark.horizon)
-        believed = problem.without_tables() if own.learns_tables else problem
-        engine = played(env, own, 2000, believed) if can_play(env, own, believed) else None
-        tasks = {
-            "agent": _campaign(env, believed, own, happened, 200),
-            **({} if engine is None else {"engine": engine}),
-        }
-        best = side_by_side(tasks, repeats)
-        found[name] = (None if engine is None else best["engine"] * 1e9, best["agent"] * 1e6)
-    return found
 
 
 class Tail(NamedTuple):

@@ -12,7 +12,9 @@ import numpy as np
 
 from causalbandits._files import write_atomically
 from causalbandits._types import Array
+from causalbandits.bench.costs import Cost
 from causalbandits.bench.regret import BAD, Benchmark, Tail, tail_of
+from causalbandits.errors import CausalBanditsError
 from causalbandits.results.report import (
     Grid,
     Heading,
@@ -31,8 +33,14 @@ if TYPE_CHECKING:
 
 Tails = Mapping[str, Mapping[str, Tail]]
 """By set, then policy."""
-DecisionCosts = Mapping[str, tuple[float | None, float]]
-"""By policy: nanoseconds of a round in the engine, None where it is not compiled; microseconds of ask and tell."""
+DecisionCosts = Mapping[str, Cost]
+"""By policy."""
+ABOUT_COSTS = (
+    "Figure 2's problem, 256 actions and 16 configurations, with rewards that are 0 or 1: nanoseconds of a round in "
+    "the engine (empty: not compiled), microseconds of an agent's ask and tell, both from a campaign's first round on. "
+    "Ratios are to `c-ts-beta`, timed in turn with each of them."
+)
+COST_NAMES = ("engine (ns)", "agent (us)", "engine's ratio", "agent's ratio")
 
 
 def tails_of(found: Mapping[str, Mapping[str, Array]]) -> dict[str, dict[str, Tail]]:
@@ -84,29 +92,56 @@ def tails_grid(by: Mapping[str, Tail]) -> Grid:
 
 
 def costs_grid(costs: DecisionCosts) -> Grid:
-    """What a decision costs."""
-    rows = [[policy, *("" if value is None else f"{value:.0f}" for value in own)] for policy, own in costs.items()]
-    return Grid(("policy", "engine (ns)", "agent (us)"), rows)
+    """What a decision costs.
+
+    >>> costs_grid({"slow": Cost(None, 123.4, None, 5.678), "fast": Cost(90.1, 20, 0.082, 0.63)}).rows
+    [['slow', '', '123', '', '5.7'], ['fast', '90', '20', '0.08', '0.63']]
+    """
+    rows = [[policy, *map(_time, own[:2]), *map(_ratio, own[2:])] for policy, own in costs.items()]
+    return Grid(("policy", *COST_NAMES), rows)
 
 
-def page_of_regret(benchmark: Benchmark, tails: Tails, costs: DecisionCosts, about: Mapping[str, Any]) -> list[Part]:
-    """Everything, for reading."""
+def _time(value: float | None) -> str:
+    return "" if value is None else f"{value:.0f}"
+
+
+def _ratio(value: float | None) -> str:
+    return "" if value is None else f"{value:.{1 if value >= 1 else 2}f}"
+
+
+def page_of_regret(content: Mapping[str, Any]) -> list[Part]:
+    """Everything that regret.json has, for reading."""
+    about, tails, costs = content["about"], recorded_tails(content), recorded_costs(content)
     parts: list[Part] = [
         Heading("Regret, untuned", 1),
         Text(
-            f"Mean regret after {benchmark.horizon:,} rounds, {benchmark.replications} replications with a world each "
+            f"Mean regret after {about['horizon']:,} rounds, {about['replications']} replications with a world each "
             "(fewer where there is a star: the numbers are below), with standard errors. Every policy meets the same "
             "worlds. No policy is told anything but the problem; `told` is C-TS with the world's own noise and prior."
         ),
-        means_grid(tails, list(benchmark.players)),
+        means_grid(tails, policies_of(tails)),
         Picture("regret", "Mean regret as a multiple of the least of its set: dark is good."),
     ]
     if costs:
-        about_costs = "On Figure 2's problem, rewards 0 or 1: a round of the engine, and an agent's ask and tell."
-        parts += [Heading("What a decision costs"), Text(about_costs), costs_grid(costs)]
+        parts += [Heading("What a decision costs"), Text(ABOUT_COSTS), costs_grid(costs)]
     for name, by in tails.items():
         parts += [Heading(name), tails_grid(by)]
-    return [*parts, Text(f"Seed {benchmark.seed}; {versions(about)}.")]
+    return [*parts, Text(f"Seed {about['seed']}; {versions(about)}.")]
+
+
+def recorded_tails(content: Mapping[str, Any]) -> dict[str, dict[str, Tail]]:
+    """Those in regret.json."""
+    return {name: {policy: Tail(**own) for policy, own in by.items()} for name, by in content["sets"].items()}
+
+
+def recorded_costs(content: Mapping[str, Any]) -> dict[str, Cost]:
+    """Those in regret.json; none, where nothing was timed."""
+    return {policy: Cost(*(own[name] for name in COST_NAMES)) for policy, own in content["costs"].items()}
+
+
+def policies_of(tails: Tails) -> list[str]:
+    """All that are in one set or another."""
+    return list(dict.fromkeys(policy for by in tails.values() for policy in by))
 
 
 def regret_picture(tails: Tails, policies: list[str]) -> Figure:
@@ -141,12 +176,38 @@ def write_regret(
     content = {
         "about": {**about, "horizon": benchmark.horizon},
         "sets": {name: {policy: own._asdict() for policy, own in by.items()} for name, by in tails.items()},
-        "costs": {policy: {"engine (ns)": own[0], "agent (us)": own[1]} for policy, own in costs.items()},
+        "costs": _records(costs),
     }
     folder.mkdir(parents=True, exist_ok=True)
-    write_atomically(folder / "regret.json", (json.dumps(content, indent=1) + "\n").encode())
+    _write_content(folder, content)
     rows: list[tuple[Any, ...]] = [(name, policy, *own) for name, by in tails.items() for policy, own in by.items()]
     write_csv(folder / "regret.csv", about, ("set", "policy", *Tail._fields), rows)
-    write_atomically(folder / "regret.md", as_markdown(page_of_regret(benchmark, tails, costs, about)).encode())
     write_figures(folder / "figures", {"regret": regret_picture(tails, list(benchmark.players))})
     return tails
+
+
+def read_regret(folder: Path) -> dict[str, Any]:
+    """What `write_regret` wrote."""
+    path = folder / "regret.json"
+    if not path.exists():
+        raise CausalBanditsError(
+            f"There is no {path}, into which costs could be written: name the folder of a benchmark that was played, "
+            "--out benchmarks, say; or leave --costs out to play it."
+        )
+    content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return content
+
+
+def write_costs(folder: Path, content: Mapping[str, Any], costs: DecisionCosts) -> None:
+    """Into `regret.json` and `regret.md`, in the place of what these policies cost before; regret stays as it is."""
+    merged = {**content["costs"], **_records(costs)}
+    _write_content(folder, {**content, "costs": merged})
+
+
+def _records(costs: DecisionCosts) -> dict[str, dict[str, float | None]]:
+    return {policy: dict(zip(COST_NAMES, own, strict=True)) for policy, own in costs.items()}
+
+
+def _write_content(folder: Path, content: Mapping[str, Any]) -> None:
+    write_atomically(folder / "regret.json", (json.dumps(content, indent=1) + "\n").encode())
+    write_atomically(folder / "regret.md", as_markdown(page_of_regret(content)).encode())

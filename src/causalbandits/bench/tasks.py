@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 
 from causalbandits.agent import Agent
@@ -28,16 +26,31 @@ def played(
     return run
 
 
-def asked(env: Environment, given: AnyPolicy | str, rounds: int = 1000, some: int = 0) -> Task:
-    """Decisions of an agent, told outcomes of the first action, drawn beforehand; `some` are eligible, if not all."""
-    agent, rng = Agent(env.problem, given, seed=1, impossible="accept"), np.random.default_rng(0)
+def asked(
+    env: Environment,
+    given: AnyPolicy | str,
+    rounds: int = 1000,
+    some: int = 0,
+    problem: CausalBandit | None = None,
+) -> Task:
+    """A campaign of an agent from its first round on; `some` actions are eligible, if not all.
+
+    Drawing what happens is not timed: it was drawn in a rehearsal, in which the same seed decided the same.
+    """
+    rng, believed = np.random.default_rng(0), env.problem if problem is None else problem
     eligible = [env.problem.actions[i] for i in range(some)] or None
-    outcomes = itertools.cycle([env.pull(env.problem.actions[0], rng) for _ in range(64)])
+    contexts = [env.draw_context(rng) or None for _ in range(rounds)]
+    rehearsal, happened = Agent(believed, given, seed=1), []
+    for context in contexts:
+        decision = rehearsal.ask(context=context, eligible=eligible)
+        happened.append(env.pull(decision.intervention, rng, context=context))
+        rehearsal.tell(decision.id, *happened[-1])
 
     def run() -> int:
-        for outcome in itertools.islice(outcomes, rounds):
-            decision = agent.ask(eligible=eligible)
-            agent.tell(decision.id, outcome.parents, outcome.reward)
+        agent = Agent(believed, given, seed=1)
+        for context, (parents, reward) in zip(contexts, happened, strict=True):
+            decision = agent.ask(context=context, eligible=eligible)
+            agent.tell(decision.id, parents, reward)
         return rounds
 
     return run

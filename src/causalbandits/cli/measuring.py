@@ -51,18 +51,22 @@ def bench(
     played: Annotated[
         bool, typer.Option("--played", help="regret: report what has been played so far, and play nothing.")
     ] = False,
+    costs: Annotated[
+        bool,
+        typer.Option("--costs", help="regret: time decisions only, and write what they cost into what was played."),
+    ] = False,
     workers: Workers = None,
 ) -> None:
     """Measure how fast this library is on this machine, or what its policies lose.
 
-    The tables are engine, agent, context, learnt, index, growth, drawing, threads, counting, start and memory, side by
+    The tables are engine, agent, context, index, growth, drawing, threads, counting, start and memory, side by
     side with plain NumPy loops. All of them take about four minutes.
     Times depend on the machine, and on what else it does; ratios much less.
 
     regret, which is asked for alone, plays every policy on sets of worlds: mean, quantiles and worst regret, and what a
     decision costs. It takes an hour or two; interrupt it as you like, the same command goes on. Sets and policies are
     those of bench/regret.toml in the package; a file of your own, --sets my.toml, adds to them. --played writes the
-    report of what there is by now.
+    report of what there is by now; --costs times decisions, which takes some minutes, and plays nothing.
 
     [bold]Examples[/bold]
 
@@ -75,9 +79,11 @@ def bench(
       causalbandits bench regret --quick
 
       causalbandits bench regret --only e-mail --policy c-ts-beta --policy c-ucb
+
+      causalbandits bench regret --costs --out benchmarks
     """
     asked_for = {"sets": sets, "only": only, "policy": policy, "replications": replications, "workers": workers}
-    given = [name for name, value in {**asked_for, "quick": quick, "played": played}.items() if value]
+    given = [name for name, on in {**asked_for, "quick": quick, "played": played, "costs": costs}.items() if on]
     regret = REGRET in (tables or ())
     if regret and tables != [REGRET]:
         raise CausalBanditsError(f"The benchmark of regret is run alone; got {', '.join(tables or ())}.")
@@ -85,6 +91,8 @@ def bench(
         raise CausalBanditsError(f"--{given[0]} is for causalbandits bench regret.")
     if quick and replications is not None:
         raise CausalBanditsError("Give --quick or --replications, not both.")
+    if costs and (of_playing := [name for name in given if name not in ("costs", "sets", "policy")]):
+        raise CausalBanditsError(f"--costs times decisions and plays nothing: leave out --{of_playing[0]}.")
     if out is not None:
         refuse_unwritable_folder(out)
     if any(os.environ.get(name) != "1" for name in ONE_THREAD):
@@ -94,6 +102,9 @@ def bench(
     if regret:
         chosen: dict[str, Any] = QUICK_REGRET if quick else {"replications": replications}
         folder = out or Path("results/regret-quick" if quick else "results/regret")
+        if costs:
+            _costs(sets, policy or [], repeats, folder)
+            return
         _regret(sets, only or [], policy or [], chosen, workers or os.cpu_count(), 0 if played else repeats, folder)
     else:
         _times(tables, repeats, out)
@@ -130,7 +141,8 @@ def _regret(
     """Without repeats, nothing is played or timed."""
     from rich.console import Console
 
-    from causalbandits.bench.regret import decision_costs, play_benchmark, played_so_far, read_benchmark
+    from causalbandits.bench.costs import decision_costs
+    from causalbandits.bench.regret import play_benchmark, played_so_far, read_benchmark
     from causalbandits.bench.regret_report import tails_grid, write_regret
 
     benchmark = read_benchmark(sets, **simulation).only(only, policies)
@@ -148,3 +160,21 @@ def _regret(
         grid = tails_grid(by)
         print_rows(console, name, grid.head, grid.rows)
     print_plain(console, f"The report: {folder / 'regret.md'}")
+
+
+def _costs(sets: Path | None, policies: list[str], repeats: int, folder: Path) -> None:
+    """Times alone, of what was played with this horizon."""
+    from rich.console import Console
+
+    from causalbandits.bench.costs import decision_costs
+    from causalbandits.bench.regret import read_benchmark
+    from causalbandits.bench.regret_report import ABOUT_COSTS, costs_grid, read_regret, write_costs
+
+    content, console = read_regret(folder), Console()
+    benchmark = read_benchmark(sets, horizon=content["about"]["horizon"]).only([], policies)
+    with console.status("Measuring what a decision costs ..."):
+        costs = decision_costs(benchmark, repeats)
+    write_costs(folder, content, costs)
+    grid = costs_grid(costs)
+    print_rows(console, "What a decision costs", grid.head, grid.rows, ABOUT_COSTS)
+    print_plain(console, f"Written: {folder / 'regret.json'}, {folder / 'regret.md'}")

@@ -111,7 +111,8 @@ def _designed(policy: CausalDesign | CausalElimination | CausalTrackAndStop, sce
     situations = [moment.situation for moment in scene.moments]
     if isinstance(policy, CausalTrackAndStop):
         rows = scene.problem.remember(
-            ("rows", scene.known), lambda: design_tables.design_rows([distributions(own) for own in situations])
+            ("rows of a design", scene.known),
+            lambda: design_tables.design_rows([distributions(own) for own in situations]),
         )
         return "tracked", (design_tables.TrackingRule(policy.epsilon, _priced(scene, True)), rows, world, sums)
     if isinstance(policy, CausalElimination):

@@ -9,6 +9,7 @@ from causalbandits.engine import tables
 from causalbandits.engine.calls import call_of, true_world
 from causalbandits.engine.driver import POLICY, WORLD, Moments, Played, Rounds, Watch, stream
 from causalbandits.engine.learning import Learning, can_learn
+from causalbandits.engine.ledger import Ledger
 from causalbandits.engine.scene import Scene, by_block, scene_of
 from causalbandits.policies import POLICIES, AnyPolicy, CausalLinearThompsonSampling, CausalLinearUCB, LinTS, LinUCB
 from causalbandits.policies.cells import CellPolicy
@@ -105,11 +106,11 @@ def play_compiled(
 
     streams = tables.Streams(stream(seed, replication, POLICY), stream(seed, replication, WORLD))
     scene, statistic = scene_of(env, policy, problem), policy.begin(problem)
-    played, sums = Played(np.empty(len(rounds)), np.empty(len(rounds))), np.zeros(2)
     listed = watch is not None and scene.size <= LISTED
     plays = np.zeros(scene.size if listed else 0, dtype=np.int64)
     learning = _learning(policy, scene, statistic, streams)
     start, step = 0, FRESH * max(1, rounds_at_once(scene, policy) // FRESH)
+    ledger = Ledger(rounds, min(step, int(rounds[-1])))
     while start < rounds[-1]:
         slot = int(np.searchsorted(rounds, start, side="right"))
         end = min(start + step, int(rounds[slot if watch is not None else -1]))
@@ -117,16 +118,14 @@ def play_compiled(
             end = min(end, start + statistic.left)
         if isinstance(statistic, BatchedCells):
             end = min(end, statistic.batch_end)
-        within = slice(slot, int(np.searchsorted(rounds, end, side="right")))
         name, arguments = call_of(policy, scene, statistic, range(start, end))
         if learning is not None:
             name, (rule, *_) = "learnt", arguments
             arguments = rule, *learning.arguments()
-        kept = played.regret[within], played.reward[within]
-        record = tables.Record(end - start, rounds[within] - start, *kept, sums, plays)
-        stopped = kernel(name)(*arguments, streams, record)
+        stopped = kernel(name)(*arguments, streams, ledger.record(end - start))
         if learning is not None:
             end = start + learning.took(stopped)
+        ledger.add_up(start, end, plays)
         statistic.rounds, start = end, end
         if isinstance(statistic, EffectCells) and statistic.left == 0:
             statistic.fit()
@@ -134,7 +133,7 @@ def play_compiled(
             statistic.turn()
         if watch is not None and end == rounds[slot]:
             watch(slot, statistic, lambda: _by_number(plays, scene))
-    return played
+    return ledger.sums
 
 
 def _learning(policy: AnyPolicy, scene: Scene, statistic: Statistic, streams: tables.Streams) -> Learning | None:

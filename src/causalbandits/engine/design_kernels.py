@@ -12,7 +12,7 @@ import numpy as np
 from numba.extending import register_jitable
 
 from causalbandits.engine.choosing import first_tied, largest, largest_size, least_scale, subtract
-from causalbandits.engine.happening import drawn_context, first_sums, happens, room_for, write_down
+from causalbandits.engine.happening import drawn_context, happens, room_for
 from causalbandits.engine.kernels import take_in
 from causalbandits.policies import tracking
 from causalbandits.policies.tracking import LEAST_GAP, TRACKED, UNSEEN
@@ -40,22 +40,16 @@ def _planned_rounds(version):
 
     def play(rule, plan, world, kept, streams, record):
         key = version  # noqa: F841 (part of the cache's key)
-        plays, codes = record.plays, np.empty(len(world.law.sizes), dtype=np.int64)
+        codes = np.empty(len(world.law.sizes), dtype=np.int64)
         before, comes = world.before, room_for(world.before)
         rng, world_rng = streams.policy, streams.world
-        regret, collected, slot, checkpoint = first_sums(record)
+        gaps, rewards, played = record.gaps, record.rewards, record.played
         for t in range(1, record.last + 1):
             context = drawn_context(before, world.context_starts, comes, world_rng)
             position = world.first[context] + drawn_position(plan, context, rng)
             z, reward, gap = happens(world, position, codes, world_rng)
-            regret += gap
-            collected += reward
-            if len(plays):
-                plays[position] += 1
-            if t == checkpoint:
-                slot, checkpoint = write_down(record, slot, regret, collected)
+            gaps[t - 1], rewards[t - 1], played[t - 1] = gap, reward, position
             take_in(kept.counts, kept.totals, z, reward)
-        record.sums[0], record.sums[1] = regret, collected
 
     return play
 
@@ -125,12 +119,12 @@ def _tracked_rounds(version):
 
     def play(rule, rows, world, kept, streams, record):
         key = version  # noqa: F841 (part of the cache's key)
-        plays, codes = record.plays, np.empty(len(world.law.sizes), dtype=np.int64)
+        codes = np.empty(len(world.law.sizes), dtype=np.int64)
         before, comes, world_rng = world.before, room_for(world.before), streams.world
         cells, positions = len(kept.counts), len(world.gap)
         means, worth = np.empty(cells), np.empty(cells)
         values, far, weights = np.empty(positions), np.empty(positions), np.empty(positions)
-        regret, collected, slot, checkpoint = first_sums(record)
+        gaps, rewards, played = record.gaps, record.rewards, record.played
         for t in range(1, record.last + 1):
             context = drawn_context(before, world.context_starts, comes, world_rng)
             first, start = world.first[context], rows.starts[context]
@@ -147,14 +141,8 @@ def _tracked_rounds(version):
                     values[a] /= most
             position = first + first_tied(values, actions, 1.0)
             z, reward, gap = happens(world, position, codes, world_rng)
-            regret += gap
-            collected += reward
-            if len(plays):
-                plays[position] += 1
-            if t == checkpoint:
-                slot, checkpoint = write_down(record, slot, regret, collected)
+            gaps[t - 1], rewards[t - 1], played[t - 1] = gap, reward, position
             take_in(kept.counts, kept.totals, z, reward)
-        record.sums[0], record.sums[1] = regret, collected
 
     return play
 

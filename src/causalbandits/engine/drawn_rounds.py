@@ -13,7 +13,7 @@ from causalbandits.engine.choosing import (
     project,
     subtract,
 )
-from causalbandits.engine.happening import drawn_context, first_cell, first_sums, happens, room_for, write_down
+from causalbandits.engine.happening import drawn_context, first_cell, happens, room_for
 from causalbandits.engine.kernels import at_cell, combine, noise, pooled_in, prepared, renewed, take_in, varied
 
 
@@ -22,7 +22,7 @@ def drawn_rounds(version):
 
     def play(rule, tree, world, kept, streams, record):
         key = version  # noqa: F841 (part of the cache's key)
-        plays, first_of = record.plays, world.first
+        first_of = world.first
         before, told = world.before, world.told
         comes = room_for(before)
         causal, rng, world_rng = rule.causal, streams.policy, streams.world
@@ -35,7 +35,7 @@ def drawn_rounds(version):
         costs, floor = rule.priced.costs, least_scale(rule.priced)
         best = np.empty(rule.draws, dtype=np.int64)
         changed = -1
-        regret, collected, slot, checkpoint = first_sums(record)
+        gaps, rewards, played = record.gaps, record.rewards, record.played
         for t in range(1, record.last + 1):
             p, exploration = renewed(rule.p, kept), rule.explorations[min(t, len(rule.explorations)) - 1]
             if t == 1 and not rule.moving:
@@ -69,15 +69,9 @@ def drawn_rounds(version):
                 best[draw] = first_tied(scores, actions, max(scale, floor))
             action = best[one_draw(rule.draws, rng)]
             z, reward, gap = happens(world, first + action, codes, world_rng)
-            regret += gap
-            collected += reward
-            if len(plays):
-                plays[first + action] += 1
-            if t == checkpoint:
-                slot, checkpoint = write_down(record, slot, regret, collected)
+            gaps[t - 1], rewards[t - 1], played[t - 1] = gap, reward, first + action
             changed = z if causal else base + action
             pooled_in(kept, changed, reward)
             take_in(kept.counts, kept.totals, changed, reward)
-        record.sums[0], record.sums[1] = regret, collected
 
     return play

@@ -1,4 +1,4 @@
-"""What happens in a round, compiled: contexts, configurations and rewards are drawn, and sums are written down."""
+"""What happens in a round, compiled: contexts, configurations and rewards are drawn."""
 
 import math
 
@@ -123,16 +123,3 @@ def summed(additive, context, rows, codes, states, cost):
     for parent in range(len(states)):
         mean += additive.by_parent.values[additive.by_parent.starts[parent] + states[parent]]
     return mean, max(0.0, additive.best[context] - (under - cost))
-
-
-@register_jitable
-def first_sums(record):
-    """Before the first round: the sums so far, the slot that is filled next, and the round after which it is."""
-    return record.sums[0], record.sums[1], 0, record.rounds[0] if len(record.rounds) else 0
-
-
-@register_jitable
-def write_down(record, slot, regret, collected):
-    """Keep the sums; the next slot, and the round after which it is filled (0, if there is none)."""
-    record.regret[slot], record.reward[slot] = regret, collected
-    return slot + 1, record.rounds[slot + 1] if slot + 1 < len(record.rounds) else 0

@@ -3,7 +3,7 @@
 import numpy as np
 
 from causalbandits.engine.choosing import first_tied, largest_size, least_scale, listed, one_draw, project, subtract
-from causalbandits.engine.happening import first_sums, reward_around, write_down
+from causalbandits.engine.happening import reward_around
 from causalbandits.engine.kernels import combine, noise, prepared, take_in
 
 
@@ -12,14 +12,14 @@ def learnt_rounds(version):
 
     def play(rule, tree, world, kept, streams, record):
         key = version  # noqa: F841 (part of the cache's key)
-        plays, course, choices = record.plays, world.course, world.choices
+        course, choices = world.course, world.choices
         p, rng, world_rng, costs = rule.p, streams.policy, streams.world, rule.priced.costs
         cells, actions, floor = len(kept.counts), len(world.gap), least_scale(rule.priced)
         values, centre, width = np.empty(cells), np.empty(cells), np.empty(cells)
         one, two = np.empty(tree.buffer), np.empty(tree.buffer)
         in_order = np.empty(actions if len(tree.node_of_action.values) else 0)
         best, codes = np.empty(rule.draws, dtype=np.int64), np.empty(len(course.sizes), dtype=np.int64)
-        regret, collected, slot, checkpoint = first_sums(record)
+        gaps, rewards, played = record.gaps, record.rewards, record.played
         for c in range(cells):
             centre[c], width[c] = prepared(p, kept, c, rule.explorations[0])
         t, due = 0, False
@@ -55,15 +55,9 @@ def learnt_rounds(version):
                     due = due or kept.of_rows[course.rows[v] + row] >= kept.limits[course.rows[v] + row]
                 z += course.steps[v] * codes[v]
             reward = reward_around(world, world.mean[z], world_rng)
-            regret += world.gap[action]
-            collected += reward
-            if len(plays):
-                plays[action] += 1
-            if t == checkpoint:
-                slot, checkpoint = write_down(record, slot, regret, collected)
+            gaps[t - 1], rewards[t - 1], played[t - 1] = world.gap[action], reward, action
             take_in(kept.counts, kept.totals, z, reward)
             centre[z], width[z] = prepared(p, kept, z, rule.explorations[0])
-        record.sums[0], record.sums[1] = regret, collected
         return t, due
 
     return play

@@ -7,13 +7,11 @@ from causalbandits.engine.choosing import first_best, first_best_priced, one_dra
 from causalbandits.engine.happening import (
     drawn_context,
     drawn_number,
-    first_sums,
     happens,
     reward_around,
     room_for,
     spent,
     summed,
-    write_down,
 )
 from causalbandits.policies import entries, indices
 
@@ -27,7 +25,7 @@ def linear_rounds(version):
 
     def play(rule, regressors, world, kept, streams, record):
         key = version  # noqa: F841 (part of the cache's key)
-        plays, first_of = record.plays, world.first
+        first_of = world.first
         before, comes = world.before, room_for(world.before)
         R, u, rng, world_rng = kept.R, kept.u, streams.policy, streams.world
         means, d, costs = regressors.means, regressors.means.shape[1], rule.priced.costs
@@ -38,7 +36,7 @@ def linear_rounds(version):
         room, norms, scores = np.empty(d * most), np.empty(most), np.empty(most)
         columns, left, last = room.reshape(d, most), room.reshape(d, most), -1
         best = np.empty(rule.draws, dtype=np.int64)
-        regret, collected, slot, checkpoint = first_sums(record)
+        gaps, rewards, played = record.gaps, record.rewards, record.played
         for t in range(1, record.last + 1):
             context = drawn_context(before, world.context_starts, comes, world_rng)
             first = first_of[context]
@@ -67,16 +65,10 @@ def linear_rounds(version):
                     best[draw] = first_best(scores, actions)
             action = best[one_draw(rule.draws, rng)]
             z, reward, gap = happens(world, first + action, codes, world_rng)
-            regret += gap
-            collected += reward
-            if len(plays):
-                plays[first + action] += 1
-            if t == checkpoint:
-                slot, checkpoint = write_down(record, slot, regret, collected)
+            gaps[t - 1], rewards[t - 1], played[t - 1] = gap, reward, first + action
             for i in range(d):
                 x[i] = regressors.table[z, i] if rule.observed else means[first + action, i]
             rotate_in(R, u, x, reward)
-        record.sums[0], record.sums[1] = regret, collected
 
     return play
 
@@ -86,7 +78,7 @@ def by_block_rounds(version):
 
     def play(rule, by_block, world, kept, streams, record):
         key = version  # noqa: F841 (part of the cache's key)
-        plays, first_of = record.plays, world.first
+        first_of = world.first
         before, comes = world.before, room_for(world.before)
         R, u, rng, world_rng = kept.R, kept.u, streams.policy, streams.world
         blocks, d = len(world.law.sizes), len(u)
@@ -97,10 +89,9 @@ def by_block_rounds(version):
         own_starts, scores = np.empty((1, blocks), dtype=np.int64), np.empty(by_block.rows.max())
         theta, x = np.empty(d), np.empty(d)
         best, rows = np.empty((rule.draws, blocks), dtype=np.int64), np.empty(blocks, dtype=np.int64)
-        listed_actions = len(world.gap) > 0 or len(plays) > 0
         priced, least = by_block.priced, by_block.priced.least
         paid = least.copy()
-        regret, collected, slot, checkpoint = first_sums(record)
+        gaps, rewards, played = record.gaps, record.rewards, record.played
         for t in range(1, record.last + 1):
             context = drawn_context(before, world.context_starts, comes, world_rng)
             here = context * blocks
@@ -131,8 +122,7 @@ def by_block_rounds(version):
             for b in range(blocks):
                 rows[b] = best[drawn, b]
                 own_starts[0, b] = world.law.cdf.starts[here + b] + rows[b] * world.law.sizes[b]
-                if listed_actions:
-                    action = action * by_block.rows[here + b] + rows[b]
+                action = action * by_block.rows[here + b] + rows[b]  # of no use where there are too many to be listed
             action += first_of[context]
             z = drawn_number(world.law, own_starts, 0, codes, world_rng)
             if len(world.gap):
@@ -140,12 +130,7 @@ def by_block_rounds(version):
             else:
                 mean, gap = summed(by_block.additive, context, rows, codes, states, spent(priced, here, rows, paid))
             reward = reward_around(world, mean, world_rng)
-            regret += gap
-            collected += reward
-            if len(plays):
-                plays[action] += 1
-            if t == checkpoint:
-                slot, checkpoint = write_down(record, slot, regret, collected)
+            gaps[t - 1], rewards[t - 1], played[t - 1] = gap, reward, action
             source, which = (by_block.features, codes) if rule.observed else (by_block.means, rows)
             line = 0 if rule.observed else here
             for b in range(blocks):
@@ -154,6 +139,5 @@ def by_block_rounds(version):
                 for i in range(width):
                     x[by_block.where.values[first + i]] = source.values[at + i]
             rotate_in(R, u, x, reward)
-        record.sums[0], record.sums[1] = regret, collected
 
     return play

@@ -13,7 +13,7 @@ from causalbandits.engine.choosing import (
     project,
     subtract,
 )
-from causalbandits.engine.happening import drawn_context, first_sums, happens, room_for, write_down
+from causalbandits.engine.happening import drawn_context, happens, room_for
 from causalbandits.engine.kernels import combine, noise, pooled_in, prepared, renewed, take_in, varied
 from causalbandits.engine.worths import believed
 from causalbandits.policies import ratios
@@ -26,7 +26,7 @@ def promised_rounds(version):
 
     def play(rule, tree, world, kept, streams, record):
         key = version  # noqa: F841 (part of the cache's key)
-        plays, first_of = record.plays, world.first
+        first_of = world.first
         before, comes = world.before, room_for(world.before)
         rng, world_rng = streams.policy, streams.world
         cells, room = len(kept.counts), tree.buffer
@@ -36,7 +36,7 @@ def promised_rounds(version):
         one, two = np.empty(room), np.empty(room)
         scores, means = np.empty(len(world.gap)), np.empty(len(world.gap))
         costs, z = rule.priced.costs, -1
-        regret, collected, slot, checkpoint = first_sums(record)
+        gaps, rewards, played = record.gaps, record.rewards, record.played
         for t in range(1, record.last + 1):
             p = renewed(rule.p, kept)
             for c in range(cells):
@@ -71,14 +71,8 @@ def promised_rounds(version):
                 scores[a] = -given_up(promised, means[a], scores[a])
             action = first_tied(scores, actions, largest_size(scores, actions))
             z, reward, gap = happens(world, first + action, codes, world_rng)
-            regret += gap
-            collected += reward
-            if len(plays):
-                plays[first + action] += 1
-            if t == checkpoint:
-                slot, checkpoint = write_down(record, slot, regret, collected)
+            gaps[t - 1], rewards[t - 1], played[t - 1] = gap, reward, first + action
             pooled_in(kept, z, reward)
             take_in(kept.counts, kept.totals, z, reward)
-        record.sums[0], record.sums[1] = regret, collected
 
     return play

@@ -21,7 +21,7 @@ from causalbandits.engine.choosing import (
     scale_of,
     subtract,
 )
-from causalbandits.engine.happening import drawn_context, first_sums, happens, room_for, write_down
+from causalbandits.engine.happening import drawn_context, happens, room_for
 from causalbandits.engine.kernels import (
     CAUGHT_UP,
     COLUMNS_KEPT,
@@ -42,7 +42,7 @@ def screened_rounds(version):
 
     def play(rule, tree, world, kept, streams, record):
         key = version  # noqa: F841 (part of the cache's key)
-        plays, first_of = record.plays, world.first
+        first_of = world.first
         before, comes = world.before, room_for(world.before)
         rng, world_rng = streams.policy, streams.world
         cells, positions, contexts, room = len(kept.counts), len(world.gap), len(first_of) - 1, tree.buffer
@@ -60,7 +60,7 @@ def screened_rounds(version):
         changed, changes = np.empty(FRESH + 1, dtype=np.int64), np.empty(FRESH + 1)
         came, logged, z = np.full(contexts, -1), 0, -1
         best = np.empty(rule.draws, dtype=np.int64)
-        regret, collected, slot, checkpoint = first_sums(record)
+        gaps, rewards, played = record.gaps, record.rewards, record.played
         for t in range(1, record.last + 1):
             p, patience = renewed(rule.p, kept), rule.patiences[t - 1]
             if t == 1 or rule.moving:
@@ -138,12 +138,7 @@ def screened_rounds(version):
                 scores[action] += worth_of_one(v, ra - rb, rb, patience)
                 action = first_tied(scores, actions, scale)
             z, reward, gap = happens(world, first + action, codes, world_rng)
-            regret += gap
-            collected += reward
-            if len(plays):
-                plays[first + action] += 1
-            if t == checkpoint:
-                slot, checkpoint = write_down(record, slot, regret, collected)
+            gaps[t - 1], rewards[t - 1], played[t - 1] = gap, reward, first + action
             pooled_in(kept, z, reward)
             take_in(kept.counts, kept.totals, z, reward)
             if not rule.moving:
@@ -152,6 +147,5 @@ def screened_rounds(version):
                 changed[logged], changes[logged], mean[z] = z, x - mean[z], x
                 enter(sizes, 0, z, abs(x))
                 logged += 1
-        record.sums[0], record.sums[1] = regret, collected
 
     return play

@@ -24,7 +24,7 @@ from causalbandits.engine.choosing import (
     scale_of,
     subtract,
 )
-from causalbandits.engine.happening import drawn_context, first_sums, happens, room_for, write_down
+from causalbandits.engine.happening import drawn_context, happens, room_for
 from causalbandits.engine.kernels import CAUGHT_UP, COLUMNS_KEPT, FRESH, combine, prepared, take_in
 
 
@@ -37,7 +37,7 @@ def settled_rounds(version):
 
     def play(rule, tree, world, kept, streams, record):
         key = version  # noqa: F841 (part of the cache's key)
-        plays, first_of = record.plays, world.first
+        first_of = world.first
         before, comes = world.before, room_for(world.before)
         p, exploration, world_rng = rule.p, rule.explorations[0], streams.world
         cells, positions, contexts = len(kept.counts), len(world.gap), len(first_of) - 1
@@ -58,7 +58,7 @@ def settled_rounds(version):
             centre, width = prepared(p, kept, c, exploration)
             values[c] = combine(p, centre, width, 0.0)
             enter(sizes, 0, c, abs(values[c]))
-        regret, collected, slot, checkpoint = first_sums(record)
+        gaps, rewards, played = record.gaps, record.rewards, record.played
         for t in range(1, record.last + 1):
             if t % FRESH == 1:
                 came[:] = -1
@@ -93,12 +93,7 @@ def settled_rounds(version):
             scale = scale_of(values, tree.cells, context, floor, max(floor, sizes[0, 1]))
             position = first + first_reaching(own, least_tied(best[context], scale))
             z, reward, gap = happens(world, position, codes, world_rng)
-            regret += gap
-            collected += reward
-            if len(plays):
-                plays[position] += 1
-            if t == checkpoint:
-                slot, checkpoint = write_down(record, slot, regret, collected)
+            gaps[t - 1], rewards[t - 1], played[t - 1] = gap, reward, position
             take_in(kept.counts, kept.totals, z, reward)
             centre, width = prepared(p, kept, z, exploration)
             value = combine(p, centre, width, 0.0)
@@ -106,7 +101,6 @@ def settled_rounds(version):
             changed[logged], changes[logged] = z, value - values[z]
             logged += 1
             values[z] = value
-        record.sums[0], record.sums[1] = regret, collected
 
     return play
 
@@ -116,7 +110,7 @@ def settled_action_rounds(version):
 
     def play(rule, tree, world, kept, streams, record):
         key = version  # noqa: F841 (part of the cache's key)
-        plays, first_of = record.plays, world.first
+        first_of = world.first
         before, told = world.before, world.told
         comes = room_for(before)
         p, exploration, world_rng = rule.p, rule.explorations[0], streams.world
@@ -130,7 +124,7 @@ def settled_action_rounds(version):
             value = combine(p, centre, width, 0.0)
             enter(sizes, c // actions, c % actions, abs(value))
             enter(tournaments, c // actions, c % actions, value - costs[c % actions] if len(costs) else value)
-        regret, collected, slot, checkpoint = first_sums(record)
+        gaps, rewards, played = record.gaps, record.rewards, record.played
         for t in range(1, record.last + 1):
             context = drawn_context(before, world.context_starts, comes, world_rng)
             group = told[context]
@@ -138,18 +132,12 @@ def settled_action_rounds(version):
             action = first_in(tournaments, group, least_tied(tournaments[group, 1], scale))
             position = first_of[context] + action
             _, reward, gap = happens(world, position, codes, world_rng)
-            regret += gap
-            collected += reward
-            if len(plays):
-                plays[position] += 1
-            if t == checkpoint:
-                slot, checkpoint = write_down(record, slot, regret, collected)
+            gaps[t - 1], rewards[t - 1], played[t - 1] = gap, reward, position
             cell = group * actions + action
             take_in(kept.counts, kept.totals, cell, reward)
             centre, width = prepared(p, kept, cell, exploration)
             value = combine(p, centre, width, 0.0)
             enter(sizes, group, action, abs(value))
             enter(tournaments, group, action, value - costs[action] if len(costs) else value)
-        record.sums[0], record.sums[1] = regret, collected
 
     return play

@@ -241,18 +241,14 @@ class Streams(NamedTuple):
 
 
 class Record(NamedTuple):
-    """What is written down of some rounds: sums after some of them, and how often each position was played."""
+    """What is written down of some rounds, round by round."""
 
     last: int
     """How many rounds are played."""
-    rounds: Ints
-    """After which of them the sums are kept."""
-    regret: Array
-    reward: Array
-    sums: Array
-    """Regret and reward so far; they go on from what they are."""
-    plays: Ints
-    """By position; empty if nobody asks, or actions are not listed."""
+    gaps: Array
+    rewards: Array
+    played: Ints
+    """Positions; of no use where actions are too many to be listed."""
 
 
 class Before(NamedTuple):

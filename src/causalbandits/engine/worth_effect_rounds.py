@@ -14,7 +14,7 @@ from causalbandits.engine.choosing import (
     least_tied,
     subtract,
 )
-from causalbandits.engine.happening import drawn_context, first_sums, happens, room_for, write_down
+from causalbandits.engine.happening import drawn_context, happens, room_for
 from causalbandits.engine.kernels import pooled_in, renewed, take_in
 from causalbandits.engine.worths import ABOVE, psi, worth_of_one
 
@@ -55,7 +55,7 @@ def worth_effect_rounds(version):
 
     def play(rule, looked, world, kept, streams, record):
         key = version  # noqa: F841 (part of the cache's key)
-        plays, first_of = record.plays, world.first
+        first_of = world.first
         before, comes = world.before, room_for(world.before)
         rows, world_rng = looked.rows, streams.world
         cells, positions, d = len(kept.counts), len(world.gap), len(kept.u)
@@ -65,7 +65,7 @@ def worth_effect_rounds(version):
         apart, together = np.empty(cells), np.empty(cells)
         scores = np.empty(positions)
         costs, floor = rule.priced.costs, least_scale(rule.priced)
-        regret, collected, slot, checkpoint = first_sums(record)
+        gaps, rewards, played = record.gaps, record.rewards, record.played
         for t in range(1, record.last + 1):
             p, patience = renewed(rule.p, kept), rule.patiences[t - 1]
             context = drawn_context(before, world.context_starts, comes, world_rng)
@@ -123,14 +123,8 @@ def worth_effect_rounds(version):
                 best = max(best, scores[a])
             action = first_tied(scores, actions, scale)
             z, reward, gap = happens(world, first + action, codes, world_rng)
-            regret += gap
-            collected += reward
-            if len(plays):
-                plays[first + action] += 1
-            if t == checkpoint:
-                slot, checkpoint = write_down(record, slot, regret, collected)
+            gaps[t - 1], rewards[t - 1], played[t - 1] = gap, reward, first + action
             pooled_in(kept, z, reward)
             take_in(kept.counts, kept.totals, z, reward)
-        record.sums[0], record.sums[1] = regret, collected
 
     return play

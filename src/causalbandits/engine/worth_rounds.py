@@ -17,7 +17,7 @@ from causalbandits.engine.choosing import (
     scale_of,
     subtract,
 )
-from causalbandits.engine.happening import drawn_context, first_sums, happens, room_for, write_down
+from causalbandits.engine.happening import drawn_context, happens, room_for
 from causalbandits.engine.kernels import CAUGHT_UP, COLUMNS_KEPT, FRESH, pooled_in, renewed, take_in
 from causalbandits.engine.worths import believed, row_of
 from causalbandits.engine.worths_afresh import (
@@ -38,7 +38,7 @@ def worth_rounds(version):
 
     def play(rule, tree, world, kept, streams, record):
         key = version  # noqa: F841 (part of the cache's key)
-        plays, first_of = record.plays, world.first
+        first_of = world.first
         before, comes = world.before, room_for(world.before)
         world_rng, buffer = streams.world, tree.buffer
         cells, positions, contexts = len(kept.counts), len(world.gap), len(first_of) - 1
@@ -55,7 +55,7 @@ def worth_rounds(version):
         known, filled = np.zeros((cells, contexts), dtype=np.bool_), np.zeros(contexts, dtype=np.bool_)
         changed, changes = np.empty(FRESH + 1, dtype=np.int64), np.empty((FRESH + 1, 3))
         came, incumbent, logged, z = np.full(contexts, -1), np.full(contexts, -1), 0, -1
-        regret, collected, slot, checkpoint = first_sums(record)
+        gaps, rewards, played = record.gaps, record.rewards, record.played
         for t in range(1, record.last + 1):
             p, patience = renewed(rule.p, kept), rule.patiences[t - 1]
             if t == 1 or rule.moving:
@@ -123,12 +123,7 @@ def worth_rounds(version):
             add_worths(scores, b, scale, v[first:end], gain[first:end], rest[first:end], patience)
             action = first_tied(scores, actions, scale)
             z, reward, gap = happens(world, first + action, codes, world_rng)
-            regret += gap
-            collected += reward
-            if len(plays):
-                plays[first + action] += 1
-            if t == checkpoint:
-                slot, checkpoint = write_down(record, slot, regret, collected)
+            gaps[t - 1], rewards[t - 1], played[t - 1] = gap, reward, first + action
             pooled_in(kept, z, reward)
             take_in(kept.counts, kept.totals, z, reward)
             if not rule.moving:
@@ -138,6 +133,5 @@ def worth_rounds(version):
                 mean[z], variance[z], taken[z] = x, q, w
                 enter(sizes, 0, z, abs(x))
                 logged += 1
-        record.sums[0], record.sums[1] = regret, collected
 
     return play

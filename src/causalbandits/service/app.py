@@ -106,6 +106,8 @@ class Service:
                     self._admit(role, request, by_cookie=method == "GET" or pages.is_own_form(request))
                 self._named(request)
                 return await make(self, request)
+            except ClientDisconnect:
+                return Response(status_code=400)
             except RefusedError as error:
                 if error.status == 401:
                     return RedirectResponse("/login", 303)

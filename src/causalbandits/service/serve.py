@@ -11,8 +11,10 @@ import uvicorn
 from causalbandits._files import checked_path
 from causalbandits.errors import StateError
 from causalbandits.service.app import Service
+from causalbandits.service.heads import reading
 from causalbandits.service.keys import Keys
 from causalbandits.service.made import check_served_name
+from causalbandits.service.pages import prepare
 from causalbandits.study import Study
 from causalbandits.study.places import keys_beside, name_of
 
@@ -81,9 +83,10 @@ def serve(
             f"Without a key, a service listens on this machine alone (127.0.0.1), not on {host}. Make a key: "
             f"causalbandits study keys make {service.keys.path} NAME --role writer."
         )
+    prepare()
     ready()
     try:
-        config = uvicorn.Config(service, host=host, port=port, log_level="warning", access_log=False)
+        config = uvicorn.Config(service, host=host, port=port, http=reading(), log_level="warning", access_log=False)
         ServerThatEnds(config, service).run()
     except KeyboardInterrupt:
         pass  # how a service is stopped; what waited has been answered

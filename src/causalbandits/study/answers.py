@@ -130,13 +130,13 @@ class Answers(Standing):
     def status(self, id: Id) -> str | None:
         """What became of a decision: open, held, told, expired or forgotten; None where a key was not asked with."""
         with self._state.transaction():
-            row = self._outcomes.found(id)
+            row = self._outcomes.found(id, chances=False)
             return None if row is None else row.status
 
     def due(self, id: Id) -> float | None:
         """Until when a decision's outcome is waited for, as seconds since 1970; None where that is for ever."""
         with self._state.transaction():
-            return self._outcomes.known(id).due
+            return self._outcomes.known(id, chances=False).due
 
     def chances(self, id: Id) -> dict[Intervention, float]:
         """What a decision was drawn from, each with its probability; empty where that is not known."""

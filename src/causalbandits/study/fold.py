@@ -102,6 +102,8 @@ class Fold:
         self._log, self._frontier = log, frontier
         self._statistic: Any = policy.begin(problem)
         self.kind = _kind(policy, problem, self._statistic)
+        self.takes_chances = self.kind == "log"
+        """Whether it matters what a decision was drawn from: not where sums are all that is kept."""
         self._left_alone = _has_left_alone(problem)
         self._sums: dict[int, tuple[int, int]] = {}
         """Of each cell, where these are all that is kept."""

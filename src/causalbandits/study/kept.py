@@ -24,15 +24,16 @@ class KeptStatistic(Records):
     def __init__(self, store: Store, problem: CausalBandit) -> None:
         super().__init__(store)
         self.problem = problem
-        self._actions: Memory[str, Action] = Memory(ACTIONS_KEPT)
+        self._actions: Memory[Z, Action] = Memory(ACTIONS_KEPT)
 
-    def action(self, choices: Z) -> Action:
+    def action(self, choices: Iterable[int]) -> Action:
         """The one with these choices."""
-        return action_at(self.problem, choices)
+        made = tuple(choices)
+        found = self._actions.get(made)
+        return self._actions.keep(made, action_at(self.problem, made)) if found is None else found
 
     def _action(self, choices: str) -> Action:
-        found = self._actions.get(choices)
-        return self._actions.keep(choices, self.action(codes_of(choices) or ())) if found is None else found
+        return self.action(codes_of(choices) or ())
 
     @reading
     def table(self) -> Table:

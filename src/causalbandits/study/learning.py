@@ -37,7 +37,7 @@ def learn(state: StudyState, past: Any, reward: str | None, interventions: Inter
         choice = Choice(outcome.action, None)
         row = Row(outcome.number, None, request, choice, outcome.context, *since, IS_PAST, mode=state.mode.version)
         state.log.add_decision(row)
-        state.write(row, "past", IS_PAST, outcome.z or None, steps(outcome.reward), None)
+        state.write(row, "past", outcome.z or None, steps(outcome.reward), None)
     return Learnt(len(told), dict(rows.left_out))
 
 

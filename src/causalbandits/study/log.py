@@ -8,7 +8,7 @@ from typing import Any
 
 from causalbandits._memory import Memory
 from causalbandits._types import Z
-from causalbandits.agent.ledger import action_at, support_of, support_record
+from causalbandits.agent.ledger import support_record
 from causalbandits.policies import Choice, Outcome
 from causalbandits.policies.outcome import Support
 from causalbandits.problem.actions import Action
@@ -18,7 +18,7 @@ from causalbandits.study.damage import reading
 from causalbandits.study.fold import Coins, ExactSums, Table, codes_of, text_of
 from causalbandits.study.grid import STEPS_OF_ONE, steps, value
 from causalbandits.study.kept import KeptStatistic
-from causalbandits.study.rows import CHANGING, COUNTED, IS_OPEN, WAITING, LogEvent, Row
+from causalbandits.study.rows import CHANGING, COUNTED, IS_OPEN, WAITING, LogEvent, Row, WhatCounts
 from causalbandits.study.seals import SEALED, intact, sealed
 from causalbandits.study.storage import Store
 
@@ -42,14 +42,20 @@ class Log(KeptStatistic):
 
     DECISION = f"{SEALED['decisions']}, status, told_at, z, reward, observed"
 
-    def decision(self, number: int) -> Row | None:
-        """By its number."""
-        found = self.store.one(f"SELECT {self.DECISION} FROM decisions WHERE number = ?", (number,))
-        return None if found is None else self._row(found)
+    WITHOUT_CHANCES = DECISION.replace("support", "NULL")
+    """What there was to draw from takes longer to read than all the rest, and few want it."""
 
-    def decision_of_key(self, key: str) -> Row | None:
+    def decision(self, number: int, *, chances: bool = True) -> Row | None:
+        """By its number."""
+        return self._decision("number", number, chances)
+
+    def decision_of_key(self, key: str, *, chances: bool = True) -> Row | None:
         """By the name that its asker gave it."""
-        found = self.store.one(f"SELECT {self.DECISION} FROM decisions WHERE key = ?", (key,))
+        return self._decision("key", key, chances)
+
+    def _decision(self, by: str, name: int | str, chances: bool) -> Row | None:
+        columns = self.DECISION if chances else self.WITHOUT_CHANCES
+        found = self.store.one(f"SELECT {columns} FROM decisions WHERE {by} = ?", (name,))
         return None if found is None else self._row(found)
 
     def decisions(
@@ -94,18 +100,21 @@ class Log(KeptStatistic):
         if text.startswith("["):
             found = self._supports.get(text)
             if found is None:
-                found = self._supports.keep(text, support_of(self.problem, json.loads(text)))
+                found = self._supports.keep(text, self._support(json.loads(text)))
             return found, None
         record = json.loads(text)
         among = record["among"]
         if among is None:
             _, eligible = json.loads(request)
-            some = None if eligible is None else [action_at(self.problem, choices) for choices in eligible]
+            some = None if eligible is None else [self.action(choices) for choices in eligible]
             all_of_them = actions_of(all_that_may_be_chosen(self.problem.in_context(known), some))
         else:
-            all_of_them = tuple(action_at(self.problem, choices) for choices in among)
-        mixed = Mixed(support_of(self.problem, record["drawn"]), record["floor"], all_of_them)
+            all_of_them = tuple(self.action(choices) for choices in among)
+        mixed = Mixed(self._support(record["drawn"]), record["floor"], all_of_them)
         return mixed.support(), mixed
+
+    def _support(self, record: Any) -> Support:
+        return tuple([(self.action(choices), float(chance)) for choices, chance in record])
 
     def _chances_text(self, row: Row) -> str | None:
         if row.mixed is not None:
@@ -252,19 +261,20 @@ class Log(KeptStatistic):
         found = self.store.rows(sql, numbers)
         return [(number, self._action(choices)) for number, choices in found]
 
-    def add_event(self, event: LogEvent, row: Row) -> None:
-        """Write an event down, and what its decision is by then."""
-        seen = None if event.observed is None else json.dumps(dict(event.observed))
-        values = event.number, event.decision, event.kind, _or_null(event.z), event.reward, seen
+    def add_event(self, event: LogEvent, now: WhatCounts) -> None:
+        """Write an event down, and what counts by then."""
+        number, decision, kind, z, reward, observed, was_z, was_reward, counted, collected, at = event
         self.store.run(
             "INSERT INTO events (number, decision, kind, z, reward, observed, was_z, was_reward, counted, collected, "
             "at, seal) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            sealed(*values, _or_null(event.was_z), event.was_reward, event.counted, str(event.collected), event.at),
+            sealed(
+                *(number, decision, kind, _or_null(z), reward, _seen(observed)),
+                *(_or_null(was_z), was_reward, counted, str(collected), at),
+            ),
         )
-        own = None if row.observed is None else json.dumps(dict(row.observed))
         self.store.run(
             "UPDATE decisions SET status = ?, told_at = ?, z = ?, reward = ?, observed = ? WHERE number = ?",
-            (row.status, row.told_at, _or_null(row.z), row.reward, own, row.number),
+            (now.status, now.told_at, _or_null(now.z), now.reward, _seen(now.observed), decision),
         )
 
     def told_late(self, number: int, z: Z | None, reward: int) -> bool:
@@ -309,3 +319,7 @@ class Log(KeptStatistic):
 
 def _or_null(z: Z | None) -> str | None:
     return None if z is None else text_of(z)
+
+
+def _seen(observed: Mapping[str, int] | None) -> str | None:
+    return None if observed is None else json.dumps(dict(observed))

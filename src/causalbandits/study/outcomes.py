@@ -37,6 +37,10 @@ Id = int | str
 
 LONGEST_KEY = 200
 
+NEEDED = {"id", "reward"}
+NAMES = {*NEEDED, "parents", "observed"}
+"""What an outcome has, among many."""
+
 Status = Literal["applied", "held", "duplicate", "early", "late", "conflict", "unknown", "refused"]
 
 
@@ -53,20 +57,20 @@ class Outcomes:
     def __init__(self, state: StudyState) -> None:
         self._state, self._log = state, state.log
 
-    def found(self, id: Id) -> Row | None:
+    def found(self, id: Id, *, chances: bool = True) -> Row | None:
         """A decision; None if it is called by a key that nobody has asked with yet."""
         if isinstance(id, str):
             check_key(id)
-            return self._log.decision_of_key(id)
+            return self._log.decision_of_key(id, chances=chances)
         whole = not isinstance(id, bool) and isinstance(id, int)
-        row = self._log.decision(id) if whole and 0 <= id < 2**62 else None
+        row = self._log.decision(id, chances=chances) if whole and 0 <= id < 2**62 else None
         if row is None:
             raise UnknownDecisionError(f"Unknown decision {id!r}: {self._log.count()} have been made, numbered from 0.")
         return row
 
-    def known(self, id: Id) -> Row:
+    def known(self, id: Id, *, chances: bool = True) -> Row:
         """A decision that was made."""
-        row = self.found(id)
+        row = self.found(id, chances=chances)
         if row is None:
             raise UnknownDecisionError(f"No decision was asked for with the key {id!r}.")
         return row
@@ -92,7 +96,7 @@ class Outcomes:
 
     def tell(self, id: Id, parents: Parents, reward: float | None, observed: Observed) -> Receipt:
         """An outcome comes."""
-        row = self.found(id)
+        row = self.found(id, chances=self._state.fold.takes_chances)
         if row is None:
             assert isinstance(id, str)
             return self._wait(id, parents, reward, observed)
@@ -101,8 +105,7 @@ class Outcomes:
     def tell_one(self, told: Mapping[str, Any]) -> Receipt:
         """One of many: what cannot be taken is a status, too."""
         try:
-            names = {"id", "parents", "reward", "observed"}
-            if not isinstance(told, Mapping) or "id" not in told or "reward" not in told or not set(told) <= names:
+            if not isinstance(told, Mapping) or not NEEDED <= told.keys() <= NAMES:
                 raise TellError(f"An outcome has id, parents, reward and perhaps observed; got {told!r:.200}.")
             return self.tell(told["id"], told.get("parents"), told["reward"], told.get("observed"))
         except ConflictError as error:
@@ -153,15 +156,15 @@ class Outcomes:
         if told is not None and self._state.rules.hold:
             return self._hold(row, z, told, seen)
         if told is not None:
-            self._state.write(row, "outcome", IS_TOLD, z, told, seen)
+            self._state.write(row, "outcome", z, told, seen)
         elif (z, seen) == (row.z, row.observed):
             return Receipt("duplicate")
         else:
-            self._state.write(row, "parents", IS_OPEN, z, None, seen)
+            self._state.write(row, "parents", z, None, seen)
         return Receipt("applied")
 
     def _hold(self, row: Row, z: Z | None, told: int, seen: Any) -> Receipt:
-        self._state.write(row, "held", IS_HELD, z, told, seen)
+        self._state.write(row, "held", z, told, seen)
         return Receipt("held", "it counts when the window has passed")
 
     def _reward(self, row: Row) -> int | None:
@@ -170,11 +173,11 @@ class Outcomes:
 
     def _late(self, row: Row, z: Z | None, told: int, seen: Any) -> Receipt:
         if self._state.rules.late == "apply":
-            self._state.write(row, "outcome", IS_TOLD, z, told, seen)
+            self._state.write(row, "outcome", z, told, seen)
             return Receipt("late", f"the decision was {row.status}; the outcome counts by now")
         if self._log.told_late(row.number, z, told):
             return Receipt("duplicate")
-        self._state.write(row, "late", row.status, z, told, seen)
+        self._state.write(row, "late", z, told, seen)
         return Receipt("late", f"the decision was {row.status}; the outcome is recorded, and does not count")
 
     def _taken(self, row: Row, parents: Parents, reward: float | None, observed: Observed) -> Any:
@@ -214,7 +217,7 @@ class Outcomes:
             return Receipt("duplicate")
         if row.status == IS_HELD:
             return self._hold(row, z, told, seen)
-        self._state.write(row, "correct", IS_TOLD, z, told, seen)
+        self._state.write(row, "correct", z, told, seen)
         return Receipt("applied")
 
     def retract(self, id: Id) -> None:
@@ -222,7 +225,7 @@ class Outcomes:
         row = self.known(id)
         if row.status == IS_OPEN:
             raise TellError(f"Nothing has been told of decision {row.number}. Nothing was changed.")
-        self._state.write(row, "retract", IS_OPEN, None, None, None)
+        self._state.write(row, "retract", None, None, None)
 
     def forget(self, id: Id) -> None:
         """Nothing is waited for any more."""
@@ -234,7 +237,7 @@ class Outcomes:
                 f"Decision {row.number} is {row.status}; what counts must be taken back first: retract(). Nothing was "
                 "changed."
             )
-        self._state.write(row, "forget", IS_FORGOTTEN, None, None, None)
+        self._state.write(row, "forget", None, None, None)
 
     def expire(self, at_most: int) -> int:
         """Of those whose window has passed, silence counts as the default, and what was held as told; how many."""
@@ -245,9 +248,9 @@ class Outcomes:
         rows = list(self._log.decisions(*passed, limit=at_most))
         for row in rows:
             if row.status == IS_HELD:
-                self._state.write(row, "outcome", IS_TOLD, row.z, self._reward(row), row.observed)
+                self._state.write(row, "outcome", row.z, self._reward(row), row.observed)
             else:
-                self._state.write(row, "expire", IS_EXPIRED, row.z, steps(rules.default), row.observed)
+                self._state.write(row, "expire", row.z, steps(rules.default), row.observed)
         return len(rows)
 
 

@@ -19,7 +19,7 @@ def table_at(log: Log, events: int) -> Table:
     """The statistic after so many events."""
     start, table = log.snapshot(events)
     for event in log.events(after=start, up_to=events):
-        row = log.decision(event.decision)
+        row = log.decision(event.decision, chances=False)
         assert row is not None
         for outcome, sign in log.changes(event, row):
             table.change(outcome, sign)

@@ -27,6 +27,23 @@ COUNTED = ("outcome", "correct", "expire", "past")
 CHANGING = (*COUNTED, "retract", "forget")
 """After the last two nothing does; `parents`, `held` and `late` change nothing that counts."""
 
+REOPENING = ("retract", "held")
+"""After these it waits again, or still."""
+
+
+STATUS_AFTER = {"expire": IS_EXPIRED, "forget": IS_FORGOTTEN, "retract": IS_OPEN, "held": IS_HELD, "past": IS_PAST}
+"""What a decision is after an event of a kind; told, after others. `parents` and `late` leave it what it is."""
+
+
+class WhatCounts(NamedTuple):
+    """What a decision is, and what counts as its outcome."""
+
+    status: str = IS_OPEN
+    told_at: int | None = None
+    z: Z | None = None
+    reward: int | None = None
+    observed: Mapping[str, int] | None = None
+
 
 class Row(NamedTuple):
     """A decision, and what counts as its outcome by now."""
@@ -56,17 +73,15 @@ class Row(NamedTuple):
     mixed: Mixed | None = None
     """How chances were mixed, where a floor was."""
 
+    @property
+    def counts(self) -> WhatCounts:
+        """What counts by now."""
+        return WhatCounts(self.status, self.told_at, self.z, self.reward, self.observed)
+
     def eligible(self, problem: CausalBandit) -> list[Action] | None:
         """The actions that the decision was narrowed to; None if it was not."""
         _, some = json.loads(self.request)
         return None if some is None else [action_at(problem, choices) for choices in some]
-
-
-def status_after(kind: str) -> str:
-    """What a decision is after an event of this kind, if that changes it: all but `parents` and `late`."""
-    return {"expire": IS_EXPIRED, "forget": IS_FORGOTTEN, "retract": IS_OPEN, "held": IS_HELD, "past": IS_PAST}.get(
-        kind, IS_TOLD
-    )
 
 
 class LogEvent(NamedTuple):
@@ -85,6 +100,20 @@ class LogEvent(NamedTuple):
     collected: int
     """How many outcomes count by then, and their sum, in steps."""
     at: float
+
+
+def after(event: LogEvent, before: WhatCounts) -> WhatCounts:
+    """What counts after an event."""
+    status = STATUS_AFTER.get(event.kind, IS_TOLD)
+    if event.kind in COUNTED:
+        return WhatCounts(status, before.told_at or event.number, event.z, event.reward, event.observed)
+    if event.kind in CHANGING:
+        return WhatCounts(status)
+    if event.kind == "late":
+        return before
+    return WhatCounts(
+        IS_HELD if event.kind == "held" else before.status, before.told_at, event.z, before.reward, event.observed
+    )
 
 
 class Deciding(NamedTuple):

@@ -19,7 +19,7 @@ from causalbandits.study.fold import Coins, Fold, Key, Table, policy_of
 from causalbandits.study.grid import LARGEST_STEPS, steps
 from causalbandits.study.log import Log
 from causalbandits.study.past import SNAPSHOT_EVERY, fold_at
-from causalbandits.study.rows import CHANGING, COUNTED, WAITING, LogEvent, Row, status_after
+from causalbandits.study.rows import CHANGING, REOPENING, LogEvent, Row, after
 from causalbandits.study.schema import facts_of, migrate
 from causalbandits.study.storage import Store
 
@@ -180,7 +180,7 @@ class StudyState:
                 self.charges.pay(made)
         if newest > known:
             for event in self.log.events(after=known):
-                row = self.log.decision(event.decision)
+                row = self.log.decision(event.decision, chances=self.fold.takes_chances)
                 assert row is not None
                 self._count(event, row, write=False)
 
@@ -211,7 +211,7 @@ class StudyState:
         self._closed = self.decided if first is None else first
         return self._closed
 
-    def write(self, row: Row, kind: str, status: str, z: Z | None, reward: int | None, observed: Any) -> None:
+    def write(self, row: Row, kind: str, z: Z | None, reward: int | None, observed: Any) -> None:
         """An event, what its decision is by then, and the statistic's change."""
         number = self.events + 1
         if kind in CHANGING:
@@ -219,14 +219,7 @@ class StudyState:
             self.collected += (reward or 0) - (row.reward or 0)
         sums = self.counted, self.collected
         event = LogEvent(number, row.number, kind, z, reward, observed, row.z, row.reward, *sums, self.clock())
-        now = row._replace(status=status)
-        if kind in COUNTED:
-            now = now._replace(z=z, reward=reward, observed=observed, told_at=row.told_at or number)
-        elif kind in ("parents", "held"):
-            now = now._replace(z=z, observed=observed)
-        elif kind in ("retract", "forget"):
-            now = now._replace(z=None, reward=None, observed=None, told_at=None)
-        self.log.add_event(event, now)
+        self.log.add_event(event, after(event, row.counts))
         self._count(event, row, write=True)
         self.events = number
         if number % SNAPSHOT_EVERY == 0:
@@ -236,7 +229,7 @@ class StudyState:
         """Table and fold follow an event; in the database, too, if it is ours."""
         if self.charges is not None:
             self.charges.follow(event, row)
-        if self._closed is not None and status_after(event.kind) in WAITING:
+        if self._closed is not None and event.kind in REOPENING:
             self._closed = min(self._closed, row.number)
         for outcome, sign in self.log.changes(event, row):
             key = self.table.change(outcome, sign)

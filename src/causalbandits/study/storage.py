@@ -123,7 +123,11 @@ class SQLite:
         """A statement that changes something; within a transaction."""
         if self._reading:
             raise StorageError(ONLY_LOOKS.format(self.path))
-        self.rows(sql, parameters)
+        with self.lock:
+            try:
+                self._connection.execute(sql, parameters)
+            except FAILURES as error:
+                raise self._refusal(error) from error
 
     def reader(self) -> SQLite:
         """Another connection, which only looks: it sees what is on disk, and no writer waits for it."""

@@ -8,12 +8,11 @@ from contextlib import contextmanager
 from types import MappingProxyType
 from typing import NamedTuple
 
-from causalbandits._types import Z
 from causalbandits.policies import Outcome
 from causalbandits.study.fold import Table, rows_of
 from causalbandits.study.kept import snapshot_text
 from causalbandits.study.log import Log
-from causalbandits.study.rows import CHANGING, COUNTED, IS_OPEN, IS_PAST, WAITING, LogEvent, Row, status_after
+from causalbandits.study.rows import CHANGING, COUNTED, IS_PAST, WAITING, LogEvent, Row, WhatCounts, after
 from causalbandits.study.seals import SEALED, broken_seals
 
 NAMED_DIFFERENCES = 10
@@ -33,16 +32,6 @@ class Verification(NamedTuple):
     def __repr__(self) -> str:
         text = f"{self.events} events of {self.decisions} decisions folded again: "
         return text + ("all as it was kept." if self else "; ".join(self.differences))
-
-
-class WhatCounts(NamedTuple):
-    """What counts as a decision's outcome."""
-
-    status: str = IS_OPEN
-    told_at: int | None = None
-    z: Z | None = None
-    reward: int | None = None
-    observed: Mapping[str, int] | None = None
 
 
 UNTOLD, UNTOLD_PAST = WhatCounts(), WhatCounts(IS_PAST)
@@ -86,14 +75,10 @@ class Refolded:
             self.differences.append(
                 f"event {event.number} does not follow what was told of decision {row.number} before"
             )
+        self._told[row.number] = now = after(event, before)
         if event.kind in CHANGING:
-            after = _after(event, before)
             self._count(row, before, -1)
-            self._count(row, after, 1)
-            self._told[row.number] = after
-        elif event.kind != "late":
-            status = status_after(event.kind) if event.kind == "held" else before.status
-            self._told[row.number] = before._replace(status=status, z=event.z, observed=event.observed)
+            self._count(row, now, 1)
         self._compare(event)
 
     def _count(self, row: Row, told: WhatCounts, sign: int) -> None:
@@ -126,14 +111,6 @@ class Refolded:
         return min(waiting, default=decided)
 
 
-def _after(event: LogEvent, before: WhatCounts) -> WhatCounts:
-    """What counts after an event that changes it."""
-    status = status_after(event.kind)
-    if event.kind in COUNTED:
-        return WhatCounts(status, before.told_at or event.number, event.z, event.reward, event.observed)
-    return WhatCounts(status)
-
-
 @contextmanager
 def _without_collections() -> Iterator[None]:
     """Millions of rows that refer to nothing in circles: looking for circles among them takes a fifth of the time."""
@@ -161,7 +138,7 @@ def verified(log: Log) -> Verification:
     if list(again.rows) != list(range(-past, len(again.rows) - past)):
         differences.append("decisions are missing: their numbers have gaps")
     for number, row in again.rows.items():
-        kept, told = WhatCounts(row.status, row.told_at, row.z, row.reward, row.observed), again.told(number)
+        kept, told = row.counts, again.told(number)
         if kept != told:
             differences.append(f"decision {number} is kept as {kept.status}, and the log says {told.status}")
     lines, made = set(rows_of(log.table())), set(rows_of(again.table))

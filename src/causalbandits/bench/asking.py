@@ -1,0 +1,90 @@
+"""What an agent's decision costs: against a NumPy loop, and with more to think of, against the same policy without."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from causalbandits.bench import loops
+from causalbandits.bench.measure import Task, side_by_side
+from causalbandits.bench.peers import peers
+from causalbandits.bench.tasks import asked
+from causalbandits.policies import policy
+from causalbandits.problem.problem import CausalBandit
+from causalbandits.world import zoo
+from causalbandits.world.environment import Environment
+
+FEW = 20
+"""So many actions are eligible, where not all are."""
+
+
+def against_loops(ids: tuple[str, ...], repeats: int) -> list[list[Any]]:
+    """Figure 2's campaign: ask and tell, and other libraries' bandits with as many actions, against a loop's round."""
+    env = zoo.figure2()
+    matrices = loops.matrices(env)
+    timed = [(id, id, asked(env, id)) for id in ids]
+    for name, (decide, learn) in peers(env.problem.actions.size).items():
+        timed.append((name, "ucb" if "UCB" in name else "ts-gaussian", _peer(decide, learn)))
+    rows = []
+    for name, id, task in timed:
+        best = side_by_side({"own": task, "loop": looped(matrices, id)}, repeats)
+        rows.append(_row("Figure 2", name, "a NumPy loop", best["own"], best["loop"]))
+    return rows
+
+
+def against_without(repeats: int) -> list[list[Any]]:
+    """Few of the actions eligible, many draws, a guard, tables to learn, a context: each against none of it."""
+    rows = []
+    for world, name, task, like, without in _with_and_without():
+        best = side_by_side({"with": task, "without": without}, repeats)
+        rows.append(_row(world, name, like, best["with"], best["without"]))
+    return rows
+
+
+def _with_and_without() -> list[tuple[str, str, Task, str, Task]]:
+    figure2, campaign, segments = zoo.figure2(), zoo.email_campaign(), zoo.email_segments()
+    gaussian, beta = asked(figure2, "c-ts-gaussian"), asked(campaign, "c-ts-beta")
+    told = asked(segments, "c-ts-beta")
+    few, draws = asked(figure2, "c-ucb", some=FEW), asked(figure2, policy("c-ts-gaussian", draws=32))
+    return [
+        ("Figure 2", f"c-ucb, {FEW} actions eligible", few, "c-ucb", asked(figure2, "c-ucb")),
+        ("Figure 2", "c-ts-gaussian, draws=32", draws, "c-ts-gaussian", gaussian),
+        ("Figure 2", "c-ts-gaussian-guarded", asked(figure2, "c-ts-gaussian-guarded"), "c-ts-gaussian", gaussian),
+        ("e-mail", "c-ts-beta-guarded", asked(campaign, "c-ts-beta-guarded"), "c-ts-beta", beta),
+        ("e-mail", "c-ts-beta-learnt", _learning(campaign), "c-ts-beta", beta),
+        ("e-mail, segments", "c-ts-beta, told the segment", told, "not told", asked(blind(segments), "c-ts-beta")),
+        ("e-mail, segments", "c-ts-beta-learnt", _learning(segments), "c-ts-beta", told),
+    ]
+
+
+def blind(env: Environment) -> Environment:
+    """The same world, where the context is not told."""
+    problem = env.problem
+    return Environment(CausalBandit(problem.model, problem.manipulable, problem.parents), env.reward)
+
+
+def looped(matrices: loops.Matrices, id: str, horizon: int = 1000) -> Task:
+    """One replication of a NumPy loop."""
+
+    def run() -> int:
+        loops.play(id, matrices, horizon, 0)
+        return horizon
+
+    return run
+
+
+def _learning(env: Environment) -> Task:
+    return asked(env, "c-ts-beta-learnt", problem=env.problem.without_tables())
+
+
+def _peer(decide: Callable[[], int], learn: Callable[[int, float], None], rounds: int = 40) -> Task:
+    def run() -> int:
+        for t in range(rounds):
+            learn(decide(), float(t % 2))
+        return rounds
+
+    return run
+
+
+def _row(world: str, name: str, like: str, own: float, other: float) -> list[Any]:
+    return [world, name, own * 1e6, like, other * 1e6, own / other]

@@ -1,0 +1,59 @@
+"""What a decision of each policy costs, beside one of C-TS that is timed in the same minutes."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from causalbandits.bench.measure import Task, side_by_side
+from causalbandits.bench.regret import Benchmark
+from causalbandits.bench.tasks import asked, played
+from causalbandits.bench.told import told_policy
+from causalbandits.engine.compiled import can_play
+from causalbandits.policies import AnyPolicy, policy
+from causalbandits.world import zoo
+from causalbandits.world.environment import Environment
+from causalbandits.world.rewards import BernoulliReward
+
+YARDSTICK = "c-ts-beta"
+ROUNDS, ASKS = 5000, 200
+"""How many are timed, in the engine and of an agent."""
+
+
+class Cost(NamedTuple):
+    """A round in the engine, None where that is not compiled; an agent's ask and tell; and both against C-TS."""
+
+    engine_ns: float | None
+    agent_us: float
+    engine_ratio: float | None
+    agent_ratio: float
+
+
+def decision_costs(benchmark: Benchmark, repeats: int) -> dict[str, Cost]:
+    """On Figure 2's problem, rewards 0 or 1, in campaigns from their first round on."""
+    problem = zoo.figure2().problem
+    env = Environment(problem, BernoulliReward(np.linspace(0.2, 0.8, problem.configurations).reshape(problem.shape)))
+    yardstick = _tasks(env, policy(YARDSTICK))
+    found = {}
+    for name, player in benchmark.players.items():
+        own = told_policy(env) if player.policy is None else player.policy.for_horizon(benchmark.horizon)
+        tasks = {f"own {place}": task for place, task in _tasks(env, own).items()}
+        found[name] = _cost(side_by_side({**tasks, **yardstick}, repeats))
+    return found
+
+
+def _tasks(env: Environment, own: AnyPolicy) -> dict[str, Task]:
+    believed = env.problem.without_tables() if own.learns_tables else env.problem
+    agent = asked(env, own, ASKS, problem=believed)
+    return {"agent": agent} | ({"engine": played(env, own, ROUNDS, believed)} if can_play(env, own, believed) else {})
+
+
+def _cost(best: dict[str, float]) -> Cost:
+    engine, agent = best.get("own engine"), best["own agent"]
+    return Cost(
+        None if engine is None else engine * 1e9,
+        agent * 1e6,
+        None if engine is None else engine / best["engine"],
+        agent / best["agent"],
+    )
