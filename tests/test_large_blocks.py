@@ -113,6 +113,18 @@ def test_a_knob_of_many_values_needs_no_array_of_their_square(values, outcomes):
     np.testing.assert_array_equal(under[0], effects[6])
 
 
+def test_nor_does_it_where_causes_are_hidden():
+    whole = wide(3000, 400).model
+    sale = cb.Variable("sale", [0, 1], parents=["W", "U"], table=np.full((400, 2, 2), 0.5))
+    model = cb.CausalModel([cb.Variable("U", [0, 1], table=[0.5, 0.5]), *whole.variables.values(), sale])
+    problem = cb.CausalBandit(cb.ObservedModel.from_model(model, hidden=["U"]), ["X"], ["W"])
+    tracemalloc.start()
+    table, (_, peak) = problem.blocks[0].table, tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < table.nbytes + 2**24 < 8 * 3000**2 // 2
+    np.testing.assert_allclose(table[1:], model["W"].table, rtol=1e-12)
+
+
 def test_what_does_not_depend_on_the_choices_is_made_once(monkeypatch):
     made, plain = [], FactorLayout.all_choices
     monkeypatch.setattr(FactorLayout, "all_choices", lambda own, table: (made.append(own.name), plain(own, table))[1])

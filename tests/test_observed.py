@@ -147,8 +147,10 @@ def test_variables_of_one_state_are_no_trouble():
         np.testing.assert_allclose(problem.parent_distributions(), whole.parent_distributions(), rtol=0, atol=1e-12)
 
 
-def test_large_blocks_give_the_same_rows_alone_and_together(monkeypatch):
+@pytest.mark.parametrize("looked_up", [2, 32], ids=["knobs looked up", "knobs summed over"])
+def test_large_blocks_give_the_same_rows_alone_and_together(monkeypatch, looked_up):
     rng = np.random.default_rng(11)
+    monkeypatch.setattr("causalbandits.problem.asked.LOOKED_UP", looked_up)
     monkeypatch.setattr("causalbandits.problem.inference.SMALL_TABLE", 1)
     compared = 0
     while compared < 8:

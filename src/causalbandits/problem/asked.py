@@ -7,38 +7,46 @@ over a point mass is to add zeros, so that the numbers are the same in every bit
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from causalbandits._types import Array, Codes
 from causalbandits.problem.actions import Choices2D
 from causalbandits.problem.contraction import Operand
-from causalbandits.problem.factors import ASKED, FactorLayout
+from causalbandits.problem.factors import ASKED
 
 LOOKED_UP = 32
 """Knobs of at least this many values are looked up."""
 
 
+def is_looked_up(values: int) -> bool:
+    """Whether a knob of so many values is."""
+    return values >= LOOKED_UP
+
+
+class Factor(NamedTuple):
+    """A block's factor: `knobs` have their choices on its first axes, which `axes` does not name.
+
+    It may be that of a `wide` knob, left alone: one that is looked up where it is set.
+    """
+
+    array: Array
+    axes: list[Any]
+    knobs: tuple[str, ...] = ()
+    wide: str | None = None
+
+
 class AskedFactors:
     """A block's factors, made once, for whatever choices are asked for.
 
-    `layouts` are those of all its factors, in order, `told` the variables of z, over which nothing is summed.
+    `told` are the variables of z, over which nothing is summed.
     """
 
-    def __init__(
-        self,
-        layouts: Mapping[str, FactorLayout],
-        tables: Mapping[str, Array],
-        knobs: Sequence[str],
-        told: Sequence[str],
-    ) -> None:
-        self._knobs, self._told = knobs, told
-        self._wide = [k for k, name in enumerate(knobs) if (layouts[name].values or 0) >= LOOKED_UP]
-        narrow = set(knobs).difference(knobs[k] for k in self._wide)
-        self._factors = {
-            name: layout.all_choices(tables[name]) if name in narrow else layout.alone(tables[name])
-            for name, layout in layouts.items()
-        }
+    def __init__(self, factors: Sequence[Factor], knobs: Sequence[str], told: Sequence[str]) -> None:
+        self._factors, self._knobs, self._told = factors, knobs, told
+        wide = {factor.wide for factor in factors}
+        self._wide = [k for k, name in enumerate(knobs) if name in wide]
 
     def groups(self, choices: Choices2D) -> Iterator[Codes]:
         """The rows that set the same of the wide knobs, by their positions."""
@@ -52,16 +60,23 @@ class AskedFactors:
         is_set = [self._knobs[k] for k in self._wide if choices[0, k]]
         at = {name: own[name] - 1 for name in is_set if name not in self._told}
         found = [Operand(np.ones(len(choices)), [ASKED])]
-        for name, (array, axes) in self._factors.items():
-            if name in at:
+        for array, axes, knobs, wide in self._factors:
+            if wide in at:
                 array = np.broadcast_to(1.0, array.shape)
-            elif name in is_set:
-                points = np.arange(1, array.shape[-1] + 1)[:, None] == own[name]
-                array, axes = np.broadcast_to(points.astype(np.float64), (*array.shape, len(choices))), [*axes, ASKED]
-            elif axes and axes[0] == ("choice", name):
-                array, axes = np.ascontiguousarray(np.moveaxis(array[own[name]], 0, -1)), [*axes[1:], ASKED]
+            elif wide in is_set:
+                array, axes = _point_masses(array.shape, axes.index(wide), own[wide]), [*axes, ASKED]
+            elif knobs:
+                taken = array[tuple(own[name] for name in knobs)]
+                array, axes = np.ascontiguousarray(np.moveaxis(taken, 0, -1)), [*axes, ASKED]
             found.append(_looked_up(Operand(array, axes), at))
         return found
+
+
+def _point_masses(shape: tuple[int, ...], axis: int, choices: Codes) -> Array:
+    """Point masses along an axis, the same along all others; choices come last."""
+    points = np.arange(1, shape[axis] + 1)[:, None] == choices
+    narrow = [size if i == axis else 1 for i, size in enumerate(shape)]
+    return np.broadcast_to(points.astype(np.float64).reshape(*narrow, -1), (*shape, len(choices)))
 
 
 def _looked_up(operand: Operand, at: Mapping[str, Codes]) -> Operand:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NoReturn, cast
 
@@ -27,8 +27,9 @@ from causalbandits.model.mixed_graph import MixedGraph
 from causalbandits.model.model import CausalModel
 from causalbandits.model.observed import ObservedModel
 from causalbandits.problem.actions import ActionSpace, Choices2D
+from causalbandits.problem.asked import Factor, is_looked_up
 from causalbandits.problem.contraction import Operand
-from causalbandits.problem.factors import ASKED, MODEL
+from causalbandits.problem.factors import MODEL
 from causalbandits.problem.inference import ENTRY_LIMIT, Block
 
 
@@ -44,12 +45,14 @@ class DistrictBlock(Block):
         self._always = always
         self._operands = [self._operand(graph, district, always) for district in graph.without(always).districts(own)]
 
-    def _operand(self, graph: MixedGraph, district: int, always: int) -> tuple[tuple[str, ...], Array, list[Any]]:
-        """A district's knobs, its array with their choices in front, and its other axes."""
+    def _operand(self, graph: MixedGraph, district: int, always: int) -> Factor:
+        """A district's array, with the choices of its knobs in front."""
         knobs = tuple(name for name in graph.shown(district) if name in self.knob_names)
         axes = graph.shown(district | graph.parents_of(district & ~always))
         sizes = {name: len(self._known[name].states) for name in axes}
-        shape = [sizes[name] + 1 for name in knobs] + list(sizes.values())
+        wide = knobs[0] if self._is_wide(knobs, graph.shown(district)) else None
+        front = () if wide else knobs
+        shape = [sizes[name] + 1 for name in front] + list(sizes.values())
         if math.prod(shape) > ENTRY_LIMIT:
             raise SizeError(
                 f"Hidden causes tie {', '.join(graph.shown(district))} together, and with their parents and choices "
@@ -57,12 +60,20 @@ class DistrictBlock(Block):
             )
         array = np.zeros(shape)
         for chosen in self._patterns(knobs):
+            if wide and chosen:
+                continue  # it is looked up
             left, needed = district & ~graph.bits(chosen), self._needed(graph, knobs, chosen)
-            array[tuple(slice(1, None) if name in chosen else 0 for name in knobs)] = self._product(
+            array[tuple(slice(1, None) if name in chosen else 0 for name in front)] = self._product(
                 graph, left & needed, chosen, axes, sizes
             ) / math.prod(sizes[name] for name in graph.shown(left & ~needed))
         kept = [name for name in axes if sizes[name] > 1]
-        return knobs, array.reshape(*(sizes[k] + 1 for k in knobs), *(sizes[name] for name in kept)), list(kept)
+        return Factor(array.reshape(*(sizes[k] + 1 for k in front), *(sizes[n] for n in kept)), list(kept), front, wide)
+
+    def _is_wide(self, knobs: tuple[str, ...], district: tuple[str, ...]) -> bool:
+        """Whether a district is a knob of many values that may be set."""
+        if knobs != district or len(knobs) > 1 or not is_looked_up(len(self._known[knobs[0]].states)):
+            return False
+        return knobs in self._patterns(knobs)
 
     def _product(
         self, graph: MixedGraph, left: int, chosen: Sequence[str], axes: tuple[str, ...], sizes: dict[str, int]
@@ -126,7 +137,12 @@ class DistrictBlock(Block):
         )
 
     def _all_choices(self) -> tuple[list[Operand], list[Any]]:
-        operands = [Operand(array, [*(("choice", k) for k in knobs), *axes]) for knobs, array, axes in self._operands]
+        operands = [
+            Operand(array, [*(("choice", k) for k in knobs), *axes])
+            if wide is None
+            else Operand(_with_point_masses(array, axes.index(wide)), [("choice", wide), *axes])
+            for array, axes, knobs, wide in self._operands
+        ]
         return operands, self._output([("choice", k) for k in self.knob_names])
 
     def _made_of(self, tables: Mapping[str, Array]) -> Array:
@@ -135,19 +151,11 @@ class DistrictBlock(Block):
         return self._given(table.reshape(self.choices, self.configurations))
 
     def _left_alone(self) -> list[Operand]:
-        alone = [Operand(array[(0,) * len(knobs)], axes) for knobs, array, axes in self._operands]
+        alone = [Operand(array[(0,) * len(knobs)], axes) for array, axes, knobs, _ in self._operands]
         return [Operand(np.ones(()), []), *alone]
 
-    def _some(self) -> Callable[[Choices2D], Array]:
-        def some(choices: Choices2D) -> Array:
-            operands = [Operand(np.ones(len(choices)), [ASKED])]
-            for knobs, array, axes in self._operands:
-                own = tuple(choices[:, self.knob_names.index(name)] for name in knobs)
-                taken = Operand(np.moveaxis(array[own], 0, -1), [*axes, ASKED]) if knobs else Operand(array, axes)
-                operands.append(taken)
-            return self._contracted(operands)
-
-        return some
+    def _asked_factors(self) -> list[Factor]:
+        return self._operands
 
     def rows(self, choices: Choices2D) -> Array:
         found = super().rows(choices)
@@ -202,6 +210,12 @@ class DistrictBlock(Block):
         kept = [name for name in factor.axes if name == MODELS or len(self._known[name].states) > 1]
         shape = [size for name, size in zip(factor.axes, factor.array.shape, strict=True) if name in kept]
         return Operand(factor.array.reshape(shape), [MODEL if name == MODELS else name for name in kept])
+
+
+def _with_point_masses(array: Array, axis: int) -> Array:
+    """What is left alone, then a point mass on each value of a knob."""
+    points = np.eye(array.shape[axis]).reshape([-1, *(n if i == axis else 1 for i, n in enumerate(array.shape))])
+    return np.concatenate([array[None], np.broadcast_to(points, (len(points), *array.shape))])
 
 
 def district_blocks(known: ObservedModel, space: ActionSpace, parents: Sequence[str]) -> tuple[Block, ...]:

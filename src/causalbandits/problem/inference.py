@@ -28,7 +28,7 @@ from causalbandits.errors import ProblemError, SizeError
 from causalbandits.model import graph as graphs
 from causalbandits.model.model import CausalModel
 from causalbandits.problem.actions import Choices2D
-from causalbandits.problem.asked import AskedFactors
+from causalbandits.problem.asked import AskedFactors, Factor, is_looked_up
 from causalbandits.problem.contraction import (
     Contraction,
     Operand,
@@ -261,7 +261,7 @@ class Block:
 
     def _some(self) -> Callable[[Choices2D], Array]:
         """From choices to their rows; what does not depend on the choices is made once."""
-        factors = AskedFactors(self._layout, self._tables, self.knob_names, self.parent_names)
+        factors = AskedFactors(self._asked_factors(), self.knob_names, self.parent_names)
 
         def some(choices: Choices2D) -> Array:
             rows = np.empty((len(choices), self.configurations))
@@ -270,6 +270,16 @@ class Block:
             return self._given(rows)
 
         return some
+
+    def _asked_factors(self) -> list[Factor]:
+        found = []
+        for name, layout in self._layout.items():
+            if layout.values is None or is_looked_up(layout.values):
+                found.append(Factor(*layout.alone(self._tables[name]), wide=None if layout.values is None else name))
+            else:
+                array, (_, *axes) = layout.all_choices(self._tables[name])
+                found.append(Factor(array, axes, (name,)))
+        return found
 
     def _contracted(self, operands: list[Operand]) -> Array:
         """The rows of asked choices."""
