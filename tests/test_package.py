@@ -9,6 +9,7 @@ import runpy
 import subprocess
 import sys
 import tomllib
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -18,11 +19,14 @@ from causalbandits.testing import CHECKS
 
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src/causalbandits"
-MODULES = {
-    path.relative_to(SOURCE).as_posix(): ast.parse(path.read_text(encoding="utf-8"))
-    for path in sorted(SOURCE.rglob("*.py"))
-}
 PAGES = ["README.md", *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md"))]
+
+
+@cache
+def modules():
+    """Every module's syntax; made when a test asks, not in every process that collects them."""
+    paths = sorted(SOURCE.rglob("*.py"))
+    return {path.relative_to(SOURCE).as_posix(): ast.parse(path.read_text(encoding="utf-8")) for path in paths}
 
 
 def blocks(page):
@@ -107,7 +111,7 @@ ONE_EACH = {
 
 def test_one_word_has_one_meaning():
     places: dict[str, set[str]] = {}
-    for module, tree in MODULES.items():
+    for module, tree in modules().items():
         for name in defined(tree):
             shared = name in ONE_EACH.get(room(module), ())
             places.setdefault(name.lstrip("_"), set()).add(room(module) if shared else module)
@@ -130,7 +134,7 @@ def imported(tree):
 
 
 def test_what_is_private_to_a_room_is_imported_only_there():
-    for module, tree in MODULES.items():
+    for module, tree in modules().items():
         for _, path in imported(tree):
             assert path[0] == room(module) or not any(map(is_private, path[1:])), f"{module}: {'.'.join(path)}"
 
@@ -140,7 +144,7 @@ OF_NAMED_TUPLES = {"_asdict", "_fields", "_make", "_replace"}
 
 def test_private_attributes_are_used_only_in_the_room_that_defines_them():
     own: dict[str, set[str]] = {}
-    for module, tree in MODULES.items():
+    for module, tree in modules().items():
         names = own.setdefault(room(module), set(OF_NAMED_TUPLES))
         for node in ast.walk(tree):
             match node:
@@ -148,7 +152,7 @@ def test_private_attributes_are_used_only_in_the_room_that_defines_them():
                     names.add(name)
                 case ast.FunctionDef(name) | ast.ClassDef(name):
                     names.add(name)
-    for module, tree in MODULES.items():
+    for module, tree in modules().items():
         for node in ast.walk(tree):
             if isinstance(node, ast.Attribute) and is_private(node.attr):
                 inherited = isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
