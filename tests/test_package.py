@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import doctest
+import json
 import re
 import runpy
 import subprocess
@@ -166,18 +167,43 @@ def test_importing_stays_light():
     assert done.stdout.strip() == "[]"
 
 
+FORKS = """
+import json, os, runpy, sys
+import causalbandits
+for line in sys.stdin:
+    folder, names = json.loads(line)
+    child = os.fork()
+    if child == 0:
+        os.chdir(folder)
+        for number, name in enumerate(("/dev/null", "printed", "errors")):
+            os.dup2(os.open(name, os.O_RDWR | os.O_CREAT), number)
+        for name in names:
+            runpy.run_path(name, run_name="__main__")
+            print("-- end of", name)
+        sys.exit()
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+"""
+
+
+@pytest.fixture(scope="module")
+def forks():
+    """A process that has imported the library, which takes longer than most pages, and forks one for each page."""
+    with subprocess.Popen([sys.executable, "-c", FORKS], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        yield process
+        process.stdin.close()
+
+
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)])
-def test_code_on_the_pages_runs_as_printed_and_prints(page, tmp_path):
-    """Each block as a program of its own, but one process for a page: starting one takes longer than most blocks."""
+def test_code_on_the_pages_runs_as_printed_and_prints(page, tmp_path, forks):
+    """Each block as a program of its own, but one process for a page."""
     names = [f"block_{i}.py" for i in range(len(blocks(page)))]
     for name, code in zip(names, blocks(page), strict=True):
         (tmp_path / name).write_text(code, encoding="utf-8")
-    run_all = (
-        f"import runpy\nfor name in {names}:\n  runpy.run_path(name, run_name='__main__')\n  print('-- end of', name)"
-    )
-    done = subprocess.run([sys.executable, "-c", run_all], cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    printed = re.split(r"-- end of block_\d+\.py\n", done.stdout)
+    forks.stdin.write(json.dumps([str(tmp_path), names]).encode() + b"\n")
+    forks.stdin.flush()
+    code = int(forks.stdout.readline())
+    assert code == 0, (tmp_path / "errors").read_text(encoding="utf-8")
+    printed = re.split(r"-- end of block_\d+\.py\n", (tmp_path / "printed").read_text(encoding="utf-8"))
     assert len(printed) == len(names) + 1
     assert all(printed[:-1])
     for code, shown in outputs(page):
