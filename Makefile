@@ -13,6 +13,8 @@ unexport __PYVENV_LAUNCHER__
 unexport PIP_PREFIX
 unexport PIP_TARGET
 unexport PIP_USER
+# Byte code is kept: without it, every process that a test starts compiles the library anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 BIN = .venv/bin
 

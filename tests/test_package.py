@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ast
 import doctest
+import json
 import re
 import runpy
 import subprocess
 import sys
 import tomllib
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -18,11 +20,14 @@ from causalbandits.testing import CHECKS
 
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src/causalbandits"
-MODULES = {
-    path.relative_to(SOURCE).as_posix(): ast.parse(path.read_text(encoding="utf-8"))
-    for path in sorted(SOURCE.rglob("*.py"))
-}
 PAGES = ["README.md", *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md"))]
+
+
+@cache
+def modules():
+    """Every module's syntax; made when a test asks, not in every process that collects them."""
+    paths = sorted(SOURCE.rglob("*.py"))
+    return {path.relative_to(SOURCE).as_posix(): ast.parse(path.read_text(encoding="utf-8")) for path in paths}
 
 
 def blocks(page):
@@ -107,7 +112,7 @@ ONE_EACH = {
 
 def test_one_word_has_one_meaning():
     places: dict[str, set[str]] = {}
-    for module, tree in MODULES.items():
+    for module, tree in modules().items():
         for name in defined(tree):
             shared = name in ONE_EACH.get(room(module), ())
             places.setdefault(name.lstrip("_"), set()).add(room(module) if shared else module)
@@ -130,7 +135,7 @@ def imported(tree):
 
 
 def test_what_is_private_to_a_room_is_imported_only_there():
-    for module, tree in MODULES.items():
+    for module, tree in modules().items():
         for _, path in imported(tree):
             assert path[0] == room(module) or not any(map(is_private, path[1:])), f"{module}: {'.'.join(path)}"
 
@@ -140,7 +145,7 @@ OF_NAMED_TUPLES = {"_asdict", "_fields", "_make", "_replace"}
 
 def test_private_attributes_are_used_only_in_the_room_that_defines_them():
     own: dict[str, set[str]] = {}
-    for module, tree in MODULES.items():
+    for module, tree in modules().items():
         names = own.setdefault(room(module), set(OF_NAMED_TUPLES))
         for node in ast.walk(tree):
             match node:
@@ -148,7 +153,7 @@ def test_private_attributes_are_used_only_in_the_room_that_defines_them():
                     names.add(name)
                 case ast.FunctionDef(name) | ast.ClassDef(name):
                     names.add(name)
-    for module, tree in MODULES.items():
+    for module, tree in modules().items():
         for node in ast.walk(tree):
             if isinstance(node, ast.Attribute) and is_private(node.attr):
                 inherited = isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
@@ -162,18 +167,43 @@ def test_importing_stays_light():
     assert done.stdout.strip() == "[]"
 
 
+FORKS = """
+import json, os, runpy, sys
+import causalbandits
+for line in sys.stdin:
+    folder, names = json.loads(line)
+    child = os.fork()
+    if child == 0:
+        os.chdir(folder)
+        for number, name in enumerate(("/dev/null", "printed", "errors")):
+            os.dup2(os.open(name, os.O_RDWR | os.O_CREAT), number)
+        for name in names:
+            runpy.run_path(name, run_name="__main__")
+            print("-- end of", name)
+        sys.exit()
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+"""
+
+
+@pytest.fixture(scope="module")
+def forks():
+    """A process that has imported the library, which takes longer than most pages, and forks one for each page."""
+    with subprocess.Popen([sys.executable, "-c", FORKS], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        yield process
+        process.stdin.close()
+
+
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)])
-def test_code_on_the_pages_runs_as_printed_and_prints(page, tmp_path):
-    """Each block as a program of its own, but one process for a page: starting one takes longer than most blocks."""
+def test_code_on_the_pages_runs_as_printed_and_prints(page, tmp_path, forks):
+    """Each block as a program of its own, but one process for a page."""
     names = [f"block_{i}.py" for i in range(len(blocks(page)))]
     for name, code in zip(names, blocks(page), strict=True):
         (tmp_path / name).write_text(code, encoding="utf-8")
-    run_all = (
-        f"import runpy\nfor name in {names}:\n  runpy.run_path(name, run_name='__main__')\n  print('-- end of', name)"
-    )
-    done = subprocess.run([sys.executable, "-c", run_all], cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    printed = re.split(r"-- end of block_\d+\.py\n", done.stdout)
+    forks.stdin.write(json.dumps([str(tmp_path), names]).encode() + b"\n")
+    forks.stdin.flush()
+    code = int(forks.stdout.readline())
+    assert code == 0, (tmp_path / "errors").read_text(encoding="utf-8")
+    printed = re.split(r"-- end of block_\d+\.py\n", (tmp_path / "printed").read_text(encoding="utf-8"))
     assert len(printed) == len(names) + 1
     assert all(printed[:-1])
     for code, shown in outputs(page):

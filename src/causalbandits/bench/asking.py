@@ -14,7 +14,7 @@ from causalbandits.problem.problem import CausalBandit
 from causalbandits.world import zoo
 from causalbandits.world.environment import Environment
 
-FEW = 20
+ELIGIBLE = 20
 """So many actions are eligible, where not all are."""
 
 
@@ -45,9 +45,9 @@ def _with_and_without() -> list[tuple[str, str, Task, str, Task]]:
     figure2, campaign, segments = zoo.figure2(), zoo.email_campaign(), zoo.email_segments()
     gaussian, beta = asked(figure2, "c-ts-gaussian"), asked(campaign, "c-ts-beta")
     told = asked(segments, "c-ts-beta")
-    few, draws = asked(figure2, "c-ucb", some=FEW), asked(figure2, policy("c-ts-gaussian", draws=32))
+    few, draws = asked(figure2, "c-ucb", some=ELIGIBLE), asked(figure2, policy("c-ts-gaussian", draws=32))
     return [
-        ("Figure 2", f"c-ucb, {FEW} actions eligible", few, "c-ucb", asked(figure2, "c-ucb")),
+        ("Figure 2", f"c-ucb, {ELIGIBLE} actions eligible", few, "c-ucb", asked(figure2, "c-ucb")),
         ("Figure 2", "c-ts-gaussian, draws=32", draws, "c-ts-gaussian", gaussian),
         ("Figure 2", "c-ts-gaussian-guarded", asked(figure2, "c-ts-gaussian-guarded"), "c-ts-gaussian", gaussian),
         ("e-mail", "c-ts-beta-guarded", asked(campaign, "c-ts-beta-guarded"), "c-ts-beta", beta),

@@ -66,6 +66,7 @@ def worlds() -> dict[str, Timed]:
         "e-mail": Timed(zoo.email_campaign(), ROUNDS_TOLD, 300),
         "Figure 2": Timed(Environment(figure2, BernoulliReward(means)), ROUNDS_TOLD, 300),
         "one knob, 2 parents": Timed(one_knob(500, (10, 10)), 1000, 100),
+        "one wide knob": Timed(one_knob(5000, (40, 25)), 20, 4),
         "most of a product": Timed(three_knobs(5000, values=18), 60, 20),
         "little of a product": Timed(three_knobs(5000, values=60), 60, 20),
     }
