@@ -122,7 +122,7 @@ def test_summing_at_once_equals_the_loop_in_order_bit_for_bit(problem):
 def test_a_long_list_is_summed_by_sparse_matrices_bit_for_bit(problem):
     """Rows of x by themselves and several together."""
     own, rng = problem.projection, np.random.default_rng(0)
-    with mock.patch.object(projection, "LONG", 0):
+    with mock.patch.object(projection, "MANY_PRODUCTS", 0):
         assert own.is_long_list == any(level.parent is not None for level in own.joined_tree[0])
     for columns in [(), (3,)] if own.is_long_list else []:
         x = rng.standard_normal((math.prod(len(level.columns) for level in own.joined_tree[0]), *columns))

@@ -218,7 +218,7 @@ def test_psi_of_many_is_psi_of_each():
 @patient
 @given(cases(most=6, knobs=3), st.sampled_from([1, 2, 3]), st.sampled_from([None, 1, 2]), st.booleans())
 def test_sums_under_powers_of_P(case, power, at_most, long):
-    with mock.patch.object(projection, "LONG", 0 if long else projection.LONG):
+    with mock.patch.object(projection, "MANY_PRODUCTS", 0 if long else projection.MANY_PRODUCTS):
         situation = cb.CausalBandit(*case, at_most=at_most).situation()
         powers = Powers(situation.search.projection)
     P, x = rows_of(situation), np.random.default_rng(power).random(situation.problem.configurations)

@@ -59,7 +59,7 @@ TOGETHER, CHOICES = 16, 2**10
 AT_ONCE = 2**16
 """Levels of at most this many products are formed at once, larger ones configuration by configuration."""
 
-LONG = 2**13
+MANY_PRODUCTS = 2**13
 """Lists of at least this many products, over all levels, are summed by sparse matrices (`problem.long_list`)."""
 
 
@@ -195,7 +195,7 @@ class Projection:
         for level in levels:
             rest //= len(level.columns)
             products += level.columns.size * rest
-        return products >= LONG and any(level.parent is not None for level in levels)
+        return products >= MANY_PRODUCTS and any(level.parent is not None for level in levels)
 
     @cached_property
     def steps(self) -> list[Any]:
