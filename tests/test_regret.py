@@ -6,6 +6,7 @@ import csv
 import json
 import re
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -82,7 +83,7 @@ def test_every_policy_is_in_the_benchmark(shipped):
 
 def test_every_set_makes_worlds_that_every_policy_that_fits_can_play(shipped, tmp_path):
     fast = [name for name, own in shipped.players.items() if own.most is None or own.most > 60]
-    found = play_benchmark(shipped.only([], fast), tmp_path)
+    found = play_benchmark(replace(shipped.only([], fast), horizon=20), tmp_path)
     assert set(found) == set(shipped.sets)
     for by_policy in found.values():
         assert {"told", "c-ts-gaussian", "c-ucb", "uniform"} <= set(by_policy)

@@ -12,7 +12,7 @@ import numpy as np
 
 from causalbandits._files import write_atomically
 from causalbandits._types import Array
-from causalbandits.bench.costs import Cost
+from causalbandits.bench.costs import ASKS, ROUNDS, YARDSTICK, Cost
 from causalbandits.bench.regret import BAD, Benchmark, Tail, tail_of
 from causalbandits.errors import CausalBanditsError
 from causalbandits.results.report import (
@@ -36,9 +36,9 @@ Tails = Mapping[str, Mapping[str, Tail]]
 DecisionCosts = Mapping[str, Cost]
 """By policy."""
 ABOUT_COSTS = (
-    "Figure 2's problem, 256 actions and 16 configurations, with rewards that are 0 or 1: nanoseconds of a round in "
-    "the engine (empty: not compiled), microseconds of an agent's ask and tell, both from a campaign's first round on. "
-    "Ratios are to `c-ts-beta`, timed in turn with each of them."
+    "Figure 2's problem, 256 actions and 16 configurations, with rewards that are 0 or 1: nanoseconds that a round in "
+    f"the engine has a processor (empty: not compiled), of {ROUNDS:,}, and microseconds that an agent's ask and tell "
+    f"has one, of {ASKS}, from a campaign's first round on. Ratios are to `{YARDSTICK}`, timed in turn with each."
 )
 COST_NAMES = ("engine (ns)", "agent (us)", "engine's ratio", "agent's ratio")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import math
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -146,7 +147,7 @@ def threads(repeats: int) -> Measurements:
 
             return run
 
-        best = side_by_side({"1": task(1), "2": task(2)}, max(1, repeats // 2))
+        best = side_by_side({"1": task(1), "2": task(2)}, max(1, repeats // 2), time.perf_counter)
         rows.append([f"{name}, {len(ids)} policies", best["1"] * 1e9, best["2"] * 1e9, best["1"] / best["2"]])
     return Measurements(
         "Two threads against one",
