@@ -9,8 +9,8 @@ from causalbandits.engine import tables
 from causalbandits.engine.calls import call_of, true_world
 from causalbandits.engine.driver import POLICY, WORLD, Moments, Played, Rounds, Watch, stream
 from causalbandits.engine.learning import Learning, can_learn
-from causalbandits.engine.ledger import Ledger
 from causalbandits.engine.scene import Scene, by_block, scene_of
+from causalbandits.engine.scorebook import Scorebook
 from causalbandits.policies import POLICIES, AnyPolicy, CausalLinearThompsonSampling, CausalLinearUCB, LinTS, LinUCB
 from causalbandits.policies.cells import CellPolicy
 from causalbandits.policies.effects import EffectCells
@@ -110,7 +110,7 @@ def play_compiled(
     plays = np.zeros(scene.size if listed else 0, dtype=np.int64)
     learning = _learning(policy, scene, statistic, streams)
     start, step = 0, FRESH * max(1, rounds_at_once(scene, policy) // FRESH)
-    ledger = Ledger(rounds, min(step, int(rounds[-1])))
+    book = Scorebook(rounds, min(step, int(rounds[-1])))
     while start < rounds[-1]:
         slot = int(np.searchsorted(rounds, start, side="right"))
         end = min(start + step, int(rounds[slot if watch is not None else -1]))
@@ -122,10 +122,10 @@ def play_compiled(
         if learning is not None:
             name, (rule, *_) = "learnt", arguments
             arguments = rule, *learning.arguments()
-        stopped = kernel(name)(*arguments, streams, ledger.record(end - start))
+        stopped = kernel(name)(*arguments, streams, book.record(end - start))
         if learning is not None:
             end = start + learning.took(stopped)
-        ledger.add_up(start, end, plays)
+        book.add_up(start, end, plays)
         statistic.rounds, start = end, end
         if isinstance(statistic, EffectCells) and statistic.left == 0:
             statistic.fit()
@@ -133,7 +133,7 @@ def play_compiled(
             statistic.turn()
         if watch is not None and end == rounds[slot]:
             watch(slot, statistic, lambda: _by_number(plays, scene))
-    return ledger.sums
+    return book.sums
 
 
 def _learning(policy: AnyPolicy, scene: Scene, statistic: Statistic, streams: tables.Streams) -> Learning | None:

@@ -8,7 +8,7 @@ from causalbandits.engine.driver import Played, Rounds
 from causalbandits.engine.tables import Ints, Record
 
 
-class Ledger:
+class Scorebook:
     """Rounds are played in parts; there is room for the longest of them."""
 
     def __init__(self, rounds: Rounds, longest: int) -> None:
