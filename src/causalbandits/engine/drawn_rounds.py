@@ -2,19 +2,10 @@
 
 import numpy as np
 
-from causalbandits.engine.choosing import (
-    agreeing,
-    first_tied,
-    how_many,
-    largest_size,
-    least_scale,
-    listed,
-    one_draw,
-    project,
-    subtract,
-)
+from causalbandits.engine.choosing import agreeing, first_tied, how_many, largest_size, least_scale, one_draw, subtract
 from causalbandits.engine.happening import drawn_context, first_cell, happens, room_for
 from causalbandits.engine.kernels import at_cell, combine, noise, pooled_in, prepared, renewed, take_in, varied
+from causalbandits.engine.projecting import listed, project
 
 
 def drawn_rounds(version):

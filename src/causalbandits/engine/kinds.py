@@ -55,6 +55,7 @@ SOURCES = (
     "engine/kernels.py",
     "engine/learnt_rounds.py",
     "engine/linear_rounds.py",
+    "engine/projecting.py",
     "engine/promised_rounds.py",
     "engine/screened_rounds.py",
     "engine/settled_rounds.py",

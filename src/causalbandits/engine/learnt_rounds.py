@@ -2,9 +2,10 @@
 
 import numpy as np
 
-from causalbandits.engine.choosing import first_tied, largest_size, least_scale, listed, one_draw, project, subtract
+from causalbandits.engine.choosing import first_tied, largest_size, least_scale, one_draw, subtract
 from causalbandits.engine.happening import reward_around
 from causalbandits.engine.kernels import combine, noise, prepared, take_in
+from causalbandits.engine.projecting import listed, project
 
 
 def learnt_rounds(version):

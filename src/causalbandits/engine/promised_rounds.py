@@ -3,18 +3,10 @@
 import numpy as np
 from numba.extending import register_jitable
 
-from causalbandits.engine.choosing import (
-    agreeing,
-    first_tied,
-    how_many,
-    largest,
-    largest_size,
-    listed,
-    project,
-    subtract,
-)
+from causalbandits.engine.choosing import agreeing, first_tied, how_many, largest, largest_size, subtract
 from causalbandits.engine.happening import drawn_context, happens, room_for
 from causalbandits.engine.kernels import combine, noise, pooled_in, prepared, renewed, take_in, varied
+from causalbandits.engine.projecting import listed, project
 from causalbandits.engine.worths import believed
 from causalbandits.policies import ratios
 

@@ -5,19 +5,13 @@ import numpy as np
 from causalbandits.engine.choosing import (
     add_column,
     agreeing,
-    column,
     enter,
     first_tied,
     how_many,
-    is_list,
-    is_one_table,
     largest_size,
     least_scale,
-    listed,
     new_tournaments,
     one_draw,
-    project,
-    project_both,
     scale_of,
     subtract,
 )
@@ -34,6 +28,7 @@ from causalbandits.engine.kernels import (
     take_in,
     varied,
 )
+from causalbandits.engine.projecting import column, is_list, is_one_table, listed, project, project_both
 from causalbandits.engine.worths import believed, place_of, row_of, worth_of_one
 
 

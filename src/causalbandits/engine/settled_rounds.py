@@ -10,7 +10,6 @@ import numpy as np
 from causalbandits.engine.choosing import (
     add_column,
     agreeing,
-    column,
     enter,
     first_in,
     first_reaching,
@@ -18,14 +17,13 @@ from causalbandits.engine.choosing import (
     largest,
     least_scale,
     least_tied,
-    listed,
     new_tournaments,
-    project,
     scale_of,
     subtract,
 )
 from causalbandits.engine.happening import drawn_context, happens, room_for
 from causalbandits.engine.kernels import CAUGHT_UP, COLUMNS_KEPT, FRESH, combine, prepared, take_in
+from causalbandits.engine.projecting import column, listed, project
 
 
 def settled_rounds(version):

@@ -4,21 +4,18 @@ import numpy as np
 
 from causalbandits.engine.choosing import (
     agreeing,
-    column,
     enter,
     first_tied,
     how_many,
-    is_one_table,
     largest_size,
     least_scale,
-    listed,
     new_tournaments,
-    project,
     scale_of,
     subtract,
 )
 from causalbandits.engine.happening import drawn_context, happens, room_for
 from causalbandits.engine.kernels import CAUGHT_UP, COLUMNS_KEPT, FRESH, pooled_in, renewed, take_in
+from causalbandits.engine.projecting import column, is_one_table, listed, project
 from causalbandits.engine.worths import believed, row_of
 from causalbandits.engine.worths_afresh import (
     SUMS,

@@ -2,7 +2,8 @@
 
 from numba.extending import register_jitable
 
-from causalbandits.engine.choosing import agreeing, column, least_tied, listed
+from causalbandits.engine.choosing import agreeing, least_tied
+from causalbandits.engine.projecting import column, listed
 from causalbandits.engine.worths import ABOVE, place_of, psi, worth_of_one
 from causalbandits.policies.worth import EQUAL
 
