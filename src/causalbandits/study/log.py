@@ -18,7 +18,7 @@ from causalbandits.study.damage import reading
 from causalbandits.study.fold import Coins, ExactSums, Table, codes_of, text_of
 from causalbandits.study.grid import STEPS_OF_ONE, steps, value
 from causalbandits.study.kept import KeptStatistic
-from causalbandits.study.rows import CHANGING, COUNTED, IS_OPEN, WAITING, LogEvent, Row, WhatCounts
+from causalbandits.study.rows import CHANGING, COUNTED, IS_FORGOTTEN, IS_OPEN, WAITING, LogEvent, Row, WhatCounts
 from causalbandits.study.seals import SEALED, intact, sealed
 from causalbandits.study.storage import Store
 
@@ -156,6 +156,11 @@ class Log(KeptStatistic):
             "number <= ?) GROUP BY decision) f ON e.number = f.last ORDER BY e.decision"
         )
         return [tuple(found) for found in self.store.rows(sql, (up_to, up_to))]
+
+    def contexts(self) -> list[tuple[Z | None, int]]:
+        """In which contexts there are outcomes that count, or may come, each with the number of such a decision."""
+        sql = "SELECT context, max(number) FROM decisions WHERE number >= 0 AND status <> ? GROUP BY context"
+        return [(codes_of(context), number) for context, number in self.store.rows(sql, (IS_FORGOTTEN,))]
 
     def count(self, status: str | None = None) -> int:
         """How many decisions there are, of a status or of any."""

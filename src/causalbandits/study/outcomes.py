@@ -17,6 +17,7 @@ from causalbandits.agent.telling import checked
 from causalbandits.errors import (
     CausalBanditsError,
     ConflictError,
+    PolicyError,
     StateError,
     StorageError,
     TellError,
@@ -183,6 +184,10 @@ class Outcomes:
     def _taken(self, row: Row, parents: Parents, reward: float | None, observed: Observed) -> Any:
         """In codes and steps; the parents, and what was observed, as told before, if they are not told now."""
         known = self._state.problem.in_context(row.context)
+        try:
+            self._state.fold.refuse_context(row.context, row.choice.action)
+        except PolicyError as error:
+            raise TellError(f"{error} Nothing was changed.") from None
         z, told, seen = self._codes(known, row.choice, parents, reward, observed)
         if parents is None and row.z is not None:
             z = row.z
