@@ -152,8 +152,8 @@ class Log(KeptStatistic):
         """Of each decision that was ever forgotten, the last event that changed whether it is."""
         sql = (
             "SELECT e.decision, e.kind FROM events e JOIN (SELECT decision, max(number) AS last FROM events WHERE "
-            "number <= ? AND kind <> 'late' AND decision IN (SELECT decision FROM events WHERE kind = 'forget' AND "
-            "number <= ?) GROUP BY decision) f ON e.number = f.last ORDER BY e.decision"
+            "number <= ? AND kind NOT IN ('late', 'parents') AND decision IN (SELECT decision FROM events WHERE "
+            "kind = 'forget' AND number <= ?) GROUP BY decision) f ON e.number = f.last ORDER BY e.decision"
         )
         return [tuple(found) for found in self.store.rows(sql, (up_to, up_to))]
 
@@ -282,7 +282,7 @@ class Log(KeptStatistic):
             (now.status, now.told_at, _or_null(now.z), now.reward, _seen(now.observed), decision),
         )
 
-    def told_late(self, number: int, z: Z | None, reward: int) -> bool:
+    def told_late(self, number: int, z: Z | None, reward: int | None) -> bool:
         """Whether this was told of a decision before, too late to count."""
         sql = "SELECT z, reward FROM events WHERE decision = ? AND kind = 'late'"
         return (_or_null(z), reward) in [tuple(found) for found in self.store.rows(sql, (number,))]
