@@ -146,3 +146,49 @@ def test_late_parents_are_recorded_only_where_what_is_late_is_ignored(tmp_path: 
         assert [study.tell("a", MORNING, None).status for _ in range(2)] == ["late", "duplicate"]
         assert study.state_hash() == before
         assert study.verify()
+
+
+def test_what_came_early_and_could_not_be_taken_is_listed_with_its_reason_until_it_is_settled(tmp_path: Path) -> None:
+    with new(tmp_path / "study.db", "c-ts-gaussian") as study:
+        for key in ("evening", "forgotten", "none"):
+            study.tell(key, MORNING, 1)
+        study.tell("five", MORNING, 5)
+        study.use("c-ts-beta")
+        for key in ("evening", "forgotten"):
+            ask(study, key, "evening")
+        ask(study, "five")
+        report = study.report()
+        assert (report.early, study.counts()["early_outcomes"]) == (1, 1)
+        assert [one.key for one in report.stranded] == ["evening", "forgotten", "five"]
+        assert "impossible under do(send_time=evening)" in report.stranded[0].why
+        assert "rewards in [0, 1]; got 5" in report.stranded[2].why
+        assert [one["id"] for one in report.to_record()["stranded"]] == [0, 1, 2]
+        assert repr(report).count("came early and could not be taken: '") == 3
+        assert study.explain("five")["stranded"] == report.stranded[2].why
+        study.tell("evening", EVENING, None)  # not an outcome yet
+        assert len(study.report().stranded) == 3
+        study.tell("evening", None, 1)
+        study.forget("forgotten")
+        study.use("c-ts-gaussian")
+        assert "tell it again" in study.report().stranded[0].why
+        assert study.tell("five", MORNING, 5).status == "applied"
+        assert study.report().stranded == ()
+        assert study.explain("five")["stranded"] is None
+        assert study._log.store.rows("SELECT key FROM early") in ([("none",)], [["none"]])
+        assert study.verify()
+
+
+@pytest.mark.parametrize("late", ["apply", "ignore"])
+def test_what_was_forgotten_and_is_told_within_its_window_is_held_like_the_rest(tmp_path: Path, late: str) -> None:
+    clock = Clock()
+    with new(tmp_path / "study.db", window=100, default=0, hold=True, late=late, clock=clock) as study:
+        for key in "ab":
+            ask(study, key)
+            study.forget(key)
+        assert study.tell("a", MORNING, 1).status == ("held" if late == "apply" else "late")
+        assert study.rounds == 0
+        clock.now = 100
+        assert study.expire() == (late == "apply")
+        assert study.tell("b", MORNING, 1).status == "late"
+        assert study.rounds == (2 if late == "apply" else 0)
+        assert study.verify()

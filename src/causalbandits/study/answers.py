@@ -155,7 +155,7 @@ class Answers(Standing):
         """A decision: who decided when, from what, what was told since; whether it comes out the same again."""
         with self._state.transaction():
             row = self._outcomes.known(id)
-            return explained(self._state, row)
+            return {**explained(self._state, row), "stranded": self._outcomes.why_stranded(row)}
 
     def events(self, after: int = 0, at_most: int = 1000) -> list[dict[str, Any]]:
         """What was told after an event, in its order: to follow the study from outside."""

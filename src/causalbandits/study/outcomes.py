@@ -55,6 +55,14 @@ class Receipt(NamedTuple):
     why: str = ""
 
 
+class Stranded(NamedTuple):
+    """An outcome that came early and could not be taken when its decision was made: tell another, or forget it."""
+
+    id: int
+    key: str
+    why: str
+
+
 class Outcomes:
     """The outcomes of a study's decisions; every method within a transaction of its state."""
 
@@ -104,7 +112,10 @@ class Outcomes:
         if row is None:
             assert isinstance(id, str)
             return self._wait(id, parents, reward, observed)
-        return self._tell(row, parents, reward, observed)
+        receipt = self._tell(row, parents, reward, observed)
+        if row.key is not None and reward is not None and row.reward is None:
+            self._log.drop_early(row.key)  # what came early and could not be taken, if anything did
+        return receipt
 
     def tell_one(self, told: Mapping[str, Any]) -> Receipt:
         """One of many: what cannot be taken is a status, too."""
@@ -138,7 +149,7 @@ class Outcomes:
         return Receipt("early", f"it was put together with what waits for the decision of {key!r}")
 
     def arrive(self, key: str, row: Row) -> None:
-        """A decision was made: what came before it, if anything did, is told now, or stays and is reported."""
+        """A decision was made: what came before it, if anything did, is told now, or is stranded."""
         told = self._log.early(key)
         if told is None:
             return
@@ -147,6 +158,27 @@ class Outcomes:
         except TellError:  # refused before anything was written
             return
         self._log.drop_early(key)
+
+    def stranded(self, at_most: int) -> list[Stranded]:
+        """What came early and could not be taken when its decision was made, the earliest decisions first."""
+        return [
+            Stranded(row.number, str(row.key), self._why_stranded(row))
+            for row in self._log.decisions(
+                "key IN (SELECT key FROM early) AND status || '' = ?", (IS_OPEN,), limit=at_most
+            )
+        ]
+
+    def why_stranded(self, row: Row) -> str | None:
+        """Why what came early could not be taken; None where nothing is stranded."""
+        waits = row.key is not None and row.status == IS_OPEN and self._log.early(row.key) is not None
+        return self._why_stranded(row) if waits else None
+
+    def _why_stranded(self, row: Row) -> str:
+        try:
+            self._taken(row, *self._log.early(str(row.key)))
+        except TellError as error:
+            return str(error)
+        return "It could not be taken when the decision was made. By now it can: tell it again."
 
     def _tell(self, row: Row, parents: Parents, reward: float | None, observed: Observed) -> Receipt:
         z, told, seen = self._taken(row, parents, reward, observed)
@@ -188,6 +220,8 @@ class Outcomes:
 
     def _late(self, row: Row, z: Z | None, told: int | None, seen: Any) -> Receipt:
         if self._state.rules.late == "apply":
+            if told is not None and self._still_held(row):
+                return self._hold(row, z, told, seen)
             if told is not None:
                 self._state.write(row, "outcome", z, told, seen)
             else:
@@ -197,6 +231,10 @@ class Outcomes:
             return Receipt("duplicate")
         self._state.write(row, "late", z, told, seen)
         return Receipt("late", f"the decision was {row.status}; the outcome is recorded, and does not count")
+
+    def _still_held(self, row: Row) -> bool:
+        """Whether what was forgotten, and is told all the same, is to wait for the end of its window like the rest."""
+        return self._state.rules.hold and row.status == IS_FORGOTTEN and self._state.clock() < (row.due or 0.0)
 
     def _taken(self, row: Row, parents: Parents, reward: float | None, observed: Observed) -> Any:
         """In codes and steps; the parents, and what was observed, as told before, if they are not told now."""
@@ -272,6 +310,8 @@ class Outcomes:
                 "changed."
             )
         self._state.write(row, "forget", None, None, None)
+        if row.key is not None:
+            self._log.drop_early(row.key)
 
     def expire(self, at_most: int) -> int:
         """Of those whose window has passed, silence counts as the default, and what was held as told; how many."""

@@ -23,7 +23,7 @@ class Records:
 
     @reading
     def early(self, key: str) -> Any:
-        """What was told of a decision that has not been made; None if nothing was."""
+        """What was told of a decision before it was made, and has not been taken; None if nothing was."""
         found = self.store.one("SELECT told FROM early WHERE key = ?", (key,))
         return None if found is None else json.loads(found[0])
 
@@ -36,8 +36,9 @@ class Records:
         self.store.run("DELETE FROM early WHERE key = ?", (key,))
 
     def waiting(self) -> int:
-        """How many came early and still wait."""
-        return int(self.store.one("SELECT count(*) FROM early")[0])
+        """How many came early and still wait for their decision."""
+        sql = "SELECT count(*) FROM early e WHERE NOT EXISTS (SELECT 1 FROM decisions d WHERE d.key = e.key)"
+        return int(self.store.one(sql)[0])
 
     # Policies
 

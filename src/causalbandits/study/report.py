@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +13,7 @@ from causalbandits.problem.budget import Spent
 from causalbandits.study.fold import Table
 from causalbandits.study.grid import squared_value, value
 from causalbandits.study.log import Log
+from causalbandits.study.outcomes import Stranded
 from causalbandits.study.past import made_again, table_at
 from causalbandits.study.rows import IS_EXPIRED, IS_FORGOTTEN, IS_HELD, IS_OPEN, IS_TOLD, LogEvent, ModeRecord, Row
 from causalbandits.study.state import StudyState
@@ -63,6 +64,8 @@ class StudyReport(NamedTuple):
     budget: Spent | None = None
     past: int = 0
     """Rounds of the past that were learnt; they are among the outcomes."""
+    stranded: tuple[Stranded, ...] = ()
+    """Outcomes that came early and could not be taken when their decision was made, and why; 100 at most."""
 
     def to_record(self) -> dict[str, Any]:
         """JSON-ready."""
@@ -73,6 +76,7 @@ class StudyReport(NamedTuple):
             "budget": None if self.budget is None else self.budget._asdict(),
             "events": self.events,
             "early": self.early,
+            "stranded": [one._asdict() for one in self.stranded],
             "past": self.past,
             "outcomes": self.outcomes._asdict(),
             "actions": [{"intervention": dict(action), **own._asdict()} for action, own in self.actions],
@@ -89,11 +93,12 @@ class StudyReport(NamedTuple):
         if self.budget is not None:
             spent, left, rounds = self.budget
             lines.append(f"  {spent:.6g} spent, {left:.6g} left for {rounds} decisions")
+        lines += [f"  came early and could not be taken: {key!r}. {why}" for _, key, why in self.stranded[:3]]
         lines += [f"  {own.n:8d}  {own.mean:.4g}  {action}" for action, own in self.actions[:10]]
         return "\n".join(lines)
 
 
-def report_of(state: StudyState) -> StudyReport:
+def report_of(state: StudyState, stranded: Sequence[Stranded] = ()) -> StudyReport:
     """How things stand; within a transaction."""
     held = (IS_HELD,) if state.rules.hold else ()
     statuses = IS_OPEN, *held, IS_TOLD, IS_EXPIRED, IS_FORGOTTEN
@@ -111,7 +116,8 @@ def report_of(state: StudyState) -> StudyReport:
     spent = None if state.charges is None else state.charges.purse.spent
     means = outcomes, actions, configurations
     return StudyReport(
-        policy, counts, state.events, state.log.waiting(), *means, state.mode.mode, spent, state.log.past()
+        *(policy, counts, state.events, state.log.waiting(), *means, state.mode.mode, spent, state.log.past()),
+        tuple(stranded),
     )
 
 

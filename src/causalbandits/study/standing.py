@@ -23,6 +23,9 @@ from causalbandits.study.report import (
 from causalbandits.study.rows import IS_OPEN
 from causalbandits.study.state import StudyState
 
+STRANDED_NAMED = 100
+"""At most so many outcomes that could not be taken are listed."""
+
 
 class Standing:
     """What is known of a study at a glance."""
@@ -115,7 +118,7 @@ class Standing:
     def report(self) -> StudyReport:
         """How the study stands: counts, and means by action and by configuration."""
         with self._state.transaction():
-            return report_of(self._state)
+            return report_of(self._state, self._outcomes.stranded(STRANDED_NAMED))
 
     def by_action(self, status: str, *, at_most: int = 20_000) -> dict[Intervention, int] | None:
         """How many decisions of a status ("open", "expired", ...) each action has; None where that are too many."""
