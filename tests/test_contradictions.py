@@ -63,15 +63,24 @@ def test_a_guards_level_is_its_own():
         told(EMAIL, cb.CausalThompsonSampling(prior="beta", draws=2), 5).evidence(level=2)
 
 
-def test_outcomes_wait_for_those_of_earlier_decisions():
-    agent = cb.Agent(BELIEF, cb.CausalThompsonSampling(prior="beta", draws=8), seed=0)
+@pytest.mark.parametrize(
+    "policy", [cb.CausalThompsonSampling(prior="beta", draws=8), cb.GuardedThompsonSampling(prior="beta")], ids=str
+)
+def test_outcomes_wait_for_those_of_earlier_decisions_and_evidence_says_so(policy):
+    agent = cb.Agent(BELIEF, policy, seed=0)
     first, *others = agent.ask(10)
     for decision in others:
         found = EMAIL.pull(decision.intervention, decision.id)
         agent.tell(decision.id, found.parents, found.reward)
-    assert agent.evidence().rounds == 0
+    waiting = agent.evidence()
+    assert (waiting.rounds, waiting.later, waiting.missing) == (0, 9, 0)
+    text = "0 outcomes. 9 more are looked at when that of decision 0 has come: tell it, or forget it. "
+    assert repr(waiting).startswith(text)
+    assert "could not be tested: all 9 outcomes wait for that of decision 0." in repr(waiting)
+    assert "no outcomes yet" not in repr(waiting)
     agent.forget(first.id)
-    assert agent.evidence().rounds == 9
+    after = agent.evidence()
+    assert (after.rounds, after.later, after.missing) == (9, 0, None)
 
 
 def test_a_check_that_could_test_nothing_says_so():

@@ -45,7 +45,8 @@ def evidence_of_told(
     if isinstance(policy, GuardedThompsonSampling):
         if level not in (None, policy.level):
             raise PolicyError(f"The guard's own level is {policy.level:g}: leave level= out; got {level!r}.")
-        return policy.evidence(problem, statistic)
+        _, later = _in_turn(told, first_pending)
+        return policy.evidence(problem, statistic).waiting(later, first_pending)
     if getattr(policy, "draws", 1) < 2:
         raise PolicyError(
             f"Evidence is made from a policy's own chances, and {policy} does not know them: take Thompson sampling "
@@ -54,12 +55,13 @@ def evidence_of_told(
     error = _checked_level(0.05 if level is None else level)
     watch, noise = Watching.begin(problem), None if policy.counts_successes else getattr(policy, "noise_scale", 1.0)
     watch.learnt = int(policy.learns_tables)  # chances given z are then those of the tables as they were learnt so far
-    for outcome in _in_turn(told, first_pending):
+    in_turn, later = _in_turn(told, first_pending)
+    for outcome in in_turn:
         known = problem if outcome.context is None else problem.in_context(outcome.context)
         watch.take_in(known, outcome, outcome.successes if policy.counts_successes else outcome.reward, noise)
         if (found := watch.alarm(error)) is not None:
             watch.note(outcome.number, *found, NOTHING)
-    return evidence_of(problem, watch, error)
+    return evidence_of(problem, watch, error).waiting(later, first_pending)
 
 
 def _checked_level(level: object) -> float:
@@ -68,12 +70,11 @@ def _checked_level(level: object) -> float:
     return float(level)
 
 
-def _in_turn(told: Iterable[Outcome], first_pending: int | None) -> list[Outcome]:
-    """What was told of decisions up to the first whose outcome is missing, in their order."""
-    decided = [outcome for outcome in told if outcome.number >= 0]
-    if first_pending is not None:
-        decided = [outcome for outcome in decided if outcome.number < first_pending]
-    return sorted(decided, key=lambda outcome: outcome.number)
+def _in_turn(told: Iterable[Outcome], first_pending: int | None) -> tuple[list[Outcome], int]:
+    """What was told of decisions up to the first whose outcome is missing, in their order; of how many after it."""
+    decided = sorted((outcome for outcome in told if outcome.number >= 0), key=lambda outcome: outcome.number)
+    ready = [outcome for outcome in decided if first_pending is None or outcome.number < first_pending]
+    return ready, len(decided) - len(ready)
 
 
 def checked_model(problem: CausalBandit, told: Iterable[Outcome], level: float) -> Check:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 from causalbandits.policies.alarms import ARROW, DONE, ROW, Ring
@@ -16,6 +16,8 @@ from causalbandits.problem.problem import CausalBandit
 from causalbandits.problem.separation import shown_names
 
 CLAIMS_SHOWN = 10
+
+NO_OUTCOMES = "there are no outcomes yet"
 
 
 class ModelClaim(NamedTuple):
@@ -69,6 +71,18 @@ class Evidence:
     rounds: int
     """Outcomes that count: those before which none is missing."""
     level: float
+    later: int = 0
+    """Outcomes that do not count yet, because an earlier one is missing."""
+    missing: int | None = None
+    """The number of the decision whose outcome is; None where no others wait for it."""
+
+    def waiting(self, later: int, missing: int | None) -> Evidence:
+        """The same, where so many outcomes wait for that of an earlier decision."""
+        if not later:
+            return self
+        why = f"all {later} outcomes wait for that of decision {missing}"
+        claims = tuple(c._replace(untested=why if c.untested == NO_OUTCOMES else c.untested) for c in self.claims)
+        return replace(self, claims=claims, later=later, missing=missing)
 
     @property
     def contradicted(self) -> tuple[ModelClaim, ...]:
@@ -81,7 +95,12 @@ class Evidence:
         return tuple(claim for claim in self.claims if claim.untested)
 
     def __repr__(self) -> str:
-        lines = [f"{self.rounds} outcomes. The chance of a false alarm, ever, is {self.level:g} at most."]
+        later = (
+            f" {self.later} more are looked at when that of decision {self.missing} has come: tell it, or forget it."
+            if self.later
+            else ""
+        )
+        lines = [f"{self.rounds} outcomes.{later} The chance of a false alarm, ever, is {self.level:g} at most."]
         lines += [f"Alarm: {alarm}." for alarm in self.alarms]
         for part in ("graph", "tables"):
             lines += _section(part, [claim for claim in self.claims if claim.part == part])
@@ -147,7 +166,7 @@ def _judged(
 def _untested(problem: CausalBandit, watch: Watching, about: int, which: int) -> str:
     """Why nothing is known of a claim."""
     if not watch.witnessed:
-        return "there are no outcomes yet"
+        return NO_OUTCOMES
     if about == ARROW:
         since = " since the graph was mended" if watch.knobs else ""
         return f"given the parents, what was done with {problem.manipulable[which]} was never left to chance{since}"
