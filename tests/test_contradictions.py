@@ -173,6 +173,16 @@ def test_check_of_rows_is_what_check_says_of_the_same_data():
         assert found[4:8] == pytest.approx(theirs[found.claim][4:8], nan_ok=True)
 
 
+def test_one_reward_of_a_new_value_after_a_new_action_contradicts_nothing():
+    agent = told(EMAIL, cb.CausalThompsonSampling(prior="beta", draws=16), 800)
+    assert not agent.check().contradicted
+    decision = agent.ask(eligible=[{"send_time": "morning"}])
+    agent.tell(decision.id, EMAIL.pull(decision.intervention, 0).parents, 0.5)
+    check = agent.check()
+    assert not check.contradicted
+    assert sum(found.part == "graph" and found.p > 0.05 for found in check.findings) >= 2
+
+
 def test_check_before_anything_was_told_has_nothing_to_say():
     found = cb.Agent(BELIEF, "c-ucb", seed=0).check()
     assert (found.rows, found.contradicted) == (0, ())

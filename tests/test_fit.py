@@ -986,6 +986,55 @@ def test_p_values_of_thin_tables_are_right_where_the_g_tests_are_not():
     assert np.mean(np.array(usual) < 0.05) > 0.2
 
 
+@pytest.mark.parametrize(
+    ("rows", "columns", "strata"),
+    [
+        ([999, 1], [400, 599, 1], 1),  # one row of a value that is seen for the first time
+        ([300, 300, 300, 99, 1], [400, 599, 1], 1),
+        ([50, 40, 9, 1], [95, 4, 1], 8),
+        ([900, 50, 45, 5], [500, 495, 5], 3),
+        ([990, 10], [990, 10], 1),
+        ([195, 5], [190, 10], 1),
+        ([10] * 20, [190, 10], 1),
+    ],
+)
+def test_rare_values_do_not_make_independent_variables_look_dependent(rows, columns, strata):
+    """1000 tables with these margins: no more p-values below a level than that, but for chance (once in 16,000).
+
+    Below 0.01 twice as many are allowed: two moments are not a law. Without adding up what is rare, all p-values of the
+    first are below 0.05, and a tenth of those of the fifth.
+    """
+    rng, ps = np.random.default_rng(0), []
+    x, y = (np.repeat(np.arange(len(margin)), margin) for margin in (rows, columns))
+    for _ in range(1000):
+        counts = np.zeros((strata, len(rows), len(columns)))
+        for one in counts:
+            np.add.at(one, (x, rng.permutation(y)), 1)
+        ps.append(pearson.contingency(counts).p)
+    for level, allowed in ((0.05, 0.05), (0.01, 0.02), (0.001, 0.002)):
+        assert np.mean(np.array(ps) <= level) <= allowed + 4 * math.sqrt(allowed * (1 - allowed) / 1000)
+
+
+def test_a_rare_value_that_always_comes_together_with_another_is_found():
+    together = [[[990, 0], [0, 10]]], [[[500, 470, 0], [5, 5, 0], [0, 0, 20]]]
+    for counts in together:
+        assert pearson.contingency(np.array(counts, dtype=float)).p < 1e-4
+
+
+@given(st.integers(0, 2**32))
+def test_a_test_of_independence_does_not_depend_on_the_order_of_values(seed):
+    rng = np.random.default_rng(seed)
+    counts = rng.integers(0, 4, size=(5, 4, 3)) ** rng.integers(1, 5, size=(5, 4, 3)).astype(float)
+    other = counts[rng.permutation(5)][:, rng.permutation(4)][:, :, rng.permutation(3)]
+    assert pearson.contingency(other) == pytest.approx(pearson.contingency(counts), nan_ok=True)
+    assert pearson.contingency(other.swapaxes(1, 2))[:2] == pearson.contingency(counts.swapaxes(1, 2))[:2]
+
+
+def test_tables_of_one_row_or_none_say_nothing():
+    for shape in ((3, 1, 4), (3, 4, 1), (0, 2, 2), (2, 0, 0)):
+        assert math.isnan(pearson.contingency(np.full(shape, 2.5)).p)
+
+
 @patient
 @given(models(most=5), st.integers(0, 99))
 def test_every_pair_without_an_arrow_is_claimed_independent_and_the_joint_agrees(model, seed):

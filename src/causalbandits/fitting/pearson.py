@@ -1,4 +1,9 @@
-"""Pearson's statistic for thin tables, by its exact moments: two variables, or counts against probabilities."""
+"""Pearson's statistic for thin tables, by its exact moments: two variables, or counts against probabilities.
+
+Two moments say little of a law that one rare value dominates: a single outcome of a new value would contradict
+anything. So values are put together until every cell may expect something. Which ones depends on the margins alone,
+given which all tables are as likely as before: no test becomes larger by it.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +11,19 @@ import math
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from causalbandits._types import Array
 
 ROWS_PER_DEGREE = 5
 """A test with fewer rows for each degree of freedom is too thin to say anything."""
+
+
+LEAST_EXPECTED, LEAST_SHARE = 0.5, 0.1
+"""A cell that may expect less, and less than this share of what cells do in the mean, is put together with another."""
+
+FEWEST_DEGREES = 1.0
+"""Where moments are those of fewer degrees of freedom, p-values are Cantelli's bound, which holds for every law."""
 
 
 class Tested(NamedTuple):
@@ -24,7 +37,7 @@ class Tested(NamedTuple):
 
 def contingency(counts: Array) -> Tested:
     """Independence of rows and columns in every one of some tables of counts, by Pearson's statistic."""
-    counts = counts[counts.sum(axis=(1, 2)) > 3]
+    counts = _put_together(counts[counts.sum(axis=(1, 2)) > 3])
     down, across = counts.sum(axis=2), counts.sum(axis=1)
     r, c = (down > 0).sum(axis=1), (across > 0).sum(axis=1)
     tells = (r > 1) & (c > 1)
@@ -38,6 +51,53 @@ def contingency(counts: Array) -> Tested:
     variance = 2 * n / (n - 3) * (v_r - w_r) * (v_c - w_c) + n**2 / (n - 1) * w_r * w_c
     degrees, most = int(((r - 1) * (c - 1)).sum()), float((n * (np.minimum(r, c) - 1)).sum())
     return _test(pearson.sum(), mean.sum(), variance.sum(), int(n.sum()), degrees, most)
+
+
+def _put_together(tables: Array) -> Array:
+    """Each table with its rarest rows and columns added to each other, until every cell may expect enough."""
+    found, thin = tables.copy(), np.flatnonzero(_is_thin(tables))
+    while len(thin):
+        some = found[thin]
+        rows, columns = _rarest(some.sum(axis=2)), _rarest(some.sum(axis=1))
+        by_rows = rows.size <= columns.size
+        found[thin[by_rows]] = _added(some[by_rows], rows.which[by_rows])
+        found[thin[~by_rows]] = _added(some[~by_rows].swapaxes(1, 2), columns.which[~by_rows]).swapaxes(1, 2)
+        thin = thin[np.isfinite(np.minimum(rows.size, columns.size))]
+        thin = thin[_is_thin(found[thin])]
+    return found
+
+
+class _Rarest(NamedTuple):
+    """Of each table, how rare the rarest value is (infinite where nothing may be added), and which to add up."""
+
+    size: Array
+    which: npt.NDArray[np.bool_]
+
+
+def _rarest(margins: Array) -> _Rarest:
+    """All that are as rare, so that nothing depends on the order of values; or the rarest and the next. Two remain."""
+    there = margins > 0
+    sizes = np.sort(np.where(there, margins, np.inf), axis=1)
+    which = margins == sizes[:, :1]
+    which |= (which.sum(axis=1) == 1)[:, None] & (margins == sizes[:, :2][:, -1:])
+    is_able = which.sum(axis=1) < there.sum(axis=1)
+    return _Rarest(np.where(is_able, sizes[:, 0], np.inf), which & is_able[:, None])
+
+
+def _added(tables: Array, which: npt.NDArray[np.bool_]) -> Array:
+    """Some rows of each table added up, in the place of the first of them."""
+    total = (tables * which[:, :, None]).sum(axis=1, keepdims=True)
+    first = which & (which.cumsum(axis=1) == 1)
+    return np.where(first[:, :, None], total, np.where(which[:, :, None], 0.0, tables))
+
+
+def _is_thin(tables: Array) -> npt.NDArray[np.bool_]:
+    """Whether a cell may expect too little, by itself and beside the others."""
+    down, across = tables.sum(axis=2), tables.sum(axis=1)
+    n, cells = down.sum(axis=1), (down > 0).sum(axis=1) * (across > 0).sum(axis=1)
+    rarest = [np.where(margin > 0, margin, np.inf).min(axis=1, initial=np.inf) for margin in (down, across)]
+    least = np.minimum(LEAST_EXPECTED, LEAST_SHARE * n / np.maximum(cells, 1))
+    return np.asarray(rarest[0] * rarest[1] < least * n)
 
 
 def goodness(seen: Array, expected: Array) -> Tested:
@@ -60,4 +120,6 @@ def _test(pearson: float, mean: float, variance: float, rows: int, degrees: int,
 
     matched = 2 * mean**2 / variance
     p = float(chdtrc(matched, max(pearson, 0.0) * matched / mean))
+    if matched < FEWEST_DEGREES:
+        p = max(p, variance / (variance + max(pearson - mean, 0.0) ** 2))
     return Tested(rows, degrees, math.sqrt(max(pearson, 0.0) / most), p)
