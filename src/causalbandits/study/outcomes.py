@@ -336,8 +336,8 @@ def _merged(before: Any, told: Any, whose: str) -> Any:
         return {name: _merged(before.get(name), told.get(name), whose) for name in sorted({**before, **told})}
     if before != told:
         raise ConflictError(
-            f"Another outcome of {whose} was told before. To change what counts: correct(); to begin anew: retract(). "
-            "Nothing was changed."
+            f"Another outcome of {whose} was told before. To change what counts: correct(); to begin anew: retract(); "
+            "each once the decision is made. Nothing was changed."
         )
     return before
 
