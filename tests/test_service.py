@@ -25,10 +25,11 @@ pytest.importorskip("starlette")
 uvicorn = pytest.importorskip("uvicorn")
 
 from causalbandits.service.app import PAGES, ROUTES, Service  # noqa: E402
-from causalbandits.service.heads import LONGEST_HEAD, reading  # noqa: E402
+from causalbandits.service.heads import LONGEST_HEAD, by_h11, reading  # noqa: E402
 from causalbandits.service.keys import ROLES, Keys, allows  # noqa: E402
 from causalbandits.service.pages import COOKIE  # noqa: E402
 from causalbandits.service.serve import serve, service_of  # noqa: E402
+from causalbandits.service.server import ServerThatEnds  # noqa: E402
 
 ENV = cb.zoo.email_campaign()
 
@@ -36,11 +37,12 @@ ENV = cb.zoo.email_campaign()
 class Served:
     """A service that runs in a thread."""
 
-    def __init__(self, service: Service, http: Any = None) -> None:
+    def __init__(self, service: Service, http: Any = None, **patience: float) -> None:
         self.service = service
         self.socket = socket.create_server(("127.0.0.1", 0))
         self.port = self.socket.getsockname()[1]
-        self.server = uvicorn.Server(uvicorn.Config(service, http=http or reading(), log_level="error", lifespan="off"))
+        config = uvicorn.Config(service, http=http or reading(), ws="none", log_level="error", lifespan="off")
+        self.server = ServerThatEnds(config, service, **patience)
         self.thread = threading.Thread(target=self.server.run, kwargs={"sockets": [self.socket]}, daemon=True)
         self.thread.start()
 
@@ -331,7 +333,7 @@ def test_a_wrong_content_type_is_refused_so_that_no_page_elsewhere_can_post(serv
     assert served.send("POST", "/v1/studies/mail/decisions", b"{}", Content_Type="text/plain")[0] == 415
 
 
-@pytest.mark.parametrize("by", [reading(), "h11"])
+@pytest.mark.parametrize("by", [reading(), by_h11()])
 @pytest.mark.parametrize(
     "begun",
     [
@@ -358,7 +360,7 @@ def test_where_httptools_and_uvloop_are_not_installed_all_is_served_in_pure_pyth
     monkeypatch.delitem(sys.modules, "uvicorn.protocols.http.httptools_impl", raising=False)
     for missing in ("httptools", "uvloop"):
         monkeypatch.setitem(sys.modules, missing, None)
-    assert reading() == "h11"
+    assert reading().__name__ == by_h11().__name__
     running = Served(service_of([file]))
     try:
         with cb.connect(f"http://127.0.0.1:{running.port}/mail") as study:
@@ -367,7 +369,7 @@ def test_where_httptools_and_uvloop_are_not_installed_all_is_served_in_pure_pyth
         running.stop()
 
 
-@pytest.mark.parametrize("by", [reading(), "h11"])
+@pytest.mark.parametrize("by", [reading(), by_h11()])
 def test_a_long_body_is_no_long_head_and_the_connection_goes_on(file: Path, by: Any) -> None:
     running = Served(service_of([file]), by)
     try:

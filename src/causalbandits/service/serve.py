@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from types import FrameType
 
 import uvicorn
 
@@ -15,6 +14,7 @@ from causalbandits.service.heads import reading
 from causalbandits.service.keys import Keys
 from causalbandits.service.made import check_served_name
 from causalbandits.service.pages import prepare
+from causalbandits.service.server import ServerThatEnds
 from causalbandits.study import Study
 from causalbandits.study.places import keys_beside, name_of
 
@@ -54,18 +54,6 @@ def _refuse_no_key(keys: Keys, *, is_named: bool) -> None:
     )
 
 
-class ServerThatEnds(uvicorn.Server):
-    """Pages that are looked at hold a connection each, for ever: they are told when the service is to stop."""
-
-    def __init__(self, config: uvicorn.Config, service: Service) -> None:
-        super().__init__(config)
-        self._service = service
-
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        self._service.is_closing = True
-        super().handle_exit(sig, frame)
-
-
 def serve(
     files: Iterable[str | os.PathLike[str]],
     *,
@@ -86,7 +74,9 @@ def serve(
     prepare()
     ready()
     try:
-        config = uvicorn.Config(service, host=host, port=port, http=reading(), log_level="warning", access_log=False)
+        config = uvicorn.Config(
+            service, host=host, port=port, http=reading(), ws="none", log_level="warning", access_log=False
+        )
         ServerThatEnds(config, service).run()
     except KeyboardInterrupt:
         pass  # how a service is stopped; what waited has been answered
