@@ -305,8 +305,6 @@ def test_a_service_says_where_it_is_only_when_its_studies_are_open(tmp_path: Pat
         ("decisions", b" " * (2**20 + 1), 413),
         ("outcomes", {"items": [{"id": 0, "reward": 1}] * 1001}, 413),
         ("outcomes", b'{"items": [{"id": 0, "reward": NaN}]}', 400),
-        ("outcomes", b'{"items": [{"id": 0, "reward": "1"}]}', 400),
-        ("outcomes", b'{"items": [{"id": 0, "reward": true}]}', 400),
         ("outcomes", b'{"items": 3}', 400),
         ("decisions/0/correct", {"reward": 1}, 404),
         ("decisions/../report", None, 404),
@@ -327,6 +325,19 @@ def test_rewards_that_cannot_be_are_refused_one_by_one(served: Served, reward: f
     assert status == 200
     assert found["items"][0]["status"] == "refused"
     assert found["items"][0]["why"]
+
+
+def test_one_outcome_that_is_mistyped_does_not_keep_back_the_others(served: Served) -> None:
+    served.send("POST", "/v1/studies/mail/decisions", {"n": 2, "key": "a"})
+    parents = {"subject": "short", "template": "1"}
+    told = [{"id": f"early-{k}", "reward": 1, "parents": {**parents, "send_time": "morning"}} for k in range(2)]
+    wrong = [{"id": 0, "reward": "1"}, {"id": 0, "reward": True}, {"id": 0}, {"id": 1.5, "reward": 1}, 3, None]
+    wrong += [{"id": 0, "reward": 1, "surprise": 1}, {"id": 0, "reward": 1, "parents": {"subject": None}}]
+    status, found = served.send("POST", "/v1/studies/mail/outcomes", {"items": [told[0], *wrong, told[1], told[1]]})
+    assert status == 200
+    assert [one["status"] for one in found["items"]] == ["early", *["refused"] * len(wrong), "early", "duplicate"]
+    assert all(one["why"] for one in found["items"][1:-2])
+    assert "Expected `int | float | null`, got `str`" in found["items"][1]["why"]
 
 
 def test_a_wrong_content_type_is_refused_so_that_no_page_elsewhere_can_post(served: Served) -> None:
