@@ -39,7 +39,7 @@ def ranked(study: Study, wanted: RankWanted) -> dict[str, Any]:
 
 def _chances(study: Study, id: int, eligible: list[dict[str, Value]]) -> dict[Any, float | None]:
     """Of each action that could be chosen, its probability; None if it is not known, 1 if there was no choice."""
-    known = {_set(do): chance for do, chance in study.chances(id).items()}
+    known: dict[Any, float | None] = {_set(do): chance for do, chance in study.chances(id).items()}
     return known or {_set(do): 1.0 if len(eligible) == 1 else None for do in eligible}
 
 
