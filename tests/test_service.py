@@ -19,7 +19,14 @@ import numpy as np
 import pytest
 
 import causalbandits as cb
-from causalbandits.errors import CausalBanditsError, ConflictError, StateError, TellError, UnknownDecisionError
+from causalbandits.errors import (
+    CausalBanditsError,
+    ConflictError,
+    StateError,
+    StudyModeError,
+    TellError,
+    UnknownDecisionError,
+)
 
 pytest.importorskip("starlette")
 uvicorn = pytest.importorskip("uvicorn")
@@ -338,6 +345,64 @@ def test_one_outcome_that_is_mistyped_does_not_keep_back_the_others(served: Serv
     assert [one["status"] for one in found["items"]] == ["early", *["refused"] * len(wrong), "early", "duplicate"]
     assert all(one["why"] for one in found["items"][1:-2])
     assert "Expected `int | float | null`, got `str`" in found["items"][1]["why"]
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "says"),
+    [
+        ("/v1/studies/mail/decisions", {"n": 0}, 422, "From 1 to 1000 decisions can be asked for at once; got 0."),
+        (
+            "/v1/studies/mail/decisions",
+            {"n": 1001},
+            413,
+            "From 1 to 1000 decisions can be asked for at once; got 1001.",
+        ),
+        ("/v1/studies/mail/mode", {"mode": "onlin"}, 422, "Unknown mode 'onlin'. Did you mean 'online'?"),
+    ],
+)
+def test_refusals_say_what_holds_here(served: Served, path: str, body: Any, status: int, says: str) -> None:
+    found = served.send("POST", path, body)
+    assert found[0] == status
+    assert found[1]["error"].startswith(says)
+
+
+def test_an_unknown_mode_is_the_same_error_over_http(there: cb.study.RemoteStudy) -> None:
+    with pytest.raises(StudyModeError, match="Did you mean 'paused'"):
+        there.set_mode("pause")
+
+
+def test_a_reward_that_is_a_little_too_much_is_shown_as_it_is(served: Served) -> None:
+    told = {"items": [{"id": "early", "reward": 1.0000000001}]}
+    (found,) = served.send("POST", "/v1/studies/mail/outcomes", told)[1]["items"]
+    assert "got 1.0000000001." in found["why"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "allowed"),
+    [
+        ("PUT", "/v1/studies", "GET, HEAD, POST"),
+        ("GET", "/v1/studies/mail/decisions", "POST"),
+        ("DELETE", "/v1/studies/mail/mode", "GET, HEAD, POST"),
+        ("POST", "/livez", "GET, HEAD"),
+        ("PUT", "/login", "GET, HEAD, POST"),
+    ],
+)
+def test_what_another_method_would_do_is_said(served: Served, method: str, path: str, allowed: str) -> None:
+    status, headers, text = served.fetch(method, path)
+    assert (status, headers["allow"]) == (405, allowed)
+    assert allowed in json.loads(text)["error"]
+
+
+def test_a_wrong_key_is_told_from_none(file: Path) -> None:
+    Keys(file.parent / "keys.json").make("own", "reader")
+    running = Served(service_of([file]))
+    try:
+        status, found = running.send("GET", "/v1/studies", key="cb_wrong")
+        assert (status, found["error"].partition(":")[0]) == (401, "This key is not known here")
+        status, found = running.send("GET", "/v1/studies")
+        assert (status, found["error"].partition(":")[0]) == (401, "This needs a key")
+    finally:
+        running.stop()
 
 
 def test_a_wrong_content_type_is_refused_so_that_no_page_elsewhere_can_post(served: Served) -> None:

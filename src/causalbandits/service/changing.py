@@ -9,6 +9,7 @@ import msgspec
 from starlette.requests import Request
 
 from causalbandits.agent.decision import Decision
+from causalbandits.errors import unknown
 from causalbandits.policies import policy
 from causalbandits.service.bodies import (
     Corrected,
@@ -27,6 +28,7 @@ from causalbandits.service.refusals import RefusedError
 from causalbandits.service.requested import MOST_ITEMS, Answer, decoded, named_decision
 from causalbandits.service.writer import Writer
 from causalbandits.study import Receipt, Study
+from causalbandits.study.deciding import MODES
 
 if TYPE_CHECKING:
     from causalbandits.service.app import Service
@@ -37,8 +39,10 @@ async def ask(service: Service, writer: Writer, request: Request) -> Answer:
     asked: DecisionWanted = await decoded(request, DecisionWanted)
     question: dict[str, Any] = {"context": asked.context, "eligible": asked.eligible, "key": asked.key}
     n = asked.n
-    if n is not None and n > MOST_ITEMS:
-        raise RefusedError(413, f"{MOST_ITEMS} decisions at most can be asked for at once; got {n}.")
+    if n is not None and not 1 <= n <= MOST_ITEMS:
+        raise RefusedError(
+            413 if n > 0 else 422, f"From 1 to {MOST_ITEMS} decisions can be asked for at once; got {n}."
+        )
 
     def work(study: Study) -> Any:
         if n is None:
@@ -113,6 +117,8 @@ async def expire(service: Service, writer: Writer, request: Request) -> Answer:
 async def set_mode(service: Service, writer: Writer, request: Request) -> Answer:
     """How decisions come about from now on; logged with the key's name."""
     wanted: ModeWanted = await decoded(request, ModeWanted)
+    if wanted.mode not in MODES:
+        raise RefusedError(422, unknown("mode", wanted.mode, MODES), "StudyModeError")
     by = request.state.key.name
 
     def work(study: Study) -> Any:
