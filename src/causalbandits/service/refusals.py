@@ -1,8 +1,8 @@
 """Refusals are answers, too.
 
-400 what cannot be read, 401 no key or one that is not known, 403 a key that does not allow it, 404, 405 with the methods
-that there are, 409 what contradicts what was told or asked before, or the study's mode, 413 too long, 415 no JSON, 422
-what was understood and cannot be, 429 too much waits, 503 the database did not do it.
+400 what cannot be read, 401 no key or one that is not known, 403 a key that does not allow it, 404, 405 with the
+methods that there are, 409 what contradicts what was told or asked before, or the study's mode, 413 too long, 415 no
+JSON, 422 what was understood and cannot be, 429 too much waits, 503 the database did not do it.
 """
 
 from __future__ import annotations
