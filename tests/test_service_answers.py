@@ -9,7 +9,8 @@ import pytest
 
 pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
-msgspec = pytest.importorskip("msgspec")
+
+import msgspec
 
 import causalbandits as cb
 from causalbandits.service.answered import DecisionMade, Refused

@@ -9,7 +9,7 @@ import msgspec
 from causalbandits.service.bodies import Value
 from causalbandits.study.outcomes import Status
 
-Record = dict[str, Any]
+KeptRecord = dict[str, Any]
 """What a study keeps, as `to_record()` and the like give it."""
 
 
@@ -70,7 +70,7 @@ class Expired(msgspec.Struct, forbid_unknown_fields=True):
 class Modes(msgspec.Struct, forbid_unknown_fields=True):
     """The last is that of now."""
 
-    modes: list[Record]
+    modes: list[KeptRecord]
 
 
 class PolicyTaken(msgspec.Struct, forbid_unknown_fields=True):
@@ -94,13 +94,13 @@ class StudiesServed(msgspec.Struct, forbid_unknown_fields=True):
 class StudyEvents(msgspec.Struct, forbid_unknown_fields=True):
     """In their order."""
 
-    events: list[Record]
+    events: list[KeptRecord]
 
 
 class StatisticLines(msgspec.Struct, forbid_unknown_fields=True):
     """The most frequent first."""
 
-    lines: list[Record]
+    lines: list[KeptRecord]
 
 
 class LogVerified(msgspec.Struct, forbid_unknown_fields=True):

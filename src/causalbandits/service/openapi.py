@@ -19,7 +19,7 @@ QUERIES = {
     "key": "The decision's key, whatever the path says.",
     "number": "The decision's number, whatever the path says.",
 }
-NUMBERS = ("after", "number")
+WHOLE_NUMBERS = ("after", "number")
 
 
 def document(routes: Sequence[HTTPRoute]) -> dict[str, Any]:
@@ -70,7 +70,7 @@ def _parameters(route: HTTPRoute) -> list[dict[str, Any]]:
             "name": name,
             "in": place,
             "required": place == "path",
-            "schema": {"type": "string"} if name not in NUMBERS else {"type": "integer", "minimum": 0},
+            "schema": {"type": "string"} if name not in WHOLE_NUMBERS else {"type": "integer", "minimum": 0},
             **({"description": QUERIES[name]} if place == "query" else {}),
         }
         for name, place in named

@@ -13,13 +13,13 @@ from causalbandits.service.answered import (
     DecisionsMade,
     Done,
     Expired,
+    KeptRecord,
     LogVerified,
     Modes,
     OutcomeReceipts,
     PolicyTaken,
     Ranking,
     Readiness,
-    Record,
     StatisticLines,
     StudiesServed,
     StudyEvents,
@@ -76,11 +76,11 @@ PERSONALIZER = "/{study}/personalizer/{version}"
 ROUTES: tuple[HTTPRoute, ...] = (
     HTTPRoute("GET", "/livez", None, looking.alive, gives=(Done,)),
     HTTPRoute("GET", "/readyz", None, looking.ready, gives=(Readiness,)),
-    HTTPRoute("GET", "/openapi.json", None, looking.openapi, gives=(Record,)),
+    HTTPRoute("GET", "/openapi.json", None, looking.openapi, gives=(KeptRecord,)),
     HTTPRoute("GET", "/metrics", "reader", looking.metrics, gives=(str,)),
     HTTPRoute("GET", "/v1/studies", "reader", looking.studies, gives=(StudiesServed,)),
     HTTPRoute("POST", "/v1/studies", "admin", changing.create, StudyWanted, gives=(StudyMade,), status=201),
-    HTTPRoute("GET", STUDY, "reader", looking.describe, gives=(Record,)),
+    HTTPRoute("GET", STUDY, "reader", looking.describe, gives=(KeptRecord,)),
     HTTPRoute(
         "POST",
         f"{STUDY}/decisions",
@@ -91,12 +91,14 @@ ROUTES: tuple[HTTPRoute, ...] = (
         status=201,
     ),
     HTTPRoute("POST", f"{STUDY}/outcomes", "writer", changing.tell, OutcomesTold, gives=(OutcomeReceipts,)),
-    HTTPRoute("GET", f"{STUDY}/report", "reader", looking.report, gives=(Record,)),
-    HTTPRoute("POST", f"{STUDY}/recommendation", "reader", looking.recommend, RecommendationWanted, gives=(Record,)),
+    HTTPRoute("GET", f"{STUDY}/report", "reader", looking.report, gives=(KeptRecord,)),
     HTTPRoute(
-        "POST", f"{STUDY}/recommendations", "reader", looking.recommend_each, RecommendationsWanted, gives=(Record,)
+        "POST", f"{STUDY}/recommendation", "reader", looking.recommend, RecommendationWanted, gives=(KeptRecord,)
     ),
-    HTTPRoute("POST", f"{STUDY}/evidence", "admin", looking.evidence, EvidenceWanted, gives=(Record,)),
+    HTTPRoute(
+        "POST", f"{STUDY}/recommendations", "reader", looking.recommend_each, RecommendationsWanted, gives=(KeptRecord,)
+    ),
+    HTTPRoute("POST", f"{STUDY}/evidence", "admin", looking.evidence, EvidenceWanted, gives=(KeptRecord,)),
     HTTPRoute("GET", f"{STUDY}/statistics", "reader", looking.statistics, gives=(StatisticLines,)),
     HTTPRoute("GET", f"{STUDY}/events", "reader", looking.events, gives=(StudyEvents,), queries=("after",)),
     HTTPRoute("GET", f"{STUDY}/mode", "reader", looking.modes, gives=(Modes,)),
@@ -104,7 +106,7 @@ ROUTES: tuple[HTTPRoute, ...] = (
     HTTPRoute("POST", f"{STUDY}/policy", "admin", changing.use, PolicyWanted, gives=(PolicyTaken,)),
     HTTPRoute("POST", f"{STUDY}/expire", "writer", changing.expire, gives=(Expired,)),
     HTTPRoute("POST", f"{STUDY}/verify", "admin", looking.verify, gives=(LogVerified,)),
-    HTTPRoute("GET", DECISION, "reader", looking.explain, gives=(Record,), queries=BY),
+    HTTPRoute("GET", DECISION, "reader", looking.explain, gives=(KeptRecord,), queries=BY),
     HTTPRoute("POST", f"{DECISION}/correct", "admin", changing.correct, Corrected, gives=(Done,), queries=BY),
     HTTPRoute("POST", f"{DECISION}/retract", "admin", changing.retract, gives=(Done,), queries=BY),
     HTTPRoute("POST", f"{DECISION}/forget", "writer", changing.forget, gives=(Done,), queries=BY),
