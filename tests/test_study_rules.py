@@ -361,3 +361,42 @@ def test_a_study_that_refuses_speaks_of_itself_and_not_of_agents(tmp_path: Path)
         assert own.ask().id == 0
     assert not [text for text in said if "agent" in text.lower()]
     assert len(said) == 6
+
+
+NEED_ALL_OF_IT = ("ucb", "uniform", "ts-beta", "kl-ucb", "lin-ucb", "lin-ts", "hac-ucb", "c-ts-models")
+
+
+@pytest.mark.parametrize("told", [True, False], ids=["told", "open"])
+def test_a_policy_that_could_not_learn_in_the_contexts_so_far_does_not_take_over(tmp_path: Path, told: bool) -> None:
+    """Once it had, every question would be refused, and so would every outcome."""
+    with new(tmp_path, SEGMENTS) as study:
+        decision = study.ask(key="blind")
+        seen = SEGMENTS.pull(decision.intervention, np.random.default_rng(0))
+        if told:
+            study.tell(0, seen.parents, seen.reward)
+        for id in NEED_ALL_OF_IT:
+            for refused in (study.use, study.in_shadow):
+                with pytest.raises(PolicyError, match=r"known is nothing.*decision 0"):
+                    refused(id)
+            assert study.policy.id == "c-ts-beta"
+        study.recommend(context={"segment": "new"})
+        if told:
+            study.retract(0)
+        study.forget(0)
+        study.use("ucb")
+        with pytest.raises(TellError, match="known is nothing"):  # forgotten, and told all the same
+            study.tell(0, seen.parents, seen.reward)
+        play(study, SEGMENTS, 5)
+        assert study.rounds == 5
+        assert study.verify()
+
+
+@pytest.mark.parametrize("id", NEED_ALL_OF_IT)
+def test_an_experiment_asks_for_the_context_that_its_policy_needs(tmp_path: Path, id: str) -> None:
+    with new(tmp_path, SEGMENTS, id) as study:
+        study.set_mode("uniform")
+        with pytest.raises(PolicyError, match="known is nothing"):
+            study.ask()
+        play(study, SEGMENTS, 3)
+        assert study.decided == study.rounds == 3
+        assert study.verify()

@@ -101,9 +101,8 @@ class Block:
         return f"Block(knobs={list(self.knob_names)}, parents={list(self.parent_names)})"
 
     def __getstate__(self) -> dict[str, Any]:
-        return {key: value for key, value in self.__dict__.items() if key not in ("table", "_of_all", "_layout")} | {
-            "_last": None
-        }
+        found = ("table", "is_small", "_of_all", "_layout")
+        return {key: value for key, value in self.__dict__.items() if key not in found} | {"_last": None}
 
     @property
     def rows_remembered(self) -> int:

@@ -21,7 +21,7 @@ from causalbandits.problem.situation import Situation
 from causalbandits.study.doubts import checked_statistic, doubts
 from causalbandits.study.evaluation import By, Evaluation, Target, evaluated
 from causalbandits.study.export import Exported, write_table
-from causalbandits.study.modes import refuse_rewards
+from causalbandits.study.modes import refuse_log
 from causalbandits.study.outcomes import Id
 from causalbandits.study.report import (
     comes_out_again,
@@ -110,7 +110,7 @@ class Answers(Standing):
         if self._state.budget is not None:
             raise BudgetError("What another policy would have spent is not known: a budget is spent by what was done.")
         with self._state.transaction():
-            refuse_rewards(self._state, chosen)
+            refuse_log(self._state, chosen)
             with said_before():
                 return list(in_shadow(self._log, chosen, self._state.coins))
 

@@ -108,6 +108,7 @@ class Asking:
         state, now = self._state, self._state.clock()
         baseline = None if state.mode.baseline is None else state.log.action(state.mode.baseline)
         choice, mixed, would = made(state.mode.mode, baseline, asked, state.mind, state.coins.of_ask(number))
+        state.fold.refuse_context(asked.problem.known, choice.action)
         due = None if state.rules.window is None else now + state.rules.window
         since = state.policy_version, state.events, now, due
         mode, known = state.mode.version, asked.problem.known

@@ -48,7 +48,7 @@ class Charges:
         """Something was told of a decision."""
         if event.kind == "forget":
             self._forget(row)
-        elif event.kind != "late" and row.number in self._forgotten:
+        elif event.kind not in ("late", "parents") and row.number in self._forgotten:
             self._forgotten.remove(row.number)
             self.pay(row)
 

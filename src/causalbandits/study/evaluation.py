@@ -178,10 +178,16 @@ class _Configurations(_Spreads):
     def __init__(self, problem: CausalBandit) -> None:
         super().__init__()
         self._problem, self.size = problem, problem.configurations
+        self._rows: dict[tuple[Z | None, Action], Array] = {}
 
     def _spread(self, context: Z | None, mixture: AMixture) -> Array:
-        known = self._problem.in_context(context)
-        return np.asarray(sum(share * known.parent_distribution(action).reshape(-1) for action, share in mixture))
+        return np.asarray(sum(share * self._row(context, action) for action, share in mixture))
+
+    def _row(self, context: Z | None, action: Action) -> Array:
+        key = context, action
+        if key not in self._rows:
+            self._rows[key] = self._problem.in_context(context).parent_distribution(action).reshape(-1)
+        return self._rows[key]
 
     def cell(self, outcome: Outcome) -> int:
         return self._problem.configuration(outcome.z)

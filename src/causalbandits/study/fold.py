@@ -109,6 +109,8 @@ class Fold:
         """Of each cell, where these are all that is kept."""
         self._stale = True
         self._order = InOrder()
+        self._able: set[Z | None] = set()
+        """Contexts, known in part, in which it can decide and learn."""
 
     @property
     def statistic(self) -> Any:
@@ -130,13 +132,21 @@ class Fold:
         else:
             self._take_in(outcome)
 
+    def refuse_context(self, context: Z | None, action: Action) -> None:
+        """Say so if the policy must know more of the context than was known when an action was chosen."""
+        known = self.problem.in_context(context)
+        if known.context_number is None and context not in self._able:
+            only, rng = self.policy.situation(known, eligible=[action]), np.random.default_rng(0)
+            self.policy.chosen(only, self.policy.begin(self.problem), rng)  # it would not decide, and cannot learn
+            self._able.add(context)
+
     def _make(self) -> None:
         """Anew; it stays stale if something stops that half-way."""
         self._statistic = self.policy.begin(self.problem)
         if isinstance(self.policy, CellPolicy) and self.kind == "cells":
             self._sums.clear()
             for (context, action, z), line in self.table.items():
-                if self._teaches(action, z):
+                if line.n and self._teaches(action, z):
                     total = line.successes if self.policy.counts_successes else line.total
                     self._add(self.policy.cell(self.problem.in_context(context), action, z or ()), line.n, total)
         elif self.kind == "totals":

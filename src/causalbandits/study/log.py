@@ -18,7 +18,7 @@ from causalbandits.study.damage import reading
 from causalbandits.study.fold import Coins, ExactSums, Table, codes_of, text_of
 from causalbandits.study.grid import STEPS_OF_ONE, steps, value
 from causalbandits.study.kept import KeptStatistic
-from causalbandits.study.rows import CHANGING, COUNTED, IS_OPEN, WAITING, LogEvent, Row, WhatCounts
+from causalbandits.study.rows import CHANGING, COUNTED, IS_FORGOTTEN, IS_OPEN, WAITING, LogEvent, Row, WhatCounts
 from causalbandits.study.seals import SEALED, intact, sealed
 from causalbandits.study.storage import Store
 
@@ -152,10 +152,15 @@ class Log(KeptStatistic):
         """Of each decision that was ever forgotten, the last event that changed whether it is."""
         sql = (
             "SELECT e.decision, e.kind FROM events e JOIN (SELECT decision, max(number) AS last FROM events WHERE "
-            "number <= ? AND kind <> 'late' AND decision IN (SELECT decision FROM events WHERE kind = 'forget' AND "
-            "number <= ?) GROUP BY decision) f ON e.number = f.last ORDER BY e.decision"
+            "number <= ? AND kind NOT IN ('late', 'parents') AND decision IN (SELECT decision FROM events WHERE "
+            "kind = 'forget' AND number <= ?) GROUP BY decision) f ON e.number = f.last ORDER BY e.decision"
         )
         return [tuple(found) for found in self.store.rows(sql, (up_to, up_to))]
+
+    def contexts(self) -> list[tuple[Z | None, int]]:
+        """In which contexts there are outcomes that count, or may come, each with the number of such a decision."""
+        sql = "SELECT context, max(number) FROM decisions WHERE number >= 0 AND status <> ? GROUP BY context"
+        return [(codes_of(context), number) for context, number in self.store.rows(sql, (IS_FORGOTTEN,))]
 
     def count(self, status: str | None = None) -> int:
         """How many decisions there are, of a status or of any."""
@@ -277,7 +282,7 @@ class Log(KeptStatistic):
             (now.status, now.told_at, _or_null(now.z), now.reward, _seen(now.observed), decision),
         )
 
-    def told_late(self, number: int, z: Z | None, reward: int) -> bool:
+    def told_late(self, number: int, z: Z | None, reward: int | None) -> bool:
         """Whether this was told of a decision before, too late to count."""
         sql = "SELECT z, reward FROM events WHERE decision = ? AND kind = 'late'"
         return (_or_null(z), reward) in [tuple(found) for found in self.store.rows(sql, (number,))]

@@ -7,13 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from causalbandits.errors import BudgetError, CausalBanditsError, StudyModeError, unknown
+from causalbandits.errors import BudgetError, CausalBanditsError, PolicyError, StudyModeError, unknown
 from causalbandits.model.intervention import State
 from causalbandits.policies import AnyPolicy
+from causalbandits.policies.complying import said_before
 from causalbandits.problem.budget import Budget
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.study.chances import actions_of, all_that_may_be_chosen, with_floor
 from causalbandits.study.deciding import MODES
+from causalbandits.study.fold import Fold
 from causalbandits.study.grid import value
 from causalbandits.study.rows import ModeRecord
 from causalbandits.study.state import Rules, StudyState
@@ -47,8 +49,26 @@ def refuse_unfit(problem: CausalBandit, policy: AnyPolicy, rules: Rules, budget:
         _try_floor(problem, policy, rules.floor)
 
 
-def refuse_rewards(state: StudyState, policy: AnyPolicy) -> None:
-    """Say so if a policy is to take over where rewards count that it cannot learn from; within a transaction."""
+def refuse_log(state: StudyState, policy: AnyPolicy) -> None:
+    """Say so if a policy is to take over where something counts that it cannot learn from; within a transaction."""
+    _refuse_rewards(state, policy)
+    fold = Fold(state.problem, policy, state.table, state.log.outcomes, state.frontier)
+    with said_before():
+        for context, number in state.log.contexts():
+            row = state.log.decision(number)
+            assert row is not None
+            try:
+                fold.refuse_context(context, row.choice.action)
+            except PolicyError as error:
+                raise PolicyError(
+                    f"{error} So it was when decision {number} was made: this policy could not learn from its outcome. "
+                    "What does not matter can be taken back and forgotten: retract(id), forget(id). Nothing was "
+                    "changed."
+                ) from None
+        assert fold.statistic is not None  # which takes in all that counts
+
+
+def _refuse_rewards(state: StudyState, policy: AnyPolicy) -> None:
     told = [value(reward) for reward in state.log.extreme_rewards()]
     for reward in (*told, *(() if state.rules.default is None else (state.rules.default,))):
         policy.check_reward(reward)

@@ -1,9 +1,12 @@
 """What becomes of what is told: applied, or a duplicate, early, late, a conflict, of no known decision, refused.
 
        no decision with this key            the decision waits          it was told            it expired
-tell   early: kept until it is asked for    applied; or held, where     duplicate, if equal;   late: applied in the
-                                            outcomes count when the     else a conflict        default's place, or
-                                            window has passed                                  recorded only
+tell   early: kept until it is asked for    applied; or held, where     duplicate, if it says  late: applied in the
+                                            outcomes count when the     nothing new; what was  default's place, or
+                                            window has passed           missing is applied     recorded only
+
+An outcome has three parts: the parents' values, the reward, what else was observed. They may come one by one, in any
+order, and are put together; a part that contradicts what was told before is a conflict.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from causalbandits.agent.telling import checked
 from causalbandits.errors import (
     CausalBanditsError,
     ConflictError,
+    PolicyError,
     StateError,
     StorageError,
     TellError,
@@ -124,9 +128,14 @@ class Outcomes:
         if before is None:
             self._log.keep_early(key, told, self._state.clock())
             return Receipt("early", f"no decision was asked for with the key {key!r} yet: it waits")
-        if before != told:
-            raise ConflictError(f"Another outcome of {key!r} waits for its decision already. Nothing was changed.")
-        return Receipt("duplicate")
+        whole = [
+            _merged(old, new, f"{key!r} that waits for its decision") for old, new in zip(before, told, strict=True)
+        ]
+        if whole == before:
+            return Receipt("duplicate")
+        self._log.drop_early(key)
+        self._log.keep_early(key, whole, self._state.clock())
+        return Receipt("early", f"it was put together with what waits for the decision of {key!r}")
 
     def arrive(self, key: str, row: Row) -> None:
         """A decision was made: what came before it, if anything did, is told now, or stays and is reported."""
@@ -143,14 +152,20 @@ class Outcomes:
         z, told, seen = self._taken(row, parents, reward, observed)
         if row.status == IS_OPEN:
             return self._first(row, z, told, seen)
-        if told is None or row.status in (IS_TOLD, IS_HELD):
-            if z == row.z and (told is None or (told, seen) == (self._reward(row), row.observed)):
-                return Receipt("duplicate")
-            raise ConflictError(
-                f"Another outcome of decision {row.number} was told before. To change it: correct(). Nothing was "
-                "changed."
-            )
+        if row.status in (IS_TOLD, IS_HELD):
+            return self._completed(row, z, _merged(self._reward(row), told, _whose(row)), seen)
+        if told is None and (z, seen) == (row.z, row.observed):
+            return Receipt("duplicate")
         return self._late(row, z, told, seen)
+
+    def _completed(self, row: Row, z: Z | None, reward: int, seen: Any) -> Receipt:
+        """What was missing of an outcome may have come; what counts is as if it had come at once."""
+        if (z, seen) == (row.z, row.observed):
+            return Receipt("duplicate")
+        if row.status == IS_HELD:
+            return self._hold(row, z, reward, seen)
+        self._state.write(row, "correct", z, reward, seen)
+        return Receipt("applied", "what was missing is there by now")
 
     def _first(self, row: Row, z: Z | None, told: int | None, seen: Any) -> Receipt:
         if told is not None and self._state.rules.hold:
@@ -171,9 +186,12 @@ class Outcomes:
         """What was told last, whether or not it counts yet."""
         return self._log.held(row.number).reward if row.status == IS_HELD else row.reward
 
-    def _late(self, row: Row, z: Z | None, told: int, seen: Any) -> Receipt:
+    def _late(self, row: Row, z: Z | None, told: int | None, seen: Any) -> Receipt:
         if self._state.rules.late == "apply":
-            self._state.write(row, "outcome", z, told, seen)
+            if told is not None:
+                self._state.write(row, "outcome", z, told, seen)
+            else:
+                self._state.write(row, "expire" if row.status == IS_EXPIRED else "parents", z, row.reward, seen)
             return Receipt("late", f"the decision was {row.status}; the outcome counts by now")
         if self._log.told_late(row.number, z, told):
             return Receipt("duplicate")
@@ -183,10 +201,26 @@ class Outcomes:
     def _taken(self, row: Row, parents: Parents, reward: float | None, observed: Observed) -> Any:
         """In codes and steps; the parents, and what was observed, as told before, if they are not told now."""
         known = self._state.problem.in_context(row.context)
+        try:
+            self._state.fold.refuse_context(row.context, row.choice.action)
+        except PolicyError as error:
+            raise TellError(f"{error} Nothing was changed.") from None
         z, told, seen = self._codes(known, row.choice, parents, reward, observed)
-        if parents is None and row.z is not None:
-            z = row.z
-        return z or None, told, seen or row.observed
+        whole = _merged(row.z, z or None, _whose(row)), _merged(row.observed, seen, _whose(row))
+        if whole[1] and whole != (z or None, seen):
+            self._refuse_together(known, row, *whole)
+        return whole[0], told, whole[1]
+
+    def _refuse_together(self, known: CausalBandit, row: Row, z: Z | None, seen: Mapping[str, int]) -> None:
+        """Parts that are possible by themselves may not be so together."""
+        parents = dict(zip(known.parents, z, strict=True)) if z else {}
+        _merged(parents, {name: code for name, code in seen.items() if name in parents}, _whose(row))
+        together = {**known.known_codes, **parents, **seen}
+        if not self._state.accepts_impossible and not known.possible_together(row.choice.action, together):
+            raise TellError(
+                "What was observed is impossible together with what was told before, says the model. Nothing was "
+                "changed."
+            )
 
     def _codes(
         self, known: CausalBandit, choice: Choice | None, parents: Parents, reward: float | None, observed: Observed
@@ -223,7 +257,7 @@ class Outcomes:
     def retract(self, id: Id) -> None:
         """Nothing counts any more, and the decision waits."""
         row = self.known(id)
-        if row.status == IS_OPEN:
+        if row.status == IS_OPEN and row.z is None and row.observed is None:
             raise TellError(f"Nothing has been told of decision {row.number}. Nothing was changed.")
         self._state.write(row, "retract", None, None, None)
 
@@ -252,6 +286,24 @@ class Outcomes:
             else:
                 self._state.write(row, "expire", row.z, steps(rules.default), row.observed)
         return len(rows)
+
+
+def _merged(before: Any, told: Any, whose: str) -> Any:
+    """A part of an outcome, or what it says by name, from what was told before and what is told now."""
+    if before is None or told is None:
+        return told if before is None else before
+    if isinstance(before, dict) and isinstance(told, dict):
+        return {name: _merged(before.get(name), told.get(name), whose) for name in sorted({**before, **told})}
+    if before != told:
+        raise ConflictError(
+            f"Another outcome of {whose} was told before. To change what counts: correct(); to begin anew: retract(). "
+            "Nothing was changed."
+        )
+    return before
+
+
+def _whose(row: Row) -> str:
+    return f"decision {row.number}"
 
 
 def no_parents(problem: CausalBandit) -> Parents:

@@ -35,7 +35,7 @@ from causalbandits.study.deciding import Mode
 from causalbandits.study.fold import Coins
 from causalbandits.study.learning import learn
 from causalbandits.study.log import Log
-from causalbandits.study.modes import next_mode, refuse_rewards, refuse_unfit
+from causalbandits.study.modes import next_mode, refuse_log, refuse_unfit
 from causalbandits.study.outcomes import Id, Observed, Parents, Receipt, no_parents
 from causalbandits.study.places import kept_open, stored
 from causalbandits.study.rows import ModeRecord
@@ -243,7 +243,7 @@ class Study(Answers):
         chosen.begin(self.problem)
         refuse_unfit(self.problem, chosen, self.rules, self._state.budget)
         with self._state.transaction():
-            refuse_rewards(self._state, chosen)
+            refuse_log(self._state, chosen)
             state, record = self._state, saving.policy_record(chosen, self.problem)
             self._log.add_policy(state.policy_version + 1, record, state.decided, state.events)
             state.handed_in = chosen
