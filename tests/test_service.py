@@ -19,7 +19,14 @@ import numpy as np
 import pytest
 
 import causalbandits as cb
-from causalbandits.errors import CausalBanditsError, ConflictError, StateError, TellError, UnknownDecisionError
+from causalbandits.errors import (
+    CausalBanditsError,
+    ConflictError,
+    StateError,
+    StudyModeError,
+    TellError,
+    UnknownDecisionError,
+)
 
 pytest.importorskip("starlette")
 uvicorn = pytest.importorskip("uvicorn")
@@ -305,8 +312,6 @@ def test_a_service_says_where_it_is_only_when_its_studies_are_open(tmp_path: Pat
         ("decisions", b" " * (2**20 + 1), 413),
         ("outcomes", {"items": [{"id": 0, "reward": 1}] * 1001}, 413),
         ("outcomes", b'{"items": [{"id": 0, "reward": NaN}]}', 400),
-        ("outcomes", b'{"items": [{"id": 0, "reward": "1"}]}', 400),
-        ("outcomes", b'{"items": [{"id": 0, "reward": true}]}', 400),
         ("outcomes", b'{"items": 3}', 400),
         ("decisions/0/correct", {"reward": 1}, 404),
         ("decisions/../report", None, 404),
@@ -327,6 +332,77 @@ def test_rewards_that_cannot_be_are_refused_one_by_one(served: Served, reward: f
     assert status == 200
     assert found["items"][0]["status"] == "refused"
     assert found["items"][0]["why"]
+
+
+def test_one_outcome_that_is_mistyped_does_not_keep_back_the_others(served: Served) -> None:
+    served.send("POST", "/v1/studies/mail/decisions", {"n": 2, "key": "a"})
+    parents = {"subject": "short", "template": "1"}
+    told = [{"id": f"early-{k}", "reward": 1, "parents": {**parents, "send_time": "morning"}} for k in range(2)]
+    wrong = [{"id": 0, "reward": "1"}, {"id": 0, "reward": True}, {"id": 0}, {"id": 1.5, "reward": 1}, 3, None]
+    wrong += [{"id": 0, "reward": 1, "surprise": 1}, {"id": 0, "reward": 1, "parents": {"subject": None}}]
+    status, found = served.send("POST", "/v1/studies/mail/outcomes", {"items": [told[0], *wrong, told[1], told[1]]})
+    assert status == 200
+    assert [one["status"] for one in found["items"]] == ["early", *["refused"] * len(wrong), "early", "duplicate"]
+    assert all(one["why"] for one in found["items"][1:-2])
+    assert "Expected `int | float | null`, got `str`" in found["items"][1]["why"]
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "says"),
+    [
+        ("/v1/studies/mail/decisions", {"n": 0}, 422, "From 1 to 1000 decisions can be asked for at once; got 0."),
+        (
+            "/v1/studies/mail/decisions",
+            {"n": 1001},
+            413,
+            "From 1 to 1000 decisions can be asked for at once; got 1001.",
+        ),
+        ("/v1/studies/mail/mode", {"mode": "onlin"}, 422, "Unknown mode 'onlin'. Did you mean 'online'?"),
+    ],
+)
+def test_refusals_say_what_holds_here(served: Served, path: str, body: Any, status: int, says: str) -> None:
+    found = served.send("POST", path, body)
+    assert found[0] == status
+    assert found[1]["error"].startswith(says)
+
+
+def test_an_unknown_mode_is_the_same_error_over_http(there: cb.study.RemoteStudy) -> None:
+    with pytest.raises(StudyModeError, match="Did you mean 'paused'"):
+        there.set_mode("pause")
+
+
+def test_a_reward_that_is_a_little_too_much_is_shown_as_it_is(served: Served) -> None:
+    told = {"items": [{"id": "early", "reward": 1.0000000001}]}
+    (found,) = served.send("POST", "/v1/studies/mail/outcomes", told)[1]["items"]
+    assert "got 1.0000000001." in found["why"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "allowed"),
+    [
+        ("PUT", "/v1/studies", "GET, HEAD, POST"),
+        ("GET", "/v1/studies/mail/decisions", "POST"),
+        ("DELETE", "/v1/studies/mail/mode", "GET, HEAD, POST"),
+        ("POST", "/livez", "GET, HEAD"),
+        ("PUT", "/login", "GET, HEAD, POST"),
+    ],
+)
+def test_what_another_method_would_do_is_said(served: Served, method: str, path: str, allowed: str) -> None:
+    status, headers, text = served.fetch(method, path)
+    assert (status, headers["allow"]) == (405, allowed)
+    assert allowed in json.loads(text)["error"]
+
+
+def test_a_wrong_key_is_told_from_none(file: Path) -> None:
+    Keys(file.parent / "keys.json").make("own", "reader")
+    running = Served(service_of([file]))
+    try:
+        status, found = running.send("GET", "/v1/studies", key="cb_wrong")
+        assert (status, found["error"].partition(":")[0]) == (401, "This key is not known here")
+        status, found = running.send("GET", "/v1/studies")
+        assert (status, found["error"].partition(":")[0]) == (401, "This needs a key")
+    finally:
+        running.stop()
 
 
 def test_a_wrong_content_type_is_refused_so_that_no_page_elsewhere_can_post(served: Served) -> None:

@@ -230,6 +230,24 @@ def test_personalizers_rank_and_reward_work_as_they_did_there(tmp_path: Path) ->
         running.stop()
 
 
+def test_a_rank_whose_chances_are_not_known_says_so(tmp_path: Path) -> None:
+    cb.Study.create(tmp_path / "mail.db", cb.zoo.email_campaign().problem, "c-ts-beta", seed=1).close()
+    running = Served(service_of([tmp_path / "mail.db"]))
+    try:
+        wanted = {"actions": [{"id": time, "features": [{"send_time": time}]} for time in ("morning", "evening")]}
+        for excluded, said in (
+            ([], {"morning": None, "evening": None}),
+            (["evening"], {"morning": 1.0, "evening": 0.0}),
+        ):
+            asked = {**wanted, "eventId": f"without {excluded}", "excludedActions": excluded}
+            for _ in range(2):
+                status, found = running.send("POST", "/mail/personalizer/v1.0/rank", asked)
+                assert status == 201
+                assert {one["id"]: one["probability"] for one in found["ranking"]} == said
+    finally:
+        running.stop()
+
+
 def headers(key: str) -> dict[str, str]:
     return {"Content-Type": "application/json", "Ocp-Apim-Subscription-Key": key}
 

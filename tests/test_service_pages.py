@@ -18,7 +18,8 @@ import jinja2
 import causalbandits as cb
 from causalbandits.service.pages import _templates, page
 from causalbandits.service.panels import CONTEXTS, panels_of
-from causalbandits.service.serve import ServerThatEnds, serve, service_of
+from causalbandits.service.serve import serve, service_of
+from causalbandits.service.server import ServerThatEnds
 from test_service import Served
 
 SEGMENTS, EMAIL = cb.zoo.email_segments(), cb.zoo.email_campaign()
@@ -66,6 +67,12 @@ def test_a_page_has_the_answer_for_each_context(served: Served) -> None:
         assert f"{share:.1%}" in text
     assert "The answer in each context" not in shown(served, "/held")
     there.close()
+
+
+def test_a_page_that_says_go_on_says_what_is_asked_for(served: Served) -> None:
+    text = shown(served, "/segments")
+    assert re.search(r"probability [\d.]+%;.*Go on:.* however often you look", text)
+    assert "however often" not in shown(served, "/none")
 
 
 def test_so_many_contexts_are_shown_and_no_more_the_likeliest_first(tmp_path: Path) -> None:

@@ -414,7 +414,8 @@ def test_a_study_is_exported_with_a_line_for_each_decision(tmp_path: Path, name:
     with new(tmp_path, cb.policy("c-ts-beta", draws=8)) as study:
         told = played(study, 12)
         study.tell_many(told[:9])
-        assert study.export(tmp_path / name) == 12
+        exported = study.export(tmp_path / name)
+        assert exported == ((9, 3, 0) if name.endswith("dsjson") else (12, 0, 0))
         if name.endswith("csv"):
             import csv
 
@@ -430,6 +431,28 @@ def test_a_study_is_exported_with_a_line_for_each_decision(tmp_path: Path, name:
             assert all(line["p"][line["_labelIndex"]] == line["_label_probability"] for line in lines)
         with pytest.raises(StateError, match="csv"):
             study.export(tmp_path / "a.xls")
+
+
+def test_an_export_says_what_was_left_out_and_why(tmp_path: Path) -> None:
+    with new(tmp_path, "c-ts-beta") as study:
+        study.tell_many(played(study, 5)[:4])
+        study.use(cb.policy("c-ts-beta", draws=8))
+        study.tell_many(played(study, 3))
+        exported = study.export(tmp_path / "a.dsjson")
+        assert exported == (3, 1, 4)
+        assert len((tmp_path / "a.dsjson").read_text().splitlines()) == exported.decisions
+        assert str(exported).startswith("3 decisions; left out: 1 without a reward, 4 whose chances are not known (")
+        assert str(study.export(tmp_path / "a.csv")) == "8 decisions"
+
+
+@pytest.mark.parametrize("env", [ENV, cb.zoo.email_segments()])
+def test_what_is_exported_of_an_empty_study_has_the_columns_of_any_other(tmp_path: Path, env: Any) -> None:
+    with cb.Study.create(tmp_path / "a.db", env.problem, "c-ts-beta") as study:
+        assert study.export(tmp_path / "empty.csv") == (0, 0, 0)
+        study.ask()
+        study.export(tmp_path / "one.csv")
+    (head,), (other, _) = ((tmp_path / name).read_text().splitlines() for name in ("empty.csv", "one.csv"))
+    assert head == other
 
 
 def test_an_alarm_is_heard_in_a_study(tmp_path: Path) -> None:

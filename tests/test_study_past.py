@@ -77,7 +77,7 @@ def test_what_is_learnt_is_no_decision(tmp_path: Path) -> None:
         assert (report.past, report.decisions["told"], report.outcomes.n) == (50, 20, 70)
         assert "20 told, 50 of the past" in repr(report)
         assert report.to_record()["past"] == 50
-        assert study.export(tmp_path / "decisions.csv") == 20
+        assert study.export(tmp_path / "decisions.csv").decisions == 20
         assert study.evaluate("logged").outcomes == 20
         assert study.evidence().rounds == 20
         assert study.check().rows == study.quick_check().rows == 20

@@ -75,7 +75,7 @@ def test_a_study_there_is_the_same_as_in_a_file_bit_for_bit(
         assert there.verify()
         assert all(there.replay(k) for k in range(0, 51, 5))
         assert there.modes() == here.modes()
-        assert there.export(tmp_path / "a.csv") == 51
+        assert there.export(tmp_path / "a.csv").decisions == 51
     with cb.Study.open(address) as again:
         assert again.rounds == 49
         assert again.verify()

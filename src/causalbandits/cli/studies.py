@@ -220,7 +220,7 @@ def export(
     from causalbandits.study import Study
 
     with Study.open(file) as found:
-        typer.echo(f"{to}: {found.export(to)} decisions")
+        typer.echo(f"{to}: {found.export(to)}")
 
 
 @study.command()

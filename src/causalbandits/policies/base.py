@@ -267,7 +267,7 @@ class Policy(ABC, Generic[S]):
         """Refuse a reward that the policy has no meaning for."""
         if self.unit_rewards and not 0.0 <= reward <= 1.0:
             raise PolicyError(
-                f"The policy {self.id!r} needs rewards in [0, 1]; got {reward:g}. Rescale the rewards, "
+                f"The policy {self.id!r} needs rewards in [0, 1]; got {float(reward)!r}. Rescale the rewards, "
                 "or use a Gaussian prior or a UCB policy."
             )
 

@@ -25,6 +25,8 @@ TEXT = "text/plain; version=0.0.4; charset=utf-8"
 
 LOCAL = ("127.0.0.1", "localhost", "[::1]")
 
+NOT_KNOWN = "This key is not known here: it was mistyped, or revoked, or is for another service."
+
 OF_A_STUDY = re.compile(f"{STUDY.format(study='(?P<study>[^/]+)')}/(?P<word>[^/]+)")
 
 Endpoint = Callable[[Request], Awaitable[Response]]
@@ -144,7 +146,9 @@ class Service:
         looking = request.cookies.get(pages.COOKIE) if by_cookie else None
         own = self.keys.record_of(bearer or looking)
         if own is None:
-            raise RefusedError(401, "This needs a key: Authorization: Bearer cb_...")
+            raise RefusedError(
+                401, NOT_KNOWN if bearer or looking else "This needs a key: Authorization: Bearer cb_..."
+            )
         if not allows(own.role, needed):
             raise RefusedError(403, f"This needs a key with the role {needed}; yours has {own.role}.")
         if "study" in request.path_params and not own.opens(request.path_params["study"]):

@@ -33,6 +33,12 @@ class OutcomesTold(msgspec.Struct, forbid_unknown_fields=True):
     items: list[OutcomeTold]
 
 
+class OutcomesSent(msgspec.Struct, forbid_unknown_fields=True):
+    """The same as they came: each is read for itself, so that one that cannot be does not keep back the others."""
+
+    items: list[msgspec.Raw]
+
+
 class Corrected(msgspec.Struct, forbid_unknown_fields=True):
     """Another outcome than the one that was told."""
 

@@ -9,12 +9,14 @@ import msgspec
 from starlette.requests import Request
 
 from causalbandits.agent.decision import Decision
+from causalbandits.errors import unknown
 from causalbandits.policies import policy
 from causalbandits.service.bodies import (
     Corrected,
     DecisionWanted,
     ModeWanted,
-    OutcomesTold,
+    OutcomesSent,
+    OutcomeTold,
     PolicyWanted,
     RankWanted,
     RewardTold,
@@ -25,7 +27,8 @@ from causalbandits.service.personalizer import activated, ranked, rewarded
 from causalbandits.service.refusals import RefusedError
 from causalbandits.service.requested import MOST_ITEMS, Answer, decoded, named_decision
 from causalbandits.service.writer import Writer
-from causalbandits.study import Study
+from causalbandits.study import Receipt, Study
+from causalbandits.study.deciding import MODES
 
 if TYPE_CHECKING:
     from causalbandits.service.app import Service
@@ -36,8 +39,10 @@ async def ask(service: Service, writer: Writer, request: Request) -> Answer:
     asked: DecisionWanted = await decoded(request, DecisionWanted)
     question: dict[str, Any] = {"context": asked.context, "eligible": asked.eligible, "key": asked.key}
     n = asked.n
-    if n is not None and n > MOST_ITEMS:
-        raise RefusedError(413, f"{MOST_ITEMS} decisions at most can be asked for at once; got {n}.")
+    if n is not None and not 1 <= n <= MOST_ITEMS:
+        raise RefusedError(
+            413 if n > 0 else 422, f"From 1 to {MOST_ITEMS} decisions can be asked for at once; got {n}."
+        )
 
     def work(study: Study) -> Any:
         if n is None:
@@ -58,13 +63,24 @@ def _shown(study: Study, decision: Decision) -> dict[str, Any]:
 
 async def tell(service: Service, writer: Writer, request: Request) -> Answer:
     """Tell outcomes; each has a status: applied, held, duplicate, early, late, conflict, unknown, refused."""
-    told: OutcomesTold = await decoded(request, OutcomesTold)
+    told: OutcomesSent = await decoded(request, OutcomesSent)
     if len(told.items) > MOST_ITEMS:
         raise RefusedError(413, f"{MOST_ITEMS} outcomes at most can be told at once; got {len(told.items)}.")
-    items = [msgspec.structs.asdict(one) for one in told.items]
-    answers = await writer.do(lambda study: study.tell_many(items))
+    items = [_outcome(one) for one in told.items]
+    read = [one for one in items if isinstance(one, dict)]
+    answers = await writer.do(lambda study: study.tell_many(read))
     writer.duplicates += sum(one.status == "duplicate" for one in answers)
-    return Answer({"items": [{"status": one.status, "why": one.why} for one in answers]})
+    given = iter(answers)
+    receipts = [next(given) if isinstance(one, dict) else one for one in items]
+    return Answer({"items": [{"status": one.status, "why": one.why} for one in receipts]})
+
+
+def _outcome(sent: msgspec.Raw) -> dict[str, Any] | Receipt:
+    """One of many, or why it is none."""
+    try:
+        return msgspec.structs.asdict(msgspec.json.decode(sent, type=OutcomeTold))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        return Receipt("refused", str(error))
 
 
 async def correct(service: Service, writer: Writer, request: Request) -> Answer:
@@ -101,6 +117,8 @@ async def expire(service: Service, writer: Writer, request: Request) -> Answer:
 async def set_mode(service: Service, writer: Writer, request: Request) -> Answer:
     """How decisions come about from now on; logged with the key's name."""
     wanted: ModeWanted = await decoded(request, ModeWanted)
+    if wanted.mode not in MODES:
+        raise RefusedError(422, unknown("mode", wanted.mode, MODES), "StudyModeError")
     by = request.state.key.name
 
     def work(study: Study) -> Any:

@@ -1,7 +1,8 @@
 """Azure Personalizer's rank and reward, for those who come from there: they change an endpoint and a key.
 
 rank       the actions' features name what each would set; those of the context that the problem knows are used. An
-           event is a decision, its id the decision's key: ranked again, the same answer.
+           event is a decision, its id the decision's key: ranked again, the same answer. A probability that is not
+           known is null.
 reward     of an event. A causal policy learns from the reward's parents: tell them as well, in `parents`.
 activate   of an event that was ranked with deferActivation: until then it counts as not carried out, and its silence
            as nothing. Its window begins when it is ranked. A reward activates it, too, unless late ones are ignored.
@@ -29,11 +30,21 @@ def ranked(study: Study, wanted: RankWanted) -> dict[str, Any]:
     decision = study.ask(context=known or None, eligible=eligible, key=event)
     if wanted.deferActivation and is_new and study.status(event) == IS_OPEN:
         study.forget(event)
-    chances = {frozenset(do.items()): chance for do, chance in study.chances(decision.id).items()}
+    chances = _chances(study, decision.id, eligible)
     (best,) = (id for id, do in actions.items() if do == dict(decision.intervention))
     order = sorted(actions, key=lambda id: id != best)
-    ranking = [{"id": id, "probability": chances.get(frozenset(actions[id].items()), 0.0)} for id in order]
+    ranking = [{"id": id, "probability": chances.get(_set(actions[id]), 0.0)} for id in order]
     return {"ranking": ranking, "eventId": event, "rewardActionId": best}
+
+
+def _chances(study: Study, id: int, eligible: list[dict[str, Value]]) -> dict[Any, float | None]:
+    """Of each action that could be chosen, its probability; None if it is not known, 1 if there was no choice."""
+    known: dict[Any, float | None] = {_set(do): chance for do, chance in study.chances(id).items()}
+    return known or {_set(do): 1.0 if len(eligible) == 1 else None for do in eligible}
+
+
+def _set(done: Mapping[str, Any]) -> frozenset[tuple[str, Any]]:
+    return frozenset(done.items())
 
 
 def activated(study: Study, event: str) -> None:

@@ -3,11 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from starlette.requests import Request
 
 from causalbandits.service import changing, looking
+from causalbandits.service.answered import (
+    DecisionMade,
+    DecisionsMade,
+    Done,
+    Expired,
+    KeptRecord,
+    LogVerified,
+    Modes,
+    OutcomeReceipts,
+    PolicyTaken,
+    Ranking,
+    Readiness,
+    StatisticLines,
+    StudiesServed,
+    StudyEvents,
+    StudyMade,
+)
 from causalbandits.service.bodies import (
     Corrected,
     DecisionWanted,
@@ -40,6 +57,11 @@ class HTTPRoute(NamedTuple):
     """None: open to everybody."""
     handler: Handler
     takes: type | None = None
+    gives: tuple[Any, ...] = ()
+    """One of these, with this status; refusals have others."""
+    status: int = 200
+    queries: tuple[str, ...] = ()
+    """What may stand behind ?, all of it optional."""
 
     @property
     def says(self) -> str:
@@ -48,34 +70,47 @@ class HTTPRoute(NamedTuple):
 
 
 STUDY, DECISION = "/v1/studies/{study}", "/v1/studies/{study}/decisions/{decision}"
+BY = ("key", "number")
 PERSONALIZER = "/{study}/personalizer/{version}"
 
 ROUTES: tuple[HTTPRoute, ...] = (
-    HTTPRoute("GET", "/livez", None, looking.alive),
-    HTTPRoute("GET", "/readyz", None, looking.ready),
-    HTTPRoute("GET", "/openapi.json", None, looking.openapi),
-    HTTPRoute("GET", "/metrics", "reader", looking.metrics),
-    HTTPRoute("GET", "/v1/studies", "reader", looking.studies),
-    HTTPRoute("POST", "/v1/studies", "admin", changing.create, StudyWanted),
-    HTTPRoute("GET", STUDY, "reader", looking.describe),
-    HTTPRoute("POST", f"{STUDY}/decisions", "writer", changing.ask, DecisionWanted),
-    HTTPRoute("POST", f"{STUDY}/outcomes", "writer", changing.tell, OutcomesTold),
-    HTTPRoute("GET", f"{STUDY}/report", "reader", looking.report),
-    HTTPRoute("POST", f"{STUDY}/recommendation", "reader", looking.recommend, RecommendationWanted),
-    HTTPRoute("POST", f"{STUDY}/recommendations", "reader", looking.recommend_each, RecommendationsWanted),
-    HTTPRoute("POST", f"{STUDY}/evidence", "admin", looking.evidence, EvidenceWanted),
-    HTTPRoute("GET", f"{STUDY}/statistics", "reader", looking.statistics),
-    HTTPRoute("GET", f"{STUDY}/events", "reader", looking.events),
-    HTTPRoute("GET", f"{STUDY}/mode", "reader", looking.modes),
-    HTTPRoute("POST", f"{STUDY}/mode", "admin", changing.set_mode, ModeWanted),
-    HTTPRoute("POST", f"{STUDY}/policy", "admin", changing.use, PolicyWanted),
-    HTTPRoute("POST", f"{STUDY}/expire", "writer", changing.expire),
-    HTTPRoute("POST", f"{STUDY}/verify", "admin", looking.verify),
-    HTTPRoute("GET", DECISION, "reader", looking.explain),
-    HTTPRoute("POST", f"{DECISION}/correct", "admin", changing.correct, Corrected),
-    HTTPRoute("POST", f"{DECISION}/retract", "admin", changing.retract),
-    HTTPRoute("POST", f"{DECISION}/forget", "writer", changing.forget),
-    HTTPRoute("POST", f"{PERSONALIZER}/rank", "writer", changing.rank, RankWanted),
-    HTTPRoute("POST", f"{PERSONALIZER}/events/{{event}}/reward", "writer", changing.reward, RewardTold),
-    HTTPRoute("POST", f"{PERSONALIZER}/events/{{event}}/activate", "writer", changing.activate),
+    HTTPRoute("GET", "/livez", None, looking.alive, gives=(Done,)),
+    HTTPRoute("GET", "/readyz", None, looking.ready, gives=(Readiness,)),
+    HTTPRoute("GET", "/openapi.json", None, looking.openapi, gives=(KeptRecord,)),
+    HTTPRoute("GET", "/metrics", "reader", looking.metrics, gives=(str,)),
+    HTTPRoute("GET", "/v1/studies", "reader", looking.studies, gives=(StudiesServed,)),
+    HTTPRoute("POST", "/v1/studies", "admin", changing.create, StudyWanted, gives=(StudyMade,), status=201),
+    HTTPRoute("GET", STUDY, "reader", looking.describe, gives=(KeptRecord,)),
+    HTTPRoute(
+        "POST",
+        f"{STUDY}/decisions",
+        "writer",
+        changing.ask,
+        DecisionWanted,
+        gives=(DecisionMade, DecisionsMade),
+        status=201,
+    ),
+    HTTPRoute("POST", f"{STUDY}/outcomes", "writer", changing.tell, OutcomesTold, gives=(OutcomeReceipts,)),
+    HTTPRoute("GET", f"{STUDY}/report", "reader", looking.report, gives=(KeptRecord,)),
+    HTTPRoute(
+        "POST", f"{STUDY}/recommendation", "reader", looking.recommend, RecommendationWanted, gives=(KeptRecord,)
+    ),
+    HTTPRoute(
+        "POST", f"{STUDY}/recommendations", "reader", looking.recommend_each, RecommendationsWanted, gives=(KeptRecord,)
+    ),
+    HTTPRoute("POST", f"{STUDY}/evidence", "admin", looking.evidence, EvidenceWanted, gives=(KeptRecord,)),
+    HTTPRoute("GET", f"{STUDY}/statistics", "reader", looking.statistics, gives=(StatisticLines,)),
+    HTTPRoute("GET", f"{STUDY}/events", "reader", looking.events, gives=(StudyEvents,), queries=("after",)),
+    HTTPRoute("GET", f"{STUDY}/mode", "reader", looking.modes, gives=(Modes,)),
+    HTTPRoute("POST", f"{STUDY}/mode", "admin", changing.set_mode, ModeWanted, gives=(Modes,)),
+    HTTPRoute("POST", f"{STUDY}/policy", "admin", changing.use, PolicyWanted, gives=(PolicyTaken,)),
+    HTTPRoute("POST", f"{STUDY}/expire", "writer", changing.expire, gives=(Expired,)),
+    HTTPRoute("POST", f"{STUDY}/verify", "admin", looking.verify, gives=(LogVerified,)),
+    HTTPRoute("GET", DECISION, "reader", looking.explain, gives=(KeptRecord,), queries=BY),
+    HTTPRoute("POST", f"{DECISION}/correct", "admin", changing.correct, Corrected, gives=(Done,), queries=BY),
+    HTTPRoute("POST", f"{DECISION}/retract", "admin", changing.retract, gives=(Done,), queries=BY),
+    HTTPRoute("POST", f"{DECISION}/forget", "writer", changing.forget, gives=(Done,), queries=BY),
+    HTTPRoute("POST", f"{PERSONALIZER}/rank", "writer", changing.rank, RankWanted, gives=(Ranking,), status=201),
+    HTTPRoute("POST", f"{PERSONALIZER}/events/{{event}}/reward", "writer", changing.reward, RewardTold, status=204),
+    HTTPRoute("POST", f"{PERSONALIZER}/events/{{event}}/activate", "writer", changing.activate, status=204),
 )

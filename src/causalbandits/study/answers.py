@@ -20,7 +20,7 @@ from causalbandits.policies.complying import said_before
 from causalbandits.problem.situation import Situation
 from causalbandits.study.doubts import checked_statistic, doubts
 from causalbandits.study.evaluation import By, Evaluation, Target, evaluated
-from causalbandits.study.export import write_table
+from causalbandits.study.export import Exported, write_table
 from causalbandits.study.modes import refuse_log
 from causalbandits.study.outcomes import Id
 from causalbandits.study.report import (
@@ -114,8 +114,8 @@ class Answers(Standing):
             with said_before():
                 return list(in_shadow(self._log, chosen, self._state.coins))
 
-    def export(self, path: str | os.PathLike[str]) -> int:
-        """Write a line for each decision to a .csv, .parquet or .dsjson file; how many."""
+    def export(self, path: str | os.PathLike[str]) -> Exported:
+        """Write a line for each decision to a .csv or .parquet file, or to a .dsjson file, if it can be learnt from."""
         with self._state.transaction():
             return write_table(self._log, checked_path(path, "decisions.csv"))
 
