@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import fisher_exact
 
 import causalbandits as cb
 from causalbandits.errors import DataError, DataWarning, ModelError, ProblemError, SizeError
@@ -1013,6 +1014,13 @@ def test_rare_values_do_not_make_independent_variables_look_dependent(rows, colu
         ps.append(pearson.contingency(counts).p)
     for level, allowed in ((0.05, 0.05), (0.01, 0.02), (0.001, 0.002)):
         assert np.mean(np.array(ps) <= level) <= allowed + 4 * math.sqrt(allowed * (1 - allowed) / 1000)
+
+
+@pytest.mark.parametrize("table", [[[900, 100], [80, 20]], [[850, 50], [88, 12]], [[250, 250], [200, 300]]])
+def test_an_ordinary_table_is_judged_as_exactly_as_two_moments_can(table):
+    """By Fisher's exact test; a bound that holds for every law would say ten times as much."""
+    exact = fisher_exact(table).pvalue
+    assert exact / 2 < pearson.contingency(np.array([table], dtype=float)).p < 2 * exact
 
 
 def test_a_rare_value_that_always_comes_together_with_another_is_found():

@@ -22,7 +22,7 @@ ROWS_PER_DEGREE = 5
 LEAST_EXPECTED, LEAST_SHARE = 0.5, 0.1
 """A cell that may expect less, and less than this share of what cells do in the mean, is put together with another."""
 
-FEWEST_DEGREES = 1.0
+FEWEST_DEGREES = 0.9
 """Where moments are those of fewer degrees of freedom, p-values are Cantelli's bound, which holds for every law."""
 
 
