@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import logging
 import socket
 import time
@@ -79,11 +80,14 @@ def test_the_service_ends_though_somebody_has_sent_half_a_request(
 def test_what_arrives_too_slowly_is_cut_off_and_what_goes_on_is_not(serve: Callable[..., Served]) -> None:
     running = serve(patience=1.5)
     slow = [sender(running, *begun) for begun in ((b"GET /li",), (HALF,), (WHOLE, WHOLE, HALF), (ASKED,))]
-    steady, dripping = sender(running), sender(running, HALF)
+    steady, dripping = http.client.HTTPConnection("127.0.0.1", running.port, timeout=20), sender(running, HALF)
+    steady.connect()
+    steady.auto_open = 0  # the one connection must do
     began, is_cut = time.monotonic(), False
     while time.monotonic() - began < 4:
-        steady.sendall(WHOLE)
-        assert steady.recv(2**16).startswith(b"HTTP/1.1 201")
+        steady.request("POST", "/v1/studies/mail/decisions", b"{}", {"Content-Type": "application/json"})
+        answer = steady.getresponse()
+        assert (answer.status, bool(answer.read())) == (201, True)
         try:
             dripping.sendall(b" ")
         except (ConnectionResetError, BrokenPipeError):
