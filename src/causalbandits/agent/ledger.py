@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 from causalbandits._types import Z
@@ -30,7 +31,7 @@ class Pending(NamedTuple):
     @classmethod
     def of_record(cls, problem: CausalBandit, record: Any) -> Pending:
         """The decision that `to_record` describes."""
-        support = None if record["support"] is None else support_of(problem, record["support"])
+        support = None if record["support"] is None else support_of(record["support"], partial(action_at, problem))
         choice = Choice(action_at(problem, record["action"]), record["propensity"], support)
         return cls(choice, problem.in_context(problem.contexts.checked(record.get("context"))))
 
@@ -128,7 +129,10 @@ class Ledger:
         try:
             actions = [action_at(problem, choices) for choices in record["actions"]]
             configurations = [tuple(map(int, z)) for z in record["configurations"]]
-            supports = {int(number): support_of(problem, given) for number, given in record["supports"].items()}
+            supports = {
+                int(number): support_of(given, partial(action_at, problem))
+                for number, given in record["supports"].items()
+            }
             observed = {int(number): dict(given) for number, given in record["observed"].items()}
             contexts = [problem.contexts.checked(context) for context in record.get("contexts", [None])]
             columns = [record[name] for name in ("number", "action", "z", "reward", "successes", "propensity")]
@@ -150,6 +154,6 @@ def support_record(support: Support) -> list[Any]:
     return [[list(action.choices), probability] for action, probability in support]
 
 
-def support_of(problem: CausalBandit, record: Any) -> Support:
-    """The support that `support_record` describes."""
-    return tuple((action_at(problem, choices), float(probability)) for choices, probability in record)
+def support_of(record: Any, action: Callable[[Any], Action]) -> Support:
+    """The support that `support_record` describes, given how actions are found by their choices."""
+    return tuple([(action(choices), float(probability)) for choices, probability in record])

@@ -25,7 +25,7 @@ from causalbandits.service.bodies import (
 from causalbandits.service.made import made_study
 from causalbandits.service.personalizer import activated, ranked, rewarded
 from causalbandits.service.refusals import RefusedError
-from causalbandits.service.requested import MOST_ITEMS, Answer, decoded, named_decision
+from causalbandits.service.requested import MOST_ITEMS, UNREADABLE, Answer, decoded, named_decision
 from causalbandits.service.writer import Writer
 from causalbandits.study import Receipt, Study
 from causalbandits.study.deciding import MODES
@@ -79,7 +79,7 @@ def _outcome(sent: msgspec.Raw) -> dict[str, Any] | Receipt:
     """One of many, or why it is none."""
     try:
         return msgspec.structs.asdict(msgspec.json.decode(sent, type=OutcomeTold))
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except UNREADABLE as error:
         return Receipt("refused", str(error))
 
 

@@ -48,13 +48,17 @@ async def _body(request: Request) -> bytes:
     return body
 
 
+UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What JSON that is none, or nested too deeply, ends in."""
+
+
 async def decoded(request: Request, kind: type) -> Any:
     """The body, read strictly."""
     if header(request, b"content-type").split(";")[0].strip() != "application/json":
         raise RefusedError(415, "The body must be JSON: Content-Type: application/json.")
     try:
         return msgspec.json.decode(await _body(request), type=kind)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except UNREADABLE as error:
         raise RefusedError(400, str(error)) from None
 
 

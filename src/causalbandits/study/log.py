@@ -8,7 +8,7 @@ from typing import Any
 
 from causalbandits._memory import Memory
 from causalbandits._types import Z
-from causalbandits.agent.ledger import support_record
+from causalbandits.agent.ledger import support_of, support_record
 from causalbandits.policies import Choice, Outcome
 from causalbandits.policies.outcome import Support
 from causalbandits.problem.actions import Action
@@ -100,7 +100,7 @@ class Log(KeptStatistic):
         if text.startswith("["):
             found = self._supports.get(text)
             if found is None:
-                found = self._supports.keep(text, self._support(json.loads(text)))
+                found = self._supports.keep(text, support_of(json.loads(text), self.action))
             return found, None
         record = json.loads(text)
         among = record["among"]
@@ -110,11 +110,8 @@ class Log(KeptStatistic):
             all_of_them = actions_of(all_that_may_be_chosen(self.problem.in_context(known), some))
         else:
             all_of_them = tuple(self.action(choices) for choices in among)
-        mixed = Mixed(self._support(record["drawn"]), record["floor"], all_of_them)
+        mixed = Mixed(support_of(record["drawn"], self.action), record["floor"], all_of_them)
         return mixed.support(), mixed
-
-    def _support(self, record: Any) -> Support:
-        return tuple([(self.action(choices), float(chance)) for choices, chance in record])
 
     def _chances_text(self, row: Row) -> str | None:
         if row.mixed is not None:

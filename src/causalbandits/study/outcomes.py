@@ -161,12 +161,9 @@ class Outcomes:
 
     def stranded(self, at_most: int) -> list[Stranded]:
         """What came early and could not be taken when its decision was made, the earliest decisions first."""
-        return [
-            Stranded(row.number, str(row.key), self._why_stranded(row))
-            for row in self._log.decisions(
-                "key IN (SELECT key FROM early) AND status || '' = ?", (IS_OPEN,), limit=at_most
-            )
-        ]
+        by_key = "key IN (SELECT key FROM early) AND status || '' = ?"  # not by status: many are open, few came early
+        found = self._log.decisions(by_key, (IS_OPEN,), limit=at_most)
+        return [Stranded(row.number, str(row.key), self._why_stranded(row)) for row in found]
 
     def why_stranded(self, row: Row) -> str | None:
         """Why what came early could not be taken; None where nothing is stranded."""

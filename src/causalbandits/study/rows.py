@@ -30,9 +30,8 @@ CHANGING = (*COUNTED, "retract", "forget")
 REOPENING = ("retract", "held")
 """After these it waits again, or still."""
 
-
 STATUS_AFTER = {"expire": IS_EXPIRED, "forget": IS_FORGOTTEN, "retract": IS_OPEN, "held": IS_HELD, "past": IS_PAST}
-"""What a decision is after an event of a kind; told, after others. `parents` and `late` leave it what it is."""
+"""What a decision is after an event of a kind; told, after others that count. `parents` and `late` change nothing."""
 
 
 class WhatCounts(NamedTuple):
@@ -104,16 +103,15 @@ class LogEvent(NamedTuple):
 
 def after(event: LogEvent, before: WhatCounts) -> WhatCounts:
     """What counts after an event."""
-    status = STATUS_AFTER.get(event.kind, IS_TOLD)
-    if event.kind in COUNTED:
-        return WhatCounts(status, before.told_at or event.number, event.z, event.reward, event.observed)
-    if event.kind in CHANGING:
-        return WhatCounts(status)
     if event.kind == "late":
         return before
-    return WhatCounts(
-        IS_HELD if event.kind == "held" else before.status, before.told_at, event.z, before.reward, event.observed
-    )
+    if event.kind in COUNTED:
+        status = STATUS_AFTER.get(event.kind, IS_TOLD)
+        return WhatCounts(status, before.told_at or event.number, event.z, event.reward, event.observed)
+    status = STATUS_AFTER.get(event.kind, before.status)
+    if event.kind in CHANGING:
+        return WhatCounts(status)
+    return WhatCounts(status, before.told_at, event.z, before.reward, event.observed)
 
 
 class Deciding(NamedTuple):
