@@ -28,7 +28,7 @@ MODEL = cb.CausalModel([
     cb.Variable("sale", [0, 1], parents=["engagement"], table=[[.8, .2], [.2, .8]]),
 ])  # fmt: skip
 ENV = cb.Environment.from_model(MODEL, ["channel"], reward="sale")
-GRAPH = cb.CausalGraph.from_model(MODEL, hidden=["segment"])
+GRAPH = MODEL.causal_graph.with_hidden(["segment"])
 IGNORED = {name: [cause for cause in GRAPH.parents[name] if cause != "segment"] for name in GRAPH.names}
 
 Belief = Callable[[int], cb.CausalBandit]

@@ -314,4 +314,4 @@ def test_fit_and_check_take_a_graph_in_which_nothing_is_hidden():
     fitted = cb.fit(graph, data)
     assert fitted == cb.fit({"y": ["x"]}, data, states={"x": ["b", "a", "c"]})
     assert repr(cb.check(graph, data)) == repr(cb.check({"y": ["x"]}, data))
-    assert cb.CausalGraph.from_model(fitted).parents == graph.parents
+    assert fitted.causal_graph.parents == graph.parents

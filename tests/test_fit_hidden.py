@@ -32,7 +32,7 @@ def hidden_causes(model):
 
 
 def reversal_graph():
-    return cb.CausalGraph.from_model(reversal(), hidden=["segment"])
+    return reversal().causal_graph.with_hidden(["segment"])
 
 
 def logged(rows, *, rng=0, experiments=0):
@@ -325,7 +325,7 @@ def test_the_order_of_names_changes_little_of_a_fit():
 
 def test_a_hidden_reward_three_effects_and_single_states_are_no_trouble():
     data = {name: own for name, own in logged(200).items() if name != "sale"}
-    hidden = cb.CausalGraph.from_model(reversal(), hidden=["segment", "sale"])
+    hidden = reversal().causal_graph.with_hidden(["segment", "sale"])
     assert cb.CausalBandit(cb.fit(hidden, data), ["channel"], reward="sale").parents == ("engagement",)
     three = cb.CausalGraph.from_text("a -> b -> c; {a, b, c} [hidden]")
     rng = np.random.default_rng(0)

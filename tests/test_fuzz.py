@@ -150,7 +150,7 @@ def test_a_causal_graph_is_refused_or_can_be_saved_and_asked(parents, more, text
     asked(cb.ObservedModel.from_record, other)
     for make in (cb.CausalGraph.from_json, cb.CausalGraph.from_networkx, cb.CausalGraph.from_record):
         asked(make, other)
-    asked(cb.CausalGraph.from_model, cb.zoo.email_campaign().problem.model, hidden=other)
+    asked(cb.zoo.email_campaign().problem.model.causal_graph.with_hidden, other)
 
 
 names = of(["x", "y"])

@@ -223,7 +223,7 @@ def test_contexts_of_probability_0_are_refused_in_words_unless_a_prior_allows_th
                     table=[[[.9, .1], [.8, .2], [.7, .3]], [[.3, .7], [.2, .8], [.1, .9]]]),
         cb.Variable("y", [0, 1], parents=["m", "u"], table=[[[.9, .1], [.6, .4]], [[.5, .5], [.1, .9]]]),
     ])  # fmt: skip
-    graph = cb.CausalGraph.from_model(model, hidden=["u"])
+    graph = model.causal_graph.with_hidden(["u"])
     rows = {name: column for name, column in model.sample(2000, rng=0).items() if name != "u"}
     exact = cb.ObservedModel.from_model(model, hidden=["u"])
     plain, smoothed = (cb.fit(graph, rows, states=graph.states, prior=prior) for prior in (0, 1))

@@ -32,7 +32,7 @@ def test_every_world_has_the_means_that_its_whole_model_gives_by_brute_force():
 
 def test_in_the_detour_the_best_action_sets_what_no_optimal_set_of_the_whole_graph_has():
     env = zoo.detour()
-    graph = cb.CausalGraph.from_model(env.problem.model, hidden=zoo.HIDDEN["detour"])
+    graph = env.problem.model.causal_graph.with_hidden(zoo.HIDDEN["detour"])
     means = [env.mean_reward(do) for do in ({}, {"A": 0}, {"A": 1}, {"B": 0}, {"B": 1}, {"A": 0, "B": 0})]
     assert means == pytest.approx([0.367512, 0.52824, 0.25312, 0.44616, 0.4632, 0.7836])
     assert graph.optimal_sets("Y") == ((), ("B",), ("C",))
@@ -116,7 +116,7 @@ def test_random_graphs_and_models_are_the_same_for_the_same_seed_and_have_so_man
     assert model["X1"].states == ("a", "b", "c")
     assert len(model.names) == 6 + len(small.groups)
     causes = [name for name in model.names if name.startswith("U")]
-    assert cb.CausalGraph.from_model(model, hidden=causes).districts() == small.districts()
+    assert model.causal_graph.with_hidden(causes).districts() == small.districts()
 
 
 def test_hidden_causes_get_names_that_are_free():

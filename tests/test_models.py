@@ -131,7 +131,7 @@ def test_no_graph_wins_where_every_table_is_wrong_and_actions_are_few():
 def test_a_candidate_by_actions_tries_what_is_worth_trying_only():
     model = cb.zoo.coins().problem.model
     env = cb.zoo.coins()
-    graph = cb.CausalGraph.from_model(model, hidden=cb.zoo.HIDDEN["coins"])
+    graph = model.causal_graph.with_hidden(cb.zoo.HIDDEN["coins"])
     worth = cb.CausalBandit(graph, ["A", "B", "C"], reward="Y")
     policy = cb.policy("c-ts-models", problems=[worth])
     agent = cb.Agent(env.problem, policy, seed=0)

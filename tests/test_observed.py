@@ -299,7 +299,7 @@ def test_what_was_never_seen_is_refused():
         cb.Variable("x", [0, 1], parents=["w"], table=[[1., 0.], [.5, .5]]),
         cb.Variable("y", [0, 1], parents=["w", "x"], table=[[[.1, .9], [.2, .8]], [[.3, .7], [.4, .6]]]),
     ])  # fmt: skip
-    graph = cb.CausalGraph.from_model(model)
+    graph = model.causal_graph
     tables = {"w": model["w"].table, "x": model["x"].table, "y": np.array(model["y"].table)}
     tables["y"][0, 1] = 0.0
     observed = cb.ObservedModel(graph, tables)

@@ -112,16 +112,15 @@ def check(
 
 def _graph(path: Path, hidden: Sequence[str]) -> Any:
     """What a file holds; its graph with more that is hidden, if there is more."""
-    from causalbandits.model.causal_graph import CausalGraph
-    from causalbandits.model.observed import ObservedModel
-
     found = read(path)
     if not hidden:
         return found
-    graph = found.causal_graph if isinstance(found, ObservedModel) else CausalGraph.given(found)
+    from causalbandits.model.knowledge import as_causal_graph
+
+    graph = as_causal_graph(found)
     parts = [tuple(name.strip() for name in each.split(",")) for each in hidden]
     more = [part[0] if len(part) == 1 else part for part in parts]
-    return CausalGraph(graph.parents, hidden=[*graph.hidden, *more], states=graph.states)
+    return graph.with_hidden(more)
 
 
 def _typed(na: Sequence[str] | None) -> list[State]:

@@ -14,8 +14,8 @@ from causalbandits.model import graph as graphs
 from causalbandits.model.causal_graph import CausalGraph
 from causalbandits.model.identification import RowSource
 from causalbandits.model.intervention import State
+from causalbandits.model.knowledge import as_causal_graph
 from causalbandits.model.mixed_graph import members
-from causalbandits.model.observed import ObservedModel
 from causalbandits.model.observed_tables import needed_tables
 
 States = Mapping[str, Sequence[State]]
@@ -83,7 +83,7 @@ class Structure:
 
 def structure_of(graph: GraphLike, states: States | None = None) -> Structure:
     """The structure that a graph, a model or a mapping describes; `states` add to the states it has."""
-    found = graph.causal_graph if isinstance(graph, ObservedModel) else CausalGraph.given(graph)
+    found = as_causal_graph(graph)
     known = found if states is None else found.with_states(states)
     if not found.hidden:
         return Structure(found.parents, known.states)

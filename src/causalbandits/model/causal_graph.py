@@ -30,7 +30,6 @@ from causalbandits.model.graph_text import read_text, write_text
 from causalbandits.model.identification import Effect, Hedge, Question
 from causalbandits.model.intervention import State
 from causalbandits.model.mixed_graph import MixedGraph, members
-from causalbandits.model.model import CausalModel
 from causalbandits.model.record import graph_record, graph_records, read_document
 from causalbandits.model.variable import Variable, unique_names
 
@@ -304,13 +303,10 @@ class CausalGraph:
         found = graph_records(record)
         return cls(found.parents, hidden=found.hidden, states=found.states)
 
-    @classmethod
-    def from_model(cls, model: CausalModel, *, hidden: Iterable[Hidden] = ()) -> CausalGraph:
-        """A model's graph, some of its variables hidden."""
-        if not isinstance(model, CausalModel):
-            raise ModelError(f"from_model() takes a CausalModel; got {brief(model)}.")
-        parents = {name: v.parents for name, v in model.variables.items()}
-        return cls(parents, hidden=hidden, states={name: v.states for name, v in model.variables.items()})
+    def with_hidden(self, hidden: Iterable[Hidden]) -> CausalGraph:
+        """The same graph with more of it hidden: variables by name, and groups that share an unobserved cause."""
+        more = checked_hidden(hidden, tuple(self.parents))
+        return CausalGraph(self.parents, hidden=[*self.hidden, *more], states=self.states)
 
     @classmethod
     def from_networkx(cls, graph: graphs.Graph) -> CausalGraph:
@@ -322,22 +318,6 @@ class CausalGraph:
             raise ModelError(f"A CausalGraph needs a directed graph (networkx.DiGraph); got {brief(graph)}.")
         parents, hidden, states = parts_of_digraph(graph)
         return cls(parents, hidden=hidden, states=states)
-
-    @classmethod
-    def given(cls, graph: Any) -> CausalGraph:
-        """The graph of a CausalGraph, a CausalModel, a networkx.DiGraph or a mapping from variables to parents."""
-        if isinstance(graph, CausalGraph):
-            return graph
-        if isinstance(graph, CausalModel):
-            return cls.from_model(graph)
-        if isinstance(graph, nx.DiGraph):
-            return cls.from_networkx(graph)
-        if isinstance(graph, Mapping):
-            return cls(graph)
-        raise ModelError(
-            "The graph must be a CausalModel, a networkx.DiGraph, or a mapping from each variable to its parents, "
-            f"such as {{'purpose': [], 'subject': ['purpose']}}, or a CausalGraph; got {brief(graph)}."
-        )
 
 
 def _listed(mixed: MixedGraph, sets: Iterable[int]) -> tuple[Group, ...]:

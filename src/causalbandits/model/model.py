@@ -16,6 +16,7 @@ from causalbandits._random import Seed, random_generator
 from causalbandits._types import Codes, is_iterable, is_whole
 from causalbandits.errors import InterventionError, ModelError, SizeError, brief, unknown
 from causalbandits.model import graph as graphs
+from causalbandits.model.causal_graph import CausalGraph
 from causalbandits.model.intervention import Intervention, State
 from causalbandits.model.probabilities import checked_rows
 from causalbandits.model.record import read_document, variable_record, variable_records
@@ -128,6 +129,12 @@ class CausalModel:
             graph.add_node(v.name, states=v.states, parents=v.parents, table=v.table)
         graph.add_edges_from((p, v.name) for v in self._variables.values() for p in v.parents)
         return nx.freeze(graph)
+
+    @cached_property
+    def causal_graph(self) -> CausalGraph:
+        """The graph without its tables; `.with_hidden([...])` hides some of its variables."""
+        parents = {name: v.parents for name, v in self._variables.items()}
+        return CausalGraph(parents, states={name: v.states for name, v in self._variables.items()})
 
     @classmethod
     def from_networkx(cls, graph: graphs.Graph) -> CausalModel:

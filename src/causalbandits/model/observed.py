@@ -100,7 +100,9 @@ class ObservedModel:
 
         `randomised` are variables, or groups of variables, that would be set at random in some rows.
         """
-        graph = CausalGraph.from_model(model, hidden=hidden)
+        if not isinstance(model, CausalModel):
+            raise ModelError(f"from_model() takes a CausalModel; got {brief(model)}.")
+        graph = model.causal_graph.with_hidden(hidden)
         if graph.groups:
             raise ModelError(f"hidden must be variables of the model, which has a table for each; got {graph.groups}.")
         sources = checked_sources(graph, [(), *([own] if isinstance(own, str) else own for own in randomised)])

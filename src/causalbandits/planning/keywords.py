@@ -9,9 +9,9 @@ from typing import Any, Protocol
 from causalbandits._types import is_real
 from causalbandits.errors import CausalBanditsError, unknown
 from causalbandits.model.intervention import State
+from causalbandits.model.knowledge import Knowledge, as_causal_graph
 from causalbandits.model.variable import Variable
 from causalbandits.problem.costs import DEAREST
-from causalbandits.problem.knowledge import Knowledge, graph_of
 from causalbandits.problem.problem import CausalBandit
 
 WRITABLE = tuple(
@@ -157,7 +157,7 @@ def _name(value: object, model: Knowledge) -> str:
 
 def _reward(value: object, model: Knowledge) -> str:
     """The reward may be hidden in the data: it is told."""
-    if isinstance(value, str) and value in graph_of(model).parents:
+    if isinstance(value, str) and value in as_causal_graph(model).parents:
         return value
     return _name(value, model)
 

@@ -20,12 +20,12 @@ from typing import NamedTuple
 
 from causalbandits.errors import NotIdentifiedError, ProblemError, ProblemWarning, SizeError
 from causalbandits.model.causal_graph import CausalGraph
+from causalbandits.model.knowledge import Knowledge, as_causal_graph
 from causalbandits.model.model import CausalModel
 from causalbandits.model.observed import ObservedModel
 from causalbandits.problem.actions import ActionSpace, shown
 from causalbandits.problem.costs import Costs
 from causalbandits.problem.districts_given import blocks_given
-from causalbandits.problem.knowledge import Knowledge, graph_of
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.problem.separation import AugmentedGraph
 from causalbandits.problem.worth_trying import worth_trying
@@ -124,7 +124,7 @@ class _RouteAsked(NamedTuple):
 
     def _worth_trying(self) -> ActionSpace:
         with warnings.catch_warnings(action="ignore", category=ProblemWarning):  # said of the problem itself
-            return worth_trying(graph_of(self.knowledge), self.space, self.reward, self.costs, self.context)
+            return worth_trying(as_causal_graph(self.knowledge), self.space, self.reward, self.costs, self.context)
 
     def _by_configurations(self, name: str, always: Sequence[str]) -> Way:
         try:

@@ -14,9 +14,9 @@ from collections.abc import Iterable, Mapping
 from causalbandits.errors import ProblemError, unknown
 from causalbandits.model import graph as graphs
 from causalbandits.model.causal_graph import CausalGraph
+from causalbandits.model.knowledge import Knowledge
 from causalbandits.model.model import CausalModel
 from causalbandits.model.variable import unique_names
-from causalbandits.problem.knowledge import Knowledge
 from causalbandits.problem.separation import AugmentedGraph, shown_names
 
 

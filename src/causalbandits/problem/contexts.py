@@ -14,6 +14,7 @@ from causalbandits.errors import ProblemError, SizeError
 from causalbandits.model import graph as graphs
 from causalbandits.model.causal_graph import CausalGraph
 from causalbandits.model.intervention import State
+from causalbandits.model.knowledge import Knowledge
 from causalbandits.model.model import CausalModel
 from causalbandits.model.observed import ObservedModel
 from causalbandits.model.sampling import cumulative
@@ -21,7 +22,6 @@ from causalbandits.problem.actions import shown
 from causalbandits.problem.distributions import joint_of
 from causalbandits.problem.given import BlocksGiven
 from causalbandits.problem.inference import ENTRY_LIMIT, Block
-from causalbandits.problem.knowledge import Knowledge
 
 CONTEXTS_LIMIT = 2**16
 """No more contexts than this are listed."""

@@ -11,10 +11,10 @@ from causalbandits._memory import Remembers
 from causalbandits.errors import ProblemError, unknown
 from causalbandits.model.causal_graph import CausalGraph
 from causalbandits.model.intervention import State
+from causalbandits.model.knowledge import Knowledge, as_causal_graph
 from causalbandits.model.model import CausalModel
 from causalbandits.model.observed import ObservedModel
 from causalbandits.model.variable import Variable
-from causalbandits.problem.knowledge import Knowledge, graph_of
 
 
 class Encoding(Remembers):
@@ -46,7 +46,7 @@ class Encoding(Remembers):
     @cached_property
     def graph(self) -> CausalGraph:
         """What causes what."""
-        return graph_of(self.knowledge)
+        return as_causal_graph(self.knowledge)
 
     @property
     def learns(self) -> Literal["configurations", "actions"]:

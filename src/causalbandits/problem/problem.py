@@ -16,6 +16,7 @@ from causalbandits.errors import InterventionError, ProblemError, ProblemWarning
 from causalbandits.model.causal_graph import CausalGraph
 from causalbandits.model.fitted import FittedModel
 from causalbandits.model.intervention import Intervention, State
+from causalbandits.model.knowledge import Knowledge
 from causalbandits.model.model import CausalModel
 from causalbandits.model.observed import ObservedModel
 from causalbandits.problem.actions import Action, shown
@@ -26,7 +27,6 @@ from causalbandits.problem.costs import Prices
 from causalbandits.problem.differing import difference
 from causalbandits.problem.districts_given import DistrictsGiven, blocks_given
 from causalbandits.problem.given import BlocksGiven
-from causalbandits.problem.knowledge import Knowledge
 from causalbandits.problem.narrowed import Narrowed
 from causalbandits.problem.requirements import Limits
 from causalbandits.problem.searched import Searched

@@ -11,10 +11,10 @@ from collections.abc import Callable, Collection, Hashable, Iterable
 from causalbandits.errors import ProblemError
 from causalbandits.model import graph as graphs
 from causalbandits.model.causal_graph import CausalGraph
+from causalbandits.model.knowledge import Knowledge
 from causalbandits.model.model import CausalModel
 from causalbandits.model.observed import ObservedModel
 from causalbandits.model.variable import unique_names
-from causalbandits.problem.knowledge import Knowledge
 
 
 class AugmentedGraph:

@@ -11,12 +11,12 @@ import numpy as np
 from causalbandits.errors import ProblemError
 from causalbandits.model.causal_graph import CausalGraph
 from causalbandits.model.intervention import Intervention, State
+from causalbandits.model.knowledge import Knowledge, as_causal_graph, knowledge_from_record, knowledge_record
 from causalbandits.model.variable import unique_names
 from causalbandits.problem.actions import ActionSpace
 from causalbandits.problem.constraints import Manipulable, action_space, without_forbidden
 from causalbandits.problem.context import check_with_context, checked_context
 from causalbandits.problem.costs import Costs, Prices
-from causalbandits.problem.knowledge import Knowledge, graph_of, knowledge_of, knowledge_record
 from causalbandits.problem.requirements import Limits, required, requirements_of
 from causalbandits.problem.separation import AugmentedGraph
 from causalbandits.problem.worth_trying import checked_reward, number_worth_trying, worth_trying
@@ -107,7 +107,7 @@ def _by_actions(
         space = required(space, model, require, goal, in_contexts=bool(before))
     priced = Costs.given(space, costs)
     if reduce and not (before and require):
-        space = worth_trying(graph_of(model), space, goal, priced, before, stacklevel=stacklevel + 1)
+        space = worth_trying(as_causal_graph(model), space, goal, priced, before, stacklevel=stacklevel + 1)
     return Stated(model, space, (), goal, (), reduce, priced, before)
 
 
@@ -142,7 +142,7 @@ def _sought(separator: str, parents: Iterable[str] | None, reward: str | None) -
 
 def stated_in(record: Mapping[str, Any]) -> Stated:
     """What `to_record` describes."""
-    model = knowledge_of(record)
+    model = knowledge_from_record(record)
     if isinstance(model, CausalGraph) or not record["parents"]:
         return _stated_by_actions(model, record)
     space = ActionSpace.from_record(record, model)

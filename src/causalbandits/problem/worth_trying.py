@@ -16,10 +16,10 @@ from typing import NamedTuple
 from causalbandits.errors import CausalBanditsError, ModelError, ProblemError, ProblemWarning, SizeError, unknown
 from causalbandits.model import worth
 from causalbandits.model.causal_graph import CausalGraph
+from causalbandits.model.knowledge import Knowledge, as_causal_graph
 from causalbandits.model.mixed_graph import MixedGraph, members
 from causalbandits.problem.actions import ENUMERATION_LIMIT, PREDICATE_LIMIT, ActionSpace, Choices, shown
 from causalbandits.problem.costs import Costs, Prices
-from causalbandits.problem.knowledge import Knowledge, graph_of
 from causalbandits.problem.separation import shown_names
 
 
@@ -45,7 +45,7 @@ def checked_reward(
             "A number per action is learnt of the actions that are worth trying, and these are found by the graph: "
             "name the reward's variable, reward='Y'."
         )
-    known = graph_of(knowledge).parents
+    known = as_causal_graph(knowledge).parents
     if reward not in known:
         raise ModelError(unknown("variable", reward, known))
     if reward in space.names:
@@ -66,7 +66,7 @@ def number_worth_trying(
         return None
     try:
         with warnings.catch_warnings(action="ignore", category=ProblemWarning):
-            return worth_trying(graph_of(knowledge), space, reward, Costs.given(space, costs)).size
+            return worth_trying(as_causal_graph(knowledge), space, reward, Costs.given(space, costs)).size
     except CausalBanditsError:
         return None
 

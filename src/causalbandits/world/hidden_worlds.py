@@ -4,7 +4,7 @@ A world is made from the whole model. What a learner does not see of it is in `H
 
 >>> from causalbandits import CausalBandit, CausalGraph, zoo
 >>> env = zoo.coins()
->>> graph = CausalGraph.from_model(env.problem.model, hidden=zoo.HIDDEN["coins"])
+>>> graph = env.problem.model.causal_graph.with_hidden(zoo.HIDDEN["coins"])
 >>> CausalBandit(graph, ["A", "B", "C"], reward="Y")
 CausalBandit(8 actions on A, B, C)
 """

@@ -12,6 +12,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import networkx as nx
+
+from causalbandits.errors import ModelError, brief
 from causalbandits.model.causal_graph import CausalGraph
 from causalbandits.model.model import CausalModel
 from causalbandits.model.observed import ObservedModel
@@ -19,11 +22,20 @@ from causalbandits.model.observed import ObservedModel
 Knowledge = CausalModel | ObservedModel | CausalGraph
 
 
-def graph_of(knowledge: Knowledge) -> CausalGraph:
-    """What causes what."""
-    if isinstance(knowledge, CausalModel):
-        return CausalGraph.from_model(knowledge)
-    return knowledge.causal_graph if isinstance(knowledge, ObservedModel) else knowledge
+def as_causal_graph(graph: Any) -> CausalGraph:
+    """The graph of a CausalGraph, a model, a networkx.DiGraph or a mapping from variables to parents."""
+    if isinstance(graph, CausalGraph):
+        return graph
+    if isinstance(graph, CausalModel | ObservedModel):
+        return graph.causal_graph
+    if isinstance(graph, nx.DiGraph):
+        return CausalGraph.from_networkx(graph)
+    if isinstance(graph, Mapping):
+        return CausalGraph(graph)
+    raise ModelError(
+        "The graph must be a CausalModel, a networkx.DiGraph, or a mapping from each variable to its parents, "
+        f"such as {{'purpose': [], 'subject': ['purpose']}}, or a CausalGraph; got {brief(graph)}."
+    )
 
 
 def knowledge_record(knowledge: Knowledge) -> dict[str, Any]:
@@ -33,7 +45,7 @@ def knowledge_record(knowledge: Knowledge) -> dict[str, Any]:
     return {kind: knowledge.to_record()}
 
 
-def knowledge_of(record: Mapping[str, Any]) -> Knowledge:
+def knowledge_from_record(record: Mapping[str, Any]) -> Knowledge:
     """What `knowledge_record` describes."""
     if "graph" in record:
         return CausalGraph.from_record(record["graph"])
