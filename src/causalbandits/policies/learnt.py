@@ -30,7 +30,7 @@ from causalbandits.policies.outcome import Outcome
 from causalbandits.policies.statistics import Cells, ScaledCells
 from causalbandits.policies.table_rows import TableRows, log_rising
 from causalbandits.problem.actions import Action
-from causalbandits.problem.distributions import DRAWS_AT_ONCE
+from causalbandits.problem.inference import DRAWS_AT_ONCE
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.problem.search import SearchSet
 from causalbandits.problem.situation import Situation

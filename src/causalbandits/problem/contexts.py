@@ -19,9 +19,8 @@ from causalbandits.model.model import CausalModel
 from causalbandits.model.observed import ObservedModel
 from causalbandits.model.sampling import cumulative
 from causalbandits.problem.actions import shown
-from causalbandits.problem.distributions import joint_of
 from causalbandits.problem.given import BlocksGiven
-from causalbandits.problem.inference import ENTRY_LIMIT, Block
+from causalbandits.problem.inference import ENTRY_LIMIT, Block, joint_of
 
 CONTEXTS_LIMIT = 2**16
 """No more contexts than this are listed."""

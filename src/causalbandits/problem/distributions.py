@@ -22,9 +22,6 @@ from causalbandits.problem.possibility import can_happen
 from causalbandits.problem.projection import Projection, agreeing
 from causalbandits.problem.search import EveryAction
 
-DRAWS_AT_ONCE = 2**22
-"""So many numbers of drawn distributions are made at once."""
-
 
 class CredibleInterval(NamedTuple):
     """The mean of a distribution, entry by entry, and the limits of what the data leave likely."""
@@ -195,13 +192,3 @@ class Distributions(Encoding):
     @cached_property
     def _blocks_with_zeros(self) -> tuple[Block, ...]:
         return tuple(block for block in self.blocks if block.may_be_zero())
-
-
-def joint_of(blocks: Sequence[Block], shape: tuple[int, ...], rows: Sequence[Array]) -> Array:
-    """The product of blocks' distributions, a row of each at a time: rows, then an axis per variable."""
-    product = np.ones((len(rows[0]), 1))
-    for row in rows:
-        product = (product[:, :, None] * row[:, None, :]).reshape(len(row), -1)
-    axes = [axis for block in blocks for axis in block.parents]
-    by_block = product.reshape(-1, *(shape[axis] for axis in axes))
-    return np.ascontiguousarray(by_block.transpose(0, *(1 + np.argsort(axes))))

@@ -40,6 +40,9 @@ from causalbandits.problem.contraction import (
 )
 from causalbandits.problem.factors import ASKED, MODEL, FactorLayout, laid_out
 
+DRAWS_AT_ONCE = 2**22
+"""So many numbers of drawn distributions are made at once."""
+
 ENTRY_LIMIT = 2**27
 """The largest array a contraction may make, in numbers of 8 bytes: 1 GiB."""
 
@@ -339,3 +342,13 @@ def find_blocks(model: CausalModel, manipulable: Sequence[str], parents: Sequenc
     parts = graphs.components(model.graph, graphs.ancestors(model.graph, parents))
     parts.sort(key=lambda part: min(i for i, name in enumerate(parents) if name in part))
     return tuple(Block(model, [n for n in model.order if n in part], manipulable, parents) for part in parts)
+
+
+def joint_of(blocks: Sequence[Block], shape: tuple[int, ...], rows: Sequence[Array]) -> Array:
+    """The product of blocks' distributions, a row of each at a time: rows, then an axis per variable."""
+    product = np.ones((len(rows[0]), 1))
+    for row in rows:
+        product = (product[:, :, None] * row[:, None, :]).reshape(len(row), -1)
+    axes = [axis for block in blocks for axis in block.parents]
+    by_block = product.reshape(-1, *(shape[axis] for axis in axes))
+    return np.ascontiguousarray(by_block.transpose(0, *(1 + np.argsort(axes))))

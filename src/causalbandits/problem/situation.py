@@ -21,7 +21,7 @@ from causalbandits.model.fitted_observed import FittedObservedModel
 from causalbandits.problem.actions import Action
 from causalbandits.problem.budget import SLACK, Budget, Pace, Purse, Within
 from causalbandits.problem.combinations import Combinations
-from causalbandits.problem.distributions import DRAWS_AT_ONCE
+from causalbandits.problem.inference import DRAWS_AT_ONCE
 from causalbandits.problem.scores import Scores, clear_winners, largest_size
 from causalbandits.problem.search import Among, EveryAction, SearchSet, SomeActions
 
