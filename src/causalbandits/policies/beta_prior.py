@@ -74,3 +74,11 @@ def _actions(problem: CausalBandit) -> tuple[int, ...]:
     """All actions; in every context, where there is one."""
     size = problem.actions.size
     return (problem.contexts.size, size) if problem.context else (size,)
+
+
+def log_rising(a: Array, n: Array) -> Array:
+    """log of a (a + 1) ... (a + n - 1), entry by entry: what the likelihood of counts under a Dirichlet is made of."""
+    from scipy.special import gammaln
+
+    least = np.maximum(a, 1e-300)
+    return np.asarray(np.where(n > 0, gammaln(least + n) - gammaln(least), 0.0))

@@ -25,10 +25,11 @@ from causalbandits._memory import Memory
 from causalbandits._types import Array
 from causalbandits.errors import PolicyError
 from causalbandits.model.fitted import FittedModel, log_gammas
+from causalbandits.policies.beta_prior import log_rising
 from causalbandits.policies.estimates import Spread
 from causalbandits.policies.outcome import Outcome
 from causalbandits.policies.statistics import Cells, ScaledCells
-from causalbandits.policies.table_rows import TableRows, log_rising
+from causalbandits.policies.table_rows import TableRows
 from causalbandits.problem.actions import Action
 from causalbandits.problem.inference import DRAWS_AT_ONCE
 from causalbandits.problem.problem import CausalBandit

@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from causalbandits._types import Array
+from causalbandits.policies.beta_prior import log_rising
 from causalbandits.policies.scales import in_order
 from causalbandits.policies.statistics import Cells
-from causalbandits.policies.table_rows import log_rising
 
 BETA_ODDS = np.exp(np.linspace(np.log(0.001 / 0.999), np.log(0.999 / 0.001), 40))
 BETA_SIZES = np.exp(np.linspace(0.0, np.log(1000.0), 12))

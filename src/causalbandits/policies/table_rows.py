@@ -125,11 +125,3 @@ class TableRows:
         codes = [int(code) for code in np.unravel_index(number, sizes)] if sizes else []
         parents = self.model[name].parents
         return conditional(name, parents, {parent: self.model[parent].states for parent in parents}, codes)
-
-
-def log_rising(a: Array, n: Array) -> Array:
-    """log of a (a + 1) ... (a + n - 1), entry by entry: what the likelihood of counts under a Dirichlet is made of."""
-    from scipy.special import gammaln
-
-    least = np.maximum(a, 1e-300)
-    return np.asarray(np.where(n > 0, gammaln(least + n) - gammaln(least), 0.0))

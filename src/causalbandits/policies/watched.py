@@ -12,9 +12,10 @@ from causalbandits._types import Array, Z
 from causalbandits.model.fitted import FittedModel
 from causalbandits.model.model import CausalModel
 from causalbandits.model.variable import Variable
+from causalbandits.policies.beta_prior import log_rising
 from causalbandits.policies.evidence import SUSPICION, WEIGHTS
 from causalbandits.policies.outcome import Outcome
-from causalbandits.policies.table_rows import ENTRIES_KEPT, TableRows, log_rising
+from causalbandits.policies.table_rows import ENTRIES_KEPT, TableRows
 from causalbandits.problem.actions import Choices
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.problem.separation import shown_names

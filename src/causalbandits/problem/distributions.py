@@ -17,7 +17,7 @@ from causalbandits.model.intervention import State
 from causalbandits.model.model import CausalModel
 from causalbandits.problem.actions import Action, ActionSpace, Choices, shown
 from causalbandits.problem.encoding import Encoding
-from causalbandits.problem.inference import ENTRY_LIMIT, Block
+from causalbandits.problem.inference import DRAWS_AT_ONCE, ENTRY_LIMIT, Block, joint_of
 from causalbandits.problem.possibility import can_happen
 from causalbandits.problem.projection import Projection, agreeing
 from causalbandits.problem.search import EveryAction
