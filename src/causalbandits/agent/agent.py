@@ -19,6 +19,7 @@ from causalbandits.agent.eligible import Eligible
 from causalbandits.agent.ledger import Pending
 from causalbandits.agent.listener import Listener
 from causalbandits.agent.order import InOrder
+from causalbandits.agent.policy_record import policy_of, policy_record
 from causalbandits.errors import BudgetError, CausalBanditsError, StateError
 from causalbandits.policies import AnyPolicy
 from causalbandits.policies.default import chosen_policy
@@ -148,7 +149,7 @@ class Agent(Listener, Adviser):
         where = checked_path(path, "agent.json")
         content = {
             "problem": self.problem.to_record(),
-            "policy": saving.policy_record(self.policy, self.problem),
+            "policy": policy_record(self.policy, self.problem),
             "impossible": self.impossible,
             "statistic": self._folded().to_record(),
             "outcomes": self._told.to_record(),
@@ -190,7 +191,7 @@ class Agent(Listener, Adviser):
         known = problem or saved
         try:
             seed = np.random.SeedSequence(content["seed"]["entropy"], spawn_key=content["seed"]["spawn_key"])
-            chosen = saving.policy_of(content["policy"], policy, known)
+            chosen = policy_of(content["policy"], policy, known)
             budget = Budget(*content["budget"]) if "budget" in content else None
             agent = cls(known, chosen, seed=seed, impossible=content["impossible"], budget=budget)
             agent._statistic.restore(content["statistic"])

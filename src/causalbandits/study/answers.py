@@ -7,9 +7,9 @@ from dataclasses import asdict
 from typing import Any
 
 from causalbandits._files import checked_path
-from causalbandits.agent import saving
 from causalbandits.agent.contradictions import DOUBT, checked_model, evidence_of_told
 from causalbandits.agent.decision import Context
+from causalbandits.agent.policy_record import policy_record
 from causalbandits.agent.recommendation import Recommendation, Recommendations, recommended
 from causalbandits.errors import BudgetError
 from causalbandits.fitting.checks import Check
@@ -148,7 +148,7 @@ class Answers(Standing):
     def description(self) -> dict[str, Any]:
         """What was agreed on: the problem, as `to_record()` gives it, who decides, and the rules."""
         with self._state.transaction() as fold:
-            decides = saving.policy_record(fold.policy, self.problem)
+            decides = policy_record(fold.policy, self.problem)
             return {"problem": self.problem.to_record(), "policy": decides, "rules": asdict(self.rules)}
 
     def explain(self, id: Id) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from causalbandits.agent.contradictions import checked_counts, contradictions
 from causalbandits.agent.recommendation import CellMoments, explaining, scale_caveats
 from causalbandits.fitting.checks import Check
 from causalbandits.policies import Outcome
-from causalbandits.study.fold import Table
+from causalbandits.study.exact_sums import Table
 from causalbandits.study.grid import STEPS_OF_ONE
 from causalbandits.study.state import StudyState
 

@@ -8,83 +8,24 @@ log      what depends on order, or on more than sums, takes in outcomes one by o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from functools import lru_cache
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import numpy as np
 
 from causalbandits._code import is_ours
 from causalbandits._types import Z
-from causalbandits.agent import saving
 from causalbandits.agent.order import InOrder
+from causalbandits.agent.policy_record import policy_of as policy_from_record
 from causalbandits.errors import PolicyError, StateError
 from causalbandits.policies import AnyPolicy, Outcome
 from causalbandits.policies.cells import CellPolicy
-from causalbandits.policies.outcome import flip
 from causalbandits.policies.statistics import Cells
-from causalbandits.policies.totals import Sums, Totals
+from causalbandits.policies.totals import Totals
 from causalbandits.problem.actions import Action
 from causalbandits.problem.problem import CausalBandit
-from causalbandits.study.grid import squared_value, steps, value
-
-Key = tuple[Z | None, Action, Z | None]
-"""Context, action, configuration (None where the parents' values were lost)."""
-
-
-class ExactSums(NamedTuple):
-    """Exact sums of the outcomes of one action, in one context, that led to one configuration; in steps."""
-
-    n: int = 0
-    total: int = 0
-    squares: int = 0
-    successes: int = 0
-
-    def plus(self, reward: int, successes: int, sign: int) -> ExactSums:
-        """One outcome more, or one less."""
-        return ExactSums(
-            self.n + sign,
-            self.total + sign * reward,
-            self.squares + sign * reward * reward,
-            self.successes + sign * successes,
-        )
-
-    def minus(self, other: ExactSums) -> ExactSums:
-        """Without some of the outcomes."""
-        return ExactSums(*(own - less for own, less in zip(self, other, strict=True)))
-
-
-NO_SUMS = ExactSums()
-
-
-class Table(dict[Key, ExactSums]):
-    """(context, action, z) -> exact sums; only what occurred."""
-
-    def change(self, outcome: Outcome, sign: int) -> Key:
-        """Take in an outcome (1), or take it back (-1); where."""
-        key = outcome.context, outcome.action, (outcome.z or None)
-        self.count(key, steps(outcome.reward), steps(outcome.successes), sign)
-        return key
-
-    def count(self, key: Key, reward: int, successes: int, sign: int) -> None:
-        """The same in steps."""
-        self[key] = self.get(key, NO_SUMS).plus(reward, successes, sign)
-
-    def totals(self, teaches: Callable[[Action, Z | None], bool]) -> Totals:
-        """What teaches a policy, in floating-point numbers, in an order that does not depend on how it came about."""
-        totals = Totals()
-        for key in sorted((k for k, line in self.items() if line.n), key=_order):
-            context, action, z = key
-            if not teaches(action, z):
-                continue
-            n, total, squares, successes = self[key]
-            totals[context, action, z or ()] = Sums(n, value(total), squared_value(squares), value(successes))
-        return totals
-
-
-def _order(key: Key) -> tuple[Z, Z, Z]:
-    context, action, z = key
-    return context or (), action.choices, z or ()
+from causalbandits.study.exact_sums import Table
+from causalbandits.study.grid import steps, value
 
 
 class Fold:
@@ -217,48 +158,6 @@ def _has_left_alone(problem: CausalBandit) -> bool:
 def policy_of(record: dict[str, Any], handed_in: AnyPolicy | str | None, problem: CausalBandit) -> AnyPolicy:
     """A policy as the database describes it; what that cannot hold (classes of your own) is the one handed in."""
     try:
-        return saving.policy_of(record, None, problem)
+        return policy_from_record(record, None, problem)
     except StateError:
-        return saving.policy_of(record, handed_in, problem)
-
-
-class Coins:
-    """The random numbers of decisions, each from its own number: nothing walks."""
-
-    ASK, COIN, PAST = 0, 1, 2
-
-    def __init__(self, entropy: int) -> None:
-        self.entropy = entropy
-        self._coins = np.random.SeedSequence(entropy, spawn_key=(self.COIN,))
-        self.of_past = np.random.SeedSequence(entropy, spawn_key=(self.PAST,))
-
-    def of_ask(self, number: int) -> np.random.Generator:
-        """What the decision is drawn from."""
-        return np.random.default_rng(np.random.SeedSequence(self.entropy, spawn_key=(self.ASK, number)))
-
-    def successes(self, reward: float, number: int) -> float:
-        """A reward between 0 and 1 as a success or a failure."""
-        return flip(reward, self._coins, number) if number >= 0 else flip(reward, self.of_past, -number)
-
-
-def text_of(codes: Iterable[int] | None) -> str:
-    """Codes as a database keeps them; empty where there are none.
-
-    >>> text_of((0, -1, 2)), text_of(None)
-    ('0,-1,2', '')
-    """
-    return "" if codes is None else ",".join(map(str, codes))
-
-
-@lru_cache(maxsize=2**14)
-def codes_of(text: str | None) -> Z | None:
-    """The codes that `text_of` wrote; None where there are none."""
-    return tuple(map(int, text.split(","))) if text else None
-
-
-def rows_of(table: Table) -> Iterator[tuple[str, str, str, int, str, str, str]]:
-    """A table as the database's rows, in a fixed order."""
-    for key in sorted((k for k, line in table.items() if line.n), key=_order):
-        context, action, z = key
-        n, total, squares, successes = table[key]
-        yield text_of(context), text_of(action.choices), text_of(z), n, str(total), str(squares), str(successes)
+        return policy_from_record(record, handed_in, problem)

@@ -12,7 +12,7 @@ from causalbandits.agent.ledger import action_at
 from causalbandits.problem.actions import ACTIONS_KEPT, Action
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.study.damage import reading
-from causalbandits.study.fold import ExactSums, Key, Table, codes_of, rows_of, text_of
+from causalbandits.study.exact_sums import ExactSums, Key, Table, codes_of, rows_of, text_of
 from causalbandits.study.records import Records
 from causalbandits.study.seals import sealed
 from causalbandits.study.storage import Store

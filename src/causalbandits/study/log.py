@@ -15,11 +15,12 @@ from causalbandits.problem.actions import Action
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.study.chances import Mixed, actions_of, all_that_may_be_chosen
 from causalbandits.study.damage import reading
-from causalbandits.study.fold import Coins, ExactSums, Table, codes_of, text_of
+from causalbandits.study.exact_sums import ExactSums, Table, codes_of, text_of
 from causalbandits.study.grid import STEPS_OF_ONE, steps, value
 from causalbandits.study.kept import KeptStatistic
 from causalbandits.study.rows import CHANGING, COUNTED, IS_FORGOTTEN, IS_OPEN, WAITING, LogEvent, Row, WhatCounts
 from causalbandits.study.seals import SEALED, intact, sealed
+from causalbandits.study.seeds import Coins
 from causalbandits.study.storage import Store
 
 SUPPORTS_KEPT = 2**12

@@ -6,9 +6,11 @@ from causalbandits.policies import AnyPolicy
 from causalbandits.problem.budget import Budget
 from causalbandits.study.charges import Charges
 from causalbandits.study.deciding import Inquiry, Made, Mind, made
-from causalbandits.study.fold import Coins, Fold, Table, policy_of
+from causalbandits.study.exact_sums import Table
+from causalbandits.study.fold import Fold, policy_of
 from causalbandits.study.log import Log
 from causalbandits.study.rows import ModeRecord, Row
+from causalbandits.study.seeds import Coins
 from causalbandits.study.verify import Refolded
 
 SNAPSHOT_EVERY = 10_000

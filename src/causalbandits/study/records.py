@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from causalbandits.study.damage import reading
-from causalbandits.study.fold import codes_of, text_of
+from causalbandits.study.exact_sums import codes_of, text_of
 from causalbandits.study.rows import Deciding, ModeRecord
 from causalbandits.study.seals import sealed
 from causalbandits.study.storage import Store

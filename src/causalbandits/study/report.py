@@ -10,7 +10,7 @@ import numpy as np
 from causalbandits.model.intervention import Intervention, State
 from causalbandits.policies.complying import said_before
 from causalbandits.problem.budget import Spent
-from causalbandits.study.fold import Table
+from causalbandits.study.exact_sums import Table
 from causalbandits.study.grid import squared_value, value
 from causalbandits.study.log import Log
 from causalbandits.study.outcomes import Stranded

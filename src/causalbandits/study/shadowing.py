@@ -12,9 +12,10 @@ from typing import NamedTuple
 from causalbandits.model.intervention import Intervention
 from causalbandits.policies import AnyPolicy
 from causalbandits.study.deciding import Inquiry, Mind, made
-from causalbandits.study.fold import Coins, Fold
+from causalbandits.study.fold import Fold
 from causalbandits.study.log import Log
 from causalbandits.study.rows import Row
+from causalbandits.study.seeds import Coins
 from causalbandits.study.verify import Refolded
 
 

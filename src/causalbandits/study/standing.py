@@ -10,7 +10,7 @@ from causalbandits.model.model import CausalModel
 from causalbandits.policies import AnyPolicy
 from causalbandits.problem.budget import Spent
 from causalbandits.study.asking import Asking
-from causalbandits.study.fold import rows_of
+from causalbandits.study.exact_sums import rows_of
 from causalbandits.study.grid import value
 from causalbandits.study.history import History, history_of
 from causalbandits.study.outcomes import Outcomes

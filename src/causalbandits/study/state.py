@@ -15,12 +15,14 @@ from causalbandits.problem.budget import Budget
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.study.charges import Charges
 from causalbandits.study.deciding import Mind
-from causalbandits.study.fold import Coins, Fold, Key, Table, policy_of
+from causalbandits.study.exact_sums import Key, Table
+from causalbandits.study.fold import Fold, policy_of
 from causalbandits.study.grid import LARGEST_STEPS, steps
 from causalbandits.study.log import Log
 from causalbandits.study.past import SNAPSHOT_EVERY, fold_at
 from causalbandits.study.rows import CHANGING, REOPENING, LogEvent, Row, after
 from causalbandits.study.schema import facts_of, migrate
+from causalbandits.study.seeds import Coins
 from causalbandits.study.storage import Store
 
 Clock = Callable[[], float]

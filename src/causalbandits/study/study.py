@@ -17,10 +17,10 @@ from dataclasses import asdict, astuple
 from types import EllipsisType
 from typing import Any, Literal, overload
 
-from causalbandits.agent import saving
 from causalbandits.agent.decision import Context, Decision
 from causalbandits.agent.eligible import Eligible
 from causalbandits.agent.past import Learnt
+from causalbandits.agent.policy_record import policy_record
 from causalbandits.errors import CausalBanditsError
 from causalbandits.fitting.was_set import Interventions
 from causalbandits.model.intervention import State
@@ -32,7 +32,6 @@ from causalbandits.problem.problem import CausalBandit
 from causalbandits.problem.situation import opened
 from causalbandits.study.answers import Answers
 from causalbandits.study.deciding import Mode
-from causalbandits.study.fold import Coins
 from causalbandits.study.learning import learn
 from causalbandits.study.log import Log
 from causalbandits.study.modes import next_mode, refuse_log, refuse_unfit
@@ -40,6 +39,7 @@ from causalbandits.study.outcomes import Id, Observed, Parents, Receipt, no_pare
 from causalbandits.study.places import kept_open, stored
 from causalbandits.study.rows import ModeRecord
 from causalbandits.study.schema import write_facts
+from causalbandits.study.seeds import Coins
 from causalbandits.study.state import Clock, Rules, StudyState
 from causalbandits.study.storage import Store
 
@@ -113,7 +113,7 @@ class Study(Answers):
             with store.transaction():
                 write_facts(store, facts, clock())
                 log = Log(store, problem, Coins(entropy))
-                log.add_policy(1, saving.policy_record(chosen, problem), 0, 0)
+                log.add_policy(1, policy_record(chosen, problem), 0, 0)
                 log.add_mode(ModeRecord(1, "online", None, 0, 0, clock(), "", ""))
             return cls(store, chosen, clock)
 
@@ -244,7 +244,7 @@ class Study(Answers):
         refuse_unfit(self.problem, chosen, self.rules, self._state.budget)
         with self._state.transaction():
             refuse_log(self._state, chosen)
-            state, record = self._state, saving.policy_record(chosen, self.problem)
+            state, record = self._state, policy_record(chosen, self.problem)
             self._log.add_policy(state.policy_version + 1, record, state.decided, state.events)
             state.handed_in = chosen
             state.events = -1  # all is folded anew for it

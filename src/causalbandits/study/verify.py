@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from causalbandits.policies import Outcome
-from causalbandits.study.fold import Table, rows_of
+from causalbandits.study.exact_sums import Table, rows_of
 from causalbandits.study.kept import snapshot_text
 from causalbandits.study.log import Log
 from causalbandits.study.rows import CHANGING, COUNTED, IS_PAST, WAITING, LogEvent, Row, WhatCounts, after
