@@ -7,8 +7,6 @@ from pathlib import Path
 from causalbandits.errors import StateError
 from causalbandits.planning.spec import Spec
 from causalbandits.results.citations import citation
-from causalbandits.results.graphs import plot_graph
-from causalbandits.results.plots import panels
 from causalbandits.results.report import (
     Code,
     Heading,
@@ -26,6 +24,9 @@ from causalbandits.results.run import Run
 
 def write_comparison(spec: Spec, folder: Path, workers: int | None = None) -> Run:
     """Run a comparison into a folder: report, figures, data. Interrupted, the same call goes on."""
+    from causalbandits.results.graphs import plot_graph
+    from causalbandits.results.plots import panels
+
     if folder.exists() and not (folder / ".replications").exists() and any(folder.iterdir()):
         raise StateError(f"{folder} is neither empty nor a run of this kind. Choose another folder with --out.")
     run = spec.run(workers, folder / ".replications")
