@@ -15,8 +15,8 @@ from causalbandits.engine.happening import (
 )
 from causalbandits.policies import entries, indices
 
-rotate_in, solve = register_jitable(entries.rotate_in), register_jitable(entries.solve)
-squared_norms = register_jitable(entries.squared_norms)
+rotate_in, solve = register_jitable(entries.qr_update_jit), register_jitable(entries.back_substitute_jit)
+squared_norms = register_jitable(entries.squared_norms_jit)
 perturbed, optimistic = register_jitable(indices.perturbed), register_jitable(indices.optimistic)
 
 

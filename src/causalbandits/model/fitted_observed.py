@@ -59,7 +59,9 @@ class FittedObservedModel(ObservedModel, kind="fitted"):
         counted = {name: _numbers(f"counts of {name!r}", own) for name, own in counts.items()}
         pseudo = {name: _numbers(f"pseudo-counts of {name!r}", own) for name, own in prior.items()}
         shares = {checked_sources(graph, [own])[0]: _whole("rows", n) for own, n in rows_by_source.items()}
-        super().__init__(graph, {n: _mean(n, counted[n], pseudo[n]) for n in counted}, sources=[*shares])
+        super().__init__(
+            graph, {n: _posterior_mean_or_zero(n, counted[n], pseudo[n]) for n in counted}, sources=[*shares]
+        )
         earlier = sum(shares.values()) > _whole("rows", rows)
         self._ask_in_order(shares, {n: _told(counted[n], pseudo[n], earlier) for n in counted})
         set_ = self.__dict__
@@ -171,7 +173,7 @@ def _told(counts: Array, prior: Array, earlier: bool) -> Array:
     return np.asarray(counts.sum(axis=-1) + (prior - flat).sum(axis=-1))
 
 
-def _mean(name: str, counts: Array, prior: Array) -> Array:
+def _posterior_mean_or_zero(name: str, counts: Array, prior: Array) -> Array:
     """The mean of each row; 0 where nothing is known of it."""
     if counts.shape != prior.shape or not counts.shape:
         shapes = f"{counts.shape} and {prior.shape}"

@@ -1,11 +1,6 @@
 """The experiments of Lu, Meisami, Tewari and Yan (UAI 2020), one file a figure; settings are constants."""
 
-from causalbandits.paper import figure1, figure2, figure3, figure4, figure5, figure6, lower_bound
 from causalbandits.paper.experiment import Experiment
-
-EXPERIMENTS: dict[str, Experiment] = {
-    module.EXPERIMENT.name: module.EXPERIMENT
-    for module in (figure1, figure2, figure3, figure4, figure5, figure6, lower_bound)
-}
+from causalbandits.paper.experiments import EXPERIMENTS
 
 __all__ = ["EXPERIMENTS", "Experiment"]

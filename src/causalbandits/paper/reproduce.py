@@ -20,9 +20,9 @@ from typing import Any
 from causalbandits._files import write_atomically
 from causalbandits.engine import simulate
 from causalbandits.errors import CausalBanditsError, StateError, unknown
-from causalbandits.paper import EXPERIMENTS
 from causalbandits.paper.claims import Judged, Verdict, judge
 from causalbandits.paper.experiment import AllRuns, Experiment, Setting
+from causalbandits.paper.experiments import EXPERIMENTS
 from causalbandits.paper.report import parts
 from causalbandits.results.report import provenance, write_data, write_figures, write_page
 from causalbandits.results.run import Run

@@ -52,7 +52,7 @@ def regressed(kept: Any, cell: int, reward: float) -> None:
     kept.beta[0] = root
     for place in kept.positions[cell]:
         kept.beta[place] = root
-    entries.rotate_in(kept.R, kept.u, kept.beta, target)
+    entries.qr_update_jit(kept.R, kept.u, kept.beta, target)
 
 
 def renewed_effects(p: Any, kept: Any) -> Any:
@@ -62,7 +62,7 @@ def renewed_effects(p: Any, kept: Any) -> Any:
     if says_enough(pooled[0], pooled[1], pooled[2]):
         noise, degrees, known = noise_and_spread(pooled, 0.0)[0], pooled[0] - 1.0, 1.0
         kept.theta[:] = kept.u
-        entries.solve(kept.R, kept.theta)
+        entries.back_substitute_jit(kept.R, kept.theta)
     else:
         remainder = 1.0
     for c in range(len(kept.counts)):
@@ -78,7 +78,7 @@ def varied_effects(p: Any, rng: np.random.Generator) -> Any:
     kept, stretch = p.kept, stretch_of(p.degrees, rng)
     for k in range(len(kept.beta)):
         kept.beta[k] = rng.standard_normal()
-    entries.solve(kept.R, kept.beta)
+    entries.back_substitute_jit(kept.R, kept.beta)
     scale = stretch * math.sqrt(p.noise)
     for k in range(len(kept.beta)):
         kept.beta[k] = kept.theta[k] + scale * kept.beta[k]

@@ -7,7 +7,7 @@ import math
 from typing import Any
 
 
-def rotate_in(R: Any, u: Any, left: Any, y: float) -> None:
+def qr_update_jit(R: Any, u: Any, left: Any, y: float) -> None:
     """As `factor.rotate_in`; `left`, a copy of x, is used up."""
     d = len(u)
     for k in range(d):
@@ -25,7 +25,7 @@ def rotate_in(R: Any, u: Any, left: Any, y: float) -> None:
         y = c * y - s * entry
 
 
-def solve(R: Any, x: Any) -> None:
+def back_substitute_jit(R: Any, x: Any) -> None:
     """As `factor.solve`, in place; row by row, which changes no entry's order of operations."""
     d = len(x)
     for i in range(d - 1, -1, -1):
@@ -35,7 +35,7 @@ def solve(R: Any, x: Any) -> None:
         x[i] = entry / row[i]
 
 
-def squared_norms(columns: Any, R: Any, left: Any, total: Any) -> None:
+def squared_norms_jit(columns: Any, R: Any, left: Any, total: Any) -> None:
     """As `factor.squared_norms`; `columns` are its rows transposed."""
     d, actions = columns.shape
     for k in range(d):

@@ -26,7 +26,7 @@ def rotate_in(R: Array, u: Array, x: Array, y: float) -> None:
     """Turn (R, u) into those of V + x x' and g + x y, in place."""
     if len(u) <= FEW_ROWS:
         rows, sums = R.tolist(), u.tolist()
-        entries.rotate_in(rows, sums, x.tolist(), y)
+        entries.qr_update_jit(rows, sums, x.tolist(), y)
         R[:], u[:] = rows, sums
         return
     left = x
@@ -46,7 +46,7 @@ def solve(R: Array, b: Array) -> Array:
     """x with R x = b."""
     if len(b) <= FEW_ROWS:
         numbers = b.tolist()
-        entries.solve(R.tolist(), numbers)
+        entries.back_substitute_jit(R.tolist(), numbers)
         return np.array(numbers)
     x = b.copy()
     for k in range(len(b) - 1, -1, -1):
