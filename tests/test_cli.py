@@ -53,7 +53,7 @@ def test_the_version():
 
 def test_help_lists_the_commands():
     text = run("--help").stdout
-    assert all(name in text for name in ("reproduce", "simulate", "policies", "bench", "--version", "--debug"))
+    assert all(name in text for name in ("reproduce", "simulate", "policies", "study", "--version", "--debug"))
     text = run("reproduce", "--help").stdout
     for name in ("figure1", "figure6", "lower-bound", "--replications", "--quick", "--seed", "--workers", "--out"):
         assert name in text
@@ -327,7 +327,6 @@ def test_the_file_that_the_guide_shows_runs(tmp_path):
         (["inspect", "email_campaign", "--out", "file/report"], "is a file, no folder"),
         (["reproduce", "--out", "file/report"], "is a file, no folder"),
         (["simulate", "campaign.toml", "--out", "file/report"], "is a file, no folder"),
-        (["bench", "--out", "file/bench"], "is a file, no folder"),
     ],
 )
 def test_an_out_that_cannot_be_written_is_refused_before_anything_is_computed(tmp_path, arguments, complaint):
