@@ -6,11 +6,13 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 from pathlib import Path
 
 import pytest
 
 import causalbandits as cb
+from causalbandits import errors
 from causalbandits.errors import CausalBanditsError
 from causalbandits.planning.spec import read_spec
 from causalbandits.policies import POLICIES
@@ -309,6 +311,17 @@ def test_a_warning_is_one_line_for_people(tmp_path):
     assert done.stderr.startswith("Warning: ")
     assert done.stderr.count("\n") == 1
     assert "No path leads from x to the reward's parents" in done.stderr
+
+
+WARNINGS = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, Warning)]
+
+
+@pytest.mark.parametrize("kind", WARNINGS)
+def test_every_warning_of_this_library_is_one_line_and_others_are_shown_as_python_does(kind):
+    assert issubclass(kind, cb.CausalBanditsWarning)
+    done = run(program=lambda: warnings.warn("Take care.", kind, stacklevel=1))
+    assert done.stderr == "Warning: Take care.\n"
+    assert "UserWarning: Take care." in run(program=lambda: warnings.warn("Take care.", stacklevel=1)).stderr
 
 
 def test_the_file_that_the_guide_shows_runs(tmp_path):

@@ -205,6 +205,20 @@ def test_infinite_numbers_travel() -> None:
     assert evidence_of(json.loads(json.dumps(evidence_record(found), allow_nan=False))) == found
 
 
+def test_evidence_that_waits_for_an_earlier_outcome_prints_alike_over_http(
+    pair: tuple[cb.Study, cb.study.RemoteStudy],
+) -> None:
+    for rng, one in zip((np.random.default_rng(0), np.random.default_rng(0)), pair, strict=True):
+        for decision in one.ask(4, context={"segment": "new"})[1:]:
+            seen = ENV.pull(decision.intervention, rng, context={"segment": "new"})
+            one.tell(decision.id, seen.parents, seen.reward)
+    here, there = (one.evidence() for one in pair)
+    assert (here.later, here.missing) == (there.later, there.missing) == (3, 0)
+    assert there == here
+    assert "3 more are looked at when that of decision 0 has come" in repr(there)
+    assert repr(there) == repr(here)
+
+
 # Keys
 
 

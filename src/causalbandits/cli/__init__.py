@@ -17,7 +17,7 @@ from causalbandits.cli.looking import forecast, inspect
 from causalbandits.cli.running import reproduce, simulate
 from causalbandits.cli.serving import serve
 from causalbandits.cli.studies import study
-from causalbandits.errors import CausalBanditsError, DataWarning, ProblemWarning, ScaleWarning, TheoryWarning
+from causalbandits.errors import CausalBanditsError, CausalBanditsWarning
 
 __all__ = ["app", "main", "run"]
 
@@ -61,7 +61,7 @@ def _warn(
     line: str | None = None,
 ) -> None:
     """What this library warns of is a line for people; anything else is shown as Python does."""
-    if issubclass(category, DataWarning | ProblemWarning | ScaleWarning | TheoryWarning):
+    if issubclass(category, CausalBanditsWarning):
         typer.echo(f"Warning: {message}", err=True)
     else:
         typer.echo(warnings.formatwarning(message, category, filename, lineno, line), err=True, nl=False)
