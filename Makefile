@@ -54,7 +54,7 @@ check: environment ## Check format, style, types, the layering of imports and th
 
 # Not --quiet: that silences the very warnings on which --strict fails.
 regret: environment ## Play every policy on every set of worlds, for an hour or two, and write the pages on it
-	@$(BIN)/causalbandits bench regret --out results/regret
+	@$(BIN)/python benchmarks/run.py regret --out results/regret
 	@cp results/regret/regret.json results/regret/regret.csv results/regret/regret.md benchmarks/
 	@$(BIN)/python docs/tables.py
 	@$(BIN)/python docs/pictures.py

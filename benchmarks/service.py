@@ -26,10 +26,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from serving import ENV, Sender, Servers, load, outcome, served, speed
 
 import causalbandits as cb
 from causalbandits.errors import StorageError
+from serving import ENV, Sender, Servers, load, outcome, served, speed
 
 KEPT = Path(__file__).with_name("service.json")
 sys.path.append(str(Path(__file__).parent.parent / "tests"))  # for the browser and the server that tests use

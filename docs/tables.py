@@ -1,5 +1,5 @@
-"""The tables on pages that are made from what was measured: benchmarks/regret.json, which `causalbandits bench regret`
-writes, and benchmarks/guard.json and benchmarks/service.json, which guard.py and service.py there write.
+"""The tables on pages that are made from what was measured: benchmarks/regret.json, which `python benchmarks/run.py
+regret` writes, and benchmarks/guard.json and benchmarks/service.json, which guard.py and service.py there write.
 
 python docs/tables.py        writes them into the pages
 """
@@ -8,22 +8,25 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from causalbandits.bench.regret_report import (
+ROOT = Path(__file__).parent.parent
+sys.path.append(str(ROOT / "benchmarks"))
+
+from causalbandits.results.report import Grid, Heading, Text, as_markdown  # noqa: E402
+from causalbandits_bench.regret_report import (  # noqa: E402
     ABOUT_COSTS,
     costs_grid,
     means_grid,
     policies_of,
-    recorded_costs,
-    recorded_tails,
+    read_costs,
+    read_tails,
     tails_grid,
 )
-from causalbandits.results.report import Grid, Heading, Text, as_markdown
 
-ROOT = Path(__file__).parent.parent
 START, END = "<!-- made by docs/tables.py -->\n", "<!-- until here -->\n"
 TAILS = ("e-mail", "Figure 2", "low rates", "Gaussian, any noise", "rare prize")
 """Sets whose tails are on the page; benchmarks/regret.md has all."""
@@ -57,7 +60,7 @@ def measured(name: str) -> Any:
 def regret() -> list[Any]:
     """Means, tails and costs."""
     content = measured("regret.json")
-    tails, costs = recorded_tails(content), recorded_costs(content)
+    tails, costs = read_tails(content), read_costs(content)
     every = policies_of(tails)
     names, half = list(tails), (len(tails) + 1) // 2
     halves = [{name: tails[name] for name in some} for some in (names[:half], names[half:])]  # one would be too wide

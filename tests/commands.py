@@ -6,10 +6,12 @@ import contextlib
 import io
 import sys
 import warnings
+from collections.abc import Callable
 from typing import Any, NamedTuple
 from unittest import mock
 
-from causalbandits.cli import main
+from causalbandits.cli import app
+from causalbandits.cli import run as run_program
 
 
 class Done(NamedTuple):
@@ -20,8 +22,8 @@ class Done(NamedTuple):
     stderr: str
 
 
-def run(*arguments: Any, folder: Any = ".", columns: int = 80) -> Done:
-    """`causalbandits ARGUMENTS`, in a folder."""
+def run(*arguments: Any, folder: Any = ".", columns: int = 80, program: Callable[[], object] = app) -> Done:
+    """`causalbandits ARGUMENTS`, or another program, in a folder."""
     out, errors, code = io.StringIO(), io.StringIO(), 0
     with (
         mock.patch.object(sys, "argv", ["causalbandits", *map(str, arguments)]),
@@ -32,7 +34,7 @@ def run(*arguments: Any, folder: Any = ".", columns: int = 80) -> Done:
         warnings.catch_warnings(action="default"),
     ):
         try:
-            main()
+            run_program(program)
         except SystemExit as end:
             code = end.code or 0
     return Done(code, out.getvalue(), errors.getvalue())

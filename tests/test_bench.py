@@ -1,4 +1,4 @@
-"""The yardsticks are honest, and `causalbandits bench` prints and writes what it measured."""
+"""The yardsticks are honest, and `benchmarks/run.py speed` prints and writes what it measured."""
 
 from __future__ import annotations
 
@@ -9,25 +9,26 @@ import numpy as np
 import pytest
 
 import causalbandits as cb
-from causalbandits.bench import TABLES, loops, tasks, weighing
-from causalbandits.bench.measure import megabytes_in_new_process, side_by_side
-from causalbandits.cli.measuring import ONE_THREAD
+from causalbandits_bench import index_cost, plain_loops, workloads
+from causalbandits_bench.speed import TABLES
+from causalbandits_bench.timing import megabytes_in_new_process, side_by_side
 from commands import run
+from run import ONE_THREAD, app
 
 
-@pytest.mark.parametrize("id", loops.LOOPS)
+@pytest.mark.parametrize("id", plain_loops.LOOPS)
 def test_the_loops_play_the_algorithms(id):
     """Mean regrets agree within four joint standard errors: a false alarm once in 16,000."""
     env = cb.zoo.email_campaign() if "beta" in id else cb.zoo.figure2()
-    matrices, replications, horizon = loops.matrices(env), 16, 500
-    plain = np.array([loops.play(id, matrices, horizon, seed)[-1] for seed in range(replications)])
+    matrices, replications, horizon = plain_loops.matrices(env), 16, 500
+    plain = np.array([plain_loops.play(id, matrices, horizon, seed)[-1] for seed in range(replications)])
     ours = cb.simulate(env, id, horizon=horizon, replications=40, seed=1).regret(id)[:, -1]
     error = np.hypot(plain.std(ddof=1) / len(plain) ** 0.5, ours.std(ddof=1) / len(ours) ** 0.5)
     assert abs(plain.mean() - ours.mean()) < 4 * error
 
 
 def test_every_policy_of_the_paper_has_its_loop():
-    missing = set(cb.policies.POLICIES) - set(loops.LOOPS)
+    missing = set(cb.policies.POLICIES) - set(plain_loops.LOOPS)
     later = (
         "guarded",
         "scaled",
@@ -46,15 +47,15 @@ def test_every_policy_of_the_paper_has_its_loop():
 
 
 def test_the_index_is_measured_on_few_actions_and_on_many():
-    sizes = [world.size for world in weighing.worlds().values()]
+    sizes = [world.size for world in index_cost.worlds().values()]
     assert sizes == ["12 x 12", "16 x 16", "500 x 100", *["5,000 x 1,000"] * 3]
 
 
 def test_the_index_is_measured_against_thompson_sampling(monkeypatch):
-    small = weighing.Timed(weighing.one_knob(5, (2, 2)), 20, 5)
-    monkeypatch.setattr(weighing, "worlds", lambda: {"small": small})
-    monkeypatch.setattr(weighing, "GROUPS", (("c-ts-beta", "c-gittins-beta"),))
-    first, second = weighing.against_thompson(1)
+    small = index_cost.Timed(index_cost.one_knob(5, (2, 2)), 20, 5)
+    monkeypatch.setattr(index_cost, "worlds", lambda: {"small": small})
+    monkeypatch.setattr(index_cost, "GROUPS", (("c-ts-beta", "c-gittins-beta"),))
+    first, second = index_cost.against_thompson(1)
     assert first[:3] == ["small", "5 x 4", "c-ts-beta"]
     assert first[5:] == [1.0, 1.0]
     assert second[2] == "c-gittins-beta"
@@ -99,8 +100,8 @@ def test_agents_are_timed_on_outcomes_of_what_they_decide(monkeypatch):
             campaigns[-1].append((action, parents["send_time"], reward))
             super().tell(id, parents, reward)
 
-    monkeypatch.setattr(tasks, "Agent", Watched)
-    run = tasks.asked(cb.zoo.email_campaign(), "c-ts-beta", 50)
+    monkeypatch.setattr(workloads, "Agent", Watched)
+    run = workloads.agent_task(cb.zoo.email_campaign(), "c-ts-beta", 50)
     assert [run(), run()] == [50, 50]
     assert campaigns[0] == campaigns[1] == campaigns[2]
     assert len({action for action, *_ in campaigns[0]}) > 5
@@ -111,16 +112,16 @@ def test_agents_are_timed_on_outcomes_of_what_they_decide(monkeypatch):
 )
 def test_guards_are_timed_at_rest(make, id):
     """An alarm would warn, and be an error."""
-    assert tasks.asked(make(), id)() == 1000
+    assert workloads.agent_task(make(), id)() == 1000
 
 
 def bench(*arguments):
     with mock.patch.dict("os.environ", ONE_THREAD):  # else it would start again
-        return run("bench", *arguments, columns=120)
+        return run(*arguments, columns=120, program=app)
 
 
 def test_the_command_prints_tables_and_writes_them(tmp_path):
-    done = bench("agent", "drawing", "--repeats", "1", "--out", str(tmp_path / "new"))
+    done = bench("speed", "agent", "drawing", "--repeats", "1", "--out", str(tmp_path / "new"))
     assert done.returncode == 0, done.stderr
     assert "One decision and one reward" in done.stdout
     content = json.loads((tmp_path / "new" / "bench.json").read_text(encoding="utf-8"))
@@ -133,14 +134,13 @@ def test_the_command_prints_tables_and_writes_them(tmp_path):
 
 
 def test_an_unknown_table_is_one_line_with_the_way_out():
-    done = bench("engin")
+    done = bench("speed", "engin")
     assert done.returncode == 1
     assert (
-        done.stderr
-        == f"Error: Unknown table 'engin'. Did you mean 'engine'? Known: {', '.join(map(repr, [*TABLES, 'regret']))}.\n"
+        done.stderr == f"Error: Unknown table 'engin'. Did you mean 'engine'? Known: {', '.join(map(repr, TABLES))}.\n"
     )
 
 
 def test_help_names_every_table():
-    done = bench("--help")
+    done = bench("speed", "--help")
     assert all(name in done.stdout for name in TABLES)

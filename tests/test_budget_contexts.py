@@ -22,7 +22,7 @@ from oracles import patient
 from test_together import by_force, contexts, world
 
 PRICES = {"product": 0.05, "purpose": 0.08, "send_time": {"morning": 0.02}}
-LOOKS = [id for id in POLICIES if id != "c-design-weighted" and "ts-ucb" not in id and "ids" not in id]
+LOOKS = [id for id in POLICIES if "ts-ucb" not in id and "ids" not in id]
 
 
 def segments(costs=PRICES, tastes=False, **keywords):

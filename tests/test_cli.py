@@ -6,11 +6,13 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 from pathlib import Path
 
 import pytest
 
 import causalbandits as cb
+from causalbandits import errors
 from causalbandits.errors import CausalBanditsError
 from causalbandits.planning.spec import read_spec
 from causalbandits.policies import POLICIES
@@ -53,7 +55,7 @@ def test_the_version():
 
 def test_help_lists_the_commands():
     text = run("--help").stdout
-    assert all(name in text for name in ("reproduce", "simulate", "policies", "bench", "--version", "--debug"))
+    assert all(name in text for name in ("reproduce", "simulate", "policies", "study", "--version", "--debug"))
     text = run("reproduce", "--help").stdout
     for name in ("figure1", "figure6", "lower-bound", "--replications", "--quick", "--seed", "--workers", "--out"):
         assert name in text
@@ -311,6 +313,17 @@ def test_a_warning_is_one_line_for_people(tmp_path):
     assert "No path leads from x to the reward's parents" in done.stderr
 
 
+WARNINGS = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, Warning)]
+
+
+@pytest.mark.parametrize("kind", WARNINGS)
+def test_every_warning_of_this_library_is_one_line_and_others_are_shown_as_python_does(kind):
+    assert issubclass(kind, cb.CausalBanditsWarning)
+    done = run(program=lambda: warnings.warn("Take care.", kind, stacklevel=1))
+    assert done.stderr == "Warning: Take care.\n"
+    assert "UserWarning: Take care." in run(program=lambda: warnings.warn("Take care.", stacklevel=1)).stderr
+
+
 def test_the_file_that_the_guide_shows_runs(tmp_path):
     guide = (Path(__file__).parent.parent / "docs" / "guide.md").read_text(encoding="utf-8")
     shown = guide.split("```toml\n")[1].split("```")[0].replace("horizon = 5000", "horizon = 20")
@@ -327,7 +340,6 @@ def test_the_file_that_the_guide_shows_runs(tmp_path):
         (["inspect", "email_campaign", "--out", "file/report"], "is a file, no folder"),
         (["reproduce", "--out", "file/report"], "is a file, no folder"),
         (["simulate", "campaign.toml", "--out", "file/report"], "is a file, no folder"),
-        (["bench", "--out", "file/bench"], "is a file, no folder"),
     ],
 )
 def test_an_out_that_cannot_be_written_is_refused_before_anything_is_computed(tmp_path, arguments, complaint):

@@ -60,7 +60,7 @@ def conversation(agent, rounds, seed=0, *, log=None):
 
 
 @pytest.mark.parametrize("in_reward", [False, True])
-@pytest.mark.parametrize("id", [id for id in POLICIES if id != "c-design-weighted"])
+@pytest.mark.parametrize("id", POLICIES)
 def test_every_policy_decides_in_a_context_and_goes_on_from_a_file(id, in_reward, tmp_path):
     problem = campaign(in_reward=in_reward)
     problem = problem.without_tables() if cb.policy(id).learns_tables else problem
@@ -76,7 +76,7 @@ ORDERED = ("c-ts-effects", "c-gittins-effects", "c-elimination")
 """What they keep depends on when outcomes came."""
 
 
-@pytest.mark.parametrize("id", [id for id in played_compiled() if id not in (*ORDERED, "c-design-weighted")])
+@pytest.mark.parametrize("id", [id for id in played_compiled() if id not in ORDERED])
 def test_what_was_learnt_is_a_fold_of_outcomes_and_of_their_sums(id):
     problem = campaign()
     agent = conversation(cb.Agent(problem, id, seed=5), 60)

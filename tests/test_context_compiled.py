@@ -61,8 +61,6 @@ def test_every_policy_is_played_alike_in_contexts(id, world):
     env, policy = ENVIRONMENTS[world](), cb.policy(id)
     if policy.unit_rewards and not env.reward.bounded:
         pytest.skip("it needs rewards in [0, 1]")
-    if id == "c-design-weighted":
-        pytest.skip("it is not for contexts")
     equal(env, policy.for_horizon(1300))
     if "ucb" in id and "ts-ucb" not in id:
         equal(env, cb.policy(id, anytime=True), rounds=np.array([300]))

@@ -62,7 +62,7 @@ def test_contexts_come_as_often_as_they_should():
         assert abs(drawn.count(segment) - 4000 * share) <= 5 * np.sqrt(4000 * share * (1 - share))
 
 
-@pytest.mark.parametrize("id", [id for id in POLICIES if id != "c-design-weighted"])
+@pytest.mark.parametrize("id", POLICIES)
 def test_the_driver_plays_what_an_agent_would_decide(env, id):
     """Drawn by hand: the context, the decision, what happens; regret against the best action for the context."""
     policy = cb.policy(id).for_horizon(60)

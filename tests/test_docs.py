@@ -214,8 +214,10 @@ def test_the_page_of_the_reproduction_tells_the_verdicts_that_were_recorded():
 def test_the_layers_on_the_page_are_those_of_the_contracts():
     layers = runpy.run_path(str(DOCS / "layers.py"))
     assert text("docs/architecture.md") == layers["page"](), "python docs/layers.py"
-    for layer in ("paper | bench", "results : theory", "model"):
-        assert {sign for _, sign in layers["modules"](layer)} == {{"paper | bench": "|", "model": " "}.get(layer, ":")}
+    for layer in ("paper | testing", "results : theory", "model"):
+        assert {sign for _, sign in layers["modules"](layer)} == {
+            {"paper | testing": "|", "model": " "}.get(layer, ":")
+        }
     drawn = layers["diagrams"]()
     rooms = {
         path.stem

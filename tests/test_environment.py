@@ -12,10 +12,10 @@ from causalbandits.errors import ActionIndexError, InterventionError, ProblemErr
 from causalbandits.model.model import CausalModel, Variable
 from causalbandits.problem import features
 from causalbandits.problem.problem import CausalBandit
+from causalbandits.testing import permute_environment
 from causalbandits.world import rewards, zoo
 from causalbandits.world.environment import Environment
 from causalbandits.world.rewards import BernoulliReward, CustomReward, GaussianReward, LinearReward
-from causalbandits.world.shuffled import shuffled
 from causalbandits.world.student import StudentReward
 from oracles import LARGEST, SMALLEST, Same, cases, distribution, pairs, patient, random_table
 
@@ -413,11 +413,11 @@ def test_an_action_may_be_named_by_what_it_sets_wherever_its_worth_is_asked():
 
 
 def shuffles(env, count=20):
-    return [shuffled(env, np.random.default_rng(seed)) for seed in range(count)]
+    return [permute_environment(env, np.random.default_rng(seed)) for seed in range(count)]
 
 
 @pytest.mark.parametrize("env", [zoo.email_campaign(), zoo.figure2(), zoo.lower_bound(3, 0.5)], ids=range(3))
-def test_a_shuffled_world_has_the_same_action_means_under_other_numbers(env):
+def test_a_permuted_world_has_the_same_action_means_under_other_numbers(env):
     """Every intervention has its mean, whatever its number; and numbers do change."""
     orders = set()
     for other in shuffles(env):
@@ -427,7 +427,7 @@ def test_a_shuffled_world_has_the_same_action_means_under_other_numbers(env):
     assert len(orders) > 3
 
 
-def test_a_shuffled_world_gives_its_configurations_the_same_distribution():
+def test_a_permuted_world_gives_its_configurations_the_same_distribution():
     env = zoo.email_campaign()
     for other in shuffles(env, 5):
         for action in ({}, {"product": "Acrobat XI Pro", "send_time": "evening"}):
@@ -442,7 +442,7 @@ def test_what_a_shuffle_cannot_keep_is_refused():
         CausalBandit(p.model, p.manipulable, p.parents, costs={"product": 0.1}), BernoulliReward(np.zeros(p.shape))
     )
     with pytest.raises(ProblemError, match="Only worlds without constraints"):
-        shuffled(dear, np.random.default_rng(0))
+        permute_environment(dear, np.random.default_rng(0))
 
 
 def test_students_rewards_have_the_tails_of_the_t_distribution():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import array
 import csv
 import datetime
 import decimal
@@ -146,6 +147,23 @@ def every_source(rows, folder):
         "parquet": folder / "rows.parquet",
         "csv": str(folder / "rows.csv"),
     }.items()
+
+
+def test_each_distinct_value_is_looked_up_once(monkeypatch):
+    """In the first part of a column as in later ones; missing values among texts, too."""
+    looked_up, plain = [], coding.Codebook._code
+    monkeypatch.setattr(coding.Codebook, "_code", lambda book, value: looked_up.append(value) or plain(book, value))
+    book = coding.Codebook("x")
+    for column in (["b", "a", None, "b"] * 500, ["b", "c", None] * 500):
+        codes = book.encode(column, 0)
+        assert looked_up == list(dict.fromkeys(column))
+        assert [None if code < 0 else book.values[code] for code in codes] == column
+        looked_up.clear()
+
+
+def test_missing_values_that_a_sequence_makes_anew_are_missing():
+    book = coding.Codebook("x")
+    assert book.encode(array.array("d", [math.nan, 0.5, math.nan]), 0).tolist() == [-1, 0, -1]
 
 
 @pytest.mark.parametrize("batch", [1, 7, 2**14])

@@ -9,8 +9,9 @@ import pytest
 import causalbandits as cb
 from causalbandits import CausalBandit, CausalModel, Variable, zoo
 from causalbandits.errors import PolicyError
-from causalbandits.policies import Outcome, ParallelBandit
-from causalbandits.policies.parallel import parallel_difficulty
+from causalbandits.policies import Outcome
+from parallel_bandit import ParallelBandit, parallel_difficulty
+from weighted_design import WeightedDesign
 
 RISKS = {"measures": ["risk", "simple regret"], "progress": False}
 
@@ -91,7 +92,7 @@ def test_a_design_is_played_in_its_shares_with_its_propensities():
 
 def test_weighted_means_are_those_of_the_printed_algorithm():
     env = zoo.email_campaign()
-    policy = cb.CausalDesign(estimates="weighted")
+    policy = WeightedDesign()
     situation, cells = policy.situation(env.problem), policy.start(env.problem)
     rows = env.problem.parent_distributions().reshape(80, -1)
     rng, told = np.random.default_rng(3), []
@@ -120,12 +121,11 @@ def test_plug_in_means_are_never_worse_than_importance_weights_exactly():
     )
     problem = CausalBandit(model, ["x"], ["z"])
     lost = {}
-    for estimates in ("plug-in", "weighted"):
-        policy = cb.CausalDesign(estimates=estimates)
+    for policy in (cb.CausalDesign(), WeightedDesign()):
         situation = policy.situation(problem)
         eta, rows = policy.shares(situation).eta, problem.parent_distributions()
         numbers = [situation.action(position).number for position in range(situation.size)]
-        lost[estimates] = 0.0
+        lost[policy.id] = 0.0
         for means in ([0.2, 0.7], [0.6, 0.3], [0.5, 0.9]):
             env = cb.Environment(problem, cb.BernoulliReward(np.array(means)))
             q = eta @ rows[numbers]
@@ -135,15 +135,13 @@ def test_plug_in_means_are_never_worse_than_importance_weights_exactly():
                 for z, y in run:
                     cells.add(z, float(y))
                 chance = math.prod(single[one] for one in run)
-                lost[estimates] += chance * env.gap(policy.favourite(situation, cells).action.number)
-    assert lost["plug-in"] <= lost["weighted"] + 1e-12
+                lost[policy.id] += chance * env.gap(policy.favourite(situation, cells).action.number)
+    assert lost["c-design"] <= lost["c-design-weighted"] + 1e-12
 
 
-def test_a_design_needs_a_context_to_be_the_same_for_all_rounds_only_where_weights_do():
+def test_a_design_is_for_contexts_too():
     problem = zoo.email_segments().problem
     assert cb.Agent(problem, "c-design", seed=1).ask(context={"segment": "new"}).propensity > 0
-    with pytest.raises(PolicyError, match="Importance weights need to know in which shares"):
-        cb.Agent(problem, "c-design-weighted")
 
 
 def test_elimination_keeps_the_best_and_drops_the_others_after_batches():

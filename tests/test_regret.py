@@ -14,17 +14,17 @@ import pytest
 from typer.testing import CliRunner
 
 import causalbandits as cb
-from causalbandits.bench import costs, own_code, regret
-from causalbandits.bench.costs import Cost, decision_costs
-from causalbandits.bench.drawn import LAWS, drawn
-from causalbandits.bench.own_code import code_of_policy
-from causalbandits.bench.regret import Benchmark, play_benchmark, played_so_far, read_benchmark, tail_of
-from causalbandits.bench.regret_report import tails_of, with_error, write_regret
-from causalbandits.bench.sets import set_from
-from causalbandits.bench.told import told_policy
-from causalbandits.cli import app
 from causalbandits.engine.driver import ENVIRONMENT, stream
 from causalbandits.policies import POLICIES
+from causalbandits_bench import decision_cost, policy_code, regret
+from causalbandits_bench.decision_cost import Cost, decision_costs
+from causalbandits_bench.oracle_policy import oracle_thompson
+from causalbandits_bench.policy_code import code_of_policy
+from causalbandits_bench.random_numbers import LAWS, draw
+from causalbandits_bench.regret import Benchmark, play_benchmark, read_benchmark, regrets_so_far, tail_of
+from causalbandits_bench.regret_report import tails_of, with_error, write_regret
+from causalbandits_bench.world_sets import set_from
+from run import app
 
 SMALL = {"horizon": 60, "replications": 5}
 
@@ -48,13 +48,13 @@ def written(folder, text):
 def test_what_was_played_so_far_is_reported_and_nothing_is_played(shipped, tmp_path, monkeypatch):
     some = shipped.only(["Figure 2", "e-mail"], ["c-ts-gaussian", "c-ucb"])
     with pytest.raises(cb.CausalBanditsError, match="leave --played out"):
-        played_so_far(some, tmp_path)
+        regrets_so_far(some, tmp_path)
     monkeypatch.setattr(regret, "PLAYED_AT_ONCE", 2)
     whole = play_benchmark(some.only(["e-mail"], ["c-ucb"]), tmp_path)["e-mail"]["c-ucb"]
     *_, last = sorted(tmp_path.iterdir(), key=lambda path: int(path.stem.split("-")[-1]))
     last.unlink()
     monkeypatch.setattr(regret, "simulate", None)
-    found = played_so_far(some, tmp_path)
+    found = regrets_so_far(some, tmp_path)
     assert {name: list(by) for name, by in found.items()} == {"e-mail": ["c-ucb"]}
     assert found["e-mail"]["c-ucb"].tolist() == whole[:4].tolist()
 
@@ -71,9 +71,9 @@ def test_what_other_code_of_a_policy_played_is_played_again(shipped, tmp_path, m
 def test_the_code_of_a_policy_is_its_own_and_of_what_it_imports():
     gittins, screen, thompson = (code_of_policy(kind) for kind in (cb.CausalGittins, cb.CausalScreen, cb.CausalUCB))
     assert gittins == screen != thompson
-    assert "causalbandits.policies.worth" in own_code.modules_of(cb.CausalGittins)
-    assert "causalbandits.policies.worth" not in own_code.modules_of(cb.CausalUCB)
-    assert "causalbandits.policies.indices" in own_code.modules_of(cb.CausalUCB)
+    assert "causalbandits.policies.worth" in policy_code.modules_of(cb.CausalGittins)
+    assert "causalbandits.policies.worth" not in policy_code.modules_of(cb.CausalUCB)
+    assert "causalbandits.policies.indices" in policy_code.modules_of(cb.CausalUCB)
 
 
 def test_every_policy_is_in_the_benchmark(shipped):
@@ -142,6 +142,13 @@ def test_results_are_found_again_under_another_name_and_in_another_place(tmp_pat
     one, two = set_from("a", given, Path()), set_from("b", given, tmp_path)
     assert one.fingerprint == two.fingerprint
     assert one.fingerprint != set_from("a", {**given, "shuffle": False}, Path()).fingerprint
+    some = read_benchmark(**SMALL).only(["e-mail"], ["c-ucb", "told"])
+    for policy in some.players:
+        first = play_benchmark(replace(some.only([], [policy]), sets={"a": one}), tmp_path)["a"][policy]
+        kept = set(tmp_path.iterdir())
+        again = play_benchmark(replace(some.only([], [policy]), sets={"b": two}), tmp_path)["b"][policy]
+        assert first.tolist() == again.tolist()
+        assert set(tmp_path.iterdir()) == kept
 
 
 def test_a_policy_may_be_played_less_often(tmp_path):
@@ -204,10 +211,10 @@ def test_what_is_drawn_is_of_its_law(name):
         "normal": stats.norm(1, 3),
         "beta": stats.beta(1, 3),
     }[name]
-    values = drawn({name: [1, 3]}, np.random.default_rng(0), (4000,))
+    values = draw({name: [1, 3]}, np.random.default_rng(0), (4000,))
     assert stats.kstest(values, law.cdf).pvalue > 1e-4
-    assert drawn({name: [1, 3], "size": 2}, np.random.default_rng(0)).shape == (2,)
-    assert isinstance(drawn({name: [1, 3]}, np.random.default_rng(0)), float)
+    assert draw({name: [1, 3], "size": 2}, np.random.default_rng(0)).shape == (2,)
+    assert isinstance(draw({name: [1, 3]}, np.random.default_rng(0)), float)
 
 
 def test_knobs_are_shuffled_unless_the_file_says_otherwise():
@@ -239,18 +246,18 @@ def test_drawn_rewards_differ_from_world_to_world_and_come_again_with_their_seed
 
 
 def test_told_knows_noise_and_prior():
-    assert told_policy(cb.zoo.figure2()).noise_scale == 0.1
+    assert oracle_thompson(cb.zoo.figure2()).noise_scale == 0.1
     noisy = cb.Environment(cb.zoo.figure2().problem, cb.StudentReward(np.ones((2,) * 4), scale=0.2, degrees=4))
-    assert told_policy(noisy).noise_scale == pytest.approx(0.2 * 2**0.5)
+    assert oracle_thompson(noisy).noise_scale == pytest.approx(0.2 * 2**0.5)
     rates = worlds({"zoo": "email_campaign", "reward": {"mean": {"beta": [2, 50]}}}, 40)
-    told = [told_policy(env) for env in rates]
+    told = [oracle_thompson(env) for env in rates]
     share = np.mean([own.successes / (own.successes + own.failures) for own in told])
     assert share == pytest.approx(2 / 52, rel=0.2)
     for env in [
         *worlds({"zoo": "figure2", "reward": {"sd": 0, "mean": 0}}),
         *worlds({"zoo": "email_campaign", "reward": {"mean": 0}}),
     ]:
-        assert cb.Agent(env.problem, told_policy(env), seed=0).ask().intervention is not None
+        assert cb.Agent(env.problem, oracle_thompson(env), seed=0).ask().intervention is not None
 
 
 def test_tails_are_quantiles_and_shares():
@@ -295,7 +302,7 @@ def test_the_files_say_the_same(shipped, tmp_path):
 
 def run_command(*arguments):
     env = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-    return CliRunner().invoke(app, ["bench", *arguments], env=env)
+    return CliRunner().invoke(app, [*arguments], env=env)
 
 
 def test_the_command_plays_prints_and_writes(tmp_path):
@@ -321,15 +328,27 @@ def test_the_command_plays_prints_and_writes(tmp_path):
     assert f"{content['sets']['e-mail']['c-ucb']['mean']:.2f}" in done.output
 
 
+def test_the_command_plays_a_policy_of_your_own(tmp_path):
+    (tmp_path / "greedy_of_mine.py").write_text(
+        "from causalbandits import CausalUCB\n\n\nclass Greedy(CausalUCB):\n    id = 'mine'\n", encoding="utf-8"
+    )
+    path = written(tmp_path, '[policies]\nmine = { id = "greedy_of_mine:Greedy", noise_scale = 0.01 }\n')
+    chosen = ["--sets", str(path), "--only", "e-mail", "--policy", "mine", "--policy", "c-ucb"]
+    done = run_command("regret", "--quick", *chosen, "--workers", "1", "--repeats", "1", "--out", str(tmp_path / "out"))
+    assert done.exit_code == 0, done.output
+    played = json.loads((tmp_path / "out" / "regret.json").read_text(encoding="utf-8"))["sets"]["e-mail"]
+    assert set(played) == {"mine", "c-ucb"}
+    assert played["mine"]["mean"] != played["c-ucb"]["mean"]
+    again = run_command("regret", "--played", "--quick", *chosen, "--out", str(tmp_path / "out"))
+    assert again.exit_code == 0, again.output
+    assert f"{played['mine']['mean']:.2f}" in again.output
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["regret", "engine"], "The benchmark of regret is run alone; got regret, engine"),
-        (["engine", "--quick"], "--quick is for causalbandits bench regret"),
-        (["--only", "e-mail"], "--only is for causalbandits bench regret"),
         (["regret", "--quick", "--replications", "5"], "Give --quick or --replications, not both"),
         (["regret", "--costs", "--quick"], "--costs times decisions and plays nothing: leave out --quick"),
-        (["engine", "--costs"], "--costs is for causalbandits bench regret"),
         (["regret", "--only", "e-mal"], "Unknown set of the benchmark: 'e-mal'. Did you mean 'e-mail'"),
         (["regret", "--policy", "c-ubc"], "Unknown policy of the benchmark: 'c-ubc'. Did you mean 'c-ucb'"),
     ],
@@ -356,7 +375,7 @@ def test_who_learns_tables_is_timed_without_them_and_who_guards_with_outcomes_th
 
 def test_costs_are_those_beside_c_ts_timed_in_turn(shipped, monkeypatch):
     seconds = {"own agent": 6e-6, "agent": 3e-6, "own engine": 5e-9, "engine": 2e-9}
-    monkeypatch.setattr(costs, "side_by_side", lambda tasks, repeats: {name: seconds[name] for name in tasks})
+    monkeypatch.setattr(decision_cost, "side_by_side", lambda tasks, repeats: {name: seconds[name] for name in tasks})
     found = decision_costs(shipped.only([], ["c-ucb", "c-ids-beta"]), 1)
     assert found["c-ucb"] == pytest.approx(Cost(5.0, 6.0, 2.5, 2.0))
     assert found["c-ids-beta"] == (None, pytest.approx(6.0), None, pytest.approx(2.0))

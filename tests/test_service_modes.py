@@ -191,67 +191,6 @@ def test_names_that_are_taken_or_too_long_are_refused(tmp_path: Path, name: str)
         Keys(tmp_path / "keys.json").make("", "reader")
 
 
-def test_personalizers_rank_and_reward_work_as_they_did_there(tmp_path: Path) -> None:
-    env = cb.zoo.email_segments()
-    policy = cb.policy("c-ts-beta", draws=16)
-    cb.Study.create(tmp_path / "mail.db", env.problem, policy, seed=1, floor=0.2).close()
-    key = Keys(tmp_path / "keys.json").make("shop", "writer")
-    running = Served(service_of([tmp_path / "mail.db"]))
-    try:
-        base, header = "/mail/personalizer/v1.0", {"Ocp_Apim_Subscription_Key": key}
-        wanted = {
-            "eventId": "e-1",
-            "contextFeatures": [{"segment": "new"}, {"browser": "x"}],
-            "actions": [
-                {"id": time, "features": [{"send_time": time}]} for time in ("morning", "afternoon", "evening")
-            ],
-            "excludedActions": ["evening"],
-        }
-        assert running.send("POST", f"{base}/rank", wanted)[0] == 401
-        status, found = running.send("POST", f"{base}/rank", wanted, **header)
-        assert status == 201
-        assert found == running.send("POST", f"{base}/rank", wanted, **header)[1]
-        assert found["ranking"][0]["id"] == found["rewardActionId"] != "evening"
-        chances = {one["id"]: one["probability"] for one in found["ranking"]}
-        assert chances["evening"] == 0
-        assert sum(chances.values()) == pytest.approx(1)
-        assert min(chances["morning"], chances["afternoon"]) >= 0.1
-        seen = env.pull({"send_time": found["rewardActionId"]}, np.random.default_rng(0), context={"segment": "new"})
-        for _ in range(2):
-            told = {"value": 1, "parents": seen.parents}
-            assert running.fetch("POST", f"{base}/events/e-1/reward", json.dumps(told), **headers(key))[0] == 204
-        assert running.fetch("POST", f"{base}/events/e-1/activate", "", **headers(key))[0] == 204
-        assert running.send("POST", f"{base}/events/e-1/reward", {"value": 0}, **header)[0] == 409
-        for wrong in ({"actions": []}, {"actions": wanted["actions"] * 2}):
-            assert running.send("POST", f"{base}/rank", {**wanted, "eventId": "e-2", **wrong}, **header)[0] == 422
-        with cb.connect(f"http://127.0.0.1:{running.port}/mail", key) as there:
-            assert there.report()["outcomes"]["n"] == 1
-    finally:
-        running.stop()
-
-
-def test_a_rank_whose_chances_are_not_known_says_so(tmp_path: Path) -> None:
-    cb.Study.create(tmp_path / "mail.db", cb.zoo.email_campaign().problem, "c-ts-beta", seed=1).close()
-    running = Served(service_of([tmp_path / "mail.db"]))
-    try:
-        wanted = {"actions": [{"id": time, "features": [{"send_time": time}]} for time in ("morning", "evening")]}
-        for excluded, said in (
-            ([], {"morning": None, "evening": None}),
-            (["evening"], {"morning": 1.0, "evening": 0.0}),
-        ):
-            asked = {**wanted, "eventId": f"without {excluded}", "excludedActions": excluded}
-            for _ in range(2):
-                status, found = running.send("POST", "/mail/personalizer/v1.0/rank", asked)
-                assert status == 201
-                assert {one["id"]: one["probability"] for one in found["ranking"]} == said
-    finally:
-        running.stop()
-
-
-def headers(key: str) -> dict[str, str]:
-    return {"Content-Type": "application/json", "Ocp-Apim-Subscription-Key": key}
-
-
 def run(*words: str, fails: bool = False) -> str:
     found = CliRunner().invoke(app, ["study", *words])
     assert (found.exit_code != 0) == fails, found.output

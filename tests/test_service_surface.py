@@ -205,6 +205,20 @@ def test_infinite_numbers_travel() -> None:
     assert evidence_of(json.loads(json.dumps(evidence_record(found), allow_nan=False))) == found
 
 
+def test_evidence_that_waits_for_an_earlier_outcome_prints_alike_over_http(
+    pair: tuple[cb.Study, cb.study.RemoteStudy],
+) -> None:
+    for rng, one in zip((np.random.default_rng(0), np.random.default_rng(0)), pair, strict=True):
+        for decision in one.ask(4, context={"segment": "new"})[1:]:
+            seen = ENV.pull(decision.intervention, rng, context={"segment": "new"})
+            one.tell(decision.id, seen.parents, seen.reward)
+    here, there = (one.evidence() for one in pair)
+    assert (here.later, here.missing) == (there.later, there.missing) == (3, 0)
+    assert there == here
+    assert "3 more are looked at when that of decision 0 has come" in repr(there)
+    assert repr(there) == repr(here)
+
+
 # Keys
 
 
@@ -255,45 +269,6 @@ def test_a_page_that_is_looked_at_ends_when_its_key_is_revoked(tmp_path: Path) -
         Keys(tmp_path / "keys.json").revoke("guest")
         assert b"data:" not in answer.read()  # which ends
         connection.close()
-    finally:
-        running.stop()
-
-
-# Personalizer
-
-
-def test_what_was_ranked_and_not_shown_is_not_waited_for_until_it_is_activated(tmp_path: Path) -> None:
-    clock = [1000.0]
-    env = cb.zoo.email_campaign()
-    made = cb.Study.create(
-        tmp_path / "mail.db", env.problem, "ts-beta", seed=1, window=60, default=0, clock=lambda: clock[0]
-    )
-    from causalbandits.service import Service
-
-    running = Served(Service({"mail": made}, Keys(tmp_path / "keys.json")))
-    base = "/mail/personalizer/v1.0"
-    actions = [{"id": time, "features": [{"send_time": time}]} for time in ("morning", "evening")]
-
-    def rank(event: str) -> Any:
-        return running.send("POST", f"{base}/rank", {"eventId": event, "actions": actions, "deferActivation": True})
-
-    try:
-        with cb.connect(f"http://127.0.0.1:{running.port}/mail") as there:
-            for event in ("shown", "not shown", "rewarded"):
-                assert rank(event)[0] == 201
-                assert there.status(event) == "forgotten"
-            for _ in range(2):
-                assert running.fetch("POST", f"{base}/events/shown/activate")[0] == 204
-                assert rank("shown") == rank("shown")
-                assert there.status("shown") == "open"
-            assert running.send("POST", f"{base}/events/rewarded/reward", {"value": 1})[0] == 204
-            assert running.fetch("POST", f"{base}/events/rewarded/activate")[0] == 204
-            clock[0] += 60
-            assert there.expire() == 1
-            statuses = [there.status(event) for event in ("shown", "not shown", "rewarded")]
-            assert statuses == ["expired", "forgotten", "told"]
-            assert running.fetch("POST", f"{base}/events/nobody/activate")[0] == 204
-            assert there.verify()
     finally:
         running.stop()
 

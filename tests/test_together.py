@@ -105,7 +105,7 @@ def same_bits(env, policy, horizon=700, believed=None, **more):
 
 
 @pytest.mark.parametrize("additive", [False, True])
-@pytest.mark.parametrize("id", [id for id in played_compiled() if id != "c-design-weighted"])  # refuses contexts
+@pytest.mark.parametrize("id", played_compiled())
 def test_both_drivers_play_alike_with_costs_in_contexts(id, additive):
     env, policy = world(additive=additive), cb.policy(id)
     if policy.unit_rewards and not env.reward.bounded:

@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import causalbandits as cb
-from causalbandits.bench.weighing import one_knob, three_knobs
 from causalbandits.engine.compiled import can_play, play_compiled
 from causalbandits.engine.driver import play
 from causalbandits.engine.kernels import COLUMNS_KEPT
@@ -22,6 +21,7 @@ from causalbandits.policies.statistics import Cells
 from causalbandits.policies.worth import psi, psi_of_each
 from causalbandits.problem import long_list, projection
 from causalbandits.problem.powers import Powers
+from causalbandits_bench.index_cost import one_knob, three_knobs
 from oracles import cases, pairs, patient
 
 bits = pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="equal bits are promised on x86-64")

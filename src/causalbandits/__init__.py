@@ -3,7 +3,7 @@
 from causalbandits import theory
 from causalbandits.agent import Agent, Decision, Recommendation
 from causalbandits.engine import simulate
-from causalbandits.errors import CausalBanditsError, ScaleWarning
+from causalbandits.errors import CausalBanditsError, CausalBanditsWarning, ScaleWarning
 from causalbandits.fitting import check, fit
 from causalbandits.formats import read, write
 from causalbandits.model import (
@@ -69,6 +69,7 @@ __all__ = [
     "Budget",
     "CausalBandit",
     "CausalBanditsError",
+    "CausalBanditsWarning",
     "CausalDesign",
     "CausalElimination",
     "CausalGittins",

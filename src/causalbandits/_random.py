@@ -1,4 +1,4 @@
-"""Seeds from outside, and the random numbers that belong to a single decision."""
+"""Seeds that users give, as generators of random numbers."""
 
 from __future__ import annotations
 

@@ -17,11 +17,12 @@ CausalBanditsError (a ValueError)
 │   └── UnknownDecisionError  of a decision that was never made
 └── StateError            a file that cannot be read or written, is corrupted, or belongs to something else
     └── StorageError          a database that could not do what it was asked; nothing was changed
-DataWarning (a UserWarning)     data that can be used and look odd, or estimates that claim more than the data said
-EvidenceWarning (a UserWarning) outcomes that contradict the graph or a table, and what was done about it
-ProblemWarning (a UserWarning)  a knob or a constraint of a problem that does nothing
-ScaleWarning (a UserWarning)    rewards far from the scale that a policy was told to expect
-TheoryWarning (a UserWarning)   a regret bound whose assumptions the environment does not meet
+CausalBanditsWarning (a UserWarning)
+├── DataWarning           data that can be used and look odd, or estimates that claim more than the data said
+├── EvidenceWarning       outcomes that contradict the graph or a table, and what was done about it
+├── ProblemWarning        a knob or a constraint of a problem that does nothing
+├── ScaleWarning          rewards far from the scale that a policy was told to expect
+└── TheoryWarning         a regret bound whose assumptions the environment does not meet
 """
 
 from __future__ import annotations
@@ -127,23 +128,27 @@ class StorageError(StateError):
     """A database that could not do what it was asked; nothing was changed."""
 
 
-class DataWarning(UserWarning):
+class CausalBanditsWarning(UserWarning):
+    """Any warning of this library: `warnings.simplefilter("ignore", CausalBanditsWarning)` silences them all."""
+
+
+class DataWarning(CausalBanditsWarning):
     """Data that can be used and look odd, or estimates that claim more than the data said."""
 
 
-class EvidenceWarning(UserWarning):
+class EvidenceWarning(CausalBanditsWarning):
     """Outcomes contradict the graph or a table; says which, how strongly, and what was done about it."""
 
 
-class ProblemWarning(UserWarning):
+class ProblemWarning(CausalBanditsWarning):
     """A part of a problem does nothing: a knob that leads nowhere, a constraint that forbids nothing."""
 
 
-class ScaleWarning(UserWarning):
+class ScaleWarning(CausalBanditsWarning):
     """Rewards are far from the scale that a policy was told to expect."""
 
 
-class TheoryWarning(UserWarning):
+class TheoryWarning(CausalBanditsWarning):
     """A regret bound whose assumptions are known to be broken."""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+from collections.abc import Callable
 from typing import Annotated, TextIO
 
 import typer
@@ -13,13 +14,12 @@ from causalbandits.cli.asking import ask, recommend, tell
 from causalbandits.cli.estimating import check, fit
 from causalbandits.cli.library import policies
 from causalbandits.cli.looking import forecast, inspect
-from causalbandits.cli.measuring import bench
 from causalbandits.cli.running import reproduce, simulate
 from causalbandits.cli.serving import serve
 from causalbandits.cli.studies import study
-from causalbandits.errors import CausalBanditsError, DataWarning, ProblemWarning, ScaleWarning, TheoryWarning
+from causalbandits.errors import CausalBanditsError, CausalBanditsWarning
 
-__all__ = ["app", "main"]
+__all__ = ["app", "main", "run"]
 
 app = typer.Typer(
     name="causalbandits",
@@ -29,17 +29,22 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )
-for command in (reproduce, simulate, inspect, forecast, fit, check, policies, bench, ask, tell, recommend, serve):
+for command in (reproduce, simulate, inspect, forecast, fit, check, policies, ask, tell, recommend, serve):
     app.command()(command)
 app.add_typer(study, name="study")
 
 
 def main() -> None:
-    """Run the command line; what the user did wrong is one line, with the trace only where it is asked for."""
+    """Run the command line."""
+    run(app)
+
+
+def run(program: Callable[[], object]) -> None:
+    """Run a program; what the user did wrong is one line, with the trace only where it is asked for."""
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _warn
-            app()
+            program()
     except CausalBanditsError as error:
         if "--debug" in sys.argv:
             raise
@@ -56,7 +61,7 @@ def _warn(
     line: str | None = None,
 ) -> None:
     """What this library warns of is a line for people; anything else is shown as Python does."""
-    if issubclass(category, DataWarning | ProblemWarning | ScaleWarning | TheoryWarning):
+    if issubclass(category, CausalBanditsWarning):
         typer.echo(f"Warning: {message}", err=True)
     else:
         typer.echo(warnings.formatwarning(message, category, filename, lineno, line), err=True, nl=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -220,12 +221,13 @@ class Codebook:
         return np.array([self._code(value) for value in found.tolist()], dtype=np.intp).take(inverse)
 
     def _any(self, values: Sequence[Any]) -> Codes:
-        met = self._met.get
         try:
-            codes = np.fromiter((met(value, UNMET) for value in values), dtype=np.intp, count=len(values))
+            distinct = dict.fromkeys(values)
         except TypeError:  # something has no hash
-            codes = np.full(len(values), UNMET)
-        for at in np.flatnonzero(codes == UNMET).tolist():
+            return np.array([self._code(value) for value in values], dtype=np.intp)
+        code_of = {value: self._code(value) for value in distinct}.get
+        codes = np.fromiter(map(code_of, values, repeat(UNMET)), dtype=np.intp, count=len(values))
+        for at in np.flatnonzero(codes == UNMET).tolist():  # NaN, of sequences that make it anew each time
             codes[at] = self._code(values[at])
         return codes
 

@@ -80,7 +80,6 @@ class Anywhere:
 
 
 Formula = Conditional | Product | Sum | Ratio | Anywhere
-ONE = Product(())
 
 
 def free_names(formula: Formula) -> frozenset[str]:

@@ -15,7 +15,6 @@ from causalbandits.policies.linear_ts_ucb import CausalLinearTSUCB
 from causalbandits.policies.linear_ucb import CausalLinearUCB
 from causalbandits.policies.models import ModelsThompsonSampling
 from causalbandits.policies.outcome import Choice, Outcome
-from causalbandits.policies.parallel import ParallelBandit
 from causalbandits.policies.registry import POLICIES, as_policy, policy
 from causalbandits.policies.thompson import CausalThompsonSampling, ThompsonSampling
 from causalbandits.policies.tracking import CausalTrackAndStop
@@ -48,7 +47,6 @@ __all__ = [
     "LinUCB",
     "ModelsThompsonSampling",
     "Outcome",
-    "ParallelBandit",
     "Policy",
     "ThompsonSampling",
     "Uniform",

@@ -2,27 +2,22 @@
 
 eta = argmin over shares of max_a sum_z P(z | a)^2 / Q(z),  Q(z) = sum_a eta_a P(z | a): the least m(eta), by `design`
 in every round play a with probability eta_a
-plug-in:   recommend argmax_a sum_z P(z | a) mean_z
-weighted:  recommend argmax_a 1/T sum_t Y_t R_a(Z_t) 1{R_a(Z_t) <= B},  R_a(z) = P(z | a) / Q(z),
-           B = sqrt(m(eta) T / log(2 T K)),  T rounds so far, K actions: their Algorithm 2, as printed
+recommend argmax_a sum_z P(z | a) mean_z
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from causalbandits._types import Array, Codes
-from causalbandits.errors import PolicyError
-from causalbandits.policies.cells import CellPolicy, favourite_of
-from causalbandits.policies.favourite import Favourite
+from causalbandits.policies.cells import CellPolicy
 from causalbandits.policies.indices import UpperBound
 from causalbandits.policies.outcome import Choice
-from causalbandits.policies.requiring import require_one_of, require_positive
+from causalbandits.policies.requiring import require_positive
 from causalbandits.policies.statistics import Cells
 from causalbandits.problem.design import cheapest, distributions
 from causalbandits.problem.problem import CausalBandit
@@ -61,34 +56,21 @@ def best_shares(rows: Array, told: Array) -> Shares:
 class CausalDesign(CellPolicy):
     """Play in the shares after which every action's mean is known best, whatever the rewards.
 
-    `estimates="weighted"` recommends as Lattimore et al. printed it, by truncated importance weights; the plug-in means
-    of the configurations use the same rounds better. Rewards do not change the shares: feedback may come late.
+    Lattimore et al. recommend by truncated importance weights; the means of the configurations, by which this one
+    recommends, use the same rounds better. Rewards do not change the shares: feedback may come late.
     """
 
     causal = True
+    id = "c-design"
     noise_scale: float = 1.0
     prior_scale: float = 1.0
-    estimates: Literal["plug-in", "weighted"] = "plug-in"
 
     def __post_init__(self) -> None:
         require_positive(noise_scale=self.noise_scale, prior_scale=self.prior_scale)
-        require_one_of("estimates", self.estimates, ("plug-in", "weighted"))
-
-    @property
-    def id(self) -> str:
-        return "c-design" if self.estimates == "plug-in" else "c-design-weighted"
 
     @cached_property
     def index_parameters(self) -> UpperBound:
         return UpperBound(self.noise_scale, self.prior_scale)
-
-    def start(self, problem: CausalBandit) -> Cells:
-        if self.estimates == "weighted" and problem.context:
-            raise PolicyError(
-                "Importance weights need to know in which shares all rounds were played, and in every context they are "
-                'others: use estimates="plug-in".'
-            )
-        return super().start(problem)
 
     def largest_expected_reward(self, problem: CausalBandit) -> float:
         return 3 * (self.noise_scale + self.prior_scale)
@@ -112,16 +94,3 @@ class CausalDesign(CellPolicy):
         values = np.zeros(situation.size)
         values[int(rng.choice(situation.size, p=self.shares(situation).eta))] = 1.0
         return Scores.of(values)
-
-    def favourite(self, situation: Situation, statistic: Cells) -> Favourite:
-        if self.estimates == "plug-in":
-            return super().favourite(situation, statistic)
-        means, seen = self.weighted_means(situation, statistic), np.ones(situation.size)
-        return favourite_of(situation, Scores.of(means), seen)._replace(seen=None)
-
-    def weighted_means(self, situation: Situation, statistic: Cells) -> Array:
-        """Every action's truncated importance-weighted mean; all rewards of a configuration have the same weight."""
-        shares, rounds = self.shares(situation), max(1, statistic.rounds)
-        ratios = distributions(situation) / np.where(shares.q > 0, shares.q, 1.0)
-        bound = math.sqrt(shares.value * rounds / math.log(2.0 * rounds * situation.size))
-        return np.asarray(np.where(ratios <= bound, ratios, 0.0) @ statistic.total / rounds)

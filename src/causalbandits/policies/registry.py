@@ -28,8 +28,7 @@ from causalbandits.policies.ucb import UCB, CausalUCB
 from causalbandits.policies.uniform import Uniform
 
 POLICIES: dict[str, tuple[type[AnyPolicy], dict[str, Any]]] = {
-    "c-design": (CausalDesign, {"estimates": "plug-in"}),
-    "c-design-weighted": (CausalDesign, {"estimates": "weighted"}),
+    "c-design": (CausalDesign, {}),
     "c-elimination": (CausalElimination, {}),
     "c-gittins-beta": (CausalGittins, {"prior": "beta"}),
     "c-gittins-effects": (CausalGittins, {"prior": "main effects"}),

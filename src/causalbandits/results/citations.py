@@ -159,7 +159,6 @@ OF_POLICY: dict[str, tuple[str, ...]] = {
     "c-ucb": ("lu2020",),
     "c-track-and-stop": ("garivier2016", "shahverdikondori2025"),
     "c-design": ("lattimore2016",),
-    "c-design-weighted": ("lattimore2016",),
     "c-elimination": ("lattimore2016",),
     "c-kl-ucb": ("lu2020", "garivier2011"),
     "c-ts-beta": ("lu2020",),

@@ -110,18 +110,3 @@ class LogVerified(msgspec.Struct, forbid_unknown_fields=True):
     decisions: int
     events: int
     differences: list[str]
-
-
-class RankedAction(msgspec.Struct, forbid_unknown_fields=True):
-    """With which probability it was to be first; null where that is not known."""
-
-    id: str
-    probability: float | None
-
-
-class Ranking(msgspec.Struct, forbid_unknown_fields=True):
-    """Personalizer's answer."""
-
-    ranking: list[RankedAction]
-    eventId: str  # noqa: N815 (its names)
-    rewardActionId: str  # noqa: N815

@@ -89,8 +89,6 @@ class Service:
         async def endpoint(request: Request) -> Response:
             try:
                 answer = await self._answer(route, request)
-                if answer.status == 204:
-                    return Response(status_code=204)
                 if isinstance(answer.content, str):
                     return Response(answer.content, answer.status, media_type=TEXT)
                 return Response(msgspec.json.encode(answer.content), answer.status, media_type="application/json")

@@ -102,27 +102,3 @@ class ModeWanted(msgspec.Struct, forbid_unknown_fields=True):
     mode: str
     baseline: dict[str, Value] | None = None
     why: str = ""
-
-
-class RankAction(msgspec.Struct):
-    """An action as Personalizer names it: its features are what it sets."""
-
-    id: str
-    features: list[dict[str, Value]] = []
-
-
-class RankWanted(msgspec.Struct):
-    """Personalizer's question."""
-
-    actions: list[RankAction]
-    contextFeatures: list[dict[str, Value]] = []  # noqa: N815 (its names)
-    excludedActions: list[str] = []  # noqa: N815
-    eventId: str | None = None  # noqa: N815
-    deferActivation: bool = False  # noqa: N815
-
-
-class RewardTold(msgspec.Struct):
-    """Personalizer's reward, and the values of the reward's parents, which it does not know."""
-
-    value: int | float
-    parents: dict[str, Value] | None = None

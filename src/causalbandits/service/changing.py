@@ -18,12 +18,9 @@ from causalbandits.service.bodies import (
     OutcomesSent,
     OutcomeTold,
     PolicyWanted,
-    RankWanted,
-    RewardTold,
     StudyWanted,
 )
 from causalbandits.service.made import made_study
-from causalbandits.service.personalizer import activated, ranked, rewarded
 from causalbandits.service.refusals import RefusedError
 from causalbandits.service.requested import MOST_ITEMS, UNREADABLE, Answer, decoded, named_decision
 from causalbandits.service.writer import Writer
@@ -148,24 +145,3 @@ async def create(service: Service, writer: Writer, request: Request) -> Answer:
     made = await asyncio.to_thread(made_study, service.directory, wanted)
     service.writers[wanted.name] = Writer(made)
     return Answer({"study": wanted.name}, 201)
-
-
-async def rank(service: Service, writer: Writer, request: Request) -> Answer:
-    """Personalizer's rank: the actions, that which is to be shown first."""
-    wanted: RankWanted = await decoded(request, RankWanted)
-    return Answer(await writer.do(lambda study: ranked(study, wanted)), 201)
-
-
-async def reward(service: Service, writer: Writer, request: Request) -> Answer:
-    """Personalizer's reward of an event, with the values of the reward's parents if they are known."""
-    told: RewardTold = await decoded(request, RewardTold)
-    event = request.path_params["event"]
-    await writer.do(lambda study: rewarded(study, event, told))
-    return Answer({}, 204)
-
-
-async def activate(service: Service, writer: Writer, request: Request) -> Answer:
-    """Personalizer's activation of an event that was ranked with deferActivation."""
-    event = request.path_params["event"]
-    await writer.do(lambda study: activated(study, event))
-    return Answer({}, 204)

@@ -13,7 +13,7 @@ from causalbandits.service.bodies import StudyWanted
 from causalbandits.study import Study
 
 LONGEST_STUDY_NAME = 100
-TAKEN = ("login", "static", "v1", "livez", "readyz", "metrics", "openapi", "personalizer")
+TAKEN = ("login", "static", "v1", "livez", "readyz", "metrics", "openapi")
 """Other things are at these addresses."""
 
 MADE_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")

@@ -79,8 +79,6 @@ def _parameters(route: HTTPRoute) -> list[dict[str, Any]]:
 
 def _response(route: HTTPRoute, schema_of: dict[str, Any]) -> dict[str, Any]:
     given = [schema_of[str(one)] for one in route.gives]
-    if not given:
-        return {"description": "Done."}
     if route.gives == (str,):
         return {"description": "Text.", "content": {"text/plain": {"schema": given[0]}}}
     return {"description": "Done.", "content": _json(given[0] if len(given) == 1 else {"anyOf": given})}

@@ -32,7 +32,7 @@ def header(request: Request, name: bytes) -> str:
 def given_key(request: Request) -> str | None:
     """The key that a request came with."""
     scheme, _, given = header(request, b"authorization").partition(" ")
-    return given if scheme.lower() == "bearer" else header(request, b"ocp-apim-subscription-key") or None
+    return given if scheme.lower() == "bearer" else None
 
 
 async def _body(request: Request) -> bytes:

@@ -18,7 +18,6 @@ from causalbandits.service.answered import (
     Modes,
     OutcomeReceipts,
     PolicyTaken,
-    Ranking,
     Readiness,
     StatisticLines,
     StudiesServed,
@@ -32,10 +31,8 @@ from causalbandits.service.bodies import (
     ModeWanted,
     OutcomesTold,
     PolicyWanted,
-    RankWanted,
     RecommendationsWanted,
     RecommendationWanted,
-    RewardTold,
     StudyWanted,
 )
 from causalbandits.service.keys import Role
@@ -71,7 +68,6 @@ class HTTPRoute(NamedTuple):
 
 STUDY, DECISION = "/v1/studies/{study}", "/v1/studies/{study}/decisions/{decision}"
 BY = ("key", "number")
-PERSONALIZER = "/{study}/personalizer/{version}"
 
 ROUTES: tuple[HTTPRoute, ...] = (
     HTTPRoute("GET", "/livez", None, looking.alive, gives=(Done,)),
@@ -110,7 +106,4 @@ ROUTES: tuple[HTTPRoute, ...] = (
     HTTPRoute("POST", f"{DECISION}/correct", "admin", changing.correct, Corrected, gives=(Done,), queries=BY),
     HTTPRoute("POST", f"{DECISION}/retract", "admin", changing.retract, gives=(Done,), queries=BY),
     HTTPRoute("POST", f"{DECISION}/forget", "writer", changing.forget, gives=(Done,), queries=BY),
-    HTTPRoute("POST", f"{PERSONALIZER}/rank", "writer", changing.rank, RankWanted, gives=(Ranking,), status=201),
-    HTTPRoute("POST", f"{PERSONALIZER}/events/{{event}}/reward", "writer", changing.reward, RewardTold, status=204),
-    HTTPRoute("POST", f"{PERSONALIZER}/events/{{event}}/activate", "writer", changing.activate, status=204),
 )

@@ -65,15 +65,18 @@ def evidence_record(found: Evidence) -> dict[str, Any]:
         "alarms": [{name: _number(value) for name, value in one._asdict().items()} for one in found.alarms],
         "rounds": found.rounds,
         "level": found.level,
+        "later": found.later,
+        "missing": found.missing,
         "text": repr(found),
     }
 
 
 def evidence_of(record: Mapping[str, Any]) -> Evidence:
     """The evidence that `evidence_record` describes."""
-    claims = tuple(ModelClaim(**_numbers(one)) for one in record["claims"])
     return Evidence(
-        claims, tuple(Alarm(**_numbers(one)) for one in record["alarms"]), record["rounds"], record["level"]
+        claims=tuple(ModelClaim(**_numbers(one)) for one in record["claims"]),
+        alarms=tuple(Alarm(**_numbers(one)) for one in record["alarms"]),
+        **{name: record[name] for name in ("rounds", "level", "later", "missing")},
     )
 
 

@@ -23,6 +23,7 @@ from causalbandits.testing.conformance import (
     check_state_is_a_fold,
     check_state_round_trips,
 )
+from causalbandits.testing.permuted import permute_environment
 
 __all__ = [
     "CHECKS",
@@ -36,4 +37,5 @@ __all__ = [
     "check_seeded_runs_repeat",
     "check_state_is_a_fold",
     "check_state_round_trips",
+    "permute_environment",
 ]

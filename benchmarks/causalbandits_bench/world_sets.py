@@ -6,7 +6,7 @@
     # shuffle = false                                   # knobs and their values in the order in which they are given
 
 A reward has a kind (bernoulli, gaussian or student), mean, sd (student: scale and degrees). `times` multiplies rewards
-and `plus` is added to them; regret is then given in the old units. Numbers may be left to chance, see `bench.drawn`.
+and `plus` is added to them; regret is then given in the old units. Numbers may be left to chance, see `random_numbers`.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ import numpy as np
 from causalbandits._code import code_hash
 from causalbandits._memory import Remembers
 from causalbandits._types import is_real
-from causalbandits.bench.drawn import drawn, is_law
 from causalbandits.errors import CausalBanditsError, ProblemWarning, brief, unknown
 from causalbandits.planning.settings import REWARDS, world_of
 from causalbandits.problem.problem import CausalBandit
+from causalbandits.testing import permute_environment
 from causalbandits.world import zoo
 from causalbandits.world.environment import Environment
 from causalbandits.world.rewards import BernoulliReward, LinearReward, Reward
-from causalbandits.world.shuffled import shuffled
+from causalbandits_bench.random_numbers import draw, is_law
 
 TABULATED = tuple(kind for kind in REWARDS if kind != "linear")
 VARYING = ("sd", "scale", "degrees")
@@ -51,13 +51,13 @@ class WorldSet(Remembers):
     remembered = 2**11  # every replication's, which many policies play
 
     def __call__(self, rng: np.random.Generator) -> Environment:
-        return self.remember(str(rng.bit_generator.state), lambda: self._made(rng))
+        return self.remember(str(rng.bit_generator.state), lambda: self._draw(rng))
 
-    def _made(self, rng: np.random.Generator) -> Environment:
+    def _draw(self, rng: np.random.Generator) -> Environment:
         try:
             with warnings.catch_warnings(action="ignore", category=ProblemWarning):  # random knobs may lead nowhere
-                env = self._rewarded(self._world(rng), rng)
-                return shuffled(env, rng) if self.shuffle else env
+                env = self._with_reward(self._world(rng), rng)
+                return permute_environment(env, rng) if self.shuffle else env
         except CausalBanditsError as error:
             raise type(error)(f'[sets."{self.name}"]: {error}') from None
 
@@ -72,16 +72,16 @@ class WorldSet(Remembers):
         return float(self.reward.get("times", 1.0))
 
     def _world(self, rng: np.random.Generator) -> Environment | CausalBandit:
-        given = {entry: _listed(drawn(value, rng)) for entry, value in self.settings.items()}
+        given = {entry: _as_list(draw(value, rng)) for entry, value in self.settings.items()}
         make = getattr(zoo, given["zoo"], None) if given.get("zoo") in zoo.__all__ else None
         chance = {"rng": rng} if make is not None and "rng" in inspect.signature(make).parameters else {}
         return world_of({**chance, **given}, folder=self.folder)
 
-    def _rewarded(self, world: Environment | CausalBandit, rng: np.random.Generator) -> Environment:
+    def _with_reward(self, world: Environment | CausalBandit, rng: np.random.Generator) -> Environment:
         if isinstance(world, Environment) and not self.reward:
             return world
         problem = world.problem if isinstance(world, Environment) else world
-        own = _own(world) if isinstance(world, Environment) else {}
+        own = _reward_settings(world) if isinstance(world, Environment) else {}
         given = {**own, **self.reward}
         if given.get("kind") not in TABULATED or "mean" not in given:
             raise CausalBanditsError(
@@ -90,7 +90,7 @@ class WorldSet(Remembers):
         return Environment(problem, _reward(given, problem.shape, rng))
 
 
-def _own(env: Environment) -> dict[str, Any]:
+def _reward_settings(env: Environment) -> dict[str, Any]:
     """What a world's own reward would be in a file."""
     reward = env.reward
     kind = "gaussian" if isinstance(reward, LinearReward) else _kind(reward)
@@ -106,9 +106,9 @@ def _reward(given: Mapping[str, Any], shape: tuple[int, ...], rng: np.random.Gen
     times, plus = (_number(given, name, default) for name, default in (("times", 1.0), ("plus", 0.0)))
     make = REWARDS[given["kind"]]
     known = inspect.signature(make).parameters
-    mean = drawn(given["mean"], rng, shape)
+    mean = draw(given["mean"], rng, shape)
     mean = plus + times * np.array(np.full(shape, mean) if np.ndim(mean) == 0 else mean, dtype=np.float64)
-    varying = {name: drawn(given[name], rng) for name in VARYING if name in given and name in known}
+    varying = {name: draw(given[name], rng) for name in VARYING if name in given and name in known}
     if make is BernoulliReward and (times, plus) != (1.0, 0.0):
         raise CausalBanditsError("Rewards that are 0 or 1 have no times or plus; kind = 'gaussian' has.")
     return make(mean, **{name: value if name == "degrees" else times * value for name, value in varying.items()})
@@ -121,7 +121,7 @@ def _number(given: Mapping[str, Any], name: str, default: float) -> float:
     return float(value)
 
 
-def _listed(value: Any) -> Any:
+def _as_list(value: Any) -> Any:
     return value.tolist() if isinstance(value, np.ndarray) else value
 
 

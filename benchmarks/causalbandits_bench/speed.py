@@ -1,4 +1,4 @@
-"""The tables of `causalbandits bench`, each measured side by side, in one process and one thread where it can be."""
+"""The tables of `benchmarks/run.py speed`, each measured side by side, in one process and thread where it can be."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from typing import Any
 
 import numpy as np
 
-from causalbandits.bench import loops
-from causalbandits.bench.asking import against_loops, against_without, looped
-from causalbandits.bench.contexts import compared
-from causalbandits.bench.measure import Task, megabytes_in_new_process, seconds_in_new_process, side_by_side
-from causalbandits.bench.tasks import asked, played
-from causalbandits.bench.weighing import against_thompson
 from causalbandits.engine import simulate
 from causalbandits.fitting import fit
 from causalbandits.results.tables import data_frames
 from causalbandits.world import zoo
 from causalbandits.world.environment import Environment
+from causalbandits_bench import plain_loops
+from causalbandits_bench.agent_cost import against_loops, against_without, loop_task
+from causalbandits_bench.context_cost import compare_contexts
+from causalbandits_bench.index_cost import against_thompson
+from causalbandits_bench.timing import Task, megabytes_in_new_process, seconds_in_new_process, side_by_side
+from causalbandits_bench.workloads import agent_task, engine_task
 
 GAUSSIAN = ("c-ucb", "c-ts-gaussian", "cl-ucb", "cl-ucb-observed", "cl-ts", "cl-ts-observed", "ucb", "ts-gaussian")
 BERNOULLI = ("c-ucb", "c-ts-beta", "ucb", "ts-beta")
@@ -46,9 +46,9 @@ def engine(repeats: int) -> Measurements:
     ]
     rows = []
     for name, env, ids in worlds:
-        matrices = loops.matrices(env)
+        matrices = plain_loops.matrices(env)
         for id in ids:
-            best = side_by_side({"engine": played(env, id), "loop": looped(matrices, id)}, repeats)
+            best = side_by_side({"engine": engine_task(env, id), "loop": loop_task(matrices, id)}, repeats)
             ratio = best["loop"] / best["engine"]
             rows.append([name, id, best["engine"] * 1e9, best["loop"] * 1e6, ratio])
     return Measurements(
@@ -76,16 +76,16 @@ def growth(repeats: int) -> Measurements:
     """How the cost of a round grows with actions, configurations and the horizon."""
     rows = []
     bounds = [(N, zoo.lower_bound(N, 0.1)) for N in (3, 6, 10, 14)]
-    best = side_by_side({str(N): played(env, "c-ucb") for N, env in bounds}, repeats)
+    best = side_by_side({str(N): engine_task(env, "c-ucb") for N, env in bounds}, repeats)
     for N, env in bounds:
         rows.append(["c-ucb, lower bound", f"3^{N} actions", env.problem.actions.size, best[str(N)] * 1e9])
-    tasks = {str(n): played(_parallel(n), "ucb") for n in (2, 4, 6, 8)}
+    tasks = {str(n): engine_task(_parallel(n), "ucb") for n in (2, 4, 6, 8)}
     for n, seconds in side_by_side(tasks, repeats).items():
         rows.append(["ucb", f"4^{n} actions", 4 ** int(n), seconds * 1e9])
-    tasks = {str(n): played(_parallel(n), "c-ts-gaussian", 2000) for n in (2, 4, 6, 8, 10)}
+    tasks = {str(n): engine_task(_parallel(n), "c-ts-gaussian", 2000) for n in (2, 4, 6, 8, 10)}
     for n, seconds in side_by_side(tasks, repeats).items():
         rows.append(["c-ts-gaussian", f"2^{n} configurations", 2 ** int(n), seconds * 1e9])
-    tasks = {str(horizon): played(zoo.figure2(), "c-ucb", horizon) for horizon in (10**3, 10**4, 10**5, 10**6)}
+    tasks = {str(horizon): engine_task(zoo.figure2(), "c-ucb", horizon) for horizon in (10**3, 10**4, 10**5, 10**6)}
     for horizon, seconds in side_by_side(tasks, repeats).items():
         rows.append(["c-ucb, Figure 2", f"{int(horizon):,} rounds", int(horizon), seconds * 1e9])
     return Measurements("Growth", "One thread.", ["", "", "size", "ns a round"], rows)
@@ -99,15 +99,15 @@ def drawing(repeats: int) -> Measurements:
         return lambda: len([rng.standard_normal(count) for _ in range(times)])
 
     for name, env in (("256 actions", zoo.figure2()), ("4096 actions", _parallel(6))):
-        tasks = {"ours": played(env, "ts-gaussian", 1000), "drawing": normals(env.problem.actions.size, 200)}
+        tasks = {"ours": engine_task(env, "ts-gaussian", 1000), "drawing": normals(env.problem.actions.size, 200)}
         best = side_by_side(tasks, repeats)
         rows.append(_against("ts-gaussian in the engine", name, best))
     env = _parallel(16)
-    tasks = {"ours": played(env, "c-ts-gaussian", 40), "drawing": normals(2**16, 40)}
+    tasks = {"ours": engine_task(env, "c-ts-gaussian", 40), "drawing": normals(2**16, 40)}
     rows.append(
         _against("c-ts-gaussian in the engine", "4^16 actions, 65,536 configurations", side_by_side(tasks, repeats))
     )
-    tasks = {"ours": asked(env, "c-ts-gaussian", 40), "drawing": normals(2**16, 40)}
+    tasks = {"ours": agent_task(env, "c-ts-gaussian", 40), "drawing": normals(2**16, 40)}
     rows.append(
         _against("c-ts-gaussian's ask and tell", "4^16 actions, 65,536 configurations", side_by_side(tasks, repeats))
     )
@@ -121,7 +121,7 @@ def drawing(repeats: int) -> Measurements:
         return 100
 
     for id in ("cl-ts", "cl-ts-observed"):
-        best = side_by_side({"ours": played(env, id, 100), "drawing": product}, repeats)
+        best = side_by_side({"ours": engine_task(env, id, 100), "drawing": product}, repeats)
         rows.append(_against(f"{id} in the engine", "4^1000 actions; a 1000 x 1000 product and 1000 normals", best))
     return Measurements(
         "Against drawing the same number of normals",
@@ -192,7 +192,7 @@ def context(repeats: int) -> Measurements:
         "Told the segment, and not told",
         "One thread. The e-mail campaign with three segments; a round of the engine, and an agent's ask and tell.",
         ["policy", "engine (ns)", "not told (ns)", "ratio", "agent (us)", "not told (us)", "agent's ratio"],
-        compared(repeats),
+        compare_contexts(repeats),
     )
 
 

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from causalbandits.bench.asking import blind
-from causalbandits.bench.measure import side_by_side
-from causalbandits.bench.tasks import asked, played
 from causalbandits.world import zoo
+from causalbandits_bench.agent_cost import without_context
+from causalbandits_bench.timing import side_by_side
+from causalbandits_bench.workloads import agent_task, engine_task
 
 IDS = ("c-ts-beta", "c-ucb", "ts-beta", "ucb", "cl-ts", "lin-ts", "lin-ucb")
 
 
-def compared(repeats: int) -> list[list[Any]]:
+def compare_contexts(repeats: int) -> list[list[Any]]:
     """For each policy: a round of the engine and a decision of an agent, told the segment and not, and their ratios."""
-    worlds = {"told": zoo.email_segments(), "not": blind(zoo.email_segments())}
+    worlds = {"told": zoo.email_segments(), "not": without_context(zoo.email_segments())}
     rows = []
     for id in IDS:
-        engine = side_by_side({name: played(env, id) for name, env in worlds.items()}, repeats)
-        agent = side_by_side({name: asked(env, id, 500) for name, env in worlds.items()}, repeats)
+        engine = side_by_side({name: engine_task(env, id) for name, env in worlds.items()}, repeats)
+        agent = side_by_side({name: agent_task(env, id, 500) for name, env in worlds.items()}, repeats)
         times = [[own["told"] * unit, own["not"] * unit] for own, unit in ((engine, 1e9), (agent, 1e6))]
         rows.append([id, *(number for told, other in times for number in (told, other, told / other))])
     return rows

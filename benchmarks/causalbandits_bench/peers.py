@@ -7,7 +7,7 @@ import importlib.util
 from collections.abc import Callable
 from typing import Any
 
-from causalbandits.bench.loops import Decide
+from causalbandits_bench.plain_loops import Decide
 
 LearnReward = Callable[[int, float], None]
 

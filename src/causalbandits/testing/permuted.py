@@ -1,4 +1,4 @@
-"""The same world with its knobs and their values in another order: what is learnt of it must not hang on that order."""
+"""The same environment with its knobs and their values permuted: what is learnt must not depend on their order."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ Orders = dict[str, npt.NDArray[np.int64]]
 """By knob: which of its values comes first, second, ..."""
 
 
-def shuffled(env: Environment, rng: np.random.Generator) -> Environment:
+def permute_environment(env: Environment, rng: np.random.Generator) -> Environment:
     """An environment that differs in the order of its knobs, and of their values, alone.
 
     Ties, and whatever else goes to the first action, then go to another one; leaving all knobs alone stays the first.
 
     >>> from causalbandits import zoo
-    >>> other = shuffled(zoo.email_campaign(), np.random.default_rng(0))
+    >>> other = permute_environment(zoo.email_campaign(), np.random.default_rng(0))
     >>> other.problem.manipulable, other.problem.model["send_time"].states
     (('send_time', 'product', 'purpose'), ('afternoon', 'evening', 'morning'))
     >>> other.best().mean == zoo.email_campaign().best().mean
@@ -35,17 +35,17 @@ def shuffled(env: Environment, rng: np.random.Generator) -> Environment:
     if not problem.actions.is_product or problem.costs is not None or problem.context or problem.reward is not None:
         raise ProblemError(
             "Only worlds without constraints on actions, costs and contexts, whose reward is not in the model, are "
-            f"shuffled; got {problem!r}."
+            f"permuted; got {problem!r}."
         )
     knobs = [problem.manipulable[i] for i in rng.permutation(len(problem.manipulable))]
     orders = {name: rng.permutation(len(problem.model[name].states)) for name in problem.manipulable}
-    model = CausalModel(_reordered(variable, orders) for variable in problem.model.variables.values())
+    model = CausalModel(_permute_variable(variable, orders) for variable in problem.model.variables.values())
     with warnings.catch_warnings(action="ignore", category=ProblemWarning):  # it was said of the world itself
         other = CausalBandit(model, knobs, problem.parents, reduce=problem.reduce)
-    return Environment(other, _reward(env, orders))
+    return Environment(other, _permute_reward(env, orders))
 
 
-def _reordered(variable: Variable, orders: Orders) -> Variable:
+def _permute_variable(variable: Variable, orders: Orders) -> Variable:
     table = variable.table
     for axis, name in enumerate((*variable.parents, variable.name)):
         if name in orders:
@@ -54,7 +54,7 @@ def _reordered(variable: Variable, orders: Orders) -> Variable:
     return Variable(variable.name, states, parents=variable.parents, table=table)
 
 
-def _reward(env: Environment, orders: Orders) -> Reward:
+def _permute_reward(env: Environment, orders: Orders) -> Reward:
     """The reward, with the axes of its means in the new order where they are of knobs."""
     reward, parents = env.reward, env.problem.parents
     if not any(name in orders for name in parents):
@@ -69,4 +69,4 @@ def _reward(env: Environment, orders: Orders) -> Reward:
         return StudentReward(means, reward.scale, reward.degrees)
     if isinstance(reward, GaussianReward | LinearReward):
         return GaussianReward(means, reward.sd)
-    raise ProblemError(f"A reward that is shuffled must be one of this library's kinds; got {reward!r}.")
+    raise ProblemError(f"A reward that is permuted must be one of this library's kinds; got {reward!r}.")

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from causalbandits.agent import Agent
-from causalbandits.bench.measure import Task
 from causalbandits.engine.compiled import play_compiled
 from causalbandits.policies import AnyPolicy, as_policy
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.world.environment import Environment
+from causalbandits_bench.timing import Task
 
 
-def played(
+def engine_task(
     env: Environment, given: AnyPolicy | str, horizon: int = 20_000, problem: CausalBandit | None = None
 ) -> Task:
     """One replication in the engine; `problem` is what the policy believes, where that is not the world's own."""
@@ -26,7 +26,7 @@ def played(
     return run
 
 
-def asked(
+def agent_task(
     env: Environment,
     given: AnyPolicy | str,
     rounds: int = 1000,

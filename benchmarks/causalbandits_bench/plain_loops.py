@@ -1,8 +1,8 @@
 """What one would write without this library: each algorithm as a plain NumPy loop over all actions.
 
-The yardstick of `causalbandits bench`. Honest: vectorised over the actions, P(z | a) as a matrix that is ready before
-the first round, sums kept from round to round, no step that the algorithm does not need. `tests/test_bench.py` checks
-that their regret is the library's.
+The yardstick of `benchmarks/run.py speed`. Honest: vectorised over the actions, P(z | a) as a matrix that is ready
+before the first round, sums kept from round to round, no step that the algorithm does not need. `tests/test_bench.py`
+checks that their regret is the library's.
 """
 
 from __future__ import annotations

@@ -12,8 +12,6 @@ import numpy as np
 
 from causalbandits._files import write_atomically
 from causalbandits._types import Array
-from causalbandits.bench.costs import ASKS, ROUNDS, YARDSTICK, Cost
-from causalbandits.bench.regret import BAD, Benchmark, Tail, tail_of
 from causalbandits.errors import CausalBanditsError
 from causalbandits.results.report import (
     Grid,
@@ -27,6 +25,8 @@ from causalbandits.results.report import (
     write_csv,
     write_figures,
 )
+from causalbandits_bench.decision_cost import ASKS, ROUNDS, YARDSTICK, Cost
+from causalbandits_bench.regret import BAD, Benchmark, Tail, tail_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -52,14 +52,14 @@ def means_grid(tails: Tails, policies: list[str]) -> Grid:
     """A row per policy, a column per set: means with their standard errors; a star where replications are fewer."""
     most = max(own.replications for by in tails.values() for own in by.values())
     rows = [
-        [policy, *(_starred(tails[name].get(policy), most) for name in tails)]
+        [policy, *(_with_star(tails[name].get(policy), most) for name in tails)]
         for policy in policies
         if any(policy in by for by in tails.values())
     ]
     return Grid(["mean regret (standard error)", *tails], rows)
 
 
-def _starred(tail: Tail | None, most: int) -> str:
+def _with_star(tail: Tail | None, most: int) -> str:
     return with_error(tail) + " *" * (tail is not None and tail.replications < most)
 
 
@@ -111,7 +111,7 @@ def _ratio(value: float | None) -> str:
 
 def page_of_regret(content: Mapping[str, Any]) -> list[Part]:
     """Everything that regret.json has, for reading."""
-    about, tails, costs = content["about"], recorded_tails(content), recorded_costs(content)
+    about, tails, costs = content["about"], read_tails(content), read_costs(content)
     parts: list[Part] = [
         Heading("Regret, untuned", 1),
         Text(
@@ -129,12 +129,12 @@ def page_of_regret(content: Mapping[str, Any]) -> list[Part]:
     return [*parts, Text(f"Seed {about['seed']}; {versions(about)}.")]
 
 
-def recorded_tails(content: Mapping[str, Any]) -> dict[str, dict[str, Tail]]:
+def read_tails(content: Mapping[str, Any]) -> dict[str, dict[str, Tail]]:
     """Those in regret.json."""
     return {name: {policy: Tail(**own) for policy, own in by.items()} for name, by in content["sets"].items()}
 
 
-def recorded_costs(content: Mapping[str, Any]) -> dict[str, Cost]:
+def read_costs(content: Mapping[str, Any]) -> dict[str, Cost]:
     """Those in regret.json; none, where nothing was timed."""
     return {policy: Cost(*(own[name] for name in COST_NAMES)) for policy, own in content["costs"].items()}
 
@@ -172,7 +172,7 @@ def write_regret(
 ) -> Tails:
     """`regret.json`, `regret.csv`, `regret.md` and the picture."""
     tails = tails_of(found)
-    about = provenance("causalbandits bench regret", benchmark.seed, benchmark.replications)
+    about = provenance("python benchmarks/run.py regret", benchmark.seed, benchmark.replications)
     content = {
         "about": {**about, "horizon": benchmark.horizon},
         "sets": {name: {policy: own._asdict() for policy, own in by.items()} for name, by in tails.items()},

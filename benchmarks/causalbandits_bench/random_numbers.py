@@ -28,20 +28,20 @@ def is_law(given: object) -> bool:
     return isinstance(given, Mapping) and bool({*given} & {*LAWS})
 
 
-def drawn(given: Any, rng: np.random.Generator, size: tuple[int, ...] | None = None) -> Any:
+def draw(given: Any, rng: np.random.Generator, size: tuple[int, ...] | None = None) -> Any:
     """The value itself, or what chance makes of it: so many numbers, or as many as its own `size` says.
 
-    >>> drawn(3, np.random.default_rng(0)), drawn({"uniform": [2, 2]}, np.random.default_rng(0), (2,))
+    >>> draw(3, np.random.default_rng(0)), draw({"uniform": [2, 2]}, np.random.default_rng(0), (2,))
     (3, array([2., 2.]))
     """
     if not is_law(given):
         return given
-    name, (a, b), own = _checked(given)
+    name, (a, b), own = _parse(given)
     values = LAWS[name](rng, a, b, own if size is None else size)
     return float(values) if values.ndim == 0 else values
 
 
-def _checked(given: Mapping[str, Any]) -> tuple[str, tuple[float, float], int | None]:
+def _parse(given: Mapping[str, Any]) -> tuple[str, tuple[float, float], int | None]:
     names, size = [name for name in given if name != "size"], given.get("size")
     pair = given[names[0]] if len(names) == 1 else None
     whole = size is None or (isinstance(size, int) and not isinstance(size, bool) and 1 <= size <= 10**6)

@@ -6,15 +6,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from causalbandits.bench.measure import Task, side_by_side
-from causalbandits.bench.regret import Benchmark
-from causalbandits.bench.tasks import asked, played
-from causalbandits.bench.told import told_policy
 from causalbandits.engine.compiled import can_play
 from causalbandits.policies import AnyPolicy, policy
 from causalbandits.world import zoo
 from causalbandits.world.environment import Environment
 from causalbandits.world.rewards import BernoulliReward
+from causalbandits_bench.oracle_policy import oracle_thompson
+from causalbandits_bench.regret import Benchmark
+from causalbandits_bench.timing import Task, side_by_side
+from causalbandits_bench.workloads import agent_task, engine_task
 
 YARDSTICK = "c-ts-beta"
 ROUNDS, ASKS = 5000, 200
@@ -37,7 +37,7 @@ def decision_costs(benchmark: Benchmark, repeats: int) -> dict[str, Cost]:
     yardstick = _tasks(env, policy(YARDSTICK))
     found = {}
     for name, player in benchmark.players.items():
-        own = told_policy(env) if player.policy is None else player.policy.for_horizon(benchmark.horizon)
+        own = oracle_thompson(env) if player.policy is None else player.policy.for_horizon(benchmark.horizon)
         tasks = {f"own {place}": task for place, task in _tasks(env, own).items()}
         found[name] = _cost(side_by_side({**tasks, **yardstick}, repeats))
     return found
@@ -45,8 +45,10 @@ def decision_costs(benchmark: Benchmark, repeats: int) -> dict[str, Cost]:
 
 def _tasks(env: Environment, own: AnyPolicy) -> dict[str, Task]:
     believed = env.problem.without_tables() if own.learns_tables else env.problem
-    agent = asked(env, own, ASKS, problem=believed)
-    return {"agent": agent} | ({"engine": played(env, own, ROUNDS, believed)} if can_play(env, own, believed) else {})
+    agent = agent_task(env, own, ASKS, problem=believed)
+    if not can_play(env, own, believed):
+        return {"agent": agent}
+    return {"agent": agent, "engine": engine_task(env, own, ROUNDS, believed)}
 
 
 def _cost(best: dict[str, float]) -> Cost:

@@ -10,8 +10,8 @@ from importlib.metadata import version
 from pathlib import Path
 
 from causalbandits._files import write_atomically
-from causalbandits.bench.tables import Measurements
 from causalbandits.results.report import Grid, Heading, Text, as_markdown, number
+from causalbandits_bench.speed import Measurements
 
 
 def write_tables(folder: Path, tables: Mapping[str, Measurements], repeats: int) -> None:
@@ -26,7 +26,7 @@ def write_tables(folder: Path, tables: Mapping[str, Measurements], repeats: int)
     content = {"machine": machine, "repeats": repeats, "tables": rows}
     folder.mkdir(parents=True, exist_ok=True)
     write_atomically(folder / "bench.json", (json.dumps(content, indent=1) + "\n").encode())
-    parts: list[Heading | Text | Grid] = [Heading("What `causalbandits bench` printed", 1)]
+    parts: list[Heading | Text | Grid] = [Heading("What `benchmarks/run.py speed` printed", 1)]
     for table in tables.values():
         grid = Grid(table.columns, [[number(cell) for cell in row] for row in table.rows])
         parts += [Heading(table.title), Text(table.remark), grid]

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from causalbandits.bench import loops
-from causalbandits.bench.measure import Task, side_by_side
-from causalbandits.bench.peers import peers
-from causalbandits.bench.tasks import asked
 from causalbandits.policies import policy
 from causalbandits.problem.problem import CausalBandit
 from causalbandits.world import zoo
 from causalbandits.world.environment import Environment
+from causalbandits_bench import plain_loops
+from causalbandits_bench.peers import peers
+from causalbandits_bench.timing import Task, side_by_side
+from causalbandits_bench.workloads import agent_task
 
 ELIGIBLE = 20
 """So many actions are eligible, where not all are."""
@@ -21,13 +21,13 @@ ELIGIBLE = 20
 def against_loops(ids: tuple[str, ...], repeats: int) -> list[list[Any]]:
     """Figure 2's campaign: ask and tell, and other libraries' bandits with as many actions, against a loop's round."""
     env = zoo.figure2()
-    matrices = loops.matrices(env)
-    timed = [(id, id, asked(env, id)) for id in ids]
+    matrices = plain_loops.matrices(env)
+    timed = [(id, id, agent_task(env, id)) for id in ids]
     for name, (decide, learn) in peers(env.problem.actions.size).items():
         timed.append((name, "ucb" if "UCB" in name else "ts-gaussian", _peer(decide, learn)))
     rows = []
     for name, id, task in timed:
-        best = side_by_side({"own": task, "loop": looped(matrices, id)}, repeats)
+        best = side_by_side({"own": task, "loop": loop_task(matrices, id)}, repeats)
         rows.append(_row("Figure 2", name, "a NumPy loop", best["own"], best["loop"]))
     return rows
 
@@ -43,38 +43,44 @@ def against_without(repeats: int) -> list[list[Any]]:
 
 def _with_and_without() -> list[tuple[str, str, Task, str, Task]]:
     figure2, campaign, segments = zoo.figure2(), zoo.email_campaign(), zoo.email_segments()
-    gaussian, beta = asked(figure2, "c-ts-gaussian"), asked(campaign, "c-ts-beta")
-    told = asked(segments, "c-ts-beta")
-    few, draws = asked(figure2, "c-ucb", some=ELIGIBLE), asked(figure2, policy("c-ts-gaussian", draws=32))
+    gaussian, beta = agent_task(figure2, "c-ts-gaussian"), agent_task(campaign, "c-ts-beta")
+    told, not_told = (agent_task(env, "c-ts-beta") for env in (segments, without_context(segments)))
+    few, draws = agent_task(figure2, "c-ucb", some=ELIGIBLE), agent_task(figure2, policy("c-ts-gaussian", draws=32))
     return [
-        ("Figure 2", f"c-ucb, {ELIGIBLE} actions eligible", few, "c-ucb", asked(figure2, "c-ucb")),
+        ("Figure 2", f"c-ucb, {ELIGIBLE} actions eligible", few, "c-ucb", agent_task(figure2, "c-ucb")),
         ("Figure 2", "c-ts-gaussian, draws=32", draws, "c-ts-gaussian", gaussian),
-        ("Figure 2", "c-ts-gaussian-guarded", asked(figure2, "c-ts-gaussian-guarded"), "c-ts-gaussian", gaussian),
-        ("e-mail", "c-ts-beta-guarded", asked(campaign, "c-ts-beta-guarded"), "c-ts-beta", beta),
+        ("Figure 2", "c-ts-gaussian-guarded", agent_task(figure2, "c-ts-gaussian-guarded"), "c-ts-gaussian", gaussian),
+        ("e-mail", "c-ts-beta-guarded", agent_task(campaign, "c-ts-beta-guarded"), "c-ts-beta", beta),
         ("e-mail", "c-ts-beta-learnt", _learning(campaign), "c-ts-beta", beta),
-        ("e-mail, segments", "c-ts-beta, told the segment", told, "not told", asked(blind(segments), "c-ts-beta")),
+        (
+            "e-mail, segments",
+            "c-ts-beta, told the segment",
+            told,
+            "not told",
+            not_told,
+        ),
         ("e-mail, segments", "c-ts-beta-learnt", _learning(segments), "c-ts-beta", told),
     ]
 
 
-def blind(env: Environment) -> Environment:
+def without_context(env: Environment) -> Environment:
     """The same world, where the context is not told."""
     problem = env.problem
     return Environment(CausalBandit(problem.model, problem.manipulable, problem.parents), env.reward)
 
 
-def looped(matrices: loops.Matrices, id: str, horizon: int = 1000) -> Task:
+def loop_task(matrices: plain_loops.Matrices, id: str, horizon: int = 1000) -> Task:
     """One replication of a NumPy loop."""
 
     def run() -> int:
-        loops.play(id, matrices, horizon, 0)
+        plain_loops.play(id, matrices, horizon, 0)
         return horizon
 
     return run
 
 
 def _learning(env: Environment) -> Task:
-    return asked(env, "c-ts-beta-learnt", problem=env.problem.without_tables())
+    return agent_task(env, "c-ts-beta-learnt", problem=env.problem.without_tables())
 
 
 def _peer(decide: Callable[[], int], learn: Callable[[int, float], None], rounds: int = 40) -> Task:

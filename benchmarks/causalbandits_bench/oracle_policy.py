@@ -1,4 +1,4 @@
-"""C-TS that was told what nobody knows: the noise, and the prior that the world's means are drawn from.
+"""C-TS that is told what nobody knows: the noise, and the prior that the world's means are drawn from.
 
 The yardstick for policies that learn their scales. Gaussian: the noise's standard deviation, and the root mean square
 of the configurations' means as the prior's. Beta: the prior with these means' own mean and variance.
@@ -20,11 +20,11 @@ FIRMEST = 1e4
 """A prior counts as this many rewards at most."""
 
 
-def told_policy(env: Environment) -> CausalThompsonSampling:
+def oracle_thompson(env: Environment) -> CausalThompsonSampling:
     """C-TS with the scales of this world.
 
     >>> from causalbandits import zoo
-    >>> told_policy(zoo.figure2()).noise_scale
+    >>> oracle_thompson(zoo.figure2()).noise_scale
     0.1
     """
     means = env.configuration_means

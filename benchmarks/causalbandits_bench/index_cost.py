@@ -6,8 +6,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from causalbandits.bench.measure import side_by_side
-from causalbandits.bench.tasks import asked, played
 from causalbandits.model.model import CausalModel
 from causalbandits.model.variable import Variable
 from causalbandits.policies import AnyPolicy, policy
@@ -16,6 +14,8 @@ from causalbandits.problem.problem import CausalBandit
 from causalbandits.world import zoo
 from causalbandits.world.environment import Environment
 from causalbandits.world.rewards import BernoulliReward
+from causalbandits_bench.timing import side_by_side
+from causalbandits_bench.workloads import agent_task, engine_task
 
 GROUPS = (
     ("c-ts-gaussian-scaled", "c-screen-scaled", "c-gittins-scaled", "c-ts-effects", "c-gittins-effects"),
@@ -48,8 +48,8 @@ def against_thompson(repeats: int) -> list[list[Any]]:
     for name, world in worlds().items():
         for group in GROUPS:
             ids = [id for id in group if _fits(id, world.env.problem)]
-            engine = side_by_side({id: played(world.env, told(id), world.rounds) for id in ids}, repeats)
-            agent = side_by_side({id: asked(world.env, told(id), world.asks) for id in ids}, repeats)
+            engine = side_by_side({id: engine_task(world.env, with_horizon(id), world.rounds) for id in ids}, repeats)
+            agent = side_by_side({id: agent_task(world.env, with_horizon(id), world.asks) for id in ids}, repeats)
             rows += [
                 [name, world.size, id, *(own[id] * 1e6 for own in (engine, agent))]
                 + [own[id] / own[group[0]] for own in (engine, agent)]
@@ -97,7 +97,7 @@ def three_knobs(actions: int, values: int, states: int = 10) -> Environment:
     return Environment(problem, BernoulliReward(rng.uniform(0.2, 0.8, (states,) * 3)))
 
 
-def told(id: str) -> AnyPolicy:
+def with_horizon(id: str) -> AnyPolicy:
     """A policy that knows for how many rounds."""
     return policy(id).for_horizon(ROUNDS_TOLD)
 

@@ -20,21 +20,21 @@ import numpy as np
 from causalbandits._code import code_hash
 from causalbandits._files import read_arrays, writing
 from causalbandits._types import Array
-from causalbandits.bench.own_code import code_of_policy
-from causalbandits.bench.sets import WorldSet, set_from
-from causalbandits.bench.told import told_policy
 from causalbandits.engine import simulate
 from causalbandits.engine.driver import ENVIRONMENT, stream
 from causalbandits.engine.plan import Plan
 from causalbandits.errors import CausalBanditsError, ScaleWarning, unknown
 from causalbandits.planning.spec import policy_from, read_toml, refuse_unknown, simulation_from, table_of
 from causalbandits.policies import AnyPolicy, CausalThompsonSampling
+from causalbandits_bench.oracle_policy import oracle_thompson
+from causalbandits_bench.policy_code import code_of_policy
+from causalbandits_bench.world_sets import WorldSet, set_from
 
 SHIPPED = Path(__file__).with_name("regret.toml")
 PLAYED_AT_ONCE = 60
 """So many replications are played, and kept, at a time."""
 TOLD = "told"
-"""The name of `bench.told.told_policy`, which is another policy in each world."""
+"""The name of `oracle_thompson`, which is another policy in each world."""
 BAD = 200.0
 """Replications with more regret than this are counted."""
 
@@ -142,12 +142,12 @@ def play_benchmark(
     return found
 
 
-def played_so_far(benchmark: Benchmark, folder: Path) -> dict[str, dict[str, Array]]:
+def regrets_so_far(benchmark: Benchmark, folder: Path) -> dict[str, dict[str, Array]]:
     """The same of an interrupted benchmark: as many replications of each cell as are kept; none is played."""
     found: dict[str, dict[str, Array]] = {}
     for name, world in benchmark.sets.items():
         for policy, player in benchmark.playing(world).items():
-            paths = [_kept(benchmark, world, player, own, folder) for own in _parts(benchmark.count(player))]
+            paths = [_part_file(benchmark, world, player, own, folder) for own in _parts(benchmark.count(player))]
             parts = [read_arrays(path)["regret"] for path in itertools.takewhile(Path.exists, paths)]
             if parts:
                 found.setdefault(name, {})[policy] = np.concatenate(parts) / world.unit
@@ -167,17 +167,17 @@ def _part(
     benchmark: Benchmark, world: WorldSet, player: Player, numbers: range, folder: Path, workers: int | None
 ) -> Array:
     """The final regrets of some replications; played, if they are not kept."""
-    path = _kept(benchmark, world, player, numbers, folder)
+    path = _part_file(benchmark, world, player, numbers, folder)
     if path.exists():
         return np.asarray(read_arrays(path)["regret"])
-    regret = _replayed(benchmark, world, player, numbers, workers)
+    regret = _play(benchmark, world, player, numbers, workers)
     folder.mkdir(parents=True, exist_ok=True)
     with writing(path) as file:
         np.savez(file, regret=regret)
     return regret
 
 
-def _kept(benchmark: Benchmark, world: WorldSet, player: Player, numbers: range, folder: Path) -> Path:
+def _part_file(benchmark: Benchmark, world: WorldSet, player: Player, numbers: range, folder: Path) -> Path:
     return folder / f"{_fingerprint(benchmark, world, player)}-{numbers.start}-{numbers.stop}.npz"
 
 
@@ -185,12 +185,13 @@ def _fingerprint(benchmark: Benchmark, world: WorldSet, player: Player) -> str:
     rounds = np.array([benchmark.horizon])
     if player.policy is None:
         own = code_of_policy(CausalThompsonSampling)
-        return f"{code_hash(world, TOLD, benchmark.horizon, benchmark.seed)}-{own}"
-    plan = Plan(world, {"": player.policy.for_horizon(benchmark.horizon)}, None, rounds, benchmark.seed)
-    return f"{plan.fingerprint}-{code_of_policy(type(player.policy))}"
+        return f"{code_hash(world.fingerprint, TOLD, benchmark.horizon, benchmark.seed)}-{own}"
+    first = world(stream(benchmark.seed, 0, ENVIRONMENT))
+    plan = Plan(first, {"": player.policy.for_horizon(benchmark.horizon)}, None, rounds, benchmark.seed)
+    return f"{code_hash(plan.fingerprint, world.fingerprint)}-{code_of_policy(type(player.policy))}"
 
 
-def _replayed(benchmark: Benchmark, world: WorldSet, player: Player, numbers: range, workers: int | None) -> Array:
+def _play(benchmark: Benchmark, world: WorldSet, player: Player, numbers: range, workers: int | None) -> Array:
     settings: dict[str, Any] = {
         "horizon": benchmark.horizon,
         "rounds": [benchmark.horizon],
@@ -205,7 +206,7 @@ def _replayed(benchmark: Benchmark, world: WorldSet, player: Player, numbers: ra
     finals = []
     for number in numbers:
         env = world(stream(benchmark.seed, number, ENVIRONMENT))
-        run = simulate(env, {"": told_policy(env)}, replications=range(number, number + 1), **settings)
+        run = simulate(env, {"": oracle_thompson(env)}, replications=range(number, number + 1), **settings)
         finals.append(float(run.regret("")[0, -1]))
     return np.array(finals)
 
