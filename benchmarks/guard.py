@@ -21,8 +21,7 @@ import numpy as np
 
 import causalbandits as cb
 from causalbandits.engine.driver import play
-from causalbandits.policies.alarms import ARROW
-from causalbandits.policies.watching import Watching
+from causalbandits.policies.robust.monitor import ARROW, Watching
 
 RESULT = Path(__file__).with_name("guard.json")
 RUNS = Path(__file__).parent.parent / "results" / "guard"
@@ -36,7 +35,7 @@ class World(NamedTuple):
     """What is true, and what is believed."""
 
     env: cb.Environment
-    belief: cb.CausalBandit
+    belief: cb.Problem
 
 
 def right(replication: int) -> World:
@@ -93,8 +92,8 @@ PRICES = {"product": 0.05, "purpose": 0.08, "send_time": {"morning": 0.02}}
 def priced(replication: int, inner: Callable[[int], World]) -> World:
     """The same where knobs cost something."""
 
-    def with_costs(p: cb.CausalBandit) -> cb.CausalBandit:
-        return cb.CausalBandit(p.model, p.manipulable, p.parents, costs=PRICES, context=p.context)
+    def with_costs(p: cb.Problem) -> cb.Problem:
+        return cb.Problem(p.model, p.manipulable, p.parents, costs=PRICES, context=p.context)
 
     env, belief = inner(replication)
     own = with_costs(env.problem)
@@ -103,7 +102,7 @@ def priced(replication: int, inner: Callable[[int], World]) -> World:
 
 def arrow(replication: int, knob: str, effect: float) -> World:
     """Clicks also depend on a knob: from -effect for its first value to +effect for its last."""
-    true = cb.CausalBandit(BELIEF.model, BELIEF.manipulable, [*BELIEF.parents, knob])
+    true = cb.Problem(BELIEF.model, BELIEF.manipulable, [*BELIEF.parents, knob])
     shift = np.linspace(-effect, effect, len(BELIEF.model[knob].states))
     return World(cb.Environment(true, cb.BernoulliReward(np.clip(MEANS[..., None] + shift, 0.01, 0.99))), BELIEF)
 
@@ -111,7 +110,7 @@ def arrow(replication: int, knob: str, effect: float) -> World:
 def row(replication: int, name: str, place: tuple[int, ...], believed: float, true: float) -> World:
     """The first probability in a row of a table is not what is believed."""
 
-    def problem(p: float) -> cb.CausalBandit:
+    def problem(p: float) -> cb.Problem:
         variables = dict(BELIEF.model.variables)
         v = variables[name]
         table = v.table.copy()
@@ -137,8 +136,8 @@ def two_views(replication: int, worst: bool, horizon: int) -> World:
             cb.Variable("z", [0, 1], parents=["a"], table=np.stack([1 - pz, pz], axis=1)),
         ]
     )
-    true = cb.CausalBandit(model, ["a"], ["z", "a"], always=["a"])
-    belief = cb.CausalBandit(model, ["a"], ["z"], always=["a"], reduce=False)
+    true = cb.Problem(model, ["a"], ["z", "a"], always=["a"])
+    belief = cb.Problem(model, ["a"], ["z"], always=["a"], reduce=False)
     return World(cb.Environment(true, cb.BernoulliReward(means)), belief)
 
 

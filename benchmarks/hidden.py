@@ -31,13 +31,13 @@ ENV = cb.Environment.from_model(MODEL, ["channel"], reward="sale")
 GRAPH = MODEL.causal_graph.with_hidden(["segment"])
 IGNORED = {name: [cause for cause in GRAPH.parents[name] if cause != "segment"] for name in GRAPH.names}
 
-Belief = Callable[[int], cb.CausalBandit]
+Belief = Callable[[int], cb.Problem]
 
 
 def fitted(graph: Any, rows: int, of_an_experiment: int = 0) -> Belief:
     """What is believed after so many rows, and so many in which a coin set the channel, as it then always will be."""
 
-    def believed(replication: int) -> cb.CausalBandit:
+    def believed(replication: int) -> cb.Problem:
         rng = np.random.default_rng([rows, replication])
         parts = [MODEL.sample(rows, rng=rng)]
         parts += [MODEL.sample(of_an_experiment // 2, do={"channel": c}, rng=rng) for c in (0, 1)]
@@ -45,14 +45,14 @@ def fitted(graph: Any, rows: int, of_an_experiment: int = 0) -> Belief:
         was_set = {"channel": np.arange(rows + of_an_experiment) >= rows}
         known = cb.fit(graph, data, interventions=was_set)
         always = ["channel"] if of_an_experiment else []
-        return cb.CausalBandit(known, ["channel"], ["engagement"], always=always)
+        return cb.Problem(known, ["channel"], ["engagement"], always=always)
 
     return believed
 
 
-def exact(replication: int) -> cb.CausalBandit:
+def exact(replication: int) -> cb.Problem:
     """What is believed after rows without end."""
-    return cb.CausalBandit(cb.ObservedModel.from_model(MODEL, hidden=["segment"]), ["channel"], ["engagement"])
+    return cb.Problem(cb.ObservedModel.from_model(MODEL, hidden=["segment"]), ["channel"], ["engagement"])
 
 
 BELIEFS: dict[str, Belief] = {

@@ -15,9 +15,9 @@ import typer
 
 from causalbandits._files import refuse_unwritable_folder
 from causalbandits.cli import run
+from causalbandits.cli.console import print_plain, print_rows
 from causalbandits.cli.options import Workers
-from causalbandits.cli.running import Experiments, resumable
-from causalbandits.cli.show import print_plain, print_rows
+from causalbandits.cli.simulate import Experiments, resumable
 from causalbandits.errors import CausalBanditsError, unknown
 
 ONE_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")

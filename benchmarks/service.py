@@ -247,7 +247,7 @@ def _timed(work: Callable[[], Any]) -> tuple[float, Any]:
 
 def malformed(share: float) -> dict[str, Any]:
     """Nonsense to every route, on 16 connections: none may be a server error."""
-    from causalbandits.service.app import ROUTES
+    from causalbandits.service.routes import ROUTES
 
     each, statuses = max(50, round(100_000 * share / 16)), []
     routes = [(route.method, route.path) for route in ROUTES]

@@ -25,8 +25,8 @@ ENV = cb.zoo.email_campaign()
 
 def fork_servers(file: str, port: int) -> None:
     """For each line of input a service, forked from a process that has everything in memory; prints its process id."""
-    from causalbandits.service import serve
-    from causalbandits.service.pages import prepare
+    from causalbandits.service.dashboard.pages import prepare
+    from causalbandits.service.server import serve
 
     prepare()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)

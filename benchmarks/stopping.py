@@ -23,12 +23,12 @@ import numpy as np
 
 import causalbandits as cb
 from causalbandits import zoo
-from causalbandits.engine.compiled import can_play, play_compiled
+from causalbandits.engine.compiled.driver import can_play, play_compiled
 from causalbandits.engine.driver import ENVIRONMENT, play, stream
-from causalbandits.policies.cells import CellPolicy
+from causalbandits.policies.cells.policy import CellPolicy
 from causalbandits.policies.stopping import WIDTHS, mixture_price, noise_of
 from causalbandits.problem.design import distributions
-from causalbandits.results.stopping import stopped
+from causalbandits.results.statistics import stopped
 
 RESULT = Path(__file__).with_name("stopping.json")
 RUNS = Path(__file__).parent.parent / "results" / "stopping"

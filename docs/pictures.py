@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 import causalbandits as cb
-from causalbandits.problem.budget import best_mixture
+from causalbandits.problem import best_mixture
 
 IMAGES = Path(__file__).parent / "images"
 CONTEXT_PAGE = Path(__file__).parent / "context.md"
@@ -112,7 +112,7 @@ def blocks() -> str:
     return picture(475, 365, what, [*areas, *graph_of(problem), *captions])
 
 
-def graph_of(problem: cb.CausalBandit) -> list[str]:
+def graph_of(problem: cb.Problem) -> list[str]:
     """Arrows below, nodes above."""
     edges = [*problem.model.graph.edges, *((parent, "click") for parent in problem.parents)]
     shapes = [arrow(*between(PLACES[a], PLACES[b])) for a, b in sorted(edges)]
@@ -176,7 +176,7 @@ def budget() -> str:
     """What money buys on the e-mail campaign: every action by cost and mean reward, and the envelope at a budget."""
     prices = {"product": 0.05, "purpose": 0.08, "send_time": {"morning": 0.02}}
     p = cb.zoo.email_campaign().problem
-    problem = cb.CausalBandit(p.model, p.manipulable, p.parents, costs=prices)
+    problem = cb.Problem(p.model, p.manipulable, p.parents, costs=prices)
     env = cb.Environment(problem, cb.zoo.email_campaign().reward)
     costs, means = np.array([problem.cost(do) for do in problem.actions]), env.means
     low, high = float(means.min()), float(means.max())

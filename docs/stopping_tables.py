@@ -9,7 +9,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from causalbandits.results.report import Grid, Text, as_markdown
+from causalbandits.results import Grid, Text, as_markdown
 
 ROOT = Path(__file__).parent.parent
 PAGE, MEASURED = ROOT / "docs" / "stopping.md", ROOT / "benchmarks" / "stopping.json"

@@ -16,7 +16,7 @@ from typing import Any
 ROOT = Path(__file__).parent.parent
 sys.path.append(str(ROOT / "benchmarks"))
 
-from causalbandits.results.report import Grid, Heading, Text, as_markdown  # noqa: E402
+from causalbandits.results import Grid, Heading, Text, as_markdown  # noqa: E402
 from causalbandits_bench.regret_report import (  # noqa: E402
     ABOUT_COSTS,
     costs_grid,

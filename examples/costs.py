@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 
 import causalbandits as cb
-from causalbandits.world.shortfall import Shortfall
+from causalbandits.environments import Shortfall
 
 HORIZON = 5000
 PRICES = {"product": 0.05, "purpose": 0.08, "send_time": {"morning": 0.02}}
@@ -23,16 +23,14 @@ def campaign(costs: dict | None = PRICES) -> cb.Environment:
     """The e-mail campaign of the zoo, with prices."""
     env = cb.zoo.email_campaign()
     p = env.problem
-    return cb.Environment(cb.CausalBandit(p.model, p.manipulable, p.parents, costs=costs), env.reward)
+    return cb.Environment(cb.Problem(p.model, p.manipulable, p.parents, costs=costs), env.reward)
 
 
 def segments() -> cb.Environment:
     """The same for customers of three segments, known beforehand."""
     env = cb.zoo.email_segments()
     p = env.problem
-    return cb.Environment(
-        cb.CausalBandit(p.model, p.manipulable, p.parents, costs=PRICES, context=p.context), env.reward
-    )
+    return cb.Environment(cb.Problem(p.model, p.manipulable, p.parents, costs=PRICES, context=p.context), env.reward)
 
 
 def played(policy: str, replications: int, env: cb.Environment | None = None, **keywords) -> Values:
@@ -99,7 +97,7 @@ def main(replications: int = 40) -> None:
         print(f"{name:<56}" + "".join(f"{shown(under(total)):>16}" for total in BUDGETS))
     print("\nWith segments, against the best that all of them together can do for the money:")
     p = segments().problem
-    blind = cb.CausalBandit(p.model, p.manipulable, p.parents, costs=PRICES)
+    blind = cb.Problem(p.model, p.manipulable, p.parents, costs=PRICES)
     shared: dict[str, Callable[[float], Values]] = {
         "c-ts-beta, told the segment": lambda total: played("c-ts-beta", few, segments(), budget=total),
         "c-ts-beta that does not look": lambda total: played("c-ts-beta", few, segments(), problem=blind, budget=total),

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import causalbandits as cb
-from causalbandits.results.graphs import plot_graph
-from causalbandits.results.report import Code, Heading, Picture, Text, write_figures, write_page
+from causalbandits.results import Code, Heading, Picture, Text, write_figures, write_page
+from causalbandits.results.plots import plot_graph
 
 OUT = Path("results")
 GRAPH = {
@@ -33,7 +33,7 @@ def main(mails: int = 1000, worlds: int = 100) -> None:
 
     print("2. Tables from data:")
     model = cb.fit(GRAPH, data, states={"template": ["1", "2"]})  # names, not numbers
-    problem = cb.CausalBandit(
+    problem = cb.Problem(
         model, manipulable=["product", "purpose", "send_time"], parents=["subject", "template", "send_time"]
     )
     print(model, "\n")

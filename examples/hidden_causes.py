@@ -44,7 +44,7 @@ def write_files(graph: Path, past: Path, rows: int) -> None:
         writer.writerows(zip(*columns.values(), strict=True))
 
 
-def show(problem: cb.CausalBandit) -> None:
+def show(problem: cb.Problem) -> None:
     """What each action leads to, and what the rows leave open."""
     for do in problem.actions:
         mean, lower, upper = problem.parent_distribution(do, interval=True)
@@ -60,12 +60,12 @@ def main(rows: int = 1000, users: int = 300) -> None:
     print("P(engagement | do(channel)) =", graph.effect(["engagement"], do=["channel"]))
 
     known = cb.fit(graph, past)
-    problem = cb.CausalBandit(known, ["channel"], reward="sale", separator="cheapest")
+    problem = cb.Problem(known, ["channel"], reward="sale", separator="cheapest")
     print("With the hidden cause in the graph:")
     show(problem)
     without = {name: [cause for cause in graph.parents[name] if cause != "taste"] for name in graph.names}
     print("As if nothing were hidden:")
-    show(cb.CausalBandit(cb.fit(without, past), ["channel"], reward="sale"))
+    show(cb.Problem(cb.fit(without, past), ["channel"], reward="sale"))
 
     env = cb.Environment.from_model(world(), ["channel"], reward="sale")
     agent = cb.Agent(problem, "c-ts-beta", seed=1)

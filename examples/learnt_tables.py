@@ -45,7 +45,7 @@ def ten_settings(rng: np.random.Generator) -> cb.Environment:
     """One knob of ten values and a coin that it turns: nothing but tables is to be learnt."""
     knob = cb.Variable("x", range(10), table=[0.1] * 10)
     coin = cb.Variable("z", [0, 1], parents=["x"], table=rng.dirichlet([1, 1], size=10))
-    problem = cb.CausalBandit(cb.CausalModel([knob, coin]), ["x"], ["z"], always=["x"])
+    problem = cb.Problem(cb.CausalModel([knob, coin]), ["x"], ["z"], always=["x"])
     return cb.Environment(problem, cb.BernoulliReward(np.array([0.2, 0.8])))
 
 

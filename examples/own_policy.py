@@ -7,7 +7,7 @@ far, sometimes score the configurations at random. The graph turns numbers of co
 from dataclasses import dataclass
 
 import causalbandits as cb
-from causalbandits.policies.statistics import Cells
+from causalbandits.policies import Cells
 from causalbandits.testing import CHECKS
 
 

@@ -27,7 +27,7 @@ def world(rng: np.random.Generator, additive: bool) -> cb.Environment:
     ]
     names = ["w0", "w1", "w2", "segment"]
     model = cb.CausalModel([segment, *knobs, *mediators])
-    problem = cb.CausalBandit(model, [knob.name for knob in knobs], names, context=["segment"])
+    problem = cb.Problem(model, [knob.name for knob in knobs], names, context=["segment"])
     means = rng.random(problem.shape)
     if additive:
         effects = rng.uniform(-0.3, 0.3, (3, 3))

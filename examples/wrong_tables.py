@@ -23,7 +23,7 @@ def regrets(rows: int | None, datasets: int, replications: int) -> dict[str, np.
         believed = None
         if rows is not None:
             fitted = cb.fit(truth.model, truth.model.sample(rows, rng=dataset))
-            believed = cb.CausalBandit(fitted, truth.manipulable, truth.parents)
+            believed = cb.Problem(fitted, truth.manipulable, truth.parents)
         run = cb.simulate(env, POLICIES, horizon=HORIZON, replications=replications, seed=dataset, problem=believed)
         for policy in POLICIES:
             found[policy].append(run.regret(policy)[:, -1])

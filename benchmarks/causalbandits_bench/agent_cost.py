@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from causalbandits.policies import policy
-from causalbandits.problem.problem import CausalBandit
-from causalbandits.world import zoo
-from causalbandits.world.environment import Environment
+from causalbandits.environments import zoo
+from causalbandits.environments.environment import Environment
+from causalbandits.policies.registry import policy
+from causalbandits.problem.problem import Problem
 from causalbandits_bench import plain_loops
 from causalbandits_bench.peers import peers
 from causalbandits_bench.timing import Task, side_by_side
@@ -66,7 +66,7 @@ def _with_and_without() -> list[tuple[str, str, Task, str, Task]]:
 def without_context(env: Environment) -> Environment:
     """The same world, where the context is not told."""
     problem = env.problem
-    return Environment(CausalBandit(problem.model, problem.manipulable, problem.parents), env.reward)
+    return Environment(Problem(problem.model, problem.manipulable, problem.parents), env.reward)
 
 
 def loop_task(matrices: plain_loops.Matrices, id: str, horizon: int = 1000) -> Task:

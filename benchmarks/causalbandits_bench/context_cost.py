@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from causalbandits.world import zoo
+from causalbandits.environments import zoo
 from causalbandits_bench.agent_cost import without_context
 from causalbandits_bench.timing import side_by_side
 from causalbandits_bench.workloads import agent_task, engine_task

@@ -6,11 +6,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from causalbandits.engine.compiled import can_play
-from causalbandits.policies import AnyPolicy, policy
-from causalbandits.world import zoo
-from causalbandits.world.environment import Environment
-from causalbandits.world.rewards import BernoulliReward
+from causalbandits.engine.compiled.driver import can_play
+from causalbandits.environments import zoo
+from causalbandits.environments.environment import Environment
+from causalbandits.environments.rewards import BernoulliReward
+from causalbandits.policies.base import AnyPolicy
+from causalbandits.policies.registry import policy
 from causalbandits_bench.oracle_policy import oracle_thompson
 from causalbandits_bench.regret import Benchmark
 from causalbandits_bench.timing import Task, side_by_side

@@ -6,14 +6,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from causalbandits.model.model import CausalModel
+from causalbandits.environments import zoo
+from causalbandits.environments.environment import Environment
+from causalbandits.environments.rewards import BernoulliReward
+from causalbandits.model.causal_model import CausalModel
 from causalbandits.model.variable import Variable
-from causalbandits.policies import AnyPolicy, policy
-from causalbandits.policies.worth_effects import ROWS_LIMIT
-from causalbandits.problem.problem import CausalBandit
-from causalbandits.world import zoo
-from causalbandits.world.environment import Environment
-from causalbandits.world.rewards import BernoulliReward
+from causalbandits.policies.base import AnyPolicy
+from causalbandits.policies.cells.gittins import ROWS_LIMIT
+from causalbandits.policies.registry import policy
+from causalbandits.problem.problem import Problem
 from causalbandits_bench.timing import side_by_side
 from causalbandits_bench.workloads import agent_task, engine_task
 
@@ -81,7 +82,7 @@ def one_knob(actions: int, shape: tuple[int, ...]) -> Environment:
         for i, states in enumerate(shape)
     ]
     model, names = CausalModel([knob, *parents]), [parent.name for parent in parents]
-    problem = CausalBandit(model, ["x"], names, actions=[{"x": value} for value in range(actions)])
+    problem = Problem(model, ["x"], names, actions=[{"x": value} for value in range(actions)])
     return Environment(problem, BernoulliReward(rng.uniform(0.2, 0.8, shape)))
 
 
@@ -93,7 +94,7 @@ def three_knobs(actions: int, values: int, states: int = 10) -> Environment:
     parents = [Variable(f"z{i}", range(states), parents=[knob], table=tables[i]) for i, knob in enumerate(knobs)]
     chosen = np.unravel_index(rng.choice(values**3, actions, replace=False), (values,) * 3)
     listed = [dict(zip(knobs, one, strict=True)) for one in np.transpose(chosen).tolist()]
-    problem = CausalBandit(CausalModel([*causes, *parents]), knobs, ["z0", "z1", "z2"], actions=listed)
+    problem = Problem(CausalModel([*causes, *parents]), knobs, ["z0", "z1", "z2"], actions=listed)
     return Environment(problem, BernoulliReward(rng.uniform(0.2, 0.8, (states,) * 3)))
 
 
@@ -102,6 +103,6 @@ def with_horizon(id: str) -> AnyPolicy:
     return policy(id).for_horizon(ROUNDS_TOLD)
 
 
-def _fits(id: str, problem: CausalBandit) -> bool:
+def _fits(id: str, problem: Problem) -> bool:
     """C-Gittins with main effects is refused beyond so many numbers."""
     return id != "c-gittins-effects" or problem.situation().size * problem.configurations <= ROWS_LIMIT

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import math
 
-from causalbandits.policies import CausalThompsonSampling
-from causalbandits.world.environment import Environment
-from causalbandits.world.rewards import BernoulliReward
-from causalbandits.world.student import StudentReward
+from causalbandits.environments.environment import Environment
+from causalbandits.environments.rewards import BernoulliReward, StudentReward
+from causalbandits.policies.cells.thompson import CausalThompsonSampling
 
 SMALLEST_PART = 1e-3
 """A noise of 0 is said to be this part of the means' size: a prior must have some."""

@@ -1,7 +1,8 @@
 """What one would write without this library: each algorithm as a plain NumPy loop over all actions.
 
 The yardstick of `benchmarks/run.py speed`. Honest: vectorised over the actions, P(z | a) as a matrix that is ready
-before the first round, sums kept from round to round, no step that the algorithm does not need. `tests/test_bench.py`
+before the first round, sums kept from round to round, no step that the algorithm does not need.
+`tests/benchmarks/test_speed.py`
 checks that their regret is the library's.
 """
 
@@ -13,10 +14,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from causalbandits._types import Array
+from causalbandits._typing import Array
+from causalbandits.environments.environment import Environment
+from causalbandits.environments.rewards import BernoulliReward
 from causalbandits.problem.features import resolve
-from causalbandits.world.environment import Environment
-from causalbandits.world.rewards import BernoulliReward
 
 Decide = Callable[[], int]
 Learn = Callable[[int, int, float], None]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from causalbandits._types import Array, is_real
+from causalbandits._typing import Array, is_real
 from causalbandits.errors import CausalBanditsError
 
 Draws = Callable[[np.random.Generator, float, float, Any], Array]

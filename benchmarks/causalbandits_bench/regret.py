@@ -17,15 +17,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from causalbandits._code import code_hash
 from causalbandits._files import read_arrays, writing
-from causalbandits._types import Array
-from causalbandits.engine import simulate
+from causalbandits._hashing import code_hash
+from causalbandits._typing import Array
 from causalbandits.engine.driver import ENVIRONMENT, stream
 from causalbandits.engine.plan import Plan
+from causalbandits.engine.simulation import simulate
 from causalbandits.errors import CausalBanditsError, ScaleWarning, unknown
-from causalbandits.planning.spec import policy_from, read_toml, refuse_unknown, simulation_from, table_of
-from causalbandits.policies import AnyPolicy, CausalThompsonSampling
+from causalbandits.planning.experiment_spec import policy_from, read_toml, refuse_unknown, simulation_from, table_of
+from causalbandits.policies.base import AnyPolicy
+from causalbandits.policies.cells.thompson import CausalThompsonSampling
 from causalbandits_bench.oracle_policy import oracle_thompson
 from causalbandits_bench.policy_code import code_of_policy
 from causalbandits_bench.world_sets import WorldSet, set_from
@@ -201,7 +202,7 @@ def _play(benchmark: Benchmark, world: WorldSet, player: Player, numbers: range,
     if player.policy is not None:
         run = simulate(world, {"": player.policy}, replications=numbers, workers=workers, **settings)
         return np.array(run.regret("")[:, -1])
-    from causalbandits.engine import kernels  # noqa: F401  (a replication alone would not be worth loading them)
+    from causalbandits.engine.compiled import primitives  # noqa: F401  (a replication alone would not be worth loading them)
 
     finals = []
     for number in numbers:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from causalbandits._files import write_atomically
-from causalbandits._types import Array
+from causalbandits._typing import Array
 from causalbandits.errors import CausalBanditsError
-from causalbandits.results.report import (
+from causalbandits.results.document import (
     Grid,
     Heading,
     Part,

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from causalbandits.engine import simulate
-from causalbandits.fitting import fit
-from causalbandits.results.tables import data_frames
-from causalbandits.world import zoo
-from causalbandits.world.environment import Environment
+from causalbandits._tables import data_frames
+from causalbandits.engine.simulation import simulate
+from causalbandits.environments import zoo
+from causalbandits.environments.environment import Environment
+from causalbandits.fitting.fit import fit
 from causalbandits_bench import plain_loops
 from causalbandits_bench.agent_cost import against_loops, against_without, loop_task
 from causalbandits_bench.context_cost import compare_contexts
@@ -234,7 +234,7 @@ def memory(repeats: int) -> Measurements:
     """The most memory that a process needs."""
     play = (
         "import numpy as np, causalbandits as cb\n"
-        "from causalbandits.engine.compiled import play_compiled\n"
+        "from causalbandits.engine.compiled.driver import play_compiled\n"
         "env = {env}\n"
         "play_compiled(env, cb.policy('{id}').for_horizon({rounds}), env.problem, np.array([{rounds}]), 0, 0)\n"
     )

@@ -10,7 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from causalbandits._files import write_atomically
-from causalbandits.results.report import Grid, Heading, Text, as_markdown, number
+from causalbandits.results.document import Grid, Heading, Text, as_markdown, number
 from causalbandits_bench.speed import Measurements
 
 

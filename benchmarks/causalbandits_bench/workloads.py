@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from causalbandits.agent import Agent
-from causalbandits.engine.compiled import play_compiled
-from causalbandits.policies import AnyPolicy, as_policy
-from causalbandits.problem.problem import CausalBandit
-from causalbandits.world.environment import Environment
+from causalbandits.agent.agent import Agent
+from causalbandits.engine.compiled.driver import play_compiled
+from causalbandits.environments.environment import Environment
+from causalbandits.policies.base import AnyPolicy
+from causalbandits.policies.registry import as_policy
+from causalbandits.problem.problem import Problem
 from causalbandits_bench.timing import Task
 
 
 def engine_task(
-    env: Environment, given: AnyPolicy | str, horizon: int = 20_000, problem: CausalBandit | None = None
+    env: Environment, given: AnyPolicy | str, horizon: int = 20_000, problem: Problem | None = None
 ) -> Task:
     """One replication in the engine; `problem` is what the policy believes, where that is not the world's own."""
     own, rounds = as_policy(given).for_horizon(horizon), np.array([horizon])
@@ -31,7 +32,7 @@ def agent_task(
     given: AnyPolicy | str,
     rounds: int = 1000,
     some: int = 0,
-    problem: CausalBandit | None = None,
+    problem: Problem | None = None,
 ) -> Task:
     """A campaign of an agent from its first round on; `some` actions are eligible, if not all.
 

@@ -20,16 +20,16 @@ from typing import Any
 
 import numpy as np
 
-from causalbandits._code import code_hash
-from causalbandits._memory import Remembers
-from causalbandits._types import is_real
+from causalbandits._cache import Remembers
+from causalbandits._hashing import code_hash
+from causalbandits._typing import is_real
+from causalbandits.environments import zoo
+from causalbandits.environments.environment import Environment
+from causalbandits.environments.rewards import BernoulliReward, LinearReward, Reward
 from causalbandits.errors import CausalBanditsError, ProblemWarning, brief, unknown
-from causalbandits.planning.settings import REWARDS, world_of
-from causalbandits.problem.problem import CausalBandit
-from causalbandits.testing import permute_environment
-from causalbandits.world import zoo
-from causalbandits.world.environment import Environment
-from causalbandits.world.rewards import BernoulliReward, LinearReward, Reward
+from causalbandits.planning.problem_spec import REWARDS, world_of
+from causalbandits.problem.problem import Problem
+from causalbandits.testing.permuted import permute_environment
 from causalbandits_bench.random_numbers import draw, is_law
 
 TABULATED = tuple(kind for kind in REWARDS if kind != "linear")
@@ -71,13 +71,13 @@ class WorldSet(Remembers):
         """Regret is counted in multiples of this."""
         return float(self.reward.get("times", 1.0))
 
-    def _world(self, rng: np.random.Generator) -> Environment | CausalBandit:
+    def _world(self, rng: np.random.Generator) -> Environment | Problem:
         given = {entry: _as_list(draw(value, rng)) for entry, value in self.settings.items()}
         make = getattr(zoo, given["zoo"], None) if given.get("zoo") in zoo.__all__ else None
         chance = {"rng": rng} if make is not None and "rng" in inspect.signature(make).parameters else {}
         return world_of({**chance, **given}, folder=self.folder)
 
-    def _with_reward(self, world: Environment | CausalBandit, rng: np.random.Generator) -> Environment:
+    def _with_reward(self, world: Environment | Problem, rng: np.random.Generator) -> Environment:
         if isinstance(world, Environment) and not self.reward:
             return world
         problem = world.problem if isinstance(world, Environment) else world

@@ -1,8 +1,19 @@
 """causalbandits: find the best intervention with the fewest tries, because the causal graph is known."""
 
 from causalbandits import theory
-from causalbandits.agent import Agent, Decision, Recommendation
+from causalbandits.agent import Agent
+from causalbandits.campaign import Decision, Recommendation
 from causalbandits.engine import simulate
+from causalbandits.environments import (
+    BernoulliReward,
+    CustomReward,
+    Environment,
+    GaussianReward,
+    LinearReward,
+    StepEnvironment,
+    StudentReward,
+    zoo,
+)
 from causalbandits.errors import CausalBanditsError, CausalBanditsWarning, ScaleWarning
 from causalbandits.fitting import check, fit
 from causalbandits.formats import read, write
@@ -43,19 +54,9 @@ from causalbandits.policies import (
     default_policy,
     policy,
 )
-from causalbandits.problem.actions import ActionSpace
-from causalbandits.problem.budget import Budget
-from causalbandits.problem.design import design
-from causalbandits.problem.problem import CausalBandit
-from causalbandits.problem.scores import Scores
-from causalbandits.results.citations import citation
-from causalbandits.results.run import Run
+from causalbandits.problem import ActionSpace, Budget, Problem, Scores, design
+from causalbandits.results import Run, citation
 from causalbandits.study import Study, connect
-from causalbandits.world import zoo
-from causalbandits.world.environment import Environment
-from causalbandits.world.rewards import BernoulliReward, CustomReward, GaussianReward, LinearReward
-from causalbandits.world.stepped import StepEnvironment
-from causalbandits.world.student import StudentReward
 
 __version__ = "0.1.0"
 
@@ -67,7 +68,6 @@ __all__ = [
     "Agent",
     "BernoulliReward",
     "Budget",
-    "CausalBandit",
     "CausalBanditsError",
     "CausalBanditsWarning",
     "CausalDesign",
@@ -99,6 +99,7 @@ __all__ = [
     "ModelsThompsonSampling",
     "ObservedModel",
     "Policy",
+    "Problem",
     "Recommendation",
     "Run",
     "ScaleWarning",

@@ -2,32 +2,393 @@
 
 from __future__ import annotations
 
+import math
 import os
 import secrets
+import warnings
+from collections.abc import Mapping
 from dataclasses import astuple
+from functools import cached_property
 from pathlib import Path
-from typing import Literal, overload
+from types import EllipsisType
+from typing import Any, Literal, overload
 
 import numpy as np
 
-from causalbandits._files import checked_path
-from causalbandits._types import is_whole
-from causalbandits.agent import saving
-from causalbandits.agent.adviser import Adviser
-from causalbandits.agent.decision import BATCH_LIMIT, Context, Decision
-from causalbandits.agent.eligible import Eligible
-from causalbandits.agent.ledger import Pending
-from causalbandits.agent.listener import Listener
-from causalbandits.agent.order import InOrder
-from causalbandits.agent.policy_record import policy_of, policy_record
-from causalbandits.errors import BudgetError, CausalBanditsError, StateError
-from causalbandits.policies import AnyPolicy
-from causalbandits.policies.default import chosen_policy
-from causalbandits.policies.rationing import situations_to_come
-from causalbandits.problem.budget import Budget
-from causalbandits.problem.differing import difference
-from causalbandits.problem.problem import CausalBandit
-from causalbandits.problem.situation import Situation, opened
+from causalbandits._files import checked_path, refuse_unwritable, write_atomically
+from causalbandits._typing import Z, is_whole
+from causalbandits.agent import file
+from causalbandits.campaign import (
+    BATCH_LIMIT,
+    Context,
+    Decision,
+    Eligible,
+    InOrder,
+    Learnt,
+    Ledger,
+    Past,
+    Pending,
+    Recommendation,
+    Recommendations,
+    caveats,
+    checked,
+    checked_model,
+    contradictions,
+    evidence_of_told,
+    narrowed,
+    policy_of,
+    policy_record,
+    recommended,
+)
+from causalbandits.errors import BudgetError, CausalBanditsError, EvidenceWarning, ProblemWarning, StateError, TellError
+from causalbandits.fitting import Check, Interventions
+from causalbandits.model import CausalModel, Intervention, State
+from causalbandits.policies import AnyPolicy, Choice, Outcome, chosen_policy, flip, situations_to_come
+from causalbandits.policies.robust import Evidence
+from causalbandits.problem import Budget, Problem, Purse, Situation, Spent, difference, opened
+
+# A policy and what it has learnt: its statistic is a fold of what was told, made anew where that was corrected.
+
+
+class Learner:
+    """What was told and what is waited for, and the statistic that follows from it."""
+
+    _purse: Purse | None
+
+    def __init__(self, problem: Problem, policy: AnyPolicy, impossible: Literal["refuse", "accept"]) -> None:
+        self.problem = problem
+        self.policy = policy
+        self.impossible = impossible
+        self._statistic = policy.begin(problem)
+        self._pending: dict[int, Pending] = {}
+        self._told = Ledger(None if policy.randomised else 1.0)
+        self._order = InOrder()
+        self._must_fold = False
+        """Whether outcomes were corrected since the statistic was made."""
+        self._next_id = 0
+
+    @property
+    def rounds(self) -> int:
+        """How many rewards have been told."""
+        return len(self._told)
+
+    @property
+    def pending(self) -> dict[int, Intervention]:
+        """Decisions whose reward has not come (yet), by id."""
+        return {id: asked.choice.action.intervention for id, asked in self._pending.items()}
+
+    @cached_property
+    def _whole(self) -> Situation:
+        """The situation of one who does not look."""
+        return self.policy.situation(self.problem)
+
+    def _situation(self, context: Context | None, eligible: Eligible | None = None) -> Situation:
+        problem = self.problem if context is None else self.problem.given(context)
+        if self.impossible == "refuse" and not problem.can_occur:
+            raise CausalBanditsError(
+                f"The context {dict(context or {})} has probability 0, says the model. If the model is an estimate, "
+                'make the agent with impossible="accept".'
+            )
+        if eligible is None:
+            return self.policy.situation(problem)
+        return narrowed(self.policy, problem, eligible)
+
+    def _situation_of(self, context: Z | None) -> Situation:
+        return self._whole if context is None else self.policy.situation(self.problem.in_context(context))
+
+    def _folded(self) -> Any:
+        """The policy's statistic, made anew from all outcomes if some were corrected."""
+        if self._must_fold:
+            self._statistic = self.policy.begin(self.problem)
+            for outcome in self._told:
+                self._take_in(self._statistic, outcome)
+            self._order = InOrder(self._told)
+            self._must_fold = False
+            self._witness()
+        return self._statistic
+
+    def _take_in(self, statistic: Any, outcome: Outcome) -> None:
+        """Update a statistic, in the situation that the decision was made in."""
+        self.policy.update(self._situation_of(outcome.context), statistic, outcome)
+
+    def _witness(self) -> str:
+        """Show the policy what is complete by now, in the order of decisions; the last that it noticed."""
+        noticed = ""
+        if self.policy.in_order:
+            for outcome in self._order.ready(self._pending, self._next_id):
+                noticed = self.policy.witness(self._situation_of(outcome.context), self._statistic, outcome) or noticed
+        return noticed
+
+
+# What an agent is told: outcomes, whenever they come; corrections of them; and rounds of the past.
+
+LOOKED_AT = 100
+"""After so many rewards the policy is asked whether something speaks against the way in which it is used."""
+
+
+class Listener(Learner):
+    """The half of an agent that takes in what happened."""
+
+    _seed: np.random.SeedSequence
+    _flips: bool
+    _expected: float
+    """Rewards beyond it bring one warning."""
+    _learnt: int
+    """How many rows of the past were taken in."""
+
+    def tell(
+        self,
+        id: int,
+        parents: Mapping[str, State] | EllipsisType | None = ...,
+        reward: float = math.nan,
+        *,
+        observed: Mapping[str, State] | None = None,
+    ) -> None:
+        """The outcome of a decision: the values of the reward's parents, and the reward. Once per id, in any order.
+
+        The reward is told as it came: what the action cost is known, and is not to be subtracted from it. Parents that
+        were known before the decision may be left out, and so may all where the problem has none: `tell(id, reward=1)`.
+        `parents=None` says that their values were lost; policies that
+        need only the action learn all the same.
+        `observed` are further variables of the model that were seen, for policies that learn from them.
+        """
+        asked = self._pending.get(id) if type(id) is int else None
+        outcome = self._outcome(id, asked or self._asked(id), parents, reward, observed)
+        statistic = self._folded() if self._must_fold else self._statistic
+        try:
+            known = self._pending[int(id)].problem
+            self.policy.update(self.policy.situation(known), statistic, outcome)
+        except BaseException:
+            self._must_fold = True  # it may have been changed half-way
+            raise
+        self._told.add(outcome)
+        del self._pending[id]
+        if len(self._told) == LOOKED_AT:
+            for concern in self.policy.concerns(self.problem, statistic):
+                warnings.warn(f"{concern}.", ProblemWarning, stacklevel=2)
+        if self.policy.in_order:
+            self._order.add(outcome)
+            if noticed := self._witness():
+                self._warn(noticed)
+
+    def _warn(self, noticed: str) -> None:
+        warnings.warn(f"{noticed[:1].upper()}{noticed[1:]}. See agent.evidence().", EvidenceWarning, stacklevel=3)
+
+    def learn(self, past: Any, *, reward: str | None = None, interventions: Interventions = None) -> Learnt:
+        """Take in rounds of the past that the agent did not decide; what was used, what was not and why.
+
+        `past` is whatever `fit` reads: a frame, columns, a .csv or .parquet file, with the reward's parents and the
+        rewards (in the column `reward`, the problem's own reward if it has one). `interventions` says in which rows
+        knobs were set, as for `fit`; without it nothing was set in any row.
+
+        A policy that learns what a reward owes to its parents learns from every row in which these were seen, whoever
+        chose, because given them the reward is the same; rows in which nothing was set are left out where that is so
+        only because a knob is always set. A policy that learns by action learns of the actions that were taken: rows in
+        which nothing was set teach it about leaving everything alone, not about setting what was seen.
+        """
+        column = self.problem.reward if reward is None else reward
+        if not isinstance(column, str):
+            raise CausalBanditsError("Say which column has the rewards: learn(past, reward='clicked').")
+        rows = Past(self.problem, self.policy, self._seed, self.impossible == "accept")
+        told = rows.outcomes(past, column, interventions, -1 - self._learnt)
+        statistic = self._folded()
+        try:
+            for outcome in told:
+                self._take_in(statistic, outcome)
+        except BaseException:
+            self._must_fold = True  # some of them have been taken in
+            raise
+        for outcome in told:
+            self._told.add(outcome)
+        self._learnt += len(told)
+        return Learnt(len(told), dict(rows.left_out))
+
+    def correct(
+        self,
+        id: int,
+        parents: Mapping[str, State] | EllipsisType | None = ...,
+        reward: float = math.nan,
+        *,
+        observed: Mapping[str, State] | None = None,
+    ) -> None:
+        """Another outcome of a decision that was told already: everything is then as if it had been told at first.
+
+        All outcomes are taken in anew before the next decision, once for however many corrections.
+        """
+        was = self._told_of(id)
+        outcome = self._outcome(was.number, self._asked_again(was), parents, reward, observed)
+        self._take_in(self.policy.begin(self.problem), outcome)  # whether it can be taken in at all
+        self._told.replace(outcome)
+        self._must_fold = True
+
+    def retract(self, id: int) -> None:
+        """Take back what was told of a decision: it waits for its reward again, as if nothing had been told."""
+        was = self._told_of(id)
+        self._told.remove(was.number)
+        self._pending[was.number] = self._asked_again(was)
+        self._must_fold = True
+
+    def forget(self, id: int) -> None:
+        """Stop waiting for the reward of a decision: it was not carried out, or its reward will never be known.
+
+        What was told already must be taken back first (`retract`). A budget gets its money and its round back.
+        """
+        asked = self._asked(id)
+        if self._purse is not None:
+            self._purse.give_back(self.problem.cost(asked.choice.action), asked.problem.known)
+        del self._pending[id]
+        if self.policy.in_order and not self._must_fold and (noticed := self._witness()):
+            self._warn(noticed)
+
+    def _check_id(self, id: int) -> None:
+        if isinstance(id, bool) or not isinstance(id, int | np.integer) or not 0 <= id < self._next_id:
+            raise TellError(
+                f"Unknown decision {id!r}: {self._next_id} have been made, with ids from 0. Use decision.id."
+            )
+
+    def _asked(self, id: int) -> Pending:
+        self._check_id(id)
+        if id not in self._pending:
+            raise TellError(
+                f"The reward of decision {id} has been told already (or forgotten); each counts once. To change what "
+                "was told, use correct() or retract()."
+            )
+        return self._pending[id]
+
+    def _asked_again(self, was: Outcome) -> Pending:
+        """The decision that an outcome belongs to."""
+        return Pending(Choice(was.action, was.propensity, was.support), self.problem.in_context(was.context))
+
+    def _told_of(self, id: int) -> Outcome:
+        self._check_id(id)
+        try:
+            return self._told[int(id)]
+        except KeyError:
+            raise TellError(
+                f"Nothing has been told of decision {id} (or it was forgotten), so there is nothing to change. "
+                "Nothing was changed."
+            ) from None
+
+    def _outcome(
+        self,
+        id: int,
+        asked: Pending,
+        parents: Mapping[str, State] | EllipsisType | None,
+        reward: float,
+        observed: Mapping[str, State] | None,
+    ) -> Outcome:
+        """What was told, if it can be."""
+        (action, propensity, support), known = asked
+        accept = self.impossible == "accept"
+        z, value, seen = checked(known, self.policy, action, parents, reward, observed, accept_impossible=accept)
+        if abs(value) > self._expected:
+            self.policy.warn_of_scale("A reward is of size", abs(value), self.problem, stacklevel=3)
+            self._expected = math.inf
+        successes = flip(value, self._seed, id) if self._flips else value
+        return Outcome(action, z, value, successes, id, propensity, support, seen, known.known)
+
+
+# What can be asked of an agent without changing it: its advice, what speaks against the model, a page about it all.
+
+
+class Adviser(Learner):
+    """The half of an agent that only looks."""
+
+    @property
+    def model(self) -> CausalModel:
+        """The model as it is known by now: with a policy that learns tables, what was observed has been counted.
+
+        `problem.with_model(agent.model)` is the problem for a policy that is to take these tables as known.
+        """
+        return self.policy.learnt_model(self.problem, self._folded()) or self.problem.model
+
+    @property
+    def budget(self) -> Spent | None:
+        """What has been spent of the budget, and what is left; None without one."""
+        return None if self._purse is None else self._purse.spent
+
+    def recommend(self, *, context: Context | None = None, level: float = 0.95, epsilon: float = 0.0) -> Recommendation:
+        """The action with the largest estimated mean so far, less its cost, and an interval for that mean.
+
+        `context` has the values of what is known, as for `ask`. Thompson sampling gives its posterior's credible
+        interval. UCB, KL-UCB and uniform give confidence bounds that hold for all configurations (actions, for the
+        baselines) at all times together, CL-UCB its ellipsoid: both stay valid however the actions were chosen and
+        whenever you look. Configurations without rewards are taken to be like the others, within the prior's scale.
+        Only actions that mostly lead to configurations seen before are candidates; under a budget, only those that it
+        pays for in every round. Tables that were fitted to data are as uncertain as these leave them. What the interval
+        assumes, and where rewards contradict that, is said with it.
+
+        It also says how likely the action is to be the best, what stopping now would lose, and whether you may stop:
+        whether, with probability `level`, no other action is better by more than `epsilon`. That holds whenever you
+        look; but equal actions are never told apart, so that an epsilon of 0 may never let you stop.
+        """
+        situation = self._whole if context is None else self._situation(context)
+        return self._recommended(situation, level, epsilon, self._doubts())
+
+    def recommendations(self, *, level: float = 0.95, epsilon: float = 0.0) -> Recommendations:
+        """What to do in each context that can occur, the likeliest first, with its share of the decisions.
+
+        Contexts in which nothing may be done, because of what is required, are in `.refused`, with the reason.
+        """
+        known = self.problem.with_model(self.model) if self.policy.learns_tables else self.problem
+        against, found, refused = self._doubts(), [], []
+        for codes, share in known.contexts.likely():
+            here = self.problem.in_context(codes or None)
+            if here.has_actions:
+                found.append((share, self._recommended(self._situation_of(here.known), level, epsilon, against)))
+            else:
+                refused.append((share, here.no_action))
+        return Recommendations(found, refused)
+
+    def _doubts(self) -> tuple[str, ...]:
+        """What the outcomes say against the policy's scales, the way it is used, and the model: of all contexts."""
+        statistic = self._folded()
+        return (
+            *caveats(self.policy, self._told),
+            *self.policy.concerns(self.problem, statistic),
+            *contradictions(self.problem, self.policy, statistic, lambda level: self.check(level=level)),
+        )
+
+    def _recommended(
+        self, situation: Situation, level: float, epsilon: float, against: tuple[str, ...]
+    ) -> Recommendation:
+        allowance = None if self._purse is None else self._purse.budget.a_round
+        return recommended(self.policy, situation, self._folded(), level, epsilon, against, allowance)
+
+    def evidence(self, *, level: float | None = None) -> Evidence:
+        """What the outcomes say of the model: that knobs act through the parents alone, and every row of its tables.
+
+        The e-values are made from the policy's own chances (`draws=` above 1): they are valid however actions were
+        chosen and whenever you look. The chance of a false alarm, ever, is `level` at most (0.05, or the guard's own).
+        Outcomes count in the order of decisions: those after the first pending one wait for it.
+        """
+        self.problem.refuse_by_actions("Evidence")
+        known = self.problem, self.policy, self._folded(), self._told
+        return evidence_of_told(*known, min(self._pending, default=None), level)
+
+    def check(self, *, level: float = 0.05) -> Check:
+        """Test the same claims by Pearson's statistic, for any policy; approximate while running.
+
+        p-values take the outcomes for a sample that was chosen without looking: chosen adaptively they are about right,
+        and looking again and again finds something in the end. `evidence` has neither weakness.
+        """
+        self.problem.refuse_by_actions("A check")
+        return checked_model(self.problem, self._told, level)
+
+    def report(self, path: str | os.PathLike[str]) -> None:
+        """Write a page about the campaign, to look at and to pass on: it needs no other file, and opens offline.
+
+        The answer so far and how sure it is, the causal graph, the mean reward, every action and configuration, and
+        where outcomes contradict the model.
+        """
+        where = checked_path(path, "campaign.html")
+        if where.suffix.lower() not in (".html", ".htm"):
+            raise StateError(f"A page's name ends in .html, such as campaign.html; got {str(path)!r}.")
+        refuse_unwritable(where)
+        from causalbandits.agent.report import page_of
+        from causalbandits.results import as_html
+
+        write_atomically(where, as_html(page_of(self, list(self._told)), where.parent).encode())
 
 
 class Agent(Listener, Adviser):
@@ -55,7 +416,7 @@ class Agent(Listener, Adviser):
 
     def __init__(
         self,
-        problem: CausalBandit,
+        problem: Problem,
         policy: AnyPolicy | str | None = None,
         *,
         horizon: int | None = None,
@@ -64,8 +425,8 @@ class Agent(Listener, Adviser):
         impossible: Literal["refuse", "accept"] = "refuse",
         budget: Budget | None = None,
     ) -> None:
-        if not isinstance(problem, CausalBandit):
-            raise CausalBanditsError(f"An Agent works on a CausalBandit; got {problem!r}.")
+        if not isinstance(problem, Problem):
+            raise CausalBanditsError(f"An Agent works on a Problem; got {problem!r}.")
         chosen = chosen_policy(problem, policy, horizon=horizon, late=late)
         if not isinstance(impossible, str) or impossible not in ("refuse", "accept"):
             raise CausalBanditsError(f"impossible must be 'refuse' or 'accept'; got {impossible!r}.")
@@ -82,7 +443,7 @@ class Agent(Listener, Adviser):
         self._learnt = 0
         self._expected = chosen.largest_expected_reward(problem)
         self._name = secrets.token_hex(8)
-        self._editions: dict[Path, saving.Edition] = {}
+        self._editions: dict[Path, file.Edition] = {}
         """What this agent last read from or wrote to each file."""
 
     def __repr__(self) -> str:
@@ -161,8 +522,8 @@ class Agent(Listener, Adviser):
             "witnessed": self._order.next_one,
         }
         before = self._editions.get(where)
-        after = saving.Edition.after(before, self._name)
-        saving.write(where, content, before, after, overwrite=overwrite)
+        after = file.Edition.after(before, self._name)
+        file.write(where, content, before, after, overwrite=overwrite)
         self._editions[where] = after
 
     @classmethod
@@ -170,7 +531,7 @@ class Agent(Listener, Adviser):
         cls,
         path: str | os.PathLike[str],
         *,
-        problem: CausalBandit | None = None,
+        problem: Problem | None = None,
         policy: AnyPolicy | str | None = None,
     ) -> Agent:
         """The agent that `save` wrote, as if it had never stopped.
@@ -180,10 +541,10 @@ class Agent(Listener, Adviser):
         class, features given as functions) must be handed in as `policy`.
         """
         where = checked_path(path, "agent.json")
-        content = saving.read(where)
-        saved = CausalBandit.from_record(content["problem"])
-        if problem is not None and not isinstance(problem, CausalBandit):
-            raise CausalBanditsError(f"problem must be a CausalBandit (an environment has one); got {problem!r}.")
+        content = file.read(where)
+        saved = Problem.from_record(content["problem"])
+        if problem is not None and not isinstance(problem, Problem):
+            raise CausalBanditsError(f"problem must be a Problem (an environment has one); got {problem!r}.")
         if problem is not None and (differs := difference(problem, saved)):
             raise StateError(
                 f"{path} belongs to another problem: {differs}. It was made for {saved!r}, not for {problem!r}."
@@ -203,7 +564,7 @@ class Agent(Listener, Adviser):
             agent._order = InOrder(agent._told, int(content.get("witnessed", 0)))
             agent._learnt = sum(outcome.number < 0 for outcome in agent._told)
             agent._charge_again()
-            edition = saving.edition_of(content)
+            edition = file.edition_of(content)
         except (TypeError, ValueError, KeyError, AttributeError) as error:
             if isinstance(error, CausalBanditsError):
                 raise

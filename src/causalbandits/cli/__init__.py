@@ -10,13 +10,13 @@ from typing import Annotated, TextIO
 import typer
 
 from causalbandits import __version__
-from causalbandits.cli.asking import ask, recommend, tell
-from causalbandits.cli.estimating import check, fit
-from causalbandits.cli.library import policies
-from causalbandits.cli.looking import forecast, inspect
-from causalbandits.cli.running import reproduce, simulate
-from causalbandits.cli.serving import serve
-from causalbandits.cli.studies import study
+from causalbandits.cli.campaign import ask, recommend, tell
+from causalbandits.cli.console import policies
+from causalbandits.cli.data import check, fit
+from causalbandits.cli.plan import forecast, inspect
+from causalbandits.cli.service import serve
+from causalbandits.cli.simulate import reproduce, simulate
+from causalbandits.cli.study import study
 from causalbandits.errors import CausalBanditsError, CausalBanditsWarning
 
 __all__ = ["app", "main", "run"]

@@ -1,4 +1,4 @@
-"""Problems on the command line: what is looked at, with an option for each keyword of CausalBandit.
+"""Problems on the command line: what is looked at, with an option for each keyword of Problem.
 
 The settings that options give are those of a file's table [environment], and are made into a world by the same code.
 """
@@ -15,13 +15,10 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
+from causalbandits.environments import Environment, zoo
 from causalbandits.errors import CausalBanditsError, unknown
-from causalbandits.planning.keywords import InFile
-from causalbandits.planning.settings import world_of
-from causalbandits.planning.spec import SpecFile, read_file
-from causalbandits.problem.problem import CausalBandit
-from causalbandits.world import zoo
-from causalbandits.world.environment import Environment
+from causalbandits.planning import InFile, SpecFile, read_file, world_of
+from causalbandits.problem import Problem
 
 Workers = Annotated[
     int | None, typer.Option(min=1, help="Replications played at once; as many as processors if left out.")
@@ -29,7 +26,7 @@ Workers = Annotated[
 
 
 class Option(NamedTuple):
-    """How a keyword of CausalBandit is given, and its value from what is typed."""
+    """How a keyword of Problem is given, and its value from what is typed."""
 
     flag: str
     example: str
@@ -162,11 +159,11 @@ Parameter = Annotated[
 class Asked(NamedTuple):
     """What a command is asked about: a problem or a whole world, and the file that it is from."""
 
-    world: CausalBandit | Environment
+    world: Problem | Environment
     file: SpecFile | None = None
 
     @property
-    def problem(self) -> CausalBandit:
+    def problem(self) -> Problem:
         """What a learner may know of it."""
         return self.world.problem if isinstance(self.world, Environment) else self.world
 

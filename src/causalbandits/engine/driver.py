@@ -8,17 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from causalbandits._types import Array, Z
+from causalbandits._typing import Array, Z
+from causalbandits.environments import Environment, Shortfall
 from causalbandits.errors import ProblemError
-from causalbandits.policies import AnyPolicy, Outcome
-from causalbandits.policies.outcome import flip
-from causalbandits.policies.rationing import situations_to_come
-from causalbandits.problem.actions import Action
-from causalbandits.problem.budget import Budget, Purse
-from causalbandits.problem.problem import CausalBandit
-from causalbandits.problem.situation import Situation, opened
-from causalbandits.world.environment import Environment
-from causalbandits.world.shortfall import Shortfall
+from causalbandits.policies import AnyPolicy, Outcome, flip, situations_to_come
+from causalbandits.problem import Action, Budget, Problem, Purse, Situation, opened
 
 TICK = 256
 """Rounds between two reports of progress."""
@@ -54,7 +48,7 @@ def stream(seed: int, replication: int, role: int) -> np.random.Generator:
 def play(
     env: Environment,
     policy: AnyPolicy,
-    problem: CausalBandit,
+    problem: Problem,
     rounds: Rounds,
     seed: int,
     replication: int,
@@ -130,7 +124,7 @@ class Moment(NamedTuple):
 class Moments(dict[Z, Moment]):
     """Every context that came, by its codes in the environment; a policy is told what its own problem calls context."""
 
-    def __init__(self, env: Environment, policy: AnyPolicy, problem: CausalBandit) -> None:
+    def __init__(self, env: Environment, policy: AnyPolicy, problem: Problem) -> None:
         self._env, self._problem, self._policy = env, problem, policy
         self._told = [env.problem.context.index(name) for name in problem.context]
         self.left_out = self._left_out()
@@ -152,7 +146,7 @@ class Moments(dict[Z, Moment]):
         """Why nothing may be done in a context."""
         return self._env.problem.in_context(codes).no_action or self._believed(codes).no_action
 
-    def _believed(self, codes: Z) -> CausalBandit:
+    def _believed(self, codes: Z) -> Problem:
         told = tuple(codes[i] for i in self._told)
         return self._problem.in_context(told) if told else self._problem
 
@@ -180,7 +174,7 @@ class Moments(dict[Z, Moment]):
 class _Plays(dict[Action, int]):
     """How often each action was played."""
 
-    def __init__(self, problem: CausalBandit) -> None:
+    def __init__(self, problem: Problem) -> None:
         self._size = problem.actions.size
 
     def by_number(self) -> npt.NDArray[np.int64]:
@@ -194,7 +188,7 @@ class _Plays(dict[Action, int]):
 class _TrueActions(dict[Action, Action]):
     """From an action of the believed problem to the one of the true problem that makes the same intervention."""
 
-    def __init__(self, true: CausalBandit) -> None:
+    def __init__(self, true: Problem) -> None:
         self._true = true.actions
 
     def __missing__(self, believed: Action) -> Action:

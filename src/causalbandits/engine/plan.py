@@ -13,21 +13,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from causalbandits._code import code_hash
+from causalbandits._hashing import code_hash
 from causalbandits._progress import Notice
 from causalbandits.engine.compiled import can_play, play_compiled
 from causalbandits.engine.driver import ENVIRONMENT, Moment, Moments, PlayCounts, play, stream
+from causalbandits.environments import LISTED, Environment, Shortfall, paid_for
 from causalbandits.errors import BudgetError, CausalBanditsError, PolicyError, ProblemError, ProblemWarning
-from causalbandits.model.fitted import FittedModel
-from causalbandits.policies import AnyPolicy
-from causalbandits.policies.identity import identity_with_code
-from causalbandits.problem.actions import Action
-from causalbandits.problem.budget import Budget
-from causalbandits.problem.problem import CausalBandit
-from causalbandits.results.measures import Values
-from causalbandits.results.origin import Origin
-from causalbandits.world.environment import LISTED, Environment
-from causalbandits.world.shortfall import Shortfall, paid_for
+from causalbandits.model import FittedModel
+from causalbandits.policies import AnyPolicy, identity_with_code
+from causalbandits.problem import Action, Budget, Problem
+from causalbandits.results import Origin, Values
 
 Source = Environment | Callable[[np.random.Generator], Environment]
 
@@ -41,7 +36,7 @@ class Plan:
 
     source: Source
     policies: Mapping[str, AnyPolicy]
-    believed: CausalBandit | None
+    believed: Problem | None
     rounds: npt.NDArray[np.int64]
     seed: int
     compiled: bool = False
@@ -162,20 +157,20 @@ class Plan:
                 "policy that has one, such as 'c-ts-beta', 'c-ucb' or 'cl-ts'."
             )
 
-    def _believed_by(self, policy: AnyPolicy, env: Environment) -> CausalBandit:
+    def _believed_by(self, policy: AnyPolicy, env: Environment) -> Problem:
         """What a policy is told: a policy that learns tables is not told the true ones, only the graph."""
         problem = self._believed_in(env)
         if not policy.learns_tables or isinstance(problem.model, FittedModel):
             return problem
         return problem.without_tables()
 
-    def _check_budget(self, env: Environment, problem: CausalBandit, total: float) -> None:
+    def _check_budget(self, env: Environment, problem: Problem, total: float) -> None:
         """Whether it lasts, and everybody knows what is paid."""
         Shortfall(env, Budget(total, int(self.rounds[-1])).a_round)
         if problem.costs != env.problem.costs:
             raise BudgetError("The believed problem must have the environment's costs where there is a budget.")
 
-    def _believed_in(self, env: Environment) -> CausalBandit:
+    def _believed_in(self, env: Environment) -> Problem:
         if self.believed is None:
             return env.problem
         for name in self.believed.context:
@@ -193,7 +188,7 @@ class Plan:
         if self.believed.costs is not None and env.problem.costs is None:
             raise ProblemError(
                 "The believed problem has costs, and the environment has none: regret would be that of rewards alone. "
-                "Make the environment with costs, too: Environment.from_model(..., costs=...), or of a CausalBandit "
+                "Make the environment with costs, too: Environment.from_model(..., costs=...), or of a Problem "
                 "that has them."
             )
         unseen = [name for name in self.believed.parents if name not in env.problem.parents]
@@ -246,7 +241,7 @@ class _Observer:
         self,
         env: Environment,
         policy: AnyPolicy,
-        problem: CausalBandit,
+        problem: Problem,
         checkpoints: int,
         measures: tuple[str, ...],
         epsilon: float,

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from causalbandits.errors import DataError
-from causalbandits.fitting.coding import TYPED, Column, Dictionary, Reading
+from causalbandits.fitting.codebook import TYPED, Column, Dictionary, Reading
 
 BATCH = 2**14
 """Rows at a time: the codes of a batch stay in the processor's cache."""

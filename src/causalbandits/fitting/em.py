@@ -19,9 +19,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from causalbandits._types import Array, Codes
+from causalbandits._typing import Array, Codes
 from causalbandits.errors import DataError, SizeError
-from causalbandits.fitting.counting import Coded
+from causalbandits.fitting.counts import Coded
 from causalbandits.fitting.structure import Structure
 
 TOLERANCE = 1e-8

@@ -9,19 +9,15 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from causalbandits._types import Array
+from causalbandits._typing import Array
 from causalbandits.errors import DataError, ModelError, brief, unknown
-from causalbandits.fitting.counting import Rows
+from causalbandits.fitting.codebook import warn_of_odd_values
+from causalbandits.fitting.counts import Kind, Rows, TableCounts
 from causalbandits.fitting.em import Incomplete, maximise
-from causalbandits.fitting.remarks import warn_of_odd_values
+from causalbandits.fitting.interventions import Interventions
 from causalbandits.fitting.sources import source_of
 from causalbandits.fitting.structure import GraphLike, States, Structure, conditional, structure_of
-from causalbandits.fitting.tables import Kind, TableCounts
-from causalbandits.fitting.was_set import Interventions
-from causalbandits.model.causal_graph import CausalGraph
-from causalbandits.model.fitted import FittedModel
-from causalbandits.model.fitted_observed import Fitted, FittedObservedModel
-from causalbandits.model.intervention import State
+from causalbandits.model import CausalGraph, Fitted, FittedModel, FittedObservedModel, State
 
 Missing = Literal["refuse", "drop", "em"]
 Prior = float | Mapping[str, npt.ArrayLike] | Fitted
@@ -144,7 +140,7 @@ def _without_data(structure: Structure, prior: Prior) -> FittedModel:
     if structure.hidden is not None:
         raise DataError(
             "Where causes are hidden, all that is known is what data tell, and there are none. Learn a number per "
-            "action: CausalBandit(graph, ..., reward=...)."
+            "action: Problem(graph, ..., reward=...)."
         )
     missing = [name for name in structure.names if name not in structure.states]
     if missing:

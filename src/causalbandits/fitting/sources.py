@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from causalbandits._types import is_iterable
+from causalbandits._typing import is_iterable
 from causalbandits.errors import DataError, brief
 from causalbandits.fitting.batches import Batch, DataSource, arrow_library, of_arrow, parts
-from causalbandits.fitting.coding import Column, Dictionary
-from causalbandits.fitting.csv_files import of_csv
-from causalbandits.model.intervention import State
+from causalbandits.fitting.codebook import Column, Dictionary
+from causalbandits.fitting.csv import of_csv
+from causalbandits.model import State
 
 LITTLE = {"batch_size": 2**16, "batch_readahead": 1, "fragment_readahead": 1}
 """How far a dataset may be read ahead of what is needed; by itself, to hundreds of megabytes."""

@@ -10,13 +10,9 @@ from typing import Any, NamedTuple
 import networkx as nx
 
 from causalbandits.errors import DataError, unknown
+from causalbandits.model import CausalGraph, State, as_causal_graph, needed_tables
 from causalbandits.model import graph as graphs
-from causalbandits.model.causal_graph import CausalGraph
-from causalbandits.model.identification import RowSource
-from causalbandits.model.intervention import State
-from causalbandits.model.knowledge import as_causal_graph
-from causalbandits.model.mixed_graph import members
-from causalbandits.model.observed_tables import needed_tables
+from causalbandits.model.graph import RowSource, members
 
 States = Mapping[str, Sequence[State]]
 GraphLike = Any

@@ -19,15 +19,19 @@ import networkx as nx
 from causalbandits._files import checked_path, our_json, refuse_other_kind, write_atomically
 from causalbandits.errors import CausalBanditsError, FormatError, ModelError, SizeError, brief, unknown
 from causalbandits.formats import bif, dot, json, xmlbif
-from causalbandits.formats._limits import AXES_LIMIT, FILE_LIMIT, NUMBER_LIMIT
-from causalbandits.formats._text import clip, decoded
+from causalbandits.formats._scanner import AXES_LIMIT, FILE_LIMIT, NUMBER_LIMIT, clip, decoded
 from causalbandits.formats.adapters import from_pgmpy, from_pyagrum, to_pgmpy, to_pyagrum
+from causalbandits.model import (
+    LABEL_LIMIT,
+    MODEL_FORMAT,
+    OBSERVED_FORMAT,
+    CausalGraph,
+    CausalModel,
+    FittedObservedModel,
+    ObservedModel,
+)
 from causalbandits.model import graph as graphs
-from causalbandits.model.causal_graph import GRAPH_FORMAT, CausalGraph
-from causalbandits.model.fitted_observed import FittedObservedModel
-from causalbandits.model.model import MODEL_FORMAT, CausalModel
-from causalbandits.model.observed import OBSERVED_FORMAT, ObservedModel
-from causalbandits.model.state import LABEL_LIMIT
+from causalbandits.model.graph import GRAPH_FORMAT
 
 __all__ = ["from_pgmpy", "from_pyagrum", "read", "to_pgmpy", "to_pyagrum", "write"]
 

@@ -8,13 +8,10 @@ from typing import Any, NamedTuple, NoReturn, TypeAlias
 
 import numpy as np
 
-from causalbandits._types import Array
+from causalbandits._typing import Array
 from causalbandits.errors import ModelError, unknown
-from causalbandits.formats._limits import AXES_LIMIT, NUMBER_LIMIT, ROUNDING_TOLERANCE
-from causalbandits.formats._text import clip
-from causalbandits.model.model import CausalModel
-from causalbandits.model.probabilities import ROW_SUM_TOLERANCE, conditional, row_name
-from causalbandits.model.variable import Variable
+from causalbandits.formats._scanner import AXES_LIMIT, NUMBER_LIMIT, ROUNDING_TOLERANCE, clip
+from causalbandits.model import ROW_SUM_TOLERANCE, CausalModel, Variable, conditional, row_name
 
 Place: TypeAlias = Any  # an offset in a text, or line and column
 Refuse: TypeAlias = Callable[[Place, str], NoReturn]

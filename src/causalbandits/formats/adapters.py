@@ -9,8 +9,7 @@ import numpy as np
 
 from causalbandits.errors import CausalBanditsError, ModelError, brief
 from causalbandits.formats._draft import labels
-from causalbandits.model.model import CausalModel
-from causalbandits.model.variable import Variable
+from causalbandits.model import CausalModel, Variable
 
 
 def from_pgmpy(network: Any) -> CausalModel:

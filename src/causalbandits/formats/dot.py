@@ -14,10 +14,9 @@ from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, replace
 
 from causalbandits.errors import ModelError
-from causalbandits.formats._limits import DEPTH_LIMIT, EDGE_LIMIT
-from causalbandits.formats._text import Scanner, Token, clip
+from causalbandits.formats._scanner import DEPTH_LIMIT, EDGE_LIMIT, Scanner, Token, clip
+from causalbandits.model import CausalGraph
 from causalbandits.model import graph as graphs
-from causalbandits.model.causal_graph import CausalGraph
 
 _SKIP = re.compile(r"(?:\s++|//[^\n]*+|^#[^\n]*+|/\*(?s:.*?)\*/)*+", re.MULTILINE)
 BEGINNING = re.compile(

@@ -7,11 +7,9 @@ import re
 
 from causalbandits._files import our_json
 from causalbandits.errors import CausalBanditsError, FormatError
-from causalbandits.formats._text import clip
-from causalbandits.model.causal_graph import GRAPH_FORMAT, CausalGraph
-from causalbandits.model.model import CausalModel
-from causalbandits.model.observed import OBSERVED_FORMAT, ObservedModel
-from causalbandits.model.state import LABEL_LIMIT
+from causalbandits.formats._scanner import clip
+from causalbandits.model import LABEL_LIMIT, OBSERVED_FORMAT, CausalGraph, CausalModel, ObservedModel
+from causalbandits.model.graph import GRAPH_FORMAT
 
 _STRING = re.compile(r'"((?:[^"\\]|\\.)*+)"?', re.DOTALL)
 _ESCAPED = re.compile(r"\\(?:u[0-9a-fA-F]{4}|.)", re.DOTALL)

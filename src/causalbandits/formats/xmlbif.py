@@ -16,9 +16,8 @@ import numpy as np
 
 from causalbandits.errors import CausalBanditsError, FormatError, ModelError
 from causalbandits.formats._draft import Draft, PlacedTable, labels, network_name
-from causalbandits.formats._text import NUMBER, NUMBERS, clip, one_of
-from causalbandits.model.model import CausalModel
-from causalbandits.model.state import LABEL_LIMIT
+from causalbandits.formats._scanner import NUMBER, NUMBERS, clip, one_of
+from causalbandits.model import LABEL_LIMIT, CausalModel
 
 if TYPE_CHECKING:
     from xml.parsers.expat import XMLParserType

@@ -15,9 +15,9 @@ from typing import Any
 import networkx as nx
 
 from causalbandits.errors import ModelError, brief
-from causalbandits.model.causal_graph import CausalGraph
-from causalbandits.model.model import CausalModel
-from causalbandits.model.observed import ObservedModel
+from causalbandits.model.causal_model import CausalModel
+from causalbandits.model.graph import CausalGraph
+from causalbandits.model.latent_model import ObservedModel
 
 Knowledge = CausalModel | ObservedModel | CausalGraph
 

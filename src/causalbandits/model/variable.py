@@ -2,16 +2,70 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import math
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from causalbandits._types import Array, is_iterable
+from causalbandits._typing import Array, is_iterable
 from causalbandits.errors import InterventionError, ModelError, brief, unknown
 from causalbandits.model.intervention import State
-from causalbandits.model.state import LABEL_LIMIT, STATES_ARE, as_state
+
+# Which values a variable may have: those that a file can keep, so that what was modelled can be saved.
+#
+# A model that is made is one that can be written: the rule is checked where a variable gets its states.
+
+LABEL_LIMIT = 10_000
+"""Characters of a name, a state or a property: more is refused in files, too."""
+
+STATES_ARE = f"text of at most {LABEL_LIMIT:,} characters, finite numbers, booleans, None, or tuples of these"
+"""The rule, in words."""
+
+TUPLE_DEPTH = 20
+"""Tuples within tuples; a hash of very deep ones overflows the stack."""
+
+_PLAIN_TYPES = {"b": bool, "i": int, "u": int, "f": float, "U": str}
+"""By the kind of NumPy's type: its dates and durations are none of these, though some have a number in them."""
+
+
+def as_state(value: Any, depth: int = 0) -> Any:
+    """The value as a state, without NumPy's types; a TypeError if it is none.
+
+    >>> as_state((np.int64(3), "a"))
+    (3, 'a')
+    """
+    if isinstance(value, np.generic) and value.dtype.kind in _PLAIN_TYPES:
+        value = _PLAIN_TYPES[value.dtype.kind](value)
+    if value is None or (isinstance(value, int | float) and _is_finite(value)):
+        return value
+    if isinstance(value, str) and len(value) <= LABEL_LIMIT:
+        return value
+    if isinstance(value, tuple) and depth < TUPLE_DEPTH:
+        return tuple(as_state(part, depth + 1) for part in value)
+    raise TypeError(f"a state is one of {STATES_ARE}")
+
+
+def encode_state(state: State) -> Any:
+    """A state as JSON: tuples become {"tuple": [...]}, the rest stands for itself."""
+    return {"tuple": [encode_state(part) for part in state]} if isinstance(state, tuple) else state
+
+
+def decode_state(state: Any) -> State:
+    """The state that `encode_state` wrote."""
+    if isinstance(state, dict):
+        return tuple(decode_state(part) for part in state["tuple"])
+    if isinstance(state, list):
+        raise ModelError(f"A state is a single value; got the list {brief(state)}.")
+    return state  # type: ignore[no-any-return]
+
+
+def _is_finite(number: float) -> bool:
+    try:
+        return math.isfinite(number)
+    except OverflowError:  # a whole number beyond the largest float: JSON readers would not bring it back
+        return False
 
 
 class Variable:
@@ -146,3 +200,51 @@ def _numbers(name: str, given: npt.ArrayLike) -> Array:
         ) from None
     table.setflags(write=False)
     return table
+
+
+# The rows of a variable's table: distributions, up to rounding, or an error that says which row is none.
+
+ROW_SUM_TOLERANCE = 1e-6
+"""A row of a table may miss 1 by this much (rounded input); it is then renormalised."""
+
+
+def checked_rows(v: Variable, variables: Mapping[str, Variable]) -> Variable:
+    """The variable with its rows renormalised, or the error that says which row is wrong."""
+    shape = (*(len(variables[p].states) for p in v.parents), len(v.states))
+    if v.table.shape != shape:
+        axes = ", ".join(f"{name} ({size})" for name, size in zip((*v.parents, v.name), shape, strict=True))
+        raise ModelError(f"The table of {v.name!r} must have axes {axes}; its shape is {v.table.shape}.")
+    flat = v.table.reshape(-1, len(v.states))
+    finite = np.isfinite(flat).all(axis=1)
+    signs = (flat >= 0).all(axis=1)
+    with np.errstate(over="ignore"):
+        sums = flat.sum(axis=1, where=np.isfinite(flat))
+    for ok, rule in (
+        (finite, "be finite"),
+        (signs, "not be negative"),
+        (np.abs(sums - 1) <= ROW_SUM_TOLERANCE, f"sum to 1 (to {ROW_SUM_TOLERANCE:g})"),
+    ):
+        if not ok.all():
+            row = int(np.argmin(ok))
+            found = f"sums to {sums[row]:.12g}" if rule.startswith("sum") else f"is {flat[row].tolist()}"
+            raise ModelError(f"{conditional(v)} must {rule}: {row_name(v, variables, row)} {found}.")
+    # Rows that are normalised up to rounding stay as they are, so that a model read back equals the one written.
+    off = np.abs(sums - 1) > len(v.states) * math.ulp(1.0)
+    if not off.any():
+        return v
+    table = np.where(off[:, None], flat / sums[:, None], flat).reshape(shape)
+    return Variable(v.name, v.states, parents=v.parents, table=table)
+
+
+def conditional(v: Variable) -> str:
+    """The name of a variable's table: P(v | parents)."""
+    return f"P({v.name} | {', '.join(v.parents)})" if v.parents else f"P({v.name})"
+
+
+def row_name(v: Variable, variables: Mapping[str, Variable], row: int) -> str:
+    """The parents' states that a row of a table is for."""
+    if not v.parents:
+        return "it"
+    codes = np.unravel_index(row, v.table.shape[:-1])
+    where = (f"{p}={variables[p].states[int(c)]!r}" for p, c in zip(v.parents, codes, strict=True))
+    return f"row ({', '.join(where)})"

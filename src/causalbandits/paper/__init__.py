@@ -2,5 +2,6 @@
 
 from causalbandits.paper.experiment import Experiment
 from causalbandits.paper.experiments import EXPERIMENTS
+from causalbandits.paper.reproduce import QUICK, REPLICATIONS, reproduce
 
-__all__ = ["EXPERIMENTS", "Experiment"]
+__all__ = ["EXPERIMENTS", "QUICK", "REPLICATIONS", "Experiment", "reproduce"]

@@ -16,8 +16,8 @@ import numpy as np
 from causalbandits.errors import CausalBanditsError
 from causalbandits.paper import figure3, figure4, lower_bound
 from causalbandits.paper.experiment import AllRuns, final
-from causalbandits.paper.statistics import Test, equal, exponent, grows, identical, smaller
-from causalbandits.results.significance import holm
+from causalbandits.paper.significance import Test, equal, exponent, grows, identical, smaller
+from causalbandits.results import holm
 
 LEVEL = 0.05
 EARLY = 500

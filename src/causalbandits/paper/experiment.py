@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from causalbandits.engine.plan import Source
+from causalbandits.engine import Source
 from causalbandits.policies import AnyPolicy, policy
-from causalbandits.results.run import Run
+from causalbandits.results import Run
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

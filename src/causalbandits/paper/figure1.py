@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from causalbandits.environments import zoo
 from causalbandits.paper.experiment import Experiment, Runs
-from causalbandits.world import zoo
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 def figures(runs: Runs) -> dict[str, Figure]:
     """The graph for n = 4."""
-    from causalbandits.results.graphs import plot_graph
+    from causalbandits.results.plots import plot_graph
 
     return {"figure1": plot_graph(zoo.figure2().problem)}
 

@@ -6,19 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from causalbandits.paper.experiment import (
-    TS_FAMILY,
-    UCB_FAMILY,
-    Experiment,
-    Runs,
-    Setting,
-    improved,
-    printed,
-)
+from causalbandits.environments import Environment, LinearReward, zoo
+from causalbandits.paper.experiment import TS_FAMILY, UCB_FAMILY, Experiment, Runs, Setting, improved, printed
 from causalbandits.theory import noise_scales
-from causalbandits.world import zoo
-from causalbandits.world.environment import Environment
-from causalbandits.world.rewards import LinearReward
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from causalbandits.environments import Environment, zoo
 from causalbandits.paper.experiment import PRINTED, Experiment, Runs, Setting, improved, printed
-from causalbandits.world import zoo
-from causalbandits.world.environment import Environment
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from causalbandits.environments import zoo
 from causalbandits.paper.experiment import Experiment, Runs, Setting, printed
 from causalbandits.policies import policy
-from causalbandits.world import zoo
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from causalbandits.environments import zoo
 from causalbandits.paper.experiment import Experiment, Runs, Setting, printed
-from causalbandits.world import zoo
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from causalbandits._tables import p_text
 from causalbandits.paper.claims import LEVEL, Judged, Verdict
 from causalbandits.paper.experiment import AllRuns, Experiment, Runs
-from causalbandits.paper.statistics import EQUIVALENT
-from causalbandits.results.citations import citation
-from causalbandits.results.report import Code, Grid, Heading, Part, Picture, Text, final_regrets, versions
-from causalbandits.results.tables import p_text
+from causalbandits.paper.significance import EQUIVALENT
+from causalbandits.results import Code, Grid, Heading, Part, Picture, Text, citation, final_regrets, versions
 
 TITLE = "Regret analysis of bandit problems with causal background knowledge: the experiments, run again"
 

@@ -24,8 +24,7 @@ from causalbandits.paper.claims import Judged, Verdict, judge
 from causalbandits.paper.experiment import AllRuns, Experiment, Setting
 from causalbandits.paper.experiments import EXPERIMENTS
 from causalbandits.paper.report import parts
-from causalbandits.results.report import provenance, write_data, write_figures, write_page
-from causalbandits.results.run import Run
+from causalbandits.results import Run, provenance, write_data, write_figures, write_page
 
 FOLDER_FORMAT, FOLDER_VERSION = "causalbandits-reproduction", 1
 QUICK = 5

@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import io
 import itertools
+import math
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import Any, NamedTuple
 
-from causalbandits.errors import ProblemError
-from causalbandits.model.graph import ancestors
-from causalbandits.model.model import CausalModel
-from causalbandits.planning.route import NO_ROUTE, Route, route_of
-from causalbandits.planning.separators import Separator, separators_of
-from causalbandits.policies.default import default_with_reason
+import numpy as np
+
+from causalbandits._typing import Array
+from causalbandits.environments import LISTED, Environment
+from causalbandits.errors import ProblemError, ProblemWarning
+from causalbandits.model import CausalModel
+from causalbandits.model.graph import ancestors, without_causes_of
+from causalbandits.planning.strategies import NO_ROUTE, Route, route_of
+from causalbandits.policies import default_with_reason
 from causalbandits.policies.linear import LinearPolicy
+from causalbandits.problem import Problem, playable, reachable_configurations
 from causalbandits.problem.actions import shown
-from causalbandits.problem.occasions import playable
-from causalbandits.problem.problem import CausalBandit
-from causalbandits.results.report import (
+from causalbandits.problem.inference import Block, find_blocks
+from causalbandits.results import (
     Code,
     Drawing,
     Grid,
@@ -32,10 +38,83 @@ from causalbandits.results.report import (
     write_figures,
     write_page,
 )
-from causalbandits.theory import compare, reachable_configurations
-from causalbandits.theory.base import require_horizon
-from causalbandits.theory.table import Comparison
-from causalbandits.world.environment import LISTED, Environment
+from causalbandits.theory import Comparison, compare, require_horizon
+
+# What may stand in for the reward's parents, and what each such set is worth: in use, its own, the cheapest.
+
+SPREAD_LIMIT = 2**20
+"""The reward's spread given a separator is computed up to this many joint values of it, the reward and the knobs."""
+
+
+class Separator(NamedTuple):
+    """A set that stands in for the reward's parents: how many configurations, and how far rewards vary given it."""
+
+    name: str
+    variables: tuple[str, ...]
+    configurations: int
+    spread: float | None
+    """The largest standard deviation of the reward given a value of the set that some action leads to.
+
+    None if the reward's states are no numbers, or the table too large.
+    """
+
+
+def separators_of(problem: Problem) -> tuple[Separator, ...]:
+    """The reward's own parents, the set in use, and the cheapest; only where the reward is in the model."""
+    reward = problem.reward
+    if reward is None or not isinstance(problem.knowledge, CausalModel) or not problem.parents:
+        return ()  # where causes are hidden, the route says what there is
+    model = problem.knowledge
+    sets = {"in use": problem.parents, "the reward's own parents": model[reward].parents}
+    always = problem.actions.surely_set()
+    # Where no knob leads to the reward, nothing needs to be separated from it.
+    if ancestors(without_causes_of(model.graph, always), [reward]) & set(problem.manipulable):
+        with warnings.catch_warnings(action="ignore", category=ProblemWarning):  # said already, of the problem itself
+            cheapest = Problem(
+                model,
+                problem.manipulable,
+                reward=reward,
+                separator="cheapest",
+                observable=problem.observable or None,
+                always=sorted(always),
+                reduce=False,
+                context=problem.context,
+            )
+        sets["cheapest"] = cheapest.parents
+    found: dict[tuple[str, ...], str] = {}
+    for name, variables in sets.items():
+        key = tuple(sorted(variables))
+        found[key] = f"{found[key]}, {name}" if key in found else name
+    return tuple(
+        Separator(name, key, math.prod(len(model[v].states) for v in key), _spread(problem, reward, key))
+        for key, name in found.items()
+    )
+
+
+def _spread(problem: Problem, reward: str, given: tuple[str, ...]) -> float | None:
+    """The largest standard deviation of the reward given what any action can make of these variables."""
+    states: Sequence[Any] = problem.model[reward].states
+    if not all(isinstance(s, int | float) for s in states):
+        return None
+    blocks = find_blocks(problem.model, problem.manipulable, [*given, reward])
+    block = next(block for block in blocks if len(given) in block.parents)  # what is elsewhere says nothing of it
+    if block.choices * block.configurations > SPREAD_LIMIT:
+        return None
+    weights = _rows(problem, block).reshape(-1, len(states))  # the reward, which was named last, moves fastest
+    weights = weights[weights.sum(axis=1) > 0]
+    weights /= weights.sum(axis=1, keepdims=True)
+    values = np.array(states, dtype=float)
+    mean = weights @ values
+    return float(np.sqrt(np.maximum(0.0, weights @ values**2 - mean**2)).max())
+
+
+def _rows(problem: Problem, block: Block) -> Array:
+    """A block's distribution under every choice of its knobs that some action makes."""
+    space = problem.actions
+    if space.is_product or space.size > LISTED:
+        return block.table.copy()
+    return block.rows(np.unique(space.array()[:, block.knobs], axis=0))
+
 
 CAPTION = (
     "Blue can be set, violet may be known beforehand, yellow can be observed, green is the reward; a bold rim: stands "
@@ -55,7 +134,7 @@ NOWHERE = ("uniform", "none of the knobs can change what the reward depends on, 
 class Description:
     """What `describe` found; prints as text, shows as a page with the graph in notebooks."""
 
-    problem: CausalBandit
+    problem: Problem
     horizon: int
     matter: tuple[str, ...]
     """The knobs that can change the reward's parents."""
@@ -76,7 +155,7 @@ class Description:
     __str__ = __repr__
 
     def _repr_html_(self) -> str:
-        from causalbandits.results.graphs import plot_graph
+        from causalbandits.results.plots import plot_graph
 
         picture = io.BytesIO()
         plot_graph(self.problem).savefig(picture, format="svg")
@@ -142,20 +221,20 @@ class Description:
 
 def write_description(description: Description, folder: Path) -> None:
     """The same as a page, `report.html` and `report.md`, with the graph in three formats."""
-    from causalbandits.results.graphs import plot_graph
+    from causalbandits.results.plots import plot_graph
 
     write_figures(folder / "figures", {"graph": plot_graph(description.problem)})
     title = Heading(repr(description.problem), 1)
     write_page(folder, [title, Picture("graph", CAPTION), *description._parts])
 
 
-def _hidden(problem: CausalBandit) -> list[Part]:
+def _hidden(problem: Problem) -> list[Part]:
     """What hidden causes tie together, where there are some."""
     tied = [", ".join(own) for own in problem.graph.districts() if len(own) > 1] if problem.graph.hidden else []
     return [Text(f"Hidden causes tie together: {'; '.join(tied)}.")] if tied else []
 
 
-def _known_beforehand(problem: CausalBandit) -> list[Part]:
+def _known_beforehand(problem: Problem) -> list[Part]:
     if not problem.context:
         return []
     return [
@@ -173,7 +252,7 @@ def _known_beforehand(problem: CausalBandit) -> list[Part]:
     ]
 
 
-def _nothing_to_do(problem: CausalBandit) -> list[str]:
+def _nothing_to_do(problem: Problem) -> list[str]:
     """The contexts in which what is required leaves no action."""
     if problem.requirements is None or problem.contexts.size > CONTEXTS_SHOWN:
         return []
@@ -181,7 +260,7 @@ def _nothing_to_do(problem: CausalBandit) -> list[str]:
     return [view.no_action for view in views if not view.has_actions]
 
 
-def _reduction(problem: CausalBandit) -> str:
+def _reduction(problem: Problem) -> str:
     """Of the likeliest context, where there are some: without one, actions may be too many that are few given it."""
     if problem.unknown_tables:
         return (
@@ -194,7 +273,7 @@ def _reduction(problem: CausalBandit) -> str:
     return f"If {likeliest.contexts.shown(likeliest.known)}:\n{likeliest.reduction()!r}"
 
 
-def _searched(problem: CausalBandit) -> str:
+def _searched(problem: Problem) -> str:
     """How many actions, in the contexts that there are if these are few."""
     if problem.unknown_tables:
         return f"{shown(problem.situation(any_tables=True).size)} actions"
@@ -212,7 +291,7 @@ def _matter(d: Description) -> str:
     return f"{text} Worth setting together: {_sets_tried(d.problem)}." if d.problem.learns == "actions" else text
 
 
-def _sets_tried(problem: CausalBandit) -> str:
+def _sets_tried(problem: Problem) -> str:
     """What the actions set, each set once; the first few if there are many."""
     space = problem.actions
     few = space.array()[: 2**12] if space.listed is not None or space.size <= LISTED else space.array()[:0]
@@ -221,7 +300,7 @@ def _sets_tried(problem: CausalBandit) -> str:
     return "; ".join(named) + (" and more" if len(sets) > SETS_SHOWN or len(few) < space.size else "")
 
 
-def _costs(problem: CausalBandit) -> str:
+def _costs(problem: Problem) -> str:
     """What is to be paid, in a sentence after others."""
     return "" if problem.costs is None else f" Costs are subtracted: {problem.costs.shown}."
 
@@ -243,7 +322,7 @@ def _names(names: Sequence[str]) -> str:
     return ", ".join(names) if len(names) <= 12 else f"{', '.join(names[:6])} and {len(names) - 6} more"
 
 
-def describe(problem: CausalBandit | Environment, *, horizon: int = 5000) -> Description:
+def describe(problem: Problem | Environment, *, horizon: int = 5000) -> Description:
     """What a problem is like: knobs that matter, what the reduction removes, separators, bounds, where to start.
 
     >>> from causalbandits import zoo
@@ -251,8 +330,8 @@ def describe(problem: CausalBandit | Environment, *, horizon: int = 5000) -> Des
     'c-gittins-effects'
     """
     own = problem.problem if isinstance(problem, Environment) else problem
-    if not isinstance(own, CausalBandit):
-        raise ProblemError(f"describe() takes a CausalBandit or an Environment; got {problem!r}.")
+    if not isinstance(own, Problem):
+        raise ProblemError(f"describe() takes a Problem or an Environment; got {problem!r}.")
     require_horizon(horizon)
     reached = _reached(own)
     reachable = 0 if own.learns == "actions" else reachable_configurations(own)
@@ -272,14 +351,14 @@ def describe(problem: CausalBandit | Environment, *, horizon: int = 5000) -> Des
     )
 
 
-def _reached(problem: CausalBandit) -> set[str]:
+def _reached(problem: Problem) -> set[str]:
     """What leads to the parents, or, where there are none, to the reward."""
     if problem.learns == "actions":
         return {name for name in ancestors(problem.graph.graph, [str(problem.reward)]) if isinstance(name, str)}
     return {knob for block in problem.blocks for knob in block.knob_names}
 
 
-def _start(problem: CausalBandit, reachable: int, horizon: int) -> tuple[str, str]:
+def _start(problem: Problem, reachable: int, horizon: int) -> tuple[str, str]:
     """What an agent takes where no policy is chosen, and why."""
     chosen = default_with_reason(problem, horizon=horizon)
     if problem.learns == "actions":

@@ -8,7 +8,8 @@ after which that stays so, up to the horizon.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -16,21 +17,143 @@ import numpy as np
 import numpy.typing as npt
 
 from causalbandits._files import FilePath
-from causalbandits._types import Array, is_real, is_whole
-from causalbandits.engine import simulate
-from causalbandits.engine.simulate import HORIZON_LIMIT
+from causalbandits._tables import decimals, table
+from causalbandits._typing import Array, is_real, is_whole
+from causalbandits.engine import ENVIRONMENT, HORIZON_LIMIT, WORLD, simulate, stream
+from causalbandits.environments import LISTED, BernoulliReward, Environment, Reward, StepEnvironment, paid_for
 from causalbandits.errors import BudgetError, CausalBanditsError, SizeError
-from causalbandits.planning.worlds import RewardPrior, Worlds
-from causalbandits.policies.registry import Policies
-from causalbandits.problem.budget import Budget
-from causalbandits.problem.problem import CausalBandit
-from causalbandits.problem.scores import TIE
-from causalbandits.results.run import Run
-from causalbandits.results.stopping import check_delta, stopping_rounds
-from causalbandits.results.tables import decimals, table
+from causalbandits.model import FittedModel, FittedObservedModel, State
+from causalbandits.policies import AnyPolicy, Policies, default_policy
+from causalbandits.problem import CONTEXTS_WEIGHED, Budget, Problem, playable
+from causalbandits.problem.projection import TIE
+from causalbandits.results import Run, check_delta, stopping_rounds
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+
+# Worlds that may be, before launch: drawn from what is thought of the reward, and from what data leave open.
+
+RewardPrior = tuple[float, float] | Callable[[Problem, np.random.Generator], Reward]
+
+WEIGHED = 50
+"""What is at stake is the median of so many worlds."""
+
+TRIED = 1000
+"""Where there are too many actions to look at each, so many are drawn instead."""
+
+
+@dataclass(frozen=True)
+class CoinStep:
+    """A step of a world that learns by actions: the reward is 1 with the action's own probability."""
+
+    problem: Problem
+    means: Array
+    """A row for each context."""
+
+    def __call__(
+        self, do: Mapping[str, State], rng: np.random.Generator, context: Mapping[str, State] | None = None
+    ) -> tuple[dict[str, State], float]:
+        row = 0 if context is None else self.problem.given(context).context_number or 0
+        return {}, float(rng.random() < self.means[row, self.problem.actions.find(do).number])
+
+
+@dataclass(frozen=True)
+class Worlds:
+    """Draws worlds that may be: the reward from its prior, the tables from their posterior if they have one."""
+
+    problem: Problem
+    reward_prior: RewardPrior
+
+    def __post_init__(self) -> None:
+        if callable(self.reward_prior):
+            return
+        try:
+            a, b = (float(value) for value in self.reward_prior)
+        except (TypeError, ValueError):
+            a = b = math.nan
+        if not (0 < a < math.inf and 0 < b < math.inf):
+            raise CausalBanditsError(
+                "reward_prior must be two positive numbers (a, b), the means being Beta(a, b), or a function of the "
+                f"problem and a random generator that gives a reward; got {self.reward_prior!r}."
+            )
+        object.__setattr__(self, "reward_prior", (a, b))
+
+    def __call__(self, rng: np.random.Generator) -> Environment:
+        if self.problem.learns == "actions":
+            return self._by_actions(rng)
+        known = self.problem.knowledge
+        truth = self.problem
+        if isinstance(known, FittedModel | FittedObservedModel):
+            truth = truth.with_model(known.draw(rng))
+        return Environment(truth, self._reward(truth, rng))
+
+    def _by_actions(self, rng: np.random.Generator) -> Environment:
+        """A world in which every action's mean, in every context, is drawn for itself: no table ties them together."""
+        if callable(self.reward_prior):
+            raise CausalBanditsError(
+                "reward_prior: a number per action is learnt here, and a function draws rewards given parents. Give "
+                "two numbers (a, b): the actions' means are Beta(a, b)."
+            )
+        problem, (a, b) = self.problem, self.reward_prior
+        means = rng.beta(a, b, size=(problem.contexts.size, problem.actions.size))
+        return StepEnvironment(problem, CoinStep(problem, means), means=means if problem.context else means[0])
+
+    def _reward(self, truth: Problem, rng: np.random.Generator) -> Reward:
+        if not callable(self.reward_prior):
+            a, b = self.reward_prior
+            return BernoulliReward(rng.beta(a, b, size=truth.shape))
+        try:
+            reward = self.reward_prior(truth, rng)
+        except TypeError as error:
+            raise CausalBanditsError(
+                f"reward_prior, a function, must take the problem and a random generator; it raised {error!r}."
+            ) from error
+        if not isinstance(reward, Reward):
+            raise CausalBanditsError(
+                f"reward_prior must give a reward, such as GaussianReward(...); it gave {reward!r}."
+            )
+        return reward
+
+    def usual_policies(self, horizon: int, seed: int) -> list[AnyPolicy | str]:
+        """What an agent takes by default, Thompson sampling without the graph, and a uniform test."""
+        by_actions = self.problem.learns == "actions"  # of coins
+        bounded = by_actions or self(stream(seed, 0, ENVIRONMENT)).reward.bounded
+        prior = "beta" if bounded else "gaussian"
+        return [default_policy(self.problem, horizon=horizon), f"ts-{prior}", "uniform"]
+
+    def at_stake(self, seed: int, allowance: float | None = None) -> float:
+        """What an action chosen blindly loses against the best one, in the mean: the median of some worlds.
+
+        With an allowance, of those that it pays for in every round.
+        The median, because worlds in which nothing or everything is at stake must not decide for the others. The
+        number of worlds is fixed, so that it does not depend on how many are played.
+        """
+        return float(np.median([self._lost_blindly(seed, number, allowance) for number in range(WEIGHED)]))
+
+    def _lost_blindly(self, seed: int, number: int, allowance: float | None) -> float:
+        env, rng = self(stream(seed, number, ENVIRONMENT)), stream(seed, number, WORLD)
+        if not self.problem.context:
+            return self._lost_in(env, rng, allowance)
+        contexts = env.problem.contexts
+        if contexts.size <= CONTEXTS_WEIGHED:
+            likely = playable(env.problem, contexts.likely())
+            return sum(share * self._lost_in(env.in_context(codes), rng, allowance) for codes, share in likely)
+        drawn = [(env.draw_codes(rng), 1.0) for _ in range(CONTEXTS_WEIGHED)]
+        return float(
+            np.mean([self._lost_in(env.in_context(codes), rng, allowance) for codes, _ in playable(env.problem, drawn)])
+        )
+
+    def _lost_in(self, env: Environment, rng: np.random.Generator, allowance: float | None) -> float:
+        if allowance is not None:
+            means = paid_for(env, allowance)
+            return float(means.max() - means.mean())
+        size = self.problem.actions.size
+        if size <= LISTED:
+            return float(env.gaps().mean())
+        length = size.bit_length() // 8 + 9  # more bytes than its numbers have
+        return float(np.mean([env.gap(int.from_bytes(rng.bytes(length), "little") % size) for _ in range(TRIED)]))
+
 
 LOOKS = 100
 """So many checkpoints, each some percent later than the one before."""
@@ -156,7 +279,7 @@ def _shown(needed: Needed, horizon: int) -> str:
 
 
 def forecast(
-    problem: CausalBandit,
+    problem: Problem,
     policies: Policies | None = None,
     *,
     horizon: int,
@@ -189,8 +312,8 @@ def forecast(
     c-gittins-effects     13.2 (9.5 to 16.9)    90% (70% to 97%)                462 (235 to more than 500)
     ...
     """
-    if not isinstance(problem, CausalBandit):
-        raise CausalBanditsError(f"forecast needs a CausalBandit (an environment has one); got {problem!r}.")
+    if not isinstance(problem, Problem):
+        raise CausalBanditsError(f"forecast needs a Problem (an environment has one); got {problem!r}.")
     for name, value, least in (("horizon", horizon, 10), ("replications", replications, 2), ("seed", seed, 0)):
         if not is_whole(value) or value < least:
             raise CausalBanditsError(f"{name} must be a whole number, {least} or more; got {value!r}.")
@@ -201,7 +324,7 @@ def forecast(
     if not isinstance(stops, bool):
         raise CausalBanditsError(f"stops must be True or False; got {stops!r}.")
     if budget is not None and problem.costs is None:
-        raise BudgetError("A budget needs to know what actions cost: CausalBandit(..., costs={...}).")
+        raise BudgetError("A budget needs to know what actions cost: Problem(..., costs={...}).")
     if budget is not None and stops:
         raise BudgetError(
             "When to stop is asked of a single best action, and what a budget pays for is a mixture of two: leave "

@@ -1,26 +1,51 @@
-"""The algorithms: one file each, found by id in the registry."""
+"""The algorithms: statistic, index, projection, argmax; found by id in the registry."""
 
-from causalbandits.policies.base import AnyPolicy, Policy
-from causalbandits.policies.default import default_policy
-from causalbandits.policies.designed import CausalDesign
-from causalbandits.policies.elimination import CausalElimination
-from causalbandits.policies.gittins import CausalGittins, CausalScreen
-from causalbandits.policies.guarded import GuardedThompsonSampling
-from causalbandits.policies.hac_ucb import HACUCB
-from causalbandits.policies.ids import CausalIDS
-from causalbandits.policies.kl_ucb import KLUCB, CausalKLUCB
-from causalbandits.policies.lin import LinTS, LinUCB
-from causalbandits.policies.linear_thompson import CausalLinearThompsonSampling
-from causalbandits.policies.linear_ts_ucb import CausalLinearTSUCB
-from causalbandits.policies.linear_ucb import CausalLinearUCB
-from causalbandits.policies.models import ModelsThompsonSampling
-from causalbandits.policies.outcome import Choice, Outcome
-from causalbandits.policies.registry import POLICIES, as_policy, policy
-from causalbandits.policies.thompson import CausalThompsonSampling, ThompsonSampling
-from causalbandits.policies.tracking import CausalTrackAndStop
-from causalbandits.policies.ts_ucb import CausalTSUCB
-from causalbandits.policies.ucb import UCB, CausalUCB
-from causalbandits.policies.uniform import Uniform
+from causalbandits.policies._qr import back_substitute_jit, qr_update_jit, squared_norms_jit
+from causalbandits.policies.base import AnyPolicy, HorizonPolicy, Policy, RunnerUp
+from causalbandits.policies.budgeted import situations_to_come
+from causalbandits.policies.cells import (
+    KLUCB,
+    UCB,
+    CausalGittins,
+    CausalIDS,
+    CausalKLUCB,
+    CausalScreen,
+    CausalThompsonSampling,
+    CausalTSUCB,
+    CausalUCB,
+    ThompsonSampling,
+    Uniform,
+)
+from causalbandits.policies.exploration import CausalDesign, CausalElimination, CausalTrackAndStop
+from causalbandits.policies.feedback import Choice, Outcome, Sums, Support, Totals, flip
+from causalbandits.policies.fingerprint import (
+    class_name,
+    identity,
+    identity_with_code,
+    not_saved,
+    parameters_of,
+    plain_parameters,
+    same_parameters,
+)
+from causalbandits.policies.linear import (
+    CausalLinearThompsonSampling,
+    CausalLinearTSUCB,
+    CausalLinearUCB,
+    LinTS,
+    LinUCB,
+)
+from causalbandits.policies.registry import (
+    POLICIES,
+    Policies,
+    as_policy,
+    chosen_policy,
+    default_policy,
+    default_with_reason,
+    named,
+    policy,
+)
+from causalbandits.policies.robust import HACUCB, GuardedThompsonSampling, ModelsThompsonSampling
+from causalbandits.policies.statistics import Cells, Regression, ScaledCells, Statistic, pool, take_in
 
 __all__ = [
     "HACUCB",
@@ -41,16 +66,43 @@ __all__ = [
     "CausalThompsonSampling",
     "CausalTrackAndStop",
     "CausalUCB",
+    "Cells",
     "Choice",
     "GuardedThompsonSampling",
+    "HorizonPolicy",
     "LinTS",
     "LinUCB",
     "ModelsThompsonSampling",
     "Outcome",
+    "Policies",
     "Policy",
+    "Regression",
+    "RunnerUp",
+    "ScaledCells",
+    "Statistic",
+    "Sums",
+    "Support",
     "ThompsonSampling",
+    "Totals",
     "Uniform",
     "as_policy",
+    "back_substitute_jit",
+    "chosen_policy",
+    "class_name",
     "default_policy",
+    "default_with_reason",
+    "flip",
+    "identity",
+    "identity_with_code",
+    "named",
+    "not_saved",
+    "parameters_of",
+    "plain_parameters",
     "policy",
+    "pool",
+    "qr_update_jit",
+    "same_parameters",
+    "situations_to_come",
+    "squared_norms_jit",
+    "take_in",
 ]

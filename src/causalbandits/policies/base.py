@@ -10,28 +10,60 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 
 import numpy as np
 
-from causalbandits._code import code_hash
-from causalbandits._types import Array
+from causalbandits._hashing import code_hash
+from causalbandits._typing import Array
 from causalbandits.errors import PolicyError, ProblemWarning, ScaleWarning
-from causalbandits.model.model import CausalModel
-from causalbandits.policies.estimates import Bounds
-from causalbandits.policies.favourite import Favourite
-from causalbandits.policies.identity import given_parameters, is_plain, shown_parameter
-from causalbandits.policies.outcome import Choice, Outcome
-from causalbandits.policies.rationing import rationed, weighed_singly
-from causalbandits.policies.requiring import require_truth, require_whole
+from causalbandits.model import CausalModel
+from causalbandits.policies.budgeted import rationed, weighed_singly
+from causalbandits.policies.feedback import Choice, Outcome, Totals
+from causalbandits.policies.fingerprint import given_parameters, is_plain, shown_parameter
+from causalbandits.policies.posteriors import Bounds
 from causalbandits.policies.statistics import Statistic
-from causalbandits.policies.totals import Totals
-from causalbandits.problem.actions import Action
-from causalbandits.problem.budget import PacedScores, Purse, Within
-from causalbandits.problem.problem import CausalBandit
-from causalbandits.problem.scores import Scores
-from causalbandits.problem.separation import shown_names
-from causalbandits.problem.situation import Situation
+from causalbandits.policies.validation import require_truth, require_whole
+from causalbandits.problem import Action, PacedScores, Problem, Purse, Scores, Situation, Within, shown_names
+
+# The best action so far, and the second best, as policies name them.
+
+
+class RunnerUp(NamedTuple):
+    """The second best action so far, its estimated mean reward, nothing subtracted, and what it costs."""
+
+    action: Action
+    mean: float
+    cost: float = 0.0
+
+
+class Favourite(NamedTuple):
+    """The best action so far, all costs considered, and its estimated mean reward, nothing subtracted.
+
+    `seen` is the probability that it leads where rewards have been seen; None where that has no meaning.
+    """
+
+    action: Action
+    mean: float
+    seen: float | None = None
+    runner_up: RunnerUp | None = None
+
+
+def runner_up_of(situation: Situation, position: int, means: Array) -> RunnerUp:
+    """The action at a position as the second best."""
+    action = situation.action(position)
+    return RunnerUp(action, float(means[position]), situation.problem.cost(action))
+
+
+def two_best(scores: Scores) -> tuple[int, int | None]:
+    """The positions of the best and of the second best."""
+    first = scores.best_position()
+    if len(scores.values) == 1:
+        return first, None
+    others = scores.values.copy()
+    others[first] = others.min() - 1.0
+    return first, Scores(others, scores.scale).best_position()
+
 
 S = TypeVar("S", bound=Statistic)
 
@@ -66,7 +98,7 @@ class Policy(ABC, Generic[S]):
         """The short name by which the registry and the results know the policy."""
 
     @abstractmethod
-    def start(self, problem: CausalBandit) -> S:
+    def start(self, problem: Problem) -> S:
         """What is kept, before the first reward."""
 
     @abstractmethod
@@ -87,7 +119,7 @@ class Policy(ABC, Generic[S]):
         """
         return ""
 
-    def begin(self, problem: CausalBandit) -> S:
+    def begin(self, problem: Problem) -> S:
         """`start`, and a clear word if it gives something that cannot be saved."""
         if not isinstance(self.id, str):
             raise PolicyError(f"A policy's id must be text, such as 'my-policy'; got {self.id!r}.")
@@ -101,7 +133,7 @@ class Policy(ABC, Generic[S]):
         statistic.check_fields(self.id)
         return statistic
 
-    def refuse_without_parents(self, problem: CausalBandit) -> None:
+    def refuse_without_parents(self, problem: Problem) -> None:
         """Say so if there are no parents, and the policy learns of nothing else."""
         if problem.learns == "actions" and (self.needs_parents or not self.searches_all):
             raise PolicyError(
@@ -213,26 +245,26 @@ class Policy(ABC, Generic[S]):
             )
         return found
 
-    def from_totals(self, problem: CausalBandit, totals: Totals) -> S:
+    def from_totals(self, problem: Problem, totals: Totals) -> S:
         """The statistic after these outcomes, made from their sums."""
         raise PolicyError(
             f"The policy {self.id!r} does not say how its statistic is made from sums (from_totals), so the order of "
             "the outcomes may count: fold them one by one."
         )
 
-    def situation(self, problem: CausalBandit, **narrowed: Any) -> Situation:
+    def situation(self, problem: Problem, **narrowed: Any) -> Situation:
         """A problem at a decision, with the actions that the policy searches."""
         return problem.situation(every=self.searches_all, any_tables=self.learns_tables, **narrowed)
 
-    def learnt_model(self, problem: CausalBandit, statistic: S) -> CausalModel | None:
+    def learnt_model(self, problem: Problem, statistic: S) -> CausalModel | None:
         """What is known of the tables by now; None where they are not learnt."""
         return None
 
-    def concerns(self, problem: CausalBandit, statistic: S) -> tuple[str, ...]:
+    def concerns(self, problem: Problem, statistic: S) -> tuple[str, ...]:
         """What the outcomes so far say against the way in which the policy is used, in words."""
         return ()
 
-    def alarms(self, problem: CausalBandit, statistic: S) -> tuple[str, ...]:
+    def alarms(self, problem: Problem, statistic: S) -> tuple[str, ...]:
         """Where the policy has found that outcomes contradict the model, in words."""
         return ()
 
@@ -255,7 +287,7 @@ class Policy(ABC, Generic[S]):
         """What the searched actions may be worth, costs subtracted, a row for each draw; None if that is not known."""
         return None
 
-    def largest_expected_reward(self, problem: CausalBandit) -> float:
+    def largest_expected_reward(self, problem: Problem) -> float:
         """Rewards beyond this size are far from what the policy was told to expect."""
         return math.inf
 
@@ -275,12 +307,12 @@ class Policy(ABC, Generic[S]):
         """The parameters that differ from their defaults."""
         return given_parameters(self)
 
-    def effects(self, problem: CausalBandit) -> str:
+    def effects(self, problem: Problem) -> str:
         """What those parameters that are neither text nor numbers do on a problem, hashed: by default, their code."""
         others = {name: value for name, value in self.parameters().items() if not is_plain(value)}
         return code_hash(others) if others else ""
 
-    def warn_of_scale(self, what: str, size: float, problem: CausalBandit, stacklevel: int) -> None:
+    def warn_of_scale(self, what: str, size: float, problem: Problem, stacklevel: int) -> None:
         """Say so if rewards of this size are far from what the policy was told to expect."""
         expected = self.largest_expected_reward(problem)
         if size > expected:
@@ -291,7 +323,7 @@ class Policy(ABC, Generic[S]):
                 stacklevel=stacklevel + 1,
             )
 
-    def warn_of_unknown_tables(self, problem: CausalBandit, stacklevel: int) -> None:
+    def warn_of_unknown_tables(self, problem: Problem, stacklevel: int) -> None:
         """Say so if the policy takes tables for known of which nothing is known."""
         unknown = problem.unknown_tables
         if unknown and not self.learns_tables and not self.searches_all:

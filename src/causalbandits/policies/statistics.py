@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from causalbandits._types import Array, Codes
+from causalbandits._typing import Array, Codes
 from causalbandits.errors import PolicyError, StateError
-from causalbandits.policies.factor import rotate_in, solve
+from causalbandits.policies._qr import rotate_in, solve
 
 
 @dataclass(eq=False)

@@ -9,18 +9,12 @@ from functools import cached_property
 
 import numpy as np
 
-from causalbandits._types import Array, Z, is_whole
+from causalbandits._typing import Array, Z, is_whole
 from causalbandits.errors import ProblemError, SizeError
+from causalbandits.model import CausalGraph, CausalModel, Knowledge, ObservedModel, State, cumulative
 from causalbandits.model import graph as graphs
-from causalbandits.model.causal_graph import CausalGraph
-from causalbandits.model.intervention import State
-from causalbandits.model.knowledge import Knowledge
-from causalbandits.model.model import CausalModel
-from causalbandits.model.observed import ObservedModel
-from causalbandits.model.sampling import cumulative
 from causalbandits.problem.actions import shown
-from causalbandits.problem.given import BlocksGiven
-from causalbandits.problem.inference import ENTRY_LIMIT, Block, joint_of
+from causalbandits.problem.inference import ENTRY_LIMIT, Block, BlocksGiven, joint_of
 
 CONTEXTS_LIMIT = 2**16
 """No more contexts than this are listed."""

@@ -7,24 +7,88 @@ are never tabulated. An arbitrary function of all parents' values is tabulated o
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from inspect import Parameter
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from causalbandits._memory import Memory
-from causalbandits._types import Array, Codes
+from causalbandits._cache import Memory
+from causalbandits._typing import Array, Codes
 from causalbandits.errors import ProblemError, SizeError, unknown
-from causalbandits.model.intervention import State
+from causalbandits.model import State
 from causalbandits.problem.actions import Choices
-from causalbandits.problem.binding import named_parents
 from causalbandits.problem.inference import Block
-from causalbandits.problem.problem import CausalBandit
+from causalbandits.problem.problem import Problem
 from causalbandits.problem.projection import AT_ONCE, Projection
+
+# How a function of the parents' values takes them: by their names if it has these, else by their places.
+
+IN_PLACES = (Parameter.POSITIONAL_ONLY, Parameter.VAR_POSITIONAL)
+
+
+def named_parents(function: Callable[..., Any], parents: Sequence[str], what: str) -> tuple[str, ...] | None:
+    """The parents that a function takes by name, in whatever order it has them; None if it takes all by place.
+
+    It has names of parents or other names, never both: of a mixture nobody knows which place is whose. It need not have
+    all parents' names; what is no parent's name and has a default keeps it.
+
+    >>> named_parents(lambda b, a: a - b, ["a", "b"], "f"), named_parents(lambda x, y: x - y, ["a", "b"], "f")
+    (('b', 'a'), None)
+    """
+    return _named(_parameters(function), parents, what)
+
+
+def named_with_rng(
+    function: Callable[..., Any], parents: Sequence[str], what: str
+) -> tuple[tuple[str, ...], str] | None:
+    """The same for a function that takes a generator, too: as `rng`, or else as the last. Its name comes second.
+
+    >>> named_with_rng(lambda rng, b, a: 0.0, ["a", "b"], "f"), named_with_rng(lambda x, y, g: 0.0, ["a", "b"], "f")
+    ((('b', 'a'), 'rng'), None)
+    """
+    parameters = _parameters(function)
+    if not parameters or any(p.kind in IN_PLACES for p in parameters):
+        return None
+    names = [p.name for p in parameters if p.kind is not Parameter.VAR_KEYWORD]
+    needed = [p.name for p in parameters if p.default is Parameter.empty and p.name in names]
+    rng = "rng" if "rng" in names and "rng" not in parents else next(iter(needed[::-1]), "rng")
+    if rng in parents:
+        raise ProblemError(
+            f"{what} must take the parents' values and a generator, rng; its parameters are {', '.join(names)}."
+        )
+    found = _named([p for p in parameters if p.name != rng], parents, what)
+    return None if found is None else (found, rng)
+
+
+def _named(parameters: Sequence[Parameter], parents: Sequence[str], what: str) -> tuple[str, ...] | None:
+    if any(p.kind in IN_PLACES for p in parameters):
+        return None
+    if [p.kind for p in parameters] == [Parameter.VAR_KEYWORD]:
+        return tuple(parents)
+    parameters = [p for p in parameters if p.kind is not Parameter.VAR_KEYWORD]
+    named = tuple(p.name for p in parameters if p.name in parents)
+    others = [p.name for p in parameters if p.name not in parents and p.default is Parameter.empty]
+    if named and others:
+        raise ProblemError(
+            f"{what} must name its parameters after the parents {list(parents)}, in any order, or none of them; "
+            f"{', '.join(map(repr, named))} is a parent's name, {', '.join(map(repr, others))} is not."
+        )
+    return named or None
+
+
+def _parameters(function: Callable[..., Any]) -> list[Parameter]:
+    """Empty where they cannot be known, as of some functions that are written in C."""
+    try:
+        return list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):
+        return []
+
 
 FeatureSpec = Callable[..., npt.ArrayLike] | Mapping[str, Callable[[Any], npt.ArrayLike]] | None
 
@@ -70,11 +134,11 @@ class Features(ABC):
         """All numbers that define it."""
 
     @abstractmethod
-    def on(self, problem: CausalBandit) -> Features:
+    def on(self, problem: Problem) -> Features:
         """The same functions of the same parents on a problem with another P(z | a)."""
 
 
-def resolve(problem: CausalBandit, spec: FeatureSpec = None, *, intercept: bool = False) -> Features:
+def resolve(problem: Problem, spec: FeatureSpec = None, *, intercept: bool = False) -> Features:
     """The features that `spec` means on this problem: None, a function per parent, or a function of all parents.
 
     With `intercept`, a constant 1 comes before them.
@@ -88,7 +152,7 @@ def resolve(problem: CausalBandit, spec: FeatureSpec = None, *, intercept: bool 
     return problem.remember(("features", _key(spec), intercept), lambda: _made(problem, spec, intercept))
 
 
-def _made(problem: CausalBandit, spec: FeatureSpec, intercept: bool) -> Features:
+def _made(problem: Problem, spec: FeatureSpec, intercept: bool) -> Features:
     if problem.whole is not problem:  # the same features, with other means
         return resolve(problem.whole, spec, intercept=intercept).on(problem)
     if spec is None or isinstance(spec, Mapping):
@@ -150,14 +214,14 @@ class Stack(NamedTuple):
 class AdditiveFeatures(Features):
     """Each coordinate is a function of one parent: `tables[i]` has a row per state of parent i."""
 
-    def __init__(self, problem: CausalBandit, tables: list[Array]) -> None:
+    def __init__(self, problem: Problem, tables: list[Array]) -> None:
         self.blocks, self.tables = problem.blocks, tables
         ends = np.cumsum([0, *(table.shape[1] for table in tables)])
         self.slices = [slice(int(a), int(b)) for a, b in itertools.pairwise(ends)]
         self.dimension = int(ends[-1])
         self._means: Memory[Choices, Array] = Memory(FEATURES_KEPT)
 
-    def on(self, problem: CausalBandit) -> AdditiveFeatures:
+    def on(self, problem: Problem) -> AdditiveFeatures:
         return AdditiveFeatures(problem, self.tables)
 
     def at(self, z: tuple[int, ...]) -> Array:
@@ -228,12 +292,12 @@ class AdditiveFeatures(Features):
 class TabulatedFeatures(Features):
     """Any function of all the parents: `table` has a row per configuration."""
 
-    def __init__(self, problem: CausalBandit, table: Array) -> None:
+    def __init__(self, problem: Problem, table: Array) -> None:
         self._problem = problem
         self.table = table.reshape(problem.configurations, -1)
         self.dimension = self.table.shape[1]
 
-    def on(self, problem: CausalBandit) -> TabulatedFeatures:
+    def on(self, problem: Problem) -> TabulatedFeatures:
         return TabulatedFeatures(problem, self.table)
 
     def at(self, z: tuple[int, ...]) -> Array:
@@ -272,7 +336,7 @@ def in_order(rows: Array, weights: Array) -> Array:
     return np.asarray(total)
 
 
-def tabulate(problem: CausalBandit, function: Callable[..., npt.ArrayLike], what: str) -> Array:
+def tabulate(problem: Problem, function: Callable[..., npt.ArrayLike], what: str) -> Array:
     """A function of the parents' values at every configuration: one axis per parent, then the function's own."""
     if problem.configurations > TABULATION_LIMIT:
         raise SizeError(
@@ -292,7 +356,7 @@ def tabulate(problem: CausalBandit, function: Callable[..., npt.ArrayLike], what
 
 
 def _call(
-    problem: CausalBandit,
+    problem: Problem,
     function: Callable[..., npt.ArrayLike],
     by_name: tuple[str, ...] | None,
     values: tuple[State, ...],
@@ -313,14 +377,14 @@ def _call(
     return result
 
 
-def _default(problem: CausalBandit, name: str) -> Array:
+def _default(problem: Problem, name: str) -> Array:
     states = problem.variable(name).states
     if all(isinstance(s, int | float) and not isinstance(s, bool) and math.isfinite(s) for s in states):
         return np.array(states, dtype=np.float64)[:, None]
     return np.eye(len(states))
 
 
-def _per_parent(problem: CausalBandit, spec: Mapping[str, Callable[[Any], npt.ArrayLike]]) -> list[Array]:
+def _per_parent(problem: Problem, spec: Mapping[str, Callable[[Any], npt.ArrayLike]]) -> list[Array]:
     for name in spec:
         if name not in problem.parents:
             raise ProblemError(unknown("parent in features=:", name, problem.parents))

@@ -1,4 +1,4 @@
-"""CausalBandit: all that a learner may know. The graph, the actions and P(z | a); nothing of the reward."""
+"""Problem: all that a learner may know. The graph, the actions and P(z | a); nothing of the reward."""
 
 from __future__ import annotations
 
@@ -6,46 +6,431 @@ import hashlib
 import json
 import math
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any, Literal
+from operator import index
+from typing import Any, Literal, NamedTuple, overload
 
-from causalbandits._memory import Memory
-from causalbandits._types import Array, Z
-from causalbandits.errors import InterventionError, ProblemError, ProblemWarning, StateError
-from causalbandits.model.causal_graph import CausalGraph
-from causalbandits.model.fitted import FittedModel
-from causalbandits.model.intervention import Intervention, State
-from causalbandits.model.knowledge import Knowledge
-from causalbandits.model.model import CausalModel
-from causalbandits.model.observed import ObservedModel
-from causalbandits.problem.actions import Action, shown
-from causalbandits.problem.combinations import search_by_structure
-from causalbandits.problem.constraints import Manipulable
-from causalbandits.problem.context import context_codes
-from causalbandits.problem.costs import Prices
-from causalbandits.problem.differing import difference
-from causalbandits.problem.districts_given import DistrictsGiven, blocks_given
-from causalbandits.problem.given import BlocksGiven
-from causalbandits.problem.narrowed import Narrowed
-from causalbandits.problem.requirements import Limits
-from causalbandits.problem.searched import Searched
-from causalbandits.problem.separation import shown_names
-from causalbandits.problem.situation import Situation
-from causalbandits.problem.stated import Stated, checked_problem, stated_in
+import numpy as np
+
+from causalbandits._cache import Memory, Remembers
+from causalbandits._random import Seed
+from causalbandits._typing import Array, Codes, Z
+from causalbandits.errors import InterventionError, ProblemError, ProblemWarning, SizeError, StateError, unknown
+from causalbandits.model import (
+    CausalGraph,
+    CausalModel,
+    Fitted,
+    FittedModel,
+    Intervention,
+    Knowledge,
+    ObservedModel,
+    State,
+    Variable,
+    as_causal_graph,
+)
+from causalbandits.problem.actions import Action, ActionSpace, Choices, Costs, Manipulable, Prices, Reasons, shown
+from causalbandits.problem.candidates import (
+    EveryAction,
+    Reduction,
+    SearchSet,
+    SomeActions,
+    reduce_space,
+    search_by_structure,
+)
+from causalbandits.problem.chance_constraints import Limits, Requirements
+from causalbandits.problem.contexts import Contexts
+from causalbandits.problem.inference import (
+    DRAWS_AT_ONCE,
+    ENTRY_LIMIT,
+    Block,
+    BlocksGiven,
+    DistrictsGiven,
+    blocks_given,
+    can_happen,
+    joint_of,
+)
+from causalbandits.problem.projection import Projection, agreeing
+from causalbandits.problem.separators import context_codes, shown_names
+from causalbandits.problem.situation import Narrowed, Situation
+from causalbandits.problem.specification import Stated, checked_problem, difference, stated_in
+
+# How configurations are written: the names, values, codes and numbers of the parents, and who the variables are.
+
+
+class Encoding(Remembers):
+    """What follows from the knowledge and the parents' names, and nothing else."""
+
+    knowledge: Knowledge
+    """What is known: the graph and its tables, the graph and what is observed, or the graph alone."""
+    parents: tuple[str, ...]
+    shape: tuple[int, ...]
+    """How many states each parent has."""
+    configurations: int
+
+    @property
+    def model(self) -> CausalModel:
+        """The graph and its tables; refused where these are not known."""
+        if isinstance(self.knowledge, ObservedModel):
+            raise ProblemError(
+                "This problem knows what is observed (problem.knowledge), and not how each variable comes about: "
+                "nothing that takes the tables of a whole model can be asked of it. Policies that neither learn nor "
+                "watch tables, such as 'c-ts-beta', take it."
+            )
+        if isinstance(self.knowledge, CausalGraph):
+            raise ProblemError(
+                "This problem knows a graph and no tables (problem.graph), and learns a number per action: nothing "
+                "that takes P(z | do(a)) can be asked of it."
+            )
+        return self.knowledge
+
+    @cached_property
+    def graph(self) -> CausalGraph:
+        """What causes what."""
+        return as_causal_graph(self.knowledge)
+
+    @property
+    def learns(self) -> Literal["configurations", "actions"]:
+        """What a number is learnt for: each configuration of the parents or, where there are none, each action."""
+        return "configurations" if self.parents else "actions"
+
+    def refuse_by_actions(self, what: str) -> None:
+        """Say so if there are no parents, for what is of them or of what leads to them."""
+        if self.learns == "actions":
+            raise ProblemError(
+                f"{what} is of what leads to the reward's parents, and this problem has none: it learns a number per "
+                "action (parents=[])."
+            )
+
+    def variable(self, name: str) -> Variable:
+        """A variable by its name, with its states."""
+        return self.knowledge[name]
+
+    def configuration(self, z: Sequence[int]) -> int:
+        """The number of a configuration: the last parent moves fastest."""
+        number = 0
+        try:
+            for size, code in zip(self.shape, z, strict=True):
+                if not 0 <= code < size:
+                    raise IndexError
+                number = number * size + code
+            return index(number)
+        except (TypeError, ValueError, IndexError, ArithmeticError):
+            raise ProblemError(
+                f"A configuration has one code per parent, each below {list(self.shape)}; got {z!r}."
+            ) from None
+
+    @cached_property
+    def _parent_names(self) -> frozenset[str]:
+        return frozenset(self.parents)
+
+    @cached_property
+    def _parent_codes(self) -> tuple[tuple[str, Callable[[State], int]], ...]:
+        return tuple((name, self.variable(name).code) for name in self.parents)
+
+    def encode_parents(self, values: Mapping[str, State]) -> tuple[int, ...]:
+        """The parents' values as codes; all of them must be there, and nothing else."""
+        if type(values) is not dict and not isinstance(values, Mapping):
+            raise ProblemError(f"The parents' values must be a mapping from each parent to its value; got {values!r}.")
+        if values.keys() != self._parent_names:
+            for name in values:
+                if name not in self.parents:
+                    raise ProblemError(unknown("parent", name, self.parents))
+            missing = [name for name in self.parents if name not in values]
+            raise ProblemError(f"Every parent must be observed; missing: {', '.join(map(repr, missing))}.")
+        return tuple([code(values[name]) for name, code in self._parent_codes])
+
+    def decode_parents(self, z: Sequence[int]) -> dict[str, State]:
+        """The parents' values from their codes."""
+        self.configuration(z)
+        return {name: self.variable(name).states[code] for name, code in zip(self.parents, z, strict=True)}
+
+
+# P(z | do(a)) of a problem, for one action or all, exactly or as data leave it: what is asked of its blocks.
+
+
+class CredibleInterval(NamedTuple):
+    """The mean of a distribution, entry by entry, and the limits of what the data leave likely."""
+
+    mean: Array
+    lower: Array
+    upper: Array
+
+
+class Distributions(Encoding):
+    """What follows from a model, an action space and the blocks of z, and nothing else."""
+
+    actions: ActionSpace
+    blocks: tuple[Block, ...]
+
+    @cached_property
+    def every(self) -> EveryAction:
+        """All actions, in the order of their numbers."""
+        return EveryAction(self.actions, self.blocks, self.shape)
+
+    @property
+    def projection(self) -> Projection:
+        """Sums over P(z | a) for every action, in the order of their numbers."""
+        self.refuse_by_actions("P(z | do(a))")
+        return self.every.projection
+
+    def projection_of(self, choices: Choices) -> Projection:
+        """Sums over P(z | a) for a single action, equal to `projection`'s in every bit."""
+        self.refuse_by_actions("P(z | do(a))")
+        rows = [block.row(tuple(choices[k] for k in block.knobs))[None] for block in self.blocks]
+        return Projection(rows, None, self.shape, self.blocks, all_pairs=True)
+
+    def choices(self, action: Action | Mapping[str, State] | int) -> Choices:
+        """An action, given as such, by its number or its intervention, as one choice per manipulable variable."""
+        if isinstance(action, Action):
+            return action.choices
+        if isinstance(action, Mapping):
+            choices = self.actions.encode(action)
+            self.actions.rank(choices)
+            return choices
+        return self.actions.choices(action)
+
+    @overload
+    def parent_distribution(
+        self,
+        action: Action | Mapping[str, State] | int,
+        *,
+        interval: Literal[False] = False,
+        level: float = ...,
+        draws: int = ...,
+        rng: Seed = ...,
+    ) -> Array: ...
+
+    @overload
+    def parent_distribution(
+        self,
+        action: Action | Mapping[str, State] | int,
+        *,
+        interval: Literal[True],
+        level: float = ...,
+        draws: int = ...,
+        rng: Seed = ...,
+    ) -> CredibleInterval: ...
+
+    def parent_distribution(
+        self,
+        action: Action | Mapping[str, State] | int,
+        *,
+        interval: bool = False,
+        level: float = 0.95,
+        draws: int = 1000,
+        rng: Seed = 0,
+    ) -> Array | CredibleInterval:
+        """P(z | do(a)) with one axis per parent.
+
+        If the model was fitted, `interval=True` adds what the data leave uncertain: for each configuration, the
+        quantiles between which its probability lies with probability `level`, from `draws` of the posterior.
+        """
+        self.refuse_by_actions("P(z | do(a))")
+        choices = self.choices(action)
+        if self.configurations > ENTRY_LIMIT:
+            raise SizeError(
+                f"The joint distribution of {len(self.parents)} parents has {shown(self.configurations)} entries; the "
+                f"limit is {ENTRY_LIMIT}. Use features, whose means need the parents' marginals only."
+            )
+        own = [tuple(choices[k] for k in block.knobs) for block in self.blocks]
+        mean = self.joint([block.row(c)[None] for block, c in zip(self.blocks, own, strict=True)])[0]
+        if not isinstance(interval, bool):
+            raise ProblemError(f"interval must be True or False; got {interval!r}.")
+        if not interval:
+            return np.asarray(mean)
+        if not isinstance(self.knowledge, Fitted):
+            raise ProblemError(
+                "Only a model fitted to data has intervals (fit(graph, data)); this one is known exactly."
+            )
+        if not isinstance(level, float | int) or not 0 < level < 1:
+            raise ProblemError(f"level must lie between 0 and 1; got {level!r}.")
+        if not isinstance(draws, int | np.integer) or draws < 2 or draws * self.configurations > ENTRY_LIMIT:
+            raise ProblemError(
+                f"draws must be a whole number, 2 or more, and {ENTRY_LIMIT // self.configurations} at most for "
+                f"{self.configurations} configurations; got {draws!r}."
+            )
+        tables = self.knowledge.draw_tables(int(draws), rng)
+        drawn = self.joint([block.under(tables, c) for block, c in zip(self.blocks, own, strict=True)])
+        lower, upper = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2], axis=0)
+        return CredibleInterval(mean, lower, upper)
+
+    def block_draws(self, action: Action, draws: int = 400) -> list[Array] | None:
+        """Each block's P(z_b | do(a)) drawn from the posterior of fitted tables, a row each; None where they are exact.
+
+        The draws are the same every time, so that an interval made of them is.
+        """
+        if not isinstance(self.knowledge, Fitted):
+            return None
+        tables = self.knowledge.draw_tables(draws, np.random.default_rng(0))
+        return [block.under(tables, [action.choices[k] for k in block.knobs]) for block in self.blocks]
+
+    def parent_draws(self, action: Action) -> Array | None:
+        """The same for P(z | do(a))."""
+        rows = self.block_draws(action, max(2, min(400, DRAWS_AT_ONCE // self.configurations)))
+        return None if rows is None else self.joint(rows).reshape(len(rows[0]), -1)
+
+    def joint(self, rows: Sequence[Array]) -> Array:
+        """The product of the blocks' distributions, given as rows of as many models: models, then the parents' axes."""
+        return joint_of(self.blocks, self.shape, rows)
+
+    def parent_distributions(self) -> Array:
+        """P(z | do(a)) for all actions at once: a row per action, then one axis per parent."""
+        size = self.actions.size * self.configurations
+        if size > ENTRY_LIMIT:
+            raise SizeError(
+                f"{self.actions.size} actions x {self.configurations} configurations are {size} numbers; the limit "
+                f"is {ENTRY_LIMIT}. Ask for one action at a time, or use project(), which never builds this matrix."
+            )
+        table = np.ones((self.actions.size, 1))
+        for b, rows in enumerate(self.projection.rows):
+            table = (table[:, :, None] * rows[self.projection.row_of_action(b)][:, None, :]).reshape(len(table), -1)
+        axes = [axis for block in self.blocks for axis in block.parents]
+        by_block = table.reshape(-1, *(self.shape[axis] for axis in axes))
+        return np.ascontiguousarray(by_block.transpose(0, *(1 + np.argsort(axes))))
+
+    def probability(self, action: int, z: Sequence[int]) -> float:
+        """P(z | do(a)) of one configuration, z given by the parents' codes."""
+        self.configuration(z)
+        choices = self.actions.choices(action)
+        return math.prod([block.probability(choices, z) for block in self.blocks])
+
+    def possible(self, action: Action, z: Sequence[int]) -> bool:
+        """Whether P(z | do(a)) > 0; asks only the blocks in which something is impossible."""
+        doubtful = self._blocks_with_zeros
+        return not doubtful or all(block.probability(action.choices, z) > 0.0 for block in doubtful)
+
+    def possible_together(self, action: Action, seen: Mapping[str, int]) -> bool:
+        """Whether P(seen | do(a)) > 0 for values of any variables, given by their codes; True if it is hard to tell."""
+        if not isinstance(self.knowledge, CausalModel):
+            return True
+        return not self._has_zeros or can_happen(self.model, self.model.codes(action.intervention), seen)
+
+    @cached_property
+    def _has_zeros(self) -> bool:
+        return any(not v.table.all() for v in self.model.variables.values())
+
+    @cached_property
+    def cells(self) -> Codes | None:
+        """The configurations that agree with what is known of the parents; None where that is all of them."""
+        return agreeing(self.shape, self.blocks)
+
+    @cached_property
+    def _blocks_with_zeros(self) -> tuple[Block, ...]:
+        return tuple(block for block in self.blocks if block.may_be_zero())
+
+
+# Which actions of a problem may be chosen, and which of them can be the best for some reward: those are searched.
+
+
+class Searched(Distributions):
+    """What is left of the actions by what is required, and by what P(z | a) and costs say of them."""
+
+    reduce: bool
+    costs: Costs | None
+    """What actions cost; None where none costs anything."""
+    context: tuple[str, ...]
+    """The variables whose values may be known before a decision."""
+    known: Z | None
+    """The codes of the context's variables, -1 for those that are not known; None if none is."""
+    known_codes: dict[str, int]
+    """What is known of the context, by name."""
+
+    @cached_property
+    def contexts(self) -> Contexts:
+        """The values that the context may have, and how likely they are, given what is known."""
+        return Contexts(self.knowledge if self.context else None, self.context, self.known)
+
+    @cached_property
+    def requirements(self) -> Reasons | None:
+        """What was required of actions, and which it leaves, here; None if nothing was."""
+        found = self.actions.requirements
+        return found.given(self.known_codes) if self.known and isinstance(found, Requirements) else found
+
+    @property
+    def required(self) -> tuple[str, ...]:
+        """The variables of which something is required."""
+        found = self.requirements
+        return (
+            tuple(dict.fromkeys(part.variable.name for part in found.parts)) if isinstance(found, Requirements) else ()
+        )
+
+    @cached_property
+    def _left(self) -> tuple[int, ...] | None:
+        """Where what is required depends on the context: the actions that keep to it here; None if all do."""
+        if not self.context or not isinstance(self.requirements, Requirements):
+            return None
+        complies = self.requirements.complying(self.actions.array())
+        return None if complies.all() else tuple(np.flatnonzero(complies).tolist())
+
+    @property
+    def has_actions(self) -> bool:
+        """Whether anything may be done here: what is required may leave nothing in a context."""
+        return self._left is None or bool(self._left)
+
+    @property
+    def no_action(self) -> str:
+        """Why nothing may be done here; empty if something may."""
+        if self.has_actions or not isinstance(self.requirements, Requirements):
+            return ""
+        where = f" where {self.contexts.shown(self.known)}" if self.known else " where the context is not known"
+        return self.requirements.none_complies(self.actions.array(), where)
+
+    @property
+    def _complying(self) -> tuple[int, ...] | None:
+        """The same as `_left`; refused if there are none."""
+        if not self.has_actions:
+            raise ProblemError(self.no_action)
+        return self._left
+
+    @property
+    def is_narrowed(self) -> bool:
+        """Whether fewer actions may be chosen here than there are, because of what is required."""
+        return self._complying is not None
+
+    @cached_property
+    def _reduced(self) -> tuple[SearchSet, Reduction]:
+        if self._complying is not None:
+            size, why = len(self._complying), "the others do not keep to what is required"
+            return SomeActions(self.every, self._complying), Reduction(self.actions, (), (), size, aside=why)
+        if self.learns == "actions":
+            why = "they may each be the only best, by the graph alone" if self.reduce else "reduce=False"
+            return self.every, Reduction(self.actions, (), (), self.actions.size, aside=why)
+        why = "the action set is a list" if self.actions.listed is not None else "" if self.reduce else "reduce=False"
+        if why:
+            return self.every, Reduction(self.actions, (), (), self.actions.size, aside=why)
+        return reduce_space(self.actions, self.blocks, self.shape, self.costs)
+
+    @property
+    def search(self) -> SearchSet:
+        """The actions that can be the best for some reward, which causal policies search."""
+        return self._reduced[0]
+
+    def reduction(self) -> Reduction:
+        """Which actions need not be searched, and why.
+
+        >>> from causalbandits import zoo
+        >>> zoo.lower_bound(3, delta=0.1).problem.reduction()
+        27 actions -> 2 that can be the best for some reward.
+        Without effect on the reward's parents, so left alone: X2, X3.
+        X1 -> X1: 3 choices, 2 kept.
+          do() = 0.5 do(X1=1) + 0.5 do(X1=2)
+        """
+        return self._reduced[1]
+
 
 GIVEN_KEPT, CONFIGURATIONS_KEPT = 2**12, 2**24
 """The problem is remembered in so many contexts, and no more of them than have this many configurations together."""
 
 
-class CausalBandit(Searched):
+class Problem(Searched):
     """A model, the variables that may be set, and the reward's parents (or a set that stands in for them).
 
     >>> from causalbandits import CausalModel, Variable
     >>> model = CausalModel([
     ...     Variable("purpose", ["Promo", "Nurture"], table=[.6, .4]),
     ...     Variable("subject", ["short", "long"], parents=["purpose"], table=[[.7, .3], [.3, .7]])])
-    >>> problem = CausalBandit(model, manipulable=["purpose"], parents=["subject"])
+    >>> problem = Problem(model, manipulable=["purpose"], parents=["subject"])
     >>> problem.actions.size
     3
     >>> problem.parent_distribution({"purpose": "Nurture"})
@@ -82,7 +467,7 @@ class CausalBandit(Searched):
     reward: str | None
     observable: tuple[str, ...]
     """Where the separator was looked for; empty where the parents were given."""
-    whole: CausalBandit
+    whole: Problem
     """The problem before anything is known."""
     _blocks_given: BlocksGiven | DistrictsGiven | None
 
@@ -124,7 +509,7 @@ class CausalBandit(Searched):
         self._settle(stated)
         _warn_of_idle(stated.idle, self.parents)
 
-    def _settle(self, stated: Stated, known: Z | None = None, whole: CausalBandit | None = None) -> CausalBandit:
+    def _settle(self, stated: Stated, known: Z | None = None, whole: Problem | None = None) -> Problem:
         """What was stated, and what follows from it."""
         self._stated = stated
         self.knowledge, self.actions, self.parents, self.reward, self.observable, self.reduce = stated[:6]
@@ -139,10 +524,8 @@ class CausalBandit(Searched):
         self.blocks = () if self._blocks_given is None else self._blocks_given(self.known_codes)
         if whole is None and isinstance(self._blocks_given, DistrictsGiven):
             self._blocks_given.check(self.context)
-        self._given: Memory[Z, CausalBandit] = Memory(
-            max(16, min(GIVEN_KEPT, CONFIGURATIONS_KEPT // self.configurations))
-        )
-        self._given_values: Memory[frozenset[tuple[str, State]], CausalBandit] = Memory(GIVEN_KEPT)
+        self._given: Memory[Z, Problem] = Memory(max(16, min(GIVEN_KEPT, CONFIGURATIONS_KEPT // self.configurations)))
+        self._given_values: Memory[frozenset[tuple[str, State]], Problem] = Memory(GIVEN_KEPT)
         self._narrowed = Narrowed()
         return self
 
@@ -166,7 +549,7 @@ class CausalBandit(Searched):
         """P(c), one axis per variable of the context."""
         return self.contexts.distribution
 
-    def given(self, context: Mapping[str, State]) -> CausalBandit:
+    def given(self, context: Mapping[str, State]) -> Problem:
         """The same problem once some or all of its context is known: P(z | do(a)) is P(z | do(a), c) there.
 
         Actions and configurations, and their numbers, are the same. It is remembered.
@@ -182,13 +565,13 @@ class CausalBandit(Searched):
             self._given_values.keep(key, found)
         return found
 
-    def in_context(self, codes: Z | None) -> CausalBandit:
+    def in_context(self, codes: Z | None) -> Problem:
         """The same, given by codes: one per variable of the context, -1 for what is not known; None if nothing is."""
         if codes is None or codes == self.known:
             return self.whole if codes is None else self
         found = self.whole._given.get(codes)
         if found is None:
-            view = CausalBandit.__new__(CausalBandit)._settle(self._stated, codes, self.whole)
+            view = Problem.__new__(Problem)._settle(self._stated, codes, self.whole)
             found = self.whole._given.keep(codes, view)
         return found
 
@@ -206,11 +589,10 @@ class CausalBandit(Searched):
         known = f", known: {self.contexts.shown(self.known)}" if self.known else ""
         if self.learns == "actions":
             return (
-                f"CausalBandit({shown(self.actions.size)} actions on {shown_names(self.manipulable)}"
-                f"{costs}{context}{known})"
+                f"Problem({shown(self.actions.size)} actions on {shown_names(self.manipulable)}{costs}{context}{known})"
             )
         return (
-            f"CausalBandit({shown(self.actions.size)} actions on {shown_names(self.manipulable)}; "
+            f"Problem({shown(self.actions.size)} actions on {shown_names(self.manipulable)}; "
             f"{shown(self.configurations)} configurations of {shown_names(self.parents)}{costs}{context}{known})"
         )
 
@@ -253,7 +635,7 @@ class CausalBandit(Searched):
             return self._in_all
         return Situation(self, search_by_structure(self.actions, self.blocks, self.shape, self.costs))
 
-    def with_model(self, model: CausalModel | ObservedModel) -> CausalBandit:
+    def with_model(self, model: CausalModel | ObservedModel) -> Problem:
         """The same problem with other tables; variables and states must be the same."""
         if self.learns == "actions":
             raise ProblemError("A problem that learns a number per action has no use for tables: make it anew.")
@@ -266,7 +648,7 @@ class CausalBandit(Searched):
         for name in self.model.names if isinstance(model, CausalModel) else ():
             if model[name].states != self.model[name].states or model[name].parents != self.model[name].parents:
                 raise ProblemError(f"with_model() takes the same graph and states; {name!r} differs.")
-        again = CausalBandit.__new__(CausalBandit)._settle(self._stated._replace(knowledge=model))
+        again = Problem.__new__(Problem)._settle(self._stated._replace(knowledge=model))
         return again.in_context(self.known)
 
     @cached_property
@@ -278,7 +660,7 @@ class CausalBandit(Searched):
         known = self.knowledge
         return tuple(name for name in known.order if name in between and known.is_unknown(name))
 
-    def without_tables(self) -> CausalBandit:
+    def without_tables(self) -> Problem:
         """The same problem, of whose tables nothing is known but their shapes: for policies that learn them.
 
         >>> from causalbandits import zoo
@@ -287,7 +669,7 @@ class CausalBandit(Searched):
         """
         return self.remember("without tables", lambda: self.with_model(FittedModel.of_nothing(self.model)))
 
-    def same_but_tables(self, other: CausalBandit) -> bool:
+    def same_but_tables(self, other: Problem) -> bool:
         """Whether another problem differs in the numbers of its tables at most."""
         return not difference(self, other)
 
@@ -301,7 +683,7 @@ class CausalBandit(Searched):
         return {**self._stated.to_record(), **({"known": list(self.known)} if self.known else {})}
 
     @classmethod
-    def from_record(cls, record: Mapping[str, Any]) -> CausalBandit:
+    def from_record(cls, record: Mapping[str, Any]) -> Problem:
         """The problem that `to_record` describes."""
         if not isinstance(record, Mapping):
             raise StateError(f"Not the description of a problem: a mapping is needed, not {record!r}.")

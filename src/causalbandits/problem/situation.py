@@ -7,26 +7,26 @@ of a situation, in the agent and in the simulator alike; it never looks at the g
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from causalbandits._memory import Remembers
-from causalbandits._types import Array, Codes
-from causalbandits.errors import BudgetError, PolicyError, ProblemWarning
-from causalbandits.model.fitted_observed import FittedObservedModel
+from causalbandits._cache import Memory, Remembers
+from causalbandits._typing import Array, Codes, is_iterable
+from causalbandits.errors import BudgetError, InterventionError, PolicyError, ProblemWarning
+from causalbandits.model import FittedObservedModel, Intervention, State
 from causalbandits.problem.actions import Action
 from causalbandits.problem.budget import SLACK, Budget, Pace, Purse, Within
-from causalbandits.problem.combinations import Combinations
+from causalbandits.problem.candidates import Among, Combinations, EveryAction, SearchSet, SomeActions
 from causalbandits.problem.inference import DRAWS_AT_ONCE
-from causalbandits.problem.scores import Scores, clear_winners, largest_size
-from causalbandits.problem.search import Among, EveryAction, SearchSet, SomeActions
+from causalbandits.problem.projection import Scores, clear_winners, largest_size
 
 if TYPE_CHECKING:
-    from causalbandits.problem.problem import CausalBandit
+    from causalbandits.problem.problem import Problem
+
 
 FLOAT = np.dtype(np.float64)
 
@@ -35,7 +35,7 @@ Pricing = Callable[[Scores], Scores]
 
 
 class Situation(Remembers):
-    """A problem at the moment of a decision; made, and remembered, by `CausalBandit.situation`.
+    """A problem at the moment of a decision; made, and remembered, by `Problem.situation`.
 
     >>> from causalbandits import zoo
     >>> problem = zoo.email_campaign().problem
@@ -46,7 +46,7 @@ class Situation(Remembers):
     2
     """
 
-    def __init__(self, problem: CausalBandit, search: SearchSet) -> None:
+    def __init__(self, problem: Problem, search: SearchSet) -> None:
         self.problem, self.search = problem, search
         self.size = search.size
         """How many actions are searched."""
@@ -57,7 +57,7 @@ class Situation(Remembers):
         self.additive = True
         """Whether costs are subtracted, if there are any, so that blocks can be judged one by one."""
         self.known = problem.known
-        """The codes of what is known of the context (see `CausalBandit.known`)."""
+        """The codes of what is known of the context (see `Problem.known`)."""
         self.cells = problem.cells
         """The configurations that agree with it; None where that is all of them."""
         self._of_configurations, self._of_actions = (problem.configurations,), (problem.actions.size,)
@@ -224,5 +224,70 @@ def cheapest_everywhere(situations: Sequence[Situation]) -> float:
     """What the cheapest action costs where that is most."""
     costs = [situation.costs for situation in situations]
     if any(own is None for own in costs):
-        raise BudgetError("A budget needs to know what actions cost: CausalBandit(..., costs={...}).")
+        raise BudgetError("A budget needs to know what actions cost: Problem(..., costs={...}).")
     return max(float(own.min()) for own in costs if own is not None)
+
+
+# Situations in which only some actions may be chosen, as they are asked for: lists of interventions.
+
+SITUATIONS_KEPT = 2**8
+"""So many narrowed situations are remembered."""
+
+
+class Narrowed:
+    """A problem's narrowed situations, and the numbers of the actions in lists that were given."""
+
+    def __init__(self) -> None:
+        self._situations: Memory[tuple[int, ...], Situation] = Memory(SITUATIONS_KEPT)
+        self._lists: Memory[tuple[Action | Mapping[str, State], ...], tuple[int, ...]] = Memory(SITUATIONS_KEPT)
+
+    def situation(
+        self, problem: Problem, eligible: Iterable[Action | Mapping[str, State]], *, any_tables: bool
+    ) -> Situation:
+        """The situation in which only these may be chosen; with `any_tables`, whatever is required of actions."""
+        if isinstance(eligible, str | Mapping) or not is_iterable(eligible):
+            raise InterventionError(
+                f"eligible must be a list of interventions, such as [{{'x': 1}}]; got {eligible!r}."
+            )
+        numbers = self._numbers(problem, tuple(eligible))
+        numbers = numbers if any_tables else _allowed(problem, numbers)
+        if not numbers:
+            raise InterventionError("No action is eligible: the list is empty, or the function says no to all.")
+        found = self._situations.get(numbers)
+        if found is None:
+            found = self._situations.keep(numbers, Situation(problem, SomeActions(problem.every, numbers)))
+        return found
+
+    def _numbers(self, problem: Problem, given: tuple[Action | Mapping[str, State], ...]) -> tuple[int, ...]:
+        """The numbers of some actions, in order; the same interventions, given again, are not looked up one by one."""
+        try:
+            found = self._lists.get(given)
+        except TypeError:  # a dict has no hash
+            found = None
+        if found is None:
+            found = tuple(sorted({_own(problem, action).number for action in given}))
+            if all(isinstance(action, Intervention) for action in given):
+                self._lists.keep(given, found)
+        return found
+
+
+def _own(problem: Problem, action: Action | Mapping[str, State]) -> Action:
+    """An action of this problem, given as one, as another problem's, or as an intervention."""
+    if isinstance(action, Action):
+        return action if action.space is problem.actions else problem.actions.find(action.intervention)
+    return problem.actions.find(action)
+
+
+def _allowed(problem: Problem, numbers: tuple[int, ...]) -> tuple[int, ...]:
+    """Those that keep to what is required here."""
+    complying = problem._complying
+    if complying is None or not numbers:
+        return numbers
+    left = tuple(sorted(set(numbers).intersection(complying)))
+    if not left and problem.requirements is not None:
+        action = problem.actions.action(numbers[0])
+        raise InterventionError(
+            f"No eligible action keeps to what is required: {action} does not, because "
+            f"{problem.requirements.reason(action.choices)}."
+        )
+    return left

@@ -1,6 +1,80 @@
-"""What a simulation leaves: numbers, tables, plots, reports, references."""
+"""What a simulation leaves: numbers, tables, reports, references."""
 
-from causalbandits.results.citations import citation
+from causalbandits.results.citations import OF_POLICY, TITLES, citation
+from causalbandits.results.document import (
+    Code,
+    Drawing,
+    Grid,
+    Heading,
+    Part,
+    Picture,
+    Text,
+    as_html,
+    as_html_body,
+    as_markdown,
+    as_text,
+    final_regrets,
+    number,
+    provenance,
+    versions,
+    write_data,
+    write_figures,
+    write_page,
+)
+from causalbandits.results.measures import MEASURES, Values
+from causalbandits.results.provenance import Origin
 from causalbandits.results.run import Run
+from causalbandits.results.statistics import (
+    Difference,
+    Differences,
+    FinalMean,
+    StoppedPolicy,
+    Stopping,
+    check_delta,
+    holm,
+    in_errors,
+    quantile,
+    stopping_rounds,
+    student,
+    t_statistic,
+)
 
-__all__ = ["Run", "citation"]
+__all__ = [
+    "MEASURES",
+    "OF_POLICY",
+    "TITLES",
+    "Code",
+    "Difference",
+    "Differences",
+    "Drawing",
+    "FinalMean",
+    "Grid",
+    "Heading",
+    "Origin",
+    "Part",
+    "Picture",
+    "Run",
+    "StoppedPolicy",
+    "Stopping",
+    "Text",
+    "Values",
+    "as_html",
+    "as_html_body",
+    "as_markdown",
+    "as_text",
+    "check_delta",
+    "citation",
+    "final_regrets",
+    "holm",
+    "in_errors",
+    "number",
+    "provenance",
+    "quantile",
+    "stopping_rounds",
+    "student",
+    "t_statistic",
+    "versions",
+    "write_data",
+    "write_figures",
+    "write_page",
+]

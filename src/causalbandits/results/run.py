@@ -10,24 +10,32 @@ import numpy as np
 import numpy.typing as npt
 
 from causalbandits._files import FilePath
-from causalbandits._types import Array, is_iterable
+from causalbandits._typing import Array, is_iterable
 from causalbandits.errors import CausalBanditsError, unknown
-from causalbandits.results.columns import as_frame, write_csv, write_parquet
-from causalbandits.results.differences import Difference, Differences, corrected, difference
+from causalbandits.results.files import as_frame, read_run, write_csv, write_parquet, write_run
 from causalbandits.results.measures import MEASURES, Measures, Values, checked_measures
-from causalbandits.results.merging import merged
-from causalbandits.results.origin import Origin
-from causalbandits.results.saved import read_run, write_run
-from causalbandits.results.significance import half_width, standard_error
-from causalbandits.results.stopping import Stopping, check_delta, stopped
-from causalbandits.results.summary import FinalMean, Summary
+from causalbandits.results.merge import merged
+from causalbandits.results.provenance import Origin
+from causalbandits.results.statistics import (
+    Difference,
+    Differences,
+    FinalMean,
+    Stopping,
+    Summary,
+    check_delta,
+    corrected,
+    difference,
+    half_width,
+    standard_error,
+    stopped,
+)
 
 if TYPE_CHECKING:
     import pandas
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from causalbandits.theory.base import Bound
+    from causalbandits.theory import Bound
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -224,7 +232,7 @@ class Run:
 
     def plot_stopping(self, path: FilePath | None = None, *, delta: float = 0.05) -> Figure:
         """How many replications of each policy have stopped by each round (see `stopping`)."""
-        from causalbandits.results.stopping_plot import plot_stopping
+        from causalbandits.results.plots import plot_stopping
 
         return plot_stopping(self, path, delta=delta)
 

@@ -1,6 +1,7 @@
-"""Studies over HTTP: decisions and outcomes for backends in any language, and pages to look at."""
+"""Studies over HTTP: decisions and outcomes for backends in any language, and a dashboard."""
 
 from causalbandits.service.app import Service
-from causalbandits.service.serve import serve
+from causalbandits.service.auth import Keys
+from causalbandits.service.server import serve
 
-__all__ = ["Service", "serve"]
+__all__ = ["Keys", "Service", "serve"]

@@ -13,12 +13,23 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from causalbandits.service import pages
-from causalbandits.service.keys import Keys, Role, allows
-from causalbandits.service.refusals import RefusedError, nothing, refusal
-from causalbandits.service.requested import Answer, given_key, header
+from causalbandits.service.auth import Keys, Role, allows
+from causalbandits.service.dashboard import (
+    COOKIE,
+    decision,
+    enter,
+    is_own_form,
+    listed,
+    live,
+    login,
+    set_mode,
+    shown,
+    static,
+    what_if,
+)
+from causalbandits.service.http import Answer, RefusedError, given_key, header, nothing, refusal
 from causalbandits.service.routes import ROUTES, STUDY, HTTPRoute
-from causalbandits.service.writer import Writer
+from causalbandits.service.workers import Writer
 from causalbandits.study import Study
 
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
@@ -33,14 +44,14 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 Page = Callable[["Service", Request], Awaitable[Response]]
 
 PAGES: tuple[tuple[str, str, Role | None, Page], ...] = (
-    ("GET", "/", "reader", pages.listed),
-    ("GET", "/login", None, pages.login),
-    ("POST", "/login", None, pages.enter),
-    ("GET", "/{study}", "reader", pages.shown),
-    ("GET", "/{study}/decision", "reader", pages.decision),
-    ("GET", "/{study}/what-if", "reader", pages.what_if),
-    ("POST", "/{study}/mode", "admin", pages.set_mode),
-    ("GET", "/{study}/live", "reader", pages.live),
+    ("GET", "/", "reader", listed),
+    ("GET", "/login", None, login),
+    ("POST", "/login", None, enter),
+    ("GET", "/{study}", "reader", shown),
+    ("GET", "/{study}/decision", "reader", decision),
+    ("GET", "/{study}/what-if", "reader", what_if),
+    ("POST", "/{study}/mode", "admin", set_mode),
+    ("GET", "/{study}/live", "reader", live),
 )
 """What people look at, likewise with the role that it needs."""
 
@@ -63,7 +74,7 @@ class Service:
         self.app = Starlette(
             routes=[
                 *(Route(path, answer, methods=[method]) for (method, path), answer in answers.items()),
-                Route("/static/{file}", pages.static),
+                Route("/static/{file}", static),
                 *(self._page(*one) for one in PAGES),
             ],
             exception_handlers={404: nothing, 405: nothing},
@@ -103,7 +114,7 @@ class Service:
         async def endpoint(request: Request) -> Response:
             try:
                 if role is not None:
-                    self._admit(role, request, by_cookie=method == "GET" or pages.is_own_form(request))
+                    self._admit(role, request, by_cookie=method == "GET" or is_own_form(request))
                 self._named(request)
                 return await make(self, request)
             except ClientDisconnect:
@@ -141,7 +152,7 @@ class Service:
         if not self.keys.are_needed and header(request, b"host").rsplit(":", 1)[0] not in LOCAL:
             raise RefusedError(403, "Without keys, this service answers to this machine alone.")
         bearer = given_key(request)
-        looking = request.cookies.get(pages.COOKIE) if by_cookie else None
+        looking = request.cookies.get(COOKIE) if by_cookie else None
         own = self.keys.record_of(bearer or looking)
         if own is None:
             raise RefusedError(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from causalbandits.service.answered import Refused
+from causalbandits.service.schemas import Refused
 
 if TYPE_CHECKING:
     from causalbandits.service.routes import HTTPRoute

@@ -7,37 +7,36 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from starlette.requests import Request
 
-from causalbandits.service import changing, looking
-from causalbandits.service.answered import (
+from causalbandits.service import commands
+from causalbandits.service import queries as looking
+from causalbandits.service.auth import Role
+from causalbandits.service.http import Answer
+from causalbandits.service.schemas import (
+    Corrected,
     DecisionMade,
     DecisionsMade,
+    DecisionWanted,
     Done,
+    EvidenceWanted,
     Expired,
     KeptRecord,
     LogVerified,
     Modes,
+    ModeWanted,
     OutcomeReceipts,
+    OutcomesTold,
     PolicyTaken,
+    PolicyWanted,
     Readiness,
+    RecommendationsWanted,
+    RecommendationWanted,
     StatisticLines,
     StudiesServed,
     StudyEvents,
     StudyMade,
-)
-from causalbandits.service.bodies import (
-    Corrected,
-    DecisionWanted,
-    EvidenceWanted,
-    ModeWanted,
-    OutcomesTold,
-    PolicyWanted,
-    RecommendationsWanted,
-    RecommendationWanted,
     StudyWanted,
 )
-from causalbandits.service.keys import Role
-from causalbandits.service.requested import Answer
-from causalbandits.service.writer import Writer
+from causalbandits.service.workers import Writer
 
 if TYPE_CHECKING:
     from causalbandits.service.app import Service
@@ -75,18 +74,18 @@ ROUTES: tuple[HTTPRoute, ...] = (
     HTTPRoute("GET", "/openapi.json", None, looking.openapi, gives=(KeptRecord,)),
     HTTPRoute("GET", "/metrics", "reader", looking.metrics, gives=(str,)),
     HTTPRoute("GET", "/v1/studies", "reader", looking.studies, gives=(StudiesServed,)),
-    HTTPRoute("POST", "/v1/studies", "admin", changing.create, StudyWanted, gives=(StudyMade,), status=201),
+    HTTPRoute("POST", "/v1/studies", "admin", commands.create, StudyWanted, gives=(StudyMade,), status=201),
     HTTPRoute("GET", STUDY, "reader", looking.describe, gives=(KeptRecord,)),
     HTTPRoute(
         "POST",
         f"{STUDY}/decisions",
         "writer",
-        changing.ask,
+        commands.ask,
         DecisionWanted,
         gives=(DecisionMade, DecisionsMade),
         status=201,
     ),
-    HTTPRoute("POST", f"{STUDY}/outcomes", "writer", changing.tell, OutcomesTold, gives=(OutcomeReceipts,)),
+    HTTPRoute("POST", f"{STUDY}/outcomes", "writer", commands.tell, OutcomesTold, gives=(OutcomeReceipts,)),
     HTTPRoute("GET", f"{STUDY}/report", "reader", looking.report, gives=(KeptRecord,)),
     HTTPRoute(
         "POST", f"{STUDY}/recommendation", "reader", looking.recommend, RecommendationWanted, gives=(KeptRecord,)
@@ -98,12 +97,12 @@ ROUTES: tuple[HTTPRoute, ...] = (
     HTTPRoute("GET", f"{STUDY}/statistics", "reader", looking.statistics, gives=(StatisticLines,)),
     HTTPRoute("GET", f"{STUDY}/events", "reader", looking.events, gives=(StudyEvents,), queries=("after",)),
     HTTPRoute("GET", f"{STUDY}/mode", "reader", looking.modes, gives=(Modes,)),
-    HTTPRoute("POST", f"{STUDY}/mode", "admin", changing.set_mode, ModeWanted, gives=(Modes,)),
-    HTTPRoute("POST", f"{STUDY}/policy", "admin", changing.use, PolicyWanted, gives=(PolicyTaken,)),
-    HTTPRoute("POST", f"{STUDY}/expire", "writer", changing.expire, gives=(Expired,)),
+    HTTPRoute("POST", f"{STUDY}/mode", "admin", commands.set_mode, ModeWanted, gives=(Modes,)),
+    HTTPRoute("POST", f"{STUDY}/policy", "admin", commands.use, PolicyWanted, gives=(PolicyTaken,)),
+    HTTPRoute("POST", f"{STUDY}/expire", "writer", commands.expire, gives=(Expired,)),
     HTTPRoute("POST", f"{STUDY}/verify", "admin", looking.verify, gives=(LogVerified,)),
     HTTPRoute("GET", DECISION, "reader", looking.explain, gives=(KeptRecord,), queries=BY),
-    HTTPRoute("POST", f"{DECISION}/correct", "admin", changing.correct, Corrected, gives=(Done,), queries=BY),
-    HTTPRoute("POST", f"{DECISION}/retract", "admin", changing.retract, gives=(Done,), queries=BY),
-    HTTPRoute("POST", f"{DECISION}/forget", "writer", changing.forget, gives=(Done,), queries=BY),
+    HTTPRoute("POST", f"{DECISION}/correct", "admin", commands.correct, Corrected, gives=(Done,), queries=BY),
+    HTTPRoute("POST", f"{DECISION}/retract", "admin", commands.retract, gives=(Done,), queries=BY),
+    HTTPRoute("POST", f"{DECISION}/forget", "writer", commands.forget, gives=(Done,), queries=BY),
 )

@@ -9,10 +9,8 @@ from pathlib import Path
 
 from causalbandits._files import PART, checked_path, refuse_unwritable
 from causalbandits.errors import StateError, StorageError
-from causalbandits.study.postgres import is_address
-from causalbandits.study.storage import SQLite
+from causalbandits.study.storage import SQLite, Verification, is_address
 from causalbandits.study.study import Study
-from causalbandits.study.verify import Verification
 
 
 def back_up(where: str | os.PathLike[str], to: str | os.PathLike[str]) -> Verification:

@@ -13,19 +13,15 @@ from typing import Any
 
 import numpy as np
 
-from causalbandits._code import is_ours
-from causalbandits._types import Z
-from causalbandits.agent.order import InOrder
-from causalbandits.agent.policy_record import policy_of as policy_from_record
+from causalbandits._hashing import is_ours
+from causalbandits._typing import Z
+from causalbandits.campaign import InOrder
+from causalbandits.campaign import policy_of as policy_from_record
 from causalbandits.errors import PolicyError, StateError
-from causalbandits.policies import AnyPolicy, Outcome
+from causalbandits.policies import AnyPolicy, Cells, Outcome, Totals
 from causalbandits.policies.cells import CellPolicy
-from causalbandits.policies.statistics import Cells
-from causalbandits.policies.totals import Totals
-from causalbandits.problem.actions import Action
-from causalbandits.problem.problem import CausalBandit
-from causalbandits.study.exact_sums import Table
-from causalbandits.study.grid import steps, value
+from causalbandits.problem import Action, Problem
+from causalbandits.study.storage import Table, steps, value
 
 
 class Fold:
@@ -33,7 +29,7 @@ class Fold:
 
     def __init__(
         self,
-        problem: CausalBandit,
+        problem: Problem,
         policy: AnyPolicy,
         table: Table,
         log: Callable[[], Iterable[Outcome]],
@@ -138,7 +134,7 @@ class Fold:
         return self.policy.situation(self.problem.in_context(outcome.context))
 
 
-def _kind(policy: AnyPolicy, problem: CausalBandit, statistic: Any) -> str:
+def _kind(policy: AnyPolicy, problem: Problem, statistic: Any) -> str:
     if policy.in_order or policy.learns_tables:
         return "log"
     if isinstance(policy, CellPolicy) and is_ours(type(policy)) and type(statistic) is Cells:
@@ -150,12 +146,12 @@ def _kind(policy: AnyPolicy, problem: CausalBandit, statistic: Any) -> str:
     return "totals"
 
 
-def _has_left_alone(problem: CausalBandit) -> bool:
+def _has_left_alone(problem: Problem) -> bool:
     """Whether it is an action of the problem to leave everything alone."""
     return {} in problem.actions
 
 
-def policy_of(record: dict[str, Any], handed_in: AnyPolicy | str | None, problem: CausalBandit) -> AnyPolicy:
+def policy_of(record: dict[str, Any], handed_in: AnyPolicy | str | None, problem: Problem) -> AnyPolicy:
     """A policy as the database describes it; what that cannot hold (classes of your own) is the one handed in."""
     try:
         return policy_from_record(record, None, problem)

@@ -8,17 +8,15 @@ from typing import Any
 import numpy as np
 
 from causalbandits.errors import BudgetError, CausalBanditsError, PolicyError, StudyModeError, unknown
-from causalbandits.model.intervention import State
+from causalbandits.model import State
 from causalbandits.policies import AnyPolicy
-from causalbandits.policies.complying import said_before
-from causalbandits.problem.budget import Budget
-from causalbandits.problem.problem import CausalBandit
-from causalbandits.study.chances import actions_of, all_that_may_be_chosen, with_floor
-from causalbandits.study.deciding import MODES
+from causalbandits.policies.tables import said_before
+from causalbandits.problem import Budget, Problem
+from causalbandits.study.decide import MODES
 from causalbandits.study.fold import Fold
-from causalbandits.study.grid import value
-from causalbandits.study.rows import ModeRecord
-from causalbandits.study.state import Rules, StudyState
+from causalbandits.study.propensities import actions_of, all_that_may_be_chosen, with_floor
+from causalbandits.study.session import Rules, StudyState
+from causalbandits.study.storage import ModeRecord, value
 
 LONGEST_REMARK = 1000
 
@@ -39,7 +37,7 @@ def next_mode(state: StudyState, mode: str, baseline: Mapping[str, State] | None
     return ModeRecord(state.mode.version + 1, mode, done, *since, by, why)
 
 
-def refuse_unfit(problem: CausalBandit, policy: AnyPolicy, rules: Rules, budget: Budget | None) -> None:
+def refuse_unfit(problem: Problem, policy: AnyPolicy, rules: Rules, budget: Budget | None) -> None:
     """Say so if a policy cannot do what a study was made for."""
     if budget is not None:
         policy.refuse_budget()
@@ -74,7 +72,7 @@ def _refuse_rewards(state: StudyState, policy: AnyPolicy) -> None:
         policy.check_reward(reward)
 
 
-def _try_floor(problem: CausalBandit, policy: AnyPolicy, floor: float) -> None:
+def _try_floor(problem: Problem, policy: AnyPolicy, floor: float) -> None:
     """Decide once, by what is known before the first outcome."""
     rng: Any = np.random.default_rng(0)
     for codes, _ in problem.contexts.likely():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from causalbandits.policies.outcome import flip
+from causalbandits.policies import flip
 
 
 class Coins:

@@ -7,8 +7,7 @@
     def test_my_policy(check):
         check(MyPolicy())
 
-A check that fails raises an AssertionError that says which rule was broken and where.
-"""
+A check that fails raises an AssertionError that says which rule was broken and where."""
 
 from causalbandits.testing.conformance import (
     CHECKS,

@@ -12,18 +12,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from causalbandits._types import Array
+from causalbandits._typing import Array
 from causalbandits.agent import Agent
 from causalbandits.engine import simulate
+from causalbandits.environments import BernoulliReward, Environment, zoo
 from causalbandits.errors import PolicyError
 from causalbandits.model import CausalModel, Intervention, State, Variable
-from causalbandits.policies import AnyPolicy, Choice, Outcome, Policy
-from causalbandits.policies.outcome import flip
-from causalbandits.policies.totals import Totals
-from causalbandits.problem import CausalBandit, Scores, Situation
-from causalbandits.problem.budget import Budget
-from causalbandits.problem.costs import Prices
-from causalbandits.world import BernoulliReward, Environment, zoo
+from causalbandits.policies import AnyPolicy, Choice, Outcome, Policy, Totals, flip
+from causalbandits.problem import Budget, Problem, Scores, Situation
+from causalbandits.problem.actions import Prices
 
 DRAWS = 400
 STANDARD_ERRORS = 6.0
@@ -130,7 +127,7 @@ def check_budgets_are_kept(policy: AnyPolicy) -> None:
     env = _campaign(policy)
     p = env.problem
     prices: Prices = {"product": 0.5, "purpose": {"Promo": 2.0}, "send_time": 0.25}
-    priced = Environment(CausalBandit(p.model, p.manipulable, p.parents, costs=prices), env.reward)
+    priced = Environment(Problem(p.model, p.manipulable, p.parents, costs=prices), env.reward)
     agent = Agent(priced.problem, policy, seed=5, budget=Budget(8, rounds=40))
     try:
         decided = _converse(agent, priced, 40)
@@ -166,15 +163,15 @@ def check_scores_permute(policy: AnyPolicy) -> None:
     """
     env = _campaign(policy)
     p = env.problem
-    env = Environment(CausalBandit(p.model, p.manipulable, p.parents, reduce=False), env.reward)
+    env = Environment(Problem(p.model, p.manipulable, p.parents, reduce=False), env.reward)
     actions = list(env.problem.actions)
     order = np.random.default_rng(11).permutation(len(actions))
-    shuffled = CausalBandit(p.model, p.manipulable, p.parents, actions=[actions[i] for i in order])
+    shuffled = Problem(p.model, p.manipulable, p.parents, actions=[actions[i] for i in order])
     history = _history(env, 200)
     ours = _taught(policy, env.problem, history)
     theirs = _taught(policy, shuffled, history)
 
-    def scores(problem: CausalBandit, statistic: Any, seed: int) -> Array:
+    def scores(problem: Problem, statistic: Any, seed: int) -> Array:
         return policy.score(_situation(policy, problem), statistic, np.random.default_rng(seed)).values
 
     straight, turned = scores(env.problem, ours, 0)[order], scores(shuffled, theirs, 0)
@@ -249,7 +246,7 @@ def check_identity(causal: AnyPolicy, plain: AnyPolicy, *, horizon: int = 400) -
     """
     k = 7
     arm = Variable("arm", list(range(k)), table=np.full(k, 1 / k))
-    problem = CausalBandit(CausalModel([arm]), manipulable=["arm"], parents=["arm"], always=["arm"])
+    problem = Problem(CausalModel([arm]), manipulable=["arm"], parents=["arm"], always=["arm"])
     env = Environment(problem, BernoulliReward(np.linspace(0.2, 0.8, k)))
     rngs = [np.random.default_rng(9) for _ in range(2)]
     world = np.random.default_rng(10)
@@ -284,7 +281,7 @@ def _campaign(policy: AnyPolicy) -> Environment:
     return Environment(env.problem.without_tables(), env.reward) if policy.learns_tables else env
 
 
-def _situation(policy: AnyPolicy, problem: CausalBandit) -> Situation:
+def _situation(policy: AnyPolicy, problem: Problem) -> Situation:
     return policy.situation(problem)
 
 
@@ -294,7 +291,7 @@ def _history(env: Environment, rounds: int) -> list[Event]:
     return [Event(env.problem.actions[a], *env.draw(env.problem.actions.choices(a), rng)) for a in actions]
 
 
-def _outcomes(problem: CausalBandit, history: list[Event]) -> list[Outcome]:
+def _outcomes(problem: Problem, history: list[Event]) -> list[Outcome]:
     seed = np.random.SeedSequence(1)
     return [
         Outcome(problem.actions.find(event.intervention), event.z, event.reward, flip(event.reward, seed, t), t)
@@ -302,7 +299,7 @@ def _outcomes(problem: CausalBandit, history: list[Event]) -> list[Outcome]:
     ]
 
 
-def _taught(policy: AnyPolicy, problem: CausalBandit, history: list[Event]) -> Any:
+def _taught(policy: AnyPolicy, problem: Problem, history: list[Event]) -> Any:
     statistic = policy.begin(problem)
     for outcome in _outcomes(problem, history):
         policy.update(_situation(policy, problem), statistic, outcome)

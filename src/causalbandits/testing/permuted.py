@@ -7,13 +7,10 @@ import warnings
 import numpy as np
 import numpy.typing as npt
 
+from causalbandits.environments import BernoulliReward, Environment, GaussianReward, LinearReward, Reward, StudentReward
 from causalbandits.errors import ProblemError, ProblemWarning
-from causalbandits.model.model import CausalModel
-from causalbandits.model.variable import Variable
-from causalbandits.problem.problem import CausalBandit
-from causalbandits.world.environment import Environment
-from causalbandits.world.rewards import BernoulliReward, GaussianReward, LinearReward, Reward
-from causalbandits.world.student import StudentReward
+from causalbandits.model import CausalModel, Variable
+from causalbandits.problem import Problem
 
 Orders = dict[str, npt.NDArray[np.int64]]
 """By knob: which of its values comes first, second, ..."""
@@ -41,7 +38,7 @@ def permute_environment(env: Environment, rng: np.random.Generator) -> Environme
     orders = {name: rng.permutation(len(problem.model[name].states)) for name in problem.manipulable}
     model = CausalModel(_permute_variable(variable, orders) for variable in problem.model.variables.values())
     with warnings.catch_warnings(action="ignore", category=ProblemWarning):  # it was said of the world itself
-        other = CausalBandit(model, knobs, problem.parents, reduce=problem.reduce)
+        other = Problem(model, knobs, problem.parents, reduce=problem.reduce)
     return Environment(other, _permute_reward(env, orders))
 
 

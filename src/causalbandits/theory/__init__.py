@@ -1,18 +1,17 @@
 """Regret bounds that hold, with what they assume; docs/theory.md derives each of them.
 
 Frequentist bounds hold in every environment that meets their assumptions, Bayesian ones on average over environments
-drawn from the policy's prior. Neither can be ranked against the other. Logarithms are natural, and T is 2 at least.
-"""
+drawn from the policy's prior. Neither can be ranked against the other. Logarithms are natural, and T is 2 at least."""
 
 from causalbandits.errors import TheoryWarning
-from causalbandits.problem.reachable import reachable_configurations
-from causalbandits.theory.base import Bound
+from causalbandits.problem import reachable_configurations
+from causalbandits.theory.bound import Bound, require_horizon
 from causalbandits.theory.bounds import bound
 from causalbandits.theory.classical import paper_c_ucb_bound, ucb_lower_bound
+from causalbandits.theory.comparison import Comparison, compare
 from causalbandits.theory.entropy import effective_configurations, entropy_bound
 from causalbandits.theory.facts import noise_scales
-from causalbandits.theory.identification import characteristic_time, graves_lai_constant
-from causalbandits.theory.table import Comparison, compare
+from causalbandits.theory.sample_complexity import characteristic_time, graves_lai_constant
 
 __all__ = [
     "Bound",
@@ -27,5 +26,6 @@ __all__ = [
     "noise_scales",
     "paper_c_ucb_bound",
     "reachable_configurations",
+    "require_horizon",
     "ucb_lower_bound",
 ]

@@ -9,7 +9,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from causalbandits._types import Array
+from causalbandits._typing import Array
+from causalbandits.environments import Environment
 from causalbandits.errors import CausalBanditsError, PolicyError, TheoryWarning
 from causalbandits.policies import (
     KLUCB,
@@ -25,11 +26,10 @@ from causalbandits.policies import (
     Uniform,
     as_policy,
 )
+from causalbandits.problem import Problem
 from causalbandits.problem.actions import shown
-from causalbandits.problem.problem import CausalBandit
-from causalbandits.theory.base import Bound, Curve
+from causalbandits.theory.bound import Bound, Curve
 from causalbandits.theory.facts import Facts
-from causalbandits.world.environment import Environment
 
 Assumption = tuple[str, str]
 """What is assumed, and what is found instead, where that is known to break it."""
@@ -38,7 +38,7 @@ LARGEST_COUNT = 10**100
 """Counts beyond are taken for this: every bound with them is vacuous anyway."""
 
 
-def bound(policy: AnyPolicy | str, problem: CausalBandit | Environment, *, largest_gap: float | None = None) -> Bound:
+def bound(policy: AnyPolicy | str, problem: Problem | Environment, *, largest_gap: float | None = None) -> Bound:
     """The bound on a policy's expected regret on a problem.
 
     Given an environment, the assumptions that can be checked are; one that is broken is named in a `TheoryWarning`

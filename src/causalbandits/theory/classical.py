@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 
-from causalbandits._types import is_whole
+from causalbandits._typing import is_whole
 from causalbandits.errors import CausalBanditsError
-from causalbandits.theory.base import whole_rounds
+from causalbandits.theory.bound import whole_rounds
 
 
 def paper_c_ucb_bound(configurations: int, horizon: float) -> float:

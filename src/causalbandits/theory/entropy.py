@@ -12,19 +12,17 @@ import math
 
 import numpy as np
 
-from causalbandits._types import Array, is_real
+from causalbandits._typing import Array, is_real
+from causalbandits.environments import Environment
 from causalbandits.errors import PolicyError, ProblemError
-from causalbandits.policies import AnyPolicy, as_policy
-from causalbandits.policies.posterior import SamplingPolicy
-from causalbandits.policies.thompson import CausalThompsonSampling, ThompsonSampling
-from causalbandits.problem.design import distributions
-from causalbandits.problem.problem import CausalBandit
-from causalbandits.theory.base import Bound
+from causalbandits.policies import AnyPolicy, CausalThompsonSampling, ThompsonSampling, as_policy
+from causalbandits.policies.cells import SamplingPolicy
+from causalbandits.problem import Problem, distributions
+from causalbandits.theory.bound import Bound
 from causalbandits.theory.facts import Facts
-from causalbandits.world.environment import Environment
 
 
-def effective_configurations(problem: CausalBandit) -> float:
+def effective_configurations(problem: Problem) -> float:
     """J' = sum over z of max_a P(z | a): how many configurations there are, those that are always rare counting less.
 
     >>> from causalbandits import zoo
@@ -35,9 +33,7 @@ def effective_configurations(problem: CausalBandit) -> float:
     return float(distributions(problem.situation()).max(axis=0).sum())
 
 
-def entropy_bound(
-    policy: AnyPolicy | str, problem: CausalBandit | Environment, *, entropy: float | None = None
-) -> Bound:
+def entropy_bound(policy: AnyPolicy | str, problem: Problem | Environment, *, entropy: float | None = None) -> Bound:
     """The information-theoretic bound on the Bayesian regret of Thompson sampling, with the graph or without.
 
     `entropy` is that of the best action under the prior, in nats, where you know it; left out, it is the logarithm of

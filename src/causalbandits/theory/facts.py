@@ -10,15 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from causalbandits._types import Array
+from causalbandits._typing import Array
+from causalbandits.environments import LISTED, AdditiveMean, BernoulliReward, Environment, GaussianReward, LinearReward
 from causalbandits.errors import ProblemError
-from causalbandits.problem.features import Features
+from causalbandits.problem import Features, Problem, playable, reachable_configurations
 from causalbandits.problem.inference import SMALL_TABLE
-from causalbandits.problem.occasions import playable
-from causalbandits.problem.problem import CausalBandit
-from causalbandits.problem.reachable import reachable_configurations
-from causalbandits.world.environment import LISTED, Environment
-from causalbandits.world.rewards import AdditiveMean, BernoulliReward, GaussianReward, LinearReward
 
 
 class Line(NamedTuple):
@@ -32,16 +28,16 @@ class Line(NamedTuple):
 class Facts:
     """A problem and, where it is known, its environment. What is not known, or too large to look at, is None."""
 
-    problem: CausalBandit
+    problem: Problem
     environment: Environment | None
 
     @classmethod
     def of(cls, given: object) -> Facts:
         if isinstance(given, Environment):
             return cls(given.problem, given)
-        if isinstance(given, CausalBandit):
+        if isinstance(given, Problem):
             return cls(given, None)
-        raise ProblemError(f"A bound needs a CausalBandit or an Environment; got {given!r}.")
+        raise ProblemError(f"A bound needs a Problem or an Environment; got {given!r}.")
 
     def cells(self, causal: bool) -> int:
         """J or K: how many means a policy learns; those of configurations count in every context, actions' do not."""

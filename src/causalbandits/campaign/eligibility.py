@@ -1,0 +1,47 @@
+"""Which actions may be chosen in one decision: a list of interventions, or a function that says yes or no."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+import numpy as np
+
+from causalbandits._typing import is_iterable
+from causalbandits.errors import InterventionError
+from causalbandits.model import Intervention, State
+from causalbandits.policies import AnyPolicy
+from causalbandits.problem import Action, Problem, Situation
+from causalbandits.problem.actions import PREDICATE_LIMIT
+
+Eligible = Iterable[Mapping[str, State]] | Callable[[Intervention], bool]
+
+
+def narrowed(policy: AnyPolicy, problem: Problem, given: Eligible) -> Situation:
+    """The situation in which only what is eligible may be chosen."""
+    return policy.situation(problem, eligible=eligible_actions(problem, given))
+
+
+def eligible_actions(problem: Problem, given: Eligible) -> list[Action] | Iterable[Mapping[str, State]]:
+    """What may be chosen, as it was given, or those actions that a function says yes to."""
+    if callable(given):
+        space = problem.actions
+        space.refuse_enumeration("eligible as a function is asked about every action", PREDICATE_LIMIT)
+        every = map(space.action, range(space.size))
+        return [action for action in every if _says_yes(given, action.intervention)]
+    if not is_iterable(given) or isinstance(given, str | Mapping):
+        raise InterventionError(
+            f"eligible must be a list of interventions, or a function that says yes or no to one; got {given!r}."
+        )
+    return given
+
+
+def _says_yes(eligible: Callable[[Intervention], bool], intervention: Intervention) -> bool:
+    try:
+        answer = eligible(intervention)
+    except TypeError as error:
+        raise InterventionError(f"eligible, a function, must take an intervention; it raised {error!r}.") from error
+    if not isinstance(answer, bool | np.bool_):
+        raise InterventionError(
+            f"eligible, a function, must say True or False to every intervention; to {intervention} it says {answer!r}."
+        )
+    return bool(answer)

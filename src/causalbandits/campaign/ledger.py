@@ -1,0 +1,158 @@
+"""What an agent was told, in the order of telling: its state is a fold of these outcomes."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, NamedTuple
+
+from causalbandits._typing import Z
+from causalbandits.errors import StateError
+from causalbandits.policies import Choice, Outcome, Support
+from causalbandits.problem import Action, Problem
+
+
+class Pending(NamedTuple):
+    """A decision whose reward has not come yet: what was chosen, and what was known then."""
+
+    choice: Choice
+    problem: Problem
+    """As it was known to be."""
+
+    def to_record(self) -> dict[str, Any]:
+        """JSON-ready."""
+        action, propensity, support = self.choice
+        record = {"action": list(action.choices), "propensity": propensity}
+        record["support"] = None if support is None else support_record(support)
+        return record if self.problem.known is None else {**record, "context": list(self.problem.known)}
+
+    @classmethod
+    def of_record(cls, problem: Problem, record: Any) -> Pending:
+        """The decision that `to_record` describes."""
+        support = None if record["support"] is None else support_of(record["support"], partial(action_at, problem))
+        choice = Choice(action_at(problem, record["action"]), record["propensity"], support)
+        return cls(choice, problem.in_context(problem.contexts.checked(record.get("context"))))
+
+
+class Ledger:
+    """Outcomes by the number of their decision; what one of them was can be corrected or taken back.
+
+    Most outcomes take some 32 bytes: numbers, and references to actions and configurations that are kept once. Those
+    that have something unusual about them are kept whole. `usual` is the propensity that nothing is unusual about.
+    """
+
+    def __init__(self, usual: float | None) -> None:
+        self._usual = usual
+        self._number, self._reward = array("q"), array("d")
+        self._action: list[Action] = []
+        self._z: list[Z] = []
+        self._context: list[Z | None] = []
+        self._kept: dict[Z, Z] = {}
+        """Every configuration and context once."""
+        self._unusual: dict[int, Outcome] = {}
+
+    def __len__(self) -> int:
+        return len(self._number)
+
+    def __iter__(self) -> Iterator[Outcome]:
+        return map(self._outcome, range(len(self)))
+
+    def __getitem__(self, number: int) -> Outcome:
+        """What was told of a decision; a KeyError if nothing was."""
+        return self._outcome(self._row(number))
+
+    def _row(self, number: int) -> int:
+        try:
+            return self._number.index(number)
+        except ValueError:
+            raise KeyError(number) from None
+
+    def _outcome(self, row: int) -> Outcome:
+        number, reward = self._number[row], self._reward[row]
+        unusual = self._unusual.get(number)
+        if unusual is not None:
+            return unusual
+        return Outcome(self._action[row], self._z[row], reward, reward, number, self._usual, context=self._context[row])
+
+    def add(self, outcome: Outcome) -> None:
+        """One more outcome."""
+        action, z, reward, successes, number, propensity, support, observed, context = outcome
+        self._number.append(number)
+        self._action.append(action)
+        self._z.append(self._kept.setdefault(z, z))
+        self._context.append(None if context is None else self._kept.setdefault(context, context))
+        self._reward.append(reward)
+        if successes != reward or propensity != self._usual or support is not None or observed:
+            self._unusual[number] = outcome
+
+    def replace(self, outcome: Outcome) -> None:
+        """Another outcome of the same decision, in the place of the one that was told."""
+        row = self._row(outcome.number)
+        self._z[row], self._reward[row] = outcome.z, outcome.reward
+        self._unusual[outcome.number] = outcome
+
+    def remove(self, number: int) -> None:
+        """As if the outcome of this decision had never been told."""
+        row = self._row(number)
+        for column in (self._number, self._action, self._z, self._context, self._reward):
+            del column[row]
+        self._unusual.pop(number, None)
+
+    def to_record(self) -> dict[str, Any]:
+        """JSON-ready; every number keeps all its bits. Actions and configurations are listed once."""
+        actions = {action: code for code, action in enumerate(dict.fromkeys(self._action))}
+        configurations = {z: code for code, z in enumerate(dict.fromkeys(self._z))}
+        contexts = {context: code for code, context in enumerate(dict.fromkeys(self._context))}
+        told = list(self)
+        in_contexts = {
+            "contexts": [None if context is None else list(context) for context in contexts],
+            "context": [contexts[context] for context in self._context],
+        }
+        return {
+            "actions": [list(action.choices) for action in actions],
+            "configurations": [list(z) for z in configurations],
+            "number": self._number.tolist(),
+            "action": [actions[action] for action in self._action],
+            "z": [configurations[z] for z in self._z],
+            "reward": self._reward.tolist(),
+            "successes": [outcome.successes for outcome in told],
+            "propensity": [outcome.propensity for outcome in told],
+            "supports": {str(o.number): support_record(o.support) for o in told if o.support is not None},
+            "observed": {str(o.number): dict(o.observed) for o in told if o.observed},
+            **(in_contexts if any(context is not None for context in contexts) else {}),
+        }
+
+    def restore(self, record: Any, problem: Problem) -> None:
+        """Take in what `to_record` wrote."""
+        try:
+            actions = [action_at(problem, choices) for choices in record["actions"]]
+            configurations = [tuple(map(int, z)) for z in record["configurations"]]
+            supports = {
+                int(number): support_of(given, partial(action_at, problem))
+                for number, given in record["supports"].items()
+            }
+            observed = {int(number): dict(given) for number, given in record["observed"].items()}
+            contexts = [problem.contexts.checked(context) for context in record.get("contexts", [None])]
+            columns = [record[name] for name in ("number", "action", "z", "reward", "successes", "propensity")]
+            columns.append(record.get("context", [0] * len(columns[0])))
+            for number, action, z, reward, successes, propensity, context in zip(*columns, strict=True):
+                more = propensity, supports.get(number), observed.get(number), contexts[context]
+                self.add(Outcome(actions[action], configurations[z], reward, successes, number, *more))
+        except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
+            raise StateError(f"The saved outcomes are corrupted: {error!r}.") from None
+
+
+def action_at(problem: Problem, choices: Any) -> Action:
+    """The action with these choices, from a file."""
+    return Action(problem.actions, problem.actions.check([int(choice) for choice in choices]))
+
+
+def support_record(support: Support) -> list[Any]:
+    """A support, JSON-ready."""
+    return [[list(action.choices), probability] for action, probability in support]
+
+
+def support_of(record: Any, action: Callable[[Any], Action]) -> Support:
+    """The support that `support_record` describes, given how actions are found by their choices."""
+    return tuple([(action(choices), float(probability)) for choices, probability in record])

@@ -1,0 +1,134 @@
+"""Commands about data: tables from them, and whether they contradict a graph."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, cast
+
+import typer
+
+from causalbandits.cli.console import print_plain
+from causalbandits.errors import CausalBanditsError
+from causalbandits.formats import read, write
+from causalbandits.model import State
+
+GraphFile = Annotated[
+    Path, typer.Argument(help="A graph, in DOT or as dagitty writes it (.dot, .gv), or a model.", show_default=False)
+]
+DataFile = Annotated[Path, typer.Argument(help="Rows: .csv, .csv.gz or .parquet.", show_default=False)]
+HiddenOption = Annotated[
+    list[str] | None,
+    typer.Option("--hidden", help="What has no column: U; or what shares a hidden cause: A,B. As often as you like."),
+]
+SetOption = Annotated[
+    str | None,
+    typer.Option("--interventions", help="The column that names the variables that were set, empty where none was."),
+]
+NaOption = Annotated[
+    list[str] | None, typer.Option("--na", help="A value that stands for a missing one; as often as you like.")
+]
+DelimiterOption = Annotated[str | None, typer.Option(help="What stands between the fields of a CSV file.")]
+
+
+def fit(
+    graph: GraphFile,
+    data: DataFile,
+    out: Annotated[Path, typer.Option(help="The model to write: model.json.", dir_okay=False)],
+    hidden: HiddenOption = None,
+    interventions: SetOption = None,
+    prior: Annotated[float, typer.Option(min=0, help="The pseudo-count of every cell; 0 for plain frequencies.")] = 1.0,
+    missing: Annotated[
+        str, typer.Option(help="Rows that lack a value: refuse, drop, or em to fill them in.")
+    ] = "refuse",
+    na: NaOption = None,
+    delimiter: DelimiterOption = None,
+) -> None:
+    """Estimate tables from data, given a graph, and write the model.
+
+    Where causes are hidden, what is observed is fitted, and problems made of it compute what actions do where that can
+    be computed. Problems are made by Problem(cb.read("model.json"), ...).
+
+    [bold]Examples[/bold]
+
+      causalbandits fit campaign.dot past.csv --out model.json
+
+      causalbandits fit campaign.dot past.csv --out model.json --hidden channel,sale --interventions was_set
+    """
+    from rich.console import Console
+
+    from causalbandits import fitting
+
+    if out.name.removesuffix(".gz").rpartition(".")[2].lower() != "json":
+        raise CausalBanditsError(f"--out: only a .json file keeps the counts of a fit; got {str(out)!r}.")
+    model = fitting.fit(
+        _graph(graph, hidden or ()),
+        data,
+        interventions=interventions,
+        prior=prior,
+        missing=cast(Any, missing),
+        na_values=_typed(na),
+        delimiter=delimiter,
+    )
+    write(model, out)
+    console = Console()
+    print_plain(console, f"{model!r}\nThe model: {out}")
+
+
+def check(
+    graph: GraphFile,
+    data: DataFile,
+    hidden: HiddenOption = None,
+    interventions: SetOption = None,
+    level: Annotated[float, typer.Option(help="The share of contradictions that may be false.")] = 0.05,
+    drop: Annotated[bool, typer.Option("--drop", help="Leave out rows that lack a value.")] = False,
+    na: NaOption = None,
+    delimiter: DelimiterOption = None,
+) -> None:
+    """Do data contradict a graph, or a model's tables? Every claim is tested, the worst come first.
+
+    [bold]Examples[/bold]
+
+      causalbandits check campaign.dot past.csv
+
+      causalbandits check model.json new.csv --interventions was_set --level 0.01
+    """
+    from rich.console import Console
+
+    from causalbandits import fitting
+
+    found = fitting.check(
+        _graph(graph, hidden or ()),
+        data,
+        interventions=interventions,
+        level=level,
+        missing="drop" if drop else "refuse",
+        na_values=_typed(na),
+        delimiter=delimiter,
+    )
+    print_plain(Console(), repr(found))
+
+
+def _graph(path: Path, hidden: Sequence[str]) -> Any:
+    """What a file holds; its graph with more that is hidden, if there is more."""
+    found = read(path)
+    if not hidden:
+        return found
+    from causalbandits.model import as_causal_graph
+
+    graph = as_causal_graph(found)
+    parts = [tuple(name.strip() for name in each.split(",")) for each in hidden]
+    more = [part[0] if len(part) == 1 else part for part in parts]
+    return graph.with_hidden(more)
+
+
+def _typed(na: Sequence[str] | None) -> list[State]:
+    """What was typed, and the number that it is, if it is one: columns of a Parquet file have types."""
+    found: list[State] = list(na or ())
+    for text in na or ():
+        try:
+            found.append(float(text))
+        except ValueError:
+            continue
+    return [value for value in found if not isinstance(value, float) or math.isfinite(value)]

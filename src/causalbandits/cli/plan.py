@@ -1,0 +1,139 @@
+"""Commands that look at a problem before anything is tried."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from causalbandits._files import refuse_unwritable_folder
+from causalbandits.cli.console import print_plain, print_report
+from causalbandits.cli.options import Asked, Workers, about_a_problem
+from causalbandits.errors import CausalBanditsError
+
+Horizon = Annotated[int | None, typer.Option(min=10, help="How many rounds; if left out, the file's, else 5000.")]
+DEFAULT_HORIZON = 5000
+
+
+@about_a_problem
+def inspect(
+    asked: Asked,
+    horizon: Horizon = None,
+    out: Annotated[Path | None, typer.Option(help="A folder for the report and the graph.", file_okay=False)] = None,
+    picture: Annotated[
+        Path | None, typer.Option(help="The graph alone, as a picture: graph.svg, .png or .pdf.", dir_okay=False)
+    ] = None,
+) -> None:
+    """Look at a problem before anything is tried.
+
+    Which knobs can matter, what the graph saves, what may stand in for the reward's parents, bounds, where to start.
+    Of a graph without tables (a .dot file, dagitty's too): what is possible with and without data, and what a number is
+    learnt of. All that leads to the reward can be set there, to one of two values, unless you say otherwise.
+    Of a specification, as simulate takes it, \\[environment] and \\[reward] are used; options replace entries.
+
+    [bold]Examples[/bold]
+
+      causalbandits inspect email_campaign
+
+      causalbandits inspect lower_bound --parameter N=5 --parameter delta=0.1
+
+      causalbandits inspect asia.bif --reward dysp --manipulate smoke,asia --out results/asia
+
+      causalbandits inspect graph.dot --reward sale --manipulate channel=web,mail --picture graph.svg
+    """
+    from rich.console import Console
+
+    from causalbandits.planning import describe, write_description
+    from causalbandits.results.plots import picture_path, plot_graph
+
+    if out is not None:
+        refuse_unwritable_folder(out)
+    if picture is not None:
+        picture_path(picture)
+    found = describe(asked.world, horizon=asked.whole("horizon", horizon, DEFAULT_HORIZON))
+    console = Console()
+    print_plain(console, repr(found))
+    if out is not None:
+        write_description(found, out)
+        print_report(console, out)
+    if picture is not None:
+        plot_graph(found.problem, picture)
+        print_plain(console, f"The picture: {picture}")
+
+
+@about_a_problem
+def forecast(
+    asked: Asked,
+    horizon: Horizon = None,
+    prior: Annotated[
+        str, typer.Option(help="Beta(a, b) for the mean of a reward that is 0 or 1: a,b. 2,50 for rates around 4%.")
+    ] = "1,1",
+    epsilon: Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            help="How much worse than the best is good enough, in the reward's units; if left out, a tenth of what an "
+            "action chosen blindly would lose.",
+        ),
+    ] = None,
+    stops: Annotated[
+        bool, typer.Option("--stops", help="Also say after how many rounds you may stop, and be right 19 times in 20.")
+    ] = False,
+    budget: Annotated[
+        float | None, typer.Option(help="What may be spent in all rounds together; if left out, the file's.")
+    ] = None,
+    replications: Annotated[int, typer.Option(min=2, help="How many possible worlds.")] = 200,
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="The same seed gives the same numbers; if left out, the file's, else 0.")
+    ] = None,
+    policy: Annotated[
+        list[str] | None,
+        typer.Option(help="A policy's id, as often as you like; else the file's, or the default, ts-beta and uniform."),
+    ] = None,
+    workers: Workers = None,
+    out: Annotated[Path | None, typer.Option(help="A picture to write: forecast.png.", dir_okay=False)] = None,
+) -> None:
+    """How many rounds would it take, and what would be lost on the way?
+
+    Policies are played on many worlds drawn from a prior on the reward, and compared with a uniform test of actions.
+    Of a specification, as simulate takes it, \\[environment], \\[costs], \\[policies], horizon, seed and budget are
+    used; options replace them.
+
+    [bold]Examples[/bold]
+
+      causalbandits forecast email_campaign --prior 2,20 --out forecast.png
+
+      causalbandits forecast asia.bif --reward dysp --manipulate smoke,asia --horizon 2000
+
+      causalbandits forecast email_campaign --stops --epsilon 0.05 --policy c-track-and-stop --policy c-ucb
+    """
+    from rich.console import Console
+
+    from causalbandits.planning import forecast as run
+    from causalbandits.results.plots import picture_path
+
+    if out is not None:
+        picture_path(out)
+    try:
+        a, b = (float(part) for part in prior.split(","))
+    except ValueError:
+        raise CausalBanditsError(f"--prior must be two numbers, such as 2,50; got {prior!r}.") from None
+    found = run(
+        asked.problem,
+        policy or (asked.file and asked.file.policies) or None,
+        horizon=asked.whole("horizon", horizon, DEFAULT_HORIZON),
+        reward_prior=(a, b),
+        epsilon=epsilon,
+        stops=stops,
+        budget=budget if budget is not None or asked.file is None else asked.file.simulation.get("budget"),
+        replications=replications,
+        seed=asked.whole("seed", seed, 0),
+        workers=workers or os.cpu_count(),
+    )
+    console = Console()
+    print_plain(console, repr(found))
+    if out is not None:
+        found.plot(out)
+        print_plain(console, f"The picture: {out}")

@@ -1,0 +1,137 @@
+"""Commands that run simulations: the paper's experiments, and comparisons described in files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from causalbandits._files import refuse_unwritable_folder
+from causalbandits.cli.console import print_plain, print_report, print_rows
+from causalbandits.cli.options import Workers
+from causalbandits.errors import CausalBanditsError
+
+
+def reproduce(
+    experiments: Annotated[
+        list[str] | None, typer.Argument(help="Which experiments; all of them if none is named.")
+    ] = None,
+    replications: Annotated[
+        int | None, typer.Option(min=2, help="Of every setting; 20, the paper's, if left out.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same numbers.")] = 0,
+    workers: Workers = None,
+    out: Annotated[Path, typer.Option(help="The folder for the results.", file_okay=False)] = Path("results/paper"),
+    quick: Annotated[bool, typer.Option("--quick", help="Five replications, for a first look.")] = False,
+) -> None:
+    """Run the paper's experiments again, and judge its claims.
+
+    The experiments are figure1, figure2, figure3, figure4, figure5, figure6, lower-bound, or all. The folder then has
+    report.html, the figures, every number as CSV, and claims.json. Interrupt it as you like: the same command goes on.
+
+    [bold]Examples[/bold]
+
+      causalbandits reproduce --quick --out results/quick
+
+      causalbandits reproduce figure2 figure6
+
+      causalbandits reproduce all --replications 1000 --out results/1000
+    """
+    from rich.console import Console
+
+    from causalbandits.paper import QUICK, REPLICATIONS
+    from causalbandits.paper import reproduce as run
+
+    if quick and replications is not None:
+        raise CausalBanditsError("Give --quick or --replications, not both.")
+    refuse_unwritable_folder(out)
+    console = Console()
+    with resumable(), Experiments(console) as progress:
+        done = run(
+            experiments or ["all"],
+            folder=out,
+            replications=replications or (QUICK if quick else REPLICATIONS),
+            seed=seed,
+            workers=workers or os.cpu_count(),
+            progress=progress.advance,
+        )
+    if done.verdicts:
+        rows = [(v.claim.text, v.claim.section, v.verdict, v.with_remedy) for v in done.verdicts]
+        print_rows(console, "The paper's claims", ("claim", "section", "verdict", "with a change"), rows)
+    print_report(console, out)
+
+
+def simulate(
+    spec: Annotated[Path, typer.Argument(help="A TOML file that says which world, which policies, how long.")],
+    workers: Workers = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="The folder for the results; results/NAME for NAME.toml if left out.", file_okay=False),
+    ] = None,
+) -> None:
+    """Compare policies on a world of yours, and write a report.
+
+    A file has three tables. \\[environment] has zoo = "email_campaign" or another world of the zoo with its parameters,
+    or model = "model.json" with manipulable, parents or reward, and any other keyword of Problem; a model of your
+    own needs a table \\[reward]. \\[simulation] has horizon, replications and seed. \\[policies] has a line for each
+    policy: c-ts-beta = {} or quiet = { id = "c-ucb", noise_scale = 0.1 }. The commands inspect and forecast take the
+    same file.
+
+    [bold]Example[/bold]
+
+      causalbandits simulate campaign.toml --out results/campaign
+    """
+    from rich.console import Console
+
+    from causalbandits.planning import read_spec, write_comparison
+
+    asked = read_spec(spec)
+    folder = out or Path("results") / asked.name
+    refuse_unwritable_folder(folder)
+    with resumable():
+        run = write_comparison(asked, folder, workers or os.cpu_count())
+    console = Console()
+    print_plain(console, repr(run.summary()))
+    print_report(console, folder)
+
+
+class Experiments:
+    """A progress bar per experiment; a line, where there is no terminal."""
+
+    def __init__(self, console: Any) -> None:
+        from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+
+        columns = (TextColumn("{task.description:<12}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
+        self._console, self._bar = console, Progress(*columns, console=console)
+        self._tasks: dict[str, Any] = {}
+
+    def __enter__(self) -> Experiments:
+        if self._console.is_terminal:
+            self._bar.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._console.is_terminal:
+            self._bar.stop()
+
+    def advance(self, experiment: str, rounds: int, total: int) -> None:
+        """So many more rounds of an experiment are done."""
+        if experiment not in self._tasks:
+            self._tasks[experiment] = self._bar.add_task(experiment, total=total)
+            if not self._console.is_terminal:
+                self._console.print(f"Running {experiment} ...")
+        self._bar.advance(self._tasks[experiment], rounds)
+
+
+@contextmanager
+def resumable() -> Iterator[None]:
+    """Interrupted by the user, say that nothing is lost."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        typer.echo("\nInterrupted. What has been run is kept: the same command goes on from there.", err=True)
+        raise typer.Exit(130) from None

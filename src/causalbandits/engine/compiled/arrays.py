@@ -1,0 +1,333 @@
+"""Problems, environments and statistics as flat arrays, the way the compiled rounds read them.
+
+Compiled code knows no lists of arrays of different lengths, so these are laid end to end (`Ragged`). Two blocks, one
+with three choices of two configurations and one with two choices of three, say:
+
+    cdf.values   .2 1. | .5 1. | .9 1. || .1 .6 1. | .3 .3 1.
+    cdf.starts    0                       6                     12
+    starts       [[0, 6],      action 0 takes row 0 of both blocks,
+                  [0, 9],      action 1 row 0 of the first and row 1 of the second,
+                  [2, 6], ...]
+    steps        0 3 || 0 1 2  a code of the first block is worth 3 configurations, one of the second 1
+
+A round draws one uniform a block, finds its code in the action's own piece of `cdf`, and adds the codes' `steps` up to
+the number of the configuration, by which `mean` is known.
+
+Where something is known beforehand, the searched actions of all contexts stand end to end, too: those of context c are
+at the positions from `first[c]` on. Which variables are known is the same in all of them, and so are the blocks; a
+round draws the context, and then looks at nothing but its own piece. Without a context there is one piece.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from causalbandits._typing import Array
+from causalbandits.policies.exploration import Shares
+from causalbandits.problem.projection import Powers, Projection
+
+Ints = npt.NDArray[np.int64]
+
+
+class Ragged(NamedTuple):
+    """Arrays of different lengths end to end: the i-th begins at `starts[i]` and ends where the next begins."""
+
+    values: Any
+    starts: Ints
+
+
+class FlatTree(NamedTuple):
+    """The projections of all contexts, level after level: see `projection.Level`. A line per context, or a piece."""
+
+    cells: Ragged | None
+    """The configurations that agree with what is known; None where that is all of them, and there is one context."""
+    by_block: Ragged
+    """These in the order of the blocks, by their places among them; empty where that is their own order."""
+    place: Ragged
+    """Where each configuration stands in that order, -1 where it does not agree; empty where that is its number."""
+    sizes: Ints
+    widths: Ints
+    before: Ints
+    columns: Any
+    """All columns, of which each level's begin at `starts`."""
+    starts: Ints
+    parents: Any
+    """All nodes' nodes in the level before, of which each level's begin at `parent_starts`."""
+    parent_starts: Ints
+    """A level that starts at -1 has all pairs as nodes."""
+    node_of_action: Ragged
+    """An empty piece where nodes stand in the actions' order."""
+    buffer: int
+    """The largest level's size."""
+
+
+class PricedRows(NamedTuple):
+    """What the choices of blocks cost, in every context; empty where nothing costs anything."""
+
+    costs: Ragged
+    """By block and row: what is subtracted from its score."""
+    largest: Array
+    """By block."""
+    prices: Ragged
+    """By block, row and knob."""
+    knobs: Ragged
+    """A block's knobs, the same in all contexts."""
+    least: Array
+    """By knob: what it costs where no block has it."""
+
+
+class Law(NamedTuple):
+    """Parts that are drawn one by one, a uniform each: cumulative distributions, and what codes add to a number."""
+
+    sizes: Ints
+    """How many codes each part has."""
+    cdf: Ragged
+    steps: Ragged
+    """What a part's code adds to the number."""
+
+
+class Additive(NamedTuple):
+    """A mean reward that is a sum over parents, where neither actions nor configurations are listed."""
+
+    gains: Ragged
+    """What a block's row adds to the mean reward; in every context."""
+    codes: Ragged
+    """Which state each of a block's parents has, by code."""
+    parents: Ragged
+    """A block's parents."""
+    by_parent: Ragged
+    """What a parent's state adds to the mean reward."""
+    best: Array
+    """Of each context."""
+
+
+class FlatWorld(NamedTuple):
+    """What happens: each block's cumulative distribution by row, mean rewards, gaps."""
+
+    before: Law | None
+    """Of the context's number; None where there is no context: rounds of their own are compiled for that."""
+    context_starts: Ints
+    """A line, where each of its parts begins in `before.cdf`."""
+    told: Ints
+    """Which context the policy takes each for: by number, of what its own problem calls context."""
+    first: Ints
+    """Where each context's actions begin, and the last one's end."""
+    law: Law
+    """Of the configuration's number, by block; `cdf` has those of the first context's blocks, then of the next."""
+    starts: Ints
+    """Where each action's distribution of each block begins in `law.cdf`; no lines where actions are not listed."""
+    mean: Array
+    """By configuration; empty where the mean is a sum over parents."""
+    gap: Array
+    """By searched action; empty where the gap is found by block."""
+    bernoulli: bool
+    sd: float
+    degrees: int | None
+    """Of Student's t, in which rewards vary around their mean; None: they vary as a Gaussian does."""
+
+
+class ByBlock(NamedTuple):
+    """Additive features, block by block; nothing by action or configuration."""
+
+    rows: Ints
+    """How many choices each block has; the first context's blocks, then the next."""
+    where: Ragged
+    """Which coordinates of theta each block has."""
+    means: Ragged
+    """A block's features in the mean, by row; in every context."""
+    features: Ragged
+    """A block's features, by code."""
+    additive: Additive
+    """The mean reward, where it is additive, too."""
+    priced: PricedRows
+
+
+class Regressors(NamedTuple):
+    """Features of listed actions and configurations."""
+
+    means: Array
+    """m_a, a row per position."""
+    columns: Ragged
+    """The same of each context, a column per action."""
+    table: Array
+    """f(z), a row per configuration."""
+
+
+class Priced(NamedTuple):
+    """What actions cost."""
+
+    costs: Array
+    """By position; empty where nothing costs anything, or the policy does not mind."""
+    largest: float
+
+
+class CellRule(NamedTuple):
+    """A policy on cells: its index, and what log(1/delta) is in each round (one number where it does not change)."""
+
+    p: Any
+    causal: bool
+    moving: bool
+    """Whether log(1/delta) moves with the round, or scales are learnt, and with these every cell's index."""
+    explorations: Array
+    draws: int
+    priced: Priced
+
+
+class LinearRule(NamedTuple):
+    """A linear policy; `betas` are the ellipsoid's radii by round (one number where they do not change)."""
+
+    thompson: bool
+    observed: bool
+    spread: float
+    betas: Array
+    draws: int
+    priced: Priced
+
+
+class CellSums(NamedTuple):
+    """`policies.statistics.Cells`."""
+
+    counts: Array
+    totals: Array
+
+
+class ScaledSums(NamedTuple):
+    """`policies.statistics.ScaledCells`."""
+
+    counts: Array
+    totals: Array
+    pooled: Array
+
+
+class EffectSums(NamedTuple):
+    """`policies.effects.EffectCells`, and room to work in."""
+
+    counts: Array
+    totals: Array
+    pooled: Array
+    R: Array
+    u: Array
+    ratios: Array
+    positions: Ints
+    theta: Array
+    beta: Array
+    shrink: Array
+    drawn: Array
+
+
+class RateSums(NamedTuple):
+    """`policies.rates.RateCells`, and the pairs that it weighs."""
+
+    counts: Array
+    totals: Array
+    weights: Array
+    pairs: Array
+    moments: Array
+
+
+class Rotated(NamedTuple):
+    """`policies.statistics.Regression`."""
+
+    R: Array
+    u: Array
+
+
+class Streams(NamedTuple):
+    """Random numbers: the policy's, and the world's."""
+
+    policy: np.random.Generator
+    world: np.random.Generator
+
+
+class Record(NamedTuple):
+    """What is written down of some rounds, round by round."""
+
+    last: int
+    """How many rounds are played."""
+    gaps: Array
+    rewards: Array
+    played: Ints
+    """Positions; of no use where actions are too many to be listed."""
+
+
+class Before(NamedTuple):
+    """What is drawn before each decision, and what the policy is told of it; the first fields of a `FlatWorld`."""
+
+    before: Law | None
+    context_starts: Ints
+    told: Ints
+
+
+def ragged(parts: Any, dtype: Any = np.float64) -> Ragged:
+    flat = [np.asarray(part, dtype=dtype).reshape(-1) for part in parts]
+    starts = np.cumsum([0, *(len(part) for part in flat)])
+    return Ragged(np.concatenate([*flat, np.zeros(0, dtype=dtype)]), ints(starts))
+
+
+def ints(values: Any) -> Ints:
+    return np.ascontiguousarray(values, dtype=np.int64)
+
+
+# What the compiled rounds read that weigh what an action is worth.
+
+
+class WorthRule(NamedTuple):
+    """A policy that weighs what actions are worth: its index, and for how many rounds it pays to know better."""
+
+    p: Any
+    moving: bool
+    """Whether every cell's belief moves with every reward."""
+    patiences: Array
+    """By round."""
+    draws: int
+    priced: Priced
+
+
+class FlatRows(NamedTuple):
+    """P(z | a), a row for every action of every context, in the order of the cells that agree with the context."""
+
+    rows: Array
+    cells: Ragged | None
+
+
+def flat_rows_of(projections: Sequence[Projection], cells: Ragged | None) -> FlatRows:
+    """The same from the sums under P of each context."""
+    found = [Powers(projection).rows for projection in projections]
+    rows = np.zeros((sum(map(len, found)), max(own.shape[1] for own in found)))
+    first = 0
+    for projection, own in zip(projections, found, strict=True):
+        order = projection.order_of_cells
+        rows[first : first + len(own), np.arange(own.shape[1]) if order is None else order] = own
+        first += len(own)
+    return FlatRows(rows, cells)
+
+
+# What the compiled rounds of `engine.design_kernels` read.
+
+
+class Planned(NamedTuple):
+    """In which shares actions are drawn, context by context: see `policies.designed.Shares`."""
+
+    cdf: Ragged
+    played: Ragged
+
+
+class TrackingRule(NamedTuple):
+    """`policies.tracking.CausalTrackAndStop`."""
+
+    epsilon: float
+    priced: Priced
+
+
+def planned(shares: Sequence[Shares]) -> Planned:
+    """The shares of every context."""
+    return Planned(ragged([own.cdf for own in shares]), ragged([own.played for own in shares], "int64"))
+
+
+def design_rows(distributions: Sequence[Array]) -> Ragged:
+    """P(z | a) of every context's searched actions, a row each, end to end."""
+    return ragged(distributions)

@@ -1,0 +1,98 @@
+"""The kinds of compiled rounds, by name, and how each is compiled or fetched from numba's disk cache."""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numba
+
+from causalbandits.engine.compiled.exploration import DESIGN_KERNELS
+from causalbandits.engine.compiled.gittins import worth_rounds
+from causalbandits.engine.compiled.gittins_main_effects import worth_effect_rounds
+from causalbandits.engine.compiled.learned_tables import learnt_rounds
+from causalbandits.engine.compiled.linear import by_block_rounds, linear_rounds
+from causalbandits.engine.compiled.screen import screened_rounds
+from causalbandits.engine.compiled.thompson import drawn_rounds
+from causalbandits.engine.compiled.ts_ucb import promised_rounds
+from causalbandits.engine.compiled.ucb import settled_action_rounds, settled_rounds
+
+KINDS_OF_ROUNDS: dict[str, Any] = {
+    "settled": settled_rounds,
+    "settled actions": settled_action_rounds,
+    "drawn": drawn_rounds,
+    "linear": linear_rounds,
+    "by block": by_block_rounds,
+    **DESIGN_KERNELS,
+    "learnt": learnt_rounds,
+    "promised": promised_rounds,
+    "screened": screened_rounds,
+    "worth": worth_rounds,
+    "worth by effects": worth_effect_rounds,
+}
+
+SOURCES = (
+    "policies/posteriors/main_effects.py",
+    "policies/posteriors/main_effects.py",
+    "policies/_qr.py",
+    "policies/posteriors/index.py",
+    "policies/posteriors/empirical_beta.py",
+    "policies/cells/ts_ucb.py",
+    "policies/posteriors/empirical_gaussian.py",
+    "policies/statistics.py",
+    "policies/exploration/track_and_stop.py",
+    "policies/cells/gittins.py",
+    "problem/design.py",
+    "problem/projection/scores.py",
+    "engine/compiled/argmax.py",
+    "engine/compiled/exploration.py",
+    "engine/compiled/arrays.py",
+    "engine/compiled/thompson.py",
+    "engine/compiled/sampling.py",
+    "engine/compiled/primitives.py",
+    "engine/compiled/learned_tables.py",
+    "engine/compiled/linear.py",
+    "engine/compiled/projection.py",
+    "engine/compiled/ts_ucb.py",
+    "engine/compiled/screen.py",
+    "engine/compiled/ucb.py",
+    "engine/compiled/arrays.py",
+    "engine/compiled/gittins_main_effects.py",
+    "engine/compiled/gittins.py",
+    "engine/compiled/arrays.py",
+    "engine/compiled/gittins.py",
+    "engine/compiled/gittins.py",
+)
+"""What the compiled code is made of."""
+
+
+@cache
+def kernel(name: str) -> Any:
+    """One of the kinds of rounds; compiled, or fetched from disk, when called with parameters of a new type."""
+    package = Path(__file__).parent.parent
+    version = hashlib.sha256(b"".join((package / source).read_bytes() for source in SOURCES)).hexdigest()
+    play = KINDS_OF_ROUNDS[name](version)
+    try:
+        compiled = numba.njit(cache=True, nogil=True, error_model="numpy")(play)
+    except RuntimeError:  # nowhere to write a cache: it compiles again in every process
+        return numba.njit(nogil=True, error_model="numpy")(play)
+    forget_unreadable(Path(str(compiled.stats.cache_path)), play.__module__.rpartition(".")[2])
+    return compiled
+
+
+def forget_unreadable(directory: Path, module: str) -> None:
+    """Remove what a cache lists of a module's rounds where it cannot be read, so that they are compiled again.
+
+    numba reads an old list before it sees that it is old: one that names types of an earlier version of this library
+    would end in an error.
+    """
+    for index in directory.glob(f"{module}.*.nbi"):
+        try:
+            with index.open("rb") as file:
+                if pickle.load(file) == numba.__version__:
+                    pickle.loads(file.read())
+        except (AttributeError, ImportError, EOFError, pickle.UnpicklingError):
+            index.unlink(missing_ok=True)

@@ -1,0 +1,184 @@
+"""From one number per configuration to one per action, compiled: see `problem.projection`.
+
+Each is the plain library's function entry by entry, in its order;
+`tests/engine/compiled` compares them.
+"""
+
+from numba.extending import register_jitable
+
+WIDE = 64
+"""From so many columns on a table is read row by row: each sum is still taken in order."""
+
+
+@register_jitable
+def add_rows(table, weights, sums):
+    """The sum of a table's rows, each times its weight, for every column."""
+    width = len(sums)
+    for c in range(width):
+        sums[c] = weights[0] * table[c]
+    for z in range(1, len(weights)):
+        weight, row = weights[z], table[z * width : (z + 1) * width]
+        for c in range(width):
+            sums[c] += weight * row[c]
+
+
+@register_jitable
+def add_rows_of_both(table, weights, others, sums, more):
+    """The same for two weights of each row, in one pass over the table."""
+    width = len(sums)
+    for c in range(width):
+        sums[c], more[c] = weights[0] * table[c], others[0] * table[c]
+    for z in range(1, len(weights)):
+        weight, other, row = weights[z], others[z], table[z * width : (z + 1) * width]
+        for c in range(width):
+            sums[c] += weight * row[c]
+            more[c] += other * row[c]
+
+
+@register_jitable
+def is_one_table(tree, context):
+    """Whether P is a single table as it stands, and so wide that to read it is what takes the time."""
+    if len(tree.sizes) != 1 or tree.parent_starts[context, 0] >= 0 or tree.widths[context, 0] < WIDE:
+        return False
+    ordered = tree.by_block.starts[context + 1] > tree.by_block.starts[context]
+    return not ordered and tree.node_of_action.starts[context + 1] == tree.node_of_action.starts[context]
+
+
+@register_jitable
+def is_list(tree, context):
+    """Whether actions are listed over several blocks: to look beginnings up is then what takes the time."""
+    return tree.parent_starts[context, len(tree.sizes) - 1] >= 0
+
+
+@register_jitable
+def project_both(tree, context, x, y, length, one, two, sums, more):
+    """As `project` of either, where P is a single table or a list; `one` and `two` have room for pairs."""
+    if is_one_table(tree, context):
+        start, width = tree.starts[context, 0], tree.widths[context, 0]
+        add_rows_of_both(tree.columns[start : start + length * width], x[:length], y[:length], sums, more)
+        return
+    order, nodes = tree.by_block.starts[context], tree.node_of_action
+    ordered = tree.by_block.starts[context + 1] > order
+    for i in range(length):
+        at = tree.by_block.values[order + i] if ordered else i
+        one[i, 0], one[i, 1] = x[at], y[at]
+    found, start = project_pairs(tree, context, length, one, two), nodes.starts[context]
+    in_order = nodes.starts[context + 1] == start
+    for a in range(len(sums)):
+        sums[a], more[a] = found[a if in_order else nodes.values[start + a]]
+
+
+@register_jitable
+def project_pairs(tree, context, rest, y, out):
+    """Level by level; what belongs to a node stays together, so that a level reads its parents' in one piece."""
+    nodes = 1
+    for level in range(len(tree.sizes)):
+        size, width, start = tree.sizes[level], tree.widths[context, level], tree.starts[context, level]
+        parents = tree.parent_starts[context, level]
+        rest, every = rest // size, (1 if parents >= 0 else nodes)
+        for before in range(every):
+            for c in range(width):
+                node, to = tree.parents[parents + c] if parents >= 0 else before, (before * width + c) * rest
+                for r in range(rest):
+                    at, entry, first, second = node * size * rest + r, start + c, 0.0, 0.0
+                    for _ in range(size):
+                        p, own = tree.columns[entry], y[at]
+                        first, second = first + own[0] * p, second + own[1] * p
+                        at, entry = at + rest, entry + width
+                    out[to + r, 0], out[to + r, 1] = first, second
+        nodes = every * width
+        y, out = out, y
+    return y
+
+
+@register_jitable
+def project(tree, context, x, length, one, two):
+    """As `Projection.__call__` on the cells of a context, up to the order of the actions: see `listed`."""
+    y, out = one, two
+    order = tree.by_block.starts[context]
+    ordered = tree.by_block.starts[context + 1] > order
+    for i in range(length):
+        y[i] = x[tree.by_block.values[order + i]] if ordered else x[i]
+    columns = tree.columns
+    for level in range(len(tree.sizes)):
+        size, width, before = tree.sizes[level], tree.widths[context, level], tree.before[context, level]
+        start, parents = tree.starts[context, level], tree.parent_starts[context, level]
+        stride = length // size
+        if parents >= 0:
+            rest = stride // before
+            for r in range(rest):
+                for c in range(width):
+                    at = r * before + tree.parents[parents + c]
+                    total = y[at] * columns[start + c]
+                    for z in range(1, size):
+                        total += y[z * stride + at] * columns[start + z * width + c]
+                    out[r * width + c] = total
+            length = rest * width
+        elif size == 2 and width == 2:  # the common case, with nothing left to look up in the loop
+            a, b = columns[start], columns[start + 1]
+            c, d = columns[start + 2], columns[start + 3]
+            for r in range(stride):
+                out[2 * r] = y[r] * a + y[stride + r] * c
+                out[2 * r + 1] = y[r] * b + y[stride + r] * d
+            length = stride * width
+        elif width >= WIDE:
+            for r in range(stride):
+                add_rows(columns[start : start + size * width], y[r:length:stride], out[r * width : (r + 1) * width])
+            length = stride * width
+        else:
+            whole = width - width % 4
+            for r in range(stride):
+                for c in range(0, whole, 4):  # four sums at once
+                    at, weight = start + c, y[r]
+                    s0, s1 = weight * columns[at], weight * columns[at + 1]
+                    s2, s3 = weight * columns[at + 2], weight * columns[at + 3]
+                    for z in range(1, size):
+                        at, weight = at + width, y[z * stride + r]
+                        s0, s1 = s0 + weight * columns[at], s1 + weight * columns[at + 1]
+                        s2, s3 = s2 + weight * columns[at + 2], s3 + weight * columns[at + 3]
+                    to = r * width + c
+                    out[to], out[to + 1], out[to + 2], out[to + 3] = s0, s1, s2, s3
+                for c in range(whole, width):
+                    total = y[r] * columns[start + c]
+                    for z in range(1, size):
+                        total += y[z * stride + r] * columns[start + z * width + c]
+                    out[r * width + c] = total
+            length = stride * width
+        y, out = out, y
+    return y
+
+
+@register_jitable
+def listed(tree, context, nodes, actions, scores):
+    """Scores in the order of the actions."""
+    start, end = tree.node_of_action.starts[context], tree.node_of_action.starts[context + 1]
+    if end > start:
+        for a in range(actions):
+            scores[a] = nodes[tree.node_of_action.values[start + a]]
+    else:
+        for a in range(actions):
+            scores[a] = nodes[a]
+
+
+@register_jitable
+def column(tree, context, at, cells, one, two):
+    """P(z | a) for every node of the last level, of the configuration at a place."""
+    y, out = one, two
+    y[0] = 1.0
+    nodes, rest = 1, cells
+    for level in range(len(tree.sizes)):
+        width, parents = tree.widths[context, level], tree.parent_starts[context, level]
+        rest //= tree.sizes[level]
+        code, at = at // rest, at % rest
+        start = tree.starts[context, level] + code * width
+        if parents >= 0:
+            for c in range(width):
+                out[c] = y[tree.parents[parents + c]] * tree.columns[start + c]
+            nodes = width
+        else:
+            for node in range(nodes):
+                for c in range(width):
+                    out[node * width + c] = y[node] * tree.columns[start + c]
+            nodes *= width
+        y, out = out, y
+    return y

@@ -1,0 +1,239 @@
+"""`simulate`: every policy, replication by replication, here or on other processors."""
+
+from __future__ import annotations
+
+import math
+import operator
+import sys
+from collections.abc import Callable, Iterable, Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from causalbandits._files import FilePath
+from causalbandits._progress import Progress
+from causalbandits._typing import is_iterable, is_real, is_whole
+from causalbandits.engine.checkpoint import Checkpoint
+from causalbandits.engine.plan import Plan, Source
+from causalbandits.engine.workers import Finished, run
+from causalbandits.environments import Environment
+from causalbandits.errors import CausalBanditsError, SizeError, unknown
+from causalbandits.policies import Policies, named
+from causalbandits.problem import Budget, Problem
+from causalbandits.results import MEASURES, Run, Values
+
+ALL_ROUNDS = 1000
+"""Up to this horizon regret is kept at every round; beyond, at `CHECKPOINTS` evenly spaced ones."""
+CHECKPOINTS = 500
+
+COMPILED_FROM = 50_000
+"""Runs of at least this many rounds in all are worth loading the compiled driver, which may have to be compiled;
+once it is loaded, runs of a 25th of that are."""
+
+HORIZON_LIMIT = 2**40
+"""A replication has no more rounds than this: a day or more of the fastest policy."""
+
+RESULT_LIMIT = 2**30
+"""A run keeps no more numbers than this: 8 GiB."""
+
+
+def simulate(
+    env: Source,
+    policies: Policies,
+    *,
+    horizon: int,
+    replications: int | range = 20,
+    seed: int = 0,
+    workers: int | None = None,
+    problem: Problem | None = None,
+    measures: str | Iterable[str] = (),
+    rounds: Iterable[int] | None = None,
+    budget: float | None = None,
+    epsilon: float = 0.0,
+    checkpoint: FilePath | None = None,
+    progress: bool | Callable[[int], None] = True,
+) -> Run:
+    """Play every policy `replications` times for `horizon` rounds.
+
+    Policies are objects, ids, or a mapping from names of your own to either. `env` is an environment, or a function
+    that draws one from a random generator: then each replication has its own, the same for every policy (Bayesian
+    regret). `problem` is what the policies believe, where that differs from the truth; its knobs must be the
+    environment's, and its parents among the environment's: an arrow that it does not know is a parent it leaves out.
+
+    `measures` is what to keep beside regret: "simple regret", how much worse than the best the action is that the
+    policy would recommend; "risk", the least delta at which it might stop and recommend that action, as good as the
+    best to within `epsilon` (see `Run.stopping`; the largest of all contexts'); "reward", the sum of rewards; "plays",
+    how often each action was played. `rounds` are those after which they are kept, the last of them the horizon; if
+    they are left out, all up to a horizon of 1000, else 500. `replications=range(100, 200)` plays just these, a part of
+    a larger run (see `Run.merged`).
+
+    With a `budget`, what may be spent in all rounds together, costs only limit (see `Budget`), and regret is what the
+    best mixture of actions for that money would have brought more; where there is a context, all contexts share it,
+    and regret is against what is best in the context then. Such runs are not compiled.
+
+    `checkpoint` is a folder that remembers finished replications: the same call, after a crash, goes on from there and
+    ends with the same numbers. `workers` is how many replications are played at the same time, one if it is left alone;
+    inside `joblib.parallel_config(backend="dask")`, or another of joblib's backends, it is left to that. `progress` is
+    whether to show a bar when it takes more than two seconds, or a function to call with the number of rounds done
+    since the last call.
+
+    Randomness belongs to the replication: the same seed gives the same numbers for any number of `workers`,
+    more replications extend fewer, and a policy's numbers do not depend on which others are there. Within a
+    replication all policies face the same random numbers of the world.
+
+    >>> from causalbandits import zoo
+    >>> run = simulate(zoo.email_campaign(), ["c-ts-beta", "uniform"], horizon=300, replications=5, seed=1)
+    >>> run.summary()
+    policy     mean final regret  standard error  95% interval
+    ----------------------------------------------------------
+    c-ts-beta               20.8             2.9  [12.7, 29.0]
+    uniform                 48.9             1.0  [46.1, 51.7]
+    """
+    numbers = _numbered(replications)
+    whole = {"horizon": horizon, "seed": seed, **({} if workers is None else {"workers": workers})}
+    _check_settings(env, problem, **whole)
+    if horizon > HORIZON_LIMIT:
+        raise SizeError(f"A horizon of {horizon} rounds would take days or years; the limit is {HORIZON_LIMIT}.")
+    chosen = {name: p.for_horizon(int(horizon)) for name, p in named(policies).items()}
+    kept = checkpoints(int(horizon)) if rounds is None else _checked_rounds(rounds, int(horizon))
+    asked = _checked_measures(measures)
+    least = COMPILED_FROM // 25 if "causalbandits.engine.compiled.primitives" in sys.modules else COMPILED_FROM
+    compiled = len(chosen) * len(numbers) * horizon >= least
+    if not is_real(epsilon) or not 0 <= epsilon < math.inf:
+        raise CausalBanditsError(f"epsilon, how much worse is good enough, must be 0 or more; got {epsilon!r}.")
+    money = None if budget is None else Budget(budget, int(horizon)).total
+    plan = Plan(env, chosen, problem, kept, int(seed), compiled, asked, money, float(epsilon))
+    plan.check()
+    _check_size(plan, len(numbers))
+    found = _gathered(numbers, _replications(plan, numbers, workers, checkpoint, progress))
+    shown = (
+        repr(env) if isinstance(env, Environment) else f"drawn anew each replication, such as {plan.environment(0)!r}"
+    )
+    return Run(
+        rounds=kept,
+        measures=found,
+        seed=int(seed),
+        environment=shown,
+        first=numbers.start,
+        origin=plan.origin,
+        epsilon=plan.epsilon,
+    )
+
+
+def _numbered(replications: int | range) -> range:
+    """The replications to play, by number."""
+    numbers = _range_of(replications)
+    if numbers.stop - numbers.start > RESULT_LIMIT:
+        raise SizeError(f"A run has {RESULT_LIMIT} replications at most; got replications={replications!r}.")
+    return numbers
+
+
+def _range_of(replications: int | range) -> range:
+    if isinstance(replications, range):
+        if not replications or replications.step != 1 or replications.start < 0:
+            raise CausalBanditsError(
+                f"replications must be a number, or a range of them such as range(100, 200); got {replications!r}."
+            )
+        return replications
+    _check_whole("replications", replications)
+    return range(int(replications))
+
+
+def _check_settings(env: object, problem: object, **whole: object) -> None:
+    if not isinstance(env, Environment) and not callable(env):
+        raise CausalBanditsError(f"simulate needs an Environment, or a function that draws one; got {env!r}.")
+    if problem is not None and not isinstance(problem, Problem):
+        raise CausalBanditsError(f"problem, what the policies believe, must be a Problem; got {problem!r}.")
+    for name, value in whole.items():
+        _check_whole(name, value)
+
+
+def _check_whole(name: str, value: object) -> None:
+    least = 0 if name == "seed" else 1
+    if not is_whole(value) or value < least:
+        raise CausalBanditsError(f"{name} must be a whole number, {least} or more; got {value!r}.")
+
+
+def _checked_rounds(rounds: Iterable[int], horizon: int) -> npt.NDArray[np.int64]:
+    try:
+        given = [operator.index(t) for t in rounds]
+    except TypeError:
+        given = []
+    if given[-1:] != [horizon] or given[0] < 1 or given != sorted(set(given)):
+        raise CausalBanditsError(
+            "rounds, at which numbers are kept, must be whole numbers, 1 or more, that increase up to the horizon, "
+            f"{horizon}; got {rounds!r}."
+        )
+    return np.array(given, dtype=np.int64)
+
+
+def _checked_measures(measures: str | Iterable[str]) -> tuple[str, ...]:
+    """What to keep beside regret, in one order, whatever the order they were asked for in."""
+    if not is_iterable(measures):
+        raise CausalBanditsError(f"measures must be names, such as ['simple regret']; got {measures!r}.")
+    asked = [measures] if isinstance(measures, str) else list(measures)
+    for name in asked:
+        if not isinstance(name, str) or name not in MEASURES:
+            raise CausalBanditsError(unknown("measure", name, MEASURES))
+    return tuple(name for name in MEASURES if name in asked and name != "regret")
+
+
+def _check_size(plan: Plan, replications: int) -> None:
+    actions = plan.environment(0).problem.actions.size if "plays" in plan.measures else 0
+    each = 1 + len(plan.measures) - ("plays" in plan.measures) + actions
+    numbers = len(plan.policies) * replications * len(plan.rounds) * each
+    if numbers > RESULT_LIMIT:
+        raise SizeError(
+            f"{len(plan.policies)} policies x {replications} replications x {len(plan.rounds)} checkpoints x {each} "
+            f"numbers at each are {numbers}; the limit is {RESULT_LIMIT}. Run fewer replications, or keep fewer rounds "
+            "(rounds=)."
+        )
+
+
+def checkpoints(horizon: int) -> npt.NDArray[np.int64]:
+    """The rounds at which regret is kept; the last one always.
+
+    >>> checkpoints(5000)[[0, 1, -1]].tolist()
+    [10, 20, 5000]
+    """
+    if horizon <= ALL_ROUNDS:
+        return np.arange(1, horizon + 1)
+    return np.arange(1, CHECKPOINTS + 1) * horizon // CHECKPOINTS
+
+
+def _gathered(numbers: range, finished: Iterator[Finished]) -> dict[str, dict[str, Values]]:
+    """Every measure of every policy, a row per replication, in whatever order they finish."""
+    tables: dict[str, dict[str, Values]] = {}
+    for replication, found in finished:
+        for policy, measures in found.items():
+            for measure, values in measures.items():
+                by_policy = tables.setdefault(measure, {})
+                if policy not in by_policy:
+                    by_policy[policy] = np.empty((len(numbers), *values.shape), values.dtype)
+                by_policy[policy][replication - numbers.start] = values
+    return tables
+
+
+def _replications(
+    plan: Plan,
+    numbers: range,
+    workers: int | None,
+    folder: FilePath | None,
+    progress: bool | Callable[[int], None],
+) -> Iterator[Finished]:
+    """Every replication, in whatever order they finish; those of a checkpoint first."""
+    checkpoint = None if folder is None else Checkpoint(folder, plan)
+    finished = {} if checkpoint is None else checkpoint.finished(numbers)
+    told = progress if callable(progress) else None
+    each = len(plan.policies) * int(plan.rounds[-1])
+    if told is not None and finished:
+        told(each * len(finished))
+    yield from finished.items()
+    missing = [replication for replication in numbers if replication not in finished]
+    if missing:
+        plan.compile()
+    with Progress(len(missing) * each, "Simulating", shown=progress is True, told=told) as bar:
+        for replication, found in run(plan, missing, workers, bar):
+            if checkpoint is not None:
+                checkpoint.add(replication, found)
+            yield replication, found

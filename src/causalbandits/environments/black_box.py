@@ -1,0 +1,332 @@
+"""A world of your own as one function: what is observed after an intervention, and the reward.
+
+For worlds that are no model with a reward on top: another simulator, a system with feedback, a graph that is wrong on
+purpose. What such a function does cannot be seen, so what each action is worth in the mean must be said, or measured.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import Any, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+
+from causalbandits._cache import Memory
+from causalbandits._hashing import code_hash
+from causalbandits._typing import Array, Z, is_whole
+from causalbandits.environments.environment import LISTED, Environment
+from causalbandits.environments.rewards import MeanReward, Reward
+from causalbandits.errors import CausalBanditsError, ProblemError, SizeError
+from causalbandits.model import Intervention, State
+from causalbandits.problem import ActionSpace, Problem, Situation
+from causalbandits.problem.actions import ACTIONS_KEPT, Choices
+from causalbandits.problem.candidates import SomeActions
+from causalbandits.problem.projection import Projection
+
+# What actions are worth in a world of your own, as given beforehand: in the mean, in every context.
+
+STEP_LIMIT = 2**24
+"""No more steps than this are taken to measure what actions are worth."""
+
+StepMeans = npt.ArrayLike | Mapping[Intervention, float] | Callable[..., float]
+"""What actions are worth: in the order of their numbers, by intervention, or as a function of it (and the context)."""
+
+
+class ActionMeans(MeanReward):
+    """What each action is worth in the mean, and nothing of what leads to it."""
+
+    by_configuration = False
+
+    def __init__(self, space: ActionSpace, table: Array) -> None:
+        self._space, self.table = space, table
+        self.table.setflags(write=False)
+
+    def at(self, z: Z) -> NoReturn:
+        refuse_mechanism("no mean for a configuration, which this needs")
+
+    def under(self, choices: Choices) -> float:
+        return float(self.table[self._space.rank(choices)])
+
+    def of_actions(self, projection: Projection) -> NoReturn:
+        refuse_mechanism("no mean for P(z | a), only for its own actions")
+
+    def content(self) -> bytes:
+        return self.table.tobytes()
+
+    def range(self) -> tuple[float, float]:
+        """The smallest and the largest mean of an action; those of configurations are not known."""
+        return float(self.table.min()), float(self.table.max())
+
+
+def refuse_mechanism(what: str) -> NoReturn:
+    """Say what a step function has not."""
+    raise ProblemError(f"A step function has {what}. Use an Environment with a reward, whose mechanism is known.")
+
+
+def checked_draws(problem: Problem, means: StepMeans | None, draws: Any) -> int:
+    """How often each action is tried beforehand."""
+    if (means is None) == (draws is None):
+        raise ProblemError(
+            "Regret needs to know what each action is worth: give means=, or draws=1000 to measure it, and not both."
+        )
+    if draws is None:
+        return 0
+    if not is_whole(draws) or draws < 2:
+        raise ProblemError(f"draws must be a whole number, 2 or more; got {draws!r}.")
+    size = problem.actions.size * problem.contexts.size
+    if draws * size > STEP_LIMIT:
+        each = "actions in every context" if problem.context else "actions"
+        raise SizeError(
+            f"{draws} draws of each of {size} {each} are {draws * size} steps; the limit is {STEP_LIMIT}. "
+            "Give means=, or fewer draws."
+        )
+    return int(draws)
+
+
+def given_means(problem: Problem, means: StepMeans) -> Array:
+    """What was said of every action, in the order of their numbers; a row for each context."""
+    space, contexts = problem.actions, problem.contexts
+    known = [contexts.values(contexts.at(number)) for number in range(contexts.size)] if problem.context else []
+    try:
+        if isinstance(means, Mapping):
+            listed: Any = [means[do] for do in space]
+        elif callable(means):
+            listed = [[means(do, own) for do in space] for own in known] if known else [means(do) for do in space]
+        else:
+            listed = means
+        table = np.array(listed, dtype=np.float64)
+    except KeyError as error:
+        raise ProblemError(f"means must have every action; {error} is missing.") from None
+    except (TypeError, ValueError) as error:
+        raise ProblemError(f"means must be numbers, one per action; got {means!r} ({error}).") from None
+    if known:
+        if table.shape != (len(known), space.size) or not np.isfinite(table).all():
+            raise ProblemError(
+                f"means must be finite numbers, a row for each of {len(known)} contexts with one for each of "
+                f"{space.size} actions, or a function of an intervention and a context; got shape {table.shape}."
+            )
+    elif table.shape != (space.size,) or not np.isfinite(table).all():
+        raise ProblemError(f"means must be {space.size} finite numbers, one per action; got shape {table.shape}.")
+    return table.reshape(contexts.size, -1)
+
+
+CONTEXTS_TRIED = 2**16
+"""So many contexts may be passed over until one agrees with what is known."""
+
+Step = Callable[..., tuple[Mapping[str, State], float]]
+"""What happens: from an intervention and a generator, and the context where there is one, to parents and reward."""
+
+DrawContext = Callable[[np.random.Generator], Mapping[str, State]]
+"""How a context comes about."""
+
+
+class StepEnvironment(Environment):
+    """A problem together with a function `step(intervention, rng)` that gives the parents' values and the reward.
+
+    >>> from causalbandits import Problem, CausalModel, Variable
+    >>> coin = Variable("coin", ["heads", "tails"], table=[.5, .5])
+    >>> problem = Problem(CausalModel([coin]), manipulable=["coin"], parents=["coin"])
+    >>> def step(do, rng):
+    ...     coin = do.get("coin") or str(rng.choice(["heads", "tails"]))
+    ...     return {"coin": coin}, float(coin == "heads")
+    >>> env = StepEnvironment(problem, step, means=[.5, 1, 0])
+    >>> env.best(), env.pull({"coin": "tails"}, rng=0)
+    (Best(intervention=do(coin=heads), mean=1.0), Observation(parents={'coin': 'tails'}, reward=0.0))
+
+    Regret needs to know what each action is worth: `means`, one number per action in the order of their numbers, a
+    mapping from interventions, or a function of an intervention. If nobody knows, `draws=1000` tries each action so
+    many times beforehand and takes the averages. `standard_error` is then the largest of their standard errors; a
+    round's regret is a difference of two averages, and known no better than that.
+
+    Where the problem has a context, it comes first, and the step is told: `step(intervention, rng, context)`. It comes
+    as the model says, or as `draw_context(rng)` gives it. `means` are then an array with a row for each context, in the
+    order of `problem.contexts`, or a function of an intervention and a context; with `draws` each action is tried in
+    each context. What an action is worth where the context is not known is the mean over P(c), the model's.
+
+    `describe` and bounds take what actions are worth from it. That the step follows the problem's graph, and how
+    rewards vary, cannot be seen, and is taken for granted.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        step: Step,
+        *,
+        means: StepMeans | None = None,
+        draws: int | None = None,
+        draw_context: DrawContext | None = None,
+    ) -> None:
+        if not isinstance(problem, Problem) or not callable(step):
+            raise ProblemError(
+                f"A StepEnvironment needs a Problem and a function step(intervention, rng); got {problem!r}, {step!r}."
+            )
+        if draw_context is not None and not (callable(draw_context) and problem.context):
+            raise ProblemError(
+                "draw_context must be a function of a generator, for a problem that has a context; got "
+                f"{draw_context!r}, and the context is {list(problem.context)}."
+            )
+        if problem.known is not None:
+            raise ProblemError(
+                "A StepEnvironment needs a problem of whose context nothing is known yet: problem.whole."
+            )
+        problem.actions.refuse_enumeration("What an action is worth is kept for every action", LISTED)
+        if problem.contexts.size * problem.actions.size > LISTED:
+            raise SizeError(
+                f"What an action is worth is kept for every action in every context, {problem.contexts.size} x "
+                f"{problem.actions.size} of them; the limit is {LISTED}. Name fewer variables as context."
+            )
+        self.problem, self.step, self._draw_context = problem, step, draw_context
+        self.reward = StepReward(step, draw_context)
+        self._interventions: Memory[Choices, Intervention] = Memory(ACTIONS_KEPT)
+        self._views: dict[Z, StepEnvironment] = {}
+        self.draws = checked_draws(problem, means, draws)
+        table, self.standard_error = (given_means(problem, means), 0.0) if means is not None else self._measured()
+        self._by_context = table
+        """What actions are worth, a row for each context."""
+        self.mean: ActionMeans = self._mean_where(problem)
+
+    def _mean_where(self, problem: Problem) -> ActionMeans:
+        """What actions are worth where so much is known."""
+        if not problem.context:
+            return ActionMeans(problem.actions, self._by_context[0])
+        number = problem.context_number
+        shares = problem.context_distribution.reshape(-1) if number is None else None
+        return ActionMeans(problem.actions, self._by_context[number] if shares is None else shares @ self._by_context)
+
+    def in_context(self, codes: Z | None) -> StepEnvironment:
+        if codes is None or codes == self.problem.known:
+            return self
+        found = self._views.get(codes)
+        if found is None:
+            found = self._views[codes] = object.__new__(StepEnvironment)
+            kept = (
+                "step",
+                "reward",
+                "draws",
+                "standard_error",
+                "_draw_context",
+                "_interventions",
+                "_by_context",
+                "_views",
+            )
+            found.__dict__.update({name: self.__dict__[name] for name in kept})
+            found.problem = self.problem.in_context(codes)
+            found.mean = found._mean_where(found.problem)
+        return found
+
+    def means_in(self, situation: Situation) -> Array:
+        search = situation.search
+        return self.means[list(search.numbers)] if isinstance(search, SomeActions) else self.means
+
+    def draw_codes(self, rng: np.random.Generator) -> Z:
+        """The next context, as the model or a function of your own gives it."""
+        if self._draw_context is None:
+            return super().draw_codes(rng)
+        try:
+            codes = self.problem.whole.given(self._draw_context(rng)).known
+        except CausalBanditsError as error:
+            raise ProblemError(f"draw_context must give the context's values: {error}") from error
+        except Exception as error:
+            raise ProblemError(
+                f"draw_context must be a function of a generator; it raised {type(error).__name__}: {error}"
+            ) from error
+        if codes is None or min(codes) < 0:
+            raise ProblemError(f"draw_context must give all of the context: {', '.join(self.problem.context)}.")
+        return codes
+
+    def __repr__(self) -> str:
+        known = f", means from {self.draws} draws each, to {self.standard_error:.2g}" if self.draws else ""
+        return f"StepEnvironment({self.problem!r}{known})"
+
+    @cached_property
+    def means(self) -> Array:
+        """The mean reward of every action, as given or measured, where so much is known."""
+        return self.mean.table
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A short name for this very environment: its problem, its means, and the code of its step."""
+        means = self._by_context if self.problem.context else self.mean.table
+        content = f"{self.problem.fingerprint} {self.reward.code()}".encode() + means.tobytes()
+        return hashlib.sha256(content).hexdigest()[:16]
+
+    def draw(self, choices: Choices, rng: np.random.Generator) -> tuple[Z, float]:
+        """The parents' codes and the reward, as the step gives them; a context that is not known comes first."""
+        if self.problem.context and self.problem.context_number is None:
+            return self._stepped(self.problem.in_context(self._completed(rng)), choices, rng)
+        return self._stepped(self.problem, choices, rng)
+
+    def _stepped(self, problem: Problem, choices: Choices, rng: np.random.Generator) -> tuple[Z, float]:
+        do = self._interventions.get(choices)
+        if do is None:
+            do = self._interventions.keep(choices, problem.actions.decode(choices))
+        known = problem.contexts.values(problem.known)
+        try:
+            parents, reward = self.step(do, rng, known) if known else self.step(do, rng)
+            codes, number = problem.encode_parents(parents), float(reward)
+        except CausalBanditsError as error:
+            raise ProblemError(f"step must give the parents' values; after {do}: {error}") from error
+        except Exception as error:
+            takes = "an intervention, rng and the context" if known else "an intervention and rng"
+            raise ProblemError(
+                f"step must be a function of {takes} that gives the parents' values and a number; "
+                f"after {do} it raised {type(error).__name__}: {error}"
+            ) from error
+        if not math.isfinite(number):
+            raise ProblemError(f"step must give finite rewards; after {do} it gave {reward!r}.")
+        for name, value in problem.known_parents.items():
+            if parents[name] != value:
+                raise ProblemError(
+                    f"step must give the parents that are known as they are: {name!r} is {value!r} in this context, "
+                    f"and after {do} it gave {parents[name]!r}."
+                )
+        return codes, number
+
+    def _completed(self, rng: np.random.Generator) -> Z:
+        """A context that agrees with the part of it that is known: others that come are passed over."""
+        if self._draw_context is None:
+            return self.problem.contexts.draw(rng)
+        known = self.problem.known or (-1,) * len(self.problem.context)
+        for _ in range(CONTEXTS_TRIED):
+            codes = self.draw_codes(rng)
+            if all(told in (-1, code) for told, code in zip(known, codes, strict=True)):
+                return codes
+        raise ProblemError(
+            f"draw_context gave {CONTEXTS_TRIED} contexts, and in none was {self.problem.contexts.shown(known)}."
+        )
+
+    def _measured(self) -> tuple[Array, float]:
+        """Averages of every action's rewards, and the largest of their standard errors; the same every time."""
+        problem, means, errors = self.problem, [], []
+        for codes in map(problem.contexts.at, range(problem.contexts.size)):
+            here = problem.in_context(codes) if problem.context else problem
+            for number in range(problem.actions.size):
+                rng = np.random.default_rng(np.random.SeedSequence(0, spawn_key=(*codes, number)))
+                choices = problem.actions.choices(number)
+                rewards = np.array([self._stepped(here, choices, rng)[1] for _ in range(self.draws)])
+                means.append(float(rewards.mean()))
+                errors.append(float(rewards.std(ddof=1)) / math.sqrt(self.draws))
+        return np.array(means).reshape(problem.contexts.size, -1), max(errors)
+
+
+class StepReward(Reward):
+    """What a step gives; parents and reward come together, so that none can be drawn for given parents."""
+
+    def __init__(self, step: Step, draw_context: DrawContext | None = None) -> None:
+        self._step, self._draw_context = step, draw_context
+
+    def __repr__(self) -> str:
+        return "StepReward(<function>)"
+
+    def code(self) -> str:
+        return code_hash(self._step if self._draw_context is None else (self._step, self._draw_context))
+
+    def mean_on(self, problem: Problem) -> NoReturn:
+        refuse_mechanism("no mean for given parents that another problem could use")
+
+    def draw(self, mean: float, values: Callable[[], Mapping[str, State]], rng: np.random.Generator) -> NoReturn:
+        refuse_mechanism("no reward for given parents")

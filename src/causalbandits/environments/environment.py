@@ -1,0 +1,375 @@
+"""The world that only a simulator knows: a problem together with its reward's mechanism."""
+
+from __future__ import annotations
+
+import hashlib
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from causalbandits._cache import Memory, Remembers
+from causalbandits._random import Seed, random_generator
+from causalbandits._typing import Array, Z
+from causalbandits.environments.rewards import AdditiveMean, BernoulliReward, Reward
+from causalbandits.errors import ProblemError
+from causalbandits.model import CausalModel, Intervention, State, cumulative, unique_names
+from causalbandits.model.graph import ancestors
+from causalbandits.problem import Problem, Scores, Situation
+from causalbandits.problem.actions import ENUMERATION_LIMIT, Choices, Manipulable
+from causalbandits.problem.inference import BlocksGiven
+from causalbandits.problem.projection import Projection
+
+# How a world unfolds: every variable on the way to the parents, drawn one by one, causes first.
+
+GIVEN_LAWS_KEPT = 2**16
+"""So many distributions, given what is known, are remembered."""
+
+
+class Mechanism(NamedTuple):
+    """How a variable comes about: by which knob, if that is set, or else by its causes."""
+
+    name: str
+    knob: int | None
+    causes: tuple[tuple[str, int], ...]
+    cdfs: list[list[float]]
+    """For every configuration of the causes, P(value or less)."""
+
+
+class Unfolding:
+    """How variables come about where some may be set, and some are known beforehand."""
+
+    def __init__(self, problem: Problem) -> None:
+        self._problem = problem
+        self._cdfs_given: Memory[tuple[str, tuple[tuple[str, int], ...]], list[float]] = Memory(GIVEN_LAWS_KEPT)
+
+    def draw(self, choices: Choices, rng: np.random.Generator) -> dict[str, int]:
+        """What every variable on the way to the parents, and to what is required, turns out to be."""
+        course: dict[str, int] = {}
+        known = self._problem.known_codes
+        for name, knob, causes, cdfs in self.mechanisms:
+            if name in known:
+                course[name] = known[name]
+                continue
+            if name in self._causes_of_known:
+                course[name] = bisect_right(self._cdf_given(name, {**course, **known}), rng.random())
+                continue
+            if knob is not None and choices[knob]:
+                course[name] = choices[knob] - 1
+                continue
+            row = 0
+            for cause, size in causes:
+                row = row * size + course[cause]
+            course[name] = bisect_right(cdfs[row], rng.random())
+        return course
+
+    def _cdf_given(self, name: str, known: Mapping[str, int]) -> list[float]:
+        """How a cause of what is known comes about, given that and the causes before it."""
+        key = name, tuple(known.items())
+        found = self._cdfs_given.get(key)
+        if found is None:
+            block = self._causes_of_known[name](known)[0]
+            found = self._cdfs_given.keep(key, cumulative(block.table[0]).tolist())
+        return found
+
+    @cached_property
+    def _causes_of_known(self) -> dict[str, BlocksGiven]:
+        """The causes of what is known, which are no knobs: by name, how each is distributed given others."""
+        model, known = self._problem.model, self._problem.known_codes
+        return {name: BlocksGiven(model, (), (name,)) for name in ancestors(model.graph, known) if name not in known}
+
+    @cached_property
+    def mechanisms(self) -> list[Mechanism]:
+        """How each variable on the way to the parents, and to what is required, comes about: causes first."""
+        problem = self._problem
+        model, knobs = problem.model, problem.manipulable
+        on_the_way = ancestors(model.graph, (*problem.parents, *problem.context, *problem.required))
+        return [
+            Mechanism(
+                name,
+                knobs.index(name) if name in knobs else None,
+                tuple((cause, len(model[cause].states)) for cause in model[name].parents),
+                [cumulative(row).tolist() for row in model[name].table.reshape(-1, len(model[name].states))],
+            )
+            for name in model.order
+            if name in on_the_way
+        ]
+
+
+LISTED = 2**16
+"""Up to this many actions the best is found among all of them."""
+
+CONTEXTS_KEPT = 2**12
+"""A world is remembered in so many contexts."""
+
+MEANS_KEPT = 2**16
+"""So many gaps of actions, and means of configurations, are remembered."""
+
+
+class Observation(NamedTuple):
+    """What one pull shows: the parents' values and the reward."""
+
+    parents: Mapping[str, State]
+    reward: float
+
+
+class Best(NamedTuple):
+    """The first of the best actions, and its mean reward, less its cost where it has one."""
+
+    intervention: Intervention
+    mean: float
+
+
+class Environment(Remembers):
+    """A problem together with its reward: what a simulator needs and no learner sees.
+
+    >>> from causalbandits import zoo
+    >>> env = zoo.figure2()
+    >>> env.best().intervention, round(env.best().mean, 10)
+    (do(X1=1, X2=2, X3=2, X4=3), 0.2)
+    >>> round(env.mean_reward({}), 10)
+    0.0025
+    """
+
+    remembered = 16  # what truly happens in a problem that is believed may take megabytes
+
+    def __init__(self, problem: Problem, reward: Reward) -> None:
+        if not isinstance(problem, Problem) or not isinstance(reward, Reward):
+            raise ProblemError(
+                f"An Environment needs a Problem and a reward (BernoulliReward, ...); got {problem!r}, {reward!r}."
+            )
+        if problem.learns == "actions":
+            raise ProblemError(
+                "A world knows what its reward depends on, and this problem has no parents. Make the world of the "
+                "whole model, and let policies believe in this problem: simulate(env, policies, problem=problem, ...)."
+            )
+        self.problem = problem
+        self.reward = reward
+        self.mean = reward.mean_on(problem)
+        self._cdfs: list[Memory[Choices, list[float]]] = [Memory(block.rows_remembered) for block in problem.blocks]
+        self._means: Memory[Z, float] = Memory(MEANS_KEPT)
+        self._gaps: Memory[int, float] = Memory(MEANS_KEPT)
+        self._in_contexts: Memory[Z, Environment] = Memory(CONTEXTS_KEPT)
+
+    @classmethod
+    def from_model(
+        cls, model: CausalModel, manipulable: Manipulable, *, reward: str, shown: Iterable[str] = (), **asked: Any
+    ) -> Environment:
+        """A world in which the reward, a variable of the model that is 0 or 1, comes about as its own table says.
+
+        Beside the reward's parents, the variables that are `shown` are drawn: a learner's parents may be any of these
+        (`simulate(env, policies, problem=...)`), so that what causes the reward need not be among them. `asked` are
+        further arguments of the problem, such as `at_most=`.
+        """
+        if not isinstance(model, CausalModel):
+            raise ProblemError(f"A world is made from a CausalModel, with all its tables; got {model!r}.")
+        goal = model[reward]
+        if sorted(map(repr, goal.states)) not in (["0", "1"], ["0.0", "1.0"], ["False", "True"]):
+            raise ProblemError(f"The reward {reward!r} must be 0 or 1; its states are {list(goal.states)}.")
+        more = tuple(name for name in unique_names("shown", shown, model.__getitem__) if name not in goal.parents)
+        problem = Problem(model, manipulable, (*goal.parents, *more), reward=reward, **asked)
+        means = goal.table[..., goal.code(1)].reshape(*goal.table.shape[:-1], *(1 for _ in more))
+        return cls(problem, BernoulliReward(np.broadcast_to(means, problem.shape)))
+
+    def given(self, context: Mapping[str, State]) -> Environment:
+        """The same world once some or all of the context is known; remembered."""
+        return self.in_context(self.problem.given(context).known)
+
+    def in_context(self, codes: Z | None) -> Environment:
+        """The same, given by codes as `Problem.in_context` takes them."""
+        if codes is None or codes == self.problem.known:
+            return self
+        found = self._in_contexts.get(codes)
+        if found is None:
+            found = self._in_contexts.keep(codes, Environment(self.problem.in_context(codes), self.reward))
+        return found
+
+    def draw_context(self, rng: Seed = None) -> dict[str, State]:
+        """What is known before a decision: values of the context, as they come."""
+        return self.problem.contexts.values(self.draw_codes(random_generator(rng)))
+
+    def draw_codes(self, rng: np.random.Generator) -> Z:
+        """The same as codes."""
+        return self.problem.contexts.draw(rng)
+
+    def _where(self, context: Mapping[str, State] | None) -> Environment:
+        return self if context is None else self.given(context)
+
+    def __repr__(self) -> str:
+        return f"Environment({self.problem!r}, {self.reward!r})"
+
+    def mean_reward(self, action: Mapping[str, State] | int, context: Mapping[str, State] | None = None) -> float:
+        """The exact mean reward of an action, in a context if one is given."""
+        return self._where(context).mean.under(self.problem.choices(action))
+
+    def value(self, action: Mapping[str, State] | int, context: Mapping[str, State] | None = None) -> float:
+        """The exact mean reward of an action, less what it costs; in a context, if one is given."""
+        return self._where(context)._value(self.problem.choices(action))
+
+    def _value(self, choices: Choices) -> float:
+        mean, costs = self.mean.under(choices), self.problem.costs
+        return mean if costs is None else mean - costs.of(choices)
+
+    @cached_property
+    def means(self) -> Array:
+        """The exact mean reward of every action."""
+        means = self.mean.of_actions(self.problem.projection)
+        means.setflags(write=False)
+        return means
+
+    @cached_property
+    def values(self) -> Array:
+        """The same, less what each action costs."""
+        costs = self.problem.costs
+        return self.means if costs is None else self.means - costs.of_each(self.problem.actions.array())
+
+    def best(self, context: Mapping[str, State] | None = None) -> Best:
+        """The first action with the largest mean, less its cost, to within rounding; in a context, if one is given.
+
+        Of more than `LISTED` actions, the first of those that can be the only best (see `Problem.reduction`).
+        """
+        if context is not None:
+            return self.given(context).best()
+        space = self.problem.actions
+        narrowed = self.problem.is_narrowed
+        if not narrowed and isinstance(self.mean, AdditiveMean) and (space.is_product or self._is_beyond_listing()):
+            choices = self._best_by_block(self.mean)
+            return Best(space.decode(choices), self._value(choices))
+        situation = self.problem.situation(every=space.size <= LISTED)
+        values = situation.priced(Scores.of(self.means_in(situation)))
+        position = values.best_position()
+        return Best(situation.action(position).intervention, float(values.values[position]))
+
+    def means_in(self, situation: Situation) -> Array:
+        """The exact mean reward of every action that is searched."""
+        whole = self.problem.actions.size <= LISTED and not self.problem.is_narrowed
+        return self.means if whole else self.mean.of_actions(situation.search.projection)
+
+    def _is_beyond_listing(self) -> bool:
+        """Whether blocks are chosen freely of each other, and so many ways that only each can be looked at alone."""
+        space = self.problem.actions
+        return space.is_free and space.size > LISTED and self.problem.search.size > ENUMERATION_LIMIT
+
+    def _best_by_block(self, mean: AdditiveMean) -> Choices:
+        """An additive mean is a sum over blocks, each of which can be maximised alone."""
+        space, blocks, costs = self.problem.actions, self.problem.blocks, self.problem.costs
+        choices = list(space.least() if costs is None else costs.cheapest(space.least()))
+        own = [space.within(block.knobs).array() for block in blocks]
+        rows = [block.rows(allowed) for block, allowed in zip(blocks, own, strict=True)]
+        for block, allowed, contributions in zip(blocks, own, mean.by_row(rows), strict=True):
+            scores = Scores.of(contributions)
+            if costs is not None:
+                paid = costs.of_each(allowed, block.knobs)
+                scores = scores.less(paid, float(paid.max()))
+            best = scores.best_position()
+            for knob, choice in zip(block.knobs, allowed[best].tolist(), strict=True):
+                choices[knob] = choice
+        return tuple(choices)
+
+    def gaps(self) -> Array:
+        """How much worse than the best each action is, in the mean and less its cost."""
+        return self._all_gaps if self.problem.is_narrowed else np.asarray(self.values.max() - self.values)
+
+    def gap(self, action: Mapping[str, State] | int, context: Mapping[str, State] | None = None) -> float:
+        """How much worse than the best one action is, in a context if one is given; the others are not looked at."""
+        if context is not None:
+            return self.given(context).gap(action)
+        space = self.problem.actions
+        number = (
+            action if type(action) is int and 0 <= action < space.size else space.rank(self.problem.choices(action))
+        )
+        if space.size <= LISTED:
+            return float(self._all_gaps[number])
+        gap = self._gaps.get(number)
+        if gap is None:
+            gap = self._gaps.keep(number, max(0.0, self._best_value - self._value(space.choices(number))))
+        return gap
+
+    def gaps_in(self, projection: Projection, costs: Array | None = None) -> Array:
+        """How much worse than the best each action of a set is; `costs` are theirs."""
+        means = self.mean.of_actions(projection)
+        return np.maximum(0.0, self._best_value - (means if costs is None else means - costs))
+
+    @cached_property
+    def _all_gaps(self) -> Array:
+        return np.maximum(0.0, self._best_value - self.values)
+
+    @cached_property
+    def configuration_means(self) -> Array:
+        """E[Y | z] of every configuration, in the order of their numbers."""
+        return np.array([self.mean.at(z) for z in np.ndindex(*self.problem.shape)])
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A short name for this very environment: its problem, its means, and the code of a sampler of your own."""
+        content = f"{self.problem.fingerprint} {self.reward!r} {self.reward.code()}".encode() + self.mean.content()
+        return hashlib.sha256(content).hexdigest()[:16]
+
+    @cached_property
+    def _best_value(self) -> float:
+        return self.best().mean
+
+    def pull(
+        self, action: Mapping[str, State] | int, rng: Seed = None, context: Mapping[str, State] | None = None
+    ) -> Observation:
+        """Try an action once, in a context if one is given; in whatever context comes if not.
+
+        >>> from causalbandits import zoo
+        >>> zoo.email_campaign().pull({"send_time": "morning"}, rng=1)
+        Observation(parents={'subject': 'short', 'template': '2', 'send_time': 'morning'}, reward=1.0)
+        """
+        z, reward = self._where(context).draw(self.problem.choices(action), random_generator(rng))
+        return Observation(self.problem.decode_parents(z), reward)
+
+    def draw(self, choices: Choices, rng: np.random.Generator) -> tuple[Z, float]:
+        """The parents' codes and the reward: one uniform per block, in order, then the reward's own draw."""
+        return self._checked_draw(choices, rng, self._happening)
+
+    def draw_all(self, choices: Choices, rng: np.random.Generator) -> tuple[dict[str, int], Z, float]:
+        """The same, and the codes of every variable on the way: causes first, one uniform for each that is not set."""
+        seen: dict[str, int] = {}
+
+        def happening(choices: Choices, rng: np.random.Generator) -> Z:
+            seen.update(self._unfolding.draw(choices, rng))
+            return tuple([seen[name] for name in self.problem.parents])
+
+        return (seen, *self._checked_draw(choices, rng, happening))
+
+    def _checked_draw(
+        self, choices: Choices, rng: np.random.Generator, happening: Callable[[Choices, np.random.Generator], Z]
+    ) -> tuple[Z, float]:
+        try:
+            codes = happening(choices, rng)
+        except (TypeError, IndexError, AttributeError):
+            self.problem.actions.check(choices)
+            if not isinstance(rng, np.random.Generator):
+                raise ProblemError(f"draw() takes choices and a numpy Generator; got {rng!r}.") from None
+            raise
+        mean = self._means.get(codes)
+        if mean is None:
+            mean = self._means.keep(codes, self.mean.at(codes))
+        return codes, self.reward.draw(mean, lambda: self.problem.decode_parents(codes), rng)
+
+    @property
+    def mechanisms(self) -> list[Mechanism]:
+        """How each variable on the way to the parents, and to what is required, comes about: causes first."""
+        return self._unfolding.mechanisms
+
+    @cached_property
+    def _unfolding(self) -> Unfolding:
+        return Unfolding(self.problem)
+
+    def _happening(self, choices: Choices, rng: np.random.Generator) -> Z:
+        z = [0] * len(self.problem.parents)
+        for block, cdfs in zip(self.problem.blocks, self._cdfs, strict=True):
+            own = tuple([choices[k] for k in block.knobs])
+            cdf = cdfs.get(own)
+            if cdf is None:
+                self.problem.actions.check(choices)
+                cdf = cdfs.keep(own, cumulative(block.row(own)).tolist())
+            code = bisect_right(cdf, rng.random())
+            for axis, size in zip(reversed(block.parents), reversed(block.shape), strict=True):
+                code, z[axis] = divmod(code, size)
+        return tuple(z)

@@ -1,0 +1,385 @@
+"""The reward's mechanism: E[Y | z] and a draw around it."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from causalbandits._cache import Memory
+from causalbandits._hashing import code_hash, is_ours
+from causalbandits._typing import Array, Z, is_real, is_whole
+from causalbandits.errors import ProblemError
+from causalbandits.model import State
+from causalbandits.problem import (
+    AdditiveFeatures,
+    Features,
+    FeatureSpec,
+    Problem,
+    in_order,
+    named_with_rng,
+    resolve,
+    tabulate,
+)
+from causalbandits.problem.actions import Choices
+from causalbandits.problem.projection import Projection
+
+GAINS_KEPT = 2**14
+"""What so many choices of a block add to the mean is remembered."""
+
+SAMPLERS_KEPT = 16
+"""For the parents of so many problems a sampler remembers how it takes them."""
+
+Means = npt.ArrayLike | Callable[..., float]
+
+
+class MeanReward(ABC):
+    """E[Y | z] on a problem, and its average under actions."""
+
+    by_configuration: ClassVar[bool] = True
+    """Whether E[Y | z] is known at all, or only what actions are worth."""
+
+    @abstractmethod
+    def at(self, z: Z) -> float:
+        """E[Y | z], z given by the parents' codes."""
+
+    @abstractmethod
+    def under(self, choices: Choices) -> float:
+        """The mean reward of one action."""
+
+    @abstractmethod
+    def of_actions(self, projection: Projection) -> Array:
+        """The mean reward of every action of a set."""
+
+    @abstractmethod
+    def content(self) -> bytes:
+        """All numbers that define it."""
+
+    @abstractmethod
+    def range(self) -> tuple[float, float]:
+        """The smallest and the largest E[Y | z]."""
+
+
+class TabulatedMean(MeanReward):
+    """E[Y | z] as an array over the parents' axes."""
+
+    def __init__(self, problem: Problem, given: Means) -> None:
+        self._problem = problem
+        self.table = _mean_table(problem, given).reshape(-1)
+
+    def at(self, z: Z) -> float:
+        return float(self.table[self._problem.configuration(z)])
+
+    def under(self, choices: Choices) -> float:
+        return float(self.of_actions(self._problem.projection_of(choices))[0])
+
+    def of_actions(self, projection: Projection) -> Array:
+        return projection(self.table)
+
+    def content(self) -> bytes:
+        return self.table.tobytes()
+
+    def range(self) -> tuple[float, float]:
+        return float(self.table.min()), float(self.table.max())
+
+
+class LinearMean(MeanReward):
+    """E[Y | z] = <theta, f(z)> for features that look at several parents at once."""
+
+    def __init__(self, theta: Array, features: Features) -> None:
+        self.theta, self.features = theta, features
+
+    def at(self, z: Z) -> float:
+        return float(self.features.at(z) @ self.theta)
+
+    def under(self, choices: Choices) -> float:
+        return float(in_order(self.features.mean(choices)[None], self.theta)[0])
+
+    def of_actions(self, projection: Projection) -> Array:
+        # Summed in order: an action's mean must not depend, in its last bit, on the set it is computed with.
+        return in_order(self.features.means(projection), self.theta)
+
+    def content(self) -> bytes:
+        return self.theta.tobytes() + self.features.content()
+
+    def range(self) -> tuple[float, float]:
+        return self.features.range(self.theta)
+
+
+class AdditiveMean(MeanReward):
+    """E[Y | z] = <theta, f(z)> with additive features: a sum over parents, and for an action a sum over blocks.
+
+    Neither a table over the configurations nor one over the actions is ever made. All sums run in order, so that they
+    are the same, bit for bit, wherever they are formed.
+    """
+
+    def __init__(self, theta: Array, features: AdditiveFeatures) -> None:
+        self.theta, self.features = theta, features
+        tables = zip(features.tables, features.slices, strict=True)
+        self.by_parent = [in_order(table, theta[where]).tolist() for table, where in tables]
+        """What each state of each parent contributes."""
+        self._by_choice: list[Memory[Choices, float]] = [Memory(GAINS_KEPT) for _ in features.blocks]
+
+    def at(self, z: Z) -> float:
+        total = 0.0
+        for contributions, code in zip(self.by_parent, z, strict=True):
+            total += contributions[code]
+        return total
+
+    def under(self, choices: Choices) -> float:
+        total = 0.0
+        for block, known in zip(self.features.blocks, self._by_choice, strict=True):
+            own = tuple([choices[k] for k in block.knobs])
+            part = known.get(own)
+            if part is None:
+                where, means = self.features.block_mean(block, block.row(own)[None])
+                part = known.keep(own, float(in_order(means, self.theta[where])[0]))
+            total += part
+        return total
+
+    def by_row(self, rows: Sequence[Array]) -> list[Array]:
+        """For each block, given rows of its distribution: what it contributes in every row."""
+        return [in_order(means, self.theta[where]) for where, means in self.features.block_means(rows)]
+
+    def of_actions(self, projection: Projection) -> Array:
+        total = np.zeros(projection.size)
+        for b, contributions in enumerate(self.by_row(projection.rows)):
+            total += contributions[projection.row_of_action(b)]
+        return total
+
+    def content(self) -> bytes:
+        return self.theta.tobytes() + self.features.content()
+
+    def range(self) -> tuple[float, float]:
+        return self.features.range(self.theta)
+
+
+class Reward(ABC):
+    """How the reward comes about, given the parents."""
+
+    bounded: bool | None = None
+    """True: always in [0, 1]. False: it may leave it. None: not known."""
+
+    @abstractmethod
+    def mean_on(self, problem: Problem) -> MeanReward:
+        """E[Y | z] on a problem; raises if the two do not fit."""
+
+    @abstractmethod
+    def draw(self, mean: float, values: Callable[[], Mapping[str, State]], rng: np.random.Generator) -> float:
+        """One reward, given E[Y | z] and (on call) the parents' values."""
+
+    def code(self) -> str:
+        """A hash of the code that draws rewards, where it is not this library's."""
+        return "" if is_ours(type(self)) else code_hash(self)
+
+
+class BernoulliReward(Reward):
+    """Y is 1 with probability `mean` (an array over the parents' axes, or a function of their values), else 0.
+
+    A function takes the values by the parents' names, in any order, or, if it has other names for them, in their order.
+
+    >>> BernoulliReward(lambda subject: {"short": .3, "long": .1}[subject])
+    BernoulliReward(mean=<function>)
+    """
+
+    bounded = True
+
+    def __init__(self, mean: Means) -> None:
+        self.mean = mean
+
+    def __repr__(self) -> str:
+        return f"BernoulliReward(mean={shown_mean(self.mean)})"
+
+    def mean_on(self, problem: Problem) -> MeanReward:
+        mean = TabulatedMean(problem, self.mean)
+        _check_probabilities(problem, mean.table)
+        return mean
+
+    def draw(self, mean: float, values: Callable[[], Mapping[str, State]], rng: np.random.Generator) -> float:
+        return 1.0 if rng.random() < mean else 0.0
+
+
+class GaussianReward(Reward):
+    """Y = `mean` + N(0, `sd`^2)."""
+
+    def __init__(self, mean: Means, sd: float = 1.0) -> None:
+        self.mean, self.sd = mean, check_sd(sd)
+        self.bounded = False if self.sd > 0 else None
+
+    def __repr__(self) -> str:
+        return f"GaussianReward(mean={shown_mean(self.mean)}, sd={self.sd})"
+
+    def mean_on(self, problem: Problem) -> MeanReward:
+        return TabulatedMean(problem, self.mean)
+
+    def draw(self, mean: float, values: Callable[[], Mapping[str, State]], rng: np.random.Generator) -> float:
+        return mean + self.sd * rng.standard_normal()
+
+
+class LinearReward(Reward):
+    """Y = <theta, f(z)> + N(0, `sd`^2); features default to the parents' values (one-hot where not numbers)."""
+
+    def __init__(self, theta: npt.ArrayLike, features: FeatureSpec = None, sd: float = 1.0) -> None:
+        try:
+            self.theta = np.array(theta, dtype=np.float64)
+        except (TypeError, ValueError, OverflowError):
+            raise ProblemError(f"theta must be a vector of numbers; got {theta!r}.") from None
+        if self.theta.ndim != 1 or not np.isfinite(self.theta).all():
+            raise ProblemError(f"theta must be a vector of finite numbers; got {theta!r}.")
+        self.features, self.sd = features, check_sd(sd)
+        self.bounded = False if self.sd > 0 else None
+
+    def __repr__(self) -> str:
+        return f"LinearReward(theta in R^{len(self.theta)}, sd={self.sd})"
+
+    def mean_on(self, problem: Problem) -> MeanReward:
+        features = resolve(problem, self.features)
+        if features.dimension != len(self.theta):
+            raise ProblemError(
+                f"theta must have one entry per feature: the features of {list(problem.parents)} have "
+                f"dimension {features.dimension}, theta has {len(self.theta)}."
+            )
+        if isinstance(features, AdditiveFeatures):
+            return AdditiveMean(self.theta, features)
+        return LinearMean(self.theta, features)
+
+    def draw(self, mean: float, values: Callable[[], Mapping[str, State]], rng: np.random.Generator) -> float:
+        return mean + self.sd * rng.standard_normal()
+
+
+class CustomReward(Reward):
+    """Your own sampler of the parents' values and a generator, with its `mean` given for the regret's sake.
+
+    Both take the values by the parents' names, `sample(send_time, subject, rng)`, or, if they have other names for
+    them, in the order of the problem's parents, the generator last.
+    """
+
+    def __init__(self, mean: Means, sample: Callable[..., float]) -> None:
+        if not callable(sample):
+            raise ProblemError(f"sample must be a function of the parents' values and rng; got {sample!r}.")
+        self.mean, self.sample = mean, sample
+        self._by_name: Memory[tuple[str, ...], tuple[tuple[str, ...], str] | None] = Memory(SAMPLERS_KEPT)
+
+    def __repr__(self) -> str:
+        return f"CustomReward(mean={shown_mean(self.mean)})"
+
+    def code(self) -> str:
+        return code_hash(self.sample)
+
+    def mean_on(self, problem: Problem) -> MeanReward:
+        named_with_rng(self.sample, problem.parents, "sample")
+        return TabulatedMean(problem, self.mean)
+
+    def draw(self, mean: float, values: Callable[[], Mapping[str, State]], rng: np.random.Generator) -> float:
+        parents = values()
+        try:
+            reward = float(self._sampled(parents, rng))
+        except Exception as error:
+            raise ProblemError(
+                "sample must be a function of the parents' values and rng that gives a number; at "
+                f"{tuple(parents.values())} it raised {type(error).__name__}: {error}"
+            ) from error
+        if not math.isfinite(reward):
+            raise ProblemError(f"sample must give finite rewards; at {tuple(parents.values())} it gave {reward}.")
+        return reward
+
+    def _sampled(self, parents: Mapping[str, State], rng: np.random.Generator) -> float:
+        names = tuple(parents)
+        if names not in self._by_name:
+            self._by_name.keep(names, named_with_rng(self.sample, names, "sample"))
+        by_name = self._by_name[names]
+        if by_name is None:
+            return self.sample(*parents.values(), rng)
+        named, generator = by_name
+        return self.sample(**{name: parents[name] for name in named}, **{generator: rng})
+
+
+def _mean_table(problem: Problem, given: Means) -> Array:
+    if callable(given):
+        table = tabulate(problem, given, "The mean reward")
+    else:
+        try:
+            table = np.array(given, dtype=np.float64)
+        except (TypeError, ValueError, OverflowError):
+            raise ProblemError(f"The mean reward must be an array of numbers or a function; got {given!r}.") from None
+    if table.shape != problem.shape:
+        axes = ", ".join(f"{name} ({size})" for name, size in zip(problem.parents, problem.shape, strict=True))
+        raise ProblemError(f"The mean reward must have axes {axes}; its shape is {table.shape}.")
+    if not np.isfinite(table).all():
+        raise ProblemError(f"The mean reward must be finite; at {_where(problem, ~np.isfinite(table))} it is not.")
+    return table
+
+
+def _check_probabilities(problem: Problem, table: Array) -> None:
+    wrong = (table < 0) | (table > 1)
+    if wrong.any():
+        raise ProblemError(
+            "The mean of a BernoulliReward must lie in [0, 1]: at "
+            f"{_where(problem, wrong.reshape(problem.shape))} it is {table[np.argmax(wrong)]:g}."
+        )
+
+
+def _where(problem: Problem, wrong: npt.NDArray[Any]) -> str:
+    z = [int(i) for i in np.unravel_index(int(np.argmax(wrong)), problem.shape)]
+    return ", ".join(f"{name}={value!r}" for name, value in problem.decode_parents(z).items())
+
+
+LARGEST_SD = 1e150
+
+
+def check_sd(sd: float, name: str = "sd") -> float:
+    """How far rewards are from their mean, as a number; refused if it is none."""
+    if not is_real(sd) or not 0 <= sd <= LARGEST_SD:
+        raise ProblemError(f"{name} must be a finite number, 0 or more; got {sd!r}.")
+    return float(sd)
+
+
+def shown_mean(mean: Means) -> str:
+    """What the mean reward was given as, in a word."""
+    return "<function>" if callable(mean) else f"<array {np.shape(mean)}>"
+
+
+# Rewards with heavy tails: Student's t around the mean.
+#
+# With three degrees of freedom the variance is finite and the fourth moment is not: one reward in a thousand is ten
+# times as far from its mean as usual.
+
+MOST_DEGREES = 100
+"""Beyond, it is a Gaussian for all that anybody could see."""
+
+
+class StudentReward(Reward):
+    """Y = `mean` + `scale` T, with T of Student's t distribution with so many `degrees` of freedom.
+
+    Its standard deviation is `scale` sqrt(degrees / (degrees - 2)), 1.73 `scale` with three degrees and infinite with
+    two.
+
+    >>> StudentReward([0.1, 0.4], scale=0.1)
+    StudentReward(mean=<array (2,)>, scale=0.1, degrees=3)
+    """
+
+    def __init__(self, mean: Means, scale: float = 1.0, degrees: int = 3) -> None:
+        if not is_whole(degrees) or not 2 <= degrees <= MOST_DEGREES:
+            raise ProblemError(
+                f"degrees must be a whole number from 2 (with 1 there is no mean) to {MOST_DEGREES}; got {degrees!r}."
+            )
+        self.mean, self.scale, self.degrees = mean, check_sd(scale, "scale"), int(degrees)
+        self.bounded = False if self.scale > 0 else None
+
+    def __repr__(self) -> str:
+        return f"StudentReward(mean={shown_mean(self.mean)}, scale={self.scale}, degrees={self.degrees})"
+
+    def mean_on(self, problem: Problem) -> MeanReward:
+        return TabulatedMean(problem, self.mean)
+
+    def draw(self, mean: float, values: Callable[[], Mapping[str, State]], rng: np.random.Generator) -> float:
+        # By definition, from normals, and not rng.standard_t: compiled rounds then have the same bits.
+        normal, squares = rng.standard_normal(), 0.0
+        for _ in range(self.degrees):
+            other = rng.standard_normal()
+            squares += other * other
+        return mean + self.scale * (normal / math.sqrt(squares / self.degrees))

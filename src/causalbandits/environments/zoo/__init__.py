@@ -1,0 +1,338 @@
+"""Worlds, each an Environment: the paper's (Lu et al. 2020, Sections 4 and 5), with hidden causes, and random ones."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from causalbandits._random import Seed, random_generator
+from causalbandits._typing import is_real, is_whole
+from causalbandits.environments.environment import Environment
+from causalbandits.environments.rewards import BernoulliReward, GaussianReward, LinearReward
+from causalbandits.environments.zoo.hidden import HIDDEN as HIDDEN
+from causalbandits.environments.zoo.hidden import coins, confounded_casino, detour, reversal
+from causalbandits.environments.zoo.hidden import model_of_graph as model_of_graph
+from causalbandits.environments.zoo.hidden import random_hidden_graph as random_hidden_graph
+from causalbandits.environments.zoo.networks import asia as asia
+from causalbandits.environments.zoo.networks import cancer as cancer
+from causalbandits.environments.zoo.networks import earthquake as earthquake
+from causalbandits.errors import ProblemError, ProblemWarning, SizeError, brief
+from causalbandits.model import CausalModel, Variable
+from causalbandits.problem import Problem
+
+# The worlds; random_dag, random_model and the like are what they are made of, asia and its like are models.
+__all__ = [
+    "coins",
+    "confounded_casino",
+    "detour",
+    "email_campaign",
+    "email_segments",
+    "figure2",
+    "lower_bound",
+    "parallel",
+    "random_parallel",
+    "random_world",
+    "rare_prize",
+    "reversal",
+]
+
+VARIABLE_LIMIT, DRAWN_LIMIT = 2000, 2**22
+"""So many variables, and numbers in all their tables, are drawn."""
+
+KNOB_DRAWS = 1000
+"""So often are knobs drawn until enough variables are among their effects."""
+
+
+def email_campaign() -> Environment:
+    """The e-mail campaign of Figures 5 and 6: product, purpose and send time may be chosen; a click is the reward.
+
+    >>> env = email_campaign()
+    >>> env.problem.actions.size, env.problem.configurations
+    (80, 12)
+    >>> env.best()
+    Best(intervention=do(product=Photoshop, purpose=Promo, send_time=morning), mean=0.6222222222222222)
+    """
+    adobe_stock = [0.6, 0.7, 0.6, 0.5]
+    other_products = [0.8, 0.9, 0.5, 0.2]
+    template = [[[p, 1 - p] for p in row] for row in (other_products, other_products, adobe_stock)]
+    model = CausalModel(
+        [
+            Variable("product", ["Photoshop", "Acrobat XI Pro", "Adobe Stock"], table=[0.2, 0.2, 0.6]),
+            Variable("purpose", ["Operational", "Promo", "Nurture", "Awareness"], table=[0.05, 0.6, 0.3, 0.05]),
+            Variable("send_time", ["morning", "afternoon", "evening"], table=[0.5, 0.2, 0.3]),
+            Variable(
+                "subject",
+                ["short", "long"],
+                parents=["purpose"],
+                table=[[p, 1 - p] for p in (0.7, 0.7, 0.3, 0.3)],
+            ),
+            Variable("template", ["1", "2"], parents=["product", "purpose"], table=template),
+        ]
+    )
+    problem = Problem(
+        model, manipulable=["product", "purpose", "send_time"], parents=["subject", "template", "send_time"]
+    )
+    subject, template_, send_time = np.ix_([1, 2], [1, 2], [1, 2, 3])
+    return Environment(problem, BernoulliReward(1 - (subject + template_ + send_time) / 9))
+
+
+def email_segments(tastes: bool = False) -> Environment:
+    """The e-mail campaign for customers of three segments, known beforehand: what is chosen leads each to other mails.
+
+    With `tastes`, segments also click on other things: then what a reward depends on has the segment in it.
+
+    >>> env = email_segments()
+    >>> for segment in env.problem.model["segment"].states:
+    ...     print(segment, env.best({"segment": segment}).intervention)
+    new do(product=Photoshop, purpose=Promo, send_time=morning)
+    regular do(product=Photoshop, purpose=Nurture, send_time=morning)
+    lapsed do(product=Adobe Stock, purpose=Awareness, send_time=morning)
+    """
+    if not isinstance(tastes, bool):
+        raise ProblemError(f"tastes must be True or False; got {tastes!r}.")
+    knobs = [email_campaign().problem.model[name] for name in ("product", "purpose", "send_time")]
+    short = np.array([[0.7, 0.3, 0.2], [0.7, 0.2, 0.4], [0.3, 0.9, 0.5], [0.3, 0.6, 0.8]])
+    others = [[0.8, 0.5, 0.2], [0.9, 0.2, 0.3], [0.5, 0.8, 0.4], [0.2, 0.6, 0.5]]
+    adobe_stock = [[0.6, 0.4, 0.5], [0.7, 0.3, 0.6], [0.6, 0.5, 0.7], [0.5, 0.5, 0.9]]
+    first = np.array([others, others, adobe_stock])
+    model = CausalModel(
+        [
+            Variable("segment", ["new", "regular", "lapsed"], table=[0.5, 0.3, 0.2]),
+            *knobs,
+            Variable("subject", ["short", "long"], parents=["purpose", "segment"], table=_either(short)),
+            Variable("template", ["1", "2"], parents=["product", "purpose", "segment"], table=_either(first)),
+        ]
+    )
+    parents = ["subject", "template", "send_time", *(["segment"] if tastes else [])]
+    problem = Problem(model, [v.name for v in knobs], parents, context=["segment"])
+    subject, template, send_time = np.ix_([1, 2], [1, 2], [1, 2, 3])
+    clicks = 1 - (subject + template + send_time) / 9
+    if tastes:  # regular customers like the other template, lapsed ones read in the evening
+        clicks = np.stack([clicks, clicks[:, ::-1], clicks[:, :, ::-1]], axis=-1)
+    return Environment(problem, BernoulliReward(clicks))
+
+
+def _either(first: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """The probabilities of two states, from those of the first."""
+    return np.stack([first, 1 - first], axis=-1)
+
+
+def parallel(
+    px: Sequence[npt.ArrayLike], pw: Sequence[npt.ArrayLike], theta: npt.ArrayLike, sd: float = 0.1
+) -> Environment:
+    """The parallel model of Figure 1: pairs X_i -> W_i -> Y with W_i in {1, 2} and Y = <theta, W> + N(0, sd^2).
+
+    `px[i]` is the distribution of X_i over 1..m, `pw[i][j]` the probability of W_i = 1 when X_i is its j-th value.
+    """
+    if not all(isinstance(given, Sequence | np.ndarray) and not isinstance(given, str) for given in (px, pw)):
+        raise ProblemError(f"px and pw must be lists with an entry per pair; got px={px!r}, pw={pw!r}.")
+    if len(px) != len(pw) or len(px) == 0:
+        raise ProblemError(f"px and pw need one entry per pair, and at least one; they have {len(px)} and {len(pw)}.")
+    variables = []
+    for i, (x, w) in enumerate(zip(px, pw, strict=True), start=1):
+        try:
+            ones = np.asarray(w, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise ProblemError(f"pw must hold probabilities of W_i = 1; for pair {i} it is {w!r}.") from None
+        values = list(range(1, np.size(x) + 1))
+        variables.append(Variable(f"X{i}", values, table=x))
+        variables.append(Variable(f"W{i}", [1, 2], parents=[f"X{i}"], table=np.stack([ones, 1 - ones], axis=-1)))
+    names = range(1, len(px) + 1)
+    problem = Problem(CausalModel(variables), manipulable=[f"X{i}" for i in names], parents=[f"W{i}" for i in names])
+    return Environment(problem, LinearReward(theta, sd=sd))
+
+
+def figure2() -> Environment:
+    """The instance of Figure 2: four pairs, three values each, 256 actions, 16 configurations."""
+    return parallel(
+        px=[[0.3, 0.4, 0.3], [0.3, 0.3, 0.4], [0.5, 0.3, 0.2], [0.25, 0.25, 0.5]],
+        pw=[[0.2, 0.5, 0.8], [0.3, 0.2, 0.8], [0.4, 0.6, 0.5], [0.3, 0.5, 0.6]],
+        theta=[0.25, 0.25, -0.25, -0.25],
+    )
+
+
+def random_parallel(m: int, n: int, theta: npt.ArrayLike, rng: Seed = None) -> Environment:
+    """A parallel model drawn as for Figures 3 and 4: P(X_i) ~ Dirichlet(1), P(W_i = 1 | X_i = j) ~ U[0, 1].
+
+    >>> random_parallel(3, 5, theta=[1, 0, 0, 0, 0], rng=0).problem.actions.size
+    1024
+    """
+    _check_whole(m=m, n=n)
+    if n > VARIABLE_LIMIT or m * n > DRAWN_LIMIT:
+        raise SizeError(
+            f"n may be {VARIABLE_LIMIT} at most, and m times n {DRAWN_LIMIT}; got m={brief(m)}, n={brief(n)}."
+        )
+    generator = random_generator(rng)
+    px = generator.dirichlet(np.ones(m), size=n)
+    pw = generator.random((n, m))
+    return parallel(list(px), list(pw), theta)
+
+
+def lower_bound(N: int, delta: float, p1: float = 0.5) -> Environment:
+    """Section 4's environment: X_1..X_N in {1, 2}, only X_1 matters, Y = delta X_1 + N(0, 1), 3^N actions.
+
+    >>> lower_bound(14, delta=0.1).problem.actions.size
+    4782969
+    """
+    if not is_whole(N) or N < 1:
+        raise ProblemError(f"N must be a whole number, 1 or more; got {brief(N)}.")
+    if N > VARIABLE_LIMIT:
+        raise SizeError(f"N may be {VARIABLE_LIMIT} at most; got {brief(N)}.")
+    if not (is_real(p1) and 0 <= p1 <= 1 and is_real(delta) and abs(delta) <= 1e150):
+        raise ProblemError(
+            f"p1 must be a probability and delta a number of size 1e150 at most; got p1={brief(p1)}, "
+            f"delta={brief(delta)}."
+        )
+    variables = [Variable(f"X{i}", [1, 2], table=[p1, 1 - p1] if i == 1 else [0.5, 0.5]) for i in range(1, int(N) + 1)]
+    with warnings.catch_warnings(action="ignore", category=ProblemWarning):  # that the others lead nowhere is the point
+        problem = Problem(CausalModel(variables), manipulable=[v.name for v in variables], parents=["X1"])
+    return Environment(problem, LinearReward([delta], sd=1.0))
+
+
+def rare_prize(chance: float = 0.05, prize: float = 20.0, sd: float = 0.5) -> Environment:
+    """Ten offers, and a response that is rare and worth much: one offer has it with probability `chance`.
+
+    The others have it once in a thousand times, and more of the usual responses, which are worth 1: what is seen at
+    first speaks for them.
+
+    >>> env = rare_prize()
+    >>> env.best()
+    Best(intervention=do(offer=10), mean=1.1)
+    >>> round(env.mean_reward({"offer": 9}), 3)
+    0.52
+    """
+    if not (is_real(chance) and 0 <= chance <= 0.9 and is_real(prize) and abs(prize) <= 1e150):
+        raise ProblemError(
+            f"chance must be a probability up to 0.9 and prize a number of size 1e150 at most; got chance="
+            f"{brief(chance)}, prize={brief(prize)}."
+        )
+    offers = [(0.1 + 0.05 * i, 0.001) for i in range(9)] + [(0.1, float(chance))]
+    responses = [[1 - some - rare, some, rare] for some, rare in offers]
+    model = CausalModel(
+        [
+            Variable("offer", range(1, 11), table=np.full(10, 0.1)),
+            Variable("response", ["none", "some", "prize"], parents=["offer"], table=responses),
+        ]
+    )
+    return Environment(Problem(model, ["offer"], ["response"]), GaussianReward([0.0, 1.0, float(prize)], sd))
+
+
+def random_dag(variables: int, *, arrows: float = 1.5, rng: Seed = None) -> dict[str, list[str]]:
+    """A random graph: each variable, causes first, with its parents; `fit` takes it as it is.
+
+    Each variable has `arrows` parents on average (the first ones as many as there are before them), any with the same
+    chance.
+
+    >>> random_dag(4, arrows=1, rng=0)
+    {'X1': [], 'X2': ['X1'], 'X3': ['X1', 'X2'], 'X4': ['X1']}
+    """
+    _check_whole(variables=variables)
+    if variables > VARIABLE_LIMIT:
+        raise SizeError(f"A random graph has at most {VARIABLE_LIMIT} variables; got {brief(variables)}.")
+    if not is_real(arrows) or not 0 <= arrows <= VARIABLE_LIMIT:
+        raise ProblemError(f"arrows must be a mean number of parents, from 0 to {VARIABLE_LIMIT}; got {brief(arrows)}.")
+    generator = random_generator(rng)
+    names = [f"X{i}" for i in range(1, int(variables) + 1)]
+    return {
+        name: [names[j] for j in np.flatnonzero(generator.random(i) < arrows / max(i, 1))]
+        for i, name in enumerate(names)
+    }
+
+
+def random_model(
+    variables: int, *, states: int = 2, arrows: float = 1.5, concentration: float = 1.0, rng: Seed = None
+) -> CausalModel:
+    """A random graph as of `random_dag`, with states 0, 1, ... and tables whose rows are Dirichlet(concentration).
+
+    Below 1 rows are near to certainty, far above 1 near to uniform.
+
+    >>> random_model(20, states=3, rng=0)
+    CausalModel(20 variables, 26 edges)
+    """
+    _check_whole(states=states)
+    if not is_real(concentration) or not 1e-3 <= concentration <= 1e6:
+        raise ProblemError(f"concentration must be a number from 0.001 to 1,000,000; got {brief(concentration)}.")
+    generator = random_generator(rng)
+    graph = random_dag(variables, arrows=arrows, rng=generator)
+    numbers = sum(int(states) ** (len(parents) + 1) for parents in graph.values())
+    if numbers > DRAWN_LIMIT or max(map(len, graph.values())) > 30:
+        raise SizeError(
+            f"The tables of this random model would have more than {DRAWN_LIMIT} numbers: fewer arrows or states."
+        )
+    row = np.full(int(states), float(concentration))
+    return CausalModel(
+        Variable(
+            name, range(int(states)), parents=parents, table=generator.dirichlet(row, [int(states)] * len(parents))
+        )
+        for name, parents in graph.items()
+    )
+
+
+def random_world(
+    variables: int,
+    *,
+    knobs: int = 3,
+    reward_parents: int = 2,
+    states: int = 2,
+    arrows: float = 1.5,
+    concentration: float = 1.0,
+    rng: Seed = None,
+) -> Environment:
+    """A model as of `random_model`, some of its variables as knobs, and a reward of which they can move every parent.
+
+    The reward's parents are drawn among the effects of the knobs; it is 1 with a probability that is uniform on [0, 1]
+    for each of their configurations.
+
+    >>> random_world(12, rng=0).problem
+    Problem(27 actions on X1, X8, X9; 4 configurations of X3, X6)
+    """
+    _check_whole(knobs=knobs, reward_parents=reward_parents)
+    generator = random_generator(rng)
+    model = random_model(variables, states=states, arrows=arrows, concentration=concentration, rng=generator)
+    if int(states) ** min(reward_parents, VARIABLE_LIMIT) > DRAWN_LIMIT:
+        raise SizeError(
+            f"The reward would have more than {DRAWN_LIMIT} means: give it fewer parents, or these fewer states."
+        )
+    manipulable, effects = _knobs(model, int(knobs), int(reward_parents), generator)
+    parents = [effects[i] for i in sorted(generator.choice(len(effects), int(reward_parents), replace=False))]
+    means = generator.random([int(states)] * len(parents))
+    return Environment(Problem(model, manipulable, parents), BernoulliReward(means))
+
+
+def _knobs(model: CausalModel, knobs: int, fewest: int, generator: np.random.Generator) -> tuple[list[str], list[str]]:
+    """Variables with so many effects among the others, and these effects."""
+    names = model.names
+    causes = _causes(model)
+    for _ in range(KNOB_DRAWS if knobs + fewest <= len(names) else 0):
+        chosen = np.sort(generator.choice(len(names), knobs, replace=False))
+        moved = np.asarray(causes[:, chosen].any(axis=1))
+        moved[chosen] = False
+        if np.count_nonzero(moved) >= fewest:
+            return [names[i] for i in chosen], [names[i] for i in np.flatnonzero(moved)]
+    raise ProblemError(
+        f"No {knobs} of the {len(names)} variables were found that move {fewest} others: more variables or arrows, or "
+        "fewer knobs or parents of the reward."
+    )
+
+
+def _causes(model: CausalModel) -> npt.NDArray[np.bool_]:
+    """Whether a variable (row) has another (column) among its causes."""
+    place = {name: i for i, name in enumerate(model.names)}
+    causes = np.zeros((len(place), len(place)), dtype=bool)
+    for name in model.order:
+        for parent in model[name].parents:
+            causes[place[name]] |= causes[place[parent]]
+            causes[place[name], place[parent]] = True
+    return causes
+
+
+def _check_whole(**given: Any) -> None:
+    for name, value in given.items():
+        if not is_whole(value) or value < 1:
+            raise ProblemError(f"{name} must be a whole number, 1 or more; got {brief(value)}.")
+        if value > 2**20:
+            raise SizeError(f"{name} may be {2**20} at most; got {brief(value)}.")

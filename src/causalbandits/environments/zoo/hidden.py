@@ -1,0 +1,218 @@
+"""Worlds with causes that nobody observes; they are of the zoo.
+
+A world is made from the whole model. What a learner does not see of it is in `HIDDEN`:
+
+>>> from causalbandits import Problem, CausalGraph, zoo
+>>> env = zoo.coins()
+>>> graph = env.problem.model.causal_graph.with_hidden(zoo.HIDDEN["coins"])
+>>> Problem(graph, ["A", "B", "C"], reward="Y")
+Problem(8 actions on A, B, C)
+"""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import numpy.typing as npt
+
+from causalbandits._random import Seed, random_generator
+from causalbandits._typing import is_real, is_whole
+from causalbandits.environments.environment import Environment
+from causalbandits.errors import ProblemError, SizeError, brief
+from causalbandits.model import CausalGraph, CausalModel, Variable
+
+HIDDEN = {
+    "coins": ("U", "V"),
+    "confounded_casino": ("drunk", "blinking"),
+    "detour": ("U", "W"),
+    "reversal": ("taste",),
+}
+"""By world, the variables that nobody observes."""
+
+DRAWN_VARIABLES = 200
+"""Graphs with hidden causes have no more variables than this."""
+
+TABLE_LIMIT = 2**22
+"""A drawn model has so many numbers in all its tables."""
+
+
+def coins() -> Environment:
+    """Coins that tell of other coins: to set all three variables is the worst that can be done.
+
+    A -> B -> Y <- C; U causes A and C, V causes B and Y. Y is odd unless B, V and C cancel out, and to leave B alone
+    tells of V.
+
+    >>> env = coins()
+    >>> [round(env.mean_reward(do), 3) for do in ({}, {"A": 1}, {"C": 1}, {"A": 1, "C": 0})]
+    [0.308, 0.577, 0.628, 0.82]
+    >>> round(env.mean_reward({"A": 1, "B": 0, "C": 0}), 3)
+    0.5
+    """
+    model = CausalModel(
+        [
+            Variable("U", [0, 1], table=[0.7, 0.3]),
+            Variable("V", [0, 1], table=[0.5, 0.5]),
+            Variable("A", [0, 1], parents=["U"], table=[[1, 0], [0, 1]]),
+            Variable("C", [0, 1], parents=["U"], table=_parity(1, 0.2)),
+            Variable("B", [0, 1], parents=["A", "V"], table=_parity(2, 0.1)),
+            Variable("Y", [0, 1], parents=["B", "V", "C"], table=_parity(3, 0.1)),
+        ]
+    )
+    return Environment.from_model(model, ["A", "B", "C"], reward="Y")
+
+
+def detour() -> Environment:
+    """A variable that cannot be set, C: the best action sets A and B, which no best action does where C can be set.
+
+    A -> B -> C -> Y and A -> C; U causes A and Y, W causes B and C.
+
+    >>> env = detour()
+    >>> env.best().intervention, round(env.best().mean, 4)
+    (do(A=0, B=0), 0.7836)
+    """
+    model = CausalModel(
+        [
+            Variable("U", [0, 1], table=[0.1, 0.9]),
+            Variable("W", [0, 1], table=[0.4, 0.6]),
+            Variable("A", [0, 1], parents=["U"], table=_ones([0.3, 0.6])),
+            Variable("B", [0, 1], parents=["A", "W"], table=_ones([[0.5, 0.7], [0.4, 0.1]])),
+            Variable(
+                "C",
+                [0, 1],
+                parents=["A", "B", "W"],
+                table=_ones([[[0.8, 0.9], [0.8, 0.1]], [[0.1, 0.1], [0.3, 0.6]]]),
+            ),
+            Variable("Y", [0, 1], parents=["C", "U"], table=_ones([[0.4, 0.1], [0.8, 0.9]])),
+        ]
+    )
+    return Environment.from_model(model, ["A", "B"], reward="Y")
+
+
+def reversal() -> Environment:
+    """A hidden taste decides which channel people are on and whether they engage: left out, it turns the order around.
+
+    channel -> exposure -> engagement -> sale, and taste causes channel and engagement. Exposure puts people off, and
+    those who are exposed are those who would engage anyhow.
+
+    >>> env = reversal()
+    >>> [round(env.mean_reward({"channel": channel}), 3) for channel in ("web", "mail")]
+    [0.488, 0.452]
+    """
+    model = CausalModel(
+        [
+            Variable("taste", [0, 1], table=[0.5, 0.5]),
+            Variable("channel", ["web", "mail"], parents=["taste"], table=_ones([0.1, 0.9])),
+            Variable("exposure", [0, 1], parents=["channel"], table=_ones([0.2, 0.8])),
+            Variable("engagement", [0, 1], parents=["taste", "exposure"], table=_ones([[0.2, 0.1], [0.8, 0.7]])),
+            Variable("sale", [0, 1], parents=["engagement"], table=_ones([0.2, 0.8])),
+        ]
+    )
+    return Environment.from_model(model, ["channel"], reward="sale")
+
+
+def confounded_casino() -> Environment:
+    """Two slot machines that pay by what makes people choose (Bareinboim, Forney and Pearl 2015).
+
+    Whether one is drunk and whether a machine is blinking decide what one is inclined to do, the `intent`, known
+    before the decision; and machines pay least to those who follow it. Whoever sees the intent does the opposite.
+
+    >>> env = confounded_casino()
+    >>> [round(env.mean_reward(do), 2) for do in ({}, {"machine": 0}, {"machine": 1})]
+    [0.15, 0.3, 0.3]
+    >>> env.best({"intent": 0})
+    Best(intervention=do(machine=1), mean=0.45)
+    """
+    odd = [[[1, 0], [0, 1]], [[0, 1], [1, 0]]]
+    pays = [[[0.1, 0.5], [0.4, 0.2]], [[0.5, 0.1], [0.2, 0.4]]]
+    model = CausalModel(
+        [
+            Variable("drunk", [0, 1], table=[0.5, 0.5]),
+            Variable("blinking", [0, 1], table=[0.5, 0.5]),
+            Variable("intent", [0, 1], parents=["drunk", "blinking"], table=odd),
+            Variable("machine", [0, 1], parents=["intent"], table=[[1, 0], [0, 1]]),
+            Variable("payout", [0, 1], parents=["machine", "drunk", "blinking"], table=_ones(pays)),
+        ]
+    )
+    return Environment.from_model(model, ["machine"], reward="payout", shown=["intent"], context=["intent"])
+
+
+def _ones(probabilities: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    """The probabilities of 0 and 1, from those of 1."""
+    one = np.asarray(probabilities, dtype=np.float64)
+    return np.stack([1 - one, one], axis=-1)
+
+
+def _parity(causes: int, error: float) -> npt.NDArray[np.float64]:
+    """Whether the sum of some coins is odd, wrong with a small probability."""
+    odd = np.indices([2] * causes).sum(axis=0) % 2 == 1
+    return _ones(np.where(odd, 1 - error, error))
+
+
+def random_hidden_graph(variables: int, *, arrows: float = 1.5, hidden: float = 1.0, rng: Seed = None) -> CausalGraph:
+    """A random graph: each variable has `arrows` parents on average, and a hidden cause in common with `hidden` others.
+
+    The first variables have as many parents as there are before them.
+
+    >>> random_hidden_graph(4, rng=1)
+    CausalGraph('X1 -> X2; X2 -> X3; {X2, X3} -> X4; X2 <-> X3')
+    """
+    if not is_whole(variables) or variables < 1:
+        raise ProblemError(f"variables must be a whole number, 1 or more; got {brief(variables)}.")
+    if variables > DRAWN_VARIABLES:
+        raise SizeError(
+            f"A random graph with hidden causes has at most {DRAWN_VARIABLES} variables; got {brief(variables)}."
+        )
+    for name, value in (("arrows", arrows), ("hidden", hidden)):
+        if not is_real(value) or not 0 <= value <= DRAWN_VARIABLES:
+            raise ProblemError(f"{name} must be a mean number, from 0 to {DRAWN_VARIABLES}; got {brief(value)}.")
+    generator = random_generator(rng)
+    names = [f"X{i}" for i in range(1, int(variables) + 1)]
+    parents = {
+        name: [names[j] for j in np.flatnonzero(generator.random(i) < arrows / max(i, 1))]
+        for i, name in enumerate(names)
+    }
+    pairs = list(itertools.combinations(names, 2))
+    tied = generator.random(len(pairs)) < hidden / max(1, len(names) - 1)
+    return CausalGraph(parents, hidden=[pair for pair, own in zip(pairs, tied.tolist(), strict=True) if own])
+
+
+def model_of_graph(graph: CausalGraph, *, states: int = 2, concentration: float = 1.0, rng: Seed = None) -> CausalModel:
+    """A whole model of a graph, its hidden causes included: U1, U2, ... where they have no name.
+
+    Variables have the states that the graph says, or else 0, 1, ...; the rows of their tables are
+    Dirichlet(concentration).
+
+    >>> model = model_of_graph(CausalGraph.from_text("x -> y; x <-> y"), rng=0)
+    >>> model.names, model["y"].parents
+    (('U1', 'x', 'y'), ('x', 'U1'))
+    """
+    if not isinstance(graph, CausalGraph):
+        raise ProblemError(f"model_of_graph() takes a CausalGraph; got {brief(graph)}.")
+    if not is_whole(states) or states < 1:
+        raise ProblemError(f"states must be a whole number, 1 or more; got {brief(states)}.")
+    if not is_real(concentration) or not 1e-3 <= concentration <= 1e6:
+        raise ProblemError(f"concentration must be a number from 0.001 to 1,000,000; got {brief(concentration)}.")
+    causes = dict(zip(graph.groups, _new_names(graph, len(graph.groups)), strict=True))
+    parents: dict[str, tuple[str, ...]] = dict.fromkeys(causes.values(), ())
+    for name, own in graph.parents.items():
+        parents[name] = (*own, *(cause for group, cause in causes.items() if name in group))
+    values = {name: graph.states.get(name, tuple(range(int(states)))) for name in parents}
+    if sum(np.prod([float(len(values[n])) for n in (*own, name)]) for name, own in parents.items()) > TABLE_LIMIT:
+        raise SizeError(f"The tables of this model would have more than {TABLE_LIMIT} numbers: fewer arrows or states.")
+    generator = random_generator(rng)
+    return CausalModel(
+        Variable(
+            name,
+            values[name],
+            parents=own,
+            table=generator.dirichlet(np.full(len(values[name]), float(concentration)), [len(values[p]) for p in own]),
+        )
+        for name, own in parents.items()
+    )
+
+
+def _new_names(graph: CausalGraph, number: int) -> list[str]:
+    """U1, U2, ..., those left out that the graph has already."""
+    free = (name for i in itertools.count(1) if (name := f"U{i}") not in graph.parents)
+    return list(itertools.islice(free, number))

@@ -1,0 +1,407 @@
+"""Does the data contradict the graph? Every claim that a graph or a table makes is tested, the worst first.
+
+*The graph.* Two variables without an arrow between them are independent given the parents of one of them (of one that
+is no cause of the other). Rows in which that one was set are left out: they say nothing of its mechanism. Where causes
+are hidden, they are independent given an observed set that separates them, if there is one (`separated`). *The tables*
+of a model: each row against the counts; of a fitted model: its own counts against the new ones.
+
+The statistic is Pearson's, summed over the configurations of what is given. Its mean and variance with all margins
+fixed are known exactly (Haldane 1940, Dawson 1954), and a chi-square variable with this mean and variance gives the
+p-value (Nass 1959). The usual chi-square and G approximations fail where counts are small, which with several parents
+they are.
+
+p-values are adjusted for the number of claims after Benjamini and Yekutieli (2001): of the contradictions reported in
+each part, a share of at most `level` is false on average, whatever the dependence between the tests, which share rows
+and variables. (Benjamini and Hochberg's adjustment is smaller, by about the logarithm of the number of claims, and
+needs a certain kind of dependence.) If the graph is right, the chance of any contradiction is then at most `level`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import networkx as nx
+import numpy as np
+import numpy.typing as npt
+
+from causalbandits._progress import Notice, Progress
+from causalbandits._typing import Array
+from causalbandits.errors import DataError, SizeError, brief, unknown
+from causalbandits.fitting.chi_square import Tested, contingency, goodness
+from causalbandits.fitting.codebook import warn_of_odd_values
+from causalbandits.fitting.counts import Coded, Kind, Rows, Tallies, Tally
+from causalbandits.fitting.interventions import Interventions
+from causalbandits.fitting.sources import source_of
+from causalbandits.fitting.structure import Family, GraphLike, States, Structure, conditional, structure_of
+from causalbandits.model import CausalGraph, CausalModel, Fitted, ObservedModel, State
+from causalbandits.model import graph as graphs
+
+if TYPE_CHECKING:
+    import pandas
+
+
+# What a graph with hidden causes claims: which observed variables are independent, given which others.
+#
+# Two variables without an arrow and without a hidden cause in common may be separated by others that are observed: the
+# cheapest such set, the one with the fewest configurations as far as states are known, makes the claim. Some pairs
+# have
+# none, and make no such claim. Rows in which something was set join as strata of their own, where the claim still
+# holds
+# there: what is set has no causes but whoever set it, who may have set several variables with one thing in mind.
+
+PAIR_LIMIT = 2**12
+"""So many pairs of variables are looked at: those of some 90 variables, each a question of flow."""
+
+DESIGN = ("design",)
+"""Whoever set several variables."""
+
+
+class Separation(NamedTuple):
+    """Two variables that should be independent given others."""
+
+    name: str
+    other: str
+    given: tuple[str, ...]
+
+    def holds_where(self, graph: graphs.Graph, was_set: Kind) -> bool:
+        """Whether it does in rows in which these variables were set, at random or together."""
+        cut = graphs.without_causes_of(graph, was_set)
+        cut.add_edges_from((DESIGN, name) for name in was_set)
+        return not graphs.open_path(cut, self.other, self.name, self.given)
+
+
+class Separations(NamedTuple):
+    """The claims of a graph, and how many pairs that nothing joins make none."""
+
+    claims: list[Separation]
+    unclaimed: int
+
+
+def separations(structure: Structure, graph: CausalGraph) -> Separations:
+    """For every pair that neither an arrow nor a hidden cause joins, the cheapest set that separates it."""
+    mixed, names = graph.mixed(structure.names), structure.names
+    joined = [own | other for own, other in zip(mixed.parents, mixed.partners, strict=True)]
+    pairs = [
+        (i, j)
+        for i, j in itertools.combinations(range(len(names)), 2)
+        if not (joined[i] >> j | joined[j] >> i) & 1
+    ]  # fmt: skip
+    if len(pairs) > PAIR_LIMIT:
+        raise SizeError(
+            f"{len(pairs):,} pairs of variables may be independent; where causes are hidden, the limit is "
+            f"{PAIR_LIMIT:,}. Check parts of the graph: graph.projected([...]) keeps what it says of some variables."
+        )
+    costs: dict[Hashable, int] = {
+        name: graphs.product_cost(max(2, len(structure.states.get(name, (0, 1))))) for name in names
+    }
+    place, found = {node: k for k, node in enumerate(mixed.order)}, []
+    for i, j in pairs:
+        first, last = (names[k] for k in sorted((i, j), key=place.__getitem__))
+        others = {name: cost for name, cost in costs.items() if name not in (first, last)}
+        cut = graphs.cheapest_separator(graph.graph, [first], last, others)
+        if cut is not None:
+            found.append(Separation(last, first, tuple(name for name in names if name in cut)))
+    return Separations(found, len(pairs) - len(found))
+
+
+class SeparationTallies:
+    """The rows that bear on each claim: a tally for each kind of rows in which it holds, made when that is met."""
+
+    def __init__(self, structure: Structure, graph: CausalGraph) -> None:
+        self._names, self._graph = structure.names, graph.graph
+        self.claims, self.unclaimed = separations(structure, graph)
+        self._tallies: list[list[Tally]] = [[] for _ in self.claims]
+        self._kinds: set[Kind] = set()
+
+    def meet(self, coded: Coded) -> list[Tally]:
+        """What is to be counted from now on, because some rows are of a kind that is new."""
+        fresh = [kind for kind in coded.kinds() if kind not in self._kinds]
+        self._kinds.update(fresh)
+        return [tally for kind in fresh for tally in self._of_kind(kind)]
+
+    def _of_kind(self, kind: Kind) -> list[Tally]:
+        alone, made = frozenset(self._names) - kind, []
+        for claim, tallies in zip(self.claims, self._tallies, strict=True):
+            if claim.holds_where(self._graph, kind):
+                tallies.append(Tally((*claim.given, claim.other, claim.name), alone=alone, set_=kind))
+                made.append(tallies[-1])
+        return made
+
+    def strata(self) -> Iterator[tuple[Separation, Array]]:
+        """For each claim, the two variables' counts in every stratum; none where a table would be too large."""
+        for claim, tallies in zip(self.claims, self._tallies, strict=True):
+            whole = bool(tallies) and not any(tally.too_large for tally in tallies)
+            yield claim, _stacked([tally.strata() for tally in tallies]) if whole else np.zeros((0, 1, 1))
+
+
+def _stacked(parts: list[Array]) -> Array:
+    """Tables of two variables, of which some may have met fewer states."""
+    widths = np.max([part.shape[1:] for part in parts], axis=0)
+    missing = [[(0, w - k) for w, k in zip(widths, part.shape[1:], strict=True)] for part in parts]
+    return np.concatenate([np.pad(part, [(0, 0), *more]) for part, more in zip(parts, missing, strict=True)])
+
+
+FINDINGS_SHOWN = 10
+
+_NO_STRATA = np.zeros((0, 1, 1))
+
+
+CLAIM_LIMIT = 2**18
+"""So many pairs of variables are tested: those of some 700 variables, in minutes."""
+
+
+class Finding(NamedTuple):
+    """What the data say to one claim of the graph or of a table."""
+
+    part: Literal["graph", "tables"]
+    claim: str
+    variables: tuple[str, ...]
+    given: tuple[str, ...]
+    rows: int
+    """Rows that bear on it."""
+    degrees: int
+    strength: float
+    """The size of the deviation: 0 is none; for two variables, 1 is full dependence."""
+    p: float
+    """NaN: the data are too thin to say."""
+    adjusted: float
+    contradicted: bool
+
+    def __str__(self) -> str:
+        if math.isnan(self.p):
+            return f"{self.claim}: too few rows to say ({self.rows})."
+        verdict = "the data contradict it" if self.contradicted else "no contradiction"
+        return f"{self.claim}: p = {self.p:.2g}, strength {self.strength:.2g}; {verdict}."
+
+
+@dataclass(frozen=True, repr=False)
+class Check:
+    """What the data say to every claim, the worst first; prints in words."""
+
+    findings: tuple[Finding, ...]
+    rows: int
+    level: float
+    remark: str = ""
+    """What the p-values leave out, in words; empty if nothing."""
+    unclaimed: int | None = None
+    """Pairs that nothing joins and no observed set separates: they make no claim. None where nothing is hidden."""
+
+    @property
+    def contradicted(self) -> tuple[Finding, ...]:
+        """The claims that the data contradict."""
+        return tuple(found for found in self.findings if found.contradicted)
+
+    @property
+    def thin(self) -> tuple[Finding, ...]:
+        """The claims of which the data are too few to say anything."""
+        return tuple(found for found in self.findings if math.isnan(found.p))
+
+    def __repr__(self) -> str:
+        lines = [f"{self.rows} rows."]
+        for part in ("graph", "tables"):
+            findings = [found for found in self.findings if found.part == part]
+            if part == "graph" or findings:
+                lines += self._section(part, findings)
+        if self.unclaimed:
+            pairs = "pair of variables makes" if self.unclaimed == 1 else "pairs of variables make"
+            lines.append(f"{self.unclaimed} {pairs} no claim: no observed set separates them.")
+        return "\n".join([*lines, self.remark] if self.remark else lines)
+
+    __str__ = __repr__
+
+    def _section(self, part: str, findings: Sequence[Finding]) -> list[str]:
+        if not findings:
+            joined = "arrows" if self.unclaimed is None else "arrows or hidden causes"
+            why = (
+                "no observed set separates two of them"
+                if self.unclaimed
+                else f"all its variables are joined by {joined}"
+            )
+            return [f"The graph makes no claim that data could contradict: {why}."]
+        tested = [found for found in findings if not math.isnan(found.p)]
+        wrong = sum(found.contradicted for found in findings)
+        if wrong:
+            rate = f"(false discovery rate {self.level:g})"
+            head = f"The data contradict {wrong} of the {_claims(len(tested))} of the {part} tested {rate}:"
+        elif tested:
+            head = f"The data do not contradict the {part} ({_claims(len(tested))} tested). The nearest to it:"
+        else:
+            head = f"The data have tested no claim of the {part}."
+        lines = [head, *(f"  {found}" for found in tested[: min(wrong or 3, FINDINGS_SHOWN)])]
+        if wrong > FINDINGS_SHOWN:
+            lines.append(f"  ... and {wrong - FINDINGS_SHOWN} more.")
+        if thin := len(findings) - len(tested):
+            lines.append(f"{_claims(thin)} of the {part} could not be tested: too few rows.")
+        return lines
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """A row per claim."""
+        try:
+            import pandas
+        except ImportError:
+            raise DataError("Data frames need pandas: pip install 'causalbandits[data]'.") from None
+        return pandas.DataFrame(list(self.findings), columns=list(Finding._fields))
+
+
+def _claims(count: int) -> str:
+    return f"{count} claim{'' if count == 1 else 's'}"
+
+
+def check(
+    graph: GraphLike,
+    data: Any,
+    *,
+    states: States | None = None,
+    interventions: Interventions = None,
+    missing: Literal["refuse", "drop"] = "refuse",
+    na_values: Iterable[State] = (),
+    delimiter: str | None = None,
+    level: float = 0.05,
+) -> Check:
+    """Test what a graph, or a model with its tables, says of the data; `data` and the rest are as for `fit`.
+
+    >>> from causalbandits import zoo
+    >>> model = zoo.email_campaign().problem.model
+    >>> check({"purpose": [], "product": [], "template": ["product"]}, model.sample(2000, rng=0))
+    2000 rows.
+    The data contradict 1 of the 2 claims of the graph tested (false discovery rate 0.05):
+      purpose and template should be independent: p = 4.9e-29, strength 0.26; the data contradict it.
+
+    A claim that was not contradicted is not thereby true: few rows contradict little. With very many rows the smallest
+    deviation is found; `strength` says whether it matters.
+    """
+    if not isinstance(missing, str) or missing not in ("refuse", "drop"):
+        raise DataError(unknown("way to treat missing values:", missing, ["refuse", "drop"]))
+    if not isinstance(level, float | int) or not 0 < level < 1:
+        raise DataError(f"level must lie between 0 and 1; got {brief(level)}.")
+    structure = structure_of(graph, states)
+    separated = None if structure.hidden is None else SeparationTallies(structure, structure.hidden)
+    if separated is None:
+        _check_size(structure)
+    rows = Rows(structure, source_of(data, na_values=na_values, delimiter=delimiter), interventions)
+    claims = [Separation(*claim) for claim in independencies(structure)] if separated is None else separated.claims
+    pairs = [Tally((*own.given, own.other, own.name)) for own in claims] if separated is None else []
+    families = {own.name: Tally(own.axes, alone=own.alone, set_=own.set) for own in _families(graph, structure)}
+    counted = Tallies([*pairs, *families.values()], rows.books)
+    with Notice(f"Counting rows for {len(claims)} claims of the graph"):
+        for coded, complete in rows:
+            whole = coded if complete is None else coded.where(complete)
+            if separated is not None:
+                counted.join(separated.meet(whole))
+            counted.add(whole)
+        counted.finish()
+    for tally in families.values():
+        tally.check_size()
+    if missing == "refuse":
+        rows.check_complete("Use missing='drop' to leave these rows out.")
+    warn_of_odd_values(rows.books.values())
+    alone = (
+        (claim, tally.strata() if not tally.too_large else _NO_STRATA)
+        for claim, tally in zip(claims, pairs, strict=True)
+    )
+    pairwise = []
+    with Progress(len(claims), "Testing") as bar:
+        for claim, strata in alone if separated is None else separated.strata():
+            pairwise.append(_independent(claim, strata))
+            bar.advance(1)
+    tables: list[Finding] = []
+    if isinstance(graph, CausalModel | ObservedModel):
+        tables = [found for name, tally in families.items() for found in table_findings(graph, name, tally.counts)]
+    used = rows.count - rows.incomplete
+    guessed = graph.overconfidence if isinstance(graph, Fitted) else ""
+    remark = f"{guessed} p-values of its tables are too small." if guessed else ""
+    unclaimed = None if separated is None else separated.unclaimed
+    return Check((*judged(pairwise, level), *judged(tables, level)), used, level, remark, unclaimed)
+
+
+def _families(graph: GraphLike, structure: Structure) -> Iterable[Family]:
+    """The tables that a model has."""
+    if isinstance(graph, CausalModel):
+        return structure.families
+    if not isinstance(graph, ObservedModel):
+        return ()
+    kinds = [frozenset(own) for own in ((), *graph.sources)]
+    return {own.name: own for kind in kinds for own in structure.families_where(kind)}.values()
+
+
+def _check_size(structure: Structure) -> None:
+    arrows = sum(map(len, structure.parents.values()))
+    claims = math.comb(len(structure.names), 2) - arrows
+    if claims > CLAIM_LIMIT:
+        raise SizeError(
+            f"A graph of {len(structure.names)} variables and {arrows} arrows makes {claims:,} claims; the limit is "
+            f"{CLAIM_LIMIT:,}. Check parts of it: some variables with all their causes make the same claims alone."
+        )
+
+
+def independencies(structure: Structure) -> list[tuple[str, str, tuple[str, ...]]]:
+    """Every pair without an arrow, as (variable, other, the variable's parents): independent given these.
+
+    Either of a pair may be the variable if neither is a cause of the other: then it is the one with fewer parents.
+    """
+    graph = structure.graph()
+    causes = {name: nx.ancestors(graph, name) for name in structure.names}
+    found = []
+    for a, b in itertools.combinations(structure.names, 2):
+        if graph.has_edge(a, b) or graph.has_edge(b, a):
+            continue
+        able = [(x, y) for x, y in ((b, a), (a, b)) if x not in causes[y]]
+        name, other = min(able, key=lambda pair: len(structure.parents[pair[0]]))
+        found.append((name, other, structure.parents[name]))
+    return found
+
+
+def _independent(claim: Separation, strata: Array) -> Finding:
+    name, other, given = claim
+    said = f"{name} and {other} should be independent" + (f" given {' and '.join(given)}" if given else "")
+    return finding_of("graph", said, (name, other), given, contingency(strata))
+
+
+def table_findings(model: CausalModel | ObservedModel, name: str, counted: npt.NDArray[Any]) -> Iterator[Finding]:
+    """What counts of a variable's values, row by row of its table, say to that."""
+    v = model.tables[name] if isinstance(model, ObservedModel) else model[name]
+    states, shape = {p: model[p].states for p in v.parents}, v.table.shape[:-1]
+    counts = counted.reshape(-1, len(v.states)) if counted.size else np.zeros((0, len(v.states)))
+    for row, seen in enumerate(counts.astype(np.float64)):
+        what = conditional(name, v.parents, states, [int(i) for i in np.unravel_index(row, shape)] if shape else [])
+        expected = v.table.reshape(counts.shape)[row]
+        if isinstance(model, Fitted):
+            before = model.counts[name].reshape(counts.shape)[row]
+            test = contingency(np.stack([before, seen])[None])
+            yield finding_of("tables", f"{what} should be as it was fitted", (v.name,), v.parents, test)
+        elif expected.any():  # of what was never observed, nothing is said
+            impossible = [v.states[i] for i in np.flatnonzero((seen > 0) & (expected == 0)).tolist()]
+            remark = f" (it says that {impossible[0]!r} is impossible)" if impossible else ""
+            claim = f"{what} should be as in its table{remark}"
+            yield finding_of("tables", claim, (v.name,), v.parents, goodness(seen, expected))
+
+
+def finding_of(
+    part: Literal["graph", "tables"], claim: str, variables: tuple[str, ...], given: Sequence[str], test: Tested
+) -> Finding:
+    """A claim and its test, not yet judged."""
+    return Finding(part, claim, variables, tuple(given), *test, math.nan, False)
+
+
+def judged(findings: Sequence[Finding], level: float) -> list[Finding]:
+    """The findings with adjusted p-values, the worst first, those of claims that could not be tested last."""
+    tested = sorted((f for f in findings if not math.isnan(f.p)), key=lambda found: (found.p, -found.strength))
+    adjusted = adjust([found.p for found in tested])
+    judged = [f._replace(adjusted=p, contradicted=p <= level) for f, p in zip(tested, adjusted, strict=True)]
+    return judged + [found for found in findings if math.isnan(found.p)]
+
+
+def adjust(p: Sequence[float]) -> list[float]:
+    """p-values in rising order, after Benjamini and Yekutieli.
+
+    >>> [round(q, 3) for q in adjust([0.001, 0.02, 0.9])]
+    [0.005, 0.055, 1.0]
+    """
+    m = len(p)
+    harmonic = sum(1 / i for i in range(1, m + 1))
+    raised = np.array([min(1.0, value * m * harmonic / (i + 1)) for i, value in enumerate(p)])
+    return [float(value) for value in np.minimum.accumulate(raised[::-1])[::-1]]

@@ -1,0 +1,369 @@
+"""Values as codes: each distinct value is looked at once, the rest is table lookup."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import repeat
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from causalbandits._typing import Codes
+from causalbandits.errors import DataError, DataWarning, brief, unknown
+from causalbandits.model import STATES_ARE, State, as_state
+
+MISSING, UNKNOWN, UNMET = -1, -2, -3
+
+STATE_LIMIT = 4096
+"""So many states of a variable may be found in data; states that are given may be more."""
+
+LOOKUP_LIMIT = 2**16
+"""Whole numbers that span no more than this are looked up by position."""
+
+MISSING_TEXTS = frozenset({"", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "null", "NULL"})
+"""Fields of a text file that stand for a missing value, unless a state is spelt so."""
+
+NUMERAL = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
+
+
+class Dictionary:
+    """A column of positions in a short list of values, which may have an order of their own; -1 is a missing value."""
+
+    def __init__(self, indices: npt.NDArray[Any], values: Sequence[Any], *, ordered: bool = False) -> None:
+        self.indices, self.values, self.ordered = indices, values, ordered
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+
+Column = npt.NDArray[Any] | Sequence[Any] | Dictionary
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How the values of a source are to be read.
+
+    In a file of `text` nothing says what is a number: the values found in a whole column decide. `missing` stand for
+    missing values, unless they are given as states. `place` names a row in what is said to people.
+    """
+
+    text: bool = False
+    missing: frozenset[State] = frozenset()
+    place: Callable[[int], str] = "row {}".format
+
+    def with_missing(self, values: Iterable[Any]) -> Reading:
+        """The same with more values that stand for missing ones; in text they are spelt as Python does."""
+        try:
+            more = frozenset(as_state(value) for value in values)
+        except TypeError:
+            raise DataError(f"na_values must be {STATES_ARE}; got {brief(values)}.") from None
+        spelt = frozenset(map(str, more)) if self.text else frozenset()
+        return replace(self, missing=self.missing | more | spelt)
+
+
+TYPED = Reading()
+"""Values that have types."""
+
+_CONVERT = "Make it text or a number first; of a date, take the part that matters, such as the month."
+
+
+class _UnfitError(Exception):
+    """A value that cannot be a state."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+class Codebook:
+    """A variable's states and their codes. States that were not given are added as they are met.
+
+    >>> book = Codebook("x")
+    >>> book.encode(np.array([7, 3, 7, 7]), 0).tolist(), book.values
+    ([1, 0, 1, 1], [3, 7])
+    """
+
+    def __init__(self, name: str, states: Sequence[State] | None = None, reading: Reading = TYPED) -> None:
+        self.name = name
+        self.given = states is not None
+        self.text = reading.text
+        self._reading = reading
+        self._ranking: list[State] | None = None
+        self.values: list[State] = list(states or ())
+        self.missing = 0
+        self._of_value = {value: code for code, value in enumerate(self.values)}
+        self._met: dict[Any, int] = {} if self.text else dict(self._of_value)
+        self._lookup: Codes = np.full(0, UNMET, dtype=np.intp)
+        self._low = 0
+
+    def encode(self, column: Column, first_row: int) -> Codes:
+        """The codes of a part of the column; -1 where a value is missing. `first_row` is for what is refused."""
+        try:
+            codes = self._encode(column)
+        except _UnfitError as unfit:
+            place = self._reading.place(first_row + _position(column, unfit.value))
+            raise DataError(
+                f"The values of {self.name!r} must be {STATES_ARE}; in {place} it is {brief(unfit.value)}. {_CONVERT}"
+            ) from None
+        lowest = int(codes.min(initial=0))
+        if lowest == UNKNOWN:
+            at = int(np.argmax(codes == UNKNOWN))
+            value = column.values[column.indices[at]] if isinstance(column, Dictionary) else column[at]
+            value = value.item() if isinstance(value, np.generic) else value
+            place = self._reading.place(first_row + at)
+            message = unknown(f"value of {self.name!r} in {place}:", value, self.values)
+            raise DataError(f"{message} Correct the data, or name all the states (states=...).")
+        if lowest == MISSING:
+            self.missing += int(np.count_nonzero(codes == MISSING))
+        return codes
+
+    def arrange(self) -> tuple[tuple[State, ...], Codes]:
+        """The states in their final order, and the place there of every code used so far."""
+        if self.given:
+            return tuple(self.values), np.arange(len(self.values))
+        if not self.values:
+            raise DataError(f"No value of {self.name!r} was ever observed: its states are not known. Use states=...")
+        values = _typed(self.values) if self.text else self.values
+        ranking = None if self._ranking is None else {value: rank for rank, value in enumerate(self._ranking)}
+        try:
+            states = tuple(sorted(set(values), key=ranking and ranking.__getitem__))  # type: ignore[type-var,arg-type]
+        except TypeError:
+            by_type = {type(value).__name__: value for value in values}
+            kinds = ", ".join(f"{kind} ({value!r})" for kind, value in by_type.items())
+            raise DataError(
+                f"The values of {self.name!r} have no common order: {kinds}. Make them of one kind, or give the "
+                "states in the order you want (states=...)."
+            ) from None
+        place = {state: i for i, state in enumerate(states)}
+        return states, np.array([place[value] for value in values], dtype=np.intp)
+
+    def _encode(self, column: Column) -> Codes:
+        if isinstance(column, Dictionary):
+            if column.ordered:
+                self._rank(column.values)
+            # The last entry is where -1 points to. Categories that do not occur are no states.
+            occurs = np.zeros(len(column.values) + 1, dtype=bool)
+            occurs[column.indices] = True
+            codes = [self._code(value) if met else 0 for value, met in zip(column.values, occurs[:-1], strict=True)]
+            return np.array([*codes, self._code(None)], dtype=np.intp).take(column.indices)
+        if isinstance(column, np.ndarray) and not self.text:
+            if column.dtype.kind in "iub" and len(column):
+                return self._whole(column)
+            if column.dtype.kind == "f":
+                return self._real(column)
+            if column.dtype.kind not in "iubOUT":
+                raise DataError(
+                    f"The values of {self.name!r} must be text, numbers or booleans; its column holds {column.dtype}. "
+                    f"{_CONVERT}"
+                )
+        values = column.tolist() if isinstance(column, np.ndarray) else column
+        return self._any(values)
+
+    def _rank(self, values: Sequence[Any]) -> None:
+        """Keep the order that these values have."""
+        if self._ranking is None:
+            self._ranking = list(values)
+        elif self._ranking != list(values) and not self.given:
+            raise DataError(
+                f"The categories of {self.name!r} have another order in another part of the data: give the states in "
+                "the order you want (states=...)."
+            )
+
+    def _whole(self, values: npt.NDArray[Any]) -> Codes:
+        places = self._places(values)
+        # One look for both ends: what lies below is huge as an unsigned number.
+        if int(places.view(np.uintp).max()) >= len(self._lookup):
+            if not self._widen(int(values.min()), int(values.max())):
+                return self._distinct(values)
+            places = self._places(values)
+        codes = self._lookup.take(places)
+        if codes.min() == UNMET:
+            for place in np.unique(places[codes == UNMET]).tolist():
+                state = place + self._low
+                self._lookup[place] = self._code(bool(state) if values.dtype.kind == "b" else state)
+            codes = self._lookup.take(places)
+        return codes
+
+    def _places(self, values: npt.NDArray[Any]) -> Codes:
+        if values.dtype == np.intp and not self._low:
+            return np.ascontiguousarray(values)
+        places: Codes = np.subtract(values, self._low, dtype=np.intp, casting="unsafe")
+        return places
+
+    def _widen(self, low: int, high: int) -> bool:
+        """Make the lookup span these numbers as well; False if that would be too many."""
+        if len(self._lookup):
+            low, high = min(low, self._low), max(high, self._low + len(self._lookup) - 1)
+        if high - low >= LOOKUP_LIMIT or max(-low, high) >= 2**62:
+            return False
+        wider = np.full(high - low + 1, UNMET, dtype=np.intp)
+        wider[self._low - low : self._low - low + len(self._lookup)] = self._lookup
+        self._lookup, self._low = wider, low
+        return True
+
+    def _real(self, values: npt.NDArray[Any]) -> Codes:
+        there = ~np.isnan(values)
+        if not there.all():
+            codes = np.full(len(values), self._code(None))
+            codes[there] = self._real(values[there])
+            return codes
+        if len(values) and np.abs(values).max() < 2**53:
+            whole = values.astype(np.int64)
+            if (whole == values).all():
+                return self._whole(whole)
+        return self._distinct(values)
+
+    def _distinct(self, values: npt.NDArray[Any]) -> Codes:
+        found, inverse = np.unique(values, return_inverse=True)
+        return np.array([self._code(value) for value in found.tolist()], dtype=np.intp).take(inverse)
+
+    def _any(self, values: Sequence[Any]) -> Codes:
+        try:
+            distinct = dict.fromkeys(values)
+        except TypeError:  # something has no hash
+            return np.array([self._code(value) for value in values], dtype=np.intp)
+        code_of = {value: self._code(value) for value in distinct}.get
+        codes = np.fromiter(map(code_of, values, repeat(UNMET)), dtype=np.intp, count=len(values))
+        for at in np.flatnonzero(codes == UNMET).tolist():  # NaN, of sequences that make it anew each time
+            codes[at] = self._code(values[at])
+        return codes
+
+    def _code(self, value: Any) -> int:
+        """The code of one value, remembered."""
+        try:
+            if value in self._met:
+                return self._met[value]
+        except TypeError:
+            if _is_missing(value):
+                return MISSING
+            raise _UnfitError(value) from None
+        code = self._code_of_text(value) if self.text and isinstance(value, str) else self._code_of_value(value)
+        if code >= 0 or isinstance(value, str):  # not every NaN: each is a key of its own
+            self._met[value] = code
+        return code
+
+    def _code_of_value(self, value: Any) -> int:
+        if value in self._of_value:
+            return self._of_value[value]
+        if _is_missing(value) or value in self._reading.missing:
+            return MISSING
+        if self.given:
+            return UNKNOWN
+        try:
+            state = as_state(value)
+        except TypeError:
+            raise _UnfitError(value) from None
+        return self._add(int(state) if isinstance(state, float) and state.is_integer() else state)
+
+    def _code_of_text(self, text: str) -> int:
+        if not self.given:
+            return MISSING if text in self._reading.missing else self._add(text)
+        for state, code in self._of_value.items():
+            if str(state) == text:
+                return code
+        if text in self._reading.missing:
+            return MISSING
+        meant = _number(text) if NUMERAL.fullmatch(text) else TRUTHS.get(text)
+        return UNKNOWN if meant is None else self._of_value.get(meant, UNKNOWN)
+
+    def _add(self, value: State) -> int:
+        if len(self.values) == STATE_LIMIT:
+            some = ", ".join(map(repr, self.values[:3]))
+            raise DataError(
+                f"{self.name!r} has more than {STATE_LIMIT} different values ({some}, ...): a table needs a few. Put "
+                "them into bins first (pandas.cut, say), or name all the states (states=...)."
+            )
+        self._of_value[value] = len(self.values)
+        self.values.append(value)
+        return len(self.values) - 1
+
+
+TRUTHS = {"True": True, "true": True, "TRUE": True, "False": False, "false": False, "FALSE": False}
+"""Truth values as text: those that pandas takes for them, too."""
+
+
+def _typed(texts: Sequence[Any]) -> list[Hashable]:
+    """Texts as numbers if all of them are (007 is none), as booleans if all are, else as they stand."""
+    if all(NUMERAL.fullmatch(text) for text in texts):
+        return [_number(text) for text in texts]
+    if all(text in TRUTHS for text in texts):
+        return [TRUTHS[text] for text in texts]
+    return list(texts)
+
+
+def _number(text: str) -> int | float:
+    if NUMERAL.fullmatch(text) and text.lstrip("-").isdigit():
+        return int(text)
+    number = float(text)
+    return int(number) if number.is_integer() else number
+
+
+def _position(column: Column, value: Any) -> int:
+    """Where a value that was found in a column first is."""
+    values = column.values if isinstance(column, Dictionary) else column
+    listed = values.tolist() if isinstance(values, np.ndarray) else values
+    at = next(i for i, own in enumerate(listed) if own is value or (isinstance(value, float) and own == value))
+    return int(np.argmax(column.indices == at)) if isinstance(column, Dictionary) else at
+
+
+def _is_missing(value: Any) -> bool:
+    if value is None:
+        return True
+    try:
+        return bool(value != value)
+    except (TypeError, ValueError):  # pandas.NA has no truth value
+        return type(value).__name__ == "NAType"
+
+
+# What looks odd in data that can be fitted: said, so that a slip does not become a state.
+
+SUSPECTS = frozenset(
+    {"", "-", "--", "?", ".", "na", "n/a", "n.a.", "#n/a", "<na>", "nan", "null", "none", "nil", "missing"}
+)
+"""Texts, in small letters, that often stand for a missing value."""
+
+
+def warn_of_odd_values(books: Iterable[Codebook]) -> None:
+    """A DataWarning for everything odd among values that nobody named as states; called by what users call."""
+    for book in books:
+        texts = [value for value in book.values if isinstance(value, str)]
+        if not book.given:
+            for remark in (*_alike(texts), *_markers(texts), *_broken_lines(texts)):
+                warnings.warn(f"{book.name!r} {remark}", DataWarning, stacklevel=3)
+
+
+def _alike(texts: Sequence[str]) -> Iterator[str]:
+    groups: dict[str, list[str]] = {}
+    for text in texts:
+        groups.setdefault(" ".join(text.casefold().split()), []).append(text)
+    for same in groups.values():
+        if len(same) > 1:
+            yield (
+                f"has states that differ in case or blanks only: {_listed(same)}. If they mean the same, make them the "
+                "same in the data; if not, name all the states (states=...)."
+            )
+
+
+def _markers(texts: Sequence[str]) -> Iterator[str]:
+    suspects = [text for text in texts if text.strip().casefold() in SUSPECTS]
+    words = [text for text in texts if not NUMERAL.fullmatch(text)]
+    if suspects:
+        yield f"has the state{'s' * (len(suspects) > 1)} {_listed(suspects)}: {_WAYS_OUT.format(suspects)}"
+    elif len(words) == 1 and len(texts) > 2:
+        yield f"has numbers and {brief(words[0])}, so that all of it is text: {_WAYS_OUT.format(words)}"
+
+
+_WAYS_OUT = "if that stands for a missing value, say so (na_values={}); if not, name all the states (states=...)."
+
+
+def _broken_lines(texts: Sequence[str]) -> Iterator[str]:
+    broken = [text for text in texts if "\n" in text]
+    if broken:
+        yield f"has states of several lines, such as {brief(broken[0], most=60)}: is a quote in the file not closed?"
+
+
+def _listed(texts: Sequence[str]) -> str:
+    return ", ".join(map(brief, sorted(texts)[:5])) + (", ..." if len(texts) > 5 else "")

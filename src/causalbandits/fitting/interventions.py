@@ -1,0 +1,127 @@
+"""Which variables were set in which rows, as data say it: by names in a column, or by columns of truth values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from causalbandits.errors import DataError, brief, unknown
+from causalbandits.fitting.batches import Batch, DataSource
+from causalbandits.fitting.codebook import Codebook, Column
+from causalbandits.fitting.structure import check_columns
+
+Mask = npt.NDArray[np.bool_]
+
+Interventions = str | Mapping[str, Any] | None
+"""A column that names the variables that were set, or a mapping from variables to columns of truth values."""
+
+
+class NothingSet:
+    """No variable was ever set."""
+
+    columns: Sequence[str] = ()
+
+    def masks(self, batch: Batch, first_row: int) -> dict[str, Mask]:
+        return {}
+
+    def check_length(self, rows: int) -> None:
+        pass
+
+
+class _NamedInColumn(NothingSet):
+    """A column holds the names of the variables that were set, with commas between them."""
+
+    def __init__(self, column: str, names: Sequence[str], source: DataSource) -> None:
+        check_columns([column], source.columns, "column of interventions")
+        self.columns = (column,)
+        self._names = names
+        self._book = Codebook(column, reading=source.reading)
+        self._sets: list[frozenset[str]] = []
+
+    def masks(self, batch: Batch, first_row: int) -> dict[str, Mask]:
+        codes = self._book.encode(batch.columns[self.columns[0]], first_row)
+        for value in self._book.values[len(self._sets) :]:
+            self._sets.append(self._parse(value))
+        ever = frozenset().union(*self._sets)
+        # The last entry is where -1, nothing was set, points to.
+        masks = {
+            name: np.array([*(name in names for names in self._sets), False])[codes]
+            for name in self._names
+            if name in ever
+        }
+        return {name: mask for name, mask in masks.items() if mask.any()}
+
+    def _parse(self, value: Any) -> frozenset[str]:
+        parts = value.split(",") if isinstance(value, str) else value if isinstance(value, tuple) else None
+        if parts is None:
+            raise DataError(
+                f"The column {self.columns[0]!r} must name the variables that were set, such as 'x' or 'x,y', and be "
+                f"empty where none was; it holds {brief(value)}."
+            )
+        names = frozenset(part.strip() for part in parts) - {""}
+        for name in sorted(names):
+            if name not in self._names:
+                raise DataError(f"The column {self.columns[0]!r}: {unknown('variable', name, self._names)}")
+        return names
+
+
+class _Flagged(NothingSet):
+    """For some variables, a column, by its name or itself, that is true where the variable was set."""
+
+    def __init__(self, flags: Mapping[str, Any], names: Sequence[str], source: DataSource) -> None:
+        for name in flags:
+            if name not in names:
+                raise DataError(f"interventions: {unknown('variable', name, names)}")
+        self._by_name = {name: flag for name, flag in flags.items() if isinstance(flag, str)}
+        self.columns = tuple(self._by_name.values())
+        check_columns(self.columns, source.columns, "column of interventions")
+        self._books = {column: Codebook(column, [False, True], source.reading) for column in self.columns}
+        self._place = source.reading.place
+        self._arrays = {name: np.asarray(flag) for name, flag in flags.items() if name not in self._by_name}
+        for name, array in self._arrays.items():
+            if array.ndim != 1 or array.dtype != np.bool_:
+                raise DataError(
+                    f"interventions: {name!r} needs the name of a column, or an array of True and False; "
+                    f"got {brief(flags[name])}."
+                )
+
+    def masks(self, batch: Batch, first_row: int) -> dict[str, Mask]:
+        found = {name: array[first_row : first_row + batch.rows] for name, array in self._arrays.items()}
+        for name, mask in found.items():
+            if len(mask) < batch.rows:
+                self._wrong_length(name, f"at least {first_row + batch.rows}")
+        for name, column in self._by_name.items():
+            found[name] = self._truth(column, batch.columns[column], first_row)
+        return {name: mask for name, mask in found.items() if mask.any()}
+
+    def _truth(self, column: str, values: Column, first_row: int) -> Mask:
+        codes = self._books[column].encode(values, first_row)
+        if codes.min(initial=0) < 0:
+            place = self._place(first_row + int(np.argmax(codes < 0)))
+            raise DataError(f"The column {column!r} must say whether a variable was set; in {place} it says nothing.")
+        return np.asarray(codes == 1)
+
+    def check_length(self, rows: int) -> None:
+        for name, array in self._arrays.items():
+            if len(array) != rows:
+                self._wrong_length(name, str(rows))
+
+    def _wrong_length(self, name: str, rows: str) -> None:
+        raise DataError(f"interventions: {name!r} has {len(self._arrays[name])} entries; the data have {rows} rows.")
+
+
+def which_were_set(interventions: Interventions, names: Sequence[str], source: DataSource) -> NothingSet:
+    """How data say which variables were set."""
+    if interventions is None:
+        return NothingSet()
+    if isinstance(interventions, str):
+        return _NamedInColumn(interventions, names, source)
+    if isinstance(interventions, Mapping):
+        return _Flagged(interventions, names, source)
+    raise DataError(
+        "interventions must be the name of a column that says which variables were set, or a mapping from variables to "
+        f"columns of True and False; got {brief(interventions)}."
+    )

@@ -1,0 +1,184 @@
+"""Text read token by token, with the place of whatever is wrong."""
+
+from __future__ import annotations
+
+import re
+from array import array
+from collections.abc import Callable
+from typing import NamedTuple, NoReturn
+
+from causalbandits.errors import FormatError
+from causalbandits.model import LABEL_LIMIT
+
+# Possessive quantifiers (++, *+) never try a second way: reading takes time in proportion to the text.
+NUMBER = re.compile(r"[+-]?(?:[0-9]++\.?[0-9]*+|\.[0-9]++)(?:[eE][+-]?[0-9]++)?+")
+NUMBERS = re.compile(rf"[\s,]*+(?:{NUMBER.pattern}(?:[\s,]++|\Z))*+")
+_PLAIN = re.compile(rf"([\w\s,.<>=+-]{{0,{LABEL_LIMIT}}}+)\)")  # nothing in quotes, no comments
+
+
+class Token(NamedTuple):
+    """A piece of text: its kind ("word", "quoted", "mark" or "end"), and where it starts."""
+
+    kind: str
+    text: str
+    at: int
+
+    def __str__(self) -> str:
+        return "the end of the file" if self.kind == "end" else clip(self.text)
+
+
+def clip(text: str, most: int = 40) -> str:
+    """Text as it appears in an error: never a megabyte of it."""
+    return repr(text) if len(text) <= most else f"{text[:most]!r}... ({len(text):,} characters)"
+
+
+def decoded(content: bytes, file: str) -> str:
+    """The text of a file in UTF-8."""
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        content = error.object  # without the mark that some editors put first
+        line = content.count(b"\n", 0, error.start) + 1
+        start = content.rfind(b"\n", 0, error.start) + 1
+        column = len(content[start : error.start].decode("utf-8")) + 1
+        found = f"expected text in UTF-8, found the byte 0x{content[error.start]:02x}. Save the file as UTF-8."
+        raise FormatError(found, file=file, line=line, column=column) from None
+
+
+class Scanner:
+    """One token after the other; `skip` is what lies between them, `token` has a group for each kind."""
+
+    def __init__(
+        self, text: str, file: str, *, skip: re.Pattern[str], token: re.Pattern[str], unquote: Callable[[str], str]
+    ) -> None:
+        self.text, self.file = text, file
+        self._skip, self._token, self._unquote = skip, token, unquote
+        self._next: Token | None = None
+        self.at = 0
+
+    @property
+    def next(self) -> Token:
+        """The token that comes next, left where it is."""
+        if self._next is None:
+            start = self._match(self._skip, self.at).end()
+            if start == len(self.text):
+                self._next = Token("end", "", start)
+            elif (found := self._token.match(self.text, start)) is None:
+                closing = {'"': "a closing quote", "/": "a closing */"}
+                self.fail(start, closing.get(self.text[start], "a name or a sign"))
+            else:
+                self._next = self._made(found)
+        return self._next
+
+    def _match(self, pattern: re.Pattern[str], at: int) -> re.Match[str]:
+        found = pattern.match(self.text, at)
+        assert found is not None  # for patterns that also match nothing
+        return found
+
+    def _made(self, found: re.Match[str]) -> Token:
+        kind, text = str(found.lastgroup), found.group()
+        if kind == "quoted":
+            text = self._unquote(text)
+        if len(text) > LABEL_LIMIT:
+            self.fail(found.start(), f"at most {LABEL_LIMIT:,} characters", clip(text))
+        self._end = found.end()
+        return Token(kind, text, found.start())
+
+    def take(self) -> Token:
+        """The next token, which is then behind."""
+        token = self.next
+        self.at, self._next = (self._end if token.kind != "end" else token.at), None
+        return token
+
+    def sees(self, *texts: str) -> bool:
+        """Is the next token one of these marks or words?"""
+        return self.next.kind in ("mark", "word") and self.next.text in texts
+
+    def accept(self, text: str) -> bool:
+        """Take the next token if it is this mark or word."""
+        return self.sees(text) and self.take() is not None
+
+    def expect(self, *texts: str) -> Token:
+        """Take the next token, which must be one of these marks or words."""
+        if not self.sees(*texts):
+            self.fail(self.next.at, one_of(texts))
+        return self.take()
+
+    def label(self, what: str) -> Token:
+        """Take the next token, which must be a name, in quotes or not."""
+        if self.next.kind not in ("word", "quoted"):
+            self.fail(self.next.at, what)
+        return self.take()
+
+    def numbers(self) -> array[float]:
+        """The numbers up to the next semicolon, which is taken, too."""
+        start = self.next.at
+        stop = self.text.find(";", start)
+        if stop >= 0 and NUMBERS.fullmatch(self.text, start, stop):
+            self.at, self._next = stop + 1, None
+            return array("d", map(float, self.text[start:stop].replace(",", " ").split()))
+        values: array[float] = array("d")
+        while not self.accept(";"):  # a comment among the numbers, or something wrong
+            if self.next.kind != "word" or not NUMBER.fullmatch(self.next.text):
+                self.fail(self.next.at, "a number or ';'")
+            values.append(float(self.take().text))
+        return values
+
+    def labels(self, what: str) -> list[str]:
+        """The names up to the next closing parenthesis, which is taken, too."""
+        plain = self.raw(_PLAIN)
+        if plain is not None:
+            return plain.replace(",", " ").split()
+        names = []
+        while not self.accept(")"):
+            names.append(self.label(f"{what} or ')'").text)
+        return names
+
+    def raw(self, pattern: re.Pattern[str]) -> str | None:
+        """The first group of a pattern that starts right here, whatever tokens it would make; None if it does not."""
+        found = pattern.match(self.text, self.at)
+        if found is None:
+            return None
+        self.at, self._next = found.end(), None
+        return str(found.group(1))
+
+    def fail(self, at: int, expected: str, found: str = "") -> NoReturn:
+        """The error for what is at this place."""
+        if not found:
+            found = str(self._next) if self._next and self._next.at == at else clip(self.text[at : at + 10])
+        self.refuse(at, f"expected {expected}, found {found}.")
+
+    def refuse(self, at: int, message: str) -> NoReturn:
+        """An error with this place."""
+        line, column = self.text.count("\n", 0, at) + 1, at - self.text.rfind("\n", 0, at)
+        raise FormatError(message, file=self.file, line=line, column=column)
+
+
+def one_of(texts: tuple[str, ...]) -> str:
+    """'a', 'b' or 'c'."""
+    shown = [repr(text) for text in texts]
+    return " or ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
+
+
+# What is too much for a file: checked before anything of that size is made.
+
+FILE_LIMIT = 2**27
+"""Bytes of a file, after decompression: 128 MiB. The largest of the published networks has 5.5 MB."""
+
+NUMBER_LIMIT = 2**26
+"""Numbers in all tables of a file together: half a GiB in memory."""
+
+AXES_LIMIT = 32
+"""Axes of a table, the variable's own included: as many as every supported NumPy can hold."""
+
+EDGE_LIMIT = 10**6
+"""Edges of a graph: in DOT, `{a b ...} -> {c d ...}` says many in few words."""
+
+DEPTH_LIMIT = 100
+"""Brackets within brackets."""
+
+ROUNDING_TOLERANCE = 5e-3
+"""A row in a file may miss 1 by this much and is then renormalised.
+
+Rows rounded to three digits pass, a slip of a percent does not. The published networks need 3e-7.
+"""

@@ -1,0 +1,302 @@
+"""Discrete causal models: a table P(v | parents) for every variable of a directed acyclic graph."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any, ClassVar, Self
+
+import networkx as nx
+import numpy as np
+import numpy.typing as npt
+
+from causalbandits._random import Seed, random_generator
+from causalbandits._typing import Array, Codes, is_iterable, is_whole
+from causalbandits.errors import InterventionError, ModelError, SizeError, brief, unknown
+from causalbandits.model import graph as graphs
+from causalbandits.model.graph import CausalGraph
+from causalbandits.model.intervention import Intervention, State
+from causalbandits.model.records import read_document, variable_record, variable_records
+from causalbandits.model.variable import Variable, checked_rows
+
+# Draws of a variable by the inverse of its cumulative probabilities.
+
+
+def inverted(cdf: Array, rows: Codes, draws: Array) -> Codes:
+    """For each draw, the first state whose cumulative probability in its row exceeds it."""
+    codes = np.zeros(len(draws), dtype=np.intp)
+    for column in range(cdf.shape[1] - 1):
+        codes += draws >= cdf[rows, column]
+    return codes
+
+
+def cumulative(table: Array) -> Array:
+    """Cumulative sums along the last axis, exactly 1 from the last possible state on.
+
+    Rounding may leave the plain sum below a draw close to 1, which would then fall on an impossible state.
+    """
+    cdf = np.cumsum(table, axis=-1)
+    size = table.shape[-1]
+    last_possible = size - 1 - np.argmax(table[..., ::-1] > 0, axis=-1)
+    cdf[np.arange(size) >= last_possible[..., None]] = 1.0
+    return np.asarray(cdf)
+
+
+def as_column(states: tuple[State, ...]) -> npt.NDArray[Any]:
+    """States as an array, of their own type where they have one."""
+    kinds = {type(state) for state in states}
+    if len(kinds) == 1 and kinds <= {str, int, float, bool}:
+        return np.array(states)
+    column = np.empty(len(states), dtype=object)
+    column[:] = states
+    return column
+
+
+MODEL_FORMAT, MODEL_VERSION = "causalbandits-model", 1
+
+
+SAMPLE_LIMIT = 2**30
+"""So many values are drawn at once."""
+
+
+class CausalModel:
+    """Variables that together form a directed acyclic graph; immutable.
+
+    `properties` are remarks that files carry along, by variable and under "" for the model as a whole. They mean
+    nothing here and do not count when models are compared.
+
+    >>> model = CausalModel([
+    ...     Variable("purpose", ["Promo", "Nurture"], table=[.6, .4]),
+    ...     Variable("subject", ["short", "long"], parents=["purpose"], table=[[.7, .3], [.3, .7]])])
+    >>> model.names
+    ('purpose', 'subject')
+    >>> sample = model.sample(5, do={"purpose": "Nurture"}, rng=0)
+    >>> [str(state) for state in sample["subject"]]
+    ['long', 'short', 'short', 'short', 'long']
+    """
+
+    _order: tuple[str, ...]
+    _variables: Mapping[str, Variable]
+    _properties: Mapping[str, tuple[str, ...]]
+    _kind: ClassVar[str] = "exact"
+
+    def __init_subclass__(cls, *, kind: str | None = None) -> None:
+        """A subclass that names its kind is found by it when a record is read."""
+        if kind is not None:
+            cls._kind = kind
+            _MODEL_KINDS[kind] = cls
+
+    def __init__(self, variables: Iterable[Variable], *, properties: Mapping[str, Iterable[str]] | None = None) -> None:
+        if not is_iterable(variables):
+            raise ModelError(f"A CausalModel is a list of Variables; got {brief(variables)}.")
+        by_name: dict[str, Variable] = {}
+        for variable in variables:
+            if not isinstance(variable, Variable):
+                raise ModelError(f"A CausalModel is a list of Variables; got {brief(variable)}.")
+            if variable.name in by_name:
+                raise ModelError(f"The variables' names must differ: {variable.name!r} appears twice.")
+            by_name[variable.name] = variable
+        if not by_name:
+            raise ModelError("A CausalModel needs at least one variable.")
+        self.__dict__["_order"] = _topological_order(by_name)
+        self.__dict__["_variables"] = MappingProxyType({name: checked_rows(v, by_name) for name, v in by_name.items()})
+        self.__dict__["_properties"] = _checked_properties({} if properties is None else properties, by_name)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"CausalModel is immutable; make a new one with another {name}.")
+
+    @property
+    def variables(self) -> Mapping[str, Variable]:
+        """Every variable by its name, in the order given."""
+        return self._variables
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The variables' names, in the order given."""
+        return tuple(self._variables)
+
+    @property
+    def properties(self) -> Mapping[str, tuple[str, ...]]:
+        """Remarks from a file, by variable and under "" for the model as a whole; only those that have any."""
+        return self._properties
+
+    @property
+    def order(self) -> tuple[str, ...]:
+        """The names in a topological order: causes before effects."""
+        return self._order
+
+    def __getitem__(self, name: str) -> Variable:
+        try:
+            return self._variables[name]
+        except (KeyError, TypeError):
+            raise ModelError(unknown("variable", name, self._variables)) from None
+
+    def parents_of(self, name: str) -> tuple[str, ...]:
+        """The causes of a variable, in the order of its table's axes."""
+        return self[name].parents
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, CausalModel):
+            return NotImplemented
+        return dict(self._variables) == dict(other._variables) and self.names == other.names
+
+    def __hash__(self) -> int:
+        return hash(tuple(self._variables.values()))
+
+    def __repr__(self) -> str:
+        edges = sum(len(v.parents) for v in self._variables.values())
+        return f"CausalModel({len(self._variables)} variables, {edges} edges)"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_model, (tuple(self._variables.values()), dict(self._properties)))
+
+    @cached_property
+    def graph(self) -> graphs.Graph:
+        """The graph in networkx (a frozen one), each node with its states, parents (in order) and table."""
+        graph = nx.DiGraph()
+        for v in self._variables.values():
+            graph.add_node(v.name, states=v.states, parents=v.parents, table=v.table)
+        graph.add_edges_from((p, v.name) for v in self._variables.values() for p in v.parents)
+        return nx.freeze(graph)
+
+    @cached_property
+    def causal_graph(self) -> CausalGraph:
+        """The graph without its tables; `.with_hidden([...])` hides some of its variables."""
+        parents = {name: v.parents for name, v in self._variables.items()}
+        return CausalGraph(parents, states={name: v.states for name, v in self._variables.items()})
+
+    @classmethod
+    def from_networkx(cls, graph: graphs.Graph) -> CausalModel:
+        """A model from a DiGraph whose nodes carry `states`, `table` and, if they have any, `parents` in order."""
+        if not isinstance(graph, nx.DiGraph):
+            raise ModelError(f"A model needs a directed graph (networkx.DiGraph); got {brief(graph)}.")
+        variables = []
+        for name, data in graph.nodes(data=True):
+            for needed in ("states", "table"):
+                if needed not in data:
+                    raise ModelError(f"Node {name!r} needs the attribute {needed!r}; it has {sorted(data)}.")
+            before = set(graph.predecessors(name))
+            parents = tuple(data.get("parents", sorted(before) if len(before) < 2 else ()))
+            if set(parents) != before:
+                raise ModelError(
+                    f"Node {name!r} needs the attribute 'parents', the order of its table's axes: "
+                    f"some order of {sorted(map(str, before))}, not {list(parents)}."
+                )
+            variables.append(Variable(name, data["states"], parents=parents, table=data["table"]))
+        return cls(variables)
+
+    def to_json(self) -> str:
+        """The model as JSON; numbers keep every bit, states may be strings, numbers, booleans, None or tuples."""
+        return json.dumps({"format": MODEL_FORMAT, "version": MODEL_VERSION, **self.to_record()})
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """The model that `to_json` wrote: a FittedModel, if it was one."""
+        return cls.from_record(read_document(text, "model", MODEL_FORMAT, MODEL_VERSION))
+
+    def to_record(self) -> dict[str, Any]:
+        """A JSON-ready description, enough to make the very same model again."""
+        remarks = {"properties": {name: list(texts) for name, texts in self._properties.items()}}
+        return {"kind": self._kind, **self._content(), **(remarks if self._properties else {})}
+
+    def _content(self) -> dict[str, Any]:
+        """What models of this kind consist of; `_of_content` takes it back."""
+        return {"variables": [variable_record(v, table=v.table.tolist()) for v in self._variables.values()]}
+
+    @classmethod
+    def from_record(cls, record: Any) -> Self:
+        """The model that `to_record` describes, of the kind that it names; without one, its tables are exact."""
+        if not isinstance(record, Mapping):
+            raise ModelError(f"A model's record must be a mapping; got {brief(record)}.")
+        kind = record.get("kind", CausalModel._kind)
+        if not isinstance(kind, str) or kind not in _MODEL_KINDS:
+            raise ModelError(unknown("kind of model", kind, _MODEL_KINDS))
+        model = _MODEL_KINDS[kind]._of_content(record)
+        if not isinstance(model, cls):
+            raise ModelError(f"This model is {kind}, no {cls.__name__}: read it with CausalModel.from_json.")
+        return model
+
+    @classmethod
+    def _of_content(cls, content: Mapping[str, Any]) -> CausalModel:
+        records = variable_records(content, "table")
+        return CausalModel(
+            [Variable(r.name, r.states, parents=r.parents, table=r.numbers[0]) for r in records],
+            properties=content.get("properties"),
+        )
+
+    def codes(self, assignment: Mapping[str, State]) -> dict[str, int]:
+        """An assignment as positions of states; an unknown variable or value is an error."""
+        codes = {}
+        for name, value in Intervention(assignment).items():
+            if name not in self._variables:
+                raise InterventionError(unknown("variable", name, self._variables))
+            codes[name] = self._variables[name].code(value)
+        return codes
+
+    def sample(self, n: int, *, do: Mapping[str, State] | None = None, rng: Seed = None) -> dict[str, npt.NDArray[Any]]:
+        """`n` draws of all variables under an intervention: a column of states for each."""
+        if not is_whole(n) or n < 0:
+            raise ModelError(f"The number of draws must be a whole number, 0 or more; got {brief(n)}.")
+        if n * len(self._variables) > SAMPLE_LIMIT:
+            raise SizeError(
+                f"{brief(n)} draws of {len(self._variables)} variables; the limit is {SAMPLE_LIMIT} values at once."
+            )
+        fixed = self.codes({} if do is None else do)
+        generator = random_generator(rng)
+        columns: dict[str, Codes] = {}
+        for name in self._order:
+            v = self._variables[name]
+            if name in fixed:
+                columns[name] = np.full(n, fixed[name], dtype=np.intp)
+                continue
+            rows = np.zeros(n, dtype=np.intp)
+            for parent, size in zip(v.parents, v.table.shape, strict=False):
+                rows = rows * size + columns[parent]
+            cdf = cumulative(v.table.reshape(-1, len(v.states)))
+            draws = generator.random(n)
+            columns[name] = inverted(cdf, rows, draws)
+        return {name: as_column(self._variables[name].states)[columns[name]] for name in self._variables}
+
+
+_MODEL_KINDS: dict[str, type[CausalModel]] = {CausalModel._kind: CausalModel}
+"""Which models there are, by the name that their records have."""
+
+
+def _model(variables: tuple[Variable, ...], properties: Mapping[str, tuple[str, ...]]) -> CausalModel:
+    return CausalModel(variables, properties=properties)
+
+
+def _topological_order(variables: Mapping[str, Variable]) -> tuple[str, ...]:
+    graph = nx.DiGraph()
+    graph.add_nodes_from(variables)
+    for v in variables.values():
+        for parent in v.parents:
+            if parent not in variables:
+                raise ModelError(f"{v.name!r}: {unknown('parent', parent, variables)}")
+            graph.add_edge(parent, v.name)
+    cycle = graphs.find_cycle(graph)
+    if cycle:
+        raise ModelError(f"The graph must have no cycle; it has {' -> '.join(cycle)}.")
+    position = {name: i for i, name in enumerate(variables)}
+    return tuple(nx.lexicographical_topological_sort(graph, key=position.__getitem__))
+
+
+def _checked_properties(given: Mapping[str, Iterable[str]], names: Iterable[str]) -> Mapping[str, tuple[str, ...]]:
+    """The properties as an immutable mapping, without the empty ones."""
+    rule = "Properties map a variable's name, or '' for the model, to a list of texts"
+    if not isinstance(given, Mapping):
+        raise ModelError(f"{rule}; got {brief(given)}.")
+    known, checked = dict.fromkeys(["", *names]), {}
+    for name, texts in given.items():
+        if name not in known:
+            raise ModelError(f"{rule}: {unknown('variable', name, known)}")
+        if isinstance(texts, str) or not is_iterable(texts):
+            raise ModelError(f"{rule}; {name!r} has {brief(texts)}.")
+        listed = tuple(texts)
+        if not all(isinstance(text, str) for text in listed):
+            raise ModelError(f"{rule}; {name!r} has {brief(listed)}.")
+        if listed:
+            checked[name] = listed
+    return MappingProxyType(checked)

@@ -1,0 +1,70 @@
+"""Causal graphs without probabilities: d-separation, latent common causes, identification, and POMIS."""
+
+from causalbandits.model.graph.admg import MixedGraph, members
+from causalbandits.model.graph.causal_graph import GRAPH_FORMAT, CausalGraph, Group, Hidden
+from causalbandits.model.graph.dag import (
+    Graph,
+    ancestors,
+    cheapest_separator,
+    components,
+    describe_path,
+    directed_path,
+    find_cycle,
+    open_path,
+    parts_given,
+    product_cost,
+    shown_cause,
+    with_intervention_nodes,
+    without_causes_of,
+)
+from causalbandits.model.graph.estimand import (
+    MODELS,
+    Conditional,
+    Formula,
+    Named,
+    aligned,
+    computed,
+    contracted,
+    tables_in,
+)
+from causalbandits.model.graph.identification import UNSEEN_SHARE, Effect, Hedge, RowSource, factor_of
+from causalbandits.model.graph.pomis import COMPARED_LIMIT, leading, optimal_sets, replacing
+
+__all__ = [
+    "COMPARED_LIMIT",
+    "GRAPH_FORMAT",
+    "MODELS",
+    "UNSEEN_SHARE",
+    "CausalGraph",
+    "Conditional",
+    "Effect",
+    "Formula",
+    "Graph",
+    "Group",
+    "Hedge",
+    "Hidden",
+    "MixedGraph",
+    "Named",
+    "RowSource",
+    "aligned",
+    "ancestors",
+    "cheapest_separator",
+    "components",
+    "computed",
+    "contracted",
+    "describe_path",
+    "directed_path",
+    "factor_of",
+    "find_cycle",
+    "leading",
+    "members",
+    "open_path",
+    "optimal_sets",
+    "parts_given",
+    "product_cost",
+    "replacing",
+    "shown_cause",
+    "tables_in",
+    "with_intervention_nodes",
+    "without_causes_of",
+]

@@ -1,0 +1,439 @@
+"""CausalGraph: what causes what, without tables; with causes that nobody observes.
+
+A hidden common cause is a hidden node, so that the graph stays a directed acyclic one: `x <-> y` is a root without a
+name whose effects are x and y. Hidden pairs, districts and projections follow from it (`mixed_graph`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any
+
+import networkx as nx
+
+from causalbandits._typing import is_iterable, is_whole
+from causalbandits.errors import ModelError, brief, unknown
+from causalbandits.model.graph import dag as graphs
+from causalbandits.model.graph import pomis
+from causalbandits.model.graph.admg import MixedGraph, members
+from causalbandits.model.graph.identification import Effect, Hedge, Question
+from causalbandits.model.graph.text import read_text, write_text
+from causalbandits.model.intervention import State
+from causalbandits.model.records import graph_record, graph_records, read_document
+from causalbandits.model.variable import Variable, unique_names
+
+# What a causal graph is made of, as people give it: checked, and in one order.
+
+Group = tuple[str, ...]
+"""Variables that share a hidden cause."""
+
+Hidden = str | Iterable[str]
+"""A variable that has no column, or a group."""
+
+
+def with_roots(graph: Mapping[str, Iterable[str]]) -> dict[str, tuple[str, ...]]:
+    """Each variable's parents; a parent that has no entry of its own is a root, placed before its first child."""
+    parents: dict[str, tuple[str, ...]] = {}
+    for name, before in graph.items():
+        causes = Variable(name, [0], parents=before, table=[]).parents
+        for parent in causes:
+            if parent not in graph:
+                parents.setdefault(parent, ())
+        parents[name] = causes
+    return parents
+
+
+def checked_states(states: Any, names: Iterable[str]) -> dict[str, Iterable[State]]:
+    if states is None:
+        return {}
+    if not isinstance(states, Mapping):
+        raise ModelError(f"states must map variables to lists of values, such as {{'x': [0, 1]}}; got {brief(states)}.")
+    for name in states:
+        if name not in names:
+            raise ModelError(f"states: {unknown('variable', name, names)}")
+    return dict(states)
+
+
+def checked_hidden(given: Any, names: tuple[str, ...]) -> tuple[str | Group, ...]:
+    """The hidden variables, then the groups, each in the graph's order."""
+    rule = "hidden lists variables that are not observed, and groups that share a hidden cause: ['u', ('x', 'y')]"
+    if isinstance(given, str | Mapping) or not is_iterable(given):
+        raise ModelError(f"{rule}; got {brief(given)}.")
+    position = {name: i for i, name in enumerate(names)}
+    alone: set[str] = set()
+    groups: set[Group] = set()
+    for part in given:
+        if not isinstance(part, str) and (isinstance(part, Mapping) or not is_iterable(part)):
+            raise ModelError(f"{rule}; got {brief(part)} in it.")
+        group = (part,) if isinstance(part, str) else tuple(part)
+        for name in group:
+            if not isinstance(name, str) or name not in position:
+                raise ModelError(f"hidden: {unknown('variable', name, names)}")
+        if isinstance(part, str):
+            alone.add(part)
+            continue
+        if len(group) < 2:
+            effects = "one effect" if group else "no effect"
+            raise ModelError(f"hidden: {group} has {effects}; a common cause has two at least.")
+        if len(set(group)) < len(group):
+            raise ModelError(f"hidden: the effects of a common cause must differ; got {brief(group)}.")
+        groups.add(tuple(sorted(group, key=position.__getitem__)))
+    if len(alone) == len(names):
+        raise ModelError("hidden: at least one variable must be observed.")
+    ordered = sorted(groups, key=lambda group: [position[name] for name in group])
+    return (*sorted(alone, key=position.__getitem__), *ordered)
+
+
+def parts_of_digraph(graph: graphs.Graph) -> tuple[dict[str, Any], list[Any], dict[str, Any]]:
+    """What a networkx graph says of causes, of what is hidden, and of states."""
+    _refuse_turned_arrows(graph)
+    nameless = {node: group for node in graph if (group := _nameless_group(graph, node)) is not None}
+    parents, hidden = {}, [*nameless.values(), *(node for node in _hidden_nodes(graph) if node not in nameless)]
+    for name, data in graph.nodes(data=True):
+        if name in nameless:
+            continue
+        before = tuple(cause for cause in graph.predecessors(name) if cause not in nameless)
+        ordered = tuple(data.get("parents", before))
+        if sorted(map(str, ordered)) != sorted(map(str, before)):
+            raise ModelError(f"Node {name!r} says that its parents are {list(ordered)}; its arrows say {list(before)}.")
+        parents[name] = ordered
+    states = {name: graph.nodes[name]["states"] for name in parents if "states" in graph.nodes[name]}
+    return parents, hidden, states
+
+
+def _nameless_group(graph: graphs.Graph, node: Hashable) -> Group | None:
+    """What a node without a name is the cause of; None if it has one."""
+    if not (isinstance(node, tuple) and len(node) == 2 and node[0] == "hidden"):
+        return None
+    return tuple(graph.successors(node))
+
+
+_TRUTH = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+
+
+def _hidden_nodes(graph: graphs.Graph) -> list[Any]:
+    """The nodes that a networkx graph says nobody observes: by `hidden`, DoWhy's `observed` or pgmpy's `latents`."""
+    said = getattr(graph, "latents", ())
+    latents = frozenset(said) if is_iterable(said) else frozenset()
+    return [
+        node
+        for node, data in graph.nodes(data=True)
+        if node in latents or _truth(node, data, "hidden", False) or not _truth(node, data, "observed", True)
+    ]
+
+
+def _truth(node: Hashable, data: Mapping[str, Any], word: str, default: bool) -> bool:
+    said = _TRUTH.get(str(data.get(word, default)).strip('"').lower())
+    if said is None:
+        raise ModelError(f"Node {node!r} says {word}={brief(data[word])}; it must be True or False, or 'yes' or 'no'.")
+    return said
+
+
+def _refuse_turned_arrows(graph: graphs.Graph) -> None:
+    """What other libraries read from DOT keeps `dir` of an edge, and draws an arrow from first to last all the same."""
+    for cause, effect, data in graph.edges(data=True):
+        said = str(data.get("dir", "forward")).strip('"').lower()
+        if said != "forward":
+            raise ModelError(
+                f"The arrow {cause} -> {effect} says dir={said}, which only files mean: read the file itself, "
+                "cb.read('graph.dot'), or turn the arrow, and list hidden common causes, hidden=[('x', 'y')]."
+            )
+
+
+GRAPH_FORMAT, GRAPH_VERSION = "causalbandits-graph", 1
+
+
+class CausalGraph:
+    """Variables and arrows, some causes hidden; immutable.
+
+    `parents` maps each variable to its causes; one without an entry of its own has none. `hidden` lists what nobody
+    observes: a variable's name, or a group of variables that share a cause without a name. `states` are the values of
+    some variables: what is to be set needs them, where there are no data.
+
+    >>> graph = CausalGraph({"exposure": ["channel"], "sale": ["exposure"]}, hidden=[("channel", "sale")])
+    >>> graph
+    CausalGraph('channel -> exposure; exposure -> sale; channel <-> sale')
+    >>> graph.districts()
+    (('channel', 'sale'), ('exposure',))
+    >>> graph == CausalGraph.from_text("channel -> exposure -> sale; channel <-> sale")
+    True
+    """
+
+    parents: Mapping[str, tuple[str, ...]]
+    states: Mapping[str, tuple[State, ...]]
+    hidden: tuple[str | Group, ...]
+    """The hidden variables, then the groups that share a hidden cause, in the graph's order."""
+
+    def __init__(
+        self,
+        parents: Mapping[str, Iterable[str]],
+        *,
+        hidden: Iterable[Hidden] = (),
+        states: Mapping[str, Iterable[State]] | None = None,
+    ) -> None:
+        if not isinstance(parents, Mapping):
+            raise ModelError(
+                "A CausalGraph maps each variable to its parents, such as {'purpose': [], 'subject': ['purpose']}; "
+                f"got {brief(parents)}."
+            )
+        own = with_roots(parents)
+        if not own:
+            raise ModelError("The graph needs at least one variable.")
+        known = checked_states(states, own)
+        # A variable checks its name, its states and its parents' names; it has no table here.
+        checked = {name: Variable(name, known.get(name, [0]), parents=p, table=[]) for name, p in own.items()}
+        set_ = self.__dict__
+        set_["parents"] = MappingProxyType({name: v.parents for name, v in checked.items()})
+        set_["states"] = MappingProxyType({name: checked[name].states for name in own if name in known})
+        set_["hidden"] = checked_hidden(hidden, tuple(own))
+        cycle = graphs.find_cycle(self.graph)
+        if cycle:
+            raise ModelError(f"The graph must have no cycle; it has {' -> '.join(cycle)}.")
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"CausalGraph is immutable; make a new one with another {name}.")
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The observed variables, in the order given."""
+        hidden = frozenset(self.hidden)
+        return tuple(name for name in self.parents if name not in hidden)
+
+    @cached_property
+    def groups(self) -> tuple[Group, ...]:
+        """The variables that share a hidden cause without a name, a group for each."""
+        return tuple(part for part in self.hidden if not isinstance(part, str))
+
+    @cached_property
+    def graph(self) -> graphs.Graph:
+        """The graph in networkx, frozen: hidden nodes have `hidden=True`, nameless ones are ("hidden", group)."""
+        graph, hidden = nx.DiGraph(), frozenset(self.hidden)
+        for name, parents in self.parents.items():
+            states = {"states": self.states[name]} if name in self.states else {}
+            graph.add_node(name, parents=parents, hidden=name in hidden, **states)
+        graph.add_edges_from((p, name) for name, parents in self.parents.items() for p in parents)
+        for group in self.groups:
+            graph.add_node(("hidden", group), hidden=True)
+            graph.add_edges_from((("hidden", group), name) for name in group)
+        return nx.freeze(graph)
+
+    def __getitem__(self, name: str) -> Variable:
+        """A variable with its states, and without a table; refused where its states are not known."""
+        self._check_known(name)
+        if name not in self.states:
+            raise ModelError(
+                f"{name!r} needs states that it can be set to: CausalGraph(..., states={{{name!r}: [...]}}), or "
+                f"graph.with_states({{{name!r}: [...]}})."
+            )
+        return Variable(name, self.states[name], parents=self.parents[name], table=[])
+
+    def __eq__(self, other: object) -> bool:
+        return self._key == other._key if isinstance(other, CausalGraph) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    @property
+    def _key(self) -> tuple[Any, ...]:
+        return tuple(self.parents.items()), tuple(self.states.items()), self.hidden
+
+    def __repr__(self) -> str:
+        text = self.to_text()
+        if len(text) <= 200:
+            return f"CausalGraph({text!r})"
+        edges = sum(map(len, self.parents.values()))
+        return f"CausalGraph({len(self.parents)} variables, {edges} arrows, {len(self.hidden)} hidden)"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_causal_graph, (dict(self.parents), self.hidden, dict(self.states)))
+
+    def with_states(self, states: Mapping[str, Iterable[State]]) -> CausalGraph:
+        """The same graph where these variables have these values."""
+        return CausalGraph(
+            self.parents, hidden=self.hidden, states={**self.states, **checked_states(states, self.parents)}
+        )
+
+    def known_names(self, kind: str, names: Iterable[str]) -> tuple[str, ...]:
+        """Names of variables of the graph, hidden or not, each once."""
+        return unique_names(kind, names, self._check_known)
+
+    def _check_known(self, name: str) -> None:
+        if not isinstance(name, str) or name not in self.parents:
+            raise ModelError(unknown("variable", name, self.parents))
+
+    def parents_of(self, name: str) -> Group:
+        """The observed causes of a variable, itself observed or not."""
+        self._check_known(name)
+        return tuple(cause for cause in self.parents[name] if cause not in self.hidden)
+
+    def projected(self, names: Iterable[str]) -> CausalGraph:
+        """The latent projection onto these variables: the same separations, with all others hidden and gone.
+
+        >>> CausalGraph.from_text("x -> m -> y; u -> {x, y}; u [hidden]").projected(["x", "y"])
+        CausalGraph('x -> y; x <-> y')
+        """
+        kept = self.known_names("projected", names)
+        mixed = self.mixed([name for name in self.parents if name in kept])
+        parents = {name: mixed.shown(own) for name, own in zip(mixed.names, mixed.parents, strict=True)}
+        pairs = [
+            (name, mixed.names[j])
+            for i, name in enumerate(mixed.names)
+            for j in members(mixed.partners[i] >> i + 1 << i + 1)
+        ]
+        hidden = [name for name in mixed.names if name in self.hidden]
+        return CausalGraph(
+            parents, hidden=[*hidden, *pairs], states={n: s for n, s in self.states.items() if n in parents}
+        )
+
+    def mixed(self, names: Sequence[str]) -> MixedGraph:
+        """The projection as sets of bits."""
+        return MixedGraph.projection(self.graph, names)
+
+    def districts(self) -> tuple[Group, ...]:
+        """The observed variables in groups that hidden causes tie together."""
+        mixed = self.mixed(self.names)
+        return tuple(mixed.shown(district) for district in mixed.districts(mixed.all))
+
+    def minimal_sets(self, reward: str, *, manipulable: Iterable[str] | None = None) -> tuple[Group, ...]:
+        """The sets of which every member, the others being set, can still change the reward: small ones first.
+
+        All observed variables but the reward may be set, unless `manipulable` names some.
+        """
+        mixed, goal = self._settable(reward, manipulable)
+        return _listed(mixed, pomis.minimal_sets(mixed, goal))
+
+    def optimal_sets(
+        self,
+        reward: str,
+        *,
+        manipulable: Iterable[str] | None = None,
+        at_most: int | None = None,
+        always: Iterable[str] = (),
+    ) -> tuple[Group, ...]:
+        """The sets that may each be the best to set, whatever the tables are; others need not be tried.
+
+        With `at_most` so many variables at once, some of them `always`. All observed variables but the reward may be
+        set, unless `manipulable` names some.
+
+        >>> graph = CausalGraph.from_text("A -> B -> Y; C -> Y; A <-> C; B <-> Y")
+        >>> graph.optimal_sets("Y"), graph.optimal_sets("Y", manipulable=["A", "B"])
+        ((('A', 'C'), ('B', 'C')), ((), ('A',), ('B',)))
+        """
+        mixed, goal = self._settable(reward, manipulable)
+        set_anyhow = self.known_names("always", always)
+        for name in set_anyhow:
+            if name not in mixed.names or name == reward:
+                raise ModelError(f"always: {name!r} is not manipulable.")
+        if at_most is not None and (not is_whole(at_most) or at_most < len(set_anyhow)):
+            raise ModelError(
+                f"at_most must be a whole number, no less than the {len(set_anyhow)} variables that are always set; "
+                f"got {brief(at_most)}."
+            )
+        return _listed(mixed, pomis.optimal_sets(mixed, goal, at_most, mixed.bits(set_anyhow)))
+
+    def effect(self, of: Iterable[str], *, do: Iterable[str], randomised: Iterable[Hidden] = ()) -> Effect:
+        """P(of | do(do)) as a formula of what is observed.
+
+        A NotIdentifiedError says why there is none, and what would help. `randomised` are variables, or groups of
+        variables, that were set at random in some rows.
+
+        >>> graph = CausalGraph.from_text("ad -> visits -> sale; ad <-> sale")
+        >>> print(graph.effect(["sale"], do=["ad"]))
+        sum over visits: P(visits | ad) (sum over ad: P(ad) P(sale | ad, visits))
+        """
+        if isinstance(randomised, str | Mapping) or not is_iterable(randomised):
+            raise ModelError(
+                f"randomised must be a list of names, or of groups, such as ['x']; got {brief(randomised)}."
+            )
+        groups = [self.observed_names("randomised", [own] if isinstance(own, str) else own) for own in randomised]
+        return self.effect_from([(), *groups], of, do)
+
+    def effect_from(self, rows: Sequence[Group], of: Iterable[str], do: Iterable[str]) -> Effect:
+        """The same from rows that set these groups at random, () being nothing: the first that tell do."""
+        wanted, given = self.observed_names("of", of), self.observed_names("do", do)
+        if not wanted or set(wanted) & set(given):
+            raise ModelError(f"of must be variables that are not set; got of={list(wanted)}, do={list(given)}.")
+        question = Question(self.graph, self.names, wanted, given)
+        found = question.answer(rows)
+        if isinstance(found, Hedge):
+            raise question.refusal(found, rows)
+        return Effect(wanted, given, found)
+
+    def observed_names(self, kind: str, names: Iterable[str]) -> Group:
+        """Names of observed variables, each once."""
+        listed = self.known_names(kind, names)
+        for name in listed:
+            if name in self.hidden:
+                raise ModelError(f"{kind}: {name!r} is hidden, so that nothing can be computed of it.")
+        return listed
+
+    def _settable(self, reward: str, manipulable: Iterable[str] | None) -> tuple[MixedGraph, int]:
+        """The projection onto what can be set and the reward, and the reward in it."""
+        self._check_known(reward)
+        default = [name for name in self.names if name != reward]
+        knobs = default if manipulable is None else self.known_names("manipulable", manipulable)
+        if reward in knobs:
+            raise ModelError(f"The reward {reward!r} must not be manipulable: setting it is no experiment.")
+        mixed = self.mixed([name for name in self.parents if name in knobs or name == reward])
+        return mixed, mixed.bits([reward])
+
+    def to_text(self) -> str:
+        """The graph as `from_text` reads it; states are not in it."""
+        return write_text(self.parents, [part for part in self.hidden if isinstance(part, str)], self.groups)
+
+    @classmethod
+    def from_text(cls, text: str) -> CausalGraph:
+        """The graph that a text says: `a -> b -> c; c <- d; a <-> c`, a statement a line or with `;` between.
+
+        `u [hidden]` is a variable that is not observed, `{a, b, c} [hidden]` are three that share a hidden cause, and
+        `{a, b} -> c` are two arrows. A name that is not one word is written in double quotes.
+        """
+        said = read_text(text)
+        return cls(said.parents, hidden=said.hidden)
+
+    def to_json(self) -> str:
+        """The graph as JSON, its states included."""
+        return json.dumps({"format": GRAPH_FORMAT, "version": GRAPH_VERSION, **self.to_record()})
+
+    @classmethod
+    def from_json(cls, text: str) -> CausalGraph:
+        """The graph that `to_json` wrote."""
+        return cls.from_record(read_document(text, "graph", GRAPH_FORMAT, GRAPH_VERSION))
+
+    def to_record(self) -> dict[str, Any]:
+        """A JSON-ready description."""
+        return graph_record(self.parents, self.states, self.hidden)
+
+    @classmethod
+    def from_record(cls, record: Any) -> CausalGraph:
+        """The graph that `to_record` describes."""
+        found = graph_records(record)
+        return cls(found.parents, hidden=found.hidden, states=found.states)
+
+    def with_hidden(self, hidden: Iterable[Hidden]) -> CausalGraph:
+        """The same graph with more of it hidden: variables by name, and groups that share an unobserved cause."""
+        more = checked_hidden(hidden, tuple(self.parents))
+        return CausalGraph(self.parents, hidden=[*self.hidden, *more], states=self.states)
+
+    @classmethod
+    def from_networkx(cls, graph: graphs.Graph) -> CausalGraph:
+        """A graph from a DiGraph; nodes with `hidden=True`, DoWhy's `observed="no"`, or pgmpy's `latents`, are hidden.
+
+        Nodes may carry `states`, and `parents` in order.
+        """
+        if not isinstance(graph, nx.DiGraph):
+            raise ModelError(f"A CausalGraph needs a directed graph (networkx.DiGraph); got {brief(graph)}.")
+        parents, hidden, states = parts_of_digraph(graph)
+        return cls(parents, hidden=hidden, states=states)
+
+
+def _listed(mixed: MixedGraph, sets: Iterable[int]) -> tuple[Group, ...]:
+    """Sets by their size, then in the graph's order."""
+    return tuple(mixed.shown(own) for own in sorted(sets, key=lambda own: (own.bit_count(), list(members(own)))))
+
+
+def _causal_graph(parents: Mapping[str, Group], hidden: Sequence[Hidden], states: Mapping[str, Any]) -> CausalGraph:
+    return CausalGraph(parents, hidden=hidden, states=states)

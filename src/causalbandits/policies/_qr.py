@@ -1,0 +1,127 @@
+"""Ridge regression by rotations, in a fixed order of operations.
+
+V = ridge I + sum x x' and g = sum x Y are kept as R, upper triangular, and u with
+
+    R'R = V,  R'u = g,  so that  theta_hat = V^-1 g = R^-1 u.
+
+A reward rotates its (x, Y) into (R, u) in O(d^2); V and g, whose forming would cost half of the digits, are never
+formed. Nothing here calls LAPACK: `policies/_qr.py` does the same operations entry by entry, and the two agree in
+every bit. Of few entries these take less time one by one, as plain numbers, than the calls of NumPy would.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from causalbandits._typing import Array
+
+# The linear algebra of `policies/_qr.py`, entry by entry: on plain numbers where there are few, else compiled.
+#
+# Every entry goes through the same operations in the same order as there; `tests/engine/compiled/test_compiled.py`
+# compares the two.
+
+
+def qr_update_jit(R: Any, u: Any, left: Any, y: float) -> None:
+    """As `factor.rotate_in`; `left`, a copy of x, is used up."""
+    d = len(u)
+    for k in range(d):
+        row = R[k]
+        a, b = row[k], left[k]
+        radius = math.sqrt(a * a + b * b)
+        c, s = a / radius, b / radius
+        row[k] = radius
+        for j in range(k + 1, d):
+            entry, other = row[j], left[j]
+            row[j] = c * entry + s * other
+            left[j] = c * other - s * entry
+        entry = u[k]
+        u[k] = c * entry + s * y
+        y = c * y - s * entry
+
+
+def back_substitute_jit(R: Any, x: Any) -> None:
+    """As `factor.solve`, in place; row by row, which changes no entry's order of operations."""
+    d = len(x)
+    for i in range(d - 1, -1, -1):
+        row, entry = R[i], x[i]
+        for k in range(d - 1, i, -1):
+            entry -= x[k] * row[k]
+        x[i] = entry / row[i]
+
+
+def squared_norms_jit(columns: Any, R: Any, left: Any, total: Any) -> None:
+    """As `factor.squared_norms`; `columns` are its rows transposed."""
+    d, actions = columns.shape
+    for k in range(d):
+        for a in range(actions):
+            left[k, a] = columns[k, a]
+    for a in range(actions):
+        total[a] = 0.0
+    for k in range(d):
+        inverse = 1.0 / R[k, k]
+        for a in range(actions):
+            left[k, a] *= inverse
+            total[a] += left[k, a] * left[k, a]
+        for j in range(k + 1, d):
+            entry = R[k, j]
+            for a in range(actions):
+                left[j, a] -= entry * left[k, a]
+
+
+FEW_ROWS = 32
+"""Up to so many rows R goes entry by entry."""
+
+
+def rotate_in(R: Array, u: Array, x: Array, y: float) -> None:
+    """Turn (R, u) into those of V + x x' and g + x y, in place."""
+    if len(u) <= FEW_ROWS:
+        rows, sums = R.tolist(), u.tolist()
+        qr_update_jit(rows, sums, x.tolist(), y)
+        R[:], u[:] = rows, sums
+        return
+    left = x
+    for k, old in enumerate(u.tolist()):
+        row = R[k, k:]
+        a, b = row.item(0), left.item(0)
+        radius = math.sqrt(a * a + b * b)
+        c, s = a / radius, b / radius
+        turned = c * row + s * left
+        left = (c * left - s * row)[1:]
+        row[:] = turned
+        row[0] = radius
+        u[k], y = c * old + s * y, c * y - s * old
+
+
+def solve(R: Array, b: Array) -> Array:
+    """x with R x = b."""
+    if len(b) <= FEW_ROWS:
+        numbers = b.tolist()
+        back_substitute_jit(R.tolist(), numbers)
+        return np.array(numbers)
+    x = b.copy()
+    for k in range(len(b) - 1, -1, -1):
+        x[k] = x[k] / R[k, k]
+        x[:k] -= x[k] * R[:k, k]
+    return x
+
+
+def whitened(rows: Array, R: Array) -> Array:
+    """w with R'w = x, for every row x, as a row."""
+    left = rows.T.copy()
+    for k, own in enumerate(left):
+        own *= 1.0 / R.item(k, k)
+        if k + 1 < len(left):
+            left[k + 1 :] -= R[k, k + 1 :, None] * own
+    return left.T
+
+
+def squared_norms(rows: Array, R: Array) -> Array:
+    """x' V^-1 x = |w|^2, where R'w = x, for every row x."""
+    left = whitened(rows, R).T
+    total = np.zeros(len(rows))
+    for squares in left * left:
+        total += squares
+    return total

@@ -1,0 +1,419 @@
+"""Policies that keep a count and a sum per cell. Cells are configurations of the reward's parents or actions:
+the second is the first with P(z | a) = identity, which is all that separates UCB from C-UCB and TS from C-TS.
+A configuration's rewards count in every context; an action's are worth something else in each, so that it has a cell
+for every context.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from causalbandits._typing import Array, Codes, Z
+from causalbandits.errors import PolicyError, SizeError
+from causalbandits.model import FittedModel
+from causalbandits.policies.base import Favourite, Policy, require_draws, runner_up_of, two_best
+from causalbandits.policies.feedback import Choice, Outcome, Totals, over_the_coin, pick_place
+from causalbandits.policies.posteriors import (
+    INDEX,
+    LARGEST_REWARD,
+    SAMPLERS,
+    BetaPosterior,
+    Bounds,
+    EffectCells,
+    GaussianPosterior,
+    IndexParameters,
+    RateCells,
+    ScaledPosterior,
+    Spread,
+    at_cells,
+    drawn_means,
+    effects_of,
+    estimated_means,
+    frozen,
+    per_cell,
+    rates_of,
+    refuse_scales,
+    require_fit,
+    scales_of,
+    weighted_bounds,
+)
+from causalbandits.policies.statistics import Cells, ScaledCells
+from causalbandits.policies.stopping import noise_of, risk_by_pairs, risk_by_rows
+from causalbandits.policies.validation import require_context, require_one_of, require_positive
+from causalbandits.problem import Action, Problem, Scores, Situation
+from causalbandits.problem.actions import ENUMERATION_LIMIT
+from causalbandits.problem.projection import CELL_LIMIT, Powers
+
+TABLES_DRAWN = 250
+"""Where tables are not exact, so many draws of them tell what actions may be worth; each goes with several of means."""
+
+ENOUGH_SEEN = 0.5
+"""An action is a favourite only if it leads where rewards have been seen this often, as soon as any does."""
+
+
+def one_by_one(tables: dict[str, Array]) -> list[dict[str, Array]]:
+    """Draws of tables, of all of which each is an axis, one after another."""
+    names = list(tables)
+    return [dict(zip(names, own, strict=True)) for own in zip(*tables.values(), strict=True)]
+
+
+def favourite_of(situation: Situation, means: Scores, seen: Array) -> Favourite:
+    """The two best, by their mean less their cost, of the actions that lead often enough where rewards were seen."""
+    worth, paid_for = situation.priced(means), situation.paid_for
+    known = seen if paid_for is None else np.where(paid_for, seen, -1.0)
+    enough = known >= min(ENOUGH_SEEN, float(known.max()))
+    first, second = two_best(Scores(np.where(enough, worth.values, worth.values.min() - 1.0), worth.scale))
+    runner_up = None if second is None else runner_up_of(situation, second, means.values)
+    return Favourite(situation.action(first), float(means.values[first]), float(seen[first]), runner_up)
+
+
+def actions_in_contexts(id: str, problem: Problem) -> int:
+    """How many numbers a policy keeps that has one for every action in every context."""
+    problem.actions.refuse_enumeration(f"The policy {id!r} keeps a number for every action")
+    size, contexts = problem.actions.size, problem.contexts.size
+    if size * contexts > ENUMERATION_LIMIT:
+        raise SizeError(
+            f"The policy {id!r} keeps a number for every action in every context, {size} x {contexts} of them; the "
+            f"limit is {ENUMERATION_LIMIT}. Name fewer variables as context, or use a causal policy."
+        )
+    return size * contexts
+
+
+@dataclass(frozen=True, kw_only=True)
+class CellPolicy(Policy[Cells]):
+    """Statistic, index, projection; a subclass names its index and which cells it keeps."""
+
+    causal: ClassVar[bool]
+    """Cells are configurations of the parents (True) or actions, in each context (False)."""
+    weighs_costs: ClassVar[bool] = True
+    """Whether what an action costs is subtracted from its score."""
+    has_kernel: ClassVar[bool] = True
+    """Whether simulated rounds of it can be compiled, if it is in the registry."""
+
+    learns_scales: ClassVar[bool] = False
+    """Whether the rewards' scales are learnt from the rewards."""
+
+    @property
+    @abstractmethod
+    def index_parameters(self) -> IndexParameters:
+        """Which index, with which numbers."""
+
+    def index_at(self, statistic: Cells) -> IndexParameters:
+        """The same after what was seen; other numbers where these are learnt from it."""
+        return self.index_parameters
+
+    def exploration(self, rounds: int) -> float:
+        """log(1/delta) for the next round; only upper bounds use it."""
+        return 0.0
+
+    def start(self, problem: Problem) -> Cells:
+        if not self.causal:
+            return self.nothing_seen(actions_in_contexts(self.id, problem))
+        if problem.configurations > CELL_LIMIT:
+            raise SizeError(
+                f"The policy {self.id!r} keeps a number for each of the {problem.configurations} configurations of "
+                f"{len(problem.parents)} parents; the limit is {CELL_LIMIT}. Use a linear policy (cl-ts), or a smaller "
+                "set that separates the actions from the reward."
+            )
+        return self.nothing_seen(problem.configurations)
+
+    def nothing_seen(self, cells: int) -> Cells:
+        """What is kept of so many cells before the first reward."""
+        return ScaledCells.empty(cells) if self.learns_scales else Cells.empty(cells)
+
+    def cells_in(self, problem: Problem) -> Codes | slice | None:
+        """The cells that matter in a context: the others' index need not be made; None where all do."""
+        if self.causal or not problem.context:
+            return problem.cells if self.causal else None
+        first = self.first_cell(problem)
+        return slice(first, first + problem.actions.size)
+
+    def first_cell(self, problem: Problem) -> int:
+        """Where the cells of actions begin in a context."""
+        return require_context(self.id, problem) * problem.actions.size
+
+    def index_now(
+        self, situation: Situation, statistic: Cells, rng: np.random.Generator, draws: int | None = None
+    ) -> Array:
+        """One number for each cell that matters now; of several draws, a row each."""
+        own = self.cells_in(situation.problem)
+        if own is None:
+            return self.index(statistic, rng, draws)
+        return self.index(statistic.at(own), rng, draws, at_cells(self.index_at(statistic), own))
+
+    def index(
+        self, cells: Cells, rng: np.random.Generator, draws: int | None = None, own: IndexParameters | None = None
+    ) -> Array:
+        """One number per cell; of several draws, a row each. `own` are parameters of these cells, if not of all."""
+        p = self.index_at(cells) if own is None else own
+        index, shape = INDEX[type(p)], cells.count.shape
+        sampled, vary = SAMPLERS[index.noise].of_cells, index.vary
+        centre, width = index.prepare(p, cells.count, cells.total, self.exploration(cells.rounds))
+        if vary is None:
+            noise = sampled(rng, centre, width, shape if draws is None else (draws, *shape))
+            return index.combine(p, centre, width, noise)
+        varied = [
+            index.combine(vary(p, rng), centre, width, sampled(rng, centre, width, shape)) for _ in range(draws or 1)
+        ]
+        return varied[0] if draws is None else np.stack(varied)
+
+    def score(self, situation: Situation, statistic: Cells, rng: np.random.Generator) -> Scores:
+        weighed = situation if self.weighs_costs or situation.is_paced else situation.free
+        return self.spread(self.imagined(weighed, statistic, rng), self.index_now(situation, statistic, rng))
+
+    def score_each(self, situations: Sequence[Situation], statistic: Cells, rng: np.random.Generator) -> list[Scores]:
+        if type(self).score is not CellPolicy.score:  # an index alone does not say what such a policy is after
+            return super().score_each(situations, statistic, rng)
+        index = self.index(statistic, rng)
+        return [self.spread(self.imagined(situation, statistic, rng), index) for situation in situations]
+
+    def imagined(self, situation: Situation, statistic: Cells, rng: np.random.Generator) -> Situation:
+        """The situation under a draw of whatever else is uncertain; by default, nothing is."""
+        return situation
+
+    def expected(self, situation: Situation, statistic: Cells) -> Situation:
+        """The situation as it is expected to be."""
+        return situation
+
+    def spread(self, situation: Situation, index: Array) -> Scores:
+        """From one number per cell, of all cells or of those that matter now, to scores less costs."""
+        if self.causal:
+            return situation.project(index)
+        if index.shape[-1] == situation.problem.actions.size:
+            return situation.gather(index)
+        return situation.gather(index[..., self.cells_in(situation.problem)])
+
+    def check_reward(self, reward: float) -> None:
+        super().check_reward(reward)
+        if self.learns_scales and abs(reward) > LARGEST_REWARD:
+            raise PolicyError(
+                f"{self.id}: scales are learnt from squares of rewards, which overflow beyond {LARGEST_REWARD:g}; got "
+                f"{reward:g}. Tell rewards in larger units."
+            )
+
+    def cell(self, problem: Problem, action: Action, z: Z) -> int:
+        """Where an outcome counts; `problem` is as it was known to be."""
+        return problem.configuration(z) if self.causal else self.first_cell(problem) + action.number
+
+    def update(self, situation: Situation, statistic: Cells, outcome: Outcome) -> None:
+        reward = outcome.successes if self.counts_successes else outcome.reward
+        statistic.add(self.cell(situation.problem, outcome.action, outcome.z), reward)
+
+    def from_totals(self, problem: Problem, totals: Totals) -> Cells:
+        cells = self.start(problem)
+        for context, action, z, sums in totals.lines():
+            total = sums.successes if self.counts_successes else sums.total
+            cells.add_sums(self.cell(problem.in_context(context), action, z), sums.rounds, total, sums.squares)
+        return cells
+
+    def favourite(self, situation: Situation, statistic: Cells) -> Favourite:
+        """The largest estimated mean, less its cost, among actions that lead often enough where rewards were seen."""
+        situation = self.expected(situation, statistic)
+        means = self.spread(situation.free, estimated_means(self.index_at(statistic), statistic))
+        seen = self.spread(situation.free, np.minimum(1.0, statistic.count)).values
+        return favourite_of(situation, means, seen)
+
+    def drawn_values(
+        self, situation: Situation, statistic: Cells, rng: np.random.Generator, draws: int
+    ) -> Array | None:
+        own = self.cells_in(situation.problem)
+        drawn = drawn_means(self.index_at(statistic), statistic, own, rng, draws)
+        open_tables = situation.project_drawn(drawn) if self.causal and own is None else None
+        if open_tables is not None:
+            return open_tables.values
+        likely = self.likely_tables(situation.problem, statistic, rng, min(draws, TABLES_DRAWN))
+        if likely is None:
+            return self.spread(situation, drawn).values
+        under = (situation.searching(situation.search.with_tables(tables)) for tables in likely)
+        parts = zip(under, np.array_split(drawn, len(likely)), strict=True)
+        return np.concatenate([self.spread(there, part).values for there, part in parts])
+
+    def likely_tables(
+        self, problem: Problem, statistic: Cells, rng: np.random.Generator, n: int
+    ) -> list[dict[str, Array]] | None:
+        """Draws of the model's tables, as far as they are known; None where they are exact, or play no part."""
+        if not self.causal or not isinstance(problem.knowledge, FittedModel):
+            return None
+        return one_by_one(problem.knowledge.draw_tables(n, rng))
+
+    def risk(self, situation: Situation, statistic: Cells, action: Action, epsilon: float) -> float | None:
+        """By the rule of `policies.stopping`; of the contexts, for this one."""
+        own, noise = self.cells_in(situation.problem), noise_of(self.index_at(statistic))
+        cells = statistic if own is None else statistic.at(own)
+        if not self.causal:
+            count, best = situation.free.gather(cells.count).values, situation.position(action)
+            values = situation.gather(cells.means()).values
+            return risk_by_pairs(count, best, values[best] - values + epsilon, noise)
+        situation = self.expected(situation, statistic)
+        powers = situation.remember("powers", lambda: Powers(situation.search.projection))
+        weights = self.weights(situation, statistic, action).expected
+        row, means = powers.ordered(weights if own is None else weights[own]), powers.ordered(cells.means())
+        values = situation.priced(Scores(powers.sums(means, 1), 1.0)).values
+        gaps = float(row @ means) - situation.problem.cost(action) - values + epsilon
+        return risk_by_rows(powers, row, cells.count, gaps, noise)
+
+    @property
+    def searches_all(self) -> bool:  # type: ignore[override]
+        return not self.causal
+
+    @property
+    def needs_parents(self) -> bool:  # type: ignore[override]
+        return self.causal
+
+    def interval(self, situation: Situation, statistic: Cells, action: Action, level: float) -> Bounds:
+        if not self.causal:
+            weights = np.zeros(len(statistic.count))
+            weights[self.first_cell(situation.problem) + action.number] = 1.0
+            return weighted_bounds(self.index_at(statistic), statistic, weights, level=level, cell="action")
+        return weighted_bounds(
+            self.index_at(statistic), statistic, *self.weights(situation, statistic, action), level=level
+        )
+
+    def weights(self, situation: Situation, statistic: Cells, action: Action) -> Spread:
+        """What is known of P(z | do(a))."""
+        problem = situation.problem
+        return Spread(problem.parent_distribution(action).reshape(-1), problem.parent_draws(action))
+
+
+# A posterior for every cell, of which policies draw, or make an index: its prior and its scales.
+#
+# beta:      theta_z ~ Beta(a + successes_z, b + failures_z), a = b = 1; a reward in (0, 1) is first a coin's flip
+# gaussian:  theta_z ~ N(m_z, 1 / q_z),  q_z = 1/tau^2 + n_z/s^2,  m_z = (sum of rewards / s^2) / q_z
+
+
+@dataclass(frozen=True, kw_only=True)
+class PosteriorPolicy(CellPolicy):
+    """What such policies share: the prior. `noise_scale` s and `prior_scale` tau belong to the Gaussian prior.
+
+    `successes` a and `failures` b belong to the Beta prior: what you think of the means beforehand, as if so many had
+    been seen. successes=2, failures=50 says rates of about 4%. Arrays say it for each configuration by itself: a number
+    for each in their order, or shaped like `problem.shape`; for a baseline, a number for each action (in each context).
+
+    With `scales="learnt"` nobody needs to know the scales: they, and the centre of the means, are learnt from the
+    rewards (see `policies.scales`), and rewards in other units, or counted from elsewhere, lead to the same decisions.
+    A Beta prior is learnt likewise (see `policies.rates`), which pays where rates are low.
+
+    With `prior="main effects"` they are learnt, too, and means may be sums over the parents: it is learnt how far they
+    are (see `policies.effects`).
+    """
+
+    prior: Literal["beta", "gaussian", "main effects"] = "gaussian"
+    noise_scale: float = 1.0
+    prior_scale: float = 1.0
+    successes: npt.ArrayLike = 1.0
+    failures: npt.ArrayLike = 1.0
+    scales: Literal["given", "learnt"] = "given"
+
+    def __post_init__(self) -> None:
+        require_one_of("prior", self.prior, ("beta", "gaussian", "main effects"))
+        require_positive(noise_scale=self.noise_scale, prior_scale=self.prior_scale)
+        for name in ("successes", "failures"):
+            object.__setattr__(self, name, frozen(name, getattr(self, name)))
+        require_one_of("scales", self.scales, ("given", "learnt"))
+        if self.prior == "beta" and (self.noise_scale, self.prior_scale) != (1.0, 1.0):
+            raise PolicyError("A Beta prior has no scales; noise_scale and prior_scale are for prior='gaussian'.")
+        if self.prior == "main effects" and not self.causal:
+            raise PolicyError("prior='main effects' is of the reward's parents, and this policy has no use for them.")
+        if self.prior != "beta" and (self.successes, self.failures) != (1.0, 1.0):
+            raise PolicyError("A Gaussian prior has no successes and failures; these are for prior='beta'.")
+        if self.learns_scales and (self.successes, self.failures) != (1.0, 1.0):
+            raise PolicyError(
+                "scales='learnt' learns the Beta prior from the rewards: leave successes and failures out."
+            )
+        if self.learns_scales:
+            refuse_scales(self.noise_scale, self.prior_scale)
+
+    @property
+    def learns_scales(self) -> bool:  # type: ignore[override]
+        return self.scales == "learnt" or self.has_effects
+
+    @property
+    def has_effects(self) -> bool:
+        """Whether means may be sums over the parents, as far as rewards say so."""
+        return self.prior == "main effects"
+
+    @property
+    def prior_id(self) -> str:
+        """The prior's part of an id."""
+        return "effects" if self.has_effects else self.prior
+
+    def index_at(self, statistic: Cells) -> IndexParameters:
+        if isinstance(statistic, RateCells):
+            return rates_of(statistic)
+        if isinstance(statistic, EffectCells):
+            return effects_of(statistic)
+        if isinstance(statistic, ScaledCells):
+            return ScaledPosterior(*scales_of(statistic))
+        return self.index_parameters
+
+    @cached_property
+    def index_parameters(self) -> BetaPosterior | GaussianPosterior:
+        if self.prior == "beta":
+            return BetaPosterior(*per_cell(self.successes, self.failures))
+        return GaussianPosterior(self.noise_scale, self.prior_scale)
+
+    @property
+    def unit_rewards(self) -> bool:  # type: ignore[override]
+        return self.prior == "beta"
+
+    @property
+    def counts_successes(self) -> bool:  # type: ignore[override]
+        return self.prior == "beta"
+
+    def nothing_seen(self, cells: int) -> Cells:
+        return RateCells.empty(cells) if self.prior == "beta" and self.learns_scales else super().nothing_seen(cells)
+
+    def start(self, problem: Problem) -> Cells:
+        cells = super().start(problem)
+        if self.has_effects:
+            return EffectCells.of_shape(problem.shape)
+        if self.prior == "beta":
+            require_fit(self.id, problem, self.causal, successes=self.successes, failures=self.failures)
+        return cells
+
+    def from_totals(self, problem: Problem, totals: Totals) -> Cells:
+        if self.has_effects:
+            raise PolicyError(
+                f"The policy {self.id!r} seeks ratios now and then on the way: fold the outcomes one by one."
+            )
+        return super().from_totals(problem, totals)
+
+    def largest_expected_reward(self, problem: Problem) -> float:
+        return math.inf if self.prior == "beta" or self.learns_scales else 3 * (self.noise_scale + self.prior_scale)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SamplingPolicy(PosteriorPolicy):
+    """A policy that draws from the posterior.
+
+    With `draws=M`, M posteriors are drawn and one of their M best actions is played, each draw being as likely: still
+    Thompson sampling, and the decision knows its propensity. It costs M draws.
+    """
+
+    draws: int = 1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_draws(self.draws)
+
+    def decide(self, situation: Situation, statistic: Cells, rng: np.random.Generator) -> Choice:
+        if self.draws == 1:
+            return super().decide(situation, statistic, rng)
+        imagined = self.imagined(situation, statistic, rng)
+        index = self.index_now(situation, statistic, rng, self.draws)
+        best = imagined.best_of_draws(index) if self.causal else self.spread(imagined, index).best_positions()
+        return over_the_coin(pick_place(best.tolist(), situation.action, rng), situation.pace, situation.action)
+
+    def score_each(self, situations: Sequence[Situation], statistic: Cells, rng: np.random.Generator) -> list[Scores]:
+        if self.draws == 1:
+            return super().score_each(situations, statistic, rng)
+        index = self.index(statistic, rng, self.draws)
+        return [self.spread(self.imagined(situation, statistic, rng), index) for situation in situations]

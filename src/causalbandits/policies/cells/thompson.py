@@ -1,0 +1,142 @@
+"""TS and C-TS (Lu et al. 2020, Algorithms 2 and 3): a posterior draw per action, or per configuration.
+
+beta:      theta_z ~ Beta(a + successes_z, b + failures_z), a = b = 1; a reward in (0, 1) is first a coin's flip
+gaussian:  theta_z ~ N(m_z, 1 / q_z),  q_z = 1/tau^2 + n_z/s^2,  m_z = (sum of rewards / s^2) / q_z
+play argmax_a sum_z P(z | a) theta_z
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from causalbandits._typing import Array, is_real
+from causalbandits.errors import PolicyError
+from causalbandits.model import FittedModel
+from causalbandits.policies.cells.policy import SamplingPolicy, one_by_one
+from causalbandits.policies.feedback import Outcome, Totals
+from causalbandits.policies.posteriors import Spread
+from causalbandits.policies.statistics import Cells
+from causalbandits.policies.tables import (
+    LearntCells,
+    count_tables,
+    learnt_tables,
+    nothing_learnt,
+    surely_complying,
+    under_drawn_tables,
+    under_mean_tables,
+    unsure,
+)
+from causalbandits.policies.validation import require_one_of
+from causalbandits.problem import Action, Problem, Situation
+
+
+@dataclass(frozen=True, kw_only=True)
+class ThompsonSampling(SamplingPolicy):
+    """Play the action whose posterior draw is the largest; what the graph says is not used."""
+
+    causal = False
+
+    @property
+    def id(self) -> str:
+        return f"ts-{self.prior}" + ("-scaled" if self.learns_scales else "")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CausalThompsonSampling(SamplingPolicy):
+    """Draw a mean for every configuration, play the action that is best if the draws were true.
+
+    With `tables="learnt"` the model's tables are drawn as well, from what is known of them by now: the problem's
+    FittedModel, and what was observed since. `trust` is the probability, beforehand, that a row of a table is as past
+    data say; left out, it is 1, and 1/2 if there were rows in which nothing was set (see `policies.learnt`).
+    """
+
+    tables: Literal["known", "learnt"] = "known"
+    trust: float | None = None
+    causal = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_one_of("tables", self.tables, ("known", "learnt"))
+        if self.learns_tables and (self.has_effects or (self.prior == "beta" and self.learns_scales)):
+            raise PolicyError(
+                "With tables='learnt' neither main effects nor a Beta prior are learnt besides: use prior='gaussian', "
+                "scales='learnt'."
+            )
+        if self.trust is not None and self.tables == "known":
+            raise PolicyError("trust= says how far past data are believed where tables='learnt'; here they are known.")
+        if self.trust is not None and (not is_real(self.trust) or not 0 < self.trust <= 1):
+            raise PolicyError(f"trust must be a probability above 0 and up to 1; got {self.trust!r}.")
+
+    @property
+    def id(self) -> str:
+        learnt = "-learnt" if self.learns_tables else ""
+        return f"c-ts-{self.prior_id}{learnt}" + ("-scaled" if self.scales == "learnt" else "")
+
+    @property
+    def learns_tables(self) -> bool:  # type: ignore[override]
+        return self.tables == "learnt"
+
+    def trust_in(self, problem: Problem) -> float:
+        """How far past data are believed."""
+        return learnt_tables(problem).usual_trust if self.trust is None else float(self.trust)
+
+    def doubts_tables(self, problem: Problem) -> bool:
+        """Whether what past data say of a table is forgotten where outcomes contradict it."""
+        return self.learns_tables and self.trust_in(problem) < 1.0
+
+    def start(self, problem: Problem) -> Cells:
+        cells = super().start(problem)
+        return nothing_learnt(problem, cells) if self.learns_tables else cells
+
+    def update(self, situation: Situation, statistic: Cells, outcome: Outcome) -> None:
+        super().update(situation, statistic, outcome)
+        if isinstance(statistic, LearntCells):
+            count_tables(learnt_tables(situation.problem), statistic, outcome)
+
+    def from_totals(self, problem: Problem, totals: Totals) -> Cells:
+        if self.learns_tables:
+            raise PolicyError(f"The policy {self.id!r} counts what was observed besides: fold the outcomes one by one.")
+        return super().from_totals(problem, totals)
+
+    def permitted(self, situation: Situation, statistic: Cells) -> Situation:
+        if not isinstance(statistic, LearntCells) or not situation.problem.required:
+            return situation
+        return surely_complying(situation, statistic, self.trust_in(situation.problem))
+
+    def imagined(self, situation: Situation, statistic: Cells, rng: np.random.Generator) -> Situation:
+        if not isinstance(statistic, LearntCells):
+            return situation
+        return under_drawn_tables(situation, statistic, self.trust_in(situation.problem), rng)
+
+    def expected(self, situation: Situation, statistic: Cells) -> Situation:
+        if not isinstance(statistic, LearntCells):
+            return situation
+        return under_mean_tables(situation, statistic, self.trust_in(situation.problem))
+
+    def weights(self, situation: Situation, statistic: Cells, action: Action) -> Spread:
+        if not isinstance(statistic, LearntCells):
+            return super().weights(situation, statistic, action)
+        tables = learnt_tables(situation.problem)
+        return tables.distribution(situation.problem, statistic, self.trust_in(situation.problem), action)
+
+    def likely_tables(
+        self, problem: Problem, statistic: Cells, rng: np.random.Generator, n: int
+    ) -> list[dict[str, Array]] | None:
+        if not isinstance(statistic, LearntCells):
+            return super().likely_tables(problem, statistic, rng, n)
+        tables = learnt_tables(problem)
+        return one_by_one(tables.by_name(tables.drawn(statistic.seen, self.trust_in(problem), rng, n)))
+
+    def learnt_model(self, problem: Problem, statistic: Cells) -> FittedModel | None:
+        if not isinstance(statistic, LearntCells):
+            return None
+        return learnt_tables(problem).learnt_model(statistic, self.trust_in(problem))
+
+    def concerns(self, problem: Problem, statistic: Cells) -> tuple[str, ...]:
+        if not isinstance(statistic, LearntCells):
+            return ()
+        never_seen = learnt_tables(problem).never_seen(statistic)
+        return (*never_seen, *unsure(self.situation(problem), statistic, self.trust_in(problem)))

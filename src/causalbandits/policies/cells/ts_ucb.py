@@ -1,0 +1,74 @@
+"""C-TS-UCB (TS-UCB of Baek and Farias 2023, on configurations): regret per uncertainty, without a constant to choose.
+
+mean_a = sum_z P(z | a) mean_z;  uncertainty_a = sum_z P(z | a) sd_z
+a draw of theta is worth max_a sum_z P(z | a) theta_z
+play the action with the least ratio (`ratios`)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from causalbandits._typing import Array
+from causalbandits.errors import PolicyError
+from causalbandits.policies.base import require_draws
+from causalbandits.policies.cells.gittins import BeliefPolicy
+from causalbandits.policies.statistics import Cells
+from causalbandits.problem import Scores, Situation
+
+# TS-UCB's ratio, written once (Baek and Farias 2023): what an action gives up for its uncertainty.
+#
+# f = what the best action is worth in the mean over some draws;  at least the largest mean
+# play argmin_a (f - mean_a) / uncertainty_a
+#
+# It is elementwise: on arrays for the agent, on scalars once compiled.
+
+LEAST_UNCERTAINTY = 1e-12
+"""What has no uncertainty is given this much."""
+
+
+def given_up(promised: float, mean: Any, uncertainty: Any) -> Any:
+    """The ratio: regret per uncertainty, if the best were worth what is promised."""
+    return (promised - mean) / np.maximum(LEAST_UNCERTAINTY, uncertainty)
+
+
+def scores_by_ratio(best_of_draws: Sequence[float] | Array, means: Array, uncertainties: Array) -> Scores:
+    """Those of actions, the least ratio being the best; `best_of_draws` is what the best is worth in each draw."""
+    promised = max(float(np.mean(best_of_draws)), float(means.max()))
+    return Scores.of(-given_up(promised, means, uncertainties))
+
+
+@dataclass(frozen=True, kw_only=True)
+class CausalTSUCB(BeliefPolicy):
+    """Play the action that gives up least for its uncertainty, if the best were worth what draws promise.
+
+    `samples` draws say what that is.
+    """
+
+    samples: int = 20
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_draws(self.samples, "samples")
+
+    @property
+    def id(self) -> str:
+        return f"c-ts-ucb-{self.prior if not self.learns_scales else 'scaled'}"
+
+    def score(self, situation: Situation, statistic: Cells, rng: np.random.Generator) -> Scores:
+        """What each action gives up for a unit of uncertainty, the least being the best."""
+        drawn = situation.project(self.index_now(situation, statistic, rng, self.samples)).values
+        belief = self.believed(situation, statistic)
+        means = situation.project(belief.mean).values
+        uncertainties = situation.free.project(np.sqrt(belief.variance)).values
+        return scores_by_ratio(drawn.max(axis=1), means, uncertainties)
+
+    def refuse_budget(self) -> None:
+        raise PolicyError(
+            f"{self.id}: a budget mixes two actions by their values, and here a ratio is compared, which is none. Use "
+            "c-ts-beta, c-gittins-beta or another policy that gives values, or costs without a budget."
+        )

@@ -1,0 +1,126 @@
+"""UCB and C-UCB (Lu et al. 2020, Algorithm 1): optimism per action, or per configuration of the reward's parents.
+
+UCB_z = mean_z + sqrt(2 log(1/delta) / max(1, n_z)),  delta = 1/T^2
+play argmax_a sum_z P(z | a) UCB_z
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+from causalbandits.policies.base import HorizonPolicy
+from causalbandits.policies.cells.policy import CellPolicy
+from causalbandits.policies.posteriors import (
+    IndexParameters,
+    KLUpperBound,
+    ScaledUpperBound,
+    UpperBound,
+    refuse_scales,
+    scales_of,
+)
+from causalbandits.policies.statistics import Cells, ScaledCells
+from causalbandits.policies.validation import require_one_of, require_positive
+from causalbandits.problem import Problem
+
+
+@dataclass(frozen=True, kw_only=True)
+class OptimisticPolicy(HorizonPolicy[Cells], CellPolicy):
+    """What the two share: the index. `noise_scale`: sub-Gaussian scale of the reward given the cell;
+    `prior_scale`: size of the unknown means, the bonus of an unseen cell. With `scales="learnt"` both, and the centre
+    of the means, are learnt from the rewards (see `policies.scales`):
+
+    UCB_z = (sum_z + r m) / (n_z + r) + s sqrt(2 log(1/delta) / (n_z + r))
+    """
+
+    randomised = False
+    noise_scale: float = 1.0
+    prior_scale: float = 1.0
+    scales: Literal["given", "learnt"] = "given"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_positive(noise_scale=self.noise_scale, prior_scale=self.prior_scale)
+        require_one_of("scales", self.scales, ("given", "learnt"))
+        if self.learns_scales:
+            refuse_scales(self.noise_scale, self.prior_scale)
+
+    @property
+    def learns_scales(self) -> bool:  # type: ignore[override]
+        return self.scales == "learnt"
+
+    def index_at(self, statistic: Cells) -> IndexParameters:
+        if isinstance(statistic, ScaledCells):
+            return ScaledUpperBound(*scales_of(statistic))
+        return self.index_parameters
+
+    @cached_property
+    def index_parameters(self) -> UpperBound:
+        return UpperBound(self.noise_scale, self.prior_scale)
+
+    def exploration(self, rounds: int) -> float:
+        return 2.0 * math.log(self.clock(rounds))
+
+    def largest_expected_reward(self, problem: Problem) -> float:
+        return math.inf if self.learns_scales else 3 * (self.noise_scale + self.prior_scale)
+
+
+@dataclass(frozen=True, kw_only=True)
+class UCB(OptimisticPolicy):
+    """Play the action with the largest optimistic mean; what the graph says is not used."""
+
+    causal = False
+
+    @property
+    def id(self) -> str:
+        return "ucb-scaled" if self.learns_scales else "ucb"
+
+
+@dataclass(frozen=True, kw_only=True)
+class CausalUCB(OptimisticPolicy):
+    """Play the action with the largest expected optimistic reward under P(z | a)."""
+
+    causal = True
+
+    @property
+    def id(self) -> str:
+        return "c-ucb-scaled" if self.learns_scales else "c-ucb"
+
+
+# KL-UCB and C-KL-UCB: optimism with the bound that fits rewards in [0, 1] (Garivier and Cappé 2011).
+#
+# UCB_z = max {q : n_z kl(mean_z, q) <= log T},  1 where nothing was seen
+# play argmax_a sum_z P(z | a) UCB_z
+
+
+@dataclass(frozen=True, kw_only=True)
+class KLPolicy(HorizonPolicy[Cells], CellPolicy):
+    """What the two share: the index."""
+
+    randomised = False
+    unit_rewards = True
+
+    @cached_property
+    def index_parameters(self) -> KLUpperBound:
+        return KLUpperBound()
+
+    def exploration(self, rounds: int) -> float:
+        return math.log(self.clock(rounds))
+
+
+@dataclass(frozen=True, kw_only=True)
+class KLUCB(KLPolicy):
+    """Play the action with the largest optimistic mean; what the graph says is not used."""
+
+    causal = False
+    id = "kl-ucb"
+
+
+@dataclass(frozen=True, kw_only=True)
+class CausalKLUCB(KLPolicy):
+    """Play the action with the largest expected optimistic reward under P(z | a)."""
+
+    causal = True
+    id = "c-kl-ucb"

@@ -1,0 +1,108 @@
+"""C-Track-and-Stop: tell the best action as soon as can be.
+
+After Garivier and Kaufmann (2016) and, in tracking what is seen and not what is played, Shahverdikondori et al. (2025).
+
+v_z = (n_z + c) / n_z^2, c = 30;  b* the best by its mean;  for every rival b, with d = P_b - P_b*,
+f_b = sum_z d_z^2 v_z / (gap_b + epsilon)^2: how far it is from being told apart by the rule of `policies.stopping`
+play argmax_a sum_z P(z | a) g_z,  g_z = - sum_b w_b d_bz^2 v'_z / (gap_b + epsilon)^2,  w_b = (f_b / max f)^31
+
+The shares of the best design (`design`, T*) make the largest f_b smallest, once n is large. Each round is one
+Frank-Wolfe step towards that, on a smooth maximum (the norm of power 32: some percent above the maximum of a hundred),
+with what was in fact seen as the point it starts from: g_z is what one more reward in configuration z takes away. So
+nothing is solved in a round, and shares need not be tracked.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from causalbandits._typing import Array, is_real
+from causalbandits.errors import PolicyError
+from causalbandits.policies.cells import CellPolicy
+from causalbandits.policies.posteriors import UpperBound
+from causalbandits.policies.statistics import Cells
+from causalbandits.policies.stopping import WIDTHS
+from causalbandits.policies.validation import require_positive
+from causalbandits.problem import SAME, Problem, Scores, Situation, distributions, in_order
+from causalbandits.problem.projection import largest_size
+
+TRACKED = WIDTHS[1]
+"""c: of the rule's bounds, the one that is worked towards."""
+
+UNSEEN = 0.5
+"""What was never seen counts as half a reward."""
+
+LEAST_GAP = 1e-3
+"""No gap counts for less than this share of its own uncertainty, so that nothing is divided by 0."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CausalTrackAndStop(CellPolicy):
+    """Try what tells the best action from its rivals; ask `agent.recommend()`, or the measure "risk", when to stop.
+
+    Regret does not count, nor do costs of tries: costs are part of which action is best. `epsilon` is how much worse
+    than the best is good enough. The scales serve the interval and the rule, not the choice of actions.
+    """
+
+    causal = True
+    randomised = False
+    id = "c-track-and-stop"
+    noise_scale: float = 1.0
+    prior_scale: float = 1.0
+    epsilon: float = 0.0
+
+    def __post_init__(self) -> None:
+        require_positive(noise_scale=self.noise_scale, prior_scale=self.prior_scale)
+        if not is_real(self.epsilon) or not 0 <= self.epsilon < math.inf:
+            raise PolicyError(f"epsilon, how much worse is good enough, must be 0 or more; got {self.epsilon!r}.")
+
+    @cached_property
+    def index_parameters(self) -> UpperBound:
+        return UpperBound(self.noise_scale, self.prior_scale)
+
+    def largest_expected_reward(self, problem: Problem) -> float:
+        return 3 * (self.noise_scale + self.prior_scale)
+
+    def score(self, situation: Situation, statistic: Cells, rng: np.random.Generator) -> Scores:
+        rows = situation.remember("distributions", lambda: distributions(situation))
+        means = means_so_far(statistic.count, statistic.total)
+        so_far = situation.priced(Scores(in_order(rows, means), largest_size(means)))
+        values = in_order(rows, taken_away_by_a_reward(rows, so_far, statistic.count, self.epsilon))
+        largest = float(values.max())
+        return Scores(values / largest if largest > 0 else values, 1.0)
+
+
+def means_so_far(count: Array, total: Array) -> Array:
+    """Each configuration's mean; that of all rewards where there is none. Summed in order, as all is here, so that the
+    compiled rounds have the same bits."""
+    common = total.cumsum()[-1] / max(1.0, float(count.sum()))
+    return np.where(count > 0, total / np.maximum(1.0, count), common)
+
+
+def sharpened(x: Any) -> Any:
+    """x^31, by products: of one number, compiled, or of many, with the same bits."""
+    x2 = x * x
+    x4 = x2 * x2
+    x8 = x4 * x4
+    return x * x2 * x4 * x8 * (x8 * x8)
+
+
+def taken_away_by_a_reward(rows: Array, values: Scores, count: Array, epsilon: float) -> Array:
+    """g: for every configuration, how much nearer to the end one more reward there leads."""
+    n, best = np.maximum(UNSEEN, count), values.best_position()
+    v, slope = (n + TRACKED) / (n * n), (n + 2.0 * TRACKED) / (n * n * n)
+    apart = rows - rows[best]
+    squares = np.where(np.abs(apart) <= SAME, 0.0, apart * apart)
+    variances = in_order(squares, v)
+    gaps = values.values[best] - values.values + epsilon
+    gaps = np.maximum(gaps, LEAST_GAP * np.sqrt(variances))
+    far = np.divide(variances, gaps * gaps, out=np.zeros(len(rows)), where=variances > 0)
+    if not far.any():
+        return np.asarray(slope)
+    weights = np.divide(sharpened(far / far.max()), gaps * gaps, out=np.zeros(len(rows)), where=far > 0)
+    return np.asarray(in_order(squares.T, weights) * slope)

@@ -1,0 +1,128 @@
+"""What a policy answers, and what comes back to it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from causalbandits._typing import Z
+from causalbandits.problem import Action, Pace
+
+Support = tuple[tuple[Action, float], ...]
+"""The actions that a decision was drawn from, each with its probability."""
+
+
+class Choice(NamedTuple):
+    """The action to play. `propensity` is the probability with which it was chosen, given the draws of `support`.
+
+    Both are None where a policy cannot tell. A deterministic choice has probability 1 and needs no support.
+    """
+
+    action: Action
+    propensity: float | None = None
+    support: Support | None = None
+
+
+class Outcome(NamedTuple):
+    """What came of a decision: the parents' codes, the reward, and whatever else was observed, by variable.
+
+    `successes` is the reward where that is 0 or 1, and a coin's flip with the reward's probability where it lies
+    between: for policies that count successes and failures. The coin belongs to the decision, so that taking in
+    an outcome has nothing random about it.
+    """
+
+    action: Action
+    z: Z
+    reward: float
+    successes: float
+    number: int = 0
+    """Of the decision."""
+    propensity: float | None = None
+    support: Support | None = None
+    observed: Mapping[str, int] | None = None
+    """Codes of further variables that were seen."""
+    context: Z | None = None
+    """Codes of what was known before the decision, -1 for what was not; None where nothing was."""
+
+
+def pick(actions: Sequence[Action], rng: np.random.Generator) -> Choice:
+    """One of the best actions of several posterior draws, each draw being as likely.
+
+    Over the draws this is Thompson sampling; given them, an action's probability is its share of them, exactly.
+    """
+    distinct = list(dict.fromkeys(actions))
+    return pick_place([distinct.index(action) for action in actions], distinct.__getitem__, rng)
+
+
+def pick_place(best: Sequence[int], action: Callable[[int], Action], rng: np.random.Generator) -> Choice:
+    """The same, of actions given by their places in a search."""
+    draws = len(best)
+    shares = {best[0]: draws} if best.count(best[0]) == draws else Counter(best)
+    support = tuple([(action(place), count / draws) for place, count in shares.items()])
+    chosen = best[int(rng.random() * draws)]
+    return Choice(action(chosen), shares[chosen] / draws, support)
+
+
+def over_the_coin(choice: Choice, pace: Pace | None, action: Callable[[int], Action]) -> Choice:
+    """A choice from several draws with its probability under a budget, which makes a mixture of two actions of each.
+
+    A coin decides between the two, the same coin for all draws. Given the draws, but not the coin, an action's
+    probability is its mean share of the mixtures, exactly.
+    """
+    if pace is None:
+        return choice
+    support = tuple([(action(place), share) for place, share in pace.shares().items()])
+    return Choice(choice.action, dict(support)[choice.action], support)
+
+
+def flip(reward: float, seed: np.random.SeedSequence, number: int) -> float:
+    """A reward between 0 and 1 as a success or a failure, by the coin of the decision with this number."""
+    if not 0.0 < reward < 1.0:
+        return reward
+    own = np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, number))
+    return 1.0 if np.random.default_rng(own).random() < reward else 0.0
+
+
+# What outcomes add up to, by context, action and configuration: how many, sums of rewards and squares, successes.
+#
+# Policies that keep sums can make their statistic from it, whatever the order of the outcomes was.
+
+
+class Sums(NamedTuple):
+    """Of the outcomes of one action, in one context, that led to one configuration."""
+
+    rounds: int = 0
+    total: float = 0.0
+    squares: float = 0.0
+    successes: float = 0.0
+
+
+class Totals(dict[tuple[Z | None, Action, Z], Sums]):
+    """(context, action, z) -> sums; only what occurred.
+
+    >>> from causalbandits import zoo
+    >>> do = zoo.email_campaign().problem.actions.action(0)
+    >>> Totals.of(Outcome(do, (0, 0, 0), reward, reward) for reward in (1.0, 0.0, 1.0))
+    {(None, do(), (0, 0, 0)): Sums(rounds=3, total=2.0, squares=2.0, successes=2.0)}
+    """
+
+    @classmethod
+    def of(cls, outcomes: Iterable[Outcome]) -> Totals:
+        """The sums of these outcomes."""
+        totals = cls()
+        for outcome in outcomes:
+            totals.add(outcome)
+        return totals
+
+    def add(self, outcome: Outcome) -> None:
+        """Take in one more."""
+        key, y = (outcome.context, outcome.action, outcome.z), outcome.reward
+        n, total, squares, successes = self.get(key, Sums())
+        self[key] = Sums(n + 1, total + y, squares + y * y, successes + outcome.successes)
+
+    def lines(self) -> Iterator[tuple[Z | None, Action, Z, Sums]]:
+        """Context, action, configuration, sums."""
+        return ((*key, sums) for key, sums in self.items())

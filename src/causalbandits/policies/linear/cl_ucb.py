@@ -1,0 +1,64 @@
+"""CL-UCB (Lu et al. 2020, Algorithm 4): optimism over an ellipsoid of linear models.
+
+beta = S + s sqrt(2 log T + d log(1 + T L^2 / d))
+play argmax_a <theta_hat, m_a> + beta ||m_a||_{V^-1}
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from causalbandits.policies._qr import squared_norms
+from causalbandits.policies.base import HorizonPolicy
+from causalbandits.policies.linear.policy import LinearPolicy, self_normalised_radius
+from causalbandits.policies.posteriors import Bounds, optimistic
+from causalbandits.policies.statistics import Regression
+from causalbandits.policies.validation import require_positive
+from causalbandits.problem import Action, Scores, Situation, in_order
+
+
+@dataclass(frozen=True, kw_only=True)
+class CausalLinearUCB(HorizonPolicy[Regression], LinearPolicy):
+    """Play the action whose mean is largest under the most favourable plausible theta.
+
+    `noise_scale` is s, `prior_scale` is S, a bound on the norm of theta, `feature_bound` is L, one on f(z)'s.
+    """
+
+    randomised = False
+    ridge = 1.0
+    feature_bound: float = 1.0
+
+    def __post_init__(self) -> None:
+        HorizonPolicy.__post_init__(self)
+        LinearPolicy.__post_init__(self)
+        require_positive(feature_bound=self.feature_bound)
+
+    @property
+    def id(self) -> str:
+        return f"cl-ucb{self.suffix}"
+
+    def beta(self, dimension: int, rounds: int) -> float:
+        """The ellipsoid's radius."""
+        t = self.clock(rounds)
+        growth = dimension * math.log(1.0 + t * self.feature_bound**2 / dimension)
+        return self.prior_scale + self.noise_scale * math.sqrt(2.0 * math.log(t) + growth)
+
+    def score(self, situation: Situation, statistic: Regression, rng: np.random.Generator) -> Scores:
+        rows = self.action_features(situation)
+        beta = self.beta(rows.shape[1], statistic.rounds)
+        scores = optimistic(in_order(rows, statistic.theta()), beta, squared_norms(rows, statistic.R))
+        return situation.priced(Scores.of(scores))
+
+    def interval(self, situation: Situation, statistic: Regression, action: Action, level: float) -> Bounds:
+        row, rows = self.expected_features(situation.problem, action), self.drawn_features(situation.problem, action)
+        drawn, error = (row[None], 1 - level) if rows is None else (rows, (1 - level) / 2)
+        radius = self_normalised_radius(statistic, self.ridge, self.noise_scale, self.prior_scale, 1 - error)
+        centres, halves = drawn @ statistic.theta(), radius * np.sqrt(squared_norms(drawn, statistic.R))
+        lower, upper = np.quantile(centres - halves, error / 2), np.quantile(centres + halves, 1 - error / 2)
+        given = (
+            f"the mean reward is linear in the features, and rewards are {self.noise_scale:g}-sub-Gaussian around it"
+        )
+        return Bounds(float(lower), float(upper), "confidence", given)

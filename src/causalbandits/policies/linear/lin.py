@@ -1,0 +1,101 @@
+"""LinUCB and LinTS: ridge regression on what is chosen, for each context alone; rivals that do not use the graph.
+
+x(a, c): in the coordinates of context c a 1, and for each knob an indicator of the value that it is set to; else 0
+LinUCB plays as CL-UCB does, LinTS as CL-TS, with x(a, c) in the place of m_a
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+import numpy as np
+
+from causalbandits._typing import Array, Z
+from causalbandits.errors import PolicyError
+from causalbandits.policies.linear.cl_ts import CausalLinearThompsonSampling
+from causalbandits.policies.linear.cl_ucb import CausalLinearUCB
+from causalbandits.policies.linear.policy import LinearPolicy
+from causalbandits.policies.validation import require_context
+from causalbandits.problem import Action, Problem, Scores, Situation, in_order
+from causalbandits.problem.actions import Choices2D
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChoicePolicy(LinearPolicy):
+    """What the two share: the features. They look at no parents, so that none need be told."""
+
+    searches_all = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.features is not None or self.intercept or self.regressor != "expected":
+            raise PolicyError(
+                f"The policy {self.id!r} has features of its own, of what is set in which context: leave out features, "
+                "intercept and regressor, which are for 'cl-ucb' and 'cl-ts'."
+            )
+
+    def dimension(self, problem: Problem) -> int:
+        return _width(problem) * problem.contexts.size
+
+    def feature_key(self, problem: Problem) -> Hashable:
+        return ChoicePolicy
+
+    def configuration_features(self, problem: Problem) -> Array:
+        return np.zeros((1, self.dimension(problem)))  # configurations have none
+
+    def action_features(self, situation: Situation) -> Array:
+        problem = situation.problem
+        return situation.remember(("choices", ChoicePolicy), lambda: self._rows(problem, situation.search.array()))
+
+    def expected_features(self, problem: Problem, action: Action) -> Array:
+        return np.asarray(self._rows(problem, np.array([action.choices]))[0])
+
+    def _rows(self, problem: Problem, choices: Choices2D) -> Array:
+        rows = np.zeros((len(choices), self.dimension(problem)))
+        column = require_context(self.id, problem) * _width(problem)
+        rows[:, column] = 1.0
+        for knob, radix in enumerate(problem.actions.radices):
+            made = choices[:, knob].astype(np.intp)
+            rows[np.flatnonzero(made), column + made[made > 0]] = 1.0
+            column += radix - 1
+        return rows
+
+    def drawn_features(self, problem: Problem, action: Action) -> Array | None:
+        return None
+
+    def regressors(self, problem: Problem, action: Action, z: Z) -> Array:
+        return self.expected_features(problem, action)
+
+    def separates(self, situation: Situation) -> bool:
+        return False
+
+    def best_if_true(self, situation: Situation, theta: Array) -> Action:
+        scores = situation.priced(Scores.of(in_order(self.action_features(situation), theta)))
+        return situation.action(scores.best_position())
+
+    def effects(self, problem: Problem) -> str:
+        return ""
+
+    def feature_size(self, problem: Problem) -> float:
+        return math.sqrt(1 + len(problem.manipulable))
+
+
+def _width(problem: Problem) -> int:
+    """How many features an action has in a context."""
+    return 1 + sum(radix - 1 for radix in problem.actions.radices)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinUCB(ChoicePolicy, CausalLinearUCB):
+    """Optimism over linear models of what is chosen (Li et al. 2010)."""
+
+    id = "lin-ucb"
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinTS(ChoicePolicy, CausalLinearThompsonSampling):
+    """A linear model of what is chosen, drawn from its posterior (Agrawal and Goyal 2013)."""
+
+    id = "lin-ts"

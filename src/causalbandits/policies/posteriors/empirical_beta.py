@@ -1,0 +1,107 @@
+"""A Beta prior learnt from the rewards: what rates there are in other cells says what to expect of a new one.
+
+    theta_z ~ Beta(kappa m, kappa (1 - m)),  40 values of m from 0.001 to 0.999, even in log odds, and 12 of kappa
+    from 1 to 1000, even in logarithm, each with prior weight kappa^(-5/2)
+
+A reward multiplies every pair's weight by the probability that the pair gave it. The prior of a cell is then the Beta
+distribution with the mean and the variance that theta_z has under the weights.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from causalbandits._typing import Array
+from causalbandits.policies.posteriors.beta import log_rising
+from causalbandits.policies.posteriors.empirical_gaussian import in_order
+from causalbandits.policies.statistics import Cells
+
+BETA_ODDS = np.exp(np.linspace(np.log(0.001 / 0.999), np.log(0.999 / 0.001), 40))
+BETA_SIZES = np.exp(np.linspace(0.0, np.log(1000.0), 12))
+BETA_PAIRS = np.array(
+    [(size * odds / (1.0 + odds), size / (1.0 + odds)) for odds in BETA_ODDS for size in BETA_SIZES]
+).T.copy()
+"""a and b of every pair, a line each."""
+BETA_MOMENTS = np.array([BETA_PAIRS[0] / (BETA_PAIRS[0] + BETA_PAIRS[1]), np.zeros(BETA_PAIRS.shape[1])])
+BETA_MOMENTS[1] = BETA_MOMENTS[0] * (1.0 + BETA_PAIRS[0]) / (1.0 + BETA_PAIRS[0] + BETA_PAIRS[1])
+"""What is expected of theta_z, and of its square, under every pair."""
+BETA_WEIGHTS = np.tile(BETA_SIZES**-2.5, len(BETA_ODDS))
+"""The weights before any reward."""
+
+
+class LearntBeta(NamedTuple):
+    """The Beta prior as learnt so far."""
+
+    successes: float
+    failures: float
+
+
+def matched(whole: float, first: float, second: float) -> LearntBeta:
+    """The Beta distribution with these moments, each as a sum over weights, whose sum is `whole`; compiled, too."""
+    mean = first / whole
+    size = mean * (1.0 - mean) / (second / whole - mean * mean) - 1.0
+    return LearntBeta(size * mean, size * (1.0 - mean))
+
+
+def probability(successes: Any, failures: Any, count: float, total: float, reward: float) -> Any:
+    """Of a reward, 0 or 1, from a cell with these before it, under pairs; compiled, too."""
+    return (reward * (successes + total) + (1.0 - reward) * (failures + (count - total))) / (
+        successes + failures + count
+    )
+
+
+@dataclass(eq=False)
+class RateCells(Cells):
+    """Counts and sums, and how well each pair explains them."""
+
+    weights: Array
+    """By pair; the largest is 1."""
+
+    @classmethod
+    def empty(cls, size: int) -> RateCells:
+        return cls(0, np.zeros(size), np.zeros(size), BETA_WEIGHTS.copy())
+
+    def add(self, cell: int, reward: float) -> None:
+        self.weights *= probability(BETA_PAIRS[0], BETA_PAIRS[1], self.count.item(cell), self.total.item(cell), reward)
+        self.weights /= self.weights.max()
+        super().add(cell, reward)
+
+    def add_sums(self, cell: int, count: int, total: float, squares: float = 0.0) -> None:
+        n, successes = self.count.item(cell), self.total.item(cell)
+        a, b = BETA_PAIRS[0] + successes, BETA_PAIRS[1] + (n - successes)
+        logs = (
+            log_rising(a, np.array(total)) + log_rising(b, np.array(count - total)) - log_rising(a + b, np.array(count))
+        )
+        self.weights *= np.exp(logs - logs.max())
+        self.weights /= self.weights.max()
+        super().add_sums(cell, count, total, squares)
+
+
+def rates_of(cells: RateCells) -> LearntBeta:
+    """The prior after what was seen."""
+    weights = cells.weights
+    return matched(in_order(weights), in_order(weights * BETA_MOMENTS[0]), in_order(weights * BETA_MOMENTS[1]))
+
+
+def weigh(weights: Array, pairs: Array, count: float, total: float, reward: float) -> None:
+    """As `RateCells.add` weighs; compiled."""
+    largest = 0.0
+    for i in range(len(weights)):
+        weights[i] *= probability(pairs[0, i], pairs[1, i], count, total, reward)
+        largest = max(largest, weights[i])
+    for i in range(len(weights)):
+        weights[i] /= largest
+
+
+def renewed_rates(p: Any, kept: Any) -> Any:
+    """As `rates_of`, compiled."""
+    weights, moments = kept.weights, kept.moments
+    whole = first = second = 0.0
+    for i in range(len(weights)):
+        whole += weights[i]
+        first += weights[i] * moments[0, i]
+        second += weights[i] * moments[1, i]
+    return matched(whole, first, second)

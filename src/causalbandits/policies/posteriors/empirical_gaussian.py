@@ -1,0 +1,186 @@
+"""The scales of rewards, learnt from the rewards: how much one varies, and how far apart the cells' means are.
+
+With N rewards in k cells, means x_z of those, W the sum of squares within cells, B that of all rewards around their
+mean, S = sum_z (x_z - mean of the x)^2:
+
+    whole = B / (N - 1)                  the variance of all rewards; as one observation more, it keeps what follows
+    s^2   = (W + whole) / (N - k + 1)    the noise, pooled over cells: two equal rewards of one cell say little
+    tau^2 = (S + whole) / k              the spread of the cells' means
+    m     = sum_z w_z x_z / sum_z w_z,   w_z = 1 / (tau^2 + s^2 / n_z)
+    posterior of cell z: mean (sum_z + r m) / (n_z + r), variance s^2 / (n_z + r), r = s^2 / tau^2
+
+All of it moves with the rewards: times c, plus c. Until there are `ENOUGH_REWARDS` rewards that are not all equal,
+means are taken to be alike, and a cell is as uncertain as if its rewards, and one more, had variance 1. A draw of all
+cells stretches its noise by the same number, sqrt((N - 1) / chi-square of N - 1 degrees): s is one number, and is
+uncertain itself.
+
+Sums over cells are taken in their order, by the agent and compiled, so that both agree in every bit.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from causalbandits._typing import Array
+from causalbandits.errors import PolicyError
+from causalbandits.policies.statistics import ScaledCells
+
+ENOUGH_REWARDS = 4
+"""Of so many rewards, not all equal, scales can be learnt."""
+
+EQUAL_REWARDS = 1e-13
+"""Rewards that vary by less, relative to their size, are equal: that much is rounding."""
+
+
+LARGEST_REWARD = 1e100
+"""Squares of larger ones overflow."""
+
+
+def refuse_scales(noise_scale: float, prior_scale: float) -> None:
+    """Scales are given or learnt, not both."""
+    if (noise_scale, prior_scale) != (1.0, 1.0):
+        raise PolicyError(
+            "scales='learnt' learns noise_scale and prior_scale from the rewards: leave them out, or use "
+            f"scales='given'; got noise_scale={noise_scale:g} and prior_scale={prior_scale:g}."
+        )
+
+
+class ScaledPosterior(NamedTuple):
+    """Variances of a reward given its cell and of the cells' means, and these means' centre, as far as learnt."""
+
+    noise: float = 1.0
+    spread: float = 1.0
+    centre: float = 0.0
+    degrees: float = ENOUGH_REWARDS - 1.0
+    known: float = 0.0
+    """0 until there are rewards enough, then 1."""
+    stretch: float = 1.0
+    """What a draw stretches its noise by."""
+
+
+class ScaledUpperBound(NamedTuple):
+    """The same, for an upper bound."""
+
+    noise: float = 1.0
+    spread: float = 1.0
+    centre: float = 0.0
+    degrees: float = ENOUGH_REWARDS - 1.0
+    known: float = 0.0
+
+
+Scaled = ScaledPosterior | ScaledUpperBound
+
+
+def scaled_posterior(p: Any, count: Array, total: Array, exploration: float) -> tuple[Array, Array]:
+    """The posterior's mean and standard deviation."""
+    r = p.noise / p.spread
+    n = count + r
+    return (p.known * total + r * p.centre) / n, np.sqrt(p.noise / n)
+
+
+def scaled_draw(p: ScaledPosterior, centre: Array, width: Array, noise: Array) -> Array:
+    """A draw from the posterior, given a standard normal one."""
+    return centre + p.stretch * width * noise
+
+
+def scaled_bonus(p: Any, count: Array, total: Array, exploration: float) -> tuple[Array, Array]:
+    """The posterior's mean, and sqrt(2 log(1/delta)) times its standard deviation."""
+    r = p.noise / p.spread
+    n = count + r
+    return (p.known * total + r * p.centre) / n, np.sqrt(2.0 * exploration * p.noise / n)
+
+
+def scaled_bound(p: Any, centre: Array, width: Array, noise: Any) -> Array:
+    """Mean + bonus."""
+    return centre + width
+
+
+def stretched(p: Any, rng: np.random.Generator) -> Any:
+    """The parameters of one draw."""
+    if p.known == 0.0:
+        return p
+    return ScaledPosterior(p.noise, p.spread, p.centre, p.degrees, p.known, stretch_of(p.degrees, rng))
+
+
+def stretch_of(degrees: float, rng: np.random.Generator) -> float:
+    """By what a draw's noise is stretched, so that it is Student's t: the root of degrees / chi-square."""
+    half = 0.5 * degrees
+    return math.sqrt(half / rng.standard_gamma(half))
+
+
+# What follows is compiled as well: elementwise, or on single numbers.
+
+
+def says_enough(number: float, total: float, around: float) -> bool:
+    """Whether there are rewards enough, and they are not all equal."""
+    size = EQUAL_REWARDS * total / max(1.0, number)
+    return number >= ENOUGH_REWARDS and around > number * size * size
+
+
+def squared_distance(count: Any, total: Any, middle: float) -> Any:
+    """Of a cell's mean; 0 where nothing was seen."""
+    distance = total / np.maximum(1.0, count) - middle
+    return np.minimum(1.0, count) * distance * distance
+
+
+def precision(count: Any, noise: float, spread: float) -> Any:
+    """How well a cell's mean tells where their centre is; 0 where nothing was seen."""
+    return np.minimum(1.0, count) / (spread + noise / np.maximum(1.0, count))
+
+
+def noise_and_spread(pooled: Array, distances: float) -> tuple[float, float]:
+    """s^2 and tau^2."""
+    number, around, within, seen = pooled[0], pooled[2], pooled[3], pooled[4]
+    whole = around / (number - 1.0)
+    return (within + whole) / (number - seen + 1.0), (distances + whole) / seen
+
+
+def scales_of(cells: ScaledCells) -> tuple[float, float, float, float, float]:
+    """Noise, spread, centre, degrees, known: the first fields of the parameters."""
+    count, total, pooled = cells.count, cells.total, cells.pooled.tolist()
+    if not says_enough(pooled[0], pooled[1], pooled[2]):
+        return ScaledPosterior()[:5]
+    means = total / np.maximum(1.0, count)
+    middle = in_order(means) / pooled[4]
+    noise, spread = noise_and_spread(pooled, in_order(squared_distance(count, total, middle)))
+    weights = precision(count, noise, spread)
+    return noise, spread, in_order(weights * means) / in_order(weights), pooled[0] - 1.0, 1.0
+
+
+def in_order(terms: Array) -> float:
+    """Their sum, added up one after the other."""
+    return float(np.add.accumulate(terms)[-1])
+
+
+def scales_of_kept(kept: Any) -> tuple[float, float, float, float, float]:
+    """As `scales_of`, compiled."""
+    count, total, pooled = kept.counts, kept.totals, kept.pooled
+    if not says_enough(pooled[0], pooled[1], pooled[2]):
+        return 1.0, 1.0, 0.0, ENOUGH_REWARDS - 1.0, 0.0
+    middle = distances = weighted = weights = 0.0
+    for c in range(len(count)):
+        middle += total[c] / max(1.0, count[c])
+    middle /= pooled[4]
+    for c in range(len(count)):
+        distances += squared_distance(count[c], total[c], middle)
+    noise, spread = noise_and_spread(pooled, distances)
+    for c in range(len(count)):
+        weight = precision(count[c], noise, spread)
+        weighted += weight * (total[c] / max(1.0, count[c]))
+        weights += weight
+    return noise, spread, weighted / weights, pooled[0] - 1.0, 1.0
+
+
+def renewed_posterior(p: Any, kept: Any) -> Any:
+    """The parameters after what is kept."""
+    noise, spread, centre, degrees, known = scales_of_kept(kept)
+    return ScaledPosterior(noise, spread, centre, degrees, known, 1.0)
+
+
+def renewed_bound(p: Any, kept: Any) -> Any:
+    """The parameters after what is kept."""
+    noise, spread, centre, degrees, known = scales_of_kept(kept)
+    return ScaledUpperBound(noise, spread, centre, degrees, known)

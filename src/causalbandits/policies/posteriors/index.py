@@ -1,0 +1,322 @@
+"""The index functions: each algorithm's definition, written once.
+
+An index turns a cell's statistic (how often it was seen, the sum of its rewards) into one number: an upper
+confidence bound, or a draw from a posterior. It has two steps. The first looks at the statistic and gives two numbers,
+`(p, count, total, exploration) -> (centre, width)`, where `exploration` is log(1/delta); the second brings in chance,
+`(p, centre, width, noise) -> index`, with `noise` drawn beforehand. So a cell whose statistic has not changed needs
+the second step only. Parameters are NamedTuples; `INDEX` finds the two functions, and which noise they need, by
+their type. What a policy believes of a cell, `(p, count, total) -> Belief`, is there for rules that look further than
+one number.
+
+Both steps are elementwise: on arrays for the agent, on scalars once compiled. For both to agree in every bit, only
++ - * / sqrt, minimum and maximum are used on arrays, and logarithms are taken one by one by `math.log` (NumPy's
+vectorised log may differ from it in the last bit).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from causalbandits._typing import Array
+from causalbandits.policies.posteriors import empirical_beta, empirical_gaussian, main_effects
+
+Parts = tuple[Array, Array]
+
+
+class Belief(NamedTuple):
+    """What is thought of a cell: its mean reward, how uncertain that is, and how uncertain a single reward is.
+
+    `variance` is the mean's, `noise` the variance of one reward around the mean.
+    """
+
+    mean: Array
+    variance: Array
+    noise: Array
+
+
+class UpperBound(NamedTuple):
+    """The rewards of a cell are `noise_scale`-sub-Gaussian; the unknown means are of size `prior_scale`."""
+
+    noise_scale: float
+    prior_scale: float
+
+
+def mean_and_bonus(p: UpperBound, count: Array, total: Array, exploration: float | Array) -> Parts:
+    """The mean, and scale sqrt(2 log(1/delta) / n); an unseen cell has mean 0, n = 1 and the prior's scale."""
+    n = np.maximum(1.0, count)
+    bonus = np.sqrt(2.0 * exploration / n)
+    if p.noise_scale != 1.0:
+        bonus = p.noise_scale * bonus
+    if p.prior_scale != p.noise_scale:
+        unseen = n - count
+        bonus = bonus * (1.0 + unseen * (p.prior_scale / p.noise_scale - 1.0))
+    return total / n, bonus
+
+
+def upper_bound(p: UpperBound, centre: Array, width: Array, noise: Any) -> Array:
+    """Mean + bonus."""
+    return centre + width
+
+
+class GaussianPosterior(NamedTuple):
+    """Means ~ N(0, prior_scale^2), rewards ~ N(mean, noise_scale^2)."""
+
+    noise_scale: float
+    prior_scale: float
+
+
+def gaussian_posterior(p: GaussianPosterior, count: Array, total: Array, exploration: float | Array) -> Parts:
+    """The posterior's mean and standard deviation; the prior is worth (s/tau)^2 rewards of 0."""
+    n = p.noise_scale * p.noise_scale / (p.prior_scale * p.prior_scale) + count
+    return total / n, p.noise_scale / np.sqrt(n)
+
+
+def gaussian_belief(p: GaussianPosterior, count: Array, total: Array) -> Belief:
+    """The same posterior; a reward's noise is known."""
+    squared = p.noise_scale * p.noise_scale
+    n = squared / (p.prior_scale * p.prior_scale) + count
+    return Belief(total / n, squared / n, squared + 0.0 * n)
+
+
+def gaussian_draw(p: GaussianPosterior, centre: Array, width: Array, noise: Array) -> Array:
+    """A draw from the posterior, given a standard normal one."""
+    return centre + width * noise
+
+
+class BetaPosterior(NamedTuple):
+    """Means ~ Beta(successes, failures) before any reward; rewards are 0 or 1. Arrays have an entry per cell."""
+
+    successes: float | Array = 1.0
+    failures: float | Array = 1.0
+
+
+def beta_at_cell(p: BetaPosterior, cell: int) -> BetaPosterior:
+    """One cell's own prior, where there is one for each."""
+    return BetaPosterior(p.successes[cell], p.failures[cell])  # type: ignore[index]
+
+
+def beta_shapes(
+    p: BetaPosterior | empirical_beta.LearntBeta, count: Array, total: Array, exploration: float | Array
+) -> Parts:
+    """The posterior's two parameters."""
+    return p.successes + total, p.failures + (count - total)
+
+
+def beta_belief(p: BetaPosterior | empirical_beta.LearntBeta, count: Array, total: Array) -> Belief:
+    """The posterior's mean x and variance; a coin's flip varies by x (1 - x), in which the mean's variance is."""
+    n = p.successes + p.failures + count
+    mean = (p.successes + total) / n
+    whole = mean * (1.0 - mean)
+    variance = whole / (n + 1.0)
+    return Belief(mean, variance, whole - variance)
+
+
+def beta_draw(p: BetaPosterior | empirical_beta.LearntBeta, centre: Array, width: Array, noise: Array) -> Array:
+    """The draw itself: a Beta variable is no shifted and scaled one, so `noise` already is it."""
+    return noise
+
+
+def scaled_belief(p: empirical_gaussian.ScaledPosterior, count: Array, total: Array) -> Belief:
+    """The posterior with learnt scales; until they are learnt, means are alike and rewards of variance 1."""
+    r = p.noise / p.spread
+    n = count + r
+    return Belief((p.known * total + r * p.centre) / n, p.noise / n, p.noise + 0.0 * n)
+
+
+def effects_belief(p: main_effects.EffectsPosterior, count: Array, total: Array) -> Belief:
+    """The posterior with main main_effects, each cell by itself."""
+    mean, variance = main_effects.mean_and_variance(p, count, total)
+    return Belief(mean, variance, p.noise + 0.0 * variance)
+
+
+class UniformDraw(NamedTuple):
+    """No preference; the scales are those of the rewards, for an interval's sake."""
+
+    noise_scale: float
+    prior_scale: float
+
+
+def nothing(p: UniformDraw, count: Array, total: Array, exploration: float | Array) -> Parts:
+    """What was seen does not matter."""
+    return 0.0 * count, 0.0 * total
+
+
+def uniform_draw(p: UniformDraw, centre: Array, width: Array, noise: Array) -> Array:
+    """A number from [0, 1) whatever was seen."""
+    return noise
+
+
+class KLUpperBound(NamedTuple):
+    """Rewards lie in [0, 1]."""
+
+    tolerance: float = 1e-14
+
+
+def kl_bound(p: KLUpperBound, count: Array, total: Array, exploration: float) -> Parts:
+    """The largest q with n kl(mean, q) <= log(1/delta); 1 where nothing was seen."""
+    cells = zip(count.tolist(), total.tolist(), strict=True)
+    return np.array([_remembered_kl_bound(p, n, s, exploration) for n, s in cells]), 0.0 * count
+
+
+def kl_bound_of_cell(p: KLUpperBound, count: float, total: float, exploration: float) -> tuple[float, float]:
+    """The same for one cell, by bisection."""
+    if count == 0.0:
+        return 1.0, 0.0
+    mean = min(max(total / count, 0.0), 1.0)
+    level = exploration / count
+    low, high = mean, min(1.0, mean + math.sqrt(level / 2.0))
+    while high - low > p.tolerance:
+        middle = (low + high) / 2.0
+        if bernoulli_divergence(mean, middle) > level:
+            high = middle
+        else:
+            low = middle
+    return high, 0.0
+
+
+def kl_upper_bound(p: KLUpperBound, centre: Array, width: Array, noise: Any) -> Array:
+    """The bound itself."""
+    return centre
+
+
+@lru_cache(maxsize=2**16)
+def _remembered_kl_bound(p: KLUpperBound, count: float, total: float, exploration: float) -> float:
+    return kl_bound_of_cell(p, count, total, exploration)[0]
+
+
+def bernoulli_divergence(p: float, q: float) -> float:
+    """kl(p, q) between two coins, for p <= q.
+
+    >>> round(bernoulli_divergence(0.5, 0.75), 4)
+    0.1438
+    """
+    if q >= 1.0:
+        return 0.0 if p >= 1.0 else math.inf
+    divergence = 0.0
+    if p > 0.0:
+        divergence += p * math.log(p / q)
+    if p < 1.0:
+        divergence += (1.0 - p) * math.log((1.0 - p) / (1.0 - q))
+    return divergence
+
+
+IndexParameters = (
+    UpperBound
+    | GaussianPosterior
+    | BetaPosterior
+    | empirical_beta.LearntBeta
+    | KLUpperBound
+    | UniformDraw
+    | empirical_gaussian.Scaled
+    | main_effects.EffectsPosterior
+)
+
+Noise = Literal["none", "normal", "beta", "uniform"]
+
+
+class Index(NamedTuple):
+    """An index: its two steps and the noise that the second needs. `of_cell` is the first step where it must go
+    cell by cell, as compiled code does; elsewhere `prepare` itself serves for a single cell. `at_cell` gives a
+    cell's own parameters where they may be arrays. `belief` is there if the index is a draw from a posterior. `renew`
+    makes the parameters from what is kept, where they are learnt: `(p, kept) -> p`; `vary` what one draw's are, where
+    these have chance in common: `(p, rng) -> p`."""
+
+    prepare: Callable[..., Parts]
+    combine: Callable[..., Array]
+    noise: Noise = "none"
+    of_cell: Callable[..., tuple[float, float]] | None = None
+    at_cell: Callable[..., Any] | None = None
+    belief: Callable[..., Belief] | None = None
+    renew: Callable[..., Any] | None = None
+    vary: Callable[..., Any] | None = None
+
+
+INDEX: dict[type, Index] = {
+    UpperBound: Index(mean_and_bonus, upper_bound),
+    GaussianPosterior: Index(gaussian_posterior, gaussian_draw, "normal", belief=gaussian_belief),
+    BetaPosterior: Index(beta_shapes, beta_draw, "beta", at_cell=beta_at_cell, belief=beta_belief),
+    empirical_beta.LearntBeta: Index(
+        beta_shapes, beta_draw, "beta", belief=beta_belief, renew=empirical_beta.renewed_rates
+    ),
+    KLUpperBound: Index(kl_bound, kl_upper_bound, of_cell=kl_bound_of_cell),
+    UniformDraw: Index(nothing, uniform_draw, "uniform"),
+    empirical_gaussian.ScaledUpperBound: Index(
+        empirical_gaussian.scaled_bonus, empirical_gaussian.scaled_bound, renew=empirical_gaussian.renewed_bound
+    ),
+    empirical_gaussian.ScaledPosterior: Index(
+        empirical_gaussian.scaled_posterior,
+        empirical_gaussian.scaled_draw,
+        "normal",
+        belief=scaled_belief,
+        renew=empirical_gaussian.renewed_posterior,
+        vary=empirical_gaussian.stretched,
+    ),
+    main_effects.EffectsPosterior: Index(
+        main_effects.remainders,
+        main_effects.effects_draw,
+        "normal",
+        at_cell=main_effects.effects_at_cells,
+        belief=effects_belief,
+        renew=main_effects.renewed_effects,
+        vary=main_effects.drawn_effects,
+    ),
+    main_effects.EffectsKept: Index(
+        main_effects.remainders,
+        main_effects.effects_draw,
+        "normal",
+        at_cell=main_effects.effects_at_cell,
+        vary=main_effects.varied_effects,
+    ),
+    main_effects.EffectsOfCell: Index(main_effects.remainders, main_effects.effects_draw, "normal"),
+}
+
+
+def at_cells(p: IndexParameters, cells: Any) -> IndexParameters:
+    """The parameters of some cells' index: themselves, unless each cell has its own."""
+    if not any(isinstance(part, np.ndarray) for part in p):
+        return p
+    own = INDEX[type(p)].at_cell
+    assert own is not None
+    return own(p, cells)  # type: ignore[no-any-return]
+
+
+class Sampler(NamedTuple):
+    """How noise is drawn: for cells together, in their order, and compiled, cell by cell: the same numbers."""
+
+    of_cells: Callable[[np.random.Generator, Array, Array, tuple[int, ...]], Any]
+    of_cell: Callable[..., float]
+
+
+SAMPLERS: dict[Noise, Sampler] = {
+    "none": Sampler(
+        lambda rng, centre, width, shape: None,
+        lambda p, centre, width, rng: 0.0,
+    ),
+    "normal": Sampler(
+        lambda rng, centre, width, shape: rng.standard_normal(shape),
+        lambda p, centre, width, rng: rng.standard_normal(),
+    ),
+    "beta": Sampler(
+        lambda rng, centre, width, shape: rng.beta(centre, width, shape),
+        lambda p, centre, width, rng: rng.beta(centre, width),
+    ),
+    "uniform": Sampler(
+        lambda rng, centre, width, shape: rng.random(shape),
+        lambda p, centre, width, rng: rng.random(),
+    ),
+}
+
+
+def perturbed(centre: Any, spread: float, noise: Any) -> Any:
+    """CL-TS: the regression's rotated sums with noise; `factor.solve` turns them into a draw of theta."""
+    return centre + spread * noise
+
+
+def optimistic(mean: Any, radius: float, squared_norm: Any) -> Any:
+    """CL-UCB: the mean of an action under the most favourable theta of the ellipsoid."""
+    return mean + radius * np.sqrt(squared_norm)

@@ -1,0 +1,477 @@
+"""The evidence against a model, taken in decision by decision, and whether there is reason for an alarm."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from operator import add, mul
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from causalbandits._typing import Array, Codes, Z
+from causalbandits.errors import SizeError
+from causalbandits.policies.feedback import Outcome
+from causalbandits.policies.robust.e_process import (
+    STEADINESS,
+    additions,
+    arrow_factor,
+    coin_likelihoods,
+    common_mean,
+    guessed_mean,
+    log_gain,
+    log_mean_exp,
+    normal_likelihoods,
+    row_gains,
+    suspected,
+)
+from causalbandits.policies.robust.implications import Drawn, Watched, watched
+from causalbandits.policies.statistics import Cells, Statistic
+from causalbandits.problem import Action, Problem, Scores, Situation
+from causalbandits.problem.actions import Choices
+from causalbandits.problem.candidates import project_some
+from causalbandits.problem.projection import CELL_LIMIT, Projection
+
+# Actions scored by cells (z, x): x is what the action does with the knobs that have joined the reward's parents.
+#
+# score_a = sum over z of P(z | a) theta[z, x(a)]. Actions that do the same with these knobs share their theta, and are
+# projected together. Which of them can be the best is no longer a matter of P(z | a) alone, so all of them are
+# searched.
+
+
+class Alike(NamedTuple):
+    """The searched actions that do the same with the joined knobs."""
+
+    code: int
+    """What they do, as a number."""
+    positions: Codes
+    projection: Projection
+
+
+class MendedSearch:
+    """The searched actions of a situation, by what they do with the joined knobs."""
+
+    def __init__(self, situation: Situation, knobs: tuple[int, ...]) -> None:
+        problem, choices = situation.problem, situation.search.array()
+        self.size, self.ways = situation.size, ways(problem.actions.radices, knobs)
+        codes = np.zeros(len(choices), dtype=np.intp)
+        for knob in knobs:
+            codes = codes * problem.actions.radices[knob] + choices[:, knob]
+        self.groups = []
+        for code in np.unique(codes).tolist():
+            positions = np.flatnonzero(codes == code)
+            projection = project_some(choices[positions], problem.blocks, problem.shape)
+            self.groups.append(Alike(code, positions, projection))
+
+    def scores(self, index: Array) -> Scores:
+        """From a number per cell, for each of several draws, to a score per searched action."""
+        theta = index.reshape(len(index), -1, self.ways)
+        values = np.empty((len(index), self.size))
+        for code, positions, projection in self.groups:
+            values[:, positions] = projection(np.ascontiguousarray(theta[:, :, code].T))
+        return Scores(values, np.abs(index).max(axis=1))
+
+
+def ways(radices: tuple[int, ...], knobs: tuple[int, ...]) -> int:
+    """In how many ways the joined knobs can be set or left alone."""
+    return math.prod(radices[knob] for knob in knobs)
+
+
+def cell_of(configuration: int, choices: Choices, radices: tuple[int, ...], knobs: tuple[int, ...]) -> int:
+    """The cell in which an outcome counts."""
+    for knob in knobs:
+        configuration = configuration * radices[knob] + choices[knob]
+    return configuration
+
+
+# Alarms in numbers: what they are about, and what was done.
+
+DONE = (
+    "nothing was changed",
+    "its choice has joined the reward's parents",
+    "the graph is given up: every action is learnt by itself",
+    "the tables are learnt from what is seen",
+    "nothing was changed: there would be too many numbers to keep",
+    "nothing was changed: left alone, it depends on the context, so that its choice cannot stand for its value",
+)
+"""What can be done about an alarm, by number."""
+NOTHING, MENDED, GIVEN_UP, LEARNT, TOO_LARGE, BY_CONTEXT = range(len(DONE))
+
+ARROW, ROW = 0, 1
+"""What an alarm is about: a knob, or a row of a table."""
+
+PER_ALARM = 5
+"""An alarm is kept as so many numbers: decision, ARROW or ROW, which one, log E, what was done."""
+
+
+class Ring(NamedTuple):
+    """An alarm in numbers."""
+
+    decision: int
+    about: int
+    which: int
+    log_e: float
+    done: int
+
+
+Whole = npt.NDArray[np.int64]
+
+MADE_ANEW = 1.1
+"""Learnt tables, and what choices add, are estimated anew when so many times more has been counted."""
+
+Contrast = tuple[int, dict[int, float]]
+"""A knob that was left to chance, and the chances of its choices, by their columns."""
+
+
+@dataclass(eq=False)
+class Watching(Statistic):
+    """Sums by stratum and choice, evidence per knob, counts and evidence per row of the tables.
+
+    A stratum is a configuration of the parents, together with the choices of those knobs that have joined them.
+    """
+
+    witnessed: int
+    """How many outcomes are part of the evidence: those before which none is missing."""
+    joined: Whole
+    """For each knob whether its choice has joined the parents."""
+    stratum_count: Array
+    stratum_total: Array
+    seen: Array
+    """Rewards by stratum and choice: a row a stratum, a column for each choice of each knob."""
+    paid: Array
+    """Their sums."""
+    added: Array
+    """What each choice of each knob seems to add to the reward, in all strata alike."""
+    added_at: float
+    """After how many rewards this was estimated."""
+    spread: float
+    """The squares of the distances of rewards from what was expected in their strata."""
+    count_of_all: float
+    total_of_all: float
+    """The rewards of all strata: how many, and their sum."""
+    log_arrows: Array
+    """log E of each knob."""
+    log_graph: float
+    """log E of all knobs together."""
+    contrasts: Whole
+    """How many outcomes tested each knob: those before which chance had left open what would be done with it."""
+    counted: Array
+    """How often each value was drawn from each row of each table."""
+    log_rows: Array
+    """log E of each row, for each alternative."""
+    log_suspected: Array
+    """log of 3/4 + E/4 of each row."""
+    log_tables: float
+    """The sum of these."""
+    learnt: int
+    """Whether tables are learnt from what was counted."""
+    believed: Array
+    """The counts from which they were last made."""
+    alarms: Array
+    """`PER_ALARM` each."""
+
+    GROWING: ClassVar[tuple[str, ...]] = ("stratum_count", "stratum_total", "seen", "paid", "alarms")
+    """These have sizes that hang on what happened."""
+
+    @staticmethod
+    def empty_fields(problem: Problem) -> dict[str, Any]:
+        """Nothing seen yet."""
+        claims, knobs = watched(problem), len(problem.manipulable)
+        size = problem.configurations * claims.columns
+        if size > CELL_LIMIT:
+            raise SizeError(
+                f"Evidence needs a number for each of {problem.configurations} configurations and {claims.columns} "
+                f"choices, {size} of them; the limit is {CELL_LIMIT}. Let a smaller set stand in for the parents."
+            )
+        return {
+            "witnessed": 0,
+            "joined": np.zeros(knobs, dtype=np.int64),
+            **_no_sums(problem.configurations, claims.columns, knobs),
+            "counted": np.zeros(claims.size),
+            "log_rows": np.zeros((claims.rows, len(claims.alternatives))),
+            "log_suspected": np.zeros(claims.rows),
+            "log_tables": 0.0,
+            "learnt": 0,
+            "believed": np.zeros(claims.size),
+            "alarms": np.zeros(0),
+        }
+
+    @classmethod
+    def begin(cls, problem: Problem) -> Watching:
+        """A watch on a problem."""
+        return cls(rounds=0, **cls.empty_fields(problem))
+
+    def restore(self, record: Any) -> None:
+        if isinstance(record, dict):
+            for name in self.GROWING:
+                if isinstance(record.get(name), list):
+                    setattr(self, name, np.zeros(np.shape(record[name]), dtype=getattr(self, name).dtype))
+        super().restore(record)
+
+    @property
+    def knobs(self) -> tuple[int, ...]:
+        """Those that have joined the parents."""
+        joined = self.joined.tolist()
+        return tuple([knob for knob, has in enumerate(joined) if has]) if 1 in joined else ()
+
+    def in_force(self, problem: Problem) -> Problem:
+        """The problem with the tables that are believed by now."""
+        if not self.learnt:
+            return problem
+        key = "learnt", self.believed.tobytes()
+        learnt = problem.whole.remember(key, lambda: watched(problem).learnt(self.believed))
+        return learnt if problem is problem.whole else learnt.in_context(problem.known)
+
+    # --- one more outcome -----------------------------------------------------------------------------
+
+    def take_in(self, problem: Problem, outcome: Outcome, reward: float, noise: float | None) -> None:
+        """One more outcome, in the order of decisions.
+
+        `noise` is the scale of the rewards given z, None if they are successes and failures.
+        """
+        if not outcome.z:
+            return
+        self.witnessed += 1
+        claims = watched(problem)
+        stratum = self._stratum(problem, outcome.action.choices, outcome.z)
+        own = claims.columns_of(outcome.action.choices)
+        common = common_mean(self.count_of_all, self.total_of_all, coins=noise is None)
+        count = self.stratum_count.item(stratum) + STEADINESS
+        total = self.stratum_total.item(stratum) + STEADINESS * common
+        contrasts = self._contrasts(problem, claims, outcome)
+        if contrasts:
+            variance = None if noise is None else (self.spread + noise * noise) / (self.count_of_all + 1.0)
+            self._bet(claims, stratum, contrasts, own, (count, total), reward, variance)
+        # Of numbers the first says where they lie, so that a constant added to all changes nothing.
+        self._add(stratum, own, total / count if noise is None or self.count_of_all else reward, reward)
+        if self.count_of_all >= MADE_ANEW * self.added_at:
+            self._estimate(claims, coins=noise is None)
+        for value in claims.drawn(outcome):
+            self._count(value)
+        if self.learnt and self.counted.sum() >= MADE_ANEW * self.believed.sum():
+            self.believed = self.counted.copy()
+
+    def _stratum(self, problem: Problem, choices: Choices, z: Z) -> int:
+        return cell_of(problem.configuration(z), choices, problem.actions.radices, self.knobs)
+
+    def _contrasts(self, problem: Problem, claims: Watched, outcome: Outcome) -> list[Contrast]:
+        """P(x | stratum) for the choices x of every knob that was left to chance."""
+        support = outcome.support
+        if support is None or len(support) == 1:
+            return []
+        in_force, fixed = self.in_force(problem), self.knobs
+        known = claims if in_force is problem else watched(in_force)
+        done, z = outcome.action.choices, outcome.z
+        if known.chance(in_force, done, z) == 0.0:
+            return []
+        chances: list[dict[int, float]] = [{} for _ in done]
+        for action, share in support:
+            choices = action.choices
+            if fixed and any(choices[k] != done[k] for k in fixed):
+                continue
+            weight = share * known.chance(in_force, choices, z)
+            if weight:
+                for of_knob, column in zip(chances, claims.columns_of(choices), strict=True):
+                    of_knob[column] = of_knob.get(column, 0.0) + weight
+        return [(knob, of_knob) for knob, of_knob in enumerate(chances) if len(of_knob) > 1]
+
+    def _bet(
+        self,
+        claims: Watched,
+        stratum: int,
+        contrasts: list[Contrast],
+        own: tuple[int, ...],
+        around: tuple[float, float],
+        reward: float,
+        variance: float | None,
+    ) -> None:
+        """Bet on every knob that was left to chance; `around` are the stratum's rewards, by their number and sum."""
+        seen, paid, added = self.seen[stratum].tolist(), self.paid[stratum].tolist(), self.added.tolist()
+        logs, factors = [], []
+        for knob, chances in contrasts:
+            first, last = claims.span(knob)
+            mean = (around[1] - sum(map(mul, seen[first:last], added[first:last]))) / around[0]
+            means = [guessed_mean(mean + added[x], seen[x], paid[x]) for x in chances]
+            q = coin_likelihoods(means, reward) if variance is None else normal_likelihoods(means, reward, variance)
+            factor = arrow_factor(q, list(chances.values()), list(chances).index(own[knob]))
+            logs.append(self.log_arrows.item(knob))
+            factors.append(factor)
+            self.log_arrows[knob] = logs[-1] + math.log(factor)
+            self.contrasts[knob] += 1
+        self.log_graph += log_gain(logs, factors)
+
+    def _add(self, stratum: int, own: tuple[int, ...], mean: float, reward: float) -> None:
+        self.spread += (reward - mean) ** 2
+        self.count_of_all += 1.0
+        self.total_of_all += reward
+        self.stratum_count[stratum] += 1.0
+        self.stratum_total[stratum] += reward
+        seen, paid = self.seen[stratum], self.paid[stratum]
+        for column in own:  # a few numbers: faster one by one
+            seen[column] += 1.0
+            paid[column] += reward
+
+    def _estimate(self, claims: Watched, *, coins: bool) -> None:
+        """Find out anew what choices add to the reward."""
+        met = np.flatnonzero(self.stratum_count)
+        common = common_mean(self.count_of_all, self.total_of_all, coins=coins)
+        total = self.stratum_total[met] + STEADINESS * common
+        self.added = additions(self.seen[met], self.paid[met], total, claims.starts, self.added)
+        self.added_at = self.count_of_all
+
+    def _count(self, value: Drawn) -> None:
+        row, place, start, stop, alternatives, own, whole = value
+        counted = self.counted[start:stop].tolist()
+        seen, rows = counted[place - start], sum(counted)
+        gains = row_gains(alternatives, seen, rows, (own + seen) / (whole + rows) if whole else own)
+        of_row = self.log_rows[row]
+        logs = list(map(add, of_row.tolist(), gains))
+        of_row[:] = logs
+        after = suspected(log_mean_exp(logs))
+        self.log_tables += after - self.log_suspected.item(row)
+        self.log_suspected[row] = after
+        self.counted[place] = seen + 1.0
+
+    # --- what it says ---------------------------------------------------------------------------------
+
+    def rings(self) -> list[Ring]:
+        """The alarms, the first first."""
+        numbers = self.alarms.reshape(-1, PER_ALARM).tolist()
+        return [Ring(int(t), int(about), int(which), log_e, int(done)) for t, about, which, log_e, done in numbers]
+
+    def rung(self, about: int) -> bool:
+        """Whether it has been said already, and nothing was done about it since."""
+        return any(ring.about == about and ring.done != MENDED for ring in self.rings())
+
+    def alarm(self, level: float) -> tuple[int, int, float] | None:
+        """What it is about, which one, log E, if there is reason for one. Each of the two tests may err in level/2."""
+        limit = math.log(2.0 / level)
+        if self.log_tables >= limit and not self.rung(ROW):
+            rows = [log_mean_exp(logs) for logs in self.log_rows.tolist()]
+            worst = max(range(len(rows)), key=rows.__getitem__)
+            return ROW, worst, rows[worst]
+        if self.log_graph >= limit and not self.rung(ARROW):
+            logs = self.log_arrows.tolist()
+            worst = max(np.flatnonzero(self.joined == 0).tolist(), key=logs.__getitem__)
+            return ARROW, worst, logs[worst]
+        return None
+
+    def note(self, decision: int, about: int, which: int, log_e: float, done: int) -> Ring:
+        """Keep an alarm."""
+        ring = Ring(decision, about, which, log_e, done)
+        self.alarms = np.concatenate([self.alarms, np.array(ring, dtype=np.float64)])
+        return ring
+
+    def start_again(self, problem: Problem) -> None:
+        """The evidence on knobs begins anew, in the strata that there are now."""
+        strata = problem.configurations * ways(problem.actions.radices, self.knobs)
+        for name, value in _no_sums(strata, self.seen.shape[1], len(self.joined)).items():
+            setattr(self, name, value)
+
+
+def _no_sums(strata: int, columns: int, knobs: int) -> dict[str, Any]:
+    return {
+        "stratum_count": np.zeros(strata),
+        "stratum_total": np.zeros(strata),
+        "seen": np.zeros((strata, columns)),
+        "paid": np.zeros((strata, columns)),
+        "added": np.zeros(columns),
+        "added_at": 0.0,
+        "spread": 0.0,
+        "count_of_all": 0.0,
+        "total_of_all": 0.0,
+        "log_arrows": np.zeros(knobs),
+        "log_graph": 0.0,
+        "contrasts": np.zeros(knobs, dtype=np.int64),
+    }
+
+
+# What a guard keeps: its evidence, cells as they are at present, and sums from which other cells can be made.
+
+
+@dataclass(eq=False)
+class GuardedCells(Watching):
+    """Cells as they are at present, and rewards by action and configuration, from which other cells can be made."""
+
+    count: Array
+    total: Array
+    given_up: int
+    """Whether cells are actions, in every context."""
+    told_choices: Whole
+    """What was done, a number for each knob, row after row."""
+    told_z: Whole
+    told_context: Whole
+    """The number of the context, where a graph may be given up in contexts; 0 elsewhere."""
+    told_count: Array
+    told_total: Array
+
+    GROWING: ClassVar[tuple[str, ...]] = (
+        *Watching.GROWING,
+        *("count", "total", "told_choices", "told_z", "told_context", "told_count", "told_total"),
+    )
+
+    @classmethod
+    def empty(cls, problem: Problem) -> GuardedCells:
+        """Nothing seen yet."""
+        cells, none = Cells.empty(problem.configurations), np.zeros(0, dtype=np.int64)
+        now: dict[str, Any] = {"count": cells.count, "total": cells.total, "given_up": 0}
+        told: dict[str, Any] = {
+            "told_choices": none,
+            "told_z": none,
+            "told_context": none,
+            "told_count": np.zeros(0),
+            "told_total": np.zeros(0),
+        }
+        return cls(rounds=0, **cls.empty_fields(problem), **now, **told)
+
+    def __post_init__(self) -> None:
+        self._row: dict[tuple[Choices, int, int], int] = {}
+
+    @property
+    def cells(self) -> Cells:
+        """What posteriors are made of."""
+        return Cells(self.rounds, self.count, self.total)
+
+    def cell(self, problem: Problem, action: Action, z: int, context: int) -> int:
+        """Where an outcome counts."""
+        if self.given_up:
+            return context * problem.actions.size + action.number
+        return cell_of(z, action.choices, problem.actions.radices, self.knobs)
+
+    def tell(self, problem: Problem, action: Action, z: int, context: int, reward: float) -> None:
+        """One more reward."""
+        cell = self.cell(problem, action, z, context) if len(self.alarms) else z
+        self.rounds += 1
+        self.count[cell] += 1.0
+        self.total[cell] += reward
+        row = self._row_of(action.choices, z, context)
+        self.told_count[row] += 1.0
+        self.told_total[row] += reward
+
+    def _told(self) -> Iterator[tuple[Choices, int, int]]:
+        """What was done, what came of it, and in which context; row by row."""
+        done = map(tuple, self.told_choices.reshape(len(self.told_z), -1).tolist())
+        return zip(done, self.told_z.tolist(), self.told_context.tolist(), strict=True)
+
+    def _row_of(self, choices: Choices, z: int, context: int) -> int:
+        told = choices, z, context
+        if len(self._row) != len(self.told_z):
+            self._row = {own: row for row, own in enumerate(self._told())}
+        row = self._row.get(told)
+        if row is None:
+            row = self._row[told] = len(self.told_z)
+            self.told_choices = np.concatenate([self.told_choices, np.array(choices, dtype=np.int64)])
+            self.told_z, self.told_context = np.append(self.told_z, z), np.append(self.told_context, context)
+            self.told_count, self.told_total = np.append(self.told_count, 0.0), np.append(self.told_total, 0.0)
+        return row
+
+    def arrange(self, problem: Problem, size: int) -> None:
+        """Make the cells that there are to be now, from all that was told."""
+        self.count, self.total = np.zeros(size), np.zeros(size)
+        sums = zip(self.told_count.tolist(), self.told_total.tolist(), strict=True)
+        for (choices, z, context), (count, total) in zip(self._told(), sums, strict=True):
+            cell = self.cell(problem, Action(problem.actions, choices), z, context)
+            self.count[cell] += count
+            self.total[cell] += total

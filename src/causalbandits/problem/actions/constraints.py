@@ -1,0 +1,68 @@
+"""What narrows the action set: values that may be set, how many variables at once, lists, forbidden combinations."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+
+import numpy as np
+
+from causalbandits._typing import is_iterable
+from causalbandits.errors import ProblemError, ProblemWarning
+from causalbandits.model import Intervention, State, Variables, unique_names
+from causalbandits.problem.actions.space import ActionSpace
+
+Manipulable = Iterable[str] | Mapping[str, Iterable[State] | None]
+"""Names of variables, or a mapping from each to the values that it may be set to; None: to all."""
+
+
+def action_space(
+    model: Variables,
+    manipulable: Manipulable,
+    *,
+    at_most: int | None,
+    always: Iterable[str],
+    actions: Iterable[Mapping[str, State]] | None,
+) -> ActionSpace:
+    """The actions that keywords of a problem allow; what they forbid is taken away afterwards."""
+    names = unique_names("manipulable", manipulable, model.__getitem__)
+    if not names:
+        raise ProblemError("At least one variable must be manipulable.")
+    values = manipulable if isinstance(manipulable, Mapping) else {}
+    space = ActionSpace([model[name] for name in names], at_most=at_most, always=always, values=values)
+    if actions is None:
+        return space
+    if isinstance(actions, str | Mapping) or not is_iterable(actions):
+        raise ProblemError(f"actions must be a list of interventions, such as [{{}}, {{'x': 1}}]; got {actions!r}.")
+    return space.only(actions)
+
+
+def without_forbidden(space: ActionSpace, forbid: Callable[[Intervention], bool], *, stacklevel: int) -> ActionSpace:
+    """The actions that are not forbidden; warns if none is, because whoever forbids means something."""
+    if not callable(forbid):
+        raise ProblemError(
+            f"forbid must be a function that says whether an intervention is forbidden, such as "
+            f"lambda do: do.get('x') == 1 and 'y' in do; got {forbid!r}."
+        )
+    left = space.where(lambda do: not _forbids(forbid, do))
+    if left.size == space.size:
+        warnings.warn(
+            f"forbid forbids none of the {space.size} actions. It is asked about what is set, never about what is "
+            "observed; see that the names and values it looks for are those of the model.",
+            ProblemWarning,
+            stacklevel=stacklevel + 1,
+        )
+    return left
+
+
+def _forbids(forbid: Callable[[Intervention], bool], do: Intervention) -> bool:
+    try:
+        answer = forbid(do)
+    except Exception as error:
+        raise ProblemError(
+            f"forbid must say True or False of every action; of {do} it raised {type(error).__name__}: {error}. What "
+            "an action leaves alone is not in it: ask do.get('x') rather than do['x']."
+        ) from error
+    if not isinstance(answer, bool | np.bool_):
+        raise ProblemError(f"forbid must say True or False of every action; of {do} it said {answer!r}.")
+    return bool(answer)

@@ -1,0 +1,156 @@
+"""What actions cost: a price for each value that a knob is set to; what is left alone costs nothing.
+
+    cost(a) = sum over the knobs that a sets of price(knob, value)
+
+Costs are known, so they are subtracted from scores, never from rewards: Y - cost(a) hangs on the action even where the
+parents are known, and a policy that learns a mean for each configuration would learn a wrong one.
+
+>>> from causalbandits import zoo, Problem
+>>> problem = zoo.email_campaign().problem
+>>> priced = Problem(problem.model, problem.manipulable, problem.parents,
+...                       costs={"product": 0.02, "send_time": {"morning": 0.01}})
+>>> priced.cost({"product": "Photoshop", "send_time": "morning"}), priced.cost({"send_time": "evening"})
+(0.03, 0.0)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from causalbandits._typing import Array, is_real
+from causalbandits.errors import InterventionError, ProblemError, unknown
+from causalbandits.model import State, Variable
+from causalbandits.problem.actions.space import ActionSpace, Choices, Choices2D
+
+Prices = Mapping[str, float | Mapping[State, float]]
+"""For each knob a price, whatever it is set to, or one for each value; what is not there costs nothing."""
+
+DEAREST = 1e100
+"""No price is above this: sums of larger ones overflow."""
+
+
+class Costs:
+    """What the actions of a space cost. Sums run over the knobs in their order: they are the same everywhere."""
+
+    def __init__(self, space: ActionSpace, tables: Sequence[Sequence[float]]) -> None:
+        self.space = space
+        self.tables = tuple(np.array(table, dtype=np.float64) for table in tables)
+        """For each knob the price of each of its choices; the first, to leave it alone, costs nothing."""
+
+    @classmethod
+    def given(cls, space: ActionSpace, prices: Prices | None) -> Costs | None:
+        """Costs as a user gives them; None where nothing costs anything."""
+        if prices is None:
+            return None
+        if not isinstance(prices, Mapping):
+            raise ProblemError(
+                "costs must be a mapping from knobs to prices, such as {'x': 0.1} or {'x': {'high': 0.2}}; got "
+                f"{prices!r}."
+            )
+        for name in prices:
+            if name not in space.names:
+                raise ProblemError(unknown("manipulable variable in costs=:", name, space.names))
+        costs = cls(space, [_table(v, prices.get(v.name, 0.0)) for v in space.variables])
+        return costs if any(table.any() for table in costs.tables) else None
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Costs):
+            return NotImplemented
+        return self.space.names == other.space.names and self.to_record() == other.to_record()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def of(self, choices: Choices) -> float:
+        """What an action costs, given by its choices."""
+        total = 0.0
+        for prices, choice in zip(self._lists, choices, strict=True):
+            total += prices[choice]
+        return total
+
+    def of_each(self, choices: Choices2D, knobs: Sequence[int] | None = None) -> Array:
+        """What each row of choices costs: of all knobs, or of some, given by their positions."""
+        total = np.zeros(len(choices))
+        for column, knob in enumerate(range(len(self.tables)) if knobs is None else knobs):
+            total += self.tables[knob][choices[:, column]]
+        return total
+
+    @cached_property
+    def _lists(self) -> list[list[float]]:
+        return [table.tolist() for table in self.tables]
+
+    @cached_property
+    def largest(self) -> float:
+        """No action costs more."""
+        return float(sum(max(prices) for prices in self._lists))
+
+    def cheapest(self, choices: Choices) -> Choices:
+        """The same choices, with what must be set set to the first of its cheapest values."""
+        allowed = zip(choices, self._lists, self.space.settable, strict=True)
+        return tuple(min(own, key=prices.__getitem__) if choice else 0 for choice, prices, own in allowed)
+
+    def to_record(self) -> list[list[float]]:
+        """JSON-ready: a list of prices for each knob."""
+        return [prices[1:] for prices in self._lists]
+
+    @classmethod
+    def from_record(cls, record: Any, space: ActionSpace) -> Costs | None:
+        """The costs that `to_record` describes."""
+        if record is None:
+            return None
+        if not isinstance(record, list) or [_length(own) for own in record] != [len(v.states) for v in space.variables]:
+            raise ProblemError(f"costs must be a list of prices for every knob, one for each value; got {record!r}.")
+        named = zip(space.variables, record, strict=True)
+        return cls.given(space, {v.name: dict(zip(v.states, own, strict=True)) for v, own in named})
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The knobs that cost something."""
+        return tuple(v.name for v, table in zip(self.space.variables, self.tables, strict=True) if table.any())
+
+    @property
+    def shown(self) -> str:
+        """Each knob that costs something, with its price or the range of its prices."""
+        parts = [_shown(v.name, prices[1:]) for v, prices in zip(self.space.variables, self._lists, strict=True)]
+        return ", ".join(part for part in parts if part)
+
+    def __repr__(self) -> str:
+        return f"Costs({self.shown})"
+
+
+def _table(variable: Variable, given: object) -> list[float]:
+    """The price of each choice of a knob."""
+    if not isinstance(given, Mapping):
+        return [0.0, *[_price(variable, given, "")] * len(variable.states)]
+    table = [0.0] * (1 + len(variable.states))
+    for value, price in given.items():
+        try:
+            choice = 1 + variable.code(value)
+        except InterventionError as error:
+            raise ProblemError(f"costs of {variable.name!r}: {error}") from None
+        table[choice] = _price(variable, price, f" to {value!r}")
+    return table
+
+
+def _price(variable: Variable, price: object, value: str) -> float:
+    price = price.item() if isinstance(price, np.generic) else price
+    if not is_real(price) or not 0 <= price <= DEAREST:
+        raise ProblemError(
+            f"What it costs to set {variable.name!r}{value} must be a number from 0 to {DEAREST:g}; got {price!r}. "
+            "What earns something belongs in the reward."
+        )
+    return float(price)
+
+
+def _length(prices: object) -> int:
+    return len(prices) if isinstance(prices, list) else -1
+
+
+def _shown(name: str, prices: Sequence[float]) -> str:
+    least, most = min(prices), max(prices)
+    if not most:
+        return ""
+    return f"{name} {most:g}" if least == most else f"{name} {least:g} to {most:g}"

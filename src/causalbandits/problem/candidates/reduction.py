@@ -1,0 +1,147 @@
+"""Which actions can be the best at all: an exact reduction of the action set.
+
+An action's mean reward is linear in P(. | a). So an action whose distribution is a mixture of other actions' is never
+the only best one, whatever the reward, and need not be searched; the same holds for any convex score. The objective
+is multilinear in the blocks, so blocks reduce one by one: a block keeps the vertices of the convex hull of its rows.
+
+One knob x with four values, one parent z with three: every row P(z | a) is a point, and two lie in the others' hull.
+
+    row       P(z | a)                            c
+    do()      0.345  0.345  0.31   removed       . .
+    do(x=a)   0.8    0.1    0.1    kept         .   .
+    do(x=b)   0.1    0.8    0.1    kept        .  d  .
+    do(x=c)   0.1    0.1    0.8    kept       .  do() .
+    do(x=d)   0.275  0.275  0.45   removed   a . . . . b
+
+Every removal has a certificate: weights on rows that are *kept*, whose mixture, computed again, misses the removed
+row by at most `RESIDUAL`. What cannot be certified is kept, which is always exact. Where at most k variables may be
+set at once, a row may only be replaced by rows that set a subset of its variables: those are allowed wherever it was.
+Where actions cost something, the mixture must cost no more than the row (`priced_hull`).
+
+>>> from causalbandits import Problem, CausalModel, Variable
+>>> model = CausalModel([
+...     Variable("x", ["a", "b", "c", "d"], table=[.3, .3, .2, .2]),
+...     Variable("z", [1, 2, 3], parents=["x"], table=[[.8, .1, .1], [.1, .8, .1], [.1, .1, .8], [.275, .275, .45]])])
+>>> Problem(model, ["x"], ["z"]).reduction()
+5 actions -> 3 that can be the best for some reward.
+x -> z: 5 choices, 3 kept.
+  do() = 0.35 do(x=a) + 0.35 do(x=b) + 0.3 do(x=c)
+  do(x=d) = 0.5 do(x=c) + 0.25 do(x=a) + 0.25 do(x=b)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from causalbandits._typing import Array, Codes
+from causalbandits.model import Intervention
+from causalbandits.problem.actions import Choices2D
+from causalbandits.problem.candidates.hull import Weights, hull_of
+from causalbandits.problem.inference import Block
+
+SHOWN = 12
+"""So many removals of a block are spelt out in a report."""
+
+
+@dataclass(frozen=True)
+class BlockReduction:
+    """What is left of a block's choices. `certificates[i]` says of which kept rows removed row i is a mixture."""
+
+    block: Block
+    choices: Choices2D
+    rows: Array
+    kept: Codes
+    certificates: Mapping[int, Weights]
+    costs: Array | None = None
+    """What each choice costs, where some do."""
+
+    def report(self) -> list[str]:
+        """What was removed, in words: a line for the block, one for each of the first removals."""
+        names = self.block.knob_names
+        if not names:
+            return []
+        lines = [
+            f"{', '.join(names)} -> {', '.join(self.block.parent_names)}: {len(self.choices)} choices, "
+            f"{len(self.kept)} kept."
+        ]
+        removed = sorted(self.certificates)
+        for i in removed[:SHOWN]:
+            # Other versions of the libraries below round otherwise: the same weights are to be shown all the same.
+            shown = {k: round(w, 9) for k, w in self.certificates[i].items()}
+            parts = sorted(shown.items(), key=lambda part: (-part[1], part[0]))
+            mixture = " + ".join(f"{w:.3g} {self._show(k)}" for k, w in parts[:3]) + (" + ..." if parts[3:] else "")
+            same = len(parts) == 1
+            lines.append(
+                f"  {self._show(i)} {'has the same effect as' if same else '='} "
+                f"{self._show(parts[0][0]) if same else mixture}{self._saving(i)}"
+            )
+        if removed[SHOWN:]:
+            lines.append(f"  ... and {len(removed) - SHOWN} more")
+        return lines
+
+    def _show(self, row: int) -> str:
+        pairs = zip(self.block.knob_names, self.choices[row].tolist(), strict=True)
+        return str(Intervention({name: self.block.model[name].states[c - 1] for name, c in pairs if c}))
+
+    def residual(self, row: int) -> float:
+        """By how much a removed row's certificate misses it, or costs more."""
+        return hull_of(self.rows, self.costs).misses(row, self.certificates[row])
+
+    def _saving(self, row: int) -> str:
+        """What a removed choice costs, where what replaces it costs less."""
+        if self.costs is None:
+            return ""
+        instead = sum(w * float(self.costs[k]) for k, w in self.certificates[row].items())
+        mine = float(self.costs[row])
+        return f", at {instead:.3g} instead of {mine:.3g}" if mine - instead > 1e-9 * mine else ""
+
+
+def reduce_block(block: Block, choices: Choices2D, *, only_subsets: bool, costs: Array | None = None) -> BlockReduction:
+    """Keep the rows that are no mixture of others, or of others that cost no more where choices have `costs`.
+
+    `choices` are the allowed ones of the block's knobs, in order. With `only_subsets` a row is only replaced by rows
+    that set a subset of its variables.
+    """
+    rows = block.rows(choices)
+    touched = choices > 0
+    by_fewest = np.argsort(touched.sum(axis=1), kind="stable")
+    hull = hull_of(rows, costs)
+    if only_subsets:
+        for members, fewer in _groups(touched, by_fewest):
+            hull.reduce(members, [i for i in fewer.tolist() if i in hull.kept], {})
+    else:
+        hull.reduce(by_fewest, [], hull.allowed(_mixtures_by_construction(block, choices)))
+    certificates = hull.checked_certificates()
+    kept = np.array(sorted(set(range(len(rows))) - set(certificates)), dtype=np.intp)
+    return BlockReduction(block, choices, rows, kept, certificates, costs)
+
+
+def _groups(touched: npt.NDArray[np.bool_], order: Codes) -> Iterator[tuple[Codes, Codes]]:
+    """The rows that set the same variables, and the rows that set fewer of these; small sets first."""
+    codes: dict[bytes, list[int]] = {}
+    for i in order.tolist():
+        codes.setdefault(touched[i].tobytes(), []).append(i)
+    for members in codes.values():
+        own = touched[members[0]]
+        subset = ~(touched & ~own).any(axis=1)
+        same = (touched == own).all(axis=1)
+        yield np.array(members, dtype=np.intp), np.flatnonzero(subset & ~same)
+
+
+def _mixtures_by_construction(block: Block, choices: Choices2D) -> dict[int, Weights]:
+    """Leaving a root alone is the mixture, by its own distribution, of setting it; the first such root of each row."""
+    roots = {k: block.model[name].table for k, name in enumerate(block.knob_names) if not block.model[name].parents}
+    # Not all values need be allowed; leaving a root alone is a mixture of those that it takes by itself.
+    roots = {k: table for k, table in roots.items() if set(np.flatnonzero(table) + 1) <= set(choices[:, k].tolist())}
+    position = {tuple(row): i for i, row in enumerate(choices.tolist())}
+    mixtures: dict[int, Weights] = {}
+    for row, i in position.items():
+        k = next((k for k in roots if row[k] == 0), None)
+        if k is not None:
+            shares = {(*row[:k], value + 1, *row[k + 1 :]): float(w) for value, w in enumerate(roots[k]) if w > 0}
+            mixtures[i] = {position[set_to]: share for set_to, share in shares.items()}
+    return mixtures

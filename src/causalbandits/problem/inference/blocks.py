@@ -1,0 +1,388 @@
+"""P(z | do(a)), exactly: one tensor contraction per block, with a choice axis for every manipulable variable.
+
+Slot 0 of a variable's choice axis holds its natural mechanism, slot j a point mass on its j-th state; the
+contraction then yields the distribution for all choices at once. *Blocks* are the connected components of the
+ancestral graph of z. Different blocks share no variable, so P(z | do(a)) is the product of their tables:
+
+    P(z | do(a)) = prod_b P(z_b | do(a_b)).
+
+Where something is known beforehand, blocks are the parts that stay connected once it is: their tables are cut at what
+is known, those of its effects among the known variables join them, and each row is divided by its sum, which is the
+probability of what is known and the same for every action.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from causalbandits._cache import Memory
+from causalbandits._typing import Array
+from causalbandits.errors import ProblemError, SizeError
+from causalbandits.model import CausalModel
+from causalbandits.model import graph as graphs
+from causalbandits.problem.actions import Choices2D
+from causalbandits.problem.inference.contraction import (
+    Contraction,
+    Operand,
+    Order,
+    contract,
+    contract_in_order,
+    contraction,
+    find_order,
+)
+from causalbandits.problem.inference.factors import (
+    ASKED,
+    MODEL,
+    AskedFactors,
+    Factor,
+    FactorLayout,
+    is_looked_up,
+    laid_out,
+)
+
+DRAWS_AT_ONCE = 2**22
+"""So many numbers of drawn distributions are made at once."""
+
+ENTRY_LIMIT = 2**27
+"""The largest array a contraction may make, in numbers of 8 bytes: 1 GiB."""
+
+SMALL_TABLE = 2**20
+"""A block's table of at most this many entries is made whole, even where only some rows are needed."""
+
+SMALL_FACTOR = 2**24
+"""Not so if a factor with all choices has more: a knob's has its values squared."""
+
+CONTRACTED_AT_ONCE = 2**18
+"""Rows of larger blocks are made so many at a time that the largest array on the way has about this many numbers."""
+
+ROWS_KEPT, NUMBERS_KEPT = 2**12, 2**20
+"""A block remembers this many rows, and no more of them than have this many numbers."""
+
+PLANS_KEPT = 2**6
+"""For so many ways to set knobs it is remembered how sums over many models are taken."""
+
+RowsOf = Callable[[Mapping[str, Array]], Array]
+"""From tables, by variable, to rows P(z_b | .)."""
+
+
+class Block:
+    """A connected part of z's ancestral graph: its own knobs, its own parents of the reward, nothing shared.
+
+    `knobs` are positions among the manipulable variables, `parents` positions among z. `known` are codes of variables
+    beside it whose values are known, `effects` those of them that it has causes of.
+    """
+
+    point: int | None = None
+    """The code of its parent, where that is known."""
+
+    def __init__(
+        self,
+        model: CausalModel,
+        names: Sequence[str],
+        manipulable: Sequence[str],
+        parents: Sequence[str],
+        known: Mapping[str, int] = MappingProxyType({}),
+        effects: Sequence[str] = (),
+    ) -> None:
+        self.model = model
+        self.names = tuple(names)
+        self.known, self.effects = dict(known), tuple(effects)
+        self._tables: Mapping[str, Array] = {name: model[name].table for name in self._factors}
+        self.knobs = tuple(i for i, name in enumerate(manipulable) if name in names)
+        self.parents = tuple(i for i, name in enumerate(parents) if name in names)
+        self.knob_names = tuple(manipulable[i] for i in self.knobs)
+        self.parent_names = tuple(parents[i] for i in self.parents)
+        self.radices = tuple(len(model[name].states) + 1 for name in self.knob_names)
+        self.shape = tuple(len(model[name].states) for name in self.parent_names)
+        self.choices = math.prod(self.radices)
+        self.configurations = math.prod(self.shape)
+        self._rows: Memory[tuple[int, ...], Array] = Memory(self.rows_remembered)
+        self._plans: Memory[tuple[int, tuple[bool, ...]], Contraction] = Memory(PLANS_KEPT)
+        self._last: tuple[Mapping[str, Array], Array] | None = None
+
+    def __repr__(self) -> str:
+        return f"Block(knobs={list(self.knob_names)}, parents={list(self.parent_names)})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        found = ("table", "is_small", "_of_all", "_layout")
+        return {key: value for key, value in self.__dict__.items() if key not in found} | {"_last": None}
+
+    @property
+    def rows_remembered(self) -> int:
+        """How many rows are worth remembering, here and elsewhere."""
+        return max(1, min(ROWS_KEPT, NUMBERS_KEPT // self.configurations))
+
+    @cached_property
+    def is_small(self) -> bool:
+        """Whether the table of all choices is made as soon as one is asked for."""
+        small = self.choices * self.configurations <= SMALL_TABLE
+        return small and all(layout.size <= SMALL_FACTOR for layout in self._layout.values())
+
+    def code(self, choices: Sequence[int]) -> int:
+        """The row of `table` for an action's choices (those of all manipulable variables)."""
+        code = 0
+        for knob, radix in zip(self.knobs, self.radices, strict=True):
+            code = code * radix + choices[knob]
+        return code
+
+    def _choices(self, codes: npt.NDArray[np.intp]) -> Choices2D:
+        """The choices that these rows of `table` are for."""
+        choices = np.empty((len(codes), len(self.radices)), dtype=np.intp)
+        for column in reversed(range(len(self.radices))):
+            codes, choices[:, column] = np.divmod(codes, self.radices[column])
+        return choices
+
+    @cached_property
+    def table(self) -> Array:
+        """P(z_b | do(a_b)) for every choice: a row per choice, a column per configuration."""
+        table = self._made_of(self._tables) if self.is_small else self._in_parts(self.choices, self._choices)
+        table.setflags(write=False)
+        return table
+
+    def _made_of(self, tables: Mapping[str, Array]) -> Array:
+        """The table of a small block, its variables having these."""
+        table = self._of_all([layout.all_choices(tables[name]).array for name, layout in self._layout.items()])
+        return self._given(table.reshape(self.choices, self.configurations))
+
+    @cached_property
+    def _of_all(self) -> Contraction:
+        """How `table` is made of the factors; that depends on their sizes, not on their numbers."""
+        operands, output = self._all_choices()
+        self._check_size(self.choices)
+        return contraction(operands, self._find_order(operands, output).steps, output)
+
+    def _all_choices(self) -> tuple[list[Operand], list[Any]]:
+        """The factors with all choices of the knobs, and the axes of what they make."""
+        factors = [layout.all_choices(self._tables[name]) for name, layout in self._layout.items()]
+        return factors, self._output([("choice", k) for k in self.knob_names])
+
+    def with_tables(self, tables: Mapping[str, Array]) -> Block:
+        """The same block, its variables having other tables. It shares the order in which sums are taken."""
+        _ = self._layout, self._of_all if self.is_small else self._order
+        other = Block.__new__(Block)
+        other.__dict__.update({key: value for key, value in self.__dict__.items() if key != "table"})
+        other._tables, other._rows = tables, Memory(self.rows_remembered)
+        return other
+
+    def rows(self, choices: Choices2D) -> Array:
+        """P(z_b | do(a_b)) for some choices of this block's knobs only, a row each.
+
+        A choice's row has the same bits whichever others are asked for, and whether or not the table is there.
+        """
+        if self.is_small or 4 * len(choices) >= self.choices or "table" in self.__dict__:
+            return np.asarray(self.table[self._codes(choices)])
+        return self._in_parts(len(choices), lambda part: choices[part])
+
+    def _codes(self, choices: Choices2D) -> npt.NDArray[np.intp]:
+        """The rows of `table` for these choices."""
+        codes = np.zeros(len(choices), dtype=np.intp)
+        for column, radix in enumerate(self.radices):
+            codes = codes * radix + choices[:, column]
+        return codes
+
+    def rows_of(self, choices: Choices2D) -> RowsOf:
+        """How `rows` are made for these choices, whatever tables the variables have.
+
+        What the last tables gave is kept: other contexts, in which this block is the same, ask for it, too.
+        """
+        if not self.is_small:
+            return lambda tables: self.with_tables(tables).rows(choices)
+        codes = self._codes(choices)
+
+        def rows(tables: Mapping[str, Array]) -> Array:
+            last = self._last
+            if last is None or last[0] is not tables:
+                last = self._last = tables, self._made_of(tables)
+            return np.asarray(last[1][codes])
+
+        return rows
+
+    def row(self, choices: tuple[int, ...]) -> Array:
+        """The row for one choice of this block's knobs."""
+        row = self._rows.get(choices)
+        if row is None:
+            row = self._rows.keep(choices, self.rows(np.array([choices], dtype=np.intp).reshape(1, -1))[0])
+            row.setflags(write=False)
+        return row
+
+    def under(self, tables: Mapping[str, Array], choices: Sequence[int]) -> Array:
+        """P(z_b | do(a_b)) under many models at once, a row each: `tables` have the models on their first axis.
+
+        `choices` are those of this block's knobs.
+        """
+        chosen = dict(zip(self.knob_names, choices, strict=True))
+        models = len(next(iter(tables.values())))
+        step = max(1, ENTRY_LIMIT // 64 // self._order.largest)
+        parts = []
+        for start in range(0, models, step):
+            operands = [Operand(np.ones(min(step, models - start)), [MODEL])]
+            for name, layout in self._layout.items():
+                if chosen.get(name):
+                    operands.append(layout.set_to(chosen[name]))
+                else:
+                    operands.append(layout.alone(tables[name][start : start + step], MODEL))
+            parts.append(self._of_models(operands, tuple(map(bool, choices))))
+        return np.concatenate(parts)
+
+    def _of_models(self, operands: list[Operand], is_set: tuple[bool, ...]) -> Array:
+        """How sums are taken depends on which knobs are set, and on how many models there are."""
+        models, output = len(operands[0].array), self._output([MODEL])
+        plan = self._plans.get((models, is_set))
+        if plan is None:
+            self._check_size(models)
+            order = self._find_order(operands, output)
+            plan = self._plans.keep((models, is_set), contraction(operands, order.steps, output))
+        rows = plan([array for array, _ in operands])
+        return self._given(rows.reshape(models, self.configurations))
+
+    def probability(self, choices: Sequence[int], z: Sequence[int]) -> float:
+        """P(z_b | do(a_b)), given all knobs' choices and all parents' codes."""
+        code = 0
+        for axis, size in zip(self.parents, self.shape, strict=True):
+            code = code * size + z[axis]
+        return float(self.row(tuple([choices[k] for k in self.knobs]))[code])
+
+    def mass(self) -> float:
+        """The probability of what is known, if nothing is set; of all of it where all are `effects`."""
+        operands = self._left_alone()
+        return float(contract(operands, self._find_order(operands, []).steps, []).item())
+
+    def may_be_zero(self) -> bool:
+        """Whether some configuration may be impossible under some choice; True if only a large table could tell."""
+        return not self.is_small or bool((self.table == 0.0).any())
+
+    def _in_parts(self, rows: int, choices: Callable[[npt.NDArray[np.intp]], Choices2D]) -> Array:
+        """Rows of a large block, given the choices of some of them."""
+        self._check_size(rows)
+        table, some = np.empty((rows, self.configurations)), self._some()
+        step = max(1, CONTRACTED_AT_ONCE // self._order.largest)
+        for start in range(0, rows, step):
+            part = np.arange(start, min(start + step, rows))
+            table[part[0] : part[-1] + 1] = some(choices(part))
+        return table
+
+    def _some(self) -> Callable[[Choices2D], Array]:
+        """From choices to their rows; what does not depend on the choices is made once."""
+        factors = AskedFactors(self._asked_factors(), self.knob_names, self.parent_names)
+
+        def some(choices: Choices2D) -> Array:
+            rows = np.empty((len(choices), self.configurations))
+            for group in factors.groups(choices):
+                rows[group] = self._contracted(factors.operands(choices[group]))
+            return self._given(rows)
+
+        return some
+
+    def _asked_factors(self) -> list[Factor]:
+        found = []
+        for name, layout in self._layout.items():
+            if layout.values is None or is_looked_up(layout.values):
+                found.append(Factor(*layout.alone(self._tables[name]), wide=None if layout.values is None else name))
+            else:
+                array, (_, *axes) = layout.all_choices(self._tables[name])
+                found.append(Factor(array, axes, (name,)))
+        return found
+
+    def _contracted(self, operands: list[Operand]) -> Array:
+        """The rows of asked choices."""
+        return contract_in_order(operands, self._order.steps, self._output([ASKED])).reshape(-1, self.configurations)
+
+    @cached_property
+    def _order(self) -> Order:
+        """It depends on the block alone: were it the number of choices, so would the last bits of their rows."""
+        return self._find_order(self._left_alone(), self._output([]))
+
+    def _left_alone(self) -> list[Operand]:
+        """The tables if nothing is set."""
+        return [Operand(np.ones(()), []), *(own.alone(self._tables[name]) for name, own in self._layout.items())]
+
+    @property
+    def _factors(self) -> tuple[str, ...]:
+        """The variables whose tables are multiplied."""
+        return (*self.names, *self.effects)
+
+    @cached_property
+    def _layout(self) -> dict[str, FactorLayout]:
+        return {name: laid_out(self.model, name, name in self.knob_names, self.known) for name in self._factors}
+
+    def _given(self, rows: Array) -> Array:
+        """Joint distributions of z_b and what is known of its effects, as distributions of z_b given that."""
+        if not self.effects:
+            return rows
+        total = np.cumsum(rows, axis=1)[:, -1:]  # in order, whatever the other rows are
+        if not (total > 0.0).all():
+            told = ", ".join(f"{name}={self.model[name].states[code]!r}" for name, code in self.known.items())
+            raise ProblemError(f"The context is impossible, says the model: the probability of {told} is 0.")
+        return np.asarray(rows / total)
+
+    def _output(self, front: list[Any]) -> list[Any]:
+        return front + [name for name in self.parent_names if len(self.model[name].states) > 1]
+
+    def _find_order(self, operands: list[Operand], output: list[Any]) -> Order:
+        order = find_order(operands, output, ENTRY_LIMIT)
+        if order.largest > ENTRY_LIMIT:
+            raise SizeError(self._too_large("on the way", order.largest))
+        return order
+
+    def _check_size(self, rows: int) -> None:
+        if rows * self.configurations > ENTRY_LIMIT:
+            raise SizeError(self._too_large("itself", rows * self.configurations))
+
+    def _too_large(self, where: str, entries: int) -> str:
+        return (
+            f"P({', '.join(self.parent_names)} | do({', '.join(self.knob_names)})) needs an array of {entries} "
+            f"numbers ({entries * 8 / 2**30:.3g} GiB) {where}; the limit is {ENTRY_LIMIT} "
+            f"({ENTRY_LIMIT * 8 / 2**30:.3g} GiB). Manipulate fewer of these variables, allow fewer actions "
+            "(at_most=, a list of actions), or let a smaller set stand in for the parents."
+        )
+
+
+def find_blocks(model: CausalModel, manipulable: Sequence[str], parents: Sequence[str]) -> tuple[Block, ...]:
+    """The blocks of z, in the order of their first parent."""
+    parts = graphs.components(model.graph, graphs.ancestors(model.graph, parents))
+    parts.sort(key=lambda part: min(i for i, name in enumerate(parents) if name in part))
+    return tuple(Block(model, [n for n in model.order if n in part], manipulable, parents) for part in parts)
+
+
+def joint_of(blocks: Sequence[Block], shape: tuple[int, ...], rows: Sequence[Array]) -> Array:
+    """The product of blocks' distributions, a row of each at a time: rows, then an axis per variable."""
+    product = np.ones((len(rows[0]), 1))
+    for row in rows:
+        product = (product[:, :, None] * row[:, None, :]).reshape(len(row), -1)
+    axes = [axis for block in blocks for axis in block.parents]
+    by_block = product.reshape(-1, *(shape[axis] for axis in axes))
+    return np.ascontiguousarray(by_block.transpose(0, *(1 + np.argsort(axes))))
+
+
+# A block of one variable whose value is known before the decision.
+
+
+class KnownBlock(Block):
+    """A variable of z whose value is known beforehand: one row, a point mass."""
+
+    def __init__(self, model: CausalModel, name: str, parents: Sequence[str], code: int) -> None:
+        super().__init__(model, [name], (), parents)
+        self.point: int = code
+
+    @cached_property
+    def table(self) -> Array:
+        table: Array = (np.arange(self.configurations) == self.point)[None].astype(np.float64)
+        table.setflags(write=False)
+        return table
+
+    def with_tables(self, tables: Mapping[str, Array]) -> Block:
+        return self
+
+    def rows_of(self, choices: Choices2D) -> RowsOf:
+        rows = self.rows(choices)
+        return lambda tables: rows
+
+    def under(self, tables: Mapping[str, Array], choices: Sequence[int]) -> Array:
+        return np.tile(self.table, (len(next(iter(tables.values()))), 1))

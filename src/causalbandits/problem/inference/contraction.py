@@ -1,0 +1,159 @@
+"""Sums of products of arrays with named axes, two arrays at a time, in an order that is found beforehand.
+
+There are two ways: `contract` is fast, by matrix products; `contract_in_order` gives every number the same bits,
+whatever else is computed along with it.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import opt_einsum
+
+from causalbandits._typing import Array
+
+
+class Operand(NamedTuple):
+    """An array, and what its axes are."""
+
+    array: Array
+    axes: list[Any]
+
+
+Steps = Sequence[tuple[int, ...]]
+"""Which two of the operands that are left are taken next; their product is put last."""
+
+
+Contraction = Callable[[list[Array]], Array]
+"""From the operands' numbers to the sum of their product."""
+
+
+class Order(NamedTuple):
+    """In which order operands are multiplied, and the size of the largest array on the way."""
+
+    steps: Steps
+    largest: int
+
+
+def find_order(operands: list[Operand], output: list[Any], limit: int) -> Order:
+    """A greedy order; where an array on the way would be beyond the limit, the best of a search."""
+    numbered = _numbered(operands, output)
+    steps, info = opt_einsum.contract_path(*numbered, optimize="greedy")
+    if info.largest_intermediate > limit:
+        seeded = random.getstate()  # the search seeds Python's global generator
+        steps, info = opt_einsum.contract_path(*numbered, optimize="random-greedy")
+        random.setstate(seeded)
+    return Order(steps, max(1, int(info.largest_intermediate)))
+
+
+def contract(operands: list[Operand], steps: Steps, output: list[Any]) -> Array:
+    """The sum of the operands' product over all axes but the output's."""
+    return contraction(operands, steps, output)([array for array, _ in operands])
+
+
+def contraction(operands: list[Operand], steps: Steps, output: list[Any]) -> Contraction:
+    """The same, for whatever numbers arrays of these shapes hold."""
+    numbered = _numbered([Operand(array.shape, axes) for array, axes in operands], output)  # type: ignore[arg-type]
+    # Axes by numbers come in pairs with what they are the axes of; an expression wants them as one text.
+    letters = [opt_einsum.get_symbol(i) for i in range(1 + max([0, *(i for axes in numbered[1::2] for i in axes)]))]
+    inputs = ",".join("".join(letters[i] for i in axes) for axes in numbered[1:-1:2])
+    equation = f"{inputs}->{''.join(letters[i] for i in numbered[-1])}"
+    expression = opt_einsum.contract_expression(equation, *numbered[:-1:2], optimize=steps)
+    sizes = {letters[i]: n for shape, axes in _pairs(numbered[:-1]) for n, i in zip(shape, axes, strict=True)}
+    plan = [
+        (positions, _product_by_blas(own, "".join(summed), sizes) if _is_blas(blas) else _product_by_einsum(own))
+        for positions, summed, own, _, blas in expression.contraction_list
+    ]
+
+    def run(arrays: list[Array]) -> Array:
+        left = list(arrays)
+        for positions, product in plan:
+            left.append(product(*[left.pop(position) for position in positions]))
+        return np.ascontiguousarray(left[0], dtype=np.float64)
+
+    return run
+
+
+def _pairs(numbered: list[Any]) -> Iterator[tuple[Any, Any]]:
+    return zip(numbered[::2], numbered[1::2], strict=True)
+
+
+def _is_blas(flag: str | bool) -> bool:
+    """Whether opt_einsum would take a matrix product: what it plans is done here, without planning it each time."""
+    return isinstance(flag, str) and "EINSUM" not in flag
+
+
+def _product_by_einsum(equation: str) -> Callable[..., Array]:
+    named = "".join(sorted(set(equation).difference(",->")))
+    if not named.isascii():  # NumPy has no more than the Latin letters, and no step has more axes
+        equation = equation.translate({ord(s): opt_einsum.get_symbol(i) for i, s in enumerate(named)})
+    return lambda *arrays: np.einsum(equation, *arrays)
+
+
+def _product_by_blas(equation: str, summed: str, sizes: dict[str, int]) -> Callable[..., Array]:
+    """As np.tensordot makes it, whose arithmetic of axes takes longer than a small product."""
+    inputs, output = equation.split("->")
+    left, right = inputs.split(",")
+    inner = sorted(summed, key=left.index)
+    before, after = ([s for s in own if s not in summed] for own in (left, right))
+    of_left, of_right = [left.index(s) for s in before + inner], [right.index(s) for s in inner + after]
+    width = math.prod(sizes[s] for s in inner)
+    shape, order = [sizes[s] for s in before + after], [(before + after).index(s) for s in output]
+
+    def product(one: Array, other: Array) -> Array:
+        rows, columns = one.transpose(of_left).reshape(-1, width), other.transpose(of_right).reshape(width, -1)
+        return np.dot(rows, columns).reshape(shape).transpose(order)  # type: ignore[no-any-return]
+
+    return product
+
+
+def _numbered(operands: list[Operand], output: list[Any]) -> list[Any]:
+    """The contraction with axes named by numbers, as opt_einsum wants them."""
+    numbers: dict[Any, int] = {}
+    named: list[Any] = []
+    for array, axes in operands:
+        named += [array, [numbers.setdefault(axis, len(numbers)) for axis in axes]]
+    return [*named, [numbers[axis] for axis in output]]
+
+
+def contract_in_order(operands: list[Operand], steps: Steps, output: list[Any]) -> Array:
+    """The same as `contract`, where each number is made by the same additions and multiplications in the same order.
+
+    They depend on the steps and on the sizes of the axes that are summed, not on how long the output's are, on which a
+    matrix product's depend too. The first axis of the output is taken for the longest.
+    """
+    left = list(operands)
+    for step in steps:
+        one, other = (left.pop(position) for position in sorted(step, reverse=True))
+        needed = {axis for _, axes in left for axis in axes}.union(output)
+        left.append(_product(one, other, needed, long=output[0]))
+    ((array, axes),) = left
+    return np.ascontiguousarray(array.transpose([axes.index(axis) for axis in output]))
+
+
+def _product(one: Operand, other: Operand, needed: set[Any], long: Any) -> Operand:
+    """The product of two operands, summed slice by slice over the axes that nothing else needs."""
+    axes = sorted(dict.fromkeys([*one.axes, *other.axes]), key=lambda axis: axis == long)  # it makes the inner loops
+    summed, kept = [axis for axis in axes if axis not in needed], [axis for axis in axes if axis in needed]
+    left, right = (_aligned(operand, summed + kept) for operand in (one, other))
+    first, *others = np.ndindex(*np.broadcast_shapes(left.shape, right.shape)[: len(summed)])
+    total = _slice(left, first) * _slice(right, first)
+    for where in others:
+        total += _slice(left, where) * _slice(right, where)
+    return Operand(np.asarray(total), kept)
+
+
+def _aligned(operand: Operand, axes: list[Any]) -> Array:
+    """The operand with these axes, of size 1 where it has none."""
+    array = operand.array.transpose([operand.axes.index(axis) for axis in axes if axis in operand.axes])
+    sizes = iter(array.shape)
+    return array.reshape([next(sizes) if axis in operand.axes else 1 for axis in axes])
+
+
+def _slice(array: Array, where: tuple[int, ...]) -> Array:
+    """At this place of the first axes; along one of size 1 it is the same everywhere."""
+    return np.asarray(array[tuple([min(i, size - 1) for i, size in zip(where, array.shape, strict=False)])])

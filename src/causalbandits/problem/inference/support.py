@@ -1,0 +1,64 @@
+"""Whether what was set and what was seen can have happened together, by the zeros of the tables.
+
+Only tables with zeros forbid anything, and only among the causes of what was seen. With what is known filled in, they
+are factors of zeros and ones; some values of the other variables must make all of them one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from causalbandits.model import CausalModel
+from causalbandits.model.graph import ancestors, without_causes_of
+from causalbandits.problem.inference.contraction import Operand, contract, find_order
+
+LARGEST_FACTOR = 2**20
+"""Where a larger array would be needed to tell, everything counts as possible."""
+
+
+def can_happen(model: CausalModel, done: Mapping[str, int], seen: Mapping[str, int]) -> bool:
+    """Whether P(seen | do(done)) > 0, both given by codes.
+
+    >>> from causalbandits import Variable
+    >>> copy = Variable("b", [0, 1], parents=["a"], table=[[1, 0], [0, 1]])
+    >>> model = CausalModel([Variable("a", [0, 1], table=[1, 0]), copy])
+    >>> can_happen(model, {}, {"b": 1}), can_happen(model, {"a": 1}, {"b": 1})
+    (False, True)
+    """
+    known = {**seen, **done}
+    if any(done[name] != code for name, code in seen.items() if name in done):
+        return False
+    relevant = ancestors(without_causes_of(model.graph, done), known).difference(done)
+    factors = [_factor(model, name, known) for name in relevant]
+    if not all(factor.array.any() for factor in factors):
+        return False
+    return _satisfiable([factor for factor in factors if not factor.array.all()])
+
+
+def _factor(model: CausalModel, name: str, known: Mapping[str, int]) -> Operand:
+    """Where a variable's table is positive, over those of its causes and itself that are not known."""
+    axes = (*model[name].parents, name)
+    positive = model[name].table[tuple(known.get(axis, slice(None)) for axis in axes)] > 0
+    return Operand(np.asarray(positive, dtype=np.float64), [axis for axis in axes if axis not in known])
+
+
+def _satisfiable(factors: list[Operand]) -> bool:
+    """Whether some values make all factors positive: their product, with sums cut at 1, so that none is too large."""
+    if not factors:
+        return True
+    order = find_order(factors, [], LARGEST_FACTOR)
+    if order.largest > LARGEST_FACTOR:
+        return True
+    left = list(factors)
+    for step in order.steps:
+        taken = [left.pop(position) for position in sorted(step, reverse=True)]
+        kept = sorted(_axes(taken) & _axes(left))
+        product = np.minimum(1.0, contract(taken, [tuple(range(len(taken)))], kept))
+        left.append(Operand(product if kept else product.reshape(()), kept))
+    return bool(left[0].array > 0)
+
+
+def _axes(factors: Iterable[Operand]) -> set[str]:
+    return {axis for factor in factors for axis in factor.axes}

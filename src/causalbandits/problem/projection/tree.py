@@ -1,0 +1,350 @@
+"""From one number per configuration to one per action: sum over z of P(z | a) x_z, block by block.
+
+The sum runs over a tree of the action set. Level b holds the distinct beginnings of actions, cut after block b;
+each step sums one block's configurations out:
+
+    y_b[rest, node] = sum_{z_b} y_{b-1}[z_b, rest, parent of node] P(z_b | choice of node).
+
+Two knobs, of which one may be set: s leads to u, which is 1 with probability 0.2 or 0.8, t to v, with 0.4 or 0.6; left
+alone, either knob is a fair coin. The five actions have three beginnings, over which y_1 is still a table of v:
+
+    x_z   v=0  v=1               y_1   v=0  v=1               y_2
+    u=0    0    1   --+-- s alone      1.0  2.0  --+-- t alone  1.5  do()
+    u=1    2    3     |                            +-- t = 0    1.4  do(t=0)
+                      |                            +-- t = 1    1.6  do(t=1)
+                      +-- s = 0        0.4  1.4  ----- t alone  0.9  do(s=0)
+                      +-- s = 1        1.6  2.6  ----- t alone  2.1  do(s=1)
+
+>>> from causalbandits import Problem, CausalModel, Variable
+>>> model = CausalModel([
+...     Variable("s", [0, 1], table=[.5, .5]), Variable("u", [0, 1], parents=["s"], table=[[.8, .2], [.2, .8]]),
+...     Variable("t", [0, 1], table=[.5, .5]), Variable("v", [0, 1], parents=["t"], table=[[.6, .4], [.4, .6]])])
+>>> projection = Problem(model, ["s", "t"], ["u", "v"], at_most=1).projection
+>>> projection(np.array([0., 1., 2., 3.])).round(12)
+array([1.5, 1.4, 1.6, 0.9, 2.1])
+>>> levels, _ = projection.tree
+>>> levels[1].parent.tolist()  # each node's node in the level before
+[0, 0, 0, 1, 2]
+
+So neither the |A| x |Z| matrix is built nor a common beginning computed twice, for products of choices and for
+lists of actions alike. Each output is a sum in the order of z: given P(z | a), the result for an action does not depend
+on which other actions are there (a matrix product's does, in the last bit, and that decides near-ties).
+
+In NumPy it is the number of steps that counts, not their size: where there are few configurations, small blocks are
+first joined into larger ones. Compiled code goes block by block; the two differ by rounding, which ties absorb.
+Along long lists each step is a sparse matrix (`problem.long_list`), with the same bits in a fifth of the time.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from causalbandits._typing import Array, Codes
+from causalbandits.errors import SizeError
+from causalbandits.problem.inference import ENTRY_LIMIT, Block
+from causalbandits.problem.projection.sparse import along_list, sparse_step
+
+CELL_LIMIT = 2**24
+"""Beyond this many configurations no table over them is kept."""
+
+FEW = 2**10
+"""Up to this many configurations blocks are joined, up to `TOGETHER` configurations and `CHOICES` choices each."""
+TOGETHER, CHOICES = 16, 2**10
+
+AT_ONCE = 2**16
+"""Levels of at most this many products are formed at once, larger ones configuration by configuration."""
+
+MANY_PRODUCTS = 2**13
+"""Lists of at least this many products, over all levels, are summed by sparse matrices (`problem.long_list`)."""
+
+
+class Level(NamedTuple):
+    """One block's step. A node is a (node of the level before, row of the block's table) pair."""
+
+    columns: Array
+    """P(z_b | row of node), with axes z_b, 1, and: every row if all pairs are nodes, else every node."""
+    before: int
+    """How many nodes the level before has."""
+    parent: Codes | None
+    """Each node's node in the level before; None if all pairs are nodes, or there is but one to be the parent."""
+
+    def sum_out(self, y: Array) -> Array:
+        """From y[z_b, rest, node before] to y[rest, node]."""
+        size, _, width = self.columns.shape
+        if self.parent is None:
+            left = y.reshape(size, -1, 1)
+        else:
+            left = y.reshape(size, -1, self.before)[:, :, self.parent]
+        if 1 < left.shape[1] * width <= AT_ONCE // size:
+            # A reduction over the first axis of a C array adds its slices in order, element by element;
+            # test_projection compares it with the loop below bit for bit.
+            return np.add.reduce(left * self.columns, axis=0)  # type: ignore[no-any-return]
+        if self.parent is None and width < left.shape[1]:
+            # Few columns, long slices: one column at a time, so that the inner loop is the long one.
+            total = np.empty((left.shape[1], width))
+            for column in range(width):
+                total[:, column] = _weighted(left[:, :, 0], self.columns[:, 0, column])
+            return total
+        return _weighted(left, self.columns)
+
+
+class Branching(NamedTuple):
+    """What a level is like, whatever the distributions are."""
+
+    before: int
+    parent: Codes | None
+    row: Codes | None
+    """Each node's row of the block's table; None if all pairs of all rows are nodes."""
+
+
+Tree = tuple[list[Level], Codes | None]
+"""The levels, and each action's node in the last one (None where nodes stand in the actions' order)."""
+
+Groups = tuple[tuple[int, int], ...]
+"""Which blocks are summed out together, from the first to before the last."""
+
+
+def _weighted(slices: Array, weights: Array) -> Array:
+    """The sum of slices times weights, in order."""
+    total = slices[0] * weights[0]
+    for z in range(1, len(slices)):
+        total += slices[z] * weights[z]
+    return np.asarray(total)
+
+
+class Projection:
+    """`projection(x)[a]` = sum over z of P(z | a) x[z], for every action of a set.
+
+    `rows[b]` holds rows P(z_b | .) of block b, and `which[b]` says which of them each action has; None where the
+    actions are all combinations of rows, in order (the last block's moves fastest). `all_pairs` says that they are
+    all combinations, in whatever order. `shape` is the parents'.
+    """
+
+    def __init__(
+        self,
+        rows: list[Array],
+        which: list[Codes] | None,
+        shape: tuple[int, ...],
+        blocks: tuple[Block, ...],
+        *,
+        all_pairs: bool,
+    ) -> None:
+        self.rows, self.which = rows, which
+        self.size = math.prod(map(len, rows)) if which is None else len(which[0])
+        self._shape, self._blocks, self._all_pairs = shape, blocks, all_pairs or which is None
+        self._free = [b for b, block in enumerate(blocks) if block.point is None]
+        """What is known is looked up, not summed over."""
+        self._axes = [axis for b in self._free for axis in blocks[b].parents]
+        self._branchings: dict[Groups, tuple[list[Branching], Codes | None]] = {}
+        """What trees are like, also those of the same actions with other rows."""
+
+    def row_of_action(self, block: int) -> Codes:
+        """Which of a block's rows each action has."""
+        if self.which is not None:
+            return self.which[block]
+        after = math.prod(map(len, self.rows[block + 1 :]))
+        return np.arange(self.size) // after % len(self.rows[block])
+
+    def with_rows(self, rows: list[Array]) -> Projection:
+        """The same actions, their blocks having other distributions."""
+        _ = self._groups, self.cells, self.by_block, self.order_of_cells
+        other = object.__new__(Projection)
+        of_rows = ("tree", "joined_tree", "whole", "steps")
+        own = {name: value for name, value in self.__dict__.items() if name not in of_rows}
+        other.__dict__.update(own, rows=rows)
+        return other
+
+    def among(self, positions: Codes) -> Projection:
+        """Some of the actions, with the same rows."""
+        which = [self.row_of_action(b)[positions] for b in range(len(self.rows))]
+        return Projection(self.rows, which, self._shape, self._blocks, all_pairs=False)
+
+    @cached_property
+    def tree(self) -> Tree:
+        """Block by block."""
+        return self._tree(tuple((b, b + 1) for b in range(len(self._free))))
+
+    @cached_property
+    def joined_tree(self) -> Tree:
+        """With small blocks joined."""
+        return self._tree(self._groups)
+
+    @cached_property
+    def _groups(self) -> Groups:
+        return _groups([self._blocks[b] for b in self._free])
+
+    @cached_property
+    def whole(self) -> Array | None:
+        """P(z | a), a column per action, where that is one step, and one whose products are formed at once."""
+        levels, node_of_action = self.joined_tree
+        if len(levels) != 1 or not 1 < self.size <= AT_ONCE // len(levels[0].columns):
+            return None
+        columns = levels[0].columns[:, 0]
+        return np.ascontiguousarray(columns if node_of_action is None else columns[:, node_of_action])
+
+    @cached_property
+    def is_long_list(self) -> bool:
+        """Whether actions are a long list over several blocks."""
+        levels, products = self.joined_tree[0], 0
+        rest = math.prod(len(level.columns) for level in levels)
+        for level in levels:
+            rest //= len(level.columns)
+            products += level.columns.size * rest
+        return products >= MANY_PRODUCTS and any(level.parent is not None for level in levels)
+
+    @cached_property
+    def steps(self) -> list[Any]:
+        """Each level of the joined tree as a sparse matrix; of long lists."""
+        return [sparse_step(level.columns[:, 0], level.parent, level.before) for level in self.joined_tree[0]]
+
+    @property
+    def parts(self) -> Iterator[tuple[Array, Codes]]:
+        """The joined tree's rows, level by level, and which of them each action has; of long lists."""
+        for first, last in self._groups:
+            which = self._which(self._free[first:last])
+            assert which is not None
+            yield self._joined(first, last), which
+
+    def _tree(self, groups: Groups) -> Tree:
+        if groups not in self._branchings:
+            self._branchings[groups] = self._branched(groups)
+        branchings, node_of_action = self._branchings[groups]
+        levels = []
+        for (first, last), (before, parent, row) in zip(groups, branchings, strict=True):
+            columns = self._joined(first, last).T
+            levels.append(
+                Level(np.ascontiguousarray(columns if row is None else columns[:, row])[:, None, :], before, parent)
+            )
+        return levels, node_of_action
+
+    def _branched(self, groups: Groups) -> tuple[list[Branching], Codes | None]:
+        rest = configurations = math.prod(self._shape[axis] for axis in self._axes)
+        if configurations > CELL_LIMIT:
+            raise SizeError(
+                f"{len(self._shape)} parents have {configurations} configurations; a table over them may have "
+                f"{CELL_LIMIT}. Use a linear policy, or a smaller set that separates the actions from the reward."
+            )
+        branchings, nodes = [], 1
+        node = None if self.which is None else np.zeros(self.size, dtype=np.intp)
+        for first, last in groups:
+            before, parent, row, joined = nodes, None, None, self._free[first:last]
+            size, which = math.prod(len(self.rows[b]) for b in joined), self._which(joined)
+            nodes = before * size
+            if which is not None and node is not None:
+                node = node * size + which
+                if not self._all_pairs:
+                    pairs, node = np.unique(node, return_inverse=True)
+                    parent, row = np.divmod(pairs, size)
+                    parent = None if before == 1 else parent
+                    nodes = len(pairs)
+            rest //= math.prod(self.rows[b].shape[1] for b in joined)
+            if nodes * rest > ENTRY_LIMIT:
+                raise SizeError(
+                    f"Scoring {self.size} actions over {configurations} configurations needs {nodes * rest} numbers "
+                    f"at once; the limit is {ENTRY_LIMIT}. Allow fewer actions, or use a linear policy."
+                )
+            branchings.append(Branching(before, parent, row))
+        if node is None or (nodes == self.size and bool((node == np.arange(self.size)).all())):
+            return branchings, None
+        return branchings, node
+
+    def _which(self, joined: list[int]) -> Codes | None:
+        """Which of the rows of some blocks together each action has."""
+        if self.which is None:
+            return None
+        which = self.which[joined[0]]
+        for b in joined[1:]:
+            which = which * len(self.rows[b]) + self.which[b]
+        return which
+
+    def _joined(self, first: int, last: int) -> Array:
+        """The rows of some blocks together."""
+        one, *others = self._free[first:last]
+        rows = self.rows[one]
+        for b in others:
+            own = self.rows[b]
+            rows = (rows[:, None, :, None] * own[None, :, None, :]).reshape(len(rows) * len(own), -1)
+        return rows
+
+    @cached_property
+    def by_block(self) -> Codes | None:
+        """The configurations that agree with what is known, the parents sorted by block; None if that is all of them,
+        in order."""
+        if self._axes == list(range(len(self._shape))):
+            return None
+        every = np.arange(math.prod(self._shape)) if self.cells is None else self.cells
+        return every[self._sorted()]
+
+    @cached_property
+    def cells(self) -> Codes | None:
+        """The configurations that agree with what is known; None where that is all of them."""
+        return agreeing(self._shape, self._blocks)
+
+    @cached_property
+    def order_of_cells(self) -> Codes | None:
+        """These by block, by their places among them; None if they already are."""
+        return None if self._axes == sorted(self._axes) else self._sorted()
+
+    def _sorted(self) -> Codes:
+        shape = [self._shape[axis] for axis in sorted(self._axes)]
+        order = np.argsort(np.argsort(self._axes))  # each axis' place among those that are free
+        return np.arange(math.prod(shape)).reshape(shape).transpose(order).reshape(-1)
+
+    def __call__(self, x: Array) -> Array:
+        """A number per action; of an x with several columns, a row for each of them, equal to its own in every bit.
+
+        `x` may have only the configurations that agree with what is known.
+        """
+        order = self.by_block
+        if order is not None and len(order) == len(x):
+            order = self.order_of_cells
+        y = x if order is None else x[order]
+        if self.whole is not None and x.ndim == 1:
+            return np.add.reduce(y[:, None] * self.whole)  # type: ignore[no-any-return]
+        if self.is_long_list:
+            return along_list(self.steps, self.joined_tree[1], y)
+        return summed_out(self.joined_tree, y)
+
+
+def summed_out(tree: Tree, x: Array) -> Array:
+    """From numbers in the tree's order of configurations to one per action; of an x with columns, a row for each."""
+    levels, node_of_action = tree
+    y = x
+    for level in levels:
+        y = level.sum_out(y)
+    # Columns are one more axis that is never summed out: it ends up before the nodes.
+    scores = y.reshape(-1) if x.ndim == 1 else y.reshape(x.shape[1], -1)
+    return scores if node_of_action is None else scores[..., node_of_action]
+
+
+def agreeing(shape: tuple[int, ...], blocks: Sequence[Block]) -> Codes | None:
+    """The configurations that agree with what is known; None where that is all of them."""
+    known = {block.parents[0]: block.point for block in blocks if block.point is not None}
+    if not known:
+        return None
+    where = tuple(known.get(axis, slice(None)) for axis in range(len(shape)))
+    return np.ascontiguousarray(np.arange(math.prod(shape)).reshape(shape)[where]).reshape(-1)
+
+
+def _groups(blocks: Sequence[Block]) -> Groups:
+    """Which blocks are summed out together, from the first to before the last.
+
+    They depend on the problem alone: were it the actions, so would the last bits of their values.
+    """
+    if math.prod(block.configurations for block in blocks) > FEW:
+        return tuple((b, b + 1) for b in range(len(blocks)))
+    groups: list[tuple[int, int]] = []
+    configurations = choices = 1
+    for b, block in enumerate(blocks):
+        configurations, choices = configurations * block.configurations, choices * block.choices
+        if groups and configurations <= TOGETHER and choices <= CHOICES:
+            groups[-1] = (groups[-1][0], b + 1)
+        else:
+            groups.append((b, b + 1))
+            configurations, choices = block.configurations, block.choices
+    return tuple(groups)

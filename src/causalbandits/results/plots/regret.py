@@ -1,0 +1,325 @@
+"""Pictures of results: colour-blind safe, legible in grey, labelled where the lines end."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from matplotlib.backend_bases import FigureCanvasBase
+from matplotlib.figure import Figure
+
+from causalbandits._files import FilePath, checked_path, refuse_saved, refuse_unwritable, writing
+from causalbandits._typing import Array
+from causalbandits.errors import CausalBanditsError, StateError
+from causalbandits.results.plots.fonts import letter
+from causalbandits.results.statistics import check_delta, stopping_rounds
+from causalbandits.theory import Bound
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from causalbandits.results.run import Run
+
+
+# Okabe and Ito's colours without yellow, which vanishes on white; dashes tell them apart in grey.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
+STOP_DELTA = 0.05
+"""A forecast's dotted lines: how often one may have stopped, being wrong so often at most."""
+DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1, 1)), (0, (4, 1, 1, 1)))
+
+
+def plot_run(
+    run: Run,
+    path: FilePath | None = None,
+    *,
+    measure: str = "regret",
+    ax: Axes | None = None,
+    title: str | None = None,
+    bounds: Sequence[Bound] = (),
+    log: bool = False,
+) -> Figure:
+    """The mean of a measure for every policy against rounds, with 95% bands; bounds as thin dashed lines.
+
+    `log=True` makes the measure's scale logarithmic, where policies differ by orders of magnitude.
+    """
+    if path is not None:
+        picture_path(path)
+    if isinstance(bounds, Bound) or not all(isinstance(bound, Bound) for bound in bounds):
+        raise CausalBanditsError(f"bounds must be a list of what theory.bound(...) gives; got {bounds!r}.")
+    if bounds and measure != "regret":
+        raise CausalBanditsError(f"bounds are on the regret; leave them out of a plot of {measure!r}.")
+    if ax is None:
+        ax = Figure(figsize=(7, 4.2), dpi=150, layout="constrained").add_subplot()
+    intervals = {policy: run.interval(policy, measure=measure) for policy in run.policies}
+    means = [mean for mean, _, _ in intervals.values()]
+    floor = _log_floor(means) if log else -math.inf
+    zeros = log and any((mean == 0).any() for mean in means)
+    ends = []
+    for i, (policy, (mean, lower, upper)) in enumerate(intervals.items()):
+        colour = COLOURS[i % len(COLOURS)]
+        if zeros:
+            mean = np.where(mean == 0, floor, mean)
+        dashes = DASHES[(i + i // len(COLOURS)) % len(DASHES)]
+        ax.plot(run.rounds, mean, color=colour, linestyle=dashes, linewidth=1.8)
+        if not math.isnan(lower[-1]):
+            ax.fill_between(run.rounds, lower, upper, color=colour, alpha=0.2, linewidth=0)
+        ends.append((float(mean[-1]), policy, colour))
+    ax.set_xlim(0, run.horizon)
+    if log:
+        ax.set_yscale("log")
+        ax.set_ylim(bottom=floor, top=None if max(mean.max() for mean in means) > floor else 100 * floor)
+    elif measure != "reward":  # which may be negative
+        ax.set_ylim(bottom=0)
+    ax.set_xlabel("round")
+    ax.set_ylabel(f"{measure} (log scale{'; 0 is at the bottom' * zeros})" if log else measure)
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.grid(axis="y", color="0.9", linewidth=0.8)
+    ax.set_axisbelow(True)
+    replications = f"Mean of {run.replications} replications, 95% bands" if run.replications > 1 else "One replication"
+    ax.set_title(title or replications, loc="left", fontsize=10, parse_math=False)
+    colours = {policy: colour for _, policy, colour in ends}
+    ends += _draw_bounds(ax, run, bounds, colours)
+    label_ends(ax, ends)
+    figure = ax.get_figure()
+    assert isinstance(figure, Figure)
+    return saved(figure, path)
+
+
+def _log_floor(means: Sequence[Array]) -> float:
+    """Where a logarithmic scale begins: a little below where the first of the lines does, whatever is 0 aside."""
+    early = [float(mean[len(mean) // 50]) for mean in means]
+    positive = [float(value) for mean in means for value in mean[mean > 0]]
+    return max(1e-3, 0.7 * min((value for value in early if value > 0), default=min(positive, default=0.1)))
+
+
+def saved(figure: Figure, path: FilePath | None) -> Figure:
+    """The figure in letters that there are, written where `path` says, if it does, in the format of its ending."""
+    letter(figure)
+    if path is not None:
+        where, kind = picture_path(path)
+        with writing(where) as file:
+            figure.savefig(file, format=kind)
+    return figure
+
+
+def picture_path(path: FilePath) -> tuple[Path, str]:
+    """Where a picture will be, and its format; refused if it could not be written there."""
+    where, known = checked_path(path, "regret.png"), FigureCanvasBase.get_supported_filetypes()
+    kind = os.path.splitext(path)[1][1:].lower()
+    if kind not in known:
+        raise StateError(f"A picture's name must end in its format, one of {', '.join(known)}; got {str(path)!r}.")
+    refuse_unwritable(where)
+    refuse_saved(where, "a picture")
+    return where, kind
+
+
+def label_ends(ax: Axes, ends: list[tuple[float, str, str]]) -> None:
+    """Names at the lines' ends, moved apart just enough not to overlap, and kept beside the axes."""
+    gap = 0.055
+    ends = sorted(ends)
+    ax.get_ylim()  # settles the scale
+    heights = (ax.transData + ax.transAxes.inverted()).transform([(0.0, y) for y, _, _ in ends])[:, 1]
+    places: list[float] = []
+    for height in heights.tolist():
+        places.append(max(height, places[-1] + gap) if places else height)
+    ceiling = max(1.0, gap * (len(ends) - 1))
+    for i in reversed(range(len(places))):
+        places[i] = min(places[i], ceiling)
+        ceiling = places[i] - gap
+    for place, (_, policy, colour) in zip(places, ends, strict=True):
+        ax.annotate(
+            policy,
+            xy=(1, place),
+            xycoords="axes fraction",
+            xytext=(6, 0),
+            textcoords="offset points",
+            color=colour,
+            va="center",
+            fontsize=9,
+            annotation_clip=False,
+            parse_math=False,
+        )
+
+
+def _draw_bounds(ax: Axes, run: Run, bounds: Sequence[Bound], colours: dict[str, str]) -> list[tuple[float, str, str]]:
+    """Bounds in their policies' colours, as far as the picture reaches; the ends of those that stay in it.
+
+    Those that leave it are named where they do, with the value that they end at.
+    """
+    if not bounds or run.horizon < 2:
+        return []
+    low, high = ax.get_ylim()
+    # Room above the regret, in which bounds can be seen to lie above it.
+    high = low + 1.15 * (high - low)
+    ax.set_ylim(low, high)
+    ends, leaving = [], []
+    for bound in bounds:
+        rounds = np.unique(np.append(np.geomspace(2, run.horizon, 400), run.rounds[run.rounds >= 2]))
+        values = bound.at(rounds, horizon=run.horizon)
+        colour = colours.get(bound.policy, "0.45")
+        ax.plot(rounds, values, color=colour, linestyle=(0, (4, 3)), linewidth=0.9, scalex=False, scaley=False)
+        label = f"{bound.policy} bound{' (assumptions broken)' * bool(bound.broken)}"
+        if values[-1] <= high:
+            ends.append((float(values[-1]), label, colour))
+        else:
+            vacuous = " (vacuous)" if bound.vacuous(rounds[-1], horizon=run.horizon) else ""
+            leaving.append((rounds, values, f"{label}: {values[-1]:,.0f} at the end{vacuous}", colour))
+    for i, (rounds, values, label, colour) in enumerate(leaving):
+        height = high - (high - low) * (0.03 + 0.05 * i)
+        start = float(np.interp(height, values, rounds))
+        left = start > 0.6 * run.horizon
+        ax.annotate(
+            label,
+            xy=(start, height),
+            xytext=(-4 if left else 4, 0),
+            textcoords="offset points",
+            ha="right" if left else "left",
+            va="center",
+            color=colour,
+            fontsize=7.5,
+            parse_math=False,
+            bbox={"boxstyle": "square,pad=0.1", "facecolor": "white", "edgecolor": "none", "alpha": 0.9},
+        )
+    return ends
+
+
+def panels(runs: Sequence[Run], titles: Sequence[str], *, log: bool = False) -> Figure:
+    """Regret plots side by side, each with its own scale."""
+    figure = Figure(figsize=(4.9 * len(runs) + 0.6 * (len(runs) == 1), 3.7), dpi=150, layout="constrained")
+    for ax, run, title in zip(figure.subplots(1, len(runs), squeeze=False)[0], runs, titles, strict=True):
+        plot_run(run, ax=ax, title=title, log=log)
+    return figure
+
+
+MARKERS = "osD^vPX*"
+
+
+def plot_final(
+    runs: Mapping[int, Run], xlabel: str, *, reference: tuple[str, Callable[[int], float]] | None = None
+) -> Figure:
+    """Final regret of every policy against a number that changes from run to run, with 95% intervals of the mean.
+
+    `reference` is a function to compare the growth with; it is drawn through the first policy's first mean.
+    """
+    figure = Figure(figsize=(6.4, 4.4), dpi=150, layout="constrained")
+    ax = figure.add_subplot()
+    xs = list(runs)
+    ends = []
+    finals = {
+        policy: np.array([[bound[-1] for bound in run.interval(policy)] for run in runs.values()]).T
+        for policy in runs[xs[0]].policies
+    }
+    floor, zeros = _final_floor(finals.values())
+    for i, (policy, (mean, lower, upper)) in enumerate(finals.items()):
+        height = np.maximum(mean, floor)
+        colour, dashes = COLOURS[i % len(COLOURS)], DASHES[(i + i // len(COLOURS)) % len(DASHES)]
+        below, above = np.minimum(mean - lower, 0.9 * mean), np.maximum(upper - height, 0.0)
+        error = np.nan_to_num(np.stack([below, above]))
+        ax.errorbar(
+            xs, height, error, color=colour, linestyle=dashes, marker=MARKERS[i % len(MARKERS)],
+            markersize=5, linewidth=1.6, elinewidth=1, capsize=2.5,
+        )  # fmt: skip
+        ends.append((float(height[-1]), policy, colour))
+    if reference is not None:
+        name, function = reference
+        first = next(iter(runs.values()))
+        scale = max(floor, float(first.regret(first.policies[0])[:, -1].mean())) / function(xs[0])
+        values = [scale * function(x) for x in xs]
+        ax.plot(xs, values, color="0.6", linewidth=5, alpha=0.5, zorder=0, solid_capstyle="round")
+        middle = len(xs) // 2
+        ax.annotate(
+            name,
+            (xs[middle], values[middle]),
+            (-8, 16),
+            textcoords="offset points",
+            color="0.4",
+            ha="right",
+            fontsize=9,
+        )
+    ax.set_yscale("log")
+    if zeros:
+        ax.set_ylim(
+            bottom=floor, top=None if max(mean.max() for mean, _, _ in finals.values()) > floor else 100 * floor
+        )
+    ax.set_xticks(xs)
+    ax.set_xlabel(xlabel)
+    ax.set_ylabel(f"final regret (log scale{'; 0 is at the bottom' * zeros})")
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.grid(axis="y", color="0.9", linewidth=0.8)
+    ax.set_axisbelow(True)
+    replications = next(iter(runs.values())).replications
+    ax.set_title(f"Mean of {replications} replications, 95% intervals", loc="left", fontsize=10)
+    label_ends(ax, ends)
+    return figure
+
+
+def _final_floor(finals: Iterable[Array]) -> tuple[float, bool]:
+    """Where a mean of 0 is drawn, and whether there is one: below the smallest of the others."""
+    means = np.concatenate([mean for mean, _, _ in finals])
+    positive = means[means > 0]
+    return (float(positive.min()) / 3 if len(positive) else 0.1), bool((means == 0).any())
+
+
+def plot_forecast(forecast: Any, path: FilePath | None = None) -> Figure:
+    """Regret, and how often the recommended action is good enough, side by side (of a `forecast.Forecast`)."""
+    if path is not None:
+        picture_path(path)
+    run = forecast.run
+    figure = Figure(figsize=(10.6, 3.9), dpi=150, layout="constrained")
+    left, right = figure.subplots(1, 2)
+    plot_run(run, ax=left, title=f"Regret, mean of {run.replications} worlds")
+    ends = []
+    for i, policy in enumerate(run.policies):
+        p, lower, upper = forecast.probability(policy)
+        colour, dashes = COLOURS[i % len(COLOURS)], DASHES[(i + i // len(COLOURS)) % len(DASHES)]
+        right.plot(run.rounds, p, color=colour, linestyle=dashes, linewidth=1.8)
+        right.fill_between(run.rounds, lower, upper, color=colour, alpha=0.2, linewidth=0)
+        ends.append((float(p[-1]), policy, colour))
+        if "risk" in run.measures:
+            when = stopping_rounds(run.rounds, run.measure("risk", policy), STOP_DELTA)
+            right.plot(
+                run.rounds, (when[:, None] <= run.rounds).mean(axis=0), color=colour, linestyle=":", linewidth=1.2
+            )
+    right.axhline(0.9, color="0.6", linewidth=0.8, linestyle=(0, (2, 3)))
+    right.set_xscale("log")
+    right.set_xlim(run.rounds[0], run.horizon)
+    right.set_ylim(0, 1)
+    right.set_xlabel("round (log scale)")
+    right.set_ylabel("probability")
+    dotted = "; dotted: known to be so" if "risk" in run.measures else ""
+    title = f"Recommended action is within {forecast.epsilon:.3g} of the best{dotted}"
+    right.set_title(title, loc="left", fontsize=10)
+    right.spines[["top", "right"]].set_visible(False)
+    label_ends(right, ends)
+    return saved(figure, path)
+
+
+# A picture of when policies stop.
+
+
+def plot_stopping(run: Run, path: FilePath | None = None, *, delta: float = 0.05) -> Figure:
+    """How many replications of each policy have stopped by each round; wrong ones are among them, delta at most."""
+    if path is not None:
+        picture_path(path)
+    check_delta(delta)
+    figure = Figure(figsize=(7, 4.2), dpi=150, layout="constrained")
+    ax, ends = figure.add_subplot(), []
+    for i, policy in enumerate(run.policies):
+        when = stopping_rounds(run.rounds, run.measure("risk", policy), delta)
+        share = (when[:, None] <= run.rounds).mean(axis=0)
+        colour, dashes = COLOURS[i % len(COLOURS)], DASHES[(i + i // len(COLOURS)) % len(DASHES)]
+        ax.plot(run.rounds, share, color=colour, linestyle=dashes, linewidth=1.8)
+        ends.append((float(share[-1]), policy, colour))
+    ax.set_xscale("log")
+    ax.set_xlim(run.rounds[0], run.horizon)
+    ax.set_ylim(0, 1.02)
+    ax.set_xlabel("round (log scale)")
+    ax.set_ylabel("share that has stopped")
+    ax.set_title(f"Sure of the best action, wrong with probability {delta:g} at most", loc="left", fontsize=10)
+    ax.spines[["top", "right"]].set_visible(False)
+    label_ends(ax, ends)
+    return saved(figure, path)

@@ -1,0 +1,85 @@
+"""Chances that are true of every action: a floor that is mixed in after a policy's own draws.
+
+    chance(a) = (1 - floor) share(a) + floor / K,     K actions may be chosen
+
+Without one, an action that none of the draws favours has chance 0 in the log whatever its true one was, and what is
+weighted by actions is off. A mode in which all actions are as likely is a floor of 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from causalbandits.errors import PolicyError, SizeError
+from causalbandits.policies import AnyPolicy, Choice, Support
+from causalbandits.problem import Action, Problem, Situation
+
+MOST_MIXED = 2**12
+"""Chances are mixed over no more actions than this."""
+
+
+class Mixed(NamedTuple):
+    """What a decision was drawn from: a policy's own chances, and a floor under those of some actions."""
+
+    drawn: Support
+    floor: float
+    among: tuple[Action, ...]
+
+    def support(self) -> Support:
+        """The chance of each action; those of the policy's first."""
+        own, least = dict(self.drawn), self.floor / len(self.among)
+        found = {action: (1.0 - self.floor) * share for action, share in own.items()}
+        for action in self.among:
+            found[action] = found.get(action, 0.0) + least
+        return tuple(found.items())
+
+    def choice(self, action: Action) -> Choice:
+        """One of them as what was chosen."""
+        support = self.support()
+        return Choice(action, dict(support)[action], support)
+
+
+def with_floor(choice: Choice, floor: float, among: Sequence[Action], rng: np.random.Generator) -> tuple[Choice, Mixed]:
+    """A policy's choice, or, with the floor's probability, any of those that may be chosen."""
+    if choice.propensity is None:
+        raise PolicyError(
+            f"floor={floor:g} is mixed into the chances of a policy's decisions, and this one does not know them: take "
+            'a Thompson policy with draws= above 1, such as cb.policy("c-ts-beta", draws=32), or a deterministic one.'
+        )
+    mixed = Mixed(choice.support or ((choice.action, 1.0),), floor, tuple(among))
+    action = any_of(among, rng) if rng.random() < floor else choice.action
+    return mixed.choice(action), mixed
+
+
+def any_of(actions: Sequence[Action], rng: np.random.Generator) -> Action:
+    """Each being as likely."""
+    return actions[int(rng.integers(len(actions)))]
+
+
+def open_situation(policy: AnyPolicy, problem: Problem, eligible: Sequence[Action] | None, statistic: Any) -> Situation:
+    """All that may be chosen: what is eligible and keeps to what is required, worth searching or not."""
+    if not policy.learns_tables or not problem.required:
+        return all_that_may_be_chosen(problem, eligible)
+    searched = policy.situation(problem) if eligible is None else policy.situation(problem, eligible=eligible)
+    return policy.permitted(searched, statistic)
+
+
+def all_that_may_be_chosen(problem: Problem, eligible: Sequence[Action] | None) -> Situation:
+    """The same where the tables are known, or nothing is required of what they say."""
+    return problem.situation(every=True, eligible=eligible)
+
+
+def actions_of(situation: Situation) -> tuple[Action, ...]:
+    """The searched actions, in order; refused where they are too many to give each a chance."""
+    if situation.size > MOST_MIXED:
+        raise SizeError(
+            f"Chances are mixed over {MOST_MIXED} actions at most; here {situation.size} may be chosen. Narrow the "
+            "problem (at_most=, actions=) or the question (eligible=), or let the policy decide without a floor."
+        )
+    found: tuple[Action, ...] = situation.remember(
+        "actions", lambda: tuple(map(situation.action, range(situation.size)))
+    )
+    return found

@@ -1,0 +1,136 @@
+"""The lines of a study's tables, as objects."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from causalbandits._typing import Z
+from causalbandits.campaign import action_at
+from causalbandits.policies import Choice
+from causalbandits.problem import Action, Problem
+from causalbandits.study.propensities import Mixed
+
+IS_OPEN, IS_HELD, IS_TOLD, IS_EXPIRED, IS_FORGOTTEN = "open", "held", "told", "expired", "forgotten"
+
+IS_PAST = "past"
+"""A round that was not decided here; numbered from -1 downwards."""
+
+WAITING = (IS_OPEN, IS_HELD)
+"""What counts as their outcome is yet to come."""
+
+COUNTED = ("outcome", "correct", "expire", "past")
+"""After these something counts."""
+
+CHANGING = (*COUNTED, "retract", "forget")
+"""After the last two nothing does; `parents`, `held` and `late` change nothing that counts."""
+
+REOPENING = ("retract", "held")
+"""After these it waits again, or still."""
+
+STATUS_AFTER = {"expire": IS_EXPIRED, "forget": IS_FORGOTTEN, "retract": IS_OPEN, "held": IS_HELD, "past": IS_PAST}
+"""What a decision is after an event of a kind; told, after others that count. `parents` and `late` change nothing."""
+
+
+class WhatCounts(NamedTuple):
+    """What a decision is, and what counts as its outcome."""
+
+    status: str = IS_OPEN
+    told_at: int | None = None
+    z: Z | None = None
+    reward: int | None = None
+    observed: Mapping[str, int] | None = None
+
+
+class Row(NamedTuple):
+    """A decision, and what counts as its outcome by now."""
+
+    number: int
+    key: str | None
+    request: str
+    """What was asked: the context's codes, and the eligible actions' choices, as JSON."""
+    choice: Choice
+    context: Z | None
+    policy: int
+    events: int
+    """How many events there had been."""
+    asked: float
+    due: float | None
+    status: str = IS_OPEN
+    told_at: int | None = None
+    """The event by which its outcome was first told."""
+    z: Z | None = None
+    reward: int | None = None
+    """In steps; None while nothing counts."""
+    observed: Mapping[str, int] | None = None
+    mode: int = 1
+    """Which mode the study was in, by its version."""
+    would: Action | None = None
+    """What the policy would have done, where something else was done."""
+    mixed: Mixed | None = None
+    """How chances were mixed, where a floor was."""
+
+    @property
+    def counts(self) -> WhatCounts:
+        """What counts by now."""
+        return WhatCounts(self.status, self.told_at, self.z, self.reward, self.observed)
+
+    def eligible(self, problem: Problem) -> list[Action] | None:
+        """The actions that the decision was narrowed to; None if it was not."""
+        _, some = json.loads(self.request)
+        return None if some is None else [action_at(problem, choices) for choices in some]
+
+
+class LogEvent(NamedTuple):
+    """Something that was told of a decision."""
+
+    number: int
+    decision: int
+    kind: str
+    z: Z | None
+    reward: int | None
+    observed: Mapping[str, int] | None
+    was_z: Z | None
+    was_reward: int | None
+    """What counted before."""
+    counted: int
+    collected: int
+    """How many outcomes count by then, and their sum, in steps."""
+    at: float
+
+
+def after(event: LogEvent, before: WhatCounts) -> WhatCounts:
+    """What counts after an event."""
+    if event.kind == "late":
+        return before
+    if event.kind in COUNTED:
+        status = STATUS_AFTER.get(event.kind, IS_TOLD)
+        return WhatCounts(status, before.told_at or event.number, event.z, event.reward, event.observed)
+    status = STATUS_AFTER.get(event.kind, before.status)
+    if event.kind in CHANGING:
+        return WhatCounts(status)
+    return WhatCounts(status, before.told_at, event.z, before.reward, event.observed)
+
+
+class Deciding(NamedTuple):
+    """A policy, and since which decision and event it has decided."""
+
+    version: int
+    record: dict[str, Any]
+    since_decision: int
+    since_event: int
+
+
+class ModeRecord(NamedTuple):
+    """A mode, since when, who chose it and why."""
+
+    version: int
+    mode: str
+    baseline: Z | None
+    """The choices of what is done in the shadow."""
+    since_decision: int
+    since_event: int
+    at: float
+    by: str
+    why: str

@@ -1,0 +1,158 @@
+"""The tables of a study, and how older ones are brought up to date.
+
+    facts       what the study is: problem, seed, rules, budget; never changed once it has begun
+    policies    who decides, and since when
+    modes       how decisions come about (online, shadow, ...), since when, who chose that and why
+    decisions   each decision, and what counts as its outcome by now
+    events      what was told of decisions, in the order in which it came: the truth; each with how many outcomes count
+                by then, and their sum, so that a history is a few lookups
+    statistic   (context, action, z) -> n and sums: the fold of the events, changed in the same transaction as they are
+    snapshots   the statistic as it was, every so many events, so that old decisions are derived again in no time
+    early       outcomes that came before their decision, and wait for it
+    versions    which versions of these tables the study has had, and since when
+
+Codes are written as text, "0,2,1"; sums pass 64 bits, so that they are whole numbers written as text, never added by
+the database.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from causalbandits.errors import StateError, StorageError
+from causalbandits.study.storage.checksums import seal_of_facts
+from causalbandits.study.storage.sqlite import Store
+
+STUDY_FORMAT = "causalbandits-study"
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (
+    (
+        "CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
+        """CREATE TABLE policies (
+            version INTEGER PRIMARY KEY,
+            record TEXT NOT NULL,
+            since_decision BIGINT NOT NULL,
+            since_event BIGINT NOT NULL,
+            seal TEXT NOT NULL
+        )""",
+        """CREATE TABLE decisions (
+            number BIGINT PRIMARY KEY,
+            key TEXT UNIQUE,
+            request TEXT NOT NULL,
+            context TEXT NOT NULL,
+            choices TEXT NOT NULL,
+            propensity DOUBLE PRECISION,
+            support TEXT,
+            policy INTEGER NOT NULL,
+            events BIGINT NOT NULL,
+            asked DOUBLE PRECISION NOT NULL,
+            due DOUBLE PRECISION,
+            status TEXT NOT NULL,
+            told_at BIGINT,
+            z TEXT,
+            reward BIGINT,
+            observed TEXT,
+            mode INTEGER NOT NULL,
+            would TEXT,
+            seal TEXT NOT NULL
+        )""",
+        "CREATE INDEX decisions_open ON decisions (status, due)",
+        """CREATE TABLE events (
+            number BIGINT PRIMARY KEY,
+            decision BIGINT NOT NULL,
+            kind TEXT NOT NULL,
+            z TEXT,
+            reward BIGINT,
+            observed TEXT,
+            was_z TEXT,
+            was_reward BIGINT,
+            counted BIGINT NOT NULL,
+            collected TEXT NOT NULL,
+            at DOUBLE PRECISION NOT NULL,
+            seal TEXT NOT NULL
+        )""",
+        "CREATE INDEX events_of_decision ON events (decision)",
+        """CREATE TABLE statistic (
+            context TEXT NOT NULL,
+            choices TEXT NOT NULL,
+            z TEXT NOT NULL,
+            n BIGINT NOT NULL,
+            total TEXT NOT NULL,
+            squares TEXT NOT NULL,
+            successes TEXT NOT NULL,
+            PRIMARY KEY (context, choices, z)
+        )""",
+        """CREATE TABLE early (
+            key TEXT PRIMARY KEY,
+            told TEXT NOT NULL,
+            at DOUBLE PRECISION NOT NULL,
+            seal TEXT NOT NULL
+        )""",
+        """CREATE TABLE modes (
+            version INTEGER PRIMARY KEY,
+            mode TEXT NOT NULL,
+            baseline TEXT,
+            since_decision BIGINT NOT NULL,
+            since_event BIGINT NOT NULL,
+            at DOUBLE PRECISION NOT NULL,
+            who TEXT NOT NULL,
+            why TEXT NOT NULL,
+            seal TEXT NOT NULL
+        )""",
+        "CREATE TABLE snapshots (event BIGINT PRIMARY KEY, content TEXT NOT NULL, seal TEXT NOT NULL)",
+        "CREATE TABLE versions (version INTEGER PRIMARY KEY, at DOUBLE PRECISION NOT NULL)",
+    ),
+)
+"""The statements that lead from each version to the next."""
+
+SCHEMA_VERSION = len(MIGRATIONS)
+
+
+def migrate(store: Store, now: float) -> None:
+    """Bring a study's tables up to date, all of them or none; nothing is done where they are."""
+    if _version(store) == SCHEMA_VERSION:
+        return
+    with store.transaction():
+        before = _version(store)  # another process may have been first
+        if before > SCHEMA_VERSION:
+            raise StateError(
+                f"{store.path} was written by a newer version of this library: its tables have version {before}, and "
+                f"this one knows {SCHEMA_VERSION} at most. Nothing was changed."
+            )
+        _lead_on(store, before, now)
+
+
+def _lead_on(store: Store, before: int, now: float) -> None:
+    for version in range(before + 1, SCHEMA_VERSION + 1):
+        for statement in MIGRATIONS[version - 1]:
+            store.run(statement)
+        store.run("INSERT INTO versions (version, at) VALUES (?, ?)", (version, now))
+    store.run("UPDATE facts SET value = ? WHERE name = 'version'", (json.dumps(SCHEMA_VERSION),))
+
+
+def _version(store: Store) -> int:
+    return int(facts_of(store)["version"])
+
+
+def facts_of(store: Store) -> dict[str, Any]:
+    """What a study is, from its database; a clear word if it is none."""
+    try:
+        found = {name: json.loads(text) for name, text in store.rows("SELECT name, value FROM facts")}
+        if found["format"] != STUDY_FORMAT or not isinstance(found["version"], int) or found["version"] < 1:
+            raise ValueError(f"its format is {(found['format'], found['version'])!r:.100}")
+    except (StateError, KeyError, ValueError, TypeError) as error:
+        kind = StorageError if isinstance(error, StorageError) else StateError  # the first may be tried again
+        raise kind(f"{store.path} is no study, or is damaged: {error}") from None
+    if found.get("seal") != seal_of_facts(found):
+        raise StateError(f"{store.path} is damaged: what it says of the study is not what was written. Use a backup.")
+    return found
+
+
+def write_facts(store: Store, facts: Mapping[str, Any], now: float) -> None:
+    """Make the tables, and write down what the study is; within a transaction."""
+    _lead_on(store, 0, now)
+    whole = {"format": STUDY_FORMAT, "version": SCHEMA_VERSION, **facts}
+    for name, fact in {**whole, "seal": seal_of_facts(whole)}.items():
+        store.run("INSERT INTO facts (name, value) VALUES (?, ?)", (name, json.dumps(fact)))

@@ -1,0 +1,86 @@
+"""What a bound is: a curve over rounds, its kind, and what it assumes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from causalbandits._typing import Array, is_whole
+from causalbandits.errors import CausalBanditsError
+
+Curve = Callable[[Array, Array], Array]
+"""From rounds and the horizon that the policy was told to a bound on the regret up to each of these rounds."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bound:
+    """A bound on a policy's expected regret, and what it assumes.
+
+    >>> from causalbandits import theory, zoo
+    >>> b = theory.bound("c-ts-beta", zoo.email_campaign())
+    >>> b.kind, round(b.at(5000), 1), b.vacuous(5000), b.vacuous(500)
+    ('Bayesian', 2907.5, False, True)
+    """
+
+    policy: str
+    kind: Literal["frequentist", "Bayesian"]
+    formula: str
+    assumptions: tuple[str, ...] = field(repr=False)
+    broken: tuple[str, ...] = ()
+    """The assumptions that the environment is known not to meet, and what it has instead."""
+    largest_gap: float
+    """Delta_max; of a Bayesian bound, a bound on its mean under the prior."""
+    curve: Curve = field(repr=False, compare=False)
+
+    @overload
+    def at(self, rounds: float, *, horizon: int | None = None) -> float: ...
+    @overload
+    def at(self, rounds: Sequence[float] | npt.NDArray[Any], *, horizon: int | None = None) -> Array: ...
+    def at(self, rounds: Any, *, horizon: int | None = None) -> float | Array:
+        """The bound on the regret up to these rounds, or T Delta_max where that is smaller.
+
+        A policy that uses the horizon is meant to have been told each of these rounds as its horizon; with
+        `horizon=`, to have been told that one throughout, as along a curve of a single run.
+        """
+        t, value = self._values(rounds, horizon)
+        least = np.minimum(value, t * self.largest_gap)
+        return least if least.ndim else float(least)
+
+    @overload
+    def vacuous(self, rounds: float, *, horizon: int | None = None) -> bool: ...
+    @overload
+    def vacuous(
+        self, rounds: Sequence[float] | npt.NDArray[Any], *, horizon: int | None = None
+    ) -> npt.NDArray[np.bool_]: ...
+    def vacuous(self, rounds: Any, *, horizon: int | None = None) -> bool | npt.NDArray[np.bool_]:
+        """Whether the bound says no more than T Delta_max, which no policy can exceed."""
+        t, value = self._values(rounds, horizon)
+        found = np.asarray(value >= t * self.largest_gap)
+        return found if found.ndim else bool(found)
+
+    def _values(self, rounds: Any, horizon: int | None) -> tuple[Array, Array]:
+        t = whole_rounds("Rounds", rounds)
+        told = t if horizon is None else np.broadcast_to(whole_rounds("The horizon", horizon), t.shape)
+        return t, self.curve(t, told)
+
+
+def whole_rounds(what: str, given: Any, least: int = 2) -> Array:
+    """Numbers of rounds, none below `least`."""
+    try:
+        t = np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        t = np.array(np.nan)
+    # NumPy would read numbers out of text.
+    if not (np.isfinite(t) & (t >= least)).all() or np.asarray(given).dtype.kind in "US":
+        raise CausalBanditsError(f"{what} must be {least} or more for this bound, in numbers; got {given!r}.")
+    return t
+
+
+def require_horizon(horizon: object) -> None:
+    """Refuse anything but a number of rounds after which bounds can be told."""
+    if not is_whole(horizon) or horizon < 2:
+        raise CausalBanditsError(f"horizon must be a whole number, 2 or more; got {horizon!r}.")

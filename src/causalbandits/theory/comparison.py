@@ -1,0 +1,100 @@
+"""Bounds side by side: the frequentist ones, and, apart from them, the Bayesian ones."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from causalbandits._tables import data_frames, decimals, table
+from causalbandits.environments import Environment
+from causalbandits.errors import PolicyError
+from causalbandits.policies import POLICIES, AnyPolicy, Policies, as_policy, named
+from causalbandits.problem import Problem
+from causalbandits.theory.bound import Bound, require_horizon
+from causalbandits.theory.bounds import derived
+from causalbandits.theory.facts import Facts
+
+if TYPE_CHECKING:
+    import pandas
+
+MEANING = {
+    "frequentist": "Frequentist: in every environment that meets the assumptions",
+    "Bayesian": "Bayesian: on average over environments drawn from the policy's prior",
+}
+
+
+class PolicyBound(NamedTuple):
+    """One policy's bound."""
+
+    kind: str
+    policy: str
+    bound: float
+    vacuous: bool
+    broken: tuple[str, ...]
+    horizon: int
+
+
+class Comparison(tuple[PolicyBound, ...]):
+    """Rows, the frequentist ones first; prints as a table for each kind."""
+
+    def __repr__(self) -> str:
+        parts = [self._group(kind) for kind in MEANING if any(row.kind == kind for row in self)]
+        notes = [f"* {row.policy}: {' '.join(row.broken)}" for row in self if row.broken]
+        return "\n\n".join(parts + (["\n".join(notes)] if notes else []))
+
+    __str__ = __repr__
+
+    def _group(self, kind: str) -> str:
+        rows = [row for row in self if row.kind == kind]
+        digits = decimals([row.bound for row in rows])
+        body = [(row.policy + "*" * bool(row.broken), f"{row.bound:.{digits}f}", _remark(row)) for row in rows]
+        return f"{MEANING[kind]}\n{table(('policy', f'bound at T = {rows[0].horizon}', ''), body)}"
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """The rows as a DataFrame."""
+        return data_frames().DataFrame(list(self), columns=list(PolicyBound._fields))
+
+
+def _remark(row: PolicyBound) -> str:
+    return "vacuous: no better than T Delta_max" if row.vacuous else ""
+
+
+def compare(
+    problem: Problem | Environment,
+    horizon: int,
+    *,
+    policies: Policies | None = None,
+    largest_gap: float | None = None,
+) -> Comparison:
+    """The bounds of these policies, or of all that have one, after `horizon` rounds.
+
+    `largest_gap` is for the frequentist ones: by default the environment's, or 1 if only a problem is given. The
+    Bayesian ones have their prior's. A bound is vacuous where it says no more than T Delta_max, and a star marks
+    assumptions that are broken.
+
+    >>> from causalbandits import zoo
+    >>> compare(zoo.email_campaign(), 100_000, policies=["c-ucb", "ucb", "c-ts-beta"])
+    Frequentist: in every environment that meets the assumptions
+    policy  bound at T = 100000
+    ...
+    """
+    require_horizon(horizon)
+    facts = Facts.of(problem)
+    gap = 1.0 if largest_gap is None and facts.environment is None else largest_gap
+    chosen = {id: as_policy(id) for id in POLICIES} if policies is None else named(policies)
+    rows = []
+    for name, policy in chosen.items():
+        try:
+            bound = _derived(policy, facts, gap)
+        except PolicyError:
+            if policies is not None:
+                raise
+            continue
+        value, vacuous = bound.at(horizon), bound.vacuous(horizon)
+        rows.append(PolicyBound(bound.kind, name, value, vacuous, bound.broken, int(horizon)))
+    return Comparison(sorted(rows, key=lambda row: list(MEANING).index(row.kind)))
+
+
+def _derived(policy: AnyPolicy, facts: Facts, gap: float | None) -> Bound:
+    policy.refuse_without_parents(facts.problem)
+    bound = derived(policy, facts, gap)
+    return bound if bound.kind == "frequentist" else derived(policy, facts, None)

@@ -1,0 +1,59 @@
+"""What an environment demands: rounds to tell its best action, and regret that grows with log T.
+
+Both are of policies that are good in all worlds with these tables, Gaussian rewards of scale s given the parents, and
+whatever means; where rewards are 0 or 1, s = 1/2 makes them what the rules here, which know no more, can reach.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from causalbandits._typing import is_real
+from causalbandits.environments import Environment
+from causalbandits.errors import ProblemError
+from causalbandits.problem import SAME, cheapest, design, distributions
+from causalbandits.problem.projection import TIE
+from causalbandits.theory.facts import noise_scales
+
+
+def characteristic_time(env: Environment, *, noise_scale: float | None = None, epsilon: float = 0.0) -> float:
+    """T*: to tell the best action with confidence 1 - delta takes at least about T* log(1/delta) rounds in the mean.
+
+    >>> from causalbandits import zoo
+    >>> round(characteristic_time(zoo.email_campaign(), noise_scale=1.0), 1)
+    968.6
+    """
+    _check(env)
+    noise = noise_scales(env)[0] if noise_scale is None else noise_scale
+    return design(env.problem, env.configuration_means, noise_scale=noise, epsilon=epsilon).value
+
+
+def graves_lai_constant(env: Environment, *, noise_scale: float | None = None) -> float:
+    """c: a policy whose regret is small in every world has at least about c log T of it in this one.
+
+    The best action itself is free, so that whatever it leads to is known in the end: only configurations that it never
+    leads to have to be paid for. If there are none, c is 0, and regret need not grow for ever.
+
+    >>> from causalbandits import zoo
+    >>> [round(graves_lai_constant(env), 2) for env in (zoo.email_campaign(), zoo.figure2(), zoo.lower_bound(3, 0.5))]
+    [8.07, 0.0, 4.0]
+    """
+    _check(env)
+    noise = noise_scales(env)[0] if noise_scale is None else noise_scale
+    if not is_real(noise) or not 0 < noise < np.inf:
+        raise ProblemError(f"noise_scale must be a positive finite number; got {noise!r}.")
+    situation = env.problem.situation()
+    rows = distributions(situation)
+    gaps = env.gaps_in(situation.search.projection, situation.costs)
+    free = gaps <= TIE * max(1.0, float(np.abs(gaps).max()))
+    unknown = ~(rows[free] > SAME).any(axis=0)
+    paid = ~free
+    wanted = np.sqrt(2.0) * noise * rows[paid][:, unknown] / gaps[paid, None]
+    if not unknown.any() or not wanted.any():
+        return 0.0
+    return cheapest(rows[paid][:, unknown], wanted, gaps[paid]).value
+
+
+def _check(env: object) -> None:
+    if not isinstance(env, Environment):
+        raise ProblemError(f"This is asked of an Environment, which knows its means; got {env!r}.")

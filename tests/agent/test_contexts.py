@@ -1,0 +1,284 @@
+"""An agent that is told what is known before it decides."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import causalbandits as cb
+from causalbandits.errors import CausalBanditsError, PolicyError, TellError
+from causalbandits.policies.feedback import Totals
+from causalbandits.policies.registry import POLICIES
+from oracles import played_compiled
+
+SEGMENTS = ["new", "regular", "lapsed"]
+
+
+def campaign(*, in_reward: bool = False) -> cb.Problem:
+    """A purpose and a tone lead to a subject line, of which every segment makes something else."""
+    rng = np.random.default_rng(1)
+    model = cb.CausalModel(
+        [
+            cb.Variable("segment", SEGMENTS, table=[0.5, 0.3, 0.2]),
+            cb.Variable("purpose", ["promo", "care", "news"], table=[0.4, 0.3, 0.3]),
+            cb.Variable("tone", ["warm", "dry"], table=[0.5, 0.5]),
+            cb.Variable(
+                "subject", ["short", "long"], parents=["purpose", "segment"], table=rng.dirichlet([1, 1], (3, 3))
+            ),
+            cb.Variable("picture", ["yes", "no"], parents=["tone", "segment"], table=rng.dirichlet([1, 1], (2, 3))),
+        ]
+    )
+    parents = ["subject", "picture", *(["segment"] if in_reward else [])]
+    return cb.Problem(model, ["purpose", "tone"], parents, context=["segment"])
+
+
+MEANS = np.array([[0.1, 0.8], [0.6, 0.3]])
+
+
+def happen(problem, decision, context, rng):
+    """The parents, and a reward, after a decision in a context."""
+    view = problem.given(context)
+    z = np.unravel_index(
+        rng.choice(
+            problem.configurations, p=view.parent_distribution(problem.actions.index(decision.intervention)).reshape(-1)
+        ),
+        problem.shape,
+    )
+    return problem.decode_parents([int(c) for c in z]), float(rng.random() < MEANS[z[0], z[1]])
+
+
+def conversation(agent, rounds, seed=0, *, log=None):
+    rng = np.random.default_rng(seed)
+    for _ in range(rounds):
+        context = {"segment": SEGMENTS[int(rng.integers(3))]}
+        decision = agent.ask(context=context)
+        parents, reward = happen(agent.problem, decision, context, rng)
+        agent.tell(decision.id, parents, reward)
+        if log is not None:
+            log.append((context["segment"], repr(decision.intervention)))
+    return agent
+
+
+@pytest.mark.parametrize("in_reward", [False, True])
+@pytest.mark.parametrize("id", POLICIES)
+def test_every_policy_decides_in_a_context_and_goes_on_from_a_file(id, in_reward, tmp_path):
+    problem = campaign(in_reward=in_reward)
+    problem = problem.without_tables() if cb.policy(id).learns_tables else problem
+    whole, log = conversation(cb.Agent(problem, id, seed=5), 40), []
+    conversation(whole, 20, 7, log=log)
+    half, again = conversation(cb.Agent(problem, id, seed=5), 40), []
+    half.save(tmp_path / "agent.json")
+    conversation(cb.Agent.load(tmp_path / "agent.json"), 20, 7, log=again)
+    assert log == again
+
+
+ORDERED = ("c-ts-effects", "c-gittins-effects", "c-elimination")
+"""What they keep depends on when outcomes came."""
+
+
+@pytest.mark.parametrize("id", [id for id in played_compiled() if id not in ORDERED])
+def test_what_was_learnt_is_a_fold_of_outcomes_and_of_their_sums(id):
+    problem = campaign()
+    agent = conversation(cb.Agent(problem, id, seed=5), 60)
+    policy, outcomes = agent.policy, list(agent._told)
+    assert {outcome.context for outcome in outcomes} == {(0,), (1,), (2,)}
+    summed = policy.from_totals(problem, Totals.of(outcomes))
+    for name, value in summed.to_record().items():
+        np.testing.assert_allclose(value, agent._statistic.to_record()[name], atol=1e-9)
+    agent.correct(3, {"subject": "short", "picture": "no"}, 0.0)
+    agent.correct(3, *_told(outcomes[3], problem))
+    np.testing.assert_allclose(agent._folded().to_record()[name], summed.to_record()[name], atol=1e-9)
+
+
+def _told(outcome, problem):
+    return problem.decode_parents(outcome.z), outcome.reward
+
+
+def test_causal_policies_share_what_they_learn_and_baselines_keep_a_number_for_each_context():
+    problem = campaign()
+    causal, plain = (conversation(cb.Agent(problem, id, seed=0), 30) for id in ("c-ucb", "ucb"))
+    assert causal._statistic.count.shape == (4,)
+    assert plain._statistic.count.shape == (3 * problem.actions.size,)
+    by_context = plain._statistic.count.reshape(3, -1).sum(axis=1)
+    assert by_context.tolist() == [sum(o.context == (c,) for o in plain._told) for c in range(3)]
+
+
+def test_a_baseline_in_a_context_is_the_one_that_never_saw_another():
+    problem = campaign()
+    alone = problem.given({"segment": "regular"})
+    policy = cb.UCB(horizon=100)  # without one, time would count, which they do not share
+    both, one = cb.Agent(problem, policy, seed=3), cb.Agent(alone, policy, seed=3)
+    rng = np.random.default_rng(0)
+    for t in range(60):
+        context = {"segment": "regular" if t % 2 else "new"}
+        decision = both.ask(context=context)
+        if t % 2:
+            assert decision.intervention == one.ask().intervention
+        parents, reward = happen(problem, decision, context, rng)
+        both.tell(decision.id, parents, reward)
+        if t % 2:
+            one.tell(one._next_id - 1, parents, reward)
+
+
+def test_a_baseline_needs_the_whole_context_and_says_so():
+    agent = cb.Agent(campaign(), "ts-beta", seed=0)
+    with pytest.raises(PolicyError, match=r"'ts-beta' keeps a number for every action in every context, .*nothing"):
+        agent.ask()
+    assert cb.Agent(campaign(), "c-ts-beta", seed=0).ask()
+    with pytest.raises(PolicyError, match="needs all of it"):
+        agent.recommend()
+
+
+@pytest.mark.parametrize("id", ["c-ucb", "c-ts-beta"])
+def test_scores_in_a_context_are_means_under_its_own_distribution(id):
+    problem = campaign(in_reward=True)
+    agent = conversation(cb.Agent(problem, id, seed=1), 50)
+    for segment in SEGMENTS:
+        situation = problem.situation(context={"segment": segment}, every=True)
+        index = agent.policy.index(agent._statistic.at(situation.cells), np.random.default_rng(2))
+        whole = np.full(problem.configurations, 1e6)  # what does not agree must not count
+        whole[situation.cells] = index
+        rows = problem.given({"segment": segment}).parent_distributions().reshape(situation.size, -1)
+        scores = agent.policy.score(situation, agent._statistic, np.random.default_rng(2))
+        np.testing.assert_allclose(scores.values, rows @ whole, atol=1e-9)
+
+
+def test_known_parents_may_be_left_out_and_must_agree():
+    agent = cb.Agent(campaign(in_reward=True), "c-ts-beta", seed=0)
+    ids = [agent.ask(context={"segment": "lapsed"}).id for _ in range(3)]
+    agent.tell(ids[0], {"subject": "short", "picture": "no"}, 1)
+    agent.tell(ids[1], {"subject": "short", "picture": "no", "segment": "lapsed"}, 1)
+    assert len({outcome.z for outcome in agent._told}) == 1
+    with pytest.raises(TellError, match="'segment' was known to be 'lapsed' before the decision; it is told as 'new'"):
+        agent.tell(ids[2], {"subject": "short", "picture": "no", "segment": "new"}, 1)
+    with pytest.raises(TellError, match="observed says segment='new', but it was known to be 'lapsed'"):
+        agent.tell(ids[2], {"subject": "short", "picture": "no"}, 1, observed={"segment": "new"})
+    with pytest.raises(TellError, match="missing: 'segment'"):
+        agent.tell(agent.ask().id, {"subject": "short", "picture": "no"}, 1)
+    assert agent.rounds == 2
+
+
+def test_decisions_that_wait_know_their_context(tmp_path):
+    problem = campaign()
+    agent = cb.Agent(problem, "ucb", seed=0)
+    one, other = (agent.ask(context={"segment": segment}).id for segment in ("new", "lapsed"))
+    agent.tell(one, {"subject": "short", "picture": "no"}, 1)
+    agent.retract(one)
+    agent.save(tmp_path / "agent.json")
+    again = cb.Agent.load(tmp_path / "agent.json", problem=problem)
+    for id in (other, one):
+        again.tell(id, {"subject": "long", "picture": "no"}, 1)
+    assert [outcome.context for outcome in again._told] == [(2,), (0,)]
+    assert again._statistic.count.reshape(3, -1).sum(axis=1).tolist() == [1, 0, 1]
+
+
+def test_eligible_actions_in_a_context_are_decided_by_its_scores():
+    problem = campaign()
+    agent = conversation(cb.Agent(problem, "c-ucb", seed=0), 200)
+    some = [{"purpose": "promo"}, {"purpose": "care"}, {"tone": "dry"}]
+    for segment in SEGMENTS:
+        situation = problem.situation(context={"segment": segment}, every=True)
+        scores = agent.policy.score(situation, agent._statistic, np.random.default_rng(0)).values
+        best = max(some, key=lambda do: scores[problem.actions.index(do)])
+        for eligible in (some, lambda do: dict(do) in some):
+            assert agent.ask(context={"segment": segment}, eligible=eligible).intervention == best
+
+
+def test_recommendations_are_one_for_each_context_the_likeliest_first():
+    problem = campaign()
+    agent = conversation(cb.Agent(problem, "c-ts-beta", seed=0), 3000)
+    found = agent.recommendations()
+    assert [(share, r.context["segment"]) for share, r in found] == [(0.5, "new"), (0.3, "regular"), (0.2, "lapsed")]
+    for _, recommended in found:
+        assert recommended == agent.recommend(context=recommended.context)
+        rows = problem.given(recommended.context).parent_distributions().reshape(problem.actions.size, -1)
+        means = rows @ MEANS.reshape(-1)
+        true = means[problem.actions.index(recommended.intervention)]
+        assert true >= means.max() - 0.02
+        assert recommended.lower < true < recommended.upper
+    assert repr(found).startswith("50.0%  segment=new: do(")
+    assert agent.recommend().context == {}
+    with pytest.raises(CausalBanditsError, match="level"):
+        agent.recommendations(level=2.0)
+
+
+def test_a_problem_without_context_has_one_recommendation():
+    agent = cb.Agent(cb.zoo.email_campaign().problem, "c-ts-beta", seed=0)
+    ((share, only),) = agent.recommendations()
+    assert share == 1.0
+    assert only == agent.recommend()
+
+
+def test_intervals_carry_what_fitted_tables_leave_uncertain_in_the_context():
+    exact = campaign()
+    rows = exact.model.sample(60, rng=0)
+    graph = {name: list(v.parents) for name, v in exact.model.variables.items()}
+    fitted = cb.fit(
+        graph,
+        {k: v.tolist() for k, v in rows.items()},
+        states={name: v.states for name, v in exact.model.variables.items()},
+    )
+    guess = exact.with_model(fitted)
+    known = cb.CausalModel(fitted.variables.values())
+    context = {"segment": "lapsed"}
+    one, other = (conversation(cb.Agent(p, "c-ts-beta", seed=2), 2000) for p in (guess, exact.with_model(known)))
+    wide, narrow = (agent.recommend(context=context) for agent in (one, other))
+    assert wide.upper - wide.lower > 2 * (narrow.upper - narrow.lower)
+
+
+def test_contexts_that_cannot_occur_are_refused_unless_accepted():
+    model = cb.CausalModel(
+        [
+            cb.Variable("c", [0, 1, 2], table=[0.5, 0.5, 0.0]),
+            cb.Variable("x", [0, 1], table=[0.5, 0.5]),
+            cb.Variable("z", [0, 1], parents=["x", "c"], table=np.random.default_rng(0).dirichlet([1, 1], (2, 3))),
+        ]
+    )
+    problem = cb.Problem(model, ["x"], ["z"], context=["c"])
+    with pytest.raises(CausalBanditsError, match="has probability 0, says the model"):
+        cb.Agent(problem, "c-ucb").ask(context={"c": 2})
+    agent = cb.Agent(problem, "c-ucb", impossible="accept")
+    agent.tell(agent.ask(context={"c": 2}).id, {"z": 1}, 0.5)
+    assert agent.rounds == 1
+
+
+def test_the_past_teaches_each_context_its_own():
+    problem = campaign()
+    past = {name: column.tolist() for name, column in problem.model.sample(200, do={"purpose": "care"}, rng=0).items()}
+    past["paid"] = np.random.default_rng(0).random(200).tolist()
+    interventions = {"purpose": [True] * 200}
+    ucb, causal = cb.Agent(problem, "ucb"), cb.Agent(problem, "c-ucb")
+    assert ucb.learn(past, reward="paid", interventions=interventions).used == 200
+    counts = ucb._statistic.count.reshape(3, -1)
+    assert counts.sum(axis=1).tolist() == [past["segment"].count(segment) for segment in SEGMENTS]
+    assert set(np.flatnonzero(counts.sum(axis=0))) == {problem.actions.index({"purpose": "care"})}
+    without = {name: column for name, column in past.items() if name != "segment"}
+    assert causal.learn(without, reward="paid", interventions=interventions).used == 200
+    gaps = {**past, "segment": [None, *past["segment"][1:]]}
+    learnt = cb.Agent(problem, "ucb").learn(gaps, reward="paid", interventions=interventions)
+    assert learnt.left_out == {"a value of the context is missing": 1}
+
+
+def test_better_tables_for_a_running_agent_keep_its_contexts(tmp_path):
+    problem = campaign()
+    agent = conversation(cb.Agent(problem, "cl-ts", seed=0), 30)
+    agent.save(tmp_path / "agent.json")
+    v = problem.model["subject"]
+    better = cb.CausalModel(
+        [
+            cb.Variable("subject", v.states, parents=v.parents, table=v.table[::-1]) if name == "subject" else own
+            for name, own in problem.model.variables.items()
+        ]
+    )
+    again = cb.Agent.load(tmp_path / "agent.json", problem=problem.with_model(better))
+    fresh = again.policy.from_totals(again.problem, Totals.of(agent._told))
+    np.testing.assert_allclose(again._folded().theta(), fresh.theta(), atol=1e-9)
+    assert not np.allclose(agent._statistic.theta(), fresh.theta())
+
+
+def test_a_context_is_worked_out_once():
+    problem = campaign()
+    for segment in SEGMENTS:
+        situation = problem.situation(context={"segment": segment})
+        assert problem.situation(context={"segment": segment}) is situation
+        assert problem.in_context(situation.known).situation() is situation

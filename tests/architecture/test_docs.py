@@ -1,0 +1,264 @@
+"""The documentation says what the code does: policies, commands, public names, pictures, measured numbers."""
+
+from __future__ import annotations
+
+import enum
+import json
+import re
+import runpy
+from dataclasses import fields
+from pathlib import Path
+from typing import Annotated
+
+import pytest
+import typer
+from typer.main import get_command
+
+import causalbandits as cb
+from causalbandits.cli import app
+from causalbandits.paper.claims import CLAIMS
+from causalbandits.policies.registry import PROMPT
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+ALGORITHMS = sorted((DOCS / "algorithms").glob("*.md"))
+HOOKS = runpy.run_path(str(DOCS / "hooks.py"))
+
+
+class Colour(enum.StrEnum):
+    RED = "red"
+
+
+def text(path):
+    return (ROOT / path).read_text(encoding="utf-8")
+
+
+def opening(page):
+    """What a page says before its first section."""
+    return text(page).split("\n## ")[0]
+
+
+def section(page, heading):
+    return page.split(f"\n## {heading}\n")[1].split("\n## ")[0]
+
+
+@pytest.mark.parametrize("id", cb.policies.POLICIES)
+def test_every_policy_has_an_algorithm_page_that_names_it_and_its_class(id):
+    pages = [page for page in ALGORITHMS if f"`{id}`" in opening(page)]
+    assert len(pages) == 1
+    assert f"`cb.{cb.policies.POLICIES[id][0].__name__}" in opening(pages[0])
+    assert f"(algorithms/{pages[0].name})" in text("docs/policies.md")
+
+
+@pytest.mark.parametrize("page", ALGORITHMS, ids=lambda page: page.stem)
+def test_an_algorithm_page_has_the_listing_the_use_the_parameters_and_the_regret(page):
+    headings = re.findall(r"^## (.*)$", text(page), flags=re.MULTILINE)
+    assert headings == ["The algorithm", "When to use it", "Parameters", "Regret"]
+    assert "```text\n" in section(text(page), "The algorithm")
+
+
+@pytest.mark.parametrize("page", ALGORITHMS, ids=lambda page: page.stem)
+def test_an_algorithm_page_lists_every_parameter_or_refers_to_the_page_that_does(page):
+    kinds = {kind for id, (kind, _) in cb.policies.POLICIES.items() if f"`{id}`" in opening(page)}
+    listed = section(text(page), "Parameters")
+    for linked in re.findall(r"\]\((\S+\.md)#parameters\)", listed):
+        listed += section(text(page.parent / linked), "Parameters")
+    assert kinds
+    assert all(f"`{name}`" in listed for kind in kinds for name in [field.name for field in fields(kind)])
+
+
+@pytest.mark.parametrize("page", ALGORITHMS, ids=lambda page: page.stem)
+def test_measured_regrets_are_those_of_the_overview(page):
+    known = set(re.findall(r"\d+(?:\.\d+)?", section(text("docs/policies.md"), "Which one")))
+    measured = text(page).partition("**Measured**")[2]
+    numbers = re.findall(r"\| (\d+(?:\.\d+)?) (?=\|)", measured)
+    assert set(numbers) <= known
+    assert numbers or page.stem == "uniform"
+
+
+def test_every_command_and_option_is_on_the_generated_page():
+    page, program = HOOKS["command_line_page"](), get_command(app)
+    commands = {"causalbandits": program, **dict(HOOKS["commands"](program, "causalbandits"))}
+    assert {f"causalbandits {name}" for name in program.commands} <= set(commands)
+    for path, command in commands.items():
+        for parameter in command.params:
+            if not parameter.hidden:
+                is_option = hasattr(parameter, "is_flag")
+                shown = [*parameter.opts, *parameter.secondary_opts] if is_option else [HOOKS["placeholder"](parameter)]
+                assert all(name in section(page, path) for name in shown)
+                # The oldest Typer loses the help of arguments with the newest Click.
+                assert HOOKS["escaped"](parameter.help) in section(page, path)
+                assert parameter.help or not is_option
+
+
+def test_the_command_page_knows_groups_choices_defaults_and_what_is_hidden():
+    toy, group = typer.Typer(), typer.Typer()
+
+    @toy.command()
+    def paint(
+        what: Annotated[str, typer.Argument(help="A thing.")],
+        seed: Annotated[int, typer.Option(help="Any | number <n>.")],
+        colour: Annotated[Colour, typer.Option("--colour", "-c")] = Colour.RED,
+        dry: Annotated[bool, typer.Option("--dry/--wet")] = False,
+        secret: Annotated[int, typer.Option(hidden=True)] = 3,
+    ) -> None:
+        """Paint a thing.
+
+        [bold]Examples[/bold]
+
+          toy paint door
+
+          toy paint wall
+        """
+
+    @group.command()
+    def wash(times: int = 2) -> None:
+        """Wash."""
+
+    @toy.command(hidden=True)
+    def unseen() -> None: ...
+
+    toy.add_typer(group, name="brush")
+    page = HOOKS["page_of"]("toy", get_command(toy))
+    part = section(page, "toy paint")
+    assert "toy paint [OPTIONS] WHAT" in part
+    assert "| `--seed` | Any \\| number &lt;n>. | required |" in part
+    assert "| `--colour, -c` |  | `red` |" in part
+    assert "`--dry, --wet`" in part
+    assert "```shell\ntoy paint door\ntoy paint wall\n```" in part
+    assert "[bold]" not in page
+    assert "secret" not in page
+    assert "unseen" not in page
+    assert "| `--times` |  | `2` |" in section(page, "toy brush wash")
+
+
+def test_every_public_name_is_in_the_reference():
+    described = set(
+        re.findall(r"^::: causalbandits\.([\w.]+)$", "\n".join(map(text, DOCS.glob("api/*.md"))), re.MULTILINE)
+    )
+    errors = {name for name in cb.__all__ if hasattr(cb.errors, name)}
+    assert {"errors", "zoo", "testing"} <= described
+    parts_of = {name.split(".")[0] for name in described}
+    assert set(cb.__all__) - errors <= described | parts_of
+    assert {f"theory.{name}" for name in cb.theory.__all__} - {"theory.Comparison", "theory.TheoryWarning"} <= described
+
+
+def test_pictures_are_what_the_script_draws_and_every_page_has_its_place():
+    drawn = runpy.run_path(str(DOCS / "pictures.py"))["pictures"]()
+    assert all(text(DOCS / "images" / name) == content for name, content in drawn.items())
+    places = re.findall(r": ([\w/-]+\.md)", text("mkdocs.yml"))
+    pages = {path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")} | {*HOOKS["FILES"], "command-line.md"}
+    assert sorted(places) == sorted(pages)
+
+
+def test_the_site_fetches_nothing_when_it_is_read():
+    assert "font: false" in text("mkdocs.yml")
+    assert "http" not in text("mkdocs.yml")
+    assert "http" not in text(DOCS / "stylesheets/site.css")
+
+
+def test_formulas_become_mathml_and_code_keeps_its_dollars():
+    pytest.importorskip("latex2mathml", reason="the tools for the documentation are not installed")
+
+    class Page:
+        parent, meta = object(), {}
+
+    source = "The gap $\\Delta_{max}$, `$HOME`.\n\n$$\\sum_z P(z | a)$$\n\n```shell\necho $A $B\n```\n"
+    packed = HOOKS["on_page_markdown"](source, Page, None, None)
+    assert "\\" not in packed
+    html = HOOKS["on_page_content"](packed, Page, None, None)
+    assert html.count("<math") == 2
+    assert 'display="block"' in html
+    assert "&#x00394;" in html  # Delta
+    assert "`$HOME`" in html
+    assert "echo $A $B" in html
+
+
+@pytest.mark.parametrize("page", sorted(DOCS.rglob("*.md")), ids=lambda page: page.stem)
+def test_every_row_of_a_table_has_as_many_cells_as_its_head(page):
+    """A bare | in a cell would cut it."""
+    for table in re.findall(r"(?:^\|.*\|\n)+", text(page), flags=re.MULTILINE):
+        counts = {len(re.findall(r"(?<!\\)\|", re.sub(r"`[^`]*`", "", row))) for row in table.splitlines()}
+        assert len(counts) == 1, table
+
+
+def test_search_works_from_disk_without_fetching_anything():
+    settings = text("mkdocs.yml")
+    assert "  - offline\n" in settings
+    assert "    - javascripts/iframe-worker.js" in settings  # else the plugin names a host of its own
+    assert (DOCS / "javascripts/iframe-worker.js").exists()
+
+
+def test_the_way_from_past_data_is_linked_where_readers_begin():
+    assert "(docs/journey.md)" in text("README.md")
+    assert "(journey.md)" in text("docs/index.md")
+
+
+def test_docstrings_become_markdown_without_losing_signs():
+    pytest.importorskip("griffe", reason="the tools for the documentation are not installed")
+    convert = runpy.run_path(str(DOCS / "docstrings.py"))["as_markdown"]
+    assert convert("Y = <theta, W>.") == "Y = &lt;theta, W>."
+    assert convert("An example.\n\n>>> f(1)\n2\n\nMore.") == "An example.\n\n```pycon\n>>> f(1)\n2\n```\n\nMore."
+    assert convert("Tree\n├── a\n└── b") == "```text\nTree\n├── a\n└── b\n```"
+
+
+def test_the_page_of_the_reproduction_tells_the_verdicts_that_were_recorded():
+    page, recorded = text("docs/reproduction.md"), json.loads(text("docs/data/claims-300.json"))
+    assert recorded["about"]["replications"] == 300
+    assert len(recorded["claims"]) == len(CLAIMS)
+    for claim in recorded["claims"]:
+        assert f"| {claim['claim']} | {claim['section']} | {claim['verdict']} |" in page
+    assert {claim["claim"] for claim in recorded["claims"]} == {claim.text for claim in CLAIMS}
+
+
+def test_the_layers_on_the_page_are_those_of_the_contracts():
+    layers = runpy.run_path(str(DOCS / "layers.py"))
+    assert text("docs/architecture.md") == layers["page"](), "python docs/layers.py"
+    for layer in ("paper | testing", "results : theory", "model"):
+        assert {sign for _, sign in layers["modules"](layer)} == {
+            {"paper | testing": "|", "model": " "}.get(layer, ":")
+        }
+    drawn = layers["diagrams"]()
+    rooms = {
+        path.stem
+        for path in (ROOT / "src/causalbandits").glob("*")
+        if path.stem not in ("__init__", "__pycache__", "py")
+    }
+    assert all(re.search(rf"^{room} +[|:]? +\w", drawn, re.MULTILINE) for room in rooms)
+
+
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", *(f"docs/{path.name}" for path in DOCS.glob("*.md"))])
+def test_the_files_that_a_page_names_are_there(page):
+    for name in re.findall(r"(?<![\w/.-])[\w/]+\.py\b", text(page)):
+        assert (ROOT / name).exists() or (ROOT / "src/causalbandits" / name).exists(), name
+
+
+def test_the_tables_on_pages_are_those_that_were_measured():
+    made = runpy.run_path(str(DOCS / "tables.py"))
+    assert len(made["PAGES"]) == 6
+    for name in made["PAGES"]:
+        assert text(f"docs/{name}") == made["page"](name), "python docs/tables.py"
+
+
+def test_the_page_of_regret_says_of_the_default_what_was_measured():
+    page, sets = text("docs/regret.md"), json.loads(text("benchmarks/regret.json"))["sets"]
+    known, open_, plain = (sets["e-mail"][id] for id in (PROMPT.id, f"{PROMPT.id}, anytime", "c-ts-beta"))
+    said = " ".join(page.split())
+    assert f"{known['mean']:.1f} (standard error {known['standard_error']:.1f}), and {open_['mean']:.1f}" in said
+    assert f"{known['above']:.1%} of the replications lose more than 200" in said
+    quantiles = f"{known['q99']:.0f} and {open_['q99']:.0f}; that of `c-ts-beta` is {plain['q99']:.0f}"
+    assert f"quantiles on the e-mail campaign are {quantiles}" in said
+    assert all(sets[name][f"{PROMPT.id}, anytime"]["above"] == 0 for name in ("e-mail", "lower bound"))
+    assert f"more than 200, and one {known['worst']:.0f}" in said
+    default, paper = (
+        sets["Figure 2"][PROMPT.id]["mean"],
+        [sets["Figure 2"][id]["mean"] for id in ("c-ts-gaussian", "c-ucb")],
+    )
+    assert "lose {:.0f} and {:.0f} times as much".format(*(mean / default for mean in paper)) in said
+    prize = sets["rare prize"]
+    assert f"({prize[PROMPT.id]['mean']:.0f} against {prize['told']['mean']:.0f})" in said
+    for name, by in sets.items():
+        for id in (PROMPT.id, f"{PROMPT.id}, anytime"):
+            own, told = by[id], by["told"]
+            error = (own["standard_error"] ** 2 + told["standard_error"] ** 2) ** 0.5
+            assert name == "rare prize" or own["mean"] <= 1.05 * told["mean"] + 2 * error, (name, id)

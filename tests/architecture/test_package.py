@@ -1,0 +1,339 @@
+"""The package as a user meets it: its surface, its weight, its README and docs."""
+
+from __future__ import annotations
+
+import ast
+import doctest
+import json
+import re
+import runpy
+import subprocess
+import sys
+import tomllib
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+import causalbandits as cb
+from causalbandits.testing.conformance import CHECKS
+
+ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "src/causalbandits"
+PAGES = ["README.md", *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md"))]
+
+
+@cache
+def modules():
+    """Every module's syntax; made when a test asks, not in every process that collects them."""
+    paths = sorted(SOURCE.rglob("*.py"))
+    return {path.relative_to(SOURCE).as_posix(): ast.parse(path.read_text(encoding="utf-8")) for path in paths}
+
+
+def blocks(page):
+    """The code on a page, except for what is fenced as `python no-run`."""
+    return re.findall(
+        r"^```python\n(.*?)^```", (ROOT / page).read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE
+    )
+
+
+SAME = doctest.OutputChecker()
+
+
+def outputs(page):
+    """The blocks of code under which a page shows what they print, and that; "..." stands for anything."""
+    fences = r"^```python\n((?:(?!^```).)*?)^```\n\n```output\n(.*?)^```"
+    return re.findall(fences, (ROOT / page).read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+
+
+@pytest.mark.parametrize("page", ["docs/index.md", "docs/guide.md", "docs/journey.md"])
+def test_the_pages_that_teach_show_what_their_code_prints(page):
+    """All of it; that it is so, the next tests see."""
+    assert [code for code, _ in outputs(page)] == blocks(page)
+
+
+def test_every_output_stands_under_its_code():
+    for page in PAGES:
+        assert (ROOT / page).read_text(encoding="utf-8").count("```output") == len(outputs(page)), page
+
+
+def test_every_fence_of_python_is_one_that_is_run_or_says_that_it_is_not():
+    for page in PAGES:
+        fences = re.findall(r"^.*```.*py.*$", (ROOT / page).read_text(encoding="utf-8"), flags=re.MULTILINE)
+        assert set(fences) <= {"```python", "```python no-run"}, page
+
+
+def test_all_is_the_public_surface_and_sorted_within_reason():
+    assert sorted(set(cb.__all__)) == sorted(cb.__all__)
+    assert all(hasattr(cb, name) for name in cb.__all__)
+    modules = {p.stem for p in (ROOT / "src/causalbandits").iterdir()}
+    public = {name for name in vars(cb) if not name.startswith("_")} - modules
+    assert public | {"describe", "forecast", "theory", "zoo"} == set(cb.__all__)
+
+
+@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="not a repository")
+def test_no_source_is_ignored():
+    """What git ignores is missing from clones, and from what the build packs."""
+    sources = [path.relative_to(ROOT) for path in (ROOT / "src").rglob("*.py")]
+    done = subprocess.run(["git", "-C", ROOT, "check-ignore", "--no-index", *sources], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (1, "")
+
+
+@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="not a repository")
+def test_the_source_distribution_has_all_that_the_repository_has():
+    """So that its tests find what they read."""
+    done = subprocess.run(["git", "-C", ROOT, "ls-files"], capture_output=True, text=True, check=True)
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    packed = settings["tool"]["hatch"]["build"]["targets"]["sdist"]["include"]
+    always = {".gitignore", "LICENSE", "README.md", "pyproject.toml"}
+    assert {path.split("/")[0] for path in done.stdout.splitlines()} == {*packed, *always}
+
+
+def room(module):
+    """The part of the package that a module belongs to: a folder, or itself."""
+    return module.split("/")[0].removesuffix(".py")
+
+
+def defined(tree):
+    """The classes, types and constants that a module defines: whatever begins with a capital."""
+    assigned = [target for node in tree.body if isinstance(node, ast.Assign) for target in node.targets]
+    assigned += [node.target for node in tree.body if isinstance(node, ast.AnnAssign)]
+    names = [name.id for target in assigned for name in ast.walk(target) if isinstance(name, ast.Name)]
+    names += [node.name for node in tree.body if isinstance(node, ast.ClassDef)]
+    return {name for name in names if name.lstrip("_")[:1].isupper()}
+
+
+ONE_EACH = {
+    "paper": {"COARSE", "EXPERIMENT", "HORIZON", "TABULAR"},  # every figure of the paper has its own
+    "formats": {"BEGINNING", "_SKIP", "_TOKEN"},  # every language that is read has its own
+}
+"""Names with one meaning in a room, of which every module may have its own."""
+
+
+def test_one_word_has_one_meaning():
+    places: dict[str, set[str]] = {}
+    for module, tree in modules().items():
+        for name in defined(tree):
+            shared = name in ONE_EACH.get(room(module), ())
+            places.setdefault(name.lstrip("_"), set()).add(room(module) if shared else module)
+    assert {name: found for name, found in places.items() if len(found) > 1} == {}
+
+
+def is_private(name):
+    return name.startswith("_") and not name.startswith("__")
+
+
+def imported(tree):
+    """What a module imports from this package, as paths from its top: ["formats", "_text", "clip"]."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "causalbandits":
+            for alias in node.names:
+                yield alias.asname or alias.name, [*node.module.split(".")[1:], alias.name]
+        assert not (isinstance(node, ast.ImportFrom) and node.level), "relative imports hide what is imported"
+        if isinstance(node, ast.Import):
+            assert not any(alias.name.startswith("causalbandits") for alias in node.names)
+
+
+def test_what_is_private_to_a_room_is_imported_only_there():
+    for module, tree in modules().items():
+        for _, path in imported(tree):
+            assert path[0] == room(module) or not any(map(is_private, path[1:])), f"{module}: {'.'.join(path)}"
+
+
+OF_NAMED_TUPLES = {"_asdict", "_fields", "_make", "_replace"}
+
+
+def test_private_attributes_are_used_only_in_the_room_that_defines_them():
+    own: dict[str, set[str]] = {}
+    for module, tree in modules().items():
+        names = own.setdefault(room(module), set(OF_NAMED_TUPLES))
+        for node in ast.walk(tree):
+            match node:
+                case ast.Attribute(ast.Name("self"), name, ast.Store()) | ast.Name(name, ast.Store()):
+                    names.add(name)
+                case ast.FunctionDef(name) | ast.ClassDef(name):
+                    names.add(name)
+    for module, tree in modules().items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Attribute) and is_private(node.attr):
+                inherited = isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
+                assert inherited or node.attr in own[room(module)], f"{module}, line {node.lineno}: {node.attr}"
+
+
+def test_importing_stays_light():
+    heavy = ["numba", "matplotlib", "pandas", "scipy.optimize", "typer", "joblib", "rich", "pyarrow", "polars"]
+    code = f"import sys, causalbandits; print([m for m in {heavy} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+FORKS = """
+import json, os, runpy, sys
+import causalbandits
+for line in sys.stdin:
+    folder, names = json.loads(line)
+    child = os.fork()
+    if child == 0:
+        os.chdir(folder)
+        for number, name in enumerate(("/dev/null", "printed", "errors")):
+            os.dup2(os.open(name, os.O_RDWR | os.O_CREAT), number)
+        for name in names:
+            runpy.run_path(name, run_name="__main__")
+            print("-- end of", name)
+        sys.exit()
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+"""
+
+
+@pytest.fixture(scope="module")
+def forks():
+    """A process that has imported the library, which takes longer than most pages, and forks one for each page."""
+    with subprocess.Popen([sys.executable, "-c", FORKS], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        yield process
+        process.stdin.close()
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)])
+def test_code_on_the_pages_runs_as_printed_and_prints(page, tmp_path, forks):
+    """Each block as a program of its own, but one process for a page."""
+    names = [f"block_{i}.py" for i in range(len(blocks(page)))]
+    for name, code in zip(names, blocks(page), strict=True):
+        (tmp_path / name).write_text(code, encoding="utf-8")
+    forks.stdin.write(json.dumps([str(tmp_path), names]).encode() + b"\n")
+    forks.stdin.flush()
+    code = int(forks.stdout.readline())
+    assert code == 0, (tmp_path / "errors").read_text(encoding="utf-8")
+    printed = re.split(r"-- end of block_\d+\.py\n", (tmp_path / "printed").read_text(encoding="utf-8"))
+    assert len(printed) == len(names) + 1
+    assert all(printed[:-1])
+    for code, shown in outputs(page):
+        found = printed[blocks(page).index(code)]
+        assert SAME.check_output(shown, found, doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS), found
+
+
+def test_the_readme_opens_with_ten_lines_of_code_and_says_what_they_decide():
+    code = blocks("README.md")[0]
+    assert len([line for line in code.splitlines() if line.strip()]) <= 10
+    world: dict[str, object] = {}
+    exec(code, world)
+    assert f"# {world['decision'].intervention}" in code
+
+
+def test_the_readme_names_commands_and_files_that_exist():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    targets = re.findall(r"^    make (\w+)", text, flags=re.MULTILINE)
+    assert targets == ["reproduce", "test"]
+    assert all(re.search(rf"^{target}:", makefile, flags=re.MULTILINE) for target in targets)
+    links = re.findall(r"\]\(([^)#:]+)\)", text)
+    assert len(links) >= 4
+    assert all((ROOT / link).exists() for link in links)
+
+
+def test_the_readme_lists_every_policy():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert all(f"`{id}`" in text for id in cb.policies.POLICIES)
+
+
+def test_ci_runs_the_readmes_test_command():
+    script = (ROOT / ".ci/run").read_text(encoding="utf-8")
+    assert "make check\n" in script
+    assert "make docs\n" in script
+    assert "make test\n" in script
+
+
+def test_the_changelog_knows_this_version():
+    assert f"## {cb.__version__} " in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert f'version = "{cb.__version__}"' in (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+
+
+def test_the_demo_runs_and_says_where_its_files_are(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    code = (ROOT / "examples/email_campaign.py").read_text(encoding="utf-8")
+    shorter = code.replace("horizon=5000, replications=20", "horizon=100, replications=2")
+    assert shorter != code
+    exec(compile(shorter, "email_campaign.py", "exec"), {"__name__": "__main__"})
+    out = capsys.readouterr().out
+    for name in ("email_regret.png", "email_regret.csv", "email_agent.json"):
+        assert f"results/{name}" in out
+        assert (tmp_path / "results" / name).exists()
+
+
+def test_the_example_of_a_policy_is_on_its_page_has_twenty_lines_and_runs(tmp_path):
+    code = (ROOT / "examples/own_policy.py").read_text(encoding="utf-8")
+    policy = code[code.index("@dataclass") : code.index("\n\n\ndef drawn_world")]
+    assert len(policy.splitlines()) <= 20
+    assert policy in (ROOT / "docs/own-policy.md").read_text(encoding="utf-8")
+    shorter = code.replace("horizon=2000, replications=20", "horizon=50, replications=2")
+    assert shorter != code
+    (tmp_path / "own_policy.py").write_text(shorter, encoding="utf-8")
+    out = subprocess.run(
+        [sys.executable, tmp_path / "own_policy.py"], capture_output=True, text=True, check=True
+    ).stdout
+    assert out.count(": kept\n") == len(CHECKS)
+    assert all(name in out for name in ("c-greedy", "c-greedy(epsilon=0.02)", "c-ucb"))
+
+
+def test_the_way_from_past_data_to_decisions_runs(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    runpy.run_path(str(ROOT / "examples/from_past_data.py"))["main"](mails=300, worlds=5)
+    printed = capsys.readouterr().out
+    assert "The data do not contradict the graph (7 claims tested)." in printed
+    assert "Its advice: do(" in printed
+    assert (tmp_path / "results" / "forecast.png").exists()
+
+
+def test_the_way_from_a_dagitty_file_and_rows_to_decisions_runs(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    runpy.run_path(str(ROOT / "examples/hidden_causes.py"))["main"](rows=2000, users=60)
+    printed = capsys.readouterr().out
+    assert "The data do not contradict the graph (2 claims tested)." in printed
+    right, wrong = printed.split("As if nothing were hidden:")
+    found = [[float(line.split(" = ")[1].split(",")[0]) for line in own.splitlines() if "P(engagement) = " in line][:3]
+             for own in (right, wrong)]  # fmt: skip
+    assert found[0][1] < found[0][0] < found[0][2]  # do(), mail, web
+    assert found[1][1] > found[1][0] > found[1][2]
+    assert (tmp_path / "results" / "hidden_causes" / "agent.json").exists()
+
+
+def test_the_example_of_wrong_tables_runs(capsys):
+    example = runpy.run_path(str(ROOT / "examples/wrong_tables.py"))
+    example["main"](datasets=2, replications=2)
+    printed = capsys.readouterr().out
+    assert [line.split("  ")[0] for line in printed.splitlines()[3:7]] == [
+        "100 mails",
+        "1,000 mails",
+        "10,000 mails",
+        "the exact table",
+    ]
+
+
+def test_the_example_of_costs_runs(capsys):
+    example = runpy.run_path(str(ROOT / "examples/costs.py"))
+    example["main"].__globals__.update(HORIZON=100, BUDGETS=(5,))
+    example["main"](replications=2)
+    printed = capsys.readouterr().out.splitlines()
+    assert [line.split("  ")[0] for line in printed if "(" in line][1:] == [
+        "c-ts-beta",
+        "c-ts-gaussian",
+        "c-ts-gaussian, told reward less cost",
+        "c-ts-beta that ignores costs",
+        "ts-beta",
+        "c-ts-beta, paced",
+        "c-ts-beta, until the money is gone",
+        "ts-beta, paced",
+        "c-ts-beta, told the segment",
+        "c-ts-beta that does not look",
+        "ts-beta, told the segment",
+    ]
+
+
+def test_the_example_of_segments_runs(capsys):
+    example = runpy.run_path(str(ROOT / "examples/segments.py"))
+    example["main"].__globals__.update(HORIZON=100, SCALES=(0.1,))
+    example["main"](replications=2)
+    printed = capsys.readouterr().out.splitlines()
+    assert [line.split(":")[0].strip() for line in printed if "share" in line] == [
+        "share of the best lin-ts",
+        "share of the best lin-ucb",
+    ] * 3

@@ -1,0 +1,110 @@
+"""`causalbandits fit` and `check`: from a dagitty file and a CSV to a model, and what is wrong in one line."""
+
+from __future__ import annotations
+
+import csv
+
+import pytest
+from test_fit_hidden import logged
+from typer.testing import CliRunner
+
+import causalbandits as cb
+from causalbandits.cli import app
+from causalbandits.errors import CausalBanditsError, DataError, ModelError
+
+DAGITTY = """dag {
+segment [latent]
+channel [exposure, pos="0,0"]
+engagement; sale [outcome]
+segment -> channel; segment -> engagement
+channel -> exposure -> engagement -> sale
+}
+"""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "campaign.dot").write_text(DAGITTY, encoding="utf-8")
+    data = logged(400, experiments=200)
+    with open(tmp_path / "past.csv", "w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["channel", "exposure", "engagement", "sale", "was_set"])
+        writer.writerows(
+            zip(*(data[name] for name in ("channel", "exposure", "engagement", "sale", "was set")), strict=True)
+        )
+    return tmp_path
+
+
+def run(folder, *arguments):
+    given = [str(folder / own) if own.endswith((".dot", ".csv", ".json")) else own for own in arguments]
+    return CliRunner().invoke(app, given)
+
+
+def test_fit_writes_the_model_that_one_would_fit(folder):
+    result = run(folder, "fit", "campaign.dot", "past.csv", "--out", "model.json", "--interventions", "was_set")
+    assert result.exit_code == 0, result.output
+    assert "from 600 rows" in result.output
+    model = cb.read(folder / "model.json")
+    graph = cb.read(folder / "campaign.dot")
+    assert model == cb.fit(graph, folder / "past.csv", interventions="was_set")
+    assert model.rows_by_source == {(): 400, ("channel",): 200}
+    problem = cb.Problem(model, ["channel"], reward="sale", separator="cheapest")
+    assert problem.parents == ("engagement",)
+
+
+def test_more_may_be_said_to_be_hidden(folder):
+    plain = DAGITTY.replace("segment [latent]\n", "").replace("segment -> channel; segment -> engagement\n", "")
+    (folder / "plain.dot").write_text(plain, encoding="utf-8")
+    result = run(folder, "fit", "plain.dot", "past.csv", "--out", "m.json", "--hidden", "channel,engagement")
+    assert result.exit_code == 0, result.output
+    assert cb.read(folder / "m.json").causal_graph.hidden == (("channel", "engagement"),)
+    assert run(folder, "fit", "plain.dot", "past.csv", "--out", "plain.json").exit_code == 0
+    assert isinstance(cb.read(folder / "plain.json"), cb.FittedModel)
+
+
+def test_check_finds_the_hidden_cause_that_was_left_out(folder):
+    right = run(folder, "check", "campaign.dot", "past.csv", "--interventions", "was_set")
+    assert "The data do not contradict the graph (2 claims tested)." in right.output
+    plain = DAGITTY.replace("segment [latent]\n", "").replace("segment -> channel; segment -> engagement\n", "")
+    (folder / "plain.dot").write_text(plain, encoding="utf-8")
+    wrong = run(folder, "check", "plain.dot", "past.csv")
+    assert "engagement and channel should be independent given exposure" in wrong.output
+    assert "the data contradict it" in wrong.output
+    told = run(folder, "check", "plain.dot", "past.csv", "--hidden", "channel,engagement")
+    assert "do not contradict" in told.output
+    run(folder, "fit", "campaign.dot", "past.csv", "--out", "model.json")
+    assert "claims of the tables" not in right.output
+    assert "The data do not contradict the tables" in run(folder, "check", "model.json", "past.csv").output
+
+
+def test_missing_values_are_named_and_treated(folder):
+    text = (folder / "past.csv").read_text(encoding="utf-8").splitlines()
+    text[1] = "-999" + text[1][1:]
+    (folder / "holes.csv").write_text("\n".join(text), encoding="utf-8")
+    refused = run(folder, "fit", "campaign.dot", "holes.csv", "--out", "m.json", "--na", "-999")
+    assert isinstance(refused.exception, DataError)
+    assert not (folder / "m.json").exists()
+    for way, rows in (("drop", 599), ("em", 600)):
+        done = run(folder, "fit", "campaign.dot", "holes.csv", "--out", "m.json", "--na", "-999", "--missing", way)
+        assert done.exit_code == 0, done.output
+        assert cb.read(folder / "m.json").rows == rows
+    assert "599 rows" in run(folder, "check", "campaign.dot", "holes.csv", "--na", "-999", "--drop").output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "kind", "message"),
+    [
+        (["fit", "campaign.dot", "past.csv", "--out", "m.bif"], CausalBanditsError, "only a .json file keeps"),
+        (["fit", "campaign.dot", "none.csv", "--out", "m.json"], DataError, "There is no file"),
+        (["fit", "campaign.dot", "past.csv", "--out", "m.json", "--hidden", "mood"], ModelError, "variable 'mood'"),
+        (["fit", "campaign.dot", "past.csv", "--out", "m.json", "--missing", "no"], DataError, "Unknown way to treat"),
+        (["check", "campaign.dot", "past.csv", "--level", "2"], DataError, "level must lie between 0 and 1"),
+        (["check", "campaign.dot", "past.csv", "--interventions", "what"], DataError, "'what' has none"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_said_in_one_line(folder, arguments, kind, message):
+    result = run(folder, *arguments)
+    assert result.exit_code != 0
+    assert isinstance(result.exception, kind)
+    assert message in str(result.exception)
+    assert "\n" not in str(result.exception)

@@ -1,0 +1,41 @@
+"""C-Design with the recommendation that Lattimore, Lattimore and Reid (2016) print: truncated importance weights.
+
+recommend argmax_a 1/T sum_t Y_t R_a(Z_t) 1{R_a(Z_t) <= B},  R_a(z) = P(z | a) / Q(z),
+B = sqrt(m(eta) T / log(2 T K)),  T rounds so far, K actions: their Algorithm 2
+
+An oracle: the plug-in means that `c-design` recommends by must lose no more.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from causalbandits import CausalDesign
+from causalbandits._typing import Array
+from causalbandits.policies.base import Favourite
+from causalbandits.policies.cells.policy import favourite_of
+from causalbandits.policies.statistics import Cells
+from causalbandits.problem.design import distributions
+from causalbandits.problem.projection.scores import Scores
+from causalbandits.problem.situation import Situation
+
+
+@dataclass(frozen=True, kw_only=True)
+class WeightedDesign(CausalDesign):
+    """C-Design that recommends by weights. All rounds must be played in the same shares: it is not for contexts."""
+
+    id = "c-design-weighted"
+
+    def favourite(self, situation: Situation, statistic: Cells) -> Favourite:
+        means = self.weighted_means(situation, statistic)
+        return favourite_of(situation, Scores.of(means), np.ones(situation.size))._replace(seen=None)
+
+    def weighted_means(self, situation: Situation, statistic: Cells) -> Array:
+        """Every action's truncated importance-weighted mean; all rewards of a configuration have the same weight."""
+        shares, rounds = self.shares(situation), max(1, statistic.rounds)
+        ratios = distributions(situation) / np.where(shares.q > 0, shares.q, 1.0)
+        bound = math.sqrt(shares.value * rounds / math.log(2.0 * rounds * situation.size))
+        return np.asarray(np.where(ratios <= bound, ratios, 0.0) @ statistic.total / rounds)

@@ -1,0 +1,267 @@
+"""What is possible with what is known: the ways, the one to go, and how users are led to it."""
+
+from __future__ import annotations
+
+import contextlib
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import causalbandits as cb
+from causalbandits.cli import app
+from causalbandits.errors import CausalBanditsError, ModelError, PolicyError, ProblemError, SizeError
+from causalbandits.planning.problem_spec import world_of
+from causalbandits.planning.strategies import route_of
+from causalbandits.problem.inference import districts
+from causalbandits.results.plots.graph import plot_graph
+from oracles.latent_graphs import example, random_graph, random_model
+
+
+def by_graph(text, knobs, reward="Y", **more):
+    graph = cb.CausalGraph.from_text(text)
+    return cb.Problem(graph.with_states({name: [0, 1] for name in knobs}), knobs, reward=reward, **more)
+
+
+def ways(problem):
+    return {way.name: way.numbers for way in route_of(problem).ways}
+
+
+# --- the ways -----------------------------------------------------------------------------------------
+
+
+def test_by_configurations_where_a_set_separates_and_is_identified():
+    problem = by_graph("channel -> exposure -> engagement -> Y; channel <-> engagement", ["channel"])
+    route = route_of(problem)
+    assert ways(problem) == {"by configurations": 2, "by actions": 3}
+    assert route.best.name == "by configurations"
+    assert "parents=['engagement']" in route.best.text
+    assert "cb.fit(graph, rows)" in route.best.text
+
+
+def test_with_a_knob_always_set_where_that_closes_what_is_open_and_what_is_lost_is_said():
+    graph = cb.CausalGraph.from_text("channel -> exposure -> sale; channel <-> sale")
+    problem = cb.Problem(graph.with_states({"channel": list(range(8))}), ["channel"], reward="sale")
+    route = route_of(problem)
+    assert ways(problem) == {"by configurations": None, "with always=['channel']": 2, "by actions": 9}
+    assert "do(channel) -> channel <-> sale is open" in route.ways[0].text
+    assert route.ways[1].gives_up
+    assert "To leave channel alone is given up, which may be what is best" in route.ways[1].text
+    assert route.best.name == "by actions"
+
+
+def test_with_a_knob_always_set_at_no_loss_where_every_action_worth_trying_sets_it():
+    problem = by_graph("C -> B -> Y; C <-> B", ["B", "C"], reduce=False)
+    route = route_of(problem)
+    assert ways(problem) == {"by configurations": None, "with always=['B']": 2, "by actions": 2}
+    assert not route.ways[1].gives_up
+    assert route.best == route.ways[1]
+
+
+def test_what_separates_and_is_not_identified_says_what_would_help():
+    problem = by_graph("ad -> visits -> Y; ad <-> visits", ["ad"])
+    first = route_of(problem).ways[0]
+    assert first.numbers is None
+    assert "Observe the common cause of ad and visits, or set ad at random in some rows" in first.text
+    assert route_of(problem).best.name == "by actions"
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_way_is_open_just_where_the_problem_can_be_made(seed):
+    """Random graphs and models: what the route says of configurations against what Problem does."""
+    rng = np.random.default_rng(seed)
+    opened = closed = 0
+    for _ in range(25):
+        graph = random_graph(rng, int(rng.integers(3, 6)), 0.5, 0.3)
+        names = [name for name in graph.names if name != "Y"]
+        knobs = sorted(rng.choice(names, size=int(rng.integers(1, min(2, len(names)) + 1)), replace=False).tolist())
+        model = random_model(rng, graph)
+        known = cb.ObservedModel.from_model(model, hidden=[name for name in model.names if name not in graph.names])
+        if not any(graph.optimal_sets("Y", manipulable=knobs)):
+            continue
+        problem = cb.Problem(known, knobs, [], reward="Y", reduce=False)
+        found = ways(problem)
+        made = None
+        with contextlib.suppress(ProblemError):
+            made = cb.Problem(known, knobs, reward="Y", separator="cheapest").configurations
+        assert found["by configurations"] == made, graph
+        opened, closed = opened + (made is not None), closed + (made is None)
+        assert found["by actions"] == cb.Problem(known, knobs, [], reward="Y").actions.size
+        for way in route_of(problem).ways[1:-1]:
+            always = way.name.removeprefix("with always=")
+            sure = [name for name in knobs if f"'{name}'" in always]
+            assert way.numbers == cb.Problem(
+                known, knobs, reward="Y", separator="cheapest", always=sure).configurations  # fmt: skip
+            kept = cb.Problem(known, knobs, [], reward="Y").actions
+            assert way.gives_up == any(not set(sure) <= set(do) for do in kept)
+    assert opened > 4
+    assert closed > 2
+
+
+def test_a_problem_without_its_reward_in_the_graph_has_no_route():
+    assert route_of(cb.zoo.email_campaign().problem).ways == ()
+
+
+# --- descriptions, forecasts, pictures ----------------------------------------------------------------
+
+
+def test_a_description_by_actions_says_what_is_tied_what_is_worth_setting_and_what_is_possible():
+    problem = cb.Problem(example("H2").with_states({n: [0, 1] for n in "ABC"}), ["A", "B", "C"], reward="Y")
+    found = cb.describe(problem, horizon=1000)
+    text = repr(found)
+    assert (found.matter, found.idle, found.reachable) == (("A", "B", "C"), (), 0)
+    assert "8 actions on A, B, C. A number is learnt for each." in text
+    assert "Hidden causes tie together: A, C; B, Y." in text
+    assert "Worth setting together: B, C; A, C." in text
+    assert "Nothing is lost, and the fewest numbers are learnt, by actions." in text
+    assert {row.policy for row in found.bounds} <= {"ucb", "ts-beta", "ts-gaussian", "kl-ucb"}
+    assert found.policy == "ts-gaussian-scaled"
+    assert "125 times" in found.reason
+    assert "image/svg+xml" in found._repr_html_()
+
+
+def test_a_description_of_what_is_observed_has_a_route_and_one_of_a_whole_model_stays_as_it_was():
+    env = cb.zoo.reversal()
+    known = cb.ObservedModel.from_model(env.problem.model, hidden=["taste"])
+    found = cb.describe(cb.Problem(known, ["channel"], reward="sale", separator="cheapest"))
+    assert [way.numbers for way in found.route.ways] == [2, 3]
+    assert "Hidden causes tie together: channel, engagement" in repr(found)
+    assert found.separators == ()
+    assert cb.describe(env).route.ways == ()
+    assert "What is possible" not in repr(cb.describe(env))
+
+
+def test_a_forecast_by_actions_draws_a_mean_for_every_action():
+    problem = by_graph("A -> B -> Y; C -> Y; A <-> C; B <-> Y", ["A", "B", "C"])
+    found = cb.forecast(problem, horizon=200, replications=20, progress=False)
+    assert found.run.policies == ("ts-gaussian-scaled", "ts-beta", "uniform")
+    regret = {row.policy: row.mean for row in found.run.summary()}
+    # Of 8 means that are uniform on [0, 1] the best is 8/9 in the mean, so that a uniform test loses 0.389 a round.
+    assert regret["uniform"] == pytest.approx(200 * (8 / 9 - 1 / 2), rel=0.25)
+    assert regret["ts-beta"] < regret["uniform"] / 2
+    with pytest.raises(CausalBanditsError, match="a number per action is learnt here"):
+        cb.forecast(problem, horizon=100, reward_prior=lambda problem, rng: cb.BernoulliReward([0.5]))
+    tied = by_graph("c -> Y; A -> Y; A <-> Y", ["A", "c"])
+    graph = tied.graph
+    with pytest.raises(ProblemError, match="How likely the values of c are is not known"):
+        cb.forecast(cb.Problem(graph, ["A"], reward="Y", context=["c"]), horizon=100)
+    model = random_model(np.random.default_rng(0), graph)
+    known = cb.Problem(model, ["A"], [], reward="Y", context=["c"])
+    assert cb.forecast(known, ["ts-beta"], horizon=100, replications=5, progress=False).run.replications == 5
+
+
+def test_a_forecast_of_what_is_observed_is_one_of_the_whole_model():
+    env = cb.zoo.reversal()
+    known = cb.ObservedModel.from_model(env.problem.model, hidden=["taste"])
+    ours, theirs = (
+        cb.forecast(
+            cb.Problem(own, ["channel"], ["engagement"], reward="sale"), ["c-ucb"], horizon=100, replications=5,
+            progress=False,
+        )
+        for own in (known, env.problem.model)
+    )  # fmt: skip
+    assert ours.run.measures["regret"]["c-ucb"] == pytest.approx(theirs.run.measures["regret"]["c-ucb"], abs=1e-9)
+
+
+def test_hidden_causes_are_drawn_dashed():
+    problem = by_graph("u -> {A, Y}; A -> B -> Y; B <-> Y; u [hidden]", ["A", "B"])
+    (axes,) = plot_graph(problem).axes
+    styles = {text.get_text(): text.get_bbox_patch().get_linestyle() for text in axes.texts}
+    assert styles == {"u": "--", "?": "--", "A": "-", "B": "-", "Y": "-"}
+    assert sum(patch.get_linestyle() == "--" for patch in axes.patches) == 4
+    assert sum(patch.get_linestyle() == "-" for patch in axes.patches) == 2
+
+
+# --- the command line, and files ----------------------------------------------------------------------
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+@pytest.fixture
+def dot(tmp_path):
+    path = tmp_path / "graph.dot"
+    path.write_text("digraph { channel -> exposure -> engagement -> sale; channel -> engagement [dir=both]; x -> x2; }")
+    return path
+
+
+def test_inspect_leads_from_a_graph_to_what_is_possible(dot, tmp_path):
+    found = run("inspect", dot, "--reward", "sale", "--picture", tmp_path / "graph.svg")
+    assert found.exit_code == 0, found.output
+    assert "actions on channel, exposure, engagement." in found.output  # all that leads to the reward
+    assert (tmp_path / "graph.svg").read_text().startswith("<?xml")
+    found = run("inspect", dot, "--reward", "sale", "--manipulate", "channel=web,mail,app", "--out", tmp_path / "out")
+    assert "4 actions on channel. A number is learnt for each." in found.output
+    assert "engagement separates what is done from sale" in found.output
+    assert (tmp_path / "out" / "report.html").exists()
+    found = run("forecast", dot, "--reward", "sale", "--manipulate", "channel", "--horizon", 50, "--replications", 3)
+    assert "ts-beta" in found.output
+    for arguments, message in (
+        ((), "Say what can be set"),
+        (("--reward", "sales", "--manipulate", "channel"), "Did you mean 'sale'"),
+        (("--reward", "sale", "--picture", tmp_path / "graph.txt"), "graph.txt"),
+        (("--reward", "sale", "--parents", "exposure"), "a CausalGraph has none"),
+    ):
+        found = run("inspect", dot, *arguments)
+        assert found.exit_code != 0
+        assert message in str(found.exception)
+
+
+def test_specifications_know_problems_by_actions_and_what_is_observed(dot, tmp_path):
+    asked = {"model": "graph.dot", "reward": "sale", "manipulable": {"channel": ["web", "mail"]}}
+    problem = world_of(asked, folder=tmp_path)
+    assert list(problem.actions) == [{}, {"channel": "web"}, {"channel": "mail"}]
+    with pytest.raises(CausalBanditsError, match=r"'channel' needs the values that it can be set to: \[environment\]"):
+        world_of({**asked, "manipulable": ["channel"]}, folder=tmp_path)
+    model = cb.zoo.reversal().problem.model
+    cb.write(model, tmp_path / "model.json")
+    by_actions = world_of(
+        {"model": "model.json", "reward": "sale", "manipulable": ["channel"], "parents": []}, folder=tmp_path
+    )
+    assert by_actions.learns == "actions"
+    with pytest.raises(CausalBanditsError, match="say which variable is the reward"):
+        world_of({"model": "model.json", "manipulable": ["channel"], "parents": []}, folder=tmp_path)
+    with pytest.raises(ProblemError, match="this problem has no parents"):
+        world_of(asked, {"kind": "bernoulli", "mean": [0.5]}, folder=tmp_path)
+    known = cb.ObservedModel.from_model(model, hidden=["taste"])
+    (tmp_path / "known.json").write_text(known.to_json())
+    found = world_of(
+        {"model": "known.json", "reward": "sale", "manipulable": ["channel"], "separator": "cheapest"}, folder=tmp_path
+    )
+    assert found.parents == ("engagement",)
+
+
+# --- refusals -----------------------------------------------------------------------------------------
+
+
+def hidden_taste():
+    model = cb.zoo.reversal().problem.model
+    return cb.ObservedModel.from_model(model, hidden=["taste"])
+
+
+@pytest.mark.parametrize(
+    ("asked", "error", "message"),
+    [
+        ({"parents": ["taste"]}, ModelError, "'taste' is hidden: nothing is known of its values"),
+        ({"separator": "cheapest", "observable": ["taste"]}, ModelError, "'taste' is hidden"),
+        ({"separator": "cheapest", "observable": ["sale"]}, ProblemError, "must not have the reward 'sale' in it"),
+        ({"parents": ["engagement"], "context": ["taste"]}, ModelError, "'taste' is hidden"),
+        ({"manipulable": ["taste"], "parents": ["engagement"]}, ModelError, "'taste' is hidden"),
+        ({"parents": ["engagement"], "require": {"taste": 0.5}}, ProblemError, "Unknown variable in require"),
+        ({"parents": ["sale"]}, ProblemError, "cannot be its own parent"),
+        ({"reward": "sell", "parents": []}, ModelError, "Unknown variable 'sell'. Did you mean 'sale'"),
+    ],
+)
+def test_what_is_hidden_is_refused_where_its_values_would_be_needed(asked, error, message):
+    with pytest.raises(error, match=message):
+        cb.Problem(hidden_taste(), **{"manipulable": ["channel"], "reward": "sale", **asked})
+
+
+def test_districts_that_are_too_large_and_policies_without_parents_are_refused(monkeypatch):
+    monkeypatch.setattr(districts, "ENTRY_LIMIT", 8)
+    with pytest.raises(SizeError, match=r"Hidden causes tie channel, engagement together, and .* has 24 cells"):
+        cb.Problem(hidden_taste(), ["channel"], reward="sale", separator="cheapest")
+    problem = cb.Problem(hidden_taste(), ["channel"], [], reward="sale")
+    with pytest.raises(PolicyError, match=r"c-ts-beta learns what a reward owes to its parents, and this problem has"):
+        cb.theory.compare(problem, 100, policies=["c-ts-beta"])

@@ -1,0 +1,196 @@
+"""Constraints on what may happen: exact, before the reduction, with a reason for every refusal."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import causalbandits as cb
+from causalbandits.errors import InterventionError, ProblemError, SizeError
+from causalbandits.problem.chance_constraints import POSTERIORS, SURE
+from oracles import all_interventions, cases, distribution, patient
+
+HARM = cb.Variable("harm", ["no", "some", "much"], parents=["dose", "age"],
+                   table=[[[.98, .01, .01], [.9, .07, .03]], [[.9, .05, .05], [.6, .2, .2]]])  # fmt: skip
+MODEL = cb.CausalModel([
+    cb.Variable("age", ["young", "old"], table=[0.7, 0.3]),
+    cb.Variable("dose", ["low", "high"], parents=["age"], table=[[0.5, 0.5], [0.9, 0.1]]),
+    cb.Variable("timing", ["day", "night"], table=[0.5, 0.5]),
+    HARM,
+    cb.Variable("effect", [0, 1], parents=["dose", "timing"],
+                table=[[[0.6, 0.4], [0.5, 0.5]], [[0.3, 0.7], [0.1, 0.9]]]),
+])  # fmt: skip
+
+
+def trial(model=MODEL, **keywords):
+    return cb.Problem(model, ["dose", "timing"], ["effect"], **keywords)
+
+
+@patient
+@given(cases(most=6, knobs=3, fewest_states=2), st.integers(0, 2**32 - 1))
+def test_an_action_stays_iff_it_keeps_to_the_limit_by_brute_force(case, seed):
+    rng = np.random.default_rng(seed)
+    name = str(rng.choice(case.model.names))
+    states = case.model[name].states
+    some = tuple(s for s in states if rng.random() < 0.5) or states[:1]
+    limit = float(rng.uniform(0.05, 0.95))
+    axis = [states.index(s) for s in some]
+    likely = {
+        cb.Intervention(do): float(distribution(case.model, do, [name])[axis].sum())
+        for do in all_interventions(case.model, case.manipulable)
+    }
+    if any(abs(p - limit) < 1e-9 for p in likely.values()):
+        return
+    require = {name: {some: limit}}
+    comply = {do for do, p in likely.items() if p <= limit}
+    if not comply:
+        with pytest.raises(ProblemError, match="require leaves no action"):
+            cb.Problem(case.model, case.manipulable, case.parents, require=require)
+        return
+    problem = cb.Problem(case.model, case.manipulable, case.parents, require=require)
+    assert set(problem.actions) == comply
+    searched = {problem.search.action(i).intervention for i in range(problem.search.size)}
+    assert searched <= comply
+    for do in likely.keys() - comply:
+        with pytest.raises(InterventionError, match="is no action: P"):
+            problem.actions.find(do)
+    means = rng.random(problem.shape)
+    best = cb.Environment(problem, cb.BernoulliReward(means)).best().mean
+    brute = max(float((distribution(case.model, do, problem.parents) * means).sum()) for do in comply)
+    assert best == pytest.approx(brute, abs=1e-9)
+
+
+def test_a_refused_action_is_named_with_its_probability():
+    problem = trial(require={"harm": {"much": 0.06, ("some", "much"): 0.15}})
+    with pytest.raises(
+        InterventionError, match=r"do\(dose=high\) is no action: P\(harm=much\) would be 0.095, and 0.06"
+    ):
+        cb.Agent(problem, "c-ucb").ask(eligible=[{"dose": "high"}])
+    assert "P(harm=much) <= 0.06 leaves 6 of 9 actions. Most likely under do(dose=high): 0.095." in repr(
+        problem.requirements
+    )
+    assert "P(harm in some, much) <= 0.15" in repr(problem.requirements)
+    assert "Required: P(harm=much) <= 0.06 leaves 6 of 9" in " ".join(repr(cb.describe(problem)).split())
+
+
+def test_it_constrains_what_comes_about_by_itself_too():
+    """forbid sees settings; this sees what they lead to: leaving the dose alone makes a high one likely."""
+    problem = trial(require={"dose": {"high": 0.0}})
+    assert all(do["dose"] == "low" for do in problem.actions)
+
+
+def test_the_best_of_what_complies_is_not_lost_to_a_mixture_with_what_does_not():
+    """Without the requirement do() is a mixture of both doses and goes; with it, it is the best that is left."""
+    root = cb.CausalModel([
+        cb.Variable("x", [0, 1], table=[0.8, 0.2]),
+        cb.Variable("harm", [0, 1], parents=["x"], table=[[1.0, 0.0], [0.9, 0.1]]),
+    ])  # fmt: skip
+    free, safe = (cb.Problem(root, ["x"], ["x"], require=r) for r in (None, {"harm": 0.05}))
+    assert free.search.size == 2
+    assert set(safe.actions) == {cb.Intervention(), cb.Intervention({"x": 0})}
+    assert cb.Environment(safe, cb.BernoulliReward([0.1, 0.9])).best().intervention == {}
+
+
+def test_under_fitted_tables_an_action_must_comply_with_high_posterior_probability():
+    rows = MODEL.sample(300, rng=0)
+    fitted = cb.fit(MODEL, rows)
+    point = trial(fitted)
+    p = {do: distribution(fitted, do, ["harm"])[2] for do in point.actions}
+    limit = 1.15 * float(min(p.values()))  # above the estimate of the safest, but not by much
+    with pytest.raises(ProblemError, match=r"none keeps .* with probability 0\.95 under"):
+        trial(fitted, require={"harm": {"much": limit}})
+    limit = 1.1 * float(p[cb.Intervention({"dose": "high"})])
+    wide = trial(fitted, require={"harm": {"much": limit}})
+    tables = fitted.draw_tables(POSTERIORS, np.random.default_rng(0))
+    block = cb.Problem(fitted, ["dose", "timing"], ["harm"]).blocks[0]
+    for do in point.actions:
+        choices = point.choices(do)
+        drawn = block.under(tables, [choices[k] for k in block.knobs])[:, 2]
+        assert (do in wide.actions) == ((drawn <= limit).mean() >= SURE)
+    refused = [do for do, q in p.items() if q <= limit and do not in wide.actions]
+    assert refused
+    for do in refused:
+        with pytest.raises(InterventionError, match=f"not surely {limit:g}"):
+            wide.cost(do)
+
+
+def test_what_leaves_everything_is_kept_in_mind_and_changes_nothing():
+    generous = trial(require={"harm": {"much": 0.5}})
+    assert generous.required == ("harm",)
+    assert list(generous.actions) == list(trial().actions)
+    assert generous.search.size == trial().search.size
+    again = cb.Problem.from_record(generous.to_record())
+    assert again.fingerprint == generous.fingerprint
+    assert trial(require={}).fingerprint == trial().fingerprint
+
+
+def test_a_saved_agent_still_knows_the_reason(tmp_path):
+    problem = trial(require={"harm": {"much": 0.06}}, costs={"dose": 0.1})
+    agent = cb.Agent(problem, "c-ts-beta", seed=1)
+    agent.ask(3)
+    agent.save(tmp_path / "agent.json")
+    again = cb.Agent.load(tmp_path / "agent.json")
+    assert again.problem.fingerprint == problem.fingerprint
+    assert repr(again.problem.requirements) == repr(problem.requirements)
+    with pytest.raises(InterventionError, match=r"would be 0\.095"):
+        again.ask(eligible=[{"dose": "high"}])
+    record = problem.to_record()
+    for limits in ([["harm"]], "x", [["harm", ["a"], 0.1]], [["horm", [1], 0.1]]):
+        with pytest.raises(cb.CausalBanditsError):
+            cb.Problem.from_record({**record, "require": {**record["require"], "limits": limits}})
+    with pytest.raises(cb.CausalBanditsError, match="require must have limits"):
+        cb.Problem.from_record({**record, "require": "x"})
+
+
+@pytest.mark.parametrize(
+    ("require", "words"),
+    [
+        (0.01, "require must say what may happen how often"),
+        ("harm", "require must say what may happen how often"),
+        ({"horm": {"much": 0.1}}, "Did you mean 'harm'?"),
+        ({3: {"much": 0.1}}, "Unknown variable in require"),
+        ({"harm": {"mch": 0.1}}, "Did you mean 'much'?"),
+        ({"harm": {(): 0.1}}, "at least one value"),
+        ({"harm": 0.1}, "such as {'harm': {'much': 0.01}}"),
+        ({"harm": {"much": 1}}, "from 0 to below 1"),
+        ({"harm": {"much": -0.1}}, "from 0 to below 1"),
+        ({"harm": {"much": float("nan")}}, "from 0 to below 1"),
+        ({"harm": {"much": "never"}}, "from 0 to below 1"),
+        (
+            {"harm": {"much": 0.0}},
+            "require leaves no action: none keeps to P(harm=much) <= 0. P(harm=much) is least under",
+        ),
+    ],
+)
+def test_requirements_that_are_none_are_refused_in_words(require, words):
+    with pytest.raises(ProblemError) as refused:
+        trial(require=require)
+    assert words in str(refused.value)
+
+
+def test_the_reward_is_not_required_because_it_is_learnt():
+    with pytest.raises(ProblemError, match="not known but learnt"):
+        cb.Problem(MODEL, ["dose"], reward="effect", require={"effect": 0.5})
+
+
+@pytest.mark.filterwarnings("ignore::causalbandits.errors.ProblemWarning")
+def test_what_hangs_on_one_knob_narrows_it_whatever_the_number_of_actions():
+    knobs = [cb.Variable(f"x{i}", [0, 1, 2, 3], table=[0.25] * 4) for i in range(60)]
+    problem = cb.Problem(cb.CausalModel(knobs), [k.name for k in knobs], ["x1", "x2"], require={"x1": {3: 0.2}})
+    assert problem.actions.size == 3 * 5**59
+    assert problem.search.size == 3 * 4
+    assert repr(problem.requirements) == "P(x1=3) <= 0.2 leaves 3 of 5 choices of x1. Most likely under do(x1=3): 1."
+    with pytest.raises(InterventionError, match=r"do\(x1=3\) is no action: P\(x1=3\) would be 1, and 0\.2 is allowed"):
+        problem.cost({"x1": 3})
+    with pytest.raises(InterventionError, match=r"do\(\) is no action: P\(x1=3\) would be 0\.25"):
+        problem.cost({})
+
+
+@pytest.mark.filterwarnings("ignore::causalbandits.errors.ProblemWarning")
+def test_more_actions_than_can_be_looked_at_are_refused():
+    knobs = [cb.Variable(f"x{i}", [0, 1, 2, 3], table=[0.25] * 4) for i in range(12)]
+    both = cb.Variable("both", [0, 1], parents=["x1", "x2"], table=np.full((4, 4, 2), 0.5))
+    with pytest.raises(SizeError, match="What every action leads to"):
+        cb.Problem(cb.CausalModel([*knobs, both]), [k.name for k in knobs], ["x0"], require={"both": 0.4})
