@@ -21,7 +21,7 @@ import numpy as np
 
 import causalbandits as cb
 from causalbandits.engine.driver import play
-from causalbandits.policies.robust.monitor import ARROW, Watching
+from causalbandits.policies.robust.monitor import ARROW, Monitor
 
 RESULT = Path(__file__).with_name("guard.json")
 RUNS = Path(__file__).parent.parent / "results" / "guard"
@@ -215,8 +215,8 @@ def played(part: Part, policy: cb.Policy, replication: int) -> Run:
     watch = lambda slot, statistic, plays: kept.append(statistic)  # noqa: E731
     regret = play(env, own, belief, rounds, 0, replication, watch=watch, budget=part.budget)
     alarm = None
-    if isinstance(kept[-1], Watching) and kept[-1].rings():
-        ring = kept[-1].rings()[0]
+    if isinstance(kept[-1], Monitor) and kept[-1].alarm_rows():
+        ring = kept[-1].alarm_rows()[0]
         name = cb.policies.claims.alarm_of(belief, ring).variable
         alarm = ring.decision, f"{name}, {'arrow' if ring.about == ARROW else 'table'}"
     return float(regret.regret[-1]), alarm

@@ -17,8 +17,8 @@ from causalbandits._files import refuse_unwritable_folder
 from causalbandits.cli import run
 from causalbandits.cli.console import print_plain, print_rows
 from causalbandits.cli.options import Workers
-from causalbandits.cli.simulate import Experiments, resumable
-from causalbandits.errors import CausalBanditsError, unknown
+from causalbandits.cli.simulate import ExperimentProgress, report_interruption
+from causalbandits.errors import CausalBanditsError, unknown_name_message
 
 ONE_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
@@ -83,7 +83,7 @@ def speed(
     names = tables or list(TABLES)
     for name in names:
         if name not in TABLES:
-            raise CausalBanditsError(unknown("table", name, TABLES))
+            raise CausalBanditsError(unknown_name_message("table", name, TABLES))
     console, measurements = Console(), {}
     for name in names:
         with console.status(f"Measuring: {name} ..."):
@@ -182,8 +182,8 @@ def _play(
     if repeats == 0:
         regrets, costs = regrets_so_far(benchmark, folder / ".replications"), {}
     else:
-        with resumable():
-            with Experiments(console) as progress:
+        with report_interruption():
+            with ExperimentProgress(console) as progress:
                 regrets = play_benchmark(benchmark, folder / ".replications", workers, progress.advance)
             with console.status("Measuring what a decision costs ..."):
                 costs = decision_costs(benchmark, repeats)

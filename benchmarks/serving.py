@@ -25,10 +25,10 @@ ENV = cb.zoo.email_campaign()
 
 def fork_servers(file: str, port: int) -> None:
     """For each line of input a service, forked from a process that has everything in memory; prints its process id."""
-    from causalbandits.service.dashboard.pages import prepare
+    from causalbandits.service.dashboard.pages import warm_up
     from causalbandits.service.server import serve
 
-    prepare()
+    warm_up()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     for _ in sys.stdin:
         if (process := os.fork()) == 0:
@@ -137,7 +137,7 @@ async def load(port: int, connections: int, one: Callable[[Sender, int], Awaitab
         writer.close()
 
     started = time.monotonic()
-    await asyncio.gather(*(client(number) for number in range(connections)))
+    await asyncio.take(*(client(number) for number in range(connections)))
     return time.monotonic() - started, times
 
 

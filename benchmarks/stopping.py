@@ -26,9 +26,9 @@ from causalbandits import zoo
 from causalbandits.engine.compiled.driver import can_play, play_compiled
 from causalbandits.engine.driver import ENVIRONMENT, play, stream
 from causalbandits.policies.cells.policy import CellPolicy
-from causalbandits.policies.stopping import WIDTHS, mixture_price, noise_of
-from causalbandits.problem.design import distributions
-from causalbandits.results.statistics import stopped
+from causalbandits.policies.stopping import WIDTHS, mixture_penalty, sub_gaussian_scale
+from causalbandits.problem.design import action_distributions
+from causalbandits.results.statistics import summarise_stopping
 
 RESULT = Path(__file__).with_name("stopping.json")
 RUNS = Path(__file__).parent.parent / "results" / "stopping"
@@ -135,7 +135,7 @@ class Quick:
         plain = isinstance(policy, CellPolicy) and policy.causal and not policy.learns_scales
         self.applies = plain and not policy.learns_tables and epsilon == 0
         if self.applies:
-            self.rows, self.noise = distributions(situation), noise_of(policy.index_parameters)
+            self.rows, self.noise = action_distributions(situation), sub_gaussian_scale(policy.index_parameters)
 
     def says_no(self, cells: Any) -> bool:
         """Whether the best by the plain means is not told from the runner-up for any c."""
@@ -147,7 +147,7 @@ class Quick:
         seen = np.maximum(n, 1e-9)
         gap = values[first] - values[second]
         least = min(
-            mixture_price(n, c) - gap * gap / (2 * self.noise**2 * max(1e-300, float(apart**2 @ ((n + c) / seen**2))))
+            mixture_penalty(n, c) - gap * gap / (2 * self.noise**2 * max(1e-300, float(apart**2 @ ((n + c) / seen**2))))
             for c in WIDTHS
         )
         return bool(least > math.log(max(DELTAS)) + 0.01)
@@ -171,8 +171,8 @@ def played(part: Part, policy: cb.Policy, replication: int) -> tuple[list[float]
             risk.append(1.0)
             lost.append(0.0)
             return
-        best = own.favoured(situation, statistic).action
-        risk.append(own.risk(situation, statistic, best, part.epsilon))
+        best = own.find_incumbent(situation, statistic).action
+        risk.append(own.error_probability(situation, statistic, best, part.epsilon))
         lost.append(env.gap(env.problem.actions.rank(best.choices)))
         if risk[-1] <= min(DELTAS):
             raise EnoughError
@@ -199,7 +199,7 @@ def summary(part: Part, risk: np.ndarray, lost: np.ndarray) -> dict[str, Any]:
     """When it stopped, and how often wrongly, for each delta."""
     found: dict[str, Any] = {"replications": len(risk)}
     for delta in DELTAS:
-        own = stopped("", looked_at(part.horizon), risk, lost, delta, part.epsilon)
+        own = summarise_stopping("", looked_at(part.horizon), risk, lost, delta, part.epsilon)
         found[str(delta)] = {
             "stopped": own.stopped,
             "rounds": round(own.rounds, 1),

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 
 import causalbandits as cb
-from causalbandits.environments import Shortfall
+from causalbandits.environments import BudgetedRegret
 
 HORIZON = 5000
 PRICES = {"product": 0.05, "purpose": 0.08, "send_time": {"morning": 0.02}}
@@ -61,7 +61,7 @@ def unpaced(total: float, replications: int) -> Values:
     """By hand: what is best, until the money is gone, and then what is free."""
     env = campaign()
     free = [do for do in env.problem.actions if not env.problem.cost(do)]
-    best, found = Shortfall(env, total / HORIZON).best, []
+    best, found = BudgetedRegret(env, total / HORIZON).best, []
     for replication in range(replications):
         agent, rng = cb.Agent(campaign(None).problem, "c-ts-beta", seed=replication), np.random.default_rng(replication)
         left, brought = total, 0.0

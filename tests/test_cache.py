@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import causalbandits as cb
-from causalbandits._cache import Memory
+from causalbandits._cache import BoundedCache
 from causalbandits.environments import environment, rewards
 from causalbandits.problem import features
 from causalbandits.problem.actions import space
@@ -17,26 +17,26 @@ from causalbandits.problem.inference import blocks
 
 
 def test_a_memory_holds_so_much_and_then_starts_afresh():
-    memory = Memory(3)
+    memory = BoundedCache(3)
     for key in range(100):
-        assert memory.keep(key, key + 1) == key + 1
+        assert memory.store(key, key + 1) == key + 1
         assert memory[key] == key + 1
         assert len(memory) <= 3
 
 
 def test_a_memory_is_neither_pickled_nor_copied():
-    memory = Memory(3)
-    memory.keep("a", object())
+    memory = BoundedCache(3)
+    memory.store("a", object())
     for back in (pickle.loads(pickle.dumps(memory)), copy.copy(memory), copy.deepcopy(memory)):
-        assert (type(back), len(back), back.limit) == (Memory, 0, 3)
+        assert (type(back), len(back), back.limit) == (BoundedCache, 0, 3)
 
 
 def test_a_thing_is_made_again_after_so_many_others():
     problem = cb.zoo.email_campaign().problem
     made = []
-    for key in [*range(problem.remembered), 0, *range(1000, 1000 + problem.remembered), 0]:
-        assert problem.remember(key, lambda key=key: made.append(key) or [key]) == [key]
-        assert len(problem._memory) <= problem.remembered
+    for key in [*range(problem.cache_size), 0, *range(1000, 1000 + problem.cache_size), 0]:
+        assert problem.compute_once(key, lambda key=key: made.append(key) or [key]) == [key]
+        assert len(problem._cache) <= problem.cache_size
     assert made.count(0) == 2
 
 
@@ -114,7 +114,13 @@ def test_an_environment_remembers_only_so_many_rows_means_and_gaps(monkeypatch):
         for number in range(300):
             env.gap(number)
         (block,) = env.problem.blocks
-        sizes = [len(env._cdfs[0]), len(env._means), len(env._gaps), len(block._rows), len(env.problem.actions._found)]
+        sizes = [
+            len(env._cdfs[0]),
+            len(env._means),
+            len(env._gaps),
+            len(block._row_cache),
+            len(env.problem.actions._actions_by_number),
+        ]
         assert all(0 < size <= 50 for size in sizes), sizes
         if hasattr(env.mean, "_by_choice"):
             assert 0 < len(env.mean._by_choice[0]) <= 50
@@ -135,9 +141,9 @@ def test_what_was_forgotten_is_found_again_with_the_same_numbers(monkeypatch):
 
 
 def test_features_remember_the_means_of_so_many_actions(monkeypatch):
-    monkeypatch.setattr(features, "FEATURES_KEPT", 5)
+    monkeypatch.setattr(features, "FEATURE_CACHE_SIZE", 5)
     problem = cb.zoo.figure2().problem
-    found = features.resolve(problem)
+    found = features.resolve_features(problem)
     for number in range(20):
         found.mean(problem.actions.choices(number))
     assert 0 < len(found._means) <= 5
@@ -149,13 +155,13 @@ def test_rows_of_many_configurations_are_remembered_by_their_size():
     variables = [cb.Variable("X", [0, 1], table=[0.5, 0.5])]
     variables += [cb.Variable(f"W{i}", [0, 1], parents=["X"], table=[[0.2, 0.8], [0.6, 0.4]]) for i in range(18)]
     (block,) = blocks.find_blocks(cb.CausalModel(variables), ["X"], [f"W{i}" for i in range(18)])
-    assert block.rows_remembered * block.configurations <= blocks.NUMBERS_KEPT
+    assert block.row_cache_size * block.configurations <= blocks.ROW_CACHE_NUMBERS
 
 
 def test_an_environment_forgets_problems_that_nobody_believes_any_more():
     env = cb.zoo.email_campaign()
     p = env.problem
-    for i in range(3 * env.remembered):
+    for i in range(3 * env.cache_size):
         believed = cb.Problem(p.model, p.manipulable, p.parents)
-        env.remember(("world", True, believed), lambda i=i: np.zeros(i + 1))
-        assert len(env._memory) <= env.remembered
+        env.compute_once(("world", True, believed), lambda i=i: np.zeros(i + 1))
+        assert len(env._cache) <= env.cache_size

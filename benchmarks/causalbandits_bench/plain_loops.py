@@ -17,7 +17,7 @@ import numpy as np
 from causalbandits._typing import Array
 from causalbandits.environments.environment import Environment
 from causalbandits.environments.rewards import BernoulliReward
-from causalbandits.problem.features import resolve
+from causalbandits.problem.features import resolve_features
 
 Decide = Callable[[], int]
 Learn = Callable[[int, int, float], None]
@@ -42,7 +42,7 @@ def matrices(env: Environment) -> Matrices:
     """Everything a loop may look up."""
     problem = env.problem
     P = problem.parent_distributions().reshape(problem.actions.size, -1)
-    features = resolve(problem)
+    features = resolve_features(problem)
     F = np.array([features.at(z) for z in np.ndindex(*problem.shape)])
     sd = None if isinstance(env.reward, BernoulliReward) else float(getattr(env.reward, "sd", 0.0))
     return Matrices(P, F, P @ F, env.configuration_means, env.gaps(), sd)

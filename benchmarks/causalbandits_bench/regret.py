@@ -17,14 +17,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from causalbandits._files import read_arrays, writing
+from causalbandits._files import open_atomically, read_arrays
 from causalbandits._hashing import code_hash
 from causalbandits._typing import Array
 from causalbandits.engine.driver import ENVIRONMENT, stream
 from causalbandits.engine.plan import Plan
 from causalbandits.engine.simulation import simulate
-from causalbandits.errors import CausalBanditsError, ScaleWarning, unknown
-from causalbandits.planning.experiment_spec import policy_from, read_toml, refuse_unknown, simulation_from, table_of
+from causalbandits.errors import CausalBanditsError, ScaleWarning, unknown_name_message
+from causalbandits.planning.experiment_spec import (
+    parse_policy,
+    parse_simulation,
+    read_toml,
+    require_table,
+    validate_names,
+)
 from causalbandits.policies.base import AnyPolicy
 from causalbandits.policies.cells.thompson import CausalThompsonSampling
 from causalbandits_bench.oracle_policy import oracle_thompson
@@ -65,7 +71,7 @@ class Benchmark:
         for kind, names, known in (("set", sets, self.sets), ("policy", policies, self.players)):
             for name in names:
                 if name not in known:
-                    raise CausalBanditsError(unknown(f"{kind} of the benchmark:", name, known))
+                    raise CausalBanditsError(unknown_name_message(f"{kind} of the benchmark:", name, known))
         return Benchmark(
             {name: own for name, own in self.sets.items() if name in (sets or self.sets)},
             {name: own for name, own in self.players.items() if name in (policies or self.players)},
@@ -92,7 +98,7 @@ def read_benchmark(path: Path | None = None, **simulation: int | None) -> Benchm
     if path is not None:
         own = _read(path)
         content = own if own.pop("alone", False) else {name: {**content[name], **own[name]} for name in content}
-    told = simulation_from({**content["simulation"], **{k: v for k, v in simulation.items() if v is not None}})
+    told = parse_simulation({**content["simulation"], **{k: v for k, v in simulation.items() if v is not None}})
     if not content["sets"] or not content["policies"]:
         raise CausalBanditsError("A benchmark needs tables [sets] and [policies] with an entry each, at least.")
     return Benchmark(content["sets"], content["policies"], **{"replications": 600, "seed": 0, "horizon": 5000, **told})
@@ -100,12 +106,14 @@ def read_benchmark(path: Path | None = None, **simulation: int | None) -> Benchm
 
 def _read(path: Path) -> dict[str, Any]:
     content = read_toml(path)
-    refuse_unknown(content, ("alone", "simulation", "policies", "sets"), "entry of a benchmark:")
+    validate_names(content, ("alone", "simulation", "policies", "sets"), "entry of a benchmark:")
     alone = content.pop("alone", False)
     if not isinstance(alone, bool):
         raise CausalBanditsError(f"alone must be true or false; got {alone!r}.")
-    tables = {name: table_of(content, name) if name in content else {} for name in ("simulation", "policies", "sets")}
-    refuse_unknown(tables["simulation"], ("horizon", "replications", "seed"), "entry of [simulation]:")
+    tables = {
+        name: require_table(content, name) if name in content else {} for name in ("simulation", "policies", "sets")
+    }
+    validate_names(tables["simulation"], ("horizon", "replications", "seed"), "entry of [simulation]:")
     return {
         "simulation": tables["simulation"],
         "policies": {name: _player(name, given, path.parent) for name, given in tables["policies"].items()},
@@ -121,7 +129,7 @@ def _player(name: str, given: Any, folder: Path) -> Player:
     if name == TOLD and isinstance(given, dict) and set(given) <= {"replications"}:
         return Player(None, most)
     rest = {key: value for key, value in given.items() if key != "replications"} if isinstance(given, dict) else given
-    return Player(policy_from(name, rest, folder), most)
+    return Player(parse_policy(name, rest, folder), most)
 
 
 def play_benchmark(
@@ -173,7 +181,7 @@ def _part(
         return np.asarray(read_arrays(path)["regret"])
     regret = _play(benchmark, world, player, numbers, workers)
     folder.mkdir(parents=True, exist_ok=True)
-    with writing(path) as file:
+    with open_atomically(path) as file:
         np.savez(file, regret=regret)
     return regret
 

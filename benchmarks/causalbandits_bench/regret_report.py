@@ -20,8 +20,8 @@ from causalbandits.results.document import (
     Picture,
     Text,
     as_markdown,
+    format_versions,
     provenance,
-    versions,
     write_csv,
     write_figures,
 )
@@ -126,7 +126,7 @@ def page_of_regret(content: Mapping[str, Any]) -> list[Part]:
         parts += [Heading("What a decision costs"), Text(ABOUT_COSTS), costs_grid(costs)]
     for name, by in tails.items():
         parts += [Heading(name), tails_grid(by)]
-    return [*parts, Text(f"Seed {about['seed']}; {versions(about)}.")]
+    return [*parts, Text(f"Seed {about['seed']}; {format_versions(about)}.")]
 
 
 def read_tails(content: Mapping[str, Any]) -> dict[str, dict[str, Tail]]:

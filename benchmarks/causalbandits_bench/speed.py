@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from causalbandits._tables import data_frames
+from causalbandits._tables import import_pandas
 from causalbandits.engine.simulation import simulate
 from causalbandits.environments import zoo
 from causalbandits.environments.environment import Environment
@@ -168,7 +168,7 @@ def counting(repeats: int) -> Measurements:
         "fit, states found": lambda: fit(graph, codes).rows,
     }
     if importlib.util.find_spec("pandas"):
-        frame = data_frames().DataFrame(codes)
+        frame = import_pandas().DataFrame(codes)
 
         def grouped() -> int:
             for name, parents in graph.items():

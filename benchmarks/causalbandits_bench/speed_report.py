@@ -10,7 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from causalbandits._files import write_atomically
-from causalbandits.results.document import Grid, Heading, Text, as_markdown, number
+from causalbandits.results.document import Grid, Heading, Text, as_markdown, format_number
 from causalbandits_bench.speed import Measurements
 
 
@@ -28,7 +28,7 @@ def write_tables(folder: Path, tables: Mapping[str, Measurements], repeats: int)
     write_atomically(folder / "bench.json", (json.dumps(content, indent=1) + "\n").encode())
     parts: list[Heading | Text | Grid] = [Heading("What `benchmarks/run.py speed` printed", 1)]
     for table in tables.values():
-        grid = Grid(table.columns, [[number(cell) for cell in row] for row in table.rows])
+        grid = Grid(table.columns, [[format_number(cell) for cell in row] for row in table.rows])
         parts += [Heading(table.title), Text(table.remark), grid]
     parts.append(Text("Measured with " + ", ".join(f"{name} {value}" for name, value in machine.items()) + "."))
     write_atomically(folder / "bench.md", as_markdown(parts).encode())

@@ -20,26 +20,26 @@ from typing import Any
 
 import numpy as np
 
-from causalbandits._cache import Remembers
+from causalbandits._cache import Cached
 from causalbandits._hashing import code_hash
 from causalbandits._typing import is_real
 from causalbandits.environments import zoo
 from causalbandits.environments.environment import Environment
 from causalbandits.environments.rewards import BernoulliReward, LinearReward, Reward
-from causalbandits.errors import CausalBanditsError, ProblemWarning, brief, unknown
-from causalbandits.planning.problem_spec import REWARDS, world_of
+from causalbandits.errors import CausalBanditsError, ProblemWarning, short_repr, unknown_name_message
+from causalbandits.planning.problem_spec import REWARD_CLASSES, parse_environment
 from causalbandits.problem.problem import Problem
 from causalbandits.testing.permuted import permute_environment
 from causalbandits_bench.random_numbers import draw, is_law
 
-TABULATED = tuple(kind for kind in REWARDS if kind != "linear")
+TABULATED = tuple(kind for kind in REWARD_CLASSES if kind != "linear")
 VARYING = ("sd", "scale", "degrees")
 """How rewards vary around their mean."""
 OF_A_REWARD = ("kind", "mean", *VARYING, "times", "plus")
 
 
 @dataclass(frozen=True)
-class WorldSet(Remembers):
+class WorldSet(Cached):
     """A source of environments, as `simulate` takes it; the same random numbers bring the same world."""
 
     name: str
@@ -51,7 +51,7 @@ class WorldSet(Remembers):
     remembered = 2**11  # every replication's, which many policies play
 
     def __call__(self, rng: np.random.Generator) -> Environment:
-        return self.remember(str(rng.bit_generator.state), lambda: self._draw(rng))
+        return self.compute_once(str(rng.bit_generator.state), lambda: self._draw(rng))
 
     def _draw(self, rng: np.random.Generator) -> Environment:
         try:
@@ -75,7 +75,7 @@ class WorldSet(Remembers):
         given = {entry: _as_list(draw(value, rng)) for entry, value in self.settings.items()}
         make = getattr(zoo, given["zoo"], None) if given.get("zoo") in zoo.__all__ else None
         chance = {"rng": rng} if make is not None and "rng" in inspect.signature(make).parameters else {}
-        return world_of({**chance, **given}, folder=self.folder)
+        return parse_environment({**chance, **given}, folder=self.folder)
 
     def _with_reward(self, world: Environment | Problem, rng: np.random.Generator) -> Environment:
         if isinstance(world, Environment) and not self.reward:
@@ -85,7 +85,7 @@ class WorldSet(Remembers):
         given = {**own, **self.reward}
         if given.get("kind") not in TABULATED or "mean" not in given:
             raise CausalBanditsError(
-                f"A reward must have a kind, one of {', '.join(map(repr, TABULATED))}, and a mean; got {brief(given)}."
+                f"A reward must have a kind, one of {', '.join(map(repr, TABULATED))}, and a mean; got {short_repr(given)}."
             )
         return Environment(problem, _reward(given, problem.shape, rng))
 
@@ -99,12 +99,12 @@ def _reward_settings(env: Environment) -> dict[str, Any]:
 
 
 def _kind(reward: Reward) -> str | None:
-    return next((kind for kind in TABULATED if type(reward) is REWARDS[kind]), None)
+    return next((kind for kind in TABULATED if type(reward) is REWARD_CLASSES[kind]), None)
 
 
 def _reward(given: Mapping[str, Any], shape: tuple[int, ...], rng: np.random.Generator) -> Reward:
     times, plus = (_number(given, name, default) for name, default in (("times", 1.0), ("plus", 0.0)))
-    make = REWARDS[given["kind"]]
+    make = REWARD_CLASSES[given["kind"]]
     known = inspect.signature(make).parameters
     mean = draw(given["mean"], rng, shape)
     mean = plus + times * np.array(np.full(shape, mean) if np.ndim(mean) == 0 else mean, dtype=np.float64)
@@ -138,7 +138,7 @@ def set_from(name: str, given: object, folder: Path) -> WorldSet:
         )
     for entry in reward:
         if entry not in OF_A_REWARD:
-            raise CausalBanditsError(f'[sets."{name}"]: {unknown("entry of reward:", entry, OF_A_REWARD)}')
+            raise CausalBanditsError(f'[sets."{name}"]: {unknown_name_message("entry of reward:", entry, OF_A_REWARD)}')
     made = WorldSet(name, settings, dict(reward), shuffle, folder)
     made(np.random.default_rng(0))
     return made

@@ -6,11 +6,11 @@ from causalbandits.campaign import Decision, Recommendation
 from causalbandits.engine import simulate
 from causalbandits.environments import (
     BernoulliReward,
+    BlackBoxEnvironment,
     CustomReward,
     Environment,
     GaussianReward,
     LinearReward,
-    StepEnvironment,
     StudentReward,
     zoo,
 )
@@ -67,6 +67,7 @@ __all__ = [
     "ActionSpace",
     "Agent",
     "BernoulliReward",
+    "BlackBoxEnvironment",
     "Budget",
     "CausalBanditsError",
     "CausalBanditsWarning",
@@ -104,7 +105,6 @@ __all__ = [
     "Run",
     "ScaleWarning",
     "Scores",
-    "StepEnvironment",
     "StudentReward",
     "Study",
     "ThompsonSampling",

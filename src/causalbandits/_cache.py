@@ -10,7 +10,7 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 
-class Memory(dict[K, V]):
+class BoundedCache(dict[K, V]):
     """A dictionary of what was found once; it holds `limit` things, and copies and pickles empty.
 
     Lookups are a dictionary's own, as fast as they can be. What is full starts afresh: a learner's questions move on,
@@ -21,7 +21,7 @@ class Memory(dict[K, V]):
         super().__init__()
         self.limit = limit
 
-    def keep(self, key: K, value: V) -> V:
+    def store(self, key: K, value: V) -> V:
         """The value, which is from now on found under its key."""
         if len(self) >= self.limit:
             self.clear()
@@ -29,20 +29,20 @@ class Memory(dict[K, V]):
         return value
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (Memory, (self.limit,))
+        return (BoundedCache, (self.limit,))
 
 
-class Remembers:
+class Cached:
     """Makes a thing once per key; nothing of it is pickled."""
 
-    remembered: ClassVar[int] = 64
+    cache_size: ClassVar[int] = 64
     """So many things are remembered."""
 
-    def remember(self, key: Hashable, make: Callable[[], V]) -> V:
-        """What was made for this key, made now if it was not, or if that is `remembered` other things ago."""
-        found: V | None = self._memory.get(key)
-        return self._memory.keep(key, make()) if found is None else found
+    def compute_once(self, key: Hashable, compute: Callable[[], V]) -> V:
+        """What was made for this key, made now if it was not, or if that is `cache_size` other things ago."""
+        value: V | None = self._cache.get(key)
+        return self._cache.store(key, compute()) if value is None else value
 
     @cached_property
-    def _memory(self) -> Memory[Hashable, Any]:
-        return Memory(self.remembered)
+    def _cache(self) -> BoundedCache[Hashable, Any]:
+        return BoundedCache(self.cache_size)

@@ -18,7 +18,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from causalbandits.errors import StateError, brief
+from causalbandits.errors import StateError, short_repr
 
 FilePath = str | os.PathLike[str]
 """Where a file is, as a caller may say it."""
@@ -29,42 +29,42 @@ PART = ".part"
 HEAD = 2**16
 """A file is known by so many of its bytes."""
 
-_STATED_FORMAT = re.compile(rb'"format"\s*:\s*"([^"]{0,100})"')
+_FORMAT_FIELD = re.compile(rb'"format"\s*:\s*"([^"]{0,100})"')
 
 
-def checked_path(path: object, example: str) -> Path:
+def parse_path(path: object, example: str) -> Path:
     """A path, with links followed; anything else is refused."""
     if not isinstance(path, str | os.PathLike) or not str(path) or "\0" in str(path):
-        raise StateError(f"A path must be text or a Path, such as {example!r}; got {brief(path)}.")
+        raise StateError(f"A path must be text or a Path, such as {example!r}; got {short_repr(path)}.")
     try:
         return Path(os.path.realpath(path))
     except (OSError, UnicodeError) as error:
-        raise StateError(f"{brief(path)} cannot be a path: {getattr(error, 'strerror', None) or error}.") from None
+        raise StateError(f"{short_repr(path)} cannot be a path: {getattr(error, 'strerror', None) or error}.") from None
 
 
 def refuse_unwritable(path: Path) -> None:
     """Raise, before anything is computed for it, if no file can be written there."""
     if not os.path.isdir(path.parent):
         raise StateError(f"Cannot save to {path}: there is no folder {path.parent}. Make it first, or choose another.")
-    _refuse_closed(path, path.parent)
-    _replaced(path)
+    _refuse_unwritable_place(path, path.parent)
+    _existing_permissions(path)
 
 
 def refuse_unwritable_folder(folder: Path) -> None:
     """The same of a folder that is made where it is missing, with those above it."""
-    there = next(above for above in (folder, *folder.absolute().parents) if os.path.exists(above))
-    if not there.is_dir():
-        raise StateError(f"Cannot write into {folder}: {there} is a file, no folder. Choose another folder.")
-    _refuse_closed(folder, there)
+    existing = next(above for above in (folder, *folder.absolute().parents) if os.path.exists(above))
+    if not existing.is_dir():
+        raise StateError(f"Cannot write into {folder}: {existing} is a file, no folder. Choose another folder.")
+    _refuse_unwritable_place(folder, existing)
 
 
-def _refuse_closed(path: Path, folder: Path) -> None:
+def _refuse_unwritable_place(path: Path, folder: Path) -> None:
     try:
         os.lstat(path)
     except (FileNotFoundError, NotADirectoryError, PermissionError):
         pass  # no file yet, or the folder's fault, which is said below
     except OSError as error:  # the name is too long
-        raise StateError(f"Cannot save to {brief(str(path))}: {error.strerror}. Choose another name.") from None
+        raise StateError(f"Cannot save to {short_repr(str(path))}: {error.strerror}. Choose another name.") from None
     if not os.access(folder, os.W_OK | os.X_OK):
         raise StateError(f"Cannot save to {path}: {folder} is not to be written to. Choose another folder.")
 
@@ -76,26 +76,28 @@ def refuse_other_kind(
 
     `kind` names it in the error ("a saved agent"); `recognises` is asked of the file's beginning, decompressed.
     """
-    head = _head(path, compressed) if os.path.isfile(path) else b""
+    head = _read_head(path, compressed) if os.path.isfile(path) else b""
     if head and not recognises(head):
-        found = _STATED_FORMAT.search(head)
-        what = f"a file of the format {found[1].decode(errors='replace')!r}" if found else "something else"
+        stated_format = _FORMAT_FIELD.search(head)
+        description = (
+            f"a file of the format {stated_format[1].decode(errors='replace')!r}" if stated_format else "something else"
+        )
         raise StateError(
-            f"Writing {kind} over {path} would destroy what is there: {what}. Choose another path, or delete it first."
+            f"Writing {kind} over {path} would destroy what is there: {description}. Choose another path, or delete it first."
         )
 
 
-def our_json(format: str) -> Callable[[bytes], object]:
+def json_recogniser(format: str) -> Callable[[bytes], object]:
     """Recognises our JSON files of one format, by the first "format" in them."""
-    return lambda head: (found := _STATED_FORMAT.search(head)) and found[1] == format.encode()
+    return lambda head: (stated_format := _FORMAT_FIELD.search(head)) and stated_format[1] == format.encode()
 
 
-def refuse_saved(path: Path, kind: str) -> None:
+def refuse_saved_file(path: Path, kind: str) -> None:
     """Raise if a saved agent or model is there, which a table or a picture would destroy."""
     refuse_other_kind(path, kind, lambda head: b'"causalbandits-' not in head)
 
 
-def _head(path: Path, compressed: bool) -> bytes:
+def _read_head(path: Path, compressed: bool) -> bytes:
     try:
         with (gzip.open if compressed else open)(path, "rb") as file:
             return file.read(HEAD)
@@ -106,27 +108,27 @@ def _head(path: Path, compressed: bool) -> bytes:
 
 
 @contextmanager
-def writing(path: Path) -> Iterator[BinaryIO]:
+def open_atomically(path: Path) -> Iterator[BinaryIO]:
     """A file to write to, which then takes its place: whoever looks sees the old one or the new one, whole.
 
     Any number of threads and processes, on any machine, may do so at once: the last one's file stays. A file that is
     replaced keeps its permissions.
     """
-    with _saving(path), _beside(path) as (file, temporary):
+    with _translate_errors(path), _open_temporary(path) as (file, temporary):
         yield file
-        _finish(file)
+        _flush_and_close(file)
         os.replace(temporary, path)
     _sync_folder(path.parent)
 
 
 def write_atomically(path: Path, content: bytes) -> None:
     """The whole content of a file, at once."""
-    with writing(path) as file:
+    with open_atomically(path) as file:
         file.write(content)
 
 
 @contextmanager
-def alone_in(folder: Path) -> Iterator[None]:
+def lock_folder(folder: Path) -> Iterator[None]:
     """Let others who ask for the same wait, so that nobody replaces a file between our looking at it and replacing it.
 
     Only among processes of machines that share locks; where a platform or a file system has none, nobody waits.
@@ -144,31 +146,31 @@ def alone_in(folder: Path) -> Iterator[None]:
             os.close(descriptor)  # which gives the lock back
 
 
-def write_first(path: Path, content: bytes) -> None:
+def write_if_absent(path: Path, content: bytes) -> None:
     """Write the file unless it is there: of all who try at once, one does, and whoever looks sees it whole."""
-    with _saving(path), _beside(path) as (file, temporary):
+    with _translate_errors(path), _open_temporary(path) as (file, temporary):
         file.write(content)
-        _finish(file)
-        _link(temporary, path)
+        _flush_and_close(file)
+        _link_if_free(temporary, path)
     _sync_folder(path.parent)
 
 
 @contextmanager
-def _saving(path: Path) -> Iterator[None]:
+def _translate_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
         raise StateError(f"Cannot save to {path}: {error.strerror or error}. Nothing was changed.") from error
 
 
-def _finish(file: BinaryIO) -> None:
+def _flush_and_close(file: BinaryIO) -> None:
     """Have all of it on disk, before it gets its name."""
     file.flush()
     os.fsync(file.fileno())
     file.close()
 
 
-def _link(temporary: Path, path: Path) -> None:
+def _link_if_free(temporary: Path, path: Path) -> None:
     """Give a file its name, if that is free."""
     try:
         os.link(temporary, path)
@@ -179,30 +181,30 @@ def _link(temporary: Path, path: Path) -> None:
             os.replace(temporary, path)
 
 
-def _replaced(path: Path) -> int | None:
+def _existing_permissions(path: Path) -> int | None:
     """The permissions of the file that is there, if any; what a file would destroy, such as /dev/null, is refused."""
     try:
-        found = path.stat().st_mode
+        mode = path.stat().st_mode
     except FileNotFoundError:
         return None
-    if not stat.S_ISREG(found):
-        what = "a folder" if stat.S_ISDIR(found) else "a device, a pipe or a socket"
-        raise StateError(f"Cannot save to {path}: it is {what}, no ordinary file. Choose another path.")
-    return stat.S_IMODE(found)
+    if not stat.S_ISREG(mode):
+        description = "a folder" if stat.S_ISDIR(mode) else "a device, a pipe or a socket"
+        raise StateError(f"Cannot save to {path}: it is {description}, no ordinary file. Choose another path.")
+    return stat.S_IMODE(mode)
 
 
 @contextmanager
-def _beside(path: Path) -> Iterator[tuple[BinaryIO, Path]]:
+def _open_temporary(path: Path) -> Iterator[tuple[BinaryIO, Path]]:
     """A new file beside the path, to be written, finished and moved; gone at the end, unless it was moved."""
-    kept = _replaced(path)
+    permissions = _existing_permissions(path)
     temporary = path.with_name(f"{path.name[:50]}.{secrets.token_hex(8)}{PART}")
     # Private until it has the permissions of the file that it replaces: who opens it before could read on after.
     flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_BINARY", 0)
-    descriptor = os.open(temporary, flags, mode=0o666 if kept is None else 0o600)
+    descriptor = os.open(temporary, flags, mode=0o666 if permissions is None else 0o600)
     try:
         with open(descriptor, "wb") as file:
-            if kept is not None:
-                os.chmod(temporary, kept)
+            if permissions is not None:
+                os.chmod(temporary, permissions)
             yield file, temporary
     finally:
         temporary.unlink(missing_ok=True)

@@ -39,7 +39,7 @@ INSTALLED = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib",
 def code_hash(*things: object) -> str:
     """The same for things that do the same by the same code."""
     digest = hashlib.sha256()
-    for text in _described(things, {}):
+    for text in _describe_all(things, {}):
         digest.update(text.encode("utf-8", "backslashreplace") + b"\0")
     return digest.hexdigest()[:16]
 
@@ -53,12 +53,12 @@ CODE = (types.FunctionType, staticmethod, classmethod, property, cached_property
 LABELS = ("__module__", "__doc__", "__firstlineno__", "__qualname__", "__static_attributes__")
 
 
-def _described(things: Iterable[object], seen: Seen) -> Iterator[str]:
+def _describe_all(things: Iterable[object], seen: Seen) -> Iterator[str]:
     for thing in things:
-        yield from _one(thing, seen)
+        yield from _describe(thing, seen)
 
 
-def _one(thing: Any, seen: Seen) -> Iterator[str]:
+def _describe(thing: Any, seen: Seen) -> Iterator[str]:
     if isinstance(thing, LITERAL):
         yield repr(thing)
     elif isinstance(thing, np.ndarray):
@@ -68,61 +68,61 @@ def _one(thing: Any, seen: Seen) -> Iterator[str]:
     else:
         seen[id(thing)] = thing
         yield type(thing).__name__
-        yield from _parts(thing, seen)
+        yield from _describe_parts(thing, seen)
 
 
-def _parts(thing: Any, seen: Seen) -> Iterator[str]:
+def _describe_parts(thing: Any, seen: Seen) -> Iterator[str]:
     if isinstance(thing, types.CodeType):
         yield thing.co_code.hex()
-        yield from _described((thing.co_names, thing.co_varnames, thing.co_consts), seen)
+        yield from _describe_all((thing.co_names, thing.co_varnames, thing.co_consts), seen)
     elif isinstance(thing, types.FunctionType):
-        yield from _function(thing, seen)
+        yield from _describe_function(thing, seen)
     elif isinstance(thing, type):
-        yield from _class(thing, seen)
+        yield from _describe_class(thing, seen)
     elif isinstance(thing, (staticmethod, classmethod, types.MethodType)):
-        yield from _described((thing.__func__, getattr(thing, "__self__", None)), seen)
+        yield from _describe_all((thing.__func__, getattr(thing, "__self__", None)), seen)
     elif isinstance(thing, property):
-        yield from _described((thing.fget, thing.fset), seen)
+        yield from _describe_all((thing.fget, thing.fset), seen)
     elif isinstance(thing, cached_property):
-        yield from _one(thing.func, seen)
+        yield from _describe(thing.func, seen)
     elif isinstance(thing, partial):
-        yield from _described((thing.func, thing.args, thing.keywords), seen)
+        yield from _describe_all((thing.func, thing.args, thing.keywords), seen)
     elif isinstance(thing, (tuple, list)):
-        yield from _described(thing, seen)
+        yield from _describe_all(thing, seen)
     elif isinstance(thing, (set, frozenset)):
-        yield from sorted("\0".join(_one(part, seen)) for part in thing)
+        yield from sorted("\0".join(_describe(part, seen)) for part in thing)
     elif isinstance(thing, dict):
-        yield from _described(thing.items(), seen)
+        yield from _describe_all(thing.items(), seen)
     elif isinstance(thing, types.ModuleType):
-        yield _source_of(thing)
+        yield _module_hash(thing)
     elif is_ours(type(thing)) and hasattr(thing, "fingerprint"):
         yield str(thing.fingerprint)
     elif is_dataclass(thing):
-        yield from _described((type(thing), *(getattr(thing, part.name) for part in fields(thing))), seen)
+        yield from _describe_all((type(thing), *(getattr(thing, part.name) for part in fields(thing))), seen)
     elif hasattr(thing, "__next__"):
-        yield from _described(list(thing), seen)
+        yield from _describe_all(list(thing), seen)
     elif callable(thing) and hasattr(thing, "__qualname__"):
         yield f"{thing.__module__}.{thing.__qualname__}"
     else:
-        yield from _described(_state(thing), seen)
+        yield from _describe_all(_pickled_state(thing), seen)
 
 
-def _state(thing: Any) -> tuple[object, ...]:
+def _pickled_state(thing: Any) -> tuple[object, ...]:
     """What a pickle of it would hold, but for what is derived from that."""
     try:
-        made = thing.__reduce_ex__(4)
+        reduced = thing.__reduce_ex__(4)
     except TypeError:  # it cannot be pickled: locks, files, ...
         return (type(thing),)
-    if isinstance(made, str):
-        return (made,)
+    if isinstance(reduced, str):
+        return (reduced,)
     derived = {name for base in type(thing).__mro__ for name, v in vars(base).items() if isinstance(v, cached_property)}
-    return tuple({k: v for k, v in p.items() if k not in derived} if isinstance(p, dict) else p for p in made)
+    return tuple({k: v for k, v in p.items() if k not in derived} if isinstance(p, dict) else p for p in reduced)
 
 
-def _source_of(module: types.ModuleType) -> str:
+def _module_hash(module: types.ModuleType) -> str:
     """A module of the user's by its source; any other by its name."""
     path = getattr(module, "__file__", None)
-    if not path or not _is_users(module.__name__):
+    if not path or not _is_user_module(module.__name__):
         return module.__name__
     try:
         return hashlib.sha256(Path(path).read_bytes()).hexdigest()
@@ -130,23 +130,23 @@ def _source_of(module: types.ModuleType) -> str:
         return module.__name__
 
 
-def _is_users(module: str) -> bool:
+def _is_user_module(module: str) -> bool:
     """Whether a module is neither this library's, nor Python's, nor an installed package's."""
     path = getattr(sys.modules.get(module), "__file__", None) or ""
     return module.partition(".")[0] != PACKAGE and not path.startswith(INSTALLED)
 
 
-def _function(function: types.FunctionType, seen: Seen) -> Iterator[str]:
+def _describe_function(function: types.FunctionType, seen: Seen) -> Iterator[str]:
     if is_ours(function):
         yield function.__qualname__
         return
-    closed = [cell.cell_contents for cell in function.__closure__ or () if _is_filled(cell)]
-    named = [_named(function, name) for name in _names(function.__code__)]
+    closed = [cell.cell_contents for cell in function.__closure__ or () if _has_content(cell)]
+    named = [_resolve_global(function, name) for name in _global_names(function.__code__)]
     parts = (function.__code__, function.__defaults__, function.__kwdefaults__, closed, named)
-    yield from _described(parts, seen)
+    yield from _describe_all(parts, seen)
 
 
-def _is_filled(cell: types.CellType) -> bool:
+def _has_content(cell: types.CellType) -> bool:
     try:
         cell.cell_contents  # noqa: B018 (empty cells raise)
     except ValueError:
@@ -154,20 +154,20 @@ def _is_filled(cell: types.CellType) -> bool:
     return True
 
 
-def _names(code: types.CodeType) -> list[str]:
-    nested = [name for part in code.co_consts if isinstance(part, types.CodeType) for name in _names(part)]
+def _global_names(code: types.CodeType) -> list[str]:
+    nested = [name for part in code.co_consts if isinstance(part, types.CodeType) for name in _global_names(part)]
     return sorted({*code.co_names, *nested})
 
 
-def _named(function: types.FunctionType, name: str) -> object:
+def _resolve_global(function: types.FunctionType, name: str) -> object:
     """A global that the function may mean: followed if it is a value, or code of the user's."""
     value = function.__globals__.get(name)
     if isinstance(value, (types.FunctionType, type)):
-        return value if _is_users(value.__module__) else None
+        return value if _is_user_module(value.__module__) else None
     return value if isinstance(value, (*CONSTANT, list, dict, types.ModuleType)) else None
 
 
-def _class(kind: type, seen: Seen) -> Iterator[str]:
+def _describe_class(kind: type, seen: Seen) -> Iterator[str]:
     yield kind.__qualname__
     for base in kind.__mro__:
         if is_ours(base) or base.__module__ in ("builtins", "abc", "typing"):
@@ -176,4 +176,4 @@ def _class(kind: type, seen: Seen) -> Iterator[str]:
         for name, value in sorted(vars(base).items()):
             if name not in LABELS and isinstance(value, (*CONSTANT, *CODE)):
                 yield name
-                yield from _one(value, seen)
+                yield from _describe(value, seen)

@@ -11,17 +11,17 @@ from typing import Any, Self
 PATIENCE = 2.0
 
 
-class _Patient(ABC):
+class _DelayedDisplay(ABC):
     """Shows something on a terminal or in a notebook, from `PATIENCE` seconds after it began until it is over."""
 
-    def __init__(self, *, shown: bool = True) -> None:
-        self._shown: Any = None
-        self._over = False
+    def __init__(self, *, visible: bool = True) -> None:
+        self._display: Any = None
+        self._is_over = False
         self._lock = threading.Lock()
-        self._timer = threading.Timer(PATIENCE, self._show) if shown else None
+        self._timer = threading.Timer(PATIENCE, self._show) if visible else None
 
     @abstractmethod
-    def _made(self, console: Any) -> Any:
+    def _build_display(self, console: Any) -> Any:
         """What is shown; it can be started and stopped."""
 
     def __enter__(self) -> Self:
@@ -36,55 +36,57 @@ class _Patient(ABC):
         if self._timer is not None:
             self._timer.cancel()
         with self._lock:
-            self._over = True
-            if self._shown is not None:
-                self._shown.stop()
+            self._is_over = True
+            if self._display is not None:
+                self._display.stop()
 
     def _show(self) -> None:
         from rich.console import Console
 
         console = Console(stderr=True)
         with self._lock:
-            if not self._over and (console.is_terminal or console.is_jupyter):
-                self._shown = self._made(console)
-                self._shown.start()
+            if not self._is_over and (console.is_terminal or console.is_jupyter):
+                self._display = self._build_display(console)
+                self._display.start()
 
 
-class Notice(_Patient):
+class Notice(_DelayedDisplay):
     """A line that is shown while something goes on."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
         self._text = text
 
-    def _made(self, console: Any) -> Any:
+    def _build_display(self, console: Any) -> Any:
         return console.status(self._text)
 
 
-class Progress(_Patient):
+class Progress(_DelayedDisplay):
     """Counts steps, and shows how far they are.
 
     `told` is called with the number of steps done since the last time, for those who show it in their own way.
     """
 
-    def __init__(self, total: int, what: str, *, shown: bool = True, told: Callable[[int], None] | None = None) -> None:
-        super().__init__(shown=shown and total > 0)
-        self._total, self._what, self._done, self._told = total, what, 0, told
+    def __init__(
+        self, total: int, description: str, *, visible: bool = True, on_advance: Callable[[int], None] | None = None
+    ) -> None:
+        super().__init__(visible=visible and total > 0)
+        self._total, self._description, self._done, self._on_advance = total, description, 0, on_advance
 
     def advance(self, steps: int) -> None:
         """So many more steps are done."""
         with self._lock:
             self._done += steps
-            if self._told is not None:
-                self._told(steps)
-            if self._shown is not None:
-                self._shown.update(0, completed=self._done)
+            if self._on_advance is not None:
+                self._on_advance(steps)
+            if self._display is not None:
+                self._display.update(0, completed=self._done)
 
-    def _made(self, console: Any) -> Any:
+    def _build_display(self, console: Any) -> Any:
         from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
         from rich.progress import Progress as Bar
 
         columns = TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn()
         bar = Bar(*columns, console=console, transient=True)
-        bar.add_task(self._what, total=self._total, completed=self._done)
+        bar.add_task(self._description, total=self._total, completed=self._done)
         return bar

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from causalbandits.errors import ModelError, brief
+from causalbandits.errors import ModelError, short_repr
 
 Seed = int | np.random.SeedSequence | np.random.Generator | None
 
@@ -15,5 +15,5 @@ def random_generator(rng: Seed) -> np.random.Generator:
         return np.random.default_rng(rng)
     except (TypeError, ValueError):
         raise ModelError(
-            f"rng must be a numpy Generator, a whole number 0 or more, or None; got {brief(rng)}."
+            f"rng must be a numpy Generator, a whole number 0 or more, or None; got {short_repr(rng)}."
         ) from None

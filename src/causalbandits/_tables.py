@@ -9,7 +9,7 @@ from typing import Any
 from causalbandits.errors import CausalBanditsError
 
 
-def table(head: tuple[str, ...], body: Sequence[tuple[str, ...]]) -> str:
+def format_table(head: tuple[str, ...], body: Sequence[tuple[str, ...]]) -> str:
     """Columns of equal width under a line, the first to the left, the others to the right."""
     widths = [max(map(len, column)) for column in zip(head, *body, strict=True)]
     lines = [
@@ -21,22 +21,22 @@ def table(head: tuple[str, ...], body: Sequence[tuple[str, ...]]) -> str:
     return "\n".join([lines[0], "-" * len(lines[0]), *lines[1:]])
 
 
-def decimals(values: Iterable[float]) -> int:
+def decimal_places(values: Iterable[float]) -> int:
     """As many decimals as show two digits of the smallest value; one at least."""
     sizes = [abs(value) for value in values if value and math.isfinite(value)]
     return min(9, max(1, 1 - math.floor(math.log10(min(sizes))))) if sizes else 1
 
 
-def p_text(value: float) -> str:
+def format_p_value(value: float) -> str:
     """A p-value as it is shown.
 
-    >>> p_text(0.04321), p_text(1e-9), p_text(math.nan)
+    >>> format_p_value(0.04321), format_p_value(1e-9), format_p_value(math.nan)
     ('0.043', '< 0.001', '-')
     """
     return "-" if math.isnan(value) else "< 0.001" if value < 0.001 else f"{value:.3f}"
 
 
-def data_frames() -> Any:
+def import_pandas() -> Any:
     """pandas, or a word on how to get it."""
     try:
         import pandas

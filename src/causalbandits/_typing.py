@@ -23,11 +23,11 @@ def is_iterable(value: object) -> bool:
     return True
 
 
-def is_whole(value: object) -> TypeGuard[int]:
+def is_integer(value: object) -> TypeGuard[int]:
     """Whether it is a whole number; truth values are none, and NumPy's durations only look like some."""
     return isinstance(value, int | np.integer) and not isinstance(value, bool | np.timedelta64)
 
 
 def is_real(value: object) -> TypeGuard[float]:
     """Whether it is a real number."""
-    return is_whole(value) or isinstance(value, float | np.floating)
+    return is_integer(value) or isinstance(value, float | np.floating)

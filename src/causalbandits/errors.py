@@ -31,7 +31,7 @@ import difflib
 import itertools
 from collections.abc import Iterable
 
-LONGEST = 4000
+MESSAGE_LIMIT = 4000
 """An error is for people: longer ones are cut in the middle."""
 
 
@@ -39,8 +39,8 @@ class CausalBanditsError(ValueError):
     """Any refusal by this library."""
 
     def __init__(self, message: str = "") -> None:
-        if len(message) > LONGEST:
-            message = f"{message[: LONGEST // 2]} ... ({len(message):,} characters) ... {message[-LONGEST // 4 :]}"
+        if len(message) > MESSAGE_LIMIT:
+            message = f"{message[: MESSAGE_LIMIT // 2]} ... ({len(message):,} characters) ... {message[-MESSAGE_LIMIT // 4 :]}"
         super().__init__(message)
 
 
@@ -152,31 +152,31 @@ class TheoryWarning(CausalBanditsWarning):
     """A regret bound whose assumptions are known to be broken."""
 
 
-def unknown(kind: str, value: object, known: Iterable[object]) -> str:
+def unknown_name_message(kind: str, value: object, options: Iterable[object]) -> str:
     """The message for a name that does not exist, with the nearest one that does.
 
-    >>> unknown("policy", "c-ucbb", ["c-ucb", "ucb"])
+    >>> unknown_name_message("policy", "c-ucbb", ["c-ucb", "ucb"])
     "Unknown policy 'c-ucbb'. Did you mean 'c-ucb'? Known: 'c-ucb', 'ucb'."
-    >>> unknown("extension", "", [".bif"]), unknown("parameter", "x", [])
+    >>> unknown_name_message("extension", "", [".bif"]), unknown_name_message("parameter", "x", [])
     ("Unknown extension ''. It is empty. Known: '.bif'.", "Unknown parameter 'x'. There are none.")
     """
-    names = {k if isinstance(k, str) else brief(k): k for k in known}
-    given = value if isinstance(value, str) else brief(value)
+    names = {k if isinstance(k, str) else short_repr(k): k for k in options}
+    text = value if isinstance(value, str) else short_repr(value)
     # Comparing takes the product of the lengths: nobody mistypes a name of hundreds of characters.
-    short = [name for name in names if len(name) <= 100][:2000] if len(given) <= 100 else []
-    near = difflib.get_close_matches(given, short, n=1, cutoff=0.5)
-    hint = f" Did you mean {brief(names[near[0]])}?" if near else ""
-    some = [brief(k) for k in itertools.islice(names.values(), 20)]
-    more = f", ... ({len(names)} in all)" if len(names) > 20 else ""
+    short = [name for name in names if len(name) <= 100][:2000] if len(text) <= 100 else []
+    closest = difflib.get_close_matches(text, short, n=1, cutoff=0.5)
+    hint = f" Did you mean {short_repr(names[closest[0]])}?" if closest else ""
+    listed_options = [short_repr(k) for k in itertools.islice(names.values(), 20)]
+    ellipsis_text = f", ... ({len(names)} in all)" if len(names) > 20 else ""
     empty = " It is empty." if isinstance(value, str) and not value else ""
-    names_known = f"Known: {', '.join(some)}{more}." if some else "There are none."
-    return f"Unknown {kind} {brief(value)}.{empty}{hint} {names_known}"
+    options_text = f"Known: {', '.join(listed_options)}{ellipsis_text}." if listed_options else "There are none."
+    return f"Unknown {kind} {short_repr(value)}.{empty}{hint} {options_text}"
 
 
-def brief(value: object, most: int = 200) -> str:
+def short_repr(value: object, most: int = 200) -> str:
     """A value as it appears in an error: never a megabyte of it.
 
-    >>> brief([1, 2]), brief("x" * 500, most=5), brief(10**5000)
+    >>> short_repr([1, 2]), short_repr("x" * 500, most=5), short_repr(10**5000)
     ('[1, 2]', "'xxxx... (502 characters)", 'a value of type int')
     """
     try:

@@ -280,7 +280,7 @@ def test_an_unseen_configuration_widens_the_interval(env):
     action = env.problem.actions.index({"send_time": "morning"})
 
     def width(template_2_seen):
-        statistic = policy.start(env.problem)
+        statistic = policy.init(env.problem)
         for subject in (0, 1):
             for template in (0, 1) if template_2_seen else (0,):
                 for _ in range(400):
@@ -347,7 +347,7 @@ def test_posterior_intervals_cover_at_their_level_when_the_prior_is_true(id):
 def test_the_moment_matched_beta_interval_agrees_with_draws():
     problem = cb.zoo.email_campaign().problem
     policy = cb.CausalThompsonSampling(prior="beta")
-    statistic = policy.start(problem)
+    statistic = policy.init(problem)
     rng = np.random.default_rng(0)
     for cell in rng.integers(12, size=150).tolist():
         statistic.add(cell, float(rng.random() < 0.1 + 0.07 * cell))

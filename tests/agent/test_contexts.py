@@ -7,7 +7,7 @@ import pytest
 
 import causalbandits as cb
 from causalbandits.errors import CausalBanditsError, PolicyError, TellError
-from causalbandits.policies.feedback import Totals
+from causalbandits.policies.feedback import OutcomeSums
 from causalbandits.policies.registry import POLICIES
 from oracles import played_compiled
 
@@ -80,14 +80,14 @@ ORDERED = ("c-ts-effects", "c-gittins-effects", "c-elimination")
 def test_what_was_learnt_is_a_fold_of_outcomes_and_of_their_sums(id):
     problem = campaign()
     agent = conversation(cb.Agent(problem, id, seed=5), 60)
-    policy, outcomes = agent.policy, list(agent._told)
+    policy, outcomes = agent.policy, list(agent._outcomes)
     assert {outcome.context for outcome in outcomes} == {(0,), (1,), (2,)}
-    summed = policy.from_totals(problem, Totals.of(outcomes))
+    summed = policy.from_sums(problem, OutcomeSums.of(outcomes))
     for name, value in summed.to_record().items():
         np.testing.assert_allclose(value, agent._statistic.to_record()[name], atol=1e-9)
     agent.correct(3, {"subject": "short", "picture": "no"}, 0.0)
     agent.correct(3, *_told(outcomes[3], problem))
-    np.testing.assert_allclose(agent._folded().to_record()[name], summed.to_record()[name], atol=1e-9)
+    np.testing.assert_allclose(agent._replay_if_stale().to_record()[name], summed.to_record()[name], atol=1e-9)
 
 
 def _told(outcome, problem):
@@ -100,12 +100,12 @@ def test_causal_policies_share_what_they_learn_and_baselines_keep_a_number_for_e
     assert causal._statistic.count.shape == (4,)
     assert plain._statistic.count.shape == (3 * problem.actions.size,)
     by_context = plain._statistic.count.reshape(3, -1).sum(axis=1)
-    assert by_context.tolist() == [sum(o.context == (c,) for o in plain._told) for c in range(3)]
+    assert by_context.tolist() == [sum(o.context == (c,) for o in plain._outcomes) for c in range(3)]
 
 
 def test_a_baseline_in_a_context_is_the_one_that_never_saw_another():
     problem = campaign()
-    alone = problem.given({"segment": "regular"})
+    alone = problem.condition({"segment": "regular"})
     policy = cb.UCB(horizon=100)  # without one, time would count, which they do not share
     both, one = cb.Agent(problem, policy, seed=3), cb.Agent(alone, policy, seed=3)
     rng = np.random.default_rng(0)
@@ -138,7 +138,7 @@ def test_scores_in_a_context_are_means_under_its_own_distribution(id):
         index = agent.policy.index(agent._statistic.at(situation.cells), np.random.default_rng(2))
         whole = np.full(problem.configurations, 1e6)  # what does not agree must not count
         whole[situation.cells] = index
-        rows = problem.given({"segment": segment}).parent_distributions().reshape(situation.size, -1)
+        rows = problem.condition({"segment": segment}).parent_distributions().reshape(situation.size, -1)
         scores = agent.policy.score(situation, agent._statistic, np.random.default_rng(2))
         np.testing.assert_allclose(scores.values, rows @ whole, atol=1e-9)
 
@@ -148,7 +148,7 @@ def test_known_parents_may_be_left_out_and_must_agree():
     ids = [agent.ask(context={"segment": "lapsed"}).id for _ in range(3)]
     agent.tell(ids[0], {"subject": "short", "picture": "no"}, 1)
     agent.tell(ids[1], {"subject": "short", "picture": "no", "segment": "lapsed"}, 1)
-    assert len({outcome.z for outcome in agent._told}) == 1
+    assert len({outcome.z for outcome in agent._outcomes}) == 1
     with pytest.raises(TellError, match="'segment' was known to be 'lapsed' before the decision; it is told as 'new'"):
         agent.tell(ids[2], {"subject": "short", "picture": "no", "segment": "new"}, 1)
     with pytest.raises(TellError, match="observed says segment='new', but it was known to be 'lapsed'"):
@@ -168,7 +168,7 @@ def test_decisions_that_wait_know_their_context(tmp_path):
     again = cb.Agent.load(tmp_path / "agent.json", problem=problem)
     for id in (other, one):
         again.tell(id, {"subject": "long", "picture": "no"}, 1)
-    assert [outcome.context for outcome in again._told] == [(2,), (0,)]
+    assert [outcome.context for outcome in again._outcomes] == [(2,), (0,)]
     assert again._statistic.count.reshape(3, -1).sum(axis=1).tolist() == [1, 0, 1]
 
 
@@ -191,7 +191,7 @@ def test_recommendations_are_one_for_each_context_the_likeliest_first():
     assert [(share, r.context["segment"]) for share, r in found] == [(0.5, "new"), (0.3, "regular"), (0.2, "lapsed")]
     for _, recommended in found:
         assert recommended == agent.recommend(context=recommended.context)
-        rows = problem.given(recommended.context).parent_distributions().reshape(problem.actions.size, -1)
+        rows = problem.condition(recommended.context).parent_distributions().reshape(problem.actions.size, -1)
         means = rows @ MEANS.reshape(-1)
         true = means[problem.actions.index(recommended.intervention)]
         assert true >= means.max() - 0.02
@@ -271,8 +271,8 @@ def test_better_tables_for_a_running_agent_keep_its_contexts(tmp_path):
         ]
     )
     again = cb.Agent.load(tmp_path / "agent.json", problem=problem.with_model(better))
-    fresh = again.policy.from_totals(again.problem, Totals.of(agent._told))
-    np.testing.assert_allclose(again._folded().theta(), fresh.theta(), atol=1e-9)
+    fresh = again.policy.from_sums(again.problem, OutcomeSums.of(agent._outcomes))
+    np.testing.assert_allclose(again._replay_if_stale().theta(), fresh.theta(), atol=1e-9)
     assert not np.allclose(agent._statistic.theta(), fresh.theta())
 
 
@@ -281,4 +281,4 @@ def test_a_context_is_worked_out_once():
     for segment in SEGMENTS:
         situation = problem.situation(context={"segment": segment})
         assert problem.situation(context={"segment": segment}) is situation
-        assert problem.in_context(situation.known).situation() is situation
+        assert problem.condition_codes(situation.context_codes).situation() is situation

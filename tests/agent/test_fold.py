@@ -13,7 +13,7 @@ import pytest
 
 import causalbandits as cb
 from causalbandits.errors import PolicyError, StateError, TellError
-from causalbandits.policies.feedback import Outcome, Totals, flip
+from causalbandits.policies.feedback import Outcome, OutcomeSums, randomised_rounding
 from causalbandits.policies.registry import POLICIES
 from oracles import known_to, tables_known
 
@@ -30,7 +30,7 @@ def outcomes(env, n, rewards, seed=0):
         action = env.problem.actions.action(int(rng.integers(env.problem.actions.size)))
         z, _ = env.draw(action.choices, rng)
         reward = rewards(rng)
-        yield Outcome(action, z, reward, flip(reward, own, t), t)
+        yield Outcome(action, z, reward, randomised_rounding(reward, own, t), t)
 
 
 def folded(policy, env, told):
@@ -51,9 +51,9 @@ def test_a_statistic_from_sums_is_the_one_from_outcomes(env, id):
     told = list(outcomes(env, 400, quarters))
     if id in ORDERED or id.endswith("-effects"):
         with pytest.raises(PolicyError, match=r"the order of the outcomes may count|fold the outcomes one by one"):
-            policy.from_totals(env.problem, Totals.of(told))
+            policy.from_sums(env.problem, OutcomeSums.of(told))
         return
-    one, other = folded(policy, env, told), policy.from_totals(env.problem, Totals.of(told))
+    one, other = folded(policy, env, told), policy.from_sums(env.problem, OutcomeSums.of(told))
     assert one.rounds == other.rounds == 400
     if id.startswith(("cl-", "lin-")):
         assert one.theta() == pytest.approx(other.theta(), rel=1e-9, abs=1e-12)
@@ -69,7 +69,7 @@ def test_a_statistic_from_sums_is_the_one_from_outcomes(env, id):
 
 def test_totals_have_every_sum(env):
     told = list(outcomes(env, 300, lambda rng: float(rng.normal())))
-    totals = Totals.of(told)
+    totals = OutcomeSums.of(told)
     for (_, action, z), sums in totals.items():
         own = [o.reward for o in told if o.action == action and o.z == z]
         assert sums.rounds == len(own)
@@ -84,16 +84,16 @@ def test_a_policy_that_cannot_be_made_from_sums_says_so(env):
         start = score = update = None
 
     with pytest.raises(PolicyError, match="'own' does not say how its statistic is made from sums"):
-        Own().from_totals(env.problem, Totals())
+        Own().from_sums(env.problem, OutcomeSums())
 
 
 def test_the_coin_belongs_to_the_decision():
     seed = np.random.SeedSequence(5, spawn_key=(1,))
-    flips = [flip(0.3, seed, t) for t in range(2000)]
-    assert flips == [flip(0.3, seed, t) for t in range(2000)]
+    flips = [randomised_rounding(0.3, seed, t) for t in range(2000)]
+    assert flips == [randomised_rounding(0.3, seed, t) for t in range(2000)]
     assert sum(flips) / 2000 == pytest.approx(0.3, abs=5 * 0.0103)
-    assert flips != [flip(0.3, np.random.SeedSequence(6, spawn_key=(1,)), t) for t in range(2000)]
-    assert [flip(y, seed, 0) for y in (0.0, 1.0, -2.5, 7.0)] == [0.0, 1.0, -2.5, 7.0]
+    assert flips != [randomised_rounding(0.3, np.random.SeedSequence(6, spawn_key=(1,)), t) for t in range(2000)]
+    assert [randomised_rounding(y, seed, 0) for y in (0.0, 1.0, -2.5, 7.0)] == [0.0, 1.0, -2.5, 7.0]
 
 
 ORDERED = ("c-elimination", "c-ts-beta-guarded", "c-ts-gaussian-guarded", "hac-ucb")
@@ -182,9 +182,9 @@ def test_outcomes_survive_the_file_with_what_else_is_known_of_them(env, tmp_path
     agent.ask(3)
     agent.save(tmp_path / "a.json")
     loaded = cb.Agent.load(tmp_path / "a.json")
-    assert list(loaded._told) == list(agent._told)
-    assert any(outcome.observed for outcome in loaded._told)
-    assert all(outcome.support and outcome.propensity for outcome in loaded._told)
+    assert list(loaded._outcomes) == list(agent._outcomes)
+    assert any(outcome.observed for outcome in loaded._outcomes)
+    assert all(outcome.support and outcome.propensity for outcome in loaded._outcomes)
     one, other = ({id: asked.to_record() for id, asked in a._pending.items()} for a in (loaded, agent))
     assert one == other
     for one in (agent, loaded):

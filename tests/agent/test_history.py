@@ -110,8 +110,8 @@ def test_a_warm_start_survives_the_file_and_corrections(env, tmp_path):
     for one in (agent, loaded):
         one.correct(decision.id, seen.parents, 0)
         one.learn(rows, reward="click")
-    assert loaded._folded().to_record() == agent._folded().to_record()
-    assert len({outcome.number for outcome in agent._told}) == agent.rounds == 101
+    assert loaded._replay_if_stale().to_record() == agent._replay_if_stale().to_record()
+    assert len({outcome.number for outcome in agent._outcomes}) == agent.rounds == 101
 
 
 def test_a_past_in_which_what_must_be_set_was_left_alone_teaches_about_configurations(env, tmp_path):
@@ -162,7 +162,7 @@ def test_better_tables_for_a_running_agent_keep_its_rewards(env, tmp_path, id):
     for do, seen in rounds:
         afresh.tell(afresh.ask(eligible=[do]).id, seen.parents, seen.reward)
     assert better.rounds == 50
-    assert better._folded().to_record() == afresh._statistic.to_record()
+    assert better._replay_if_stale().to_record() == afresh._statistic.to_record()
     assert better.problem is p
     narrowed = cb.Problem(p.model, p.manipulable, p.parents, at_most=1)
     with pytest.raises(StateError, match="belongs to another problem"):

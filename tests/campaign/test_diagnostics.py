@@ -10,7 +10,7 @@ import pytest
 
 import causalbandits as cb
 from causalbandits.errors import EvidenceWarning, PolicyError
-from causalbandits.policies.robust.monitor import Watching
+from causalbandits.policies.robust.monitor import Monitor
 from oracles.environments import BELIEF, EMAIL, seen, with_arrow, with_row
 
 
@@ -160,7 +160,7 @@ def test_check_finds_it_for_rewards_of_many_values():
 def test_check_of_rows_is_what_check_says_of_the_same_data():
     """As `check` says of the whole data, told as columns."""
     agent = told(with_row(0.5), cb.Uniform(), 300)
-    outcomes = [o for o in agent._told if o.action.choices[0] and o.action.choices[1]]
+    outcomes = [o for o in agent._outcomes if o.action.choices[0] and o.action.choices[1]]
     columns = {name: [] for name in ("product", "purpose", "send_time", "subject", "template", "set")}
     for o in outcomes:
         row = {**BELIEF.decode_parents(o.z), **o.action.intervention, "set": ",".join(o.action.intervention)}
@@ -218,12 +218,12 @@ def test_evidence_of_a_policy_that_learns_tables_takes_them_as_learnt_so_far():
         agent.tell(decision.id, seen(found.parents), found.reward)
     evidence = agent.evidence()
     assert evidence.alarms == ()
-    fixed, learning = Watching.begin(unknown), Watching.begin(unknown)
+    fixed, learning = Monitor.start(unknown), Monitor.start(unknown)
     learning.learnt = 1
-    for outcome in agent._told:
+    for outcome in agent._outcomes:
         for watch in (fixed, learning):
-            watch.take_in(unknown, outcome, outcome.successes, None)
+            watch.add_outcome(unknown, outcome, outcome.successes, None)
     found = {claim.variable: claim.log_e for claim in evidence.claims if claim.part == "graph"}
     assert found == dict(zip(unknown.manipulable, learning.log_arrows.tolist(), strict=True))
     assert fixed.log_arrows.tolist() != learning.log_arrows.tolist()
-    assert learning.in_force(unknown).model["subject"].table[0, 0] != 0.5
+    assert learning.current_problem(unknown).model["subject"].table[0, 0] != 0.5

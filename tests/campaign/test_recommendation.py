@@ -46,7 +46,7 @@ def test_the_interval_carries_what_the_tables_leave_uncertain(env, id):
         model = cb.fit(p.model, rows, states={name: p.model[name].states for name in p.model.names})
         problem = cb.Problem(model, p.manipulable, p.parents)
         policy, rng = cb.policy(id), np.random.default_rng(seed)
-        statistic = policy.start(problem)
+        statistic = policy.init(problem)
         for cell, mean in enumerate(env.configuration_means.tolist()):
             successes = int(rng.binomial(2000, mean))
             statistic.add_sums(cell, 2000, float(successes))
@@ -68,14 +68,14 @@ def test_linear_intervals_carry_it_too(env, id):
     widths = []
     for problem in (exact, fitted):
         policy = cb.policy(id)
-        statistic, rng = policy.start(problem), np.random.default_rng(3)
+        statistic, rng = policy.init(problem), np.random.default_rng(3)
         for _ in range(500):
             statistic.add(rng.normal(size=len(statistic.u)), float(rng.normal()))
         bounds = policy.interval(problem.situation(), statistic, problem.actions.action(17), 0.9)
         widths.append(bounds.upper - bounds.lower)
     assert widths[1] > widths[0]
     joint = cb.policy(id, features=lambda s, t, w: [1.0, (s == "short") * (t == "1"), w == "morning"])
-    drawn = joint.drawn_features(fitted, fitted.actions.action(17))
+    drawn = joint.feature_draws(fitted, fitted.actions.action(17))
     assert drawn.shape == (400, 3)
     assert drawn.mean(axis=0) == pytest.approx(joint.expected_features(fitted, fitted.actions.action(17)), abs=0.02)
 
@@ -116,10 +116,10 @@ def test_the_runner_up_of_a_linear_policy_is_the_second_best_of_all():
             env.problem.model, env.problem.manipulable, env.problem.parents, actions=list(searched(env.problem))
         ),
     )
-    statistic, rng = policy.start(env.problem), np.random.default_rng(0)
+    statistic, rng = policy.init(env.problem), np.random.default_rng(0)
     for _ in range(60):
         statistic.add(rng.normal(size=5), float(rng.normal()))
-    one, other = (policy.favourite(problem.situation(), statistic) for problem in (env.problem, listed))
+    one, other = (policy.incumbent(problem.situation(), statistic) for problem in (env.problem, listed))
     assert one.action.intervention == other.action.intervention
     assert one.runner_up.action.intervention == other.runner_up.action.intervention
     assert one.runner_up.mean == pytest.approx(other.runner_up.mean)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import causalbandits as cb
-from causalbandits._files import write_first
+from causalbandits._files import write_if_absent
 from causalbandits.engine import checkpoint
 from causalbandits.errors import StateError
 
@@ -134,7 +134,7 @@ def test_the_first_to_write_a_file_is_the_one_that_wrote_it(tmp_path, monkeypatc
 
     if not links:
         monkeypatch.setattr(os, "link", refuse)
-    write_first(tmp_path / "a.json", b"first")
-    write_first(tmp_path / "a.json", b"second")
+    write_if_absent(tmp_path / "a.json", b"first")
+    write_if_absent(tmp_path / "a.json", b"second")
     assert (tmp_path / "a.json").read_bytes() == b"first"
     assert [p.name for p in tmp_path.iterdir()] == ["a.json"]

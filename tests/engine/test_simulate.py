@@ -114,13 +114,13 @@ def test_simple_regret_is_the_gap_of_what_the_policy_would_recommend(env):
         )
         for replication in range(2):
             world, own = stream(0, replication, WORLD), stream(0, replication, POLICY)
-            statistic, found = policy.start(believed), []
+            statistic, found = policy.init(believed), []
             for t in range(1, 51):
                 action = policy.decide(believed.situation(), statistic, own).action
                 z, reward = env.draw(action.choices, world)
                 policy.update(believed.situation(), statistic, Outcome(action, z, reward, reward, t - 1))
                 if t in rounds:
-                    best = policy.favourite(believed.situation(), statistic).action
+                    best = policy.incumbent(believed.situation(), statistic).action
                     found.append(env.best().mean - env.mean_reward(best.intervention))
             assert run.measure("simple regret", "c-ts-beta")[replication] == pytest.approx(found, abs=1e-12)
 
@@ -153,7 +153,7 @@ def test_plays_and_rewards_are_what_happened(id, compiled_from, monkeypatch):
     for replication in range(2):
         world, own = stream(0, replication, WORLD), stream(0, replication, POLICY)
         policy = cb.policy(id).for_horizon(90)
-        situation, statistic, total = env.problem.situation(every=policy.searches_all), policy.start(env.problem), []
+        situation, statistic, total = env.problem.situation(every=policy.searches_all), policy.init(env.problem), []
         for t in range(90):
             action = policy.decide(situation, statistic, own).action
             z, reward = env.draw(action.choices, world)
@@ -263,7 +263,7 @@ def test_the_progress_bar_counts_on_a_terminal(monkeypatch):
     bar = progress.Progress(200, "Simulating")
     bar._show()
     bar.advance(100)
-    bar._shown.refresh()
+    bar._display.refresh()
     with bar:
         pass
     assert "Simulating" in screen.getvalue()

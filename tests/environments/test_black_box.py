@@ -24,7 +24,7 @@ def evenings(do, rng):
 
 
 def test_a_step_that_pulls_another_environment_is_that_environment_in_every_bit():
-    env = cb.StepEnvironment(CAMPAIGN.problem, CAMPAIGN.pull, means=CAMPAIGN.means)
+    env = cb.BlackBoxEnvironment(CAMPAIGN.problem, CAMPAIGN.pull, means=CAMPAIGN.means)
     runs = [cb.simulate(e, ["c-ts-beta", "ucb"], horizon=200, replications=2, seed=3) for e in (CAMPAIGN, env)]
     for policy in ("c-ts-beta", "ucb"):
         assert np.array_equal(runs[0].regret(policy), runs[1].regret(policy))
@@ -38,7 +38,7 @@ def test_what_actions_are_worth_may_be_said_in_three_ways():
     by_number = [0.1 * len(do) for do in actions]
     by_intervention = dict(zip(actions, by_number, strict=True))
     for means in (by_number, by_intervention, lambda do: 0.1 * len(do)):
-        env = cb.StepEnvironment(CAMPAIGN.problem, constant, means=means)
+        env = cb.BlackBoxEnvironment(CAMPAIGN.problem, constant, means=means)
         assert env.means.tolist() == by_number
         assert env.mean_reward(actions[7]) == env.mean_reward(7) == by_number[7]
         assert env.standard_error == 0
@@ -47,17 +47,17 @@ def test_what_actions_are_worth_may_be_said_in_three_ways():
 
 def test_what_nobody_knows_is_measured_with_a_standard_error():
     """Each average misses by more than 5 standard errors with probability 6e-7, 80 actions: 5e-5."""
-    env = cb.StepEnvironment(CAMPAIGN.problem, evenings, draws=400)
+    env = cb.BlackBoxEnvironment(CAMPAIGN.problem, evenings, draws=400)
     exact = [0.8 if do.get("send_time") == "evening" else 0.2 for do in env.problem.actions]
     assert env.standard_error == pytest.approx(math.sqrt(0.2 * 0.8 / 400), rel=0.2)
     assert np.abs(env.means - exact).max() < 5 * env.standard_error
     assert env.best().intervention["send_time"] == "evening"
     assert "means from 400 draws each, to 0.02" in repr(env)
-    assert cb.StepEnvironment(CAMPAIGN.problem, evenings, draws=400).fingerprint == env.fingerprint
+    assert cb.BlackBoxEnvironment(CAMPAIGN.problem, evenings, draws=400).fingerprint == env.fingerprint
 
 
 def test_policies_learn_in_a_world_that_is_a_function():
-    env = cb.StepEnvironment(
+    env = cb.BlackBoxEnvironment(
         CAMPAIGN.problem, evenings, means=lambda do: 0.2 + 0.6 * (do.get("send_time") == "evening")
     )
     run = cb.simulate(env, ["c-ts-beta", "uniform"], horizon=400, replications=3, seed=0)
@@ -93,7 +93,7 @@ def test_policies_learn_in_a_world_that_is_a_function():
 )
 def test_what_a_step_gives_is_checked_with_the_action(step, message):
     with pytest.raises(ProblemError, match=message):
-        cb.StepEnvironment(CAMPAIGN.problem, step, means=np.zeros(80)).pull({}, rng=0)
+        cb.BlackBoxEnvironment(CAMPAIGN.problem, step, means=np.zeros(80)).pull({}, rng=0)
 
 
 @pytest.mark.parametrize(
@@ -112,23 +112,23 @@ def test_what_a_step_gives_is_checked_with_the_action(step, message):
 )
 def test_what_actions_are_worth_must_be_known(keywords, message):
     with pytest.raises(ProblemError, match=message):
-        cb.StepEnvironment(CAMPAIGN.problem, constant, **keywords)
+        cb.BlackBoxEnvironment(CAMPAIGN.problem, constant, **keywords)
 
 
 def test_a_step_environment_is_made_of_a_problem_and_a_function():
     with pytest.raises(ProblemError, match=r"needs a Problem and a function step\(intervention, rng\); got .*, 3"):
-        cb.StepEnvironment(CAMPAIGN.problem, 3, means=np.zeros(80))
+        cb.BlackBoxEnvironment(CAMPAIGN.problem, 3, means=np.zeros(80))
 
 
 def test_too_many_actions_or_draws_are_refused_before_the_first_step():
     with pytest.raises(SizeError, match="What an action is worth is kept for every action"):
-        cb.StepEnvironment(cb.zoo.random_parallel(3, 9, np.ones(9), rng=0).problem, constant, draws=2)
+        cb.BlackBoxEnvironment(cb.zoo.random_parallel(3, 9, np.ones(9), rng=0).problem, constant, draws=2)
     with pytest.raises(SizeError, match=f"are 80000000 steps; the limit is {black_box.STEP_LIMIT}"):
-        cb.StepEnvironment(CAMPAIGN.problem, constant, draws=10**6)
+        cb.BlackBoxEnvironment(CAMPAIGN.problem, constant, draws=10**6)
 
 
 def test_what_only_a_mechanism_could_tell_is_refused():
-    env = cb.StepEnvironment(CAMPAIGN.problem, constant, means=np.zeros(80))
+    env = cb.BlackBoxEnvironment(CAMPAIGN.problem, constant, means=np.zeros(80))
     with pytest.raises(ProblemError, match="A step function has no mean for a configuration"):
         print(env.configuration_means)
     with pytest.raises(ProblemError, match="has no mean for given parents that another problem could use"):
@@ -140,7 +140,7 @@ def test_what_only_a_mechanism_could_tell_is_refused():
 
 
 def test_bounds_use_what_actions_are_worth_and_take_the_rest_for_granted():
-    twin = cb.StepEnvironment(CAMPAIGN.problem, constant, means=CAMPAIGN.means)
+    twin = cb.BlackBoxEnvironment(CAMPAIGN.problem, constant, means=CAMPAIGN.means)
     of_twin = cb.theory.compare(twin, 10**6)
     gap, known = float(CAMPAIGN.gaps().max()), [row.policy for row in of_twin if row.policy != "uniform"]
     assumed = cb.theory.compare(CAMPAIGN.problem, 10**6, largest_gap=gap, policies=known)
@@ -155,7 +155,7 @@ def test_bounds_use_what_actions_are_worth_and_take_the_rest_for_granted():
 
 
 def test_it_goes_to_workers_and_comes_back_the_same():
-    env = cb.StepEnvironment(CAMPAIGN.problem, evenings, means=np.linspace(0, 1, 80))
+    env = cb.BlackBoxEnvironment(CAMPAIGN.problem, evenings, means=np.linspace(0, 1, 80))
     env.pull({}, rng=0)
     again = pickle.loads(pickle.dumps(env))
     assert again.fingerprint == env.fingerprint
@@ -166,7 +166,7 @@ def test_it_goes_to_workers_and_comes_back_the_same():
 
 def test_a_checkpoint_knows_the_code_of_a_step(tmp_path):
     def simulated(step):
-        env = cb.StepEnvironment(CAMPAIGN.problem, step, means=np.zeros(80))
+        env = cb.BlackBoxEnvironment(CAMPAIGN.problem, step, means=np.zeros(80))
         return cb.simulate(env, "c-ts-beta", horizon=20, replications=1, checkpoint=tmp_path / "run")
 
     simulated(lambda do, rng: (SEEN, 0.25))
@@ -198,31 +198,33 @@ WORTH = [[0.5, 0.8, 0.2], [0.65, 0.5, 0.8]]
 
 
 def test_a_step_is_told_the_context_and_worth_is_by_context():
-    env = cb.StepEnvironment(segmented(), hitting, means=WORTH)
+    env = cb.BlackBoxEnvironment(segmented(), hitting, means=WORTH)
     assert env.best({"who": "a"}) == ({"coin": "heads"}, 0.8)
     assert env.best({"who": "b"}) == ({"coin": "tails"}, 0.8)
     assert env.gap({}, {"who": "b"}) == pytest.approx(0.15)
     assert env.mean_reward({"coin": "heads"}) == pytest.approx(0.75 * 0.8 + 0.25 * 0.5)
     assert env.pull({"coin": "heads"}, 0, context={"who": "a"}).parents == {"hit": 1}
-    by_function = cb.StepEnvironment(
+    by_function = cb.BlackBoxEnvironment(
         segmented(), hitting, means=lambda do, context: WORTH[context["who"] == "b"][env.problem.actions.index(do)]
     )
     assert by_function.fingerprint == env.fingerprint
-    measured = cb.StepEnvironment(segmented(), hitting, draws=2000)
+    measured = cb.BlackBoxEnvironment(segmented(), hitting, draws=2000)
     for context in ({"who": "a"}, {"who": "b"}):
-        assert measured.given(context).means == pytest.approx(env.given(context).means, abs=5 * measured.standard_error)
-    assert pickle.loads(pickle.dumps(env.given({"who": "b"}))).best() == env.best({"who": "b"})
+        assert measured.condition(context).means == pytest.approx(
+            env.condition(context).means, abs=5 * measured.standard_error
+        )
+    assert pickle.loads(pickle.dumps(env.condition({"who": "b"}))).best() == env.best({"who": "b"})
 
 
 def test_a_step_with_a_context_plays_as_the_model_that_it_is():
     """The same world as a model: the mean of the rewards is the same, and so is regret, up to chance."""
     problem = segmented()
     env, model = (
-        cb.StepEnvironment(problem, hitting, means=WORTH),
+        cb.BlackBoxEnvironment(problem, hitting, means=WORTH),
         cb.Environment(problem, cb.BernoulliReward([0.2, 0.8])),
     )
     for context in ({"who": "a"}, {"who": "b"}):
-        assert env.given(context).means == pytest.approx(model.given(context).means)
+        assert env.condition(context).means == pytest.approx(model.condition(context).means)
     for id in ("c-ts-beta", "ts-beta", "lin-ts"):
         regrets = [
             cb.simulate(world, id, horizon=300, replications=8, measures="simple regret", progress=False).regret(id)[
@@ -236,7 +238,7 @@ def test_a_step_with_a_context_plays_as_the_model_that_it_is():
 
 def test_a_function_of_your_own_may_draw_the_context():
     turns = iter(["a", "b"] * 1000)
-    env = cb.StepEnvironment(segmented(), hitting, means=WORTH, draw_context=lambda rng: {"who": next(turns)})
+    env = cb.BlackBoxEnvironment(segmented(), hitting, means=WORTH, draw_context=lambda rng: {"who": next(turns)})
     assert [env.draw_context(0)["who"] for _ in range(4)] == ["a", "b", "a", "b"]
     assert env.pull({"coin": "tails"}, 0, context={"who": "b"}).parents == {"hit": 1}
     assert {env.pull({"coin": "tails"}, 0).parents["hit"] for _ in range(2)} == {0, 1}  # whichever comes
@@ -245,14 +247,14 @@ def test_a_function_of_your_own_may_draw_the_context():
         (lambda rng: {}, "must give all of the context: who"),
         (lambda: {}, "draw_context must be a function of a generator; it raised TypeError"),
     ):
-        wrong = cb.StepEnvironment(segmented(), hitting, means=WORTH, draw_context=draw)
+        wrong = cb.BlackBoxEnvironment(segmented(), hitting, means=WORTH, draw_context=draw)
         with pytest.raises(ProblemError, match=said):
             wrong.draw_context(0)
 
 
 def test_a_step_in_a_context_keeps_to_what_is_required_and_to_a_budget():
     problem = segmented(require={"hit": {0: 0.6}}, costs={"coin": 0.1})
-    env = cb.StepEnvironment(problem, hitting, means=WORTH)
+    env = cb.BlackBoxEnvironment(problem, hitting, means=WORTH)
     assert env.best({"who": "a"}).intervention == {"coin": "heads"}
     run = cb.simulate(env, "c-ts-beta", horizon=200, replications=1, budget=10.0, progress=False)
     assert np.isfinite(run.regret("c-ts-beta")).all()
@@ -262,16 +264,16 @@ def test_a_step_with_a_context_is_refused_in_words_where_it_does_not_fit():
     with pytest.raises(
         ProblemError, match=r"a row for each of 2 contexts with one for each of 3 actions.*shape \(3,\)"
     ):
-        cb.StepEnvironment(segmented(), hitting, means=[0.5, 0.8, 0.2])
-    env = cb.StepEnvironment(segmented(), lambda do, rng: ({"hit": 1}, 1.0), means=WORTH)
+        cb.BlackBoxEnvironment(segmented(), hitting, means=[0.5, 0.8, 0.2])
+    env = cb.BlackBoxEnvironment(segmented(), lambda do, rng: ({"hit": 1}, 1.0), means=WORTH)
     with pytest.raises(ProblemError, match="must be a function of an intervention, rng and the context"):
         env.pull({}, 0)
     with pytest.raises(ProblemError, match="draw_context must be a function of a generator, for a problem that has a"):
-        cb.StepEnvironment(segmented(), hitting, means=WORTH, draw_context=3)
+        cb.BlackBoxEnvironment(segmented(), hitting, means=WORTH, draw_context=3)
     with pytest.raises(ProblemError, match="of whose context nothing is known yet"):
-        cb.StepEnvironment(segmented().given({"who": "a"}), hitting, means=WORTH)
+        cb.BlackBoxEnvironment(segmented().condition({"who": "a"}), hitting, means=WORTH)
     model = segmented().model
     seen = cb.Problem(model, ["coin"], ["hit", "who"], context=["who"])
-    wrong = cb.StepEnvironment(seen, lambda do, rng, context: ({"hit": 1, "who": "a"}, 1.0), means=WORTH)
+    wrong = cb.BlackBoxEnvironment(seen, lambda do, rng, context: ({"hit": 1, "who": "a"}, 1.0), means=WORTH)
     with pytest.raises(ProblemError, match="'who' is 'b' in this context, and after"):
         wrong.pull({}, 0, context={"who": "b"})

@@ -9,9 +9,9 @@ import pytest
 
 import causalbandits as cb
 from causalbandits.engine.driver import POLICY, WORLD, Moments, play, seed_of, stream
-from causalbandits.engine.plan import weighed
+from causalbandits.engine.plan import weigh_moments
 from causalbandits.errors import ProblemError
-from causalbandits.policies.feedback import Outcome, flip
+from causalbandits.policies.feedback import Outcome, randomised_rounding
 from causalbandits.policies.registry import POLICIES
 
 SEGMENTS = ("new", "regular", "lapsed")
@@ -39,7 +39,8 @@ def test_the_best_action_of_a_context_is_the_best_of_all_actions_there(env):
             assert env.mean_reward(number, context) == pytest.approx(means[number], abs=1e-12)
             assert env.gap(number, context) == pytest.approx(means.max() - means[number], abs=1e-12)
     whole = sum(
-        share * env.mean_reward(5, env.problem.contexts.values(codes)) for codes, share in env.problem.contexts.likely()
+        share * env.mean_reward(5, env.problem.contexts.values(codes))
+        for codes, share in env.problem.contexts.by_probability()
     )
     assert env.mean_reward(5) == pytest.approx(whole, abs=1e-12)
 
@@ -70,7 +71,7 @@ def test_the_driver_plays_what_an_agent_would_decide(env, id):
     problem = env.problem.without_tables() if learns else env.problem
     played = play(env, policy, problem, rounds, 3, 0)
     world, own = stream(3, 0, WORLD), seed_of(3, 0, POLICY)
-    rng, statistic, regret = np.random.default_rng(own), policy.begin(problem), 0.0
+    rng, statistic, regret = np.random.default_rng(own), policy.init_or_raise(problem), 0.0
     for t in range(60):
         context = env.draw_context(world)
         situation = policy.situation(problem.given(context))
@@ -80,15 +81,17 @@ def test_the_driver_plays_what_an_agent_would_decide(env, id):
             observed, z, reward = here.draw_all(action.choices, world)
         else:
             observed, (z, reward) = None, here.draw(action.choices, world)
-        more = {"observed": observed, "context": situation.known}
-        policy.update(situation, statistic, Outcome(action, z, reward, flip(reward, own, t), t, **more))
+        more = {"observed": observed, "context": situation.context_codes}
+        policy.update(situation, statistic, Outcome(action, z, reward, randomised_rounding(reward, own, t), t, **more))
         regret += here.gap(action.number)
         assert played.regret[t] == regret
 
 
 def test_one_who_does_not_look_is_judged_by_the_best_action_for_the_context(env):
     run = cb.simulate(env, "uniform", problem=blind(env), horizon=4000, replications=2, progress=False)
-    lost = sum(share * env.in_context(codes).gaps().mean() for codes, share in env.problem.contexts.likely())
+    lost = sum(
+        share * env.condition_codes(codes).gaps().mean() for codes, share in env.problem.contexts.by_probability()
+    )
     assert run.regret("uniform")[:, -1] / 4000 == pytest.approx(lost, rel=0.1)
 
 
@@ -110,9 +113,9 @@ def test_simple_regret_is_the_mean_over_contexts_of_what_is_recommended_there(en
     found = []
 
     def watch(slot, statistic, counts):
-        for codes, share in env.problem.contexts.likely():
-            here = env.in_context(codes)
-            favourite = policy.favoured(here.problem.situation(), statistic)
+        for codes, share in env.problem.contexts.by_probability():
+            here = env.condition_codes(codes)
+            favourite = policy.find_incumbent(here.problem.situation(), statistic)
             found.append(share * here.gap(favourite.action.number))
 
     play(env, policy, env.problem, np.array([200]), 4, 0, watch=watch)
@@ -121,8 +124,8 @@ def test_simple_regret_is_the_mean_over_contexts_of_what_is_recommended_there(en
 
 def test_of_many_contexts_some_are_drawn(monkeypatch):
     env = cb.zoo.email_segments()
-    monkeypatch.setattr("causalbandits.problem.contexts.CONTEXTS_WEIGHED", 2)
-    pairs = weighed(Moments(env, cb.policy("c-ucb"), env.problem), env)
+    monkeypatch.setattr("causalbandits.problem.contexts.CONTEXT_SAMPLE_SIZE", 2)
+    pairs = weigh_moments(Moments(env, cb.policy("c-ucb"), env.problem), env)
     assert [share for share, _ in pairs] == [0.5, 0.5]
 
 
@@ -162,7 +165,7 @@ def test_part_of_the_context_is_enough_for_what_a_policy_believes():
 def test_forecasts_know_contexts():
     problem = cb.zoo.email_segments().problem
     forecast = cb.forecast(problem, ["c-ts-beta", "uniform"], horizon=400, replications=6, progress=False)
-    assert forecast.found("c-ts-beta")[:, -1].mean() >= forecast.found("uniform")[:, -1].mean()
+    assert forecast.has_found_best("c-ts-beta")[:, -1].mean() >= forecast.has_found_best("uniform")[:, -1].mean()
     again = cb.forecast(problem, ["c-ts-beta", "uniform"], horizon=400, replications=6, progress=False)
     assert forecast.run.regret("c-ts-beta").tolist() == again.run.regret("c-ts-beta").tolist()
     stakes = [
@@ -189,7 +192,7 @@ def test_giant_action_sets_split_given_the_context():
     index = rng.random(2**16)
     best = situation.action(situation.project(index).best_position())
     some = [problem.actions.action(int(rng.integers(4**15))) for _ in range(20)]
-    view = problem.given({"segment": 1})
+    view = problem.condition({"segment": 1})
     means = [float(view.projection_of(a.choices)(index)[0]) for a in (best, *some)]
     assert max(means) == means[0]
 

@@ -70,7 +70,7 @@ def test_linear_mean_rewards_are_what_enumeration_gives(case):
     problem = Problem(*case)
     rng = np.random.default_rng(1)
     for spec in (None, lambda *states: [float(s[-1]) for s in states]):
-        theta = rng.standard_normal(features.resolve(problem, spec).dimension)
+        theta = rng.standard_normal(features.resolve_features(problem, spec).dimension)
         env = Environment(problem, LinearReward(theta, spec))
         mean = np.array([env.mean.at(z) for z in np.ndindex(*problem.shape)]).reshape(problem.shape)
         np.testing.assert_allclose(env.means, exact_means(problem, mean), rtol=0, atol=1e-12)
@@ -234,7 +234,7 @@ def test_a_sampler_whose_names_mix_is_refused_when_the_environment_is_made(sampl
 def test_the_best_by_blocks_is_the_best_of_all(case, seed, with_ties):
     problem = Problem(*case)
     rng = np.random.default_rng(seed)
-    size = features.resolve(problem).dimension
+    size = features.resolve_features(problem).dimension
     env = Environment(problem, LinearReward(rng.integers(-1, 2, size) if with_ties else rng.standard_normal(size)))
     best = env.best()
     number = problem.actions.index(best.intervention)

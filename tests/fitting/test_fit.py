@@ -28,7 +28,7 @@ from causalbandits.fitting import batches, check, codebook, em, sources
 from causalbandits.fitting import chi_square as pearson
 from causalbandits.fitting import counts as counting
 from causalbandits.fitting import csv as csv_files
-from causalbandits.fitting.structure import structure_of
+from causalbandits.fitting.structure import parse_structure
 from oracles import cases, distribution, models, patient
 
 pandas = pytest.importorskip("pandas")
@@ -231,7 +231,7 @@ def test_the_kind_of_a_csv_column_is_that_of_all_its_values(tmp_path):
 def test_a_file_is_read_by_batches(tmp_path, monkeypatch):
     parquet.write_table(arrow.table({"x": np.arange(10_000) % 3}), tmp_path / "x.parquet")
     monkeypatch.setattr(batches, "BATCH", 1000)
-    sizes = [batch.rows for batch in sources.source_of(tmp_path / "x.parquet").batches(["x"])]
+    sizes = [batch.rows for batch in sources.open_source(tmp_path / "x.parquet").batches(["x"])]
     assert sum(sizes) == 10_000
     assert max(sizes) <= 1000
 
@@ -497,15 +497,15 @@ def test_em_equals_the_plain_fit_where_nothing_is_missing_and_drop_that_of_the_c
 
 
 def em_input(model, columns):
-    structure = structure_of(model)
-    rows = counting.Rows(structure, sources.source_of(columns))
-    gaps = em.Incomplete(structure.names)
+    structure = parse_structure(model)
+    rows = counting.Rows(structure, sources.open_source(columns))
+    gaps = em.IncompleteRows(structure.names)
     for coded, complete in rows:
-        gaps.add(coded.where(~complete) if complete is not None else coded.where(np.zeros(rows.count, dtype=bool)))
+        gaps.add(coded.select(~complete) if complete is not None else coded.select(np.zeros(rows.count, dtype=bool)))
     shapes = {name: v.table.shape for name, v in model.variables.items()}
     zeros = {name: np.zeros(shape) for name, shape in shapes.items()}
     orders = {name: np.arange(len(v.states)) for name, v in model.variables.items()}
-    return structure, shapes, zeros, gaps.arranged(orders)
+    return structure, shapes, zeros, gaps.reorder(orders)
 
 
 @patient
@@ -978,7 +978,7 @@ def test_the_moments_of_the_statistic_are_those_of_all_permutations(table, monke
         asked.update(pearson=pearson, mean=mean, variance=variance)
 
     monkeypatch.setattr(pearson, "_test", keep)
-    pearson.contingency(np.array([table], dtype=float))
+    pearson.independence_test(np.array([table], dtype=float))
     values = np.array(list(permuted_statistics(np.array(table))))
     assert asked["mean"] == pytest.approx(values.mean())
     assert asked["variance"] == pytest.approx(values.var())
@@ -997,7 +997,7 @@ def test_p_values_of_thin_tables_are_right_where_the_g_tests_are_not():
     for _ in range(2000):
         counts = np.zeros((30, 2, 2))
         np.add.at(counts, (strata, rng.integers(2, size=150), (rng.random(150) < 0.3).astype(int)), 1)
-        found = pearson.contingency(counts)
+        found = pearson.independence_test(counts)
         expected = counts.sum(2)[:, :, None] * counts.sum(1)[:, None, :] / 5
         there = counts > 0
         g = 2 * (counts[there] * np.log(counts[there] / expected[there])).sum()
@@ -1032,7 +1032,7 @@ def test_rare_values_do_not_make_independent_variables_look_dependent(rows, colu
         counts = np.zeros((strata, len(rows), len(columns)))
         for one in counts:
             np.add.at(one, (x, rng.permutation(y)), 1)
-        ps.append(pearson.contingency(counts).p)
+        ps.append(pearson.independence_test(counts).p)
     for level, allowed in ((0.05, 0.05), (0.01, 0.02), (0.001, 0.002)):
         assert np.mean(np.array(ps) <= level) <= allowed + 4 * math.sqrt(allowed * (1 - allowed) / 1000)
 
@@ -1041,13 +1041,13 @@ def test_rare_values_do_not_make_independent_variables_look_dependent(rows, colu
 def test_an_ordinary_table_is_judged_as_exactly_as_two_moments_can(table):
     """By Fisher's exact test; a bound that holds for every law would say ten times as much."""
     exact = fisher_exact(table).pvalue
-    assert exact / 2 < pearson.contingency(np.array([table], dtype=float)).p < 2 * exact
+    assert exact / 2 < pearson.independence_test(np.array([table], dtype=float)).p < 2 * exact
 
 
 def test_a_rare_value_that_always_comes_together_with_another_is_found():
     together = [[[990, 0], [0, 10]]], [[[500, 470, 0], [5, 5, 0], [0, 0, 20]]]
     for counts in together:
-        assert pearson.contingency(np.array(counts, dtype=float)).p < 1e-4
+        assert pearson.independence_test(np.array(counts, dtype=float)).p < 1e-4
 
 
 @given(st.integers(0, 2**32))
@@ -1055,19 +1055,19 @@ def test_a_test_of_independence_does_not_depend_on_the_order_of_values(seed):
     rng = np.random.default_rng(seed)
     counts = rng.integers(0, 4, size=(5, 4, 3)) ** rng.integers(1, 5, size=(5, 4, 3)).astype(float)
     other = counts[rng.permutation(5)][:, rng.permutation(4)][:, :, rng.permutation(3)]
-    assert pearson.contingency(other) == pytest.approx(pearson.contingency(counts), nan_ok=True)
-    assert pearson.contingency(other.swapaxes(1, 2))[:2] == pearson.contingency(counts.swapaxes(1, 2))[:2]
+    assert pearson.independence_test(other) == pytest.approx(pearson.independence_test(counts), nan_ok=True)
+    assert pearson.independence_test(other.swapaxes(1, 2))[:2] == pearson.independence_test(counts.swapaxes(1, 2))[:2]
 
 
 def test_tables_of_one_row_or_none_say_nothing():
     for shape in ((3, 1, 4), (3, 4, 1), (0, 2, 2), (2, 0, 0)):
-        assert math.isnan(pearson.contingency(np.full(shape, 2.5)).p)
+        assert math.isnan(pearson.independence_test(np.full(shape, 2.5)).p)
 
 
 @patient
 @given(models(most=5), st.integers(0, 99))
 def test_every_pair_without_an_arrow_is_claimed_independent_and_the_joint_agrees(model, seed):
-    structure = structure_of(model)
+    structure = parse_structure(model)
     joint = distribution(model, {}, model.names)
     found = check.independencies(structure)
     arrows = {frozenset((p, n)) for n, parents in graph_of(model).items() for p in parents}
@@ -1242,7 +1242,7 @@ def test_a_codebook_remembers_no_nan():
     book = codebook.Codebook("x")
     book.encode([float("nan") for _ in range(50)], 0)
     assert book.missing == 50
-    assert len(book._met) == 0
+    assert len(book._code_cache) == 0
 
 
 def test_categories_that_do_not_occur_are_no_states():

@@ -16,11 +16,11 @@ from test_observed import reversal
 import causalbandits as cb
 from causalbandits.errors import DataError, DataWarning, ModelError, NotIdentifiedError, ProblemError, SizeError
 from causalbandits.fitting import check
-from causalbandits.fitting.check import separations
+from causalbandits.fitting.check import find_separations
 from causalbandits.fitting.em import IncompleteRow, maximise
-from causalbandits.fitting.structure import structure_of
-from causalbandits.model.graph.identification import RowSource
-from causalbandits.planning.forecast import Worlds
+from causalbandits.fitting.structure import parse_structure
+from causalbandits.model.graph.identification import DataRegime
+from causalbandits.planning.forecast import EnvironmentPrior
 from oracles import patient
 from oracles.latent_graphs import distribution, random_graph, random_model
 
@@ -63,9 +63,9 @@ def test_tables_of_one_name_agree_whatever_was_set(seed):
     model = random_model(rng, graph, sharp=2.0)
     was_set = [name for name in graph.names if rng.random() < 0.4]
     known = cb.ObservedModel.from_model(model, hidden=hidden_causes(model), randomised=[was_set] if was_set else [])
-    mixed = graph.mixed(graph.names)
-    for asked in RowSource(mixed, mixed.bits(was_set)).conditionals():
-        axes = (*asked.given, asked.variable)
+    mixed = graph.admg(graph.names)
+    for asked in DataRegime(mixed, mixed.bits(was_set)).conditionals():
+        axes = (*asked.conditioning, asked.variable)
         table = known.tables[asked.name].table
         for values in itertools.product([0, 1], repeat=len(was_set)):
             at = dict(zip(was_set, values, strict=True))
@@ -109,7 +109,7 @@ def test_all_actions_at_once_with_experiments_asked_first_are_what_the_whole_mod
     np.testing.assert_allclose(problem.parent_distributions(), whole.parent_distributions(), rtol=0, atol=1e-12)
     drawn = {name: np.stack([own.table] * 2) for name, own in known.tables.items()}
     choices = problem.actions.choices(problem.actions.size - 1)
-    rows = [block.under(drawn, [choices[k] for k in block.knobs]) for block in problem.blocks]
+    rows = [block.rows_under_models(drawn, [choices[k] for k in block.knobs]) for block in problem.blocks]
     last = whole.parent_distributions()[-1]
     np.testing.assert_allclose(problem.joint(rows), [last, last], rtol=0, atol=1e-12)
 
@@ -125,7 +125,7 @@ def test_what_no_longer_leads_to_z_is_summed_out_of_many_models_too():
     drawn = {name: np.stack([own.table] * 2) for name, own in known.tables.items()}
     for number in range(problem.actions.size):
         choices = problem.actions.choices(number)
-        rows = [block.under(drawn, [choices[k] for k in block.knobs]) for block in problem.blocks]
+        rows = [block.rows_under_models(drawn, [choices[k] for k in block.knobs]) for block in problem.blocks]
         truth = whole.parent_distribution(number)
         np.testing.assert_allclose(problem.joint(rows), [truth, truth], rtol=0, atol=1e-12)
 
@@ -151,9 +151,9 @@ def counted_by_hand(graph, data, kinds):
     mixed = graph.mixed(graph.names)
     counts = {}
     for row, kind in enumerate(kinds):
-        for asked in RowSource(mixed, mixed.bits(kind)).conditionals():
-            own = counts.setdefault(asked.name, np.zeros([2] * (1 + len(asked.given))))
-            own[tuple(data[name][row] for name in (*asked.given, asked.variable))] += 1
+        for asked in DataRegime(mixed, mixed.bits(kind)).conditionals():
+            own = counts.setdefault(asked.name, np.zeros([2] * (1 + len(asked.conditioning))))
+            own[tuple(data[name][row] for name in (*asked.conditioning, asked.variable))] += 1
     return counts
 
 
@@ -441,7 +441,7 @@ def test_missing_values_are_filled_in_where_something_was_set_too():
 
 
 def test_each_step_of_em_makes_what_was_observed_likelier():
-    structure = structure_of(reversal_graph())
+    structure = parse_structure(reversal_graph())
     rng = np.random.default_rng(3)
     incomplete = {
         IncompleteRow((*rng.choice([-1, 0, 1], 3).tolist(), -1), (False,) * 4): 1 + i % 9 for i in range(30)
@@ -568,10 +568,10 @@ def set_together(rng, model, names, was_set):
 def test_claims_hold_exactly_left_alone_and_where_something_was_set(seed):
     rng = np.random.default_rng(seed)
     graph = random_graph(rng, int(rng.integers(3, 6)), 0.4, 0.3)
-    model, structure = random_model(rng, graph, sharp=2.0), structure_of(graph)
-    found, unclaimed = separations(structure, graph)
-    mixed = graph.mixed(graph.names)
-    joined = sum((mixed.parents[i] | mixed.partners[i]) >> j & 1 or (mixed.parents[j] >> i & 1)
+    model, structure = random_model(rng, graph, sharp=2.0), parse_structure(graph)
+    found, unclaimed = find_separations(structure, graph)
+    mixed = graph.admg(graph.names)
+    joined = sum((mixed.parents[i] | mixed.siblings[i]) >> j & 1 or (mixed.parents[j] >> i & 1)
                  for i, j in itertools.combinations(range(len(graph.names)), 2))  # fmt: skip
     assert len(found) + unclaimed + joined == len(graph.names) * (len(graph.names) - 1) // 2
     was_set = [name for name in graph.names if rng.random() < 0.4]
@@ -584,7 +584,7 @@ def test_claims_hold_exactly_left_alone_and_where_something_was_set(seed):
 
 def test_a_pair_that_no_observed_set_separates_makes_no_claim():
     graph = cb.CausalGraph.from_text("a -> b -> c -> d; b <-> d")  # Verma's: a and d
-    assert separations(structure_of(graph), graph) == ([("c", "a", ("b",))], 1)
+    assert find_separations(parse_structure(graph), graph) == ([("c", "a", ("b",))], 1)
     rng = np.random.default_rng(0)
     data = {name: rng.integers(0, 2, 200) for name in "abcd"}
     found = cb.check(graph, data)
@@ -596,10 +596,12 @@ def test_a_pair_that_no_observed_set_separates_makes_no_claim():
 
 def test_states_decide_which_separator_is_the_cheapest():
     graph = cb.CausalGraph.from_text("x -> m -> k -> y; x <-> m")
-    few = structure_of(graph, {"m": [0, 1], "k": [0, 1, 2]})
-    many = structure_of(graph, {"m": [0, 1, 2], "k": [0, 1]})
-    assert next(c.given for c in separations(few, few.hidden).claims if {c.name, c.other} == {"x", "y"}) == ("m",)
-    assert next(c.given for c in separations(many, many.hidden).claims if {c.name, c.other} == {"x", "y"}) == ("k",)
+    few = parse_structure(graph, {"m": [0, 1], "k": [0, 1, 2]})
+    many = parse_structure(graph, {"m": [0, 1, 2], "k": [0, 1]})
+    assert next(c.given for c in find_separations(few, few.hidden).claims if {c.name, c.other} == {"x", "y"}) == ("m",)
+    assert next(c.given for c in find_separations(many, many.hidden).claims if {c.name, c.other} == {"x", "y"}) == (
+        "k",
+    )
 
 
 def test_a_hidden_cause_that_is_left_out_is_found_and_one_that_is_in_the_graph_is_not():
@@ -771,7 +773,7 @@ def test_forecasts_play_worlds_that_the_rows_leave_open():
     rows = {name: own for name, own in world.sample(60, rng=1).items() if name not in cb.zoo.HIDDEN["reversal"]}
     graph = cb.ObservedModel.from_model(world, hidden=cb.zoo.HIDDEN["reversal"]).causal_graph
     problem = cb.Problem(cb.fit(graph, rows), ["channel"], ["engagement"])
-    drawn = [Worlds(problem, (1.0, 1.0))(np.random.default_rng(seed)).problem for seed in range(30)]
+    drawn = [EnvironmentPrior(problem, (1.0, 1.0))(np.random.default_rng(seed)).problem for seed in range(30)]
     shares = np.array([own.parent_distribution({"channel": "web"}) for own in drawn])
     interval = problem.parent_distribution({"channel": "web"}, interval=True)
     assert 0.25 < np.mean((interval.lower <= shares) & (shares <= interval.upper)) <= 1

@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import causalbandits as cb
-from causalbandits._files import our_json, refuse_other_kind
+from causalbandits._files import json_recogniser, refuse_other_kind
 from causalbandits.errors import CausalBanditsError, FormatError, ModelError, SizeError, StateError
 from causalbandits.formats import _scanner, bif, dot, json, xmlbif
 from causalbandits.formats.adapters import from_pgmpy, from_pyagrum, to_pgmpy, to_pyagrum
@@ -750,10 +750,10 @@ def test_an_agent_has_the_same_check_to_call(tmp_path):
     with pytest.raises(
         StateError, match=r"Writing a saved agent over .*model\.json would destroy .*causalbandits-model"
     ):
-        refuse_other_kind(tmp_path / "model.json", "a saved agent", our_json("causalbandits-agent"))
-    refuse_other_kind(tmp_path / "none.json", "a saved agent", our_json("causalbandits-agent"))
+        refuse_other_kind(tmp_path / "model.json", "a saved agent", json_recogniser("causalbandits-agent"))
+    refuse_other_kind(tmp_path / "none.json", "a saved agent", json_recogniser("causalbandits-agent"))
     cb.Agent(cb.zoo.email_campaign().problem, "c-ucb").save(tmp_path / "agent.json")
-    refuse_other_kind(tmp_path / "agent.json", "a saved agent", our_json("causalbandits-agent"))
+    refuse_other_kind(tmp_path / "agent.json", "a saved agent", json_recogniser("causalbandits-agent"))
     both = '{"checksum": "0", "format": "causalbandits-agent", "inner": {"format": "causalbandits-model"}}'
     (tmp_path / "both.json").write_text(both)
     with pytest.raises(StateError, match="causalbandits-agent"):

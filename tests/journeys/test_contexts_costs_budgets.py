@@ -12,7 +12,7 @@ from causalbandits.engine.compiled.driver import can_play, play_compiled
 from causalbandits.engine.driver import play
 from causalbandits.errors import InterventionError, PolicyError, ProblemError, StateError, TellError
 from causalbandits.policies.feedback import Outcome
-from causalbandits.policies.tables.learned import learnt_tables, under_drawn_tables
+from causalbandits.policies.tables.learned import learned_tables, with_sampled_tables
 from oracles import distribution, played_compiled
 
 CONTEXT = ["b", "a"]
@@ -174,24 +174,26 @@ def test_a_prior_for_actions_has_one_for_each_context():
 def test_drawn_tables_are_cut_at_the_context(seed):
     """As the problem with these tables, and as the joint of everything, say."""
     problem, rng = problem_of(seed).without_tables(), np.random.default_rng(seed)
-    statistic = LEARNS.begin(problem)
+    statistic = LEARNS.init_or_raise(problem)
     for context in ({"a": 1}, {"b": 0}, {"a": 2, "b": 1}, {}):
-        view = problem.given(context) if context else problem
+        view = problem.condition(context) if context else problem
         situation = LEARNS.situation(view)
-        tables = learnt_tables(view)
-        assert tables is learnt_tables(problem)
-        drawn = under_drawn_tables(situation, statistic, 1.0, np.random.default_rng(seed))
+        tables = learned_tables(view)
+        assert tables is learned_tables(problem)
+        drawn = with_sampled_tables(situation, statistic, 1.0, np.random.default_rng(seed))
         own = np.random.SeedSequence(seed, spawn_key=(0, 1))
-        entries = tables.by_name(tables.drawn(statistic.seen_at_draw, 1.0, np.random.default_rng(own), 1)[0])
+        entries = tables.split_by_name(
+            tables.sample_entries(statistic.seen_at_draw, 1.0, np.random.default_rng(own), 1)[0]
+        )
         plain = cb.CausalModel(
             [cb.Variable(n, v.states, parents=v.parents, table=entries[n]) for n, v in problem.model.variables.items()]
         )
         x = rng.standard_normal(problem.configurations)
         known = problem.with_model(plain)
-        known = known.given(context) if context else known
+        known = known.condition(context) if context else known
         for position in range(situation.size):
             action = situation.action(position)
-            found = float(drawn.search.project(x)[position])
+            found = float(drawn.candidates.project(x)[position])
             assert found == pytest.approx(float(x @ known.parent_distribution(action).reshape(-1)), abs=1e-12)
             force = by_force(plain, problem, action.intervention, context)
             assert found == pytest.approx(float(x @ force.reshape(-1)), abs=1e-10)
@@ -213,14 +215,14 @@ def test_what_is_searched_in_a_context_has_the_best_whatever_the_tables_are(seed
 
 def test_what_was_known_is_counted():
     problem = problem_of(1).without_tables()
-    tables, action = learnt_tables(problem), problem.actions.action(0)
+    tables, action = learned_tables(problem), problem.actions.action(0)
     assert set(tables.names) == set(problem.model.names)
 
     def counted(**more):
         entries = np.zeros(tables.size)
         for entry, _ in tables.entries(Outcome(action, (0, 1, 1, 0), 1.0, 1.0, **more)):
             entries[entry] += 1.0
-        return {name: counts for name, counts in tables.by_name(entries).items() if counts.any()}
+        return {name: counts for name, counts in tables.split_by_name(entries).items() if counts.any()}
 
     assert counted().keys() == set()
     assert counted(context=(1, 2)).keys() == {"a"}
@@ -235,7 +237,7 @@ def test_what_was_known_is_counted():
 def test_all_that_is_seen_comes_as_it_should_in_a_context():
     """Frequencies of 6000 rounds, each within 5 standard deviations of P(everything | do(a), c)."""
     env, rng, n = world(), np.random.default_rng(0), 6000
-    here, choices = env.given({"b": 1, "a": 0}), env.problem.actions.choices(5)
+    here, choices = env.condition({"b": 1, "a": 0}), env.problem.actions.choices(5)
     names = list(env.problem.model.names)
     counts = np.zeros([len(env.problem.model[name].states) for name in names])
     for _ in range(n):
@@ -267,7 +269,7 @@ def test_an_agent_learns_the_tables_of_the_context_and_its_causes(tmp_path):
     for t in range(1500):
         context = env.draw_context(rng)
         decision = agent.ask(context=context)
-        seen, z, reward = env.given(context).draw_all(env.problem.choices(decision.intervention), rng)
+        seen, z, reward = env.condition(context).draw_all(env.problem.choices(decision.intervention), rng)
         others = {name: model[name].states[seen[name]] for name in ("x", "u", "y")}
         agent.tell(decision.id, env.problem.decode_parents(z), reward, observed=others)
         if t == 700:
@@ -316,7 +318,7 @@ def test_in_each_context_only_what_keeps_to_the_limit_there_may_be_done(seed, ki
     assert problem.actions.size == 12
     for context in [*contexts(), {"a": 1}, {"b": 0}]:
         allowed = [do for do in problem.actions if complies(problem, do, context)]
-        view = problem.given(context)
+        view = problem.condition(context)
         if not allowed:
             with pytest.raises(ProblemError, match=r"require leaves no action where [ab]="):
                 view.situation()

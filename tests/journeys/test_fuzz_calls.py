@@ -20,7 +20,7 @@ from test_fuzz import anything, asked, many, odd
 
 import causalbandits as cb
 from causalbandits._files import refuse_unwritable_folder
-from causalbandits._typing import is_whole
+from causalbandits._typing import is_integer
 from causalbandits.policies.registry import POLICIES
 
 ENV = cb.zoo.email_campaign()
@@ -89,7 +89,7 @@ def brief(run):
 
     def call(**given):
         for name in ("horizon", "replications"):
-            if is_whole(given[name]) and 1000 < given[name] < 2**40:
+            if is_integer(given[name]) and 1000 < given[name] < 2**40:
                 given[name] %= 1000
         return run(**{**given, "progress": False})
 

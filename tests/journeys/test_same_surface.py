@@ -27,8 +27,8 @@ from causalbandits.cli import app
 from causalbandits.cli.study import study
 from causalbandits.errors import PolicyError, TellError, UnknownDecisionError
 from causalbandits.service.auth import Keys
-from causalbandits.service.schemas import StudyWanted
-from causalbandits.service.server import service_of
+from causalbandits.service.schemas import CreateStudyRequest
+from causalbandits.service.server import build_service
 
 ENV = cb.zoo.email_segments()
 DOCS = Path(__file__).parents[2] / "docs"
@@ -102,7 +102,7 @@ def _parameters(kind: type, name: str) -> list[str]:
 
 def test_a_study_is_made_from_the_same_words_here_over_http_and_on_the_command_line() -> None:
     here = set(inspect.signature(cb.Study.create).parameters) - {"where", "problem", "policy", "clock"}
-    there = set(StudyWanted.__struct_fields__) - {"name", "problem", "policy", "parameters"}
+    there = set(CreateStudyRequest.__struct_fields__) - {"name", "problem", "policy", "parameters"}
     assert there == here
     (create,) = (one.callback for one in study.registered_commands if one.callback.__name__ == "create")
     typed = set(inspect.signature(create).parameters)
@@ -143,7 +143,7 @@ def pair(tmp_path: Path) -> Iterator[tuple[cb.Study, cb.study.RemoteStudy]]:
     policy = cb.policy("c-ts-beta", draws=8)
     here = cb.Study.create(tmp_path / "here.db", ENV.problem, policy, seed=1, window=9, default=0)
     cb.Study.create(tmp_path / "there.db", ENV.problem, policy, seed=1, window=9, default=0).close()
-    running = Served(service_of([tmp_path / "there.db"]))
+    running = Served(build_service([tmp_path / "there.db"]))
     with here, cb.connect(f"http://127.0.0.1:{running.port}/there") as there:
         yield here, there
     running.stop()
@@ -199,11 +199,11 @@ def test_a_policy_of_your_own_does_not_travel(pair: tuple[cb.Study, cb.study.Rem
 
 def test_infinite_numbers_travel() -> None:
     from causalbandits.policies.robust.evidence import Alarm, Evidence, ModelClaim
-    from causalbandits.study.remote.wire import evidence_of, evidence_record
+    from causalbandits.study.remote.wire import decode_evidence, encode_evidence
 
     claim = ModelClaim("graph", "a", "b", float("-inf"), False, 3, "")
     found = Evidence((claim,), (Alarm(1, "a", "b", float("inf"), "c"),), 3, 0.05)
-    assert evidence_of(json.loads(json.dumps(evidence_record(found), allow_nan=False))) == found
+    assert decode_evidence(json.loads(json.dumps(encode_evidence(found), allow_nan=False))) == found
 
 
 def test_evidence_that_waits_for_an_earlier_outcome_prints_alike_over_http(
@@ -226,7 +226,7 @@ def test_evidence_that_waits_for_an_earlier_outcome_prints_alike_over_http(
 def test_keys_are_made_and_revoked_while_the_service_runs(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     cb.Study.create(tmp_path / "mail.db", ENV.problem, "c-ts-beta", seed=1).close()
     file = tmp_path / "keys.json"
-    running = Served(service_of([tmp_path / "mail.db"]))
+    running = Served(build_service([tmp_path / "mail.db"]))
 
     def status(key: str | None = None, host: str = "127.0.0.1") -> int:
         header = {} if key is None else {"Authorization": f"Bearer {key}"}
@@ -234,9 +234,9 @@ def test_keys_are_made_and_revoked_while_the_service_runs(tmp_path: Path, caplog
 
     try:
         assert status() == 200
-        first = Keys(file).make("first", "reader")  # in another process, say
+        first = Keys(file).create("first", "reader")  # in another process, say
         assert (status(), status(first)) == (401, 200)
-        second = Keys(file).make("second", "reader")
+        second = Keys(file).create("second", "reader")
         assert status(second, host="elsewhere") == 200
         Keys(file).revoke("first")
         assert (status(first), status(second)) == (401, 200)
@@ -259,9 +259,9 @@ def test_a_page_that_is_looked_at_ends_when_its_key_is_revoked(tmp_path: Path) -
 
     cb.Study.create(tmp_path / "mail.db", ENV.problem, "c-ts-beta", seed=1).close()
     keys = Keys(tmp_path / "keys.json")
-    keys.make("boss", "admin")
-    key = keys.make("guest", "reader")
-    running = Served(service_of([tmp_path / "mail.db"]))
+    keys.create("boss", "admin")
+    key = keys.create("guest", "reader")
+    running = Served(build_service([tmp_path / "mail.db"]))
     try:
         connection = http.client.HTTPConnection("127.0.0.1", running.port, timeout=20)
         connection.request("GET", "/mail/live", None, {"Authorization": f"Bearer {key}"})
@@ -282,8 +282,8 @@ def test_a_page_that_is_looked_at_ends_when_its_key_is_revoked(tmp_path: Path) -
 def test_every_line_with_curl_does_what_the_page_says(tmp_path: Path, page: str) -> None:
     file = tmp_path / "campaign.db"
     cb.Study.create(file, cb.zoo.email_campaign().problem, "c-ts-beta", seed=28, window=3600, default=0).close()
-    key = Keys(tmp_path / "keys.json").make("backend", "writer")
-    running = Served(service_of([file]))
+    key = Keys(tmp_path / "keys.json").create("backend", "writer")
+    running = Served(build_service([file]))
     try:
         commands = list(_commands((DOCS / page).read_text(), f"http://127.0.0.1:{running.port}", key))
         assert commands

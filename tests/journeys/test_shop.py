@@ -10,7 +10,7 @@ import pytest
 
 import causalbandits as cb
 from causalbandits.errors import EvidenceWarning, PolicyError, ProblemWarning
-from causalbandits.policies.robust.monitor import LEARNT
+from causalbandits.policies.robust.monitor import TABLES_LEARNED
 
 KNOBS, PARENTS = ["price", "channel", "banner"], ["view", "cart"]
 COSTS = {"price": {"low": 0.1, "mid": 0.03}, "channel": {"app": 0.02}, "banner": {"big": 0.05}}
@@ -74,11 +74,11 @@ def test_after_a_wrong_row_decisions_and_advice_are_those_of_the_tables_as_learn
     agent = cb.Agent(believed, guarded(), seed=1, budget=cb.Budget(12, rounds=300))
     with pytest.warns(EvidenceWarning, match="price='high', channel='app'.*learnt from what is seen"):
         converse(agent, 150)
-    assert agent._statistic.rings()[0].done == LEARNT
+    assert agent._statistic.alarm_rows()[0].done == TABLES_LEARNED
     learnt = believed.with_model(agent.model)
     for region in ("north", "south"):
         best = agent.recommend(context={"region": region})
-        z = learnt.given({"region": region}).parent_distribution(best.intervention).reshape(-1)
+        z = learnt.condition({"region": region}).parent_distribution(best.intervention).reshape(-1)
         cells = agent._statistic.cells
         assert best.mean == pytest.approx(z @ ((cells.total + 1) / (cells.count + 2)))
         assert best.lower < best.mean < best.upper

@@ -79,7 +79,7 @@ def test_all_actions_at_once_are_what_the_whole_model_says_or_some_action_is_not
             refused += 1
             continue
         assert one_by_one
-        assert problem.learns == "configurations"
+        assert problem.unit == "configurations"
         np.testing.assert_allclose(problem.parent_distributions(), whole.parent_distributions(), rtol=0, atol=1e-12)
         for number in (0, problem.actions.size - 1):
             one = problem.parent_distribution(number)
@@ -126,7 +126,7 @@ def test_many_models_at_once_are_what_each_is_alone():
         ]  # fmt: skip
         for number in range(min(4, problem.actions.size)):
             choices = problem.actions.choices(number)
-            rows = [block.under(tables, [choices[k] for k in block.knobs]) for block in problem.blocks]
+            rows = [block.rows_under_models(tables, [choices[k] for k in block.knobs]) for block in problem.blocks]
             found = problem.joint(rows)
             for i, other in enumerate(others):
                 np.testing.assert_allclose(found[i], other.parent_distribution(number), rtol=0, atol=1e-12)
@@ -150,7 +150,7 @@ def test_variables_of_one_state_are_no_trouble():
 @pytest.mark.parametrize("looked_up", [2, 32], ids=["knobs looked up", "knobs summed over"])
 def test_large_blocks_give_the_same_rows_alone_and_together(monkeypatch, looked_up):
     rng = np.random.default_rng(11)
-    monkeypatch.setattr("causalbandits.problem.inference.factors.LOOKED_UP", looked_up)
+    monkeypatch.setattr("causalbandits.problem.inference.factors.LOOKUP_SIZE", looked_up)
     monkeypatch.setattr("causalbandits.problem.inference.blocks.SMALL_TABLE", 1)
     compared = 0
     while compared < 8:
@@ -239,7 +239,7 @@ def test_agents_work_and_what_takes_whole_tables_is_refused(tmp_path):
 
 def test_a_number_per_action_is_learnt_of_an_observed_model_on_purpose():
     problem = cb.Problem(known(), ["channel"], [], reward="sale")
-    assert problem.learns == "actions"
+    assert problem.unit == "actions"
     assert problem.actions.size == 3
     assert cb.Problem.from_record(problem.to_record()).fingerprint == problem.fingerprint
 
@@ -407,6 +407,8 @@ def test_what_some_rows_never_see_is_told_by_others_as_the_whole_model_says():
                 continue
             exact = distribution(model, ["Y"], do)
             np.testing.assert_allclose(found, exact, rtol=0, atol=1e-9)
-            effect = known.effect(["Y"], do=list(do)).numbers(known._table, known._sizes)[tuple(do.values())]
+            effect = known.effect(["Y"], do=list(do)).evaluate_unchecked(known._lookup_table, known._sizes)[
+                tuple(do.values())
+            ]
             mended += abs(effect.sum() - 1) > 1e-6
     assert mended == 7

@@ -17,7 +17,7 @@ import numpy as np
 
 from causalbandits._typing import Array
 from causalbandits.errors import PolicyError
-from causalbandits.policies.base import Favourite, HorizonPolicy, runner_up_of, two_best
+from causalbandits.policies.base import HorizonPolicy, Incumbent, runner_up_of, two_best_positions
 from causalbandits.policies.feedback import Choice, Outcome
 from causalbandits.policies.statistics import Statistic
 from causalbandits.problem.problem import Problem
@@ -96,18 +96,18 @@ class ParallelBandit(HorizonPolicy[ObservedAndTried]):
         if statistic.rounds < half:
             values[int((problem.actions.array() == 0).all(axis=1).argmax())] = 1.0
         else:
-            rare = self.rare(problem, statistic)
+            rare = self.rare_actions(problem, statistic)
             each = max(1, (self.horizon - half) // max(1, len(rare)))
             values[rare[min(len(rare) - 1, (statistic.rounds - half) // each)] if rare else 0] = 1.0
-        return situation.free.gather(values)
+        return situation.without_costs.take(values)
 
-    def favourite(self, situation: Situation, statistic: ObservedAndTried) -> Favourite:
+    def favourite(self, situation: Situation, statistic: ObservedAndTried) -> Incumbent:
         looked = statistic.observed_total / np.maximum(1.0, statistic.observed)
         tried = statistic.tried_total / np.maximum(1.0, statistic.tried)
-        means = situation.free.gather(np.where(statistic.tried > 0, tried, looked))
-        first, second = two_best(situation.priced(means))
+        means = situation.without_costs.take(np.where(statistic.tried > 0, tried, looked))
+        first, second = two_best_positions(situation.net_of_costs(means))
         runner_up = None if second is None else runner_up_of(situation, second, means.values)
-        return Favourite(situation.action(first), float(means.values[first]), None, runner_up)
+        return Incumbent(situation.action(first), float(means.values[first]), None, runner_up)
 
     def decide(self, situation: Situation, statistic: ObservedAndTried, rng: np.random.Generator) -> Choice:
         if situation.size < situation.problem.actions.size:

@@ -15,10 +15,10 @@ import numpy as np
 
 from causalbandits import CausalDesign
 from causalbandits._typing import Array
-from causalbandits.policies.base import Favourite
-from causalbandits.policies.cells.policy import favourite_of
+from causalbandits.policies.base import Incumbent
+from causalbandits.policies.cells.policy import incumbent_by_means
 from causalbandits.policies.statistics import Cells
-from causalbandits.problem.design import distributions
+from causalbandits.problem.design import action_distributions
 from causalbandits.problem.projection.scores import Scores
 from causalbandits.problem.situation import Situation
 
@@ -29,13 +29,13 @@ class WeightedDesign(CausalDesign):
 
     id = "c-design-weighted"
 
-    def favourite(self, situation: Situation, statistic: Cells) -> Favourite:
-        means = self.weighted_means(situation, statistic)
-        return favourite_of(situation, Scores.of(means), np.ones(situation.size))._replace(seen=None)
+    def favourite(self, situation: Situation, statistic: Cells) -> Incumbent:
+        means = self.importance_weighted_means(situation, statistic)
+        return incumbent_by_means(situation, Scores.of(means), np.ones(situation.size))._replace(seen=None)
 
     def weighted_means(self, situation: Situation, statistic: Cells) -> Array:
         """Every action's truncated importance-weighted mean; all rewards of a configuration have the same weight."""
-        shares, rounds = self.shares(situation), max(1, statistic.rounds)
-        ratios = distributions(situation) / np.where(shares.q > 0, shares.q, 1.0)
+        shares, rounds = self.allocation(situation), max(1, statistic.rounds)
+        ratios = action_distributions(situation) / np.where(shares.q > 0, shares.q, 1.0)
         bound = math.sqrt(shares.value * rounds / math.log(2.0 * rounds * situation.size))
         return np.asarray(np.where(ratios <= bound, ratios, 0.0) @ statistic.total / rounds)

@@ -10,7 +10,13 @@ import pytest
 import causalbandits as cb
 from causalbandits.paper.claims import CLAIMS, IN_PART, INCONCLUSIVE, NOT, WHOLE, judge
 from causalbandits.paper.experiments import EXPERIMENTS
-from causalbandits.paper.significance import equal, exponent, grows, identical, smaller
+from causalbandits.paper.significance import (
+    equivalence_test,
+    growth_exponent_test,
+    identity_test,
+    paired_t_test,
+    slope_test,
+)
 from causalbandits.results.run import Run
 from causalbandits.results.statistics import holm
 
@@ -141,13 +147,13 @@ def test_false_alarms_come_at_their_level(test):
     for _ in range(2000):
         a, b = pairs(rng)
         if test == "smaller":
-            p = smaller(a, b).p_for
+            p = paired_t_test(a, b).p_for
         elif test == "grows":
-            p = grows([1, 2, 3], [a, b, rng.normal(10, 2, 20)]).p_for
+            p = slope_test([1, 2, 3], [a, b, rng.normal(10, 2, 20)]).p_for
         elif test == "equal at its edge":
-            p = equal(a, 1.25 * b).p_for
+            p = equivalence_test(a, 1.25 * b).p_for
         else:
-            p = exponent([0, 1], [a, np.e**1.25 * b]).p_for
+            p = growth_exponent_test([0, 1], [a, np.e**1.25 * b]).p_for
         accepted += p <= 0.05
     assert abs(accepted / 2000 - 0.05) < 4 * np.sqrt(0.05 * 0.95 / 2000)
 
@@ -157,7 +163,7 @@ def test_intervals_of_ratios_cover_at_their_level():
     covered = 0
     for _ in range(2000):
         a, b = pairs(rng)
-        t = smaller(3 * a, b)
+        t = paired_t_test(3 * a, b)
         covered += t.lower <= 3 <= t.upper
     assert abs(covered / 2000 - 0.95) < 4 * np.sqrt(0.05 * 0.95 / 2000)
 
@@ -165,7 +171,12 @@ def test_intervals_of_ratios_cover_at_their_level():
 def test_p_values_for_and_against_exclude_each_other():
     rng = np.random.default_rng(3)
     a, b = pairs(rng)
-    for t in (smaller(a, b), equal(a, b), grows([0, 1], [a, b]), exponent([0, 1], [a, 3 * b])):
+    for t in (
+        paired_t_test(a, b),
+        equivalence_test(a, b),
+        slope_test([0, 1], [a, b]),
+        growth_exponent_test([0, 1], [a, 3 * b]),
+    ):
         assert t.p_for + t.p_against >= 1 - 1e-12
         assert t.lower <= t.estimate <= t.upper
 
@@ -177,19 +188,19 @@ def test_holm_by_hand():
 
 def test_identical_means_identical():
     a = np.arange(6.0).reshape(2, 3)
-    assert identical([a, a.copy()]).p_for == 0.0
-    assert identical([a, a + 1e-9]).p_against == 0.0
+    assert identity_test([a, a.copy()]).p_for == 0.0
+    assert identity_test([a, a + 1e-9]).p_against == 0.0
 
 
 @pytest.mark.parametrize(("power", "holds"), [(1.0, True), (3.0, False), (0.1, False)])
 def test_a_power_without_any_spread_is_judged_by_where_it_lies(power, holds):
     """In every replication the same: the jackknife's error is 0, and says nothing for or against by itself."""
-    test = exponent([0.0, 1.0, 2.0], [np.full(20, 10 * np.exp(power * log)) for log in (0.0, 1.0, 2.0)])
+    test = growth_exponent_test([0.0, 1.0, 2.0], [np.full(20, 10 * np.exp(power * log)) for log in (0.0, 1.0, 2.0)])
     assert test.estimate == pytest.approx(power)
     assert (test.p_for < 0.01, test.p_against < 0.01) == (holds, not holds)
 
 
 def test_no_regret_at_all_has_no_power_of_growth():
-    test = exponent([0.0, 1.0], [np.zeros(20), np.ones(20)])
+    test = growth_exponent_test([0.0, 1.0], [np.zeros(20), np.ones(20)])
     assert np.isnan(test.estimate)
     assert (test.p_for, test.p_against) == (1.0, 1.0)

@@ -87,7 +87,7 @@ def test_the_true_scales():
 
 def test_in_the_clean_draw_only_the_number_of_actions_changes_with_m():
     runs = [
-        cb.simulate(figure3.clean(m), ["c-ts-gaussian", "c-ucb"], horizon=300, replications=3, seed=5)
+        cb.simulate(figure3.clean_environments(m), ["c-ts-gaussian", "c-ucb"], horizon=300, replications=3, seed=5)
         for m in (2, 4, 6)
     ]
     for run in runs[1:]:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import causalbandits as cb
-from causalbandits.planning.problem_spec import world_of
+from causalbandits.planning.problem_spec import parse_environment
 from causalbandits.theory.bounds import bound
 from causalbandits.theory.comparison import compare
 from causalbandits.theory.facts import Facts
@@ -37,7 +37,7 @@ def test_bounds_hold_in_contexts_and_count_what_is_learnt_in_each():
     facts = Facts.of(env)
     assert facts.cells(causal=True) == 12
     assert facts.cells(causal=False) == 240
-    gaps = [env.given({"segment": s}).gaps().max() for s in env.problem.model["segment"].states]
+    gaps = [env.condition({"segment": s}).gaps().max() for s in env.problem.model["segment"].states]
     assert facts.largest_gap() == pytest.approx(max(gaps))
     policies = [cb.CausalUCB(noise_scale=0.5), cb.UCB(noise_scale=0.5), "uniform"]
     run = cb.simulate(env, policies, horizon=2000, replications=3, progress=False)
@@ -61,17 +61,20 @@ def test_a_specification_names_the_context(tmp_path):
         "parents": ["subject", "template", "send_time"],
         "context": ["segment"],
     }
-    problem = world_of(settings, folder=tmp_path)
+    problem = parse_environment(settings, folder=tmp_path)
     assert problem.context == ("segment",)
     assert problem.fingerprint == env.problem.fingerprint
-    assert world_of({"zoo": "email_segments", "tastes": True}).fingerprint == cb.zoo.email_segments(True).fingerprint
+    assert (
+        parse_environment({"zoo": "email_segments", "tastes": True}).fingerprint
+        == cb.zoo.email_segments(True).fingerprint
+    )
     with pytest.raises(cb.CausalBanditsError, match=r"\[environment\] context: Unknown variable 'sgment'"):
-        world_of({**settings, "context": ["sgment"]}, folder=tmp_path)
+        parse_environment({**settings, "context": ["sgment"]}, folder=tmp_path)
     assert math.isclose(problem.context_distribution.sum(), 1.0)
 
 
 def test_a_world_of_the_zoo_with_fewer_actions_keeps_its_context():
-    env = world_of({"zoo": "email_segments", "at_most": 1})
+    env = parse_environment({"zoo": "email_segments", "at_most": 1})
     assert env.problem.context == ("segment",)
     assert env.problem.actions.at_most == 1
-    assert world_of({"zoo": "email_segments", "context": []}).problem.context == ()
+    assert parse_environment({"zoo": "email_segments", "context": []}).problem.context == ()

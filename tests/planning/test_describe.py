@@ -8,7 +8,7 @@ import pytest
 import causalbandits as cb
 from causalbandits.errors import CausalBanditsError
 from causalbandits.planning.describe import write_description
-from causalbandits.policies.registry import PROMPT
+from causalbandits.policies.registry import IMMEDIATE_FEEDBACK
 
 
 @pytest.fixture
@@ -92,10 +92,13 @@ def test_only_bounds_that_say_something_are_shown():
 
 
 def test_where_to_start(model):
-    assert cb.describe(cb.zoo.email_campaign()).policy == PROMPT.id
-    assert cb.describe(cb.zoo.figure2()).policy == PROMPT.id
+    assert cb.describe(cb.zoo.email_campaign()).policy == IMMEDIATE_FEEDBACK.id
+    assert cb.describe(cb.zoo.figure2()).policy == IMMEDIATE_FEEDBACK.id
     assert cb.describe(cb.Problem(model, ["x"], reward="y"), horizon=500).policy == "cl-ts-observed"
-    assert cb.describe(cb.Problem(model, ["x"], reward="y", separator="cheapest"), horizon=500).policy == PROMPT.id
+    assert (
+        cb.describe(cb.Problem(model, ["x"], reward="y", separator="cheapest"), horizon=500).policy
+        == IMMEDIATE_FEEDBACK.id
+    )
 
 
 def test_it_shows_in_notebooks_and_as_a_page(tmp_path):

@@ -50,16 +50,16 @@ def test_found_is_what_an_agent_would_recommend(problem):
     for replication in range(3):
         rng = stream(9, replication, ENVIRONMENT)
         env = cb.Environment(problem, cb.BernoulliReward(rng.beta(1, 1, size=problem.shape)))
-        own, world, statistic = stream(9, replication, POLICY), stream(9, replication, WORLD), policy.start(problem)
+        own, world, statistic = stream(9, replication, POLICY), stream(9, replication, WORLD), policy.init(problem)
         found = []
         for t in range(1, 61):
             action = policy.decide(problem.situation(), statistic, own).action
             z, reward = env.draw(action.choices, world)
             policy.update(problem.situation(), statistic, Outcome(action, z, reward, reward, t - 1))
             if t in forecast.run.rounds:
-                best = policy.favourite(problem.situation(), statistic).action
+                best = policy.incumbent(problem.situation(), statistic).action
                 found.append(env.best().mean - env.mean_reward(best.intervention) <= epsilon + 1e-12)
-        assert forecast.found("c-ts-beta")[replication].tolist() == found
+        assert forecast.has_found_best("c-ts-beta")[replication].tolist() == found
 
 
 def test_the_graph_finds_the_best_sooner(forecast):
@@ -150,7 +150,7 @@ def test_intervals_of_the_probability_are_wilsons(forecast):
 
 def test_more_replications_extend_fewer(problem, forecast):
     more = cb.forecast(problem, ["c-ts-beta"], horizon=1000, replications=33, seed=2)
-    assert np.array_equal(more.found("c-ts-beta")[:30], forecast.found("c-ts-beta"))
+    assert np.array_equal(more.has_found_best("c-ts-beta")[:30], forecast.found("c-ts-beta"))
 
 
 RECORDED = {
@@ -177,14 +177,14 @@ def test_seeded_numbers_are_those_recorded_when_each_policy_was_still_played_by_
     problem, fitted, what, monkeypatch
 ):
     """To within what another processor may change."""
-    monkeypatch.setattr(sys.modules["causalbandits.planning.forecast"], "LOOKS", 40)  # as it was then
+    monkeypatch.setattr(sys.modules["causalbandits.planning.forecast"], "CHECKPOINTS", 40)  # as it was then
     if what == "fitted":
         found = cb.forecast(fitted, list(RECORDED[what]), horizon=300, replications=12, seed=4, epsilon=0.02)
     else:
         found = cb.forecast(problem, USUAL, horizon=500, replications=20, epsilon=0.02)
     for policy, (regrets, times) in RECORDED[what].items():
         assert found.run.regret(policy)[:3, -1] == pytest.approx(regrets, rel=1e-12)
-        assert found.found(policy).sum(axis=0)[[0, 10, 20, -1]].tolist() == times
+        assert found.has_found_best(policy).sum(axis=0)[[0, 10, 20, -1]].tolist() == times
 
 
 class Greedy(cb.CausalThompsonSampling):
@@ -209,7 +209,7 @@ def test_workers_and_checkpoints_change_no_number(fitted, tmp_path, policies):
 def test_a_policy_without_recommendations_is_refused_before_anything_is_played(problem):
     class Silent(cb.CausalThompsonSampling):
         id = "silent"
-        favourite = cb.Policy.favourite
+        favourite = cb.Policy.incumbent
 
         def score(self, problem, statistic, rng):
             pytest.fail("played")

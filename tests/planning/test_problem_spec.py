@@ -11,10 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import causalbandits as cb
-from causalbandits.cli.options import OPTIONS, asked
+from causalbandits.cli.options import OPTIONS, parse_target
 from causalbandits.errors import CausalBanditsError
-from causalbandits.planning.experiment_spec import read_file
-from causalbandits.planning.problem_spec import EXAMPLES, REWARDS, RULES, WRITABLE, world_of
+from causalbandits.planning.experiment_spec import read_spec_file
+from causalbandits.planning.problem_spec import EXAMPLES, PARSERS, REWARD_CLASSES, WRITABLE, parse_environment
 
 FUNCTIONS = {"forbid"}
 """Keywords of Problem that no file can hold."""
@@ -38,7 +38,7 @@ def folder(tmp_path_factory):
 def test_every_keyword_of_a_problem_can_be_written_in_a_file_and_as_an_option():
     keywords = set(inspect.signature(cb.Problem).parameters) - {"model"} - FUNCTIONS
     assert set(WRITABLE) == keywords
-    assert set(RULES) == keywords
+    assert set(PARSERS) == keywords
     assert set(EXAMPLES) == keywords
     assert set(OPTIONS) == keywords
 
@@ -108,11 +108,11 @@ def typed(arguments):
 @pytest.mark.parametrize(("arguments", "entries"), SAME, ids=range(len(SAME)))
 def test_options_and_entries_of_a_file_make_the_same_problem(folder, arguments, entries):
     (folder / "same.toml").write_text(f'[environment]\nmodel = "model.json"\n{entries}\n', encoding="utf-8")
-    by_options = asked(str(folder / "model.json"), [], typed(arguments)).problem
-    by_file = read_file(folder / "same.toml").world()
+    by_options = parse_target(str(folder / "model.json"), [], typed(arguments)).problem
+    by_file = read_spec_file(folder / "same.toml").parse_environment()
     assert by_options.to_record() == by_file.to_record()
     assert by_options.observable == by_file.observable
-    assert asked(str(folder / "same.toml"), [], typed([])).problem.to_record() == by_file.to_record()
+    assert parse_target(str(folder / "same.toml"), [], typed([])).problem.to_record() == by_file.to_record()
 
 
 def test_between_them_these_options_are_all():
@@ -130,20 +130,20 @@ def test_every_keyword_reaches_the_problem(folder):
         "always": ["x"],
         "reduce": False,
     }
-    problem = world_of(settings, folder=folder)
+    problem = parse_environment(settings, folder=folder)
     assert (problem.manipulable, problem.parents, problem.reduce) == (("x", "w"), ("m",), False)
     assert (problem.actions.at_most, set(problem.actions.always)) == (1, {"x"})
     found = {"model": "model.json", "manipulable": ["x"], "reward": "y", "observable": ["x", "m"]}
-    assert world_of(found, folder=folder).observable == ("x", "m")
+    assert parse_environment(found, folder=folder).observable == ("x", "m")
     listed = {"model": "model.json", "manipulable": ["w"], "parents": ["m"], "actions": [{"w": "2"}, {"w": 1}]}
-    assert [dict(action) for action in world_of(listed, folder=folder).actions] == [{"w": 2}, {"w": 1}]
+    assert [dict(action) for action in parse_environment(listed, folder=folder).actions] == [{"w": 2}, {"w": 1}]
     narrowed = {
         "model": "model.json",
         "manipulable": {"w": ["2"], "x": ["low", "high"]},
         "parents": ["m"],
         "at_most": 1,
     }
-    actions = [dict(action) for action in world_of(narrowed, folder=folder).actions]
+    actions = [dict(action) for action in parse_environment(narrowed, folder=folder).actions]
     assert actions == [{}, {"x": "low"}, {"x": "high"}, {"w": 2}]
 
 
@@ -163,28 +163,28 @@ def test_every_world_of_the_zoo_can_be_asked_for_with_its_parameters(name):
         "random_world": ["variables=8", "knobs=2", "states=3", "rng=4"],
         "rare_prize": ["chance=0.1", "prize=5"],
     }[name]
-    asked_for = asked(name, parameters, dict.fromkeys(OPTIONS)).world
+    asked_for = parse_target(name, parameters, dict.fromkeys(OPTIONS)).problem_or_environment
     by_hand = getattr(cb.zoo, name)(**{p.split("=")[0]: json.loads(p.split("=")[1]) for p in parameters})
     assert asked_for.fingerprint == by_hand.fingerprint
-    fewer = asked(name, parameters, typed(["--at-most", 1])).world
+    fewer = parse_target(name, parameters, typed(["--at-most", 1])).problem_or_environment
     assert fewer.problem.actions.at_most == (1 if len(by_hand.problem.manipulable) > 1 else None)
     assert fewer.reward.mean_on(fewer.problem).content() == by_hand.mean.content()
 
 
 def test_a_world_that_is_drawn_is_the_same_every_time():
     settings = {"zoo": "random_parallel", "m": 3, "n": 2, "theta": [1, 0]}
-    assert world_of(settings).fingerprint == world_of(settings).fingerprint
-    assert world_of({**settings, "rng": 1}).fingerprint != world_of(settings).fingerprint
+    assert parse_environment(settings).fingerprint == parse_environment(settings).fingerprint
+    assert parse_environment({**settings, "rng": 1}).fingerprint != parse_environment(settings).fingerprint
 
 
 def test_options_replace_the_entries_of_a_file_and_errors_know_which_is_whose(folder):
     file = folder / "own.toml"
     file.write_text('[environment]\nmodel = "model.json"\nmanipulable = ["x"]\nparents = ["z"]\n', encoding="utf-8")
     with pytest.raises(CausalBanditsError, match=r"^\[environment\] parents: Unknown variable 'z'"):
-        asked(str(file), [], typed(["--at-most", 1]))
-    assert asked(str(file), [], typed(["--parents", "m"])).problem.parents == ("m",)
+        parse_target(str(file), [], typed(["--at-most", 1]))
+    assert parse_target(str(file), [], typed(["--parents", "m"])).problem.parents == ("m",)
     with pytest.raises(CausalBanditsError, match=r"^--manipulate: Unknown variable 'q'"):
-        asked(str(file), [], typed(["--parents", "m", "--manipulate", "q"]))
+        parse_target(str(file), [], typed(["--parents", "m", "--manipulate", "q"]))
 
 
 OWN = {"model": "model.json", "manipulable": ["x", "w"], "parents": ["m"]}
@@ -243,12 +243,12 @@ class AsOptions:
 def test_what_is_wrong_is_named_as_its_writer_knows_it(folder, changed, message):
     settings = {entry: value for entry, value in (OWN | changed).items() if value is not None}
     with pytest.raises(CausalBanditsError) as in_file:
-        world_of(settings, folder=folder)
+        parse_environment(settings, folder=folder)
     spelt = re.sub(r"{name:(\w+)}", r"[environment] \1", message)
     spelt = re.sub(r"{example:(\w+)}", lambda m: f"[environment] {m[1]} = {EXAMPLES[m[1]]}", spelt)
     assert str(in_file.value) == spelt
     with pytest.raises(CausalBanditsError) as on_command_line:
-        asked(str(folder / "model.json"), [], dict.fromkeys(OPTIONS) | AsOptions.given(settings))
+        parse_target(str(folder / "model.json"), [], dict.fromkeys(OPTIONS) | AsOptions.given(settings))
     assert str(on_command_line.value) == AsOptions.spelt(message)
 
 
@@ -284,7 +284,7 @@ def test_what_is_wrong_is_named_as_its_writer_knows_it(folder, changed, message)
 def test_wrong_entries_and_rewards_are_refused_with_the_way_out(folder, changed, reward, message):
     settings = {entry: value for entry, value in (OWN | changed).items() if value is not None}
     with pytest.raises(CausalBanditsError, match=message):
-        world_of(settings, reward, folder=folder)
+        parse_environment(settings, reward, folder=folder)
 
 
 @pytest.mark.parametrize(
@@ -302,7 +302,7 @@ def test_wrong_entries_and_rewards_are_refused_with_the_way_out(folder, changed,
 )
 def test_wrong_worlds_of_the_zoo_are_refused_with_the_way_out(settings, message):
     with pytest.raises(CausalBanditsError, match=message):
-        world_of(settings)
+        parse_environment(settings)
 
 
 @pytest.mark.parametrize(
@@ -320,7 +320,7 @@ def test_wrong_worlds_of_the_zoo_are_refused_with_the_way_out(settings, message)
 )
 def test_wrong_parameters_are_refused_with_the_way_out(model, parameters, message):
     with pytest.raises(CausalBanditsError) as error:
-        asked(model, parameters, dict.fromkeys(OPTIONS))
+        parse_target(model, parameters, dict.fromkeys(OPTIONS))
     assert message in str(error.value)
 
 
@@ -337,7 +337,7 @@ numbers = st.integers(0, 3) | st.sampled_from([0.25, 0.5, 0.75]) | st.lists(st.s
 def refused(*arguments, **keywords):
     """What is said to settings; nothing, if they are right."""
     try:
-        world_of(*arguments, **keywords)
+        parse_environment(*arguments, **keywords)
     except CausalBanditsError as error:
         return str(error)
     return ""
@@ -347,7 +347,7 @@ def refused(*arguments, **keywords):
 @given(
     st.fixed_dictionaries({}, optional=dict.fromkeys(WRITABLE, lists | plain)),
     st.fixed_dictionaries(
-        {}, optional={"kind": st.sampled_from([*REWARDS]), **dict.fromkeys(["mean", "theta", "sd"], plain)}
+        {}, optional={"kind": st.sampled_from([*REWARD_CLASSES]), **dict.fromkeys(["mean", "theta", "sd"], plain)}
     ),
 )
 def test_whatever_a_file_says_python_is_never_heard(folder, entries, reward):

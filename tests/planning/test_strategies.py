@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 import causalbandits as cb
 from causalbandits.cli import app
 from causalbandits.errors import CausalBanditsError, ModelError, PolicyError, ProblemError, SizeError
-from causalbandits.planning.problem_spec import world_of
+from causalbandits.planning.problem_spec import parse_environment
 from causalbandits.planning.strategies import route_of
 from causalbandits.problem.inference import districts
 from causalbandits.results.plots.graph import plot_graph
@@ -210,23 +210,23 @@ def test_inspect_leads_from_a_graph_to_what_is_possible(dot, tmp_path):
 
 def test_specifications_know_problems_by_actions_and_what_is_observed(dot, tmp_path):
     asked = {"model": "graph.dot", "reward": "sale", "manipulable": {"channel": ["web", "mail"]}}
-    problem = world_of(asked, folder=tmp_path)
+    problem = parse_environment(asked, folder=tmp_path)
     assert list(problem.actions) == [{}, {"channel": "web"}, {"channel": "mail"}]
     with pytest.raises(CausalBanditsError, match=r"'channel' needs the values that it can be set to: \[environment\]"):
-        world_of({**asked, "manipulable": ["channel"]}, folder=tmp_path)
+        parse_environment({**asked, "manipulable": ["channel"]}, folder=tmp_path)
     model = cb.zoo.reversal().problem.model
     cb.write(model, tmp_path / "model.json")
-    by_actions = world_of(
+    by_actions = parse_environment(
         {"model": "model.json", "reward": "sale", "manipulable": ["channel"], "parents": []}, folder=tmp_path
     )
-    assert by_actions.learns == "actions"
+    assert by_actions.unit == "actions"
     with pytest.raises(CausalBanditsError, match="say which variable is the reward"):
-        world_of({"model": "model.json", "manipulable": ["channel"], "parents": []}, folder=tmp_path)
+        parse_environment({"model": "model.json", "manipulable": ["channel"], "parents": []}, folder=tmp_path)
     with pytest.raises(ProblemError, match="this problem has no parents"):
-        world_of(asked, {"kind": "bernoulli", "mean": [0.5]}, folder=tmp_path)
+        parse_environment(asked, {"kind": "bernoulli", "mean": [0.5]}, folder=tmp_path)
     known = cb.ObservedModel.from_model(model, hidden=["taste"])
     (tmp_path / "known.json").write_text(known.to_json())
-    found = world_of(
+    found = parse_environment(
         {"model": "known.json", "reward": "sale", "manipulable": ["channel"], "separator": "cheapest"}, folder=tmp_path
     )
     assert found.parents == ("engagement",)

@@ -11,15 +11,15 @@ from hypothesis import given
 import causalbandits as cb
 from causalbandits.policies.base import HorizonPolicy
 from causalbandits.policies.registry import (
-    FEW_PAIRS,
-    FEW_STATES,
-    LATE,
-    LINEAR,
-    MANY,
-    PROMPT,
-    TABLES_LEARNT,
-    chosen_policy,
+    DELAYED_FEEDBACK,
+    ESTIMATED_TABLES,
+    IMMEDIATE_FEEDBACK,
+    MANY_ACTIONS,
+    MANY_CONFIGURATIONS,
+    PAIRS_LIMIT,
+    STATES_LIMIT,
     default_policy,
+    resolve_policy,
 )
 from oracles import cases, patient
 
@@ -32,48 +32,48 @@ def fitted(rows=200):
 
 
 def test_known_tables_and_prompt_outcomes_bring_the_index():
-    assert default_policy(EMAIL.problem) == PROMPT
-    assert default_policy(EMAIL.problem, horizon=50) == PROMPT.for_horizon(50)
-    for own in (PROMPT, MANY):
+    assert default_policy(EMAIL.problem) == IMMEDIATE_FEEDBACK
+    assert default_policy(EMAIL.problem, horizon=50) == IMMEDIATE_FEEDBACK.for_horizon(50)
+    for own in (IMMEDIATE_FEEDBACK, MANY_ACTIONS):
         assert not own.randomised
         assert own.learns_scales
 
 
 @pytest.mark.parametrize("horizon", [None, 5000])
 def test_effects_are_learnt_where_all_actions_can_be_compared_in_every_round(horizon):
-    without = MANY if horizon is None else MANY.for_horizon(horizon)
+    without = MANY_ACTIONS if horizon is None else MANY_ACTIONS.for_horizon(horizon)
     many = cb.zoo.random_parallel(2, 9, theta=np.zeros(9), rng=0).problem
-    assert many.actions.size * many.configurations > FEW_PAIRS
+    assert many.actions.size * many.configurations > PAIRS_LIMIT
     assert default_policy(many, horizon=horizon) == without
-    states = FEW_STATES + 1
+    states = STATES_LIMIT + 1
     single = cb.CausalModel([cb.Variable("X", list(range(states)), table=np.full(states, 1 / states))])
     assert default_policy(cb.Problem(single, ["X"], ["X"]), horizon=horizon) == without
 
 
 def test_late_outcomes_bring_the_form_that_draws():
-    assert default_policy(EMAIL.problem, late=True) == LATE
-    assert LATE.randomised
+    assert default_policy(EMAIL.problem, late=True) == DELAYED_FEEDBACK
+    assert DELAYED_FEEDBACK.randomised
 
 
 @pytest.mark.parametrize("late", [False, True])
 def test_tables_that_are_not_known_are_learnt(late):
     for problem in (EMAIL.problem.without_tables(), fitted()):
-        assert default_policy(problem, late=late) == TABLES_LEARNT
-    assert TABLES_LEARNT.learns_tables
-    assert TABLES_LEARNT.learns_scales
+        assert default_policy(problem, late=late) == ESTIMATED_TABLES
+    assert ESTIMATED_TABLES.learns_tables
+    assert ESTIMATED_TABLES.learns_scales
 
 
 def test_more_configurations_than_rounds_can_see_bring_the_linear_form():
     wide = cb.zoo.random_parallel(2, 12, theta=np.zeros(12), rng=0).problem
-    assert default_policy(wide, horizon=2**12 - 1) == LINEAR
-    assert default_policy(wide, horizon=2**12) == MANY.for_horizon(2**12)
-    assert default_policy(wide) == MANY
-    assert default_policy(wide.without_tables(), horizon=100) == TABLES_LEARNT
-    assert default_policy(cb.zoo.random_parallel(2, 1000, theta=np.zeros(1000), rng=0).problem) == LINEAR
+    assert default_policy(wide, horizon=2**12 - 1) == MANY_CONFIGURATIONS
+    assert default_policy(wide, horizon=2**12) == MANY_ACTIONS.for_horizon(2**12)
+    assert default_policy(wide) == MANY_ACTIONS
+    assert default_policy(wide.without_tables(), horizon=100) == ESTIMATED_TABLES
+    assert default_policy(cb.zoo.random_parallel(2, 1000, theta=np.zeros(1000), rng=0).problem) == MANY_CONFIGURATIONS
 
 
 def test_no_default_needs_rewards_in_a_range_or_a_scale():
-    for own in (PROMPT, MANY, LATE, TABLES_LEARNT):
+    for own in (IMMEDIATE_FEEDBACK, MANY_ACTIONS, DELAYED_FEEDBACK, ESTIMATED_TABLES):
         assert not own.unit_rewards
         with warnings.catch_warnings():
             warnings.simplefilter("error")
@@ -152,4 +152,4 @@ def test_what_does_not_fit_is_refused(settings, message):
 
 def test_a_given_policy_is_taken_as_it_is():
     own = cb.policy("c-ts-beta", draws=3)
-    assert chosen_policy(EMAIL.problem, own) is own
+    assert resolve_policy(EMAIL.problem, own) is own

@@ -17,7 +17,7 @@ import pytest
 import causalbandits as cb
 from causalbandits._hashing import code_hash
 from causalbandits.errors import StateError
-from causalbandits.policies.fingerprint import class_name, identity, identity_with_code
+from causalbandits.policies.fingerprint import class_name, policy_fingerprint, policy_fingerprint_with_code
 from causalbandits.policies.statistics import Cells
 
 
@@ -37,7 +37,7 @@ def problem():
 def test_a_subclass_is_never_taken_for_its_parent(problem, tmp_path):
     assert class_name(Timid) == "Timid"
     assert class_name(cb.CausalUCB) == "causalbandits.CausalUCB"
-    assert identity(Timid(), problem) != identity(cb.CausalUCB(), problem)
+    assert policy_fingerprint(Timid(), problem) != policy_fingerprint(cb.CausalUCB(), problem)
     cb.Agent(problem, Timid()).save(tmp_path / "a.json")
     with pytest.raises(StateError, match="'c-ucb' is of the class Timid, which is not one of this library's"):
         cb.Agent.load(tmp_path / "a.json")
@@ -180,7 +180,11 @@ class Slotted:
 def test_objects_as_parameters_count_by_what_they_hold(one, same, other, problem, tmp_path):
     policies = [Wrapping(base=base) for base in (one, same, other)]
     policies[0].__dict__.setdefault("cached", 1)  # what is derived, or put there by others, is no parameter
-    assert identity(policies[0], problem) == identity(policies[1], problem) != identity(policies[2], problem)
+    assert (
+        policy_fingerprint(policies[0], problem)
+        == policy_fingerprint(policies[1], problem)
+        != policy_fingerprint(policies[2], problem)
+    )
     agent = cb.Agent(problem, policies[0])
     assert "wrapping" in repr(agent)
     agent.save(tmp_path / "a.json")
@@ -245,6 +249,6 @@ def test_own_parameters_count_by_their_code(problem):
         weigh: object = None
 
     one, other = Own(weigh=lambda x: x), Own(weigh=lambda x: 2 * x)
-    assert identity(one, problem) != identity(other, problem)
-    assert identity(one, problem) == identity(Own(weigh=lambda x: x), problem)
-    assert identity_with_code(cb.CausalUCB(), problem).endswith(" ")
+    assert policy_fingerprint(one, problem) != policy_fingerprint(other, problem)
+    assert policy_fingerprint(one, problem) == policy_fingerprint(Own(weigh=lambda x: x), problem)
+    assert policy_fingerprint_with_code(cb.CausalUCB(), problem).endswith(" ")

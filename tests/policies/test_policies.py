@@ -21,7 +21,7 @@ from causalbandits.policies.posteriors.index import (
     upper_bound,
 )
 from causalbandits.policies.registry import POLICIES
-from causalbandits.problem.projection.scores import Scores, least_tied
+from causalbandits.problem.projection.scores import Scores, tie_threshold
 
 
 def test_an_unseen_cell_has_mean_zero_counts_as_one_and_takes_the_priors_scale():
@@ -90,10 +90,10 @@ def test_a_baseline_refuses_to_enumerate_what_cannot_be_and_a_causal_one_does_no
     env = cb.zoo.random_parallel(3, 16, theta=np.ones(16), rng=0)
     for id in ("ucb", "ts-gaussian", "uniform", "kl-ucb"):
         with pytest.raises(SizeError, match=f"{4**16} of them"):
-            cb.policy(id).start(env.problem)
-    assert len(cb.CausalUCB().start(env.problem).count) == 2**16
+            cb.policy(id).init(env.problem)
+    assert len(cb.CausalUCB().init(env.problem).count) == 2**16
     with pytest.raises(SizeError, match=f"{2**40} configurations of 40 parents"):
-        cb.CausalUCB().start(cb.zoo.random_parallel(2, 40, theta=np.ones(40), rng=0).problem)
+        cb.CausalUCB().init(cb.zoo.random_parallel(2, 40, theta=np.ones(40), rng=0).problem)
 
 
 def test_the_gaussian_posterior_is_the_conjugate_one():
@@ -106,7 +106,7 @@ def test_the_gaussian_posterior_is_the_conjugate_one():
     mean = weights @ grid
     sd = math.sqrt(weights @ (grid - mean) ** 2)
     policy = cb.CausalThompsonSampling(noise_scale=s, prior_scale=tau)
-    cells = policy.start(cb.zoo.lower_bound(1, 0.1).problem)
+    cells = policy.init(cb.zoo.lower_bound(1, 0.1).problem)
     for y in rewards:
         cells.add(0, y)
     rng = np.random.default_rng(0)
@@ -120,7 +120,7 @@ def test_the_linear_draw_is_the_bayesian_posterior():
     s, tau = 0.5, 2.0
     problem = cb.zoo.figure2().problem
     policy = cb.CausalLinearThompsonSampling(regressor="observed", noise_scale=s, prior_scale=tau)
-    statistic = policy.start(problem)
+    statistic = policy.init(problem)
     rng = np.random.default_rng(1)
     X = rng.integers(1, 3, size=(12, 4))
     Y = rng.standard_normal(12)
@@ -185,7 +185,7 @@ def test_the_anytime_forms_do_as_well():
 
 @given(st.lists(st.sampled_from([-1e9, -1.0, 0.0, 1.0, 1.0 + 5e-13, 1.0 + 2e-12, 1e9]), min_size=1), st.floats(0, 1e9))
 def test_the_first_score_within_rounding_of_the_best_wins(values, scale):
-    least = least_tied(max(values), max(1.0, scale))
+    least = tie_threshold(max(values), max(1.0, scale))
     first = next(position for position, value in enumerate(values) if value >= least)
     assert Scores(np.array(values), scale).best_position() == first
 

@@ -8,7 +8,7 @@ import pytest
 import causalbandits as cb
 from causalbandits import zoo
 from causalbandits.errors import BudgetError, CausalBanditsError, PolicyError
-from causalbandits.policies.stopping import WIDTHS, doubts, mixture_price, risk_of, threshold
+from causalbandits.policies.stopping import WIDTHS, combine_error_bounds, log_error_bounds, mixture_penalty, threshold
 
 LOOKS = np.unique(np.geomspace(20, 3000, 40).astype(int))
 
@@ -43,23 +43,23 @@ def test_the_risk_is_what_its_definition_says(costs, epsilon):
     problem = cb.Problem(env.problem.model, env.problem.manipulable, env.problem.parents, costs=costs)
     policy, rng = cb.CausalThompsonSampling(prior="gaussian", noise_scale=0.3), np.random.default_rng(4)
     for _ in range(20):
-        cells = policy.start(problem)
+        cells = policy.init(problem)
         cells.count[:] = rng.integers(0, 5, 12) * rng.integers(0, 2000, 12) + (rng.random() < 0.8)
         cells.total[:] = cells.count * (env.configuration_means + 0.01 * rng.standard_normal(12))
         situation = policy.situation(problem)
-        best = policy.favourite(situation, cells).action
-        found = policy.risk(situation, cells, best, epsilon)
+        best = policy.incumbent(situation, cells).action
+        found = policy.error_probability(situation, cells, best, epsilon)
         expected = risk_by_hand(problem, cells.count, cells.total, best.number, 0.3, epsilon)
         assert found == pytest.approx(expected, rel=1e-6, abs=1e-200)
 
 
 def test_the_risk_of_a_baseline_is_that_of_a_number_for_every_action():
     env, policy = zoo.email_campaign(), cb.UCB(noise_scale=0.5)
-    cells, rng = policy.start(env.problem), np.random.default_rng(5)
+    cells, rng = policy.init(env.problem), np.random.default_rng(5)
     cells.count[:] = rng.integers(100_000, 200_000, 80)
     cells.total[:] = cells.count * env.means
     situation = policy.situation(env.problem)
-    best = policy.favourite(situation, cells).action
+    best = policy.incumbent(situation, cells).action
     for epsilon in (0.0, 0.02):
         doubt, m = -math.inf, cells.count[best.number]
         for b, n in enumerate(cells.count):
@@ -73,22 +73,22 @@ def test_the_risk_of_a_baseline_is_that_of_a_number_for_every_action():
                 ]
                 doubt = max(doubt, min(own))
         expected = math.exp(min(0.0, doubt))
-        assert policy.risk(situation, cells, best, epsilon) == pytest.approx(expected, rel=1e-9)
-    assert policy.risk(situation, cells, best, 0.0) == 1.0  # two products are equally good
-    assert policy.risk(situation, cells, best, 0.02) < 1e-9
+        assert policy.error_probability(situation, cells, best, epsilon) == pytest.approx(expected, rel=1e-9)
+    assert policy.error_probability(situation, cells, best, 0.0) == 1.0  # two products are equally good
+    assert policy.error_probability(situation, cells, best, 0.02) < 1e-9
 
 
 def test_the_risk_in_a_context_is_that_of_the_problem_there():
     env, policy = zoo.email_segments(), cb.CausalUCB(noise_scale=0.5)
-    cells = policy.start(env.problem)
+    cells = policy.init(env.problem)
     cells.count[:] = np.arange(12) * 700.0 + 3000
     cells.total[:] = cells.count * env.configuration_means
     for segment in env.problem.model["segment"].states:
         context = {"segment": segment}
-        situation = policy.situation(env.problem.given(context))
-        best = policy.favourite(situation, cells).action
+        situation = policy.situation(env.problem.condition(context))
+        best = policy.incumbent(situation, cells).action
         expected = risk_by_hand(env.problem, cells.count, cells.total, best.number, 0.5, context=context)
-        assert policy.risk(situation, cells, best, 0.0) == pytest.approx(expected, rel=1e-6)
+        assert policy.error_probability(situation, cells, best, 0.0) == pytest.approx(expected, rel=1e-6)
 
 
 def test_the_threshold_and_the_risk_say_the_same():
@@ -96,7 +96,7 @@ def test_the_threshold_and_the_risk_say_the_same():
     for _ in range(50):
         count, gaps = rng.integers(1, 3000, 7).astype(float), rng.random(5) * 0.3
         variances, noise, c = rng.random(5) * 0.01, 0.2 + rng.random(), float(rng.choice(WIDTHS))
-        found = risk_of([doubts(gaps, variances, mixture_price(count, c), noise)])
+        found = combine_error_bounds([log_error_bounds(gaps, variances, mixture_penalty(count, c), noise)])
         for delta in (0.3, 0.05, 1e-3, 1e-9):
             stops = bool((gaps > noise * np.sqrt(2 * threshold(count, delta, c) * variances)).all())
             assert stops == (found < delta)

@@ -14,7 +14,7 @@ from causalbandits.engine.driver import POLICY, WORLD, play, seed_of, stream
 from causalbandits.errors import BudgetError, PolicyError, ProblemWarning
 from causalbandits.policies.feedback import Choice
 from causalbandits.policies.registry import POLICIES
-from causalbandits.problem.budget import Budget, Purse, best_mixture
+from causalbandits.problem.budget import Budget, BudgetTracker, best_mixture
 from oracles import cases, patient, tables_known
 
 PRICES = {"product": 0.05, "purpose": 0.08, "send_time": {"morning": 0.02}}
@@ -57,7 +57,7 @@ def test_what_the_reduction_keeps_is_enough_for_every_budget(case, seed):
     )
     means = rng.standard_normal(full.configurations)
     for allowance in rng.uniform(0, full.costs.largest, 4):
-        kept, every = ((p.search.project(means), p.situation().costs) for p in (reduced, full))
+        kept, every = ((p.candidates.project(means), p.situation().costs) for p in (reduced, full))
         assert best_mixture(*kept, allowance).mean(kept[0]) == pytest.approx(
             best_mixture(*every, allowance).mean(every[0]), abs=1e-8
         )
@@ -284,12 +284,12 @@ def test_what_is_no_budget_is_refused_in_words():
 
 
 def test_what_is_given_back_was_never_spent():
-    purse, rng = Purse(Budget(1e6, 10**6), 0.0), np.random.default_rng(0)
+    purse, rng = BudgetTracker(Budget(1e6, 10**6), 0.0), np.random.default_rng(0)
     for cost in rng.random(2000):
-        purse.pay(float(cost))
-        purse.pay(0.1)
-        purse.give_back(float(cost))
-    assert purse.spent.spent == math.fsum([0.1] * 2000)
+        purse.charge(float(cost))
+        purse.charge(0.1)
+        purse.refund(float(cost))
+    assert purse.status.spent == math.fsum([0.1] * 2000)
 
 
 def test_a_budget_is_written_in_a_file_and_said_in_the_report(tmp_path):
@@ -331,7 +331,7 @@ def test_a_world_of_a_step_function_has_costs_and_a_budget_too():
         side = do.get("coin") or str(rng.choice(["heads", "tails"]))
         return {"coin": side}, float(side == "heads")
 
-    env = cb.StepEnvironment(problem, step, means=[0.5, 1.0, 0.0])
+    env = cb.BlackBoxEnvironment(problem, step, means=[0.5, 1.0, 0.0])
     assert env.best() == ({"coin": "heads"}, 0.8)
     assert env.gap({}) == pytest.approx(0.3)
     run = cb.simulate(env, ["c-ucb"], horizon=100, replications=1, budget=10)
@@ -403,7 +403,7 @@ def test_a_forecast_knows_a_budget():
     # Means of Beta(1, 1): of do(x=a) and do(x=b) the better is found; what is at stake is half their distance.
     rich = cb.forecast(three_prices(), ["c-ts-beta"], budget=120, **settings)
     assert rich.at_stake > found.at_stake > 0
-    assert found.found("c-ts-beta")[:, -1].any()
+    assert found.has_found_best("c-ts-beta")[:, -1].any()
     free = cb.Problem(three_prices().model, ["x"], ["z"])
     with pytest.raises(BudgetError, match="needs to know what actions cost"):
         cb.forecast(free, ["c-ts-beta"], budget=60, **settings)

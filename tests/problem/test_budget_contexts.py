@@ -13,12 +13,12 @@ from test_together import by_force, contexts, world
 
 import causalbandits as cb
 from causalbandits.engine.driver import POLICY, WORLD, play, seed_of, stream
-from causalbandits.environments.budgeted_regret import Shortfall
+from causalbandits.environments.budgeted_regret import BudgetedRegret
 from causalbandits.errors import BudgetError, PolicyError
 from causalbandits.policies.feedback import Choice
 from causalbandits.policies.registry import POLICIES
-from causalbandits.problem.budget import Budget, Offer, shared_mixtures
-from causalbandits.problem.context_frequencies import occasions_of
+from causalbandits.problem.budget import Budget, Menu, solve_knapsack
+from causalbandits.problem.context_frequencies import context_frequencies
 from oracles import patient
 
 PRICES = {"product": 0.05, "purpose": 0.08, "send_time": {"morning": 0.02}}
@@ -51,12 +51,12 @@ def test_the_shared_envelope_is_the_linear_programs_answer(seed, number, most, d
     shares = rng.dirichlet(np.ones(number))
     sizes = rng.integers(1, most + 1, number)
     offers = [
-        Offer(float(share), rng.standard_normal(size).round(digits), rng.random(size).round(digits))
+        Menu(float(share), rng.standard_normal(size).round(digits), rng.random(size).round(digits))
         for share, size in zip(shares, sizes, strict=True)
     ]
     least = sum(offer.share * offer.costs.min() for offer in offers)
     for allowance in (least, rng.uniform(least, least + 0.3), rng.uniform(least, 1.2)):
-        found = shared_mixtures(offers, allowance)
+        found = solve_knapsack(offers, allowance)
         pairs = list(zip(found, offers, strict=True))
         paid = sum(offer.share * mixture.mean(offer.costs) for mixture, offer in pairs)
         brings = sum(offer.share * mixture.mean(offer.values) for mixture, offer in pairs)
@@ -70,8 +70,8 @@ def test_the_price_is_one_in_all_contexts():
     """Nothing that a context leaves is worth its money more than anything that another takes."""
     rng = np.random.default_rng(0)
     for _ in range(50):
-        offers = [Offer(0.25, rng.standard_normal(9), rng.random(9)) for _ in range(4)]
-        found = shared_mixtures(offers, rng.uniform(0.1, 0.8))
+        offers = [Menu(0.25, rng.standard_normal(9), rng.random(9)) for _ in range(4)]
+        found = solve_knapsack(offers, rng.uniform(0.1, 0.8))
         prices = [0.0]
         for mixture, (_, values, costs, _) in zip(found, offers, strict=True):
             if mixture.low != mixture.high:
@@ -87,19 +87,17 @@ def test_the_price_is_one_in_all_contexts():
 def test_regret_is_against_the_linear_program_over_all_contexts_and_actions(seed):
     env = world(seed)
     problem, means = env.problem, env.configuration_means.reshape(env.problem.shape)
-    likely = dict(problem.contexts.likely())
+    likely = dict(problem.contexts.by_probability())
     for allowance in (0.01, 0.04, 0.08, 0.2):
         offers = []
         for context in contexts():
             codes = problem.given(context).known
             values = [float((by_force(problem.model, problem, do, context) * means).sum()) for do in problem.actions]
-            offers.append(
-                Offer(likely[codes], np.array(values), np.array([problem.cost(do) for do in problem.actions]))
-            )
+            offers.append(Menu(likely[codes], np.array(values), np.array([problem.cost(do) for do in problem.actions])))
         assert sum(likely.values()) == pytest.approx(1)
-        shortfall = Shortfall(env, allowance)
+        shortfall = BudgetedRegret(env, allowance)
         assert shortfall.best == pytest.approx(linear_program(offers, allowance), abs=1e-8)
-        best = {codes: shortfall(0, codes) + env.in_context(codes).mean_reward(0) for codes in likely}
+        best = {codes: shortfall(0, codes) + env.condition_codes(codes).mean_reward(0) for codes in likely}
         assert sum(share * best[codes] for codes, share in likely.items()) == pytest.approx(shortfall.best)
 
 
@@ -135,12 +133,12 @@ def test_agent_and_driver_spend_alike_and_all_of_it_in_contexts(id, tastes):
         decision = agent.ask(context=env.problem.contexts.values(codes))
         choices = env.problem.choices(decision.intervention)
         if policy.learns_tables:
-            seen, z, came = env.in_context(codes).draw_all(choices, worldly)
+            seen, z, came = env.condition_codes(codes).draw_all(choices, worldly)
             states = {name: env.problem.model[name].states[code] for name, code in seen.items()}
             told = {name: value for name, value in states.items() if name not in env.problem.parents}
             agent.tell(decision.id, env.problem.decode_parents(z), came, observed=told)
         else:
-            z, came = env.in_context(codes).draw(choices, worldly)
+            z, came = env.condition_codes(codes).draw(choices, worldly)
             agent.tell(decision.id, env.problem.decode_parents(z), came)
         reward += came
     played = play(env, policy, problem, np.array([horizon]), seed, 0, budget=total)
@@ -186,9 +184,9 @@ def test_one_draw_serves_all_contexts():
         for id in ("c-ts-beta", "c-ts-gaussian", "cl-ts", "ts-beta", "lin-ts", "c-ts-beta-learnt"):
             policy = cb.policy(id)
             known = problem.without_tables() if policy.learns_tables else problem
-            views = [known.given({"segment": name}) for name in ("new", "lapsed", "new")]
-            situations = [policy.situation(view).free for view in views]
-            new, lapsed, again = policy.score_each(situations, policy.begin(known), rng)
+            views = [known.condition({"segment": name}) for name in ("new", "lapsed", "new")]
+            situations = [policy.situation(view).without_costs for view in views]
+            new, lapsed, again = policy.score_each(situations, policy.init_or_raise(known), rng)
             assert np.array_equal(new.values, again.values)
             assert lapsed.values.shape != new.values.shape or not np.array_equal(new.values, lapsed.values)
 
@@ -230,19 +228,21 @@ def test_a_saved_agent_goes_on_in_contexts_with_what_is_left(tmp_path):
 
 def test_shares_that_are_not_known_are_counted():
     problem = segments().problem
-    exact, unknown = (occasions_of(p, (0,)) for p in (problem, problem.without_tables()))
+    exact, unknown = (context_frequencies(p, (0,)) for p in (problem, problem.without_tables()))
     came = {(0,): 60, (2,): 20}
-    assert exact.shares(came).tolist() == [0.5, 0.3, 0.2]
-    assert unknown.shares({}) == pytest.approx([1 / 3] * 3)
-    assert unknown.shares(came) == pytest.approx([61 / 83, 1 / 83, 21 / 83])
+    assert exact.frequencies(came).tolist() == [0.5, 0.3, 0.2]
+    assert unknown.frequencies({}) == pytest.approx([1 / 3] * 3)
+    assert unknown.frequencies(came) == pytest.approx([61 / 83, 1 / 83, 21 / 83])
 
 
 def test_who_knows_a_part_is_taken_to_know_it_in_later_rounds_too():
     problem = world().problem
-    assert set(occasions_of(problem, (0, -1)).codes) == {(0, -1), (1, -1)}
+    assert set(context_frequencies(problem, (0, -1)).codes) == {(0, -1), (1, -1)}
     by_b = problem.context_distribution.sum(axis=1)
-    found = occasions_of(problem, (0, -1))
-    assert dict(zip(found.codes, found.shares({}), strict=True)) == pytest.approx({(0, -1): by_b[0], (1, -1): by_b[1]})
+    found = context_frequencies(problem, (0, -1))
+    assert dict(zip(found.codes, found.frequencies({}), strict=True)) == pytest.approx(
+        {(0, -1): by_b[0], (1, -1): by_b[1]}
+    )
 
 
 def test_of_many_contexts_some_are_weighed():
@@ -256,14 +256,14 @@ def test_of_many_contexts_some_are_weighed():
     run = cb.simulate(env, "c-ts-beta", horizon=300, replications=1, budget=60.0, progress=False)
     # Money is worth most where c0 is 1, in about half of the rounds.
     assert -10 < run.regret("c-ts-beta")[0, -1] < 20
-    assert len(occasions_of(problem, (0,) * 9).codes) <= 256
+    assert len(context_frequencies(problem, (0,) * 9).codes) <= 256
 
 
 def test_what_is_required_in_a_context_limits_what_it_spends():
     env = segments(require={"template": {"2": 0.45}}, costs={"product": 0.1, "purpose": 0.1})
     cheapest = [
         min(env.problem.cost(do) for do in map(view.situation().action, range(view.situation().size)))
-        for view in (env.problem.given({"segment": s}) for s in ("new", "regular", "lapsed"))
+        for view in (env.problem.condition({"segment": s}) for s in ("new", "regular", "lapsed"))
     ]
     assert len(set(cheapest)) > 1
     with pytest.raises(BudgetError, match=f"The cheapest action costs {max(cheapest):g}"):
@@ -317,8 +317,8 @@ def test_what_is_decided_without_chance_but_for_the_coin_of_the_budget_has_its_p
 def test_policies_with_scores_of_their_own_decide_by_these_in_contexts_too(policy):
     problem = segments().problem
     own = cb.policy(policy)
-    statistic = own.begin(problem)
-    there = [own.situation(problem.in_context((c,))).free for c in range(3)]
+    statistic = own.init_or_raise(problem)
+    there = [own.situation(problem.condition_codes((c,))).without_costs for c in range(3)]
     each = own.score_each(there, statistic, np.random.default_rng(4))
     rng = np.random.default_rng(4)
     for scores, situation in zip(each, there, strict=True):
@@ -329,7 +329,7 @@ def test_every_draw_that_screens_is_screened_in_contexts_too():
     """Before any reward all means are equal: a screened row has one action that is worth more, and a drawn one many."""
     problem = segments().problem
     own = cb.CausalScreen(prior="beta", draws=4)
-    there = [own.situation(problem.in_context((c,))).free for c in range(3)]
-    for scores in own.score_each(there, own.begin(problem), np.random.default_rng(4)):
+    there = [own.situation(problem.condition_codes((c,))).without_costs for c in range(3)]
+    for scores in own.score_each(there, own.init_or_raise(problem), np.random.default_rng(4)):
         assert scores.values.shape[0] == 4
         assert all(len(np.unique(row.round(9))) <= 2 for row in scores.values)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import causalbandits as cb
 from causalbandits.errors import InterventionError, ProblemError, SizeError
-from causalbandits.problem.chance_constraints import POSTERIORS, SURE
+from causalbandits.problem.chance_constraints import COMPLIANCE_PROBABILITY, POSTERIOR_SAMPLES
 from oracles import all_interventions, cases, distribution, patient
 
 HARM = cb.Variable("harm", ["no", "some", "much"], parents=["dose", "age"],
@@ -51,7 +51,7 @@ def test_an_action_stays_iff_it_keeps_to_the_limit_by_brute_force(case, seed):
         return
     problem = cb.Problem(case.model, case.manipulable, case.parents, require=require)
     assert set(problem.actions) == comply
-    searched = {problem.search.action(i).intervention for i in range(problem.search.size)}
+    searched = {problem.candidates.action(i).intervention for i in range(problem.candidates.size)}
     assert searched <= comply
     for do in likely.keys() - comply:
         with pytest.raises(InterventionError, match="is no action: P"):
@@ -88,7 +88,7 @@ def test_the_best_of_what_complies_is_not_lost_to_a_mixture_with_what_does_not()
         cb.Variable("harm", [0, 1], parents=["x"], table=[[1.0, 0.0], [0.9, 0.1]]),
     ])  # fmt: skip
     free, safe = (cb.Problem(root, ["x"], ["x"], require=r) for r in (None, {"harm": 0.05}))
-    assert free.search.size == 2
+    assert free.candidates.size == 2
     assert set(safe.actions) == {cb.Intervention(), cb.Intervention({"x": 0})}
     assert cb.Environment(safe, cb.BernoulliReward([0.1, 0.9])).best().intervention == {}
 
@@ -103,12 +103,12 @@ def test_under_fitted_tables_an_action_must_comply_with_high_posterior_probabili
         trial(fitted, require={"harm": {"much": limit}})
     limit = 1.1 * float(p[cb.Intervention({"dose": "high"})])
     wide = trial(fitted, require={"harm": {"much": limit}})
-    tables = fitted.draw_tables(POSTERIORS, np.random.default_rng(0))
+    tables = fitted.draw_tables(POSTERIOR_SAMPLES, np.random.default_rng(0))
     block = cb.Problem(fitted, ["dose", "timing"], ["harm"]).blocks[0]
     for do in point.actions:
         choices = point.choices(do)
-        drawn = block.under(tables, [choices[k] for k in block.knobs])[:, 2]
-        assert (do in wide.actions) == ((drawn <= limit).mean() >= SURE)
+        drawn = block.rows_under_models(tables, [choices[k] for k in block.knobs])[:, 2]
+        assert (do in wide.actions) == ((drawn <= limit).mean() >= COMPLIANCE_PROBABILITY)
     refused = [do for do, q in p.items() if q <= limit and do not in wide.actions]
     assert refused
     for do in refused:
@@ -118,9 +118,9 @@ def test_under_fitted_tables_an_action_must_comply_with_high_posterior_probabili
 
 def test_what_leaves_everything_is_kept_in_mind_and_changes_nothing():
     generous = trial(require={"harm": {"much": 0.5}})
-    assert generous.required == ("harm",)
+    assert generous.constrained_variables == ("harm",)
     assert list(generous.actions) == list(trial().actions)
-    assert generous.search.size == trial().search.size
+    assert generous.candidates.size == trial().candidates.size
     again = cb.Problem.from_record(generous.to_record())
     assert again.fingerprint == generous.fingerprint
     assert trial(require={}).fingerprint == trial().fingerprint
@@ -180,7 +180,7 @@ def test_what_hangs_on_one_knob_narrows_it_whatever_the_number_of_actions():
     knobs = [cb.Variable(f"x{i}", [0, 1, 2, 3], table=[0.25] * 4) for i in range(60)]
     problem = cb.Problem(cb.CausalModel(knobs), [k.name for k in knobs], ["x1", "x2"], require={"x1": {3: 0.2}})
     assert problem.actions.size == 3 * 5**59
-    assert problem.search.size == 3 * 4
+    assert problem.candidates.size == 3 * 4
     assert repr(problem.requirements) == "P(x1=3) <= 0.2 leaves 3 of 5 choices of x1. Most likely under do(x1=3): 1."
     with pytest.raises(InterventionError, match=r"do\(x1=3\) is no action: P\(x1=3\) would be 1, and 0\.2 is allowed"):
         problem.cost({"x1": 3})

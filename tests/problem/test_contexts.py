@@ -15,7 +15,7 @@ import causalbandits as cb
 from causalbandits import CausalModel, Problem, Variable
 from causalbandits.errors import ProblemError
 from causalbandits.model.graph.dag import ancestors
-from causalbandits.problem.inference.blocks import KnownBlock
+from causalbandits.problem.inference.blocks import PointMassBlock
 from oracles import Case, all_interventions, cases, joint, models, patient, random_table
 
 
@@ -61,7 +61,7 @@ def test_what_actions_lead_to_in_a_context_is_the_joint_distribution_given_it(dr
         oracle = [conditional(model, do, parents, known) for do in all_interventions(model, manipulable)]
         if oracle[0] is None:  # an answer there may be, but the joint has none
             continue
-        view = problem.given(told)
+        view = problem.condition(told)
         np.testing.assert_allclose(view.parent_distributions(), oracle, rtol=0, atol=1e-12)
         number = len(oracle) // 2
         np.testing.assert_allclose(view.parent_distribution(number), oracle[number], rtol=0, atol=1e-12)
@@ -109,10 +109,10 @@ def test_the_contexts_have_the_probabilities_of_the_joint_whatever_is_done(drawn
         oracle = np.zeros([len(model[name].states) for name in context])
         np.add.at(oracle, tuple(at[model.names.index(name)] for name in context), joint(model, do))
         np.testing.assert_allclose(problem.context_distribution, oracle, rtol=0, atol=1e-12)
-    for codes, share in problem.contexts.likely():
+    for codes, share in problem.contexts.by_probability():
         assert problem.contexts.probability(codes) == pytest.approx(share, rel=1e-12)
         assert problem.contexts.at(problem.contexts.number(codes)) == codes
-    assert sum(share for _, share in problem.contexts.likely()) == pytest.approx(1, abs=1e-12)
+    assert sum(share for _, share in problem.contexts.by_probability()) == pytest.approx(1, abs=1e-12)
 
 
 @settings(patient, max_examples=40)
@@ -128,13 +128,13 @@ def test_drawn_tables_give_the_context_what_models_with_these_tables_do(drawn, s
     told = {n: model[n].states[code] for n, code in known.items()}
     assume(conditional(model, {}, parents, known) is not None)
     choices = problem.actions.choices(problem.actions.size - 1)
-    view = problem.given(told)
-    drawn_rows = view.joint([b.under(tables, [choices[k] for k in b.knobs]) for b in view.blocks])
+    view = problem.condition(told)
+    drawn_rows = view.joint([b.rows_under_models(tables, [choices[k] for k in b.knobs]) for b in view.blocks])
     for k in range(4):
         other = CausalModel(
             Variable(v.name, v.states, parents=v.parents, table=tables[v.name][k]) for v in model.variables.values()
         )
-        exact = problem.with_model(other).given(told).parent_distribution(problem.actions.size - 1)
+        exact = problem.with_model(other).condition(told).parent_distribution(problem.actions.size - 1)
         np.testing.assert_allclose(drawn_rows[k], exact, rtol=0, atol=1e-12)
 
 
@@ -148,7 +148,7 @@ def test_a_known_common_cause_splits_blocks_and_a_known_common_effect_joins_them
         ]
     )
     problem = Problem(cause, ["x"], ["x", "y"], context=["c"])
-    assert [len(problem.blocks), len(problem.given({"c": 1}).blocks)] == [1, 2]
+    assert [len(problem.blocks), len(problem.condition({"c": 1}).blocks)] == [1, 2]
     both = np.random.default_rng(0).dirichlet([1, 1], (2, 2))
     effect = CausalModel(
         [
@@ -159,7 +159,7 @@ def test_a_known_common_cause_splits_blocks_and_a_known_common_effect_joins_them
         ]
     )
     problem = Problem(effect, ["x"], ["x", "u", "v"], context=["c"])
-    assert [len(problem.blocks), len(problem.given({"c": 1}).blocks)] == [3, 2]
+    assert [len(problem.blocks), len(problem.condition({"c": 1}).blocks)] == [3, 2]
 
 
 def segmented(*, in_reward: bool = False) -> CausalModel:
@@ -183,7 +183,7 @@ def segmented(*, in_reward: bool = False) -> CausalModel:
 
 def test_a_root_context_of_probability_0_is_answered_by_its_row_of_the_tables():
     problem = Problem(segmented(), ["purpose"], reward="reward", context=["segment"])
-    row = problem.given({"segment": "none"}).parent_distribution({"purpose": "care"})
+    row = problem.condition({"segment": "none"}).parent_distribution({"purpose": "care"})
     np.testing.assert_allclose(row, problem.model["subject"].table[1, 2])
     assert problem.contexts.probability((2,)) == 0.0
 
@@ -191,7 +191,7 @@ def test_a_root_context_of_probability_0_is_answered_by_its_row_of_the_tables():
 def test_a_context_that_contradicts_itself_is_refused():
     model = segmented()
     problem = Problem(model, ["purpose"], reward="reward", context=["age", "segment"])
-    assert problem.given({"segment": "none", "age": "young"}).known == (0, 2)
+    assert problem.condition({"segment": "none", "age": "young"}).context_codes == (0, 2)
     sure = Problem(
         CausalModel(
             [
@@ -206,47 +206,47 @@ def test_a_context_that_contradicts_itself_is_refused():
         context=["c"],
     )
     with pytest.raises(ProblemError, match="impossible, says the model: the probability of c=1 is 0"):
-        sure.given({"c": 1})
+        sure.condition({"c": 1})
 
 
 def test_what_is_known_of_the_parents_is_a_point_mass_that_costs_nothing():
     problem = Problem(segmented(in_reward=True), ["purpose"], reward="reward", context=["segment"])
-    view = problem.given({"segment": "old"})
-    assert [isinstance(block, KnownBlock) for block in view.blocks] == [False, True]
+    view = problem.condition({"segment": "old"})
+    assert [isinstance(block, PointMassBlock) for block in view.blocks] == [False, True]
     assert view.cells.tolist() == [1, 4]
-    assert view.situation().search.projection.tree[0][0].columns.shape[0] == 2
-    assert len(view.situation().search.projection.tree[0]) == 1
+    assert view.situation().candidates.projection.tree[0][0].columns.shape[0] == 2
+    assert len(view.situation().candidates.projection.tree[0]) == 1
 
 
 def test_parts_of_the_context_and_the_rest_of_it_later_are_the_whole():
     problem = Problem(segmented(), ["purpose"], reward="reward", context=["age", "segment"])
-    whole = problem.given({"segment": "old", "age": "grown"})
-    assert problem.given({"age": "grown"}).given({"segment": "old"}) is whole
+    whole = problem.condition({"segment": "old", "age": "grown"})
+    assert problem.condition({"age": "grown"}).condition({"segment": "old"}) is whole
     assert problem.situation(context={"segment": "old", "age": "grown"}) is whole.situation()
-    assert problem.given({}) is problem
-    assert whole.whole is problem
-    assert whole.in_context(None) is problem
+    assert problem.condition({}) is problem
+    assert whole.unconditional is problem
+    assert whole.condition_codes(None) is problem
     with pytest.raises(ProblemError, match="'segment' is known to be 'old' here; it cannot be 'new' as well"):
-        whole.given({"segment": "new"})
+        whole.condition({"segment": "new"})
 
 
 def test_a_problem_with_context_is_described_whole():
     problem = Problem(segmented(), ["purpose"], reward="reward", context=["segment"])
     without = Problem(segmented(), ["purpose"], reward="reward")
-    view = problem.given({"segment": "old"})
+    view = problem.condition({"segment": "old"})
     assert repr(problem).endswith("configurations of subject; context segment)")
     assert repr(view).endswith("context segment, known: segment=old)")
-    assert len({p.fingerprint for p in (problem, without, view, problem.given({"segment": "new"}))}) == 4
+    assert len({p.fingerprint for p in (problem, without, view, problem.condition({"segment": "new"}))}) == 4
     assert "context" not in without.to_record()
     for one in (problem, view):
         again = Problem.from_record(one.to_record())
         assert again.fingerprint == one.fingerprint
-        assert again.same_but_tables(one)
-        assert again.known == one.known
-    assert not problem.same_but_tables(without)
-    assert not problem.same_but_tables(view)
+        assert again.is_same_but_for_tables(one)
+        assert again.context_codes == one.context_codes
+    assert not problem.is_same_but_for_tables(without)
+    assert not problem.is_same_but_for_tables(view)
     other = view.with_model(segmented())
-    assert other.known == view.known
+    assert other.context_codes == view.context_codes
     assert other.context == ("segment",)
     copy = pickle.loads(pickle.dumps(view))
     assert copy.known == (1,)
@@ -282,7 +282,7 @@ def test_what_comes_after_the_reward_is_no_context():
 def test_contexts_with_unknown_names_or_values_are_refused(given_context):
     problem = Problem(segmented(), ["purpose"], reward="reward", context=["segment"])
     with pytest.raises(cb.CausalBanditsError):
-        problem.given(given_context)
+        problem.condition(given_context)
 
 
 def test_a_problem_without_context_says_so():
@@ -428,5 +428,5 @@ def test_contexts_share_the_blocks_that_do_not_tell_them_apart():
         [f"w{i}" for i in range(6)],
         context=[f"c{i}" for i in range(6)],
     )
-    blocks = {id(b) for _ in range(500) for b in problem.in_context(tuple(rng.integers(0, 4, 6).tolist())).blocks}
+    blocks = {id(b) for _ in range(500) for b in problem.condition_codes(tuple(rng.integers(0, 4, 6).tolist())).blocks}
     assert len(blocks) == 24

@@ -50,7 +50,7 @@ def test_recommendations_say_where_nothing_may_be_done_and_recommend_in_the_othe
 
 
 def views(problem):
-    return [problem.in_context(codes) for codes, _ in problem.contexts.likely()]
+    return [problem.condition_codes(codes) for codes, _ in problem.contexts.by_probability()]
 
 
 def test_rounds_in_which_nothing_may_be_done_are_left_out_and_that_is_said():
@@ -90,7 +90,7 @@ def test_describe_names_the_contexts_in_which_nothing_may_be_done(of_world):
 def test_a_forecast_is_of_the_contexts_in_which_something_may_be_done():
     with pytest.warns(ProblemWarning, match="are left out"):
         found = cb.forecast(world().problem, "c-ts-beta", horizon=50, replications=3, progress=False)
-    assert found.found("c-ts-beta").all()
+    assert found.has_found_best("c-ts-beta").all()
     assert found.at_stake > 0
 
 

@@ -12,7 +12,7 @@ from causalbandits.errors import ProblemError, SizeError
 from causalbandits.model.causal_model import CausalModel
 from causalbandits.model.variable import Variable
 from causalbandits.problem import features
-from causalbandits.problem.features import AdditiveFeatures, TabulatedFeatures, resolve
+from causalbandits.problem.features import AdditiveFeatures, TabulatedFeatures, resolve_features
 from causalbandits.problem.problem import Problem
 from oracles import cases, distribution, pairs, patient
 
@@ -38,7 +38,7 @@ def code_and_square(state):
 def test_products_with_rows_are_summed_in_order_to_the_last_bit(actions, dimension, by_column):
     rng = np.random.default_rng(actions)
     rows, weights = rng.normal(size=(actions, dimension)), rng.normal(size=dimension)
-    found = features.in_order(np.asfortranarray(rows) if by_column else rows, weights)
+    found = features.dot_in_order(np.asfortranarray(rows) if by_column else rows, weights)
     for row, sum_ in zip(rows, found, strict=True):
         expected = row[0] * weights[0]
         for i in range(1, dimension):
@@ -51,7 +51,7 @@ def test_products_with_rows_are_summed_in_order_to_the_last_bit(actions, dimensi
 
 def test_numbers_stand_for_themselves_and_all_else_is_one_hot():
     problem = problem_with(dose=[0.5, 2, 10], colour=["red", "blue"], on=[False, True], mixed=[1, "two"])
-    f = resolve(problem)
+    f = resolve_features(problem)
     assert f.dimension == 1 + 2 + 2 + 2
     assert f.at((2, 0, 1, 1)).tolist() == [10, 1, 0, 0, 1, 0, 1]
     assert f.at((0, 1, 0, 0)).tolist() == [0.5, 0, 1, 1, 0, 1, 0]
@@ -59,15 +59,15 @@ def test_numbers_stand_for_themselves_and_all_else_is_one_hot():
 
 def test_a_mapping_replaces_some_parents_features_and_leaves_the_others():
     problem = problem_with(word=["a", "bbb"], dose=[1, 2], colour=["red", "blue"])
-    f = resolve(problem, {"word": length, "dose": lambda d: [d, d * d]})
+    f = resolve_features(problem, {"word": length, "dose": lambda d: [d, d * d]})
     assert isinstance(f, AdditiveFeatures)
     assert f.at((1, 1, 0)).tolist() == [3, 2, 4, 1, 0]
 
 
 def test_a_function_sees_all_the_parents_values_in_their_order():
     problem = problem_with(word=["a", "bbb"], dose=[1, 2])
-    assert resolve(problem, lambda word, dose: [len(word) * dose, 1]).at((1, 1)).tolist() == [6, 1]
-    assert resolve(problem, lambda word, dose: len(word) * dose).dimension == 1
+    assert resolve_features(problem, lambda word, dose: [len(word) * dose, 1]).at((1, 1)).tolist() == [6, 1]
+    assert resolve_features(problem, lambda word, dose: len(word) * dose).dimension == 1
 
 
 @pytest.mark.parametrize(
@@ -85,17 +85,22 @@ def test_a_function_sees_all_the_parents_values_in_their_order():
     ],
 )
 def test_a_function_takes_the_parents_by_their_names_or_else_by_their_places(function):
-    f = resolve(problem_with(word=["a", "bbb"], dose=[1, 2]), function)
+    f = resolve_features(problem_with(word=["a", "bbb"], dose=[1, 2]), function)
     assert f.table[:, 0].tolist() == [11, 12, 31, 32]
 
 
 def test_a_function_may_take_some_of_the_parents_by_name():
-    assert resolve(problem_with(word=["a", "bbb"], dose=[1, 2]), lambda dose: dose).table[:, 0].tolist() == [1, 2, 1, 2]
+    assert resolve_features(problem_with(word=["a", "bbb"], dose=[1, 2]), lambda dose: dose).table[:, 0].tolist() == [
+        1,
+        2,
+        1,
+        2,
+    ]
 
 
 def test_a_function_of_places_has_them_in_the_parents_order_whatever_they_are_called():
     # Written in C: it has no names that could be looked at.
-    assert resolve(problem_with(a=[1, 2], b=[5, 7]), max).table[:, 0].tolist() == [5, 7, 5, 7]
+    assert resolve_features(problem_with(a=[1, 2], b=[5, 7]), max).table[:, 0].tolist() == [5, 7, 5, 7]
 
 
 @dataclass(eq=True)
@@ -111,18 +116,18 @@ class Unhashable:
 def test_a_callable_without_a_hash_serves_as_well():
     problem = problem_with(word=["a", "bbb"], dose=[1, 2])
     twice = Unhashable(2.0)
-    assert resolve(problem, twice) is resolve(problem, twice)
-    assert resolve(problem, twice).table[:, 0].tolist() == [2, 4, 2, 4]
-    assert resolve(problem, Unhashable(3.0)).table[:, 0].tolist() == [3, 6, 3, 6]
+    assert resolve_features(problem, twice) is resolve_features(problem, twice)
+    assert resolve_features(problem, twice).table[:, 0].tolist() == [2, 4, 2, 4]
+    assert resolve_features(problem, Unhashable(3.0)).table[:, 0].tolist() == [3, 6, 3, 6]
     per_parent = {"dose": twice}
-    assert resolve(problem, per_parent) is resolve(problem, per_parent)
+    assert resolve_features(problem, per_parent) is resolve_features(problem, per_parent)
 
 
 def test_the_same_features_of_the_same_problem_are_made_once():
     problem = problem_with(word=["a", "bbb"])
-    assert resolve(problem, {"word": length}) is resolve(problem, {"word": length})
-    assert resolve(problem) is resolve(problem)
-    assert resolve(problem) is not resolve(problem, {"word": length})
+    assert resolve_features(problem, {"word": length}) is resolve_features(problem, {"word": length})
+    assert resolve_features(problem) is resolve_features(problem)
+    assert resolve_features(problem) is not resolve_features(problem, {"word": length})
 
 
 # --- means --------------------------------------------------------------------------------------------
@@ -134,7 +139,7 @@ def test_means_are_the_features_averaged_by_enumeration(case):
     problem = Problem(*case)
     per_parent = dict.fromkeys(problem.parents, code_and_square)
     for spec in (None, per_parent, lambda *states: [len(states), *map(float, (s[-1] for s in states))]):
-        f = resolve(problem, spec)
+        f = resolve_features(problem, spec)
         at = np.array([f.at(z) for z in np.ndindex(*problem.shape)])
         exact = [distribution(case.model, do, case.parents).reshape(-1) @ at for do in problem.actions]
         np.testing.assert_allclose(f.means(problem.projection), exact, rtol=0, atol=1e-12)
@@ -146,8 +151,8 @@ def test_means_are_the_features_averaged_by_enumeration(case):
 @given(cases())
 def test_additive_and_tabulated_forms_of_the_same_features_agree(case):
     problem = Problem(*case)
-    additive = resolve(problem, dict.fromkeys(problem.parents, code_and_square))
-    tabulated = resolve(problem, lambda *states: np.concatenate([code_and_square(s) for s in states]))
+    additive = resolve_features(problem, dict.fromkeys(problem.parents, code_and_square))
+    tabulated = resolve_features(problem, lambda *states: np.concatenate([code_and_square(s) for s in states]))
     assert isinstance(tabulated, TabulatedFeatures)
     np.testing.assert_allclose(
         additive.means(problem.projection), tabulated.means(problem.projection), rtol=0, atol=1e-12
@@ -159,7 +164,7 @@ def test_additive_and_tabulated_forms_of_the_same_features_agree(case):
 def test_additive_means_need_no_table_over_the_configurations():
     model = pairs(40, np.random.default_rng(0))
     problem = Problem(model, ["X0", "X1"], [f"W{i}" for i in range(40)])
-    m = resolve(problem).means(problem.projection)
+    m = resolve_features(problem).means(problem.projection)
     assert m.shape == (16, 40)
     number = problem.actions.index({"X1": 2})
     expected = [(model[f"X{i}"].table @ model[f"W{i}"].table)[1] for i in range(40)]
@@ -197,7 +202,7 @@ def test_additive_means_need_no_table_over_the_configurations():
 )
 def test_features_that_cannot_be_are_refused_with_the_rule_and_the_place(spec, message):
     with pytest.raises(ProblemError, match=message):
-        resolve(problem_with(word=["a", "bbb"], dose=[1, 2]), spec)
+        resolve_features(problem_with(word=["a", "bbb"], dose=[1, 2]), spec)
 
 
 def test_a_function_of_too_many_configurations_is_refused_with_a_way_out(monkeypatch):
@@ -206,5 +211,5 @@ def test_a_function_of_too_many_configurations_is_refused_with_a_way_out(monkeyp
     with pytest.raises(
         SizeError, match=r"at 4 configurations of 2 parents; the limit is 3. Give one function per parent"
     ):
-        resolve(problem_with(word=["a", "bbb"], dose=[1, 2]), lambda *values: asked.append(values))
+        resolve_features(problem_with(word=["a", "bbb"], dose=[1, 2]), lambda *values: asked.append(values))
     assert asked == []

@@ -60,7 +60,7 @@ def minimal():
 
 def test_a_graph_makes_a_problem_of_the_actions_worth_trying():
     known = problem()
-    assert known.learns == "actions"
+    assert known.unit == "actions"
     assert known.parents == ()
     assert [dict(do) for do in known.actions] == [
         {**pair} for pair in ({"B": 0, "C": 0}, {"B": 0, "C": 1}, {"B": 1, "C": 0}, {"B": 1, "C": 1},
@@ -72,10 +72,10 @@ def test_a_graph_makes_a_problem_of_the_actions_worth_trying():
     assert "by the graph alone" in repr(known.reduction())
     assert repr(known) == "Problem(8 actions on A, B, C)"
     env = world()
-    assert env.problem.learns == "configurations"
+    assert env.problem.unit == "configurations"
     by_model = cb.Problem(env.problem.model, ["A", "B", "C"], [], reward="Y")
     assert list(by_model.actions) == list(known.actions)
-    assert by_model.learns == "actions"
+    assert by_model.unit == "actions"
 
 
 def test_the_world_of_coins_has_the_means_that_its_tables_say():
@@ -285,7 +285,7 @@ def test_a_step_function_makes_a_world_of_a_graph():
         return {}, float(rng.random() < (0.8 if do.get("A") == 1 else 0.2))
 
     known = problem()
-    env = cb.StepEnvironment(known, step, means=lambda do: 0.8 if do.get("A") == 1 else 0.2)
+    env = cb.BlackBoxEnvironment(known, step, means=lambda do: 0.8 if do.get("A") == 1 else 0.2)
     run = cb.simulate(env, ["ts-beta"], horizon=300, replications=3, seed=0, progress=False)
     assert run.measures["regret"]["ts-beta"][:, -1].max() < 0.6 * 300 * 0.5
 
@@ -301,9 +301,9 @@ def test_records_give_back_the_same_problem():
     ):
         again = cb.Problem.from_record(known.to_record())
         assert again.fingerprint == known.fingerprint
-        assert again.same_but_tables(known)
+        assert again.is_same_but_for_tables(known)
         assert list(again.actions) == list(known.actions)
-        assert again.learns == "actions"
+        assert again.unit == "actions"
 
 
 @pytest.mark.parametrize(
@@ -342,7 +342,7 @@ def test_too_many_actions_are_refused_before_they_are_listed(monkeypatch):
     graph = cb.CausalGraph({"Y": names}, states={name: [0, 1] for name in names})
     with pytest.raises(SizeError, match=r"33554432 actions on 1 sets of variables may each be the best"):
         cb.Problem(graph, names, reward="Y")
-    monkeypatch.setattr(intervention_sets.worth, "COMPARED_LIMIT", 2)
+    monkeypatch.setattr(intervention_sets.gittins_bonus, "COMPARISON_LIMIT", 2)
     with pytest.raises(SizeError, match="sets of variables would be compared"):
         problem(costs={"A": 0.1})
 

@@ -361,7 +361,7 @@ def test_a_problem_that_has_been_used_can_be_pickled():
 
 def test_features_that_cannot_be_pickled_do_not_stop_their_problem():
     problem = variants()[0]
-    features.resolve(problem, lambda w: [w, w * w])
+    features.resolve_features(problem, lambda w: [w, w * w])
     assert pickle.loads(pickle.dumps(problem)).fingerprint == problem.fingerprint
 
 

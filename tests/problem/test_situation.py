@@ -11,8 +11,8 @@ import causalbandits as cb
 from causalbandits.errors import InterventionError, PolicyError
 from causalbandits.policies.feedback import Outcome
 from causalbandits.problem.candidates import sets
-from causalbandits.problem.candidates.product import Combinations
-from causalbandits.problem.candidates.sets import EveryAction, SomeActions
+from causalbandits.problem.candidates.product import ProductActions
+from causalbandits.problem.candidates.sets import AllActions, ListedActions
 from causalbandits.problem.projection.scores import clear_winners
 
 
@@ -63,9 +63,9 @@ def test_situations_are_remembered(problem):
     assert problem.situation() is problem.situation()
     assert problem.situation(every=True) is problem.situation(every=True)
     assert problem.situation(eligible=some) is problem.situation(eligible=some[::-1])
-    assert isinstance(problem.situation().search, Combinations)
-    assert isinstance(problem.situation(every=True).search, EveryAction)
-    assert isinstance(problem.situation(eligible=some).search, SomeActions)
+    assert isinstance(problem.situation().search, ProductActions)
+    assert isinstance(problem.situation(every=True).search, AllActions)
+    assert isinstance(problem.situation(eligible=some).search, ListedActions)
 
 
 @settings(deadline=None, max_examples=60)
@@ -92,7 +92,7 @@ def test_a_few_of_very_many_actions_are_scored_alone(monkeypatch):
     index = np.random.default_rng(0).normal(size=small.configurations)
     some = [small.actions[n] for n in (3, 77, 200)]
     together = small.situation(eligible=some).project(index)
-    monkeypatch.setattr(sets, "WHOLE_LIMIT", 0)
+    monkeypatch.setattr(sets, "SCORE_ALL_LIMIT", 0)
     assert np.array_equal(small.situation(eligible=some).project(index).values, together.values)
 
 
@@ -150,15 +150,15 @@ def test_numbers_of_the_wrong_shape_or_kind_of_search_are_refused(problem):
     with pytest.raises(PolicyError, match="one number per configuration, 12 of them"):
         problem.situation().project(np.array(["high"] * 12))
     with pytest.raises(PolicyError, match="one number per action, 80 of them"):
-        problem.situation(every=True).gather(np.zeros(12))
+        problem.situation(every=True).take(np.zeros(12))
     with pytest.raises(PolicyError, match="set searches_all = True"):
-        problem.situation().gather(np.zeros(80))
+        problem.situation().take(np.zeros(80))
     with pytest.raises(InterventionError, match="No action is eligible"):
         problem.situation(eligible=[])
 
 
 def test_the_same_problem_with_other_tables_shares_nothing_that_was_derived(problem):
-    problem.situation(), problem.situation(every=True).search.projection, problem.fingerprint, problem.possible
+    problem.situation(), problem.situation(every=True).search.projection, problem.fingerprint, problem.is_supported
     rng = np.random.default_rng(0)
     model = cb.CausalModel(
         cb.Variable(
@@ -179,7 +179,7 @@ def test_several_draws_are_thompson_sampling_with_a_known_propensity(id, problem
     """One of the best actions of M draws: in the mean over draws the shares are the chances of a single draw."""
     one, many = cb.policy(id), cb.policy(id, draws=16)
     situation = problem.situation(every=one.searches_all)
-    statistic, rng = one.start(problem), np.random.default_rng(3)
+    statistic, rng = one.init(problem), np.random.default_rng(3)
     for t in range(40):
         action = problem.actions.action(int(rng.integers(80)))
         z = tuple(int(rng.integers(size)) for size in problem.shape)
@@ -204,7 +204,7 @@ def test_several_draws_are_thompson_sampling_with_a_known_propensity(id, problem
 
 def test_one_draw_changes_no_bit_and_tells_no_propensity(problem):
     policy = cb.CausalThompsonSampling(prior="beta")
-    assert policy.decide(problem.situation(), policy.start(problem), np.random.default_rng(0)).propensity is None
+    assert policy.decide(problem.situation(), policy.init(problem), np.random.default_rng(0)).propensity is None
     for draws in (0, 1.5, True, 10**6):
         with pytest.raises(PolicyError, match="draws must be"):
             cb.policy("c-ts-beta", draws=draws)
@@ -226,7 +226,7 @@ def test_a_list_of_numbers_is_projected_and_gathered_as_their_array(problem):
     assert situation.project(index.tolist()).values.tolist() == situation.project(index).values.tolist()
     assert situation.project([index.tolist()]).values.tolist() == [situation.project(index).values.tolist()]
     numbers = np.arange(float(problem.actions.size))
-    assert every.gather(numbers.tolist()).values.tolist() == numbers.tolist()
+    assert every.take(numbers.tolist()).values.tolist() == numbers.tolist()
     for wrong in ([1.0], None, "x", [[1.0]]):
         with pytest.raises(PolicyError, match="one number per configuration, 12 of them; got"):
             situation.project(wrong)

@@ -13,7 +13,7 @@ from test_service import Served
 import causalbandits as cb
 from causalbandits.errors import StateError
 from causalbandits.service.auth import Keys
-from causalbandits.service.server import service_of
+from causalbandits.service.server import build_service
 
 PROBLEM = cb.zoo.email_campaign().problem
 WANTED: dict[str, Any] = {"name": "spring", "problem": PROBLEM.to_record(), "policy": "c-ts-beta", "seed": 3}
@@ -27,7 +27,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def running(folder: Path) -> Iterator[Served]:
-    served = Served(service_of([], directory=folder))
+    served = Served(build_service([], directory=folder))
     yield served
     served.stop()
 
@@ -46,7 +46,7 @@ def test_a_study_that_is_made_over_http_decides_as_one_made_here(running: Served
             assert (status, found["intervention"]) == (201, dict(here.ask().intervention))
     assert json.loads(running.fetch("GET", "/v1/studies")[2]) == {"studies": ["mail", "spring"]}
     running.stop()
-    again = service_of([], directory=folder)
+    again = build_service([], directory=folder)
     assert sorted(again.writers) == ["mail", "spring"]
     again.close()
 
@@ -94,24 +94,24 @@ def test_what_cannot_be_made_is_refused_and_leaves_nothing(
 
 
 def test_without_a_directory_no_studies_are_made(folder: Path) -> None:
-    served = Served(service_of([folder / "mail.db"]))
+    served = Served(build_service([folder / "mail.db"]))
     try:
         status, answer = post(served, "/v1/studies", WANTED)
         assert (status, "--directory" in answer["error"]) == (403, True)
     finally:
         served.stop()
     with pytest.raises(StateError, match="no directory"):
-        service_of([], directory=folder / "nowhere")
+        build_service([], directory=folder / "nowhere")
     with pytest.raises(StateError, match="Name one study"):
-        service_of([])
+        build_service([])
 
 
 def test_a_key_for_one_study_opens_no_other(folder: Path) -> None:
     cb.Study.create(folder / "shop.db", PROBLEM, "c-ts-beta", seed=1).close()
     keys = Keys(folder / "keys.json")
-    own, every = keys.make("mailer", "admin", ["mail"]), keys.make("ann", "admin")
+    own, every = keys.create("mailer", "admin", ["mail"]), keys.create("ann", "admin")
     assert [record.studies for record in Keys(folder / "keys.json")] == [("mail",), None]
-    served = Served(service_of([], directory=folder))
+    served = Served(build_service([], directory=folder))
     try:
         said = {"Authorization": f"Bearer {own}"}
         assert post(served, "/v1/studies/mail/decisions", {}, own)[0] == 201

@@ -26,7 +26,7 @@ from test_service import Served, outcome
 
 from causalbandits.service import workers
 from causalbandits.service.auth import Keys
-from causalbandits.service.server import service_of
+from causalbandits.service.server import build_service
 from causalbandits.service.workers import BusyError, Writer
 
 ENV = cb.zoo.email_campaign()
@@ -35,8 +35,8 @@ ENV = cb.zoo.email_campaign()
 def test_an_admin_changes_the_mode_over_http_and_the_study_knows_who_it_was(tmp_path: Path) -> None:
     file, keys = tmp_path / "mail.db", Keys(tmp_path / "keys.json")
     cb.Study.create(file, ENV.problem, "c-ts-beta", seed=1).close()
-    writer, admin = keys.make("backend", "writer"), keys.make("ann", "admin")
-    running, clients = Served(service_of([file])), ExitStack()
+    writer, admin = keys.create("backend", "writer"), keys.create("ann", "admin")
+    running, clients = Served(build_service([file])), ExitStack()
     try:
         there, boss = (
             clients.enter_context(cb.connect(f"http://127.0.0.1:{running.port}/mail", key)) for key in (writer, admin)
@@ -77,7 +77,7 @@ def test_refusals_over_http_are_the_errors_of_a_study(tmp_path: Path) -> None:
     p = ENV.problem
     problem = cb.Problem(p.model, p.manipulable, p.parents, costs={"product": 0.1})
     cb.Study.create(tmp_path / "mail.db", problem, "c-ts-beta", budget=Budget(1, rounds=2)).close()
-    running = Served(service_of([tmp_path / "mail.db"]))
+    running = Served(build_service([tmp_path / "mail.db"]))
     try:
         with cb.connect(f"http://127.0.0.1:{running.port}/mail") as there:
             there.ask()
@@ -101,7 +101,7 @@ LINE = re.compile(r'^causalbandits_(\w+)\{study="mail"(?:,mode="(\w+)")?\} (\S+)
 
 def test_metrics_are_those_of_the_study_as_prometheus_reads_them(tmp_path: Path) -> None:
     cb.Study.create(tmp_path / "mail.db", ENV.problem, "c-ts-beta", seed=1).close()
-    running = Served(service_of([tmp_path / "mail.db"]))
+    running = Served(build_service([tmp_path / "mail.db"]))
     try:
         with cb.connect(f"http://127.0.0.1:{running.port}/mail") as there:
             rng = np.random.default_rng(0)
@@ -137,24 +137,24 @@ def test_what_comes_when_too_much_waits_is_refused_and_counted(tmp_path: Path) -
 
     async def crowd() -> list[Any]:
         begun = threading.Event()
-        blocking = asyncio.create_task(writer.do(lambda study: (begun.set(), gate.wait(20))))
+        blocking = asyncio.create_task(writer.submit(lambda study: (begun.set(), gate.wait(20))))
         while not begun.is_set():
             await asyncio.sleep(0.001)
-        asked = [asyncio.create_task(writer.do(lambda study: study.ask().id)) for _ in range(8)]
+        asked = [asyncio.create_task(writer.submit(lambda study: study.ask().id)) for _ in range(8)]
         await asyncio.sleep(0)
         gate.set()
         await blocking
-        return await asyncio.gather(*asked, return_exceptions=True)
+        return await asyncio.take(*asked, return_exceptions=True)
 
     found = asyncio.run(crowd())
     assert [one for one in found if not isinstance(one, Exception)] == [0, 1, 2]
-    assert sum(isinstance(one, BusyError) for one in found) == 5 == writer.refused
+    assert sum(isinstance(one, BusyError) for one in found) == 5 == writer.rejected
     writer.close()
 
 
 def test_busy_is_said_with_when_to_come_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cb.Study.create(tmp_path / "mail.db", ENV.problem, "c-ts-beta", seed=1).close()
-    running = Served(service_of([tmp_path / "mail.db"]))
+    running = Served(build_service([tmp_path / "mail.db"]))
     try:
         assert running.send("GET", "/readyz")[0] == 200
         monkeypatch.setattr(running.service.writers["mail"], "_limit", 0)
@@ -165,7 +165,7 @@ def test_busy_is_said_with_when_to_come_again(tmp_path: Path, monkeypatch: pytes
         assert json.loads(text)["kind"] == "BusyError"
         assert running.send("GET", "/readyz")[0] == 503
         assert running.send("GET", "/v1/studies/mail/report")[0] == 200, "who looks does not wait for who writes"
-        monkeypatch.setattr(workers, "LOOKING_LIMIT", 0)
+        monkeypatch.setattr(workers, "READ_QUEUE_LIMIT", 0)
         assert running.send("GET", "/v1/studies/mail/report")[0] == 429
         assert running.send("GET", "/livez")[0] == 200
     finally:
@@ -175,7 +175,7 @@ def test_busy_is_said_with_when_to_come_again(tmp_path: Path, monkeypatch: pytes
 @pytest.mark.parametrize("body", [b'{"context": ' + b'{"a": ' * 2000 + b"1" + b"}" * 2001, b'{"key": ' + b"[" * 50_000])
 def test_what_is_nested_deeply_is_refused(tmp_path: Path, body: bytes) -> None:
     cb.Study.create(tmp_path / "mail.db", ENV.problem, "c-ts-beta", seed=1).close()
-    running = Served(service_of([tmp_path / "mail.db"]))
+    running = Served(build_service([tmp_path / "mail.db"]))
     try:
         assert running.send("POST", "/v1/studies/mail/decisions", body)[0] == 400
     finally:
@@ -186,9 +186,9 @@ def test_what_is_nested_deeply_is_refused(tmp_path: Path, body: bytes) -> None:
 def test_names_that_are_taken_or_too_long_are_refused(tmp_path: Path, name: str) -> None:
     cb.Study.create(tmp_path / f"{name}.db", ENV.problem, "c-ts-beta", seed=1).close()
     with pytest.raises(StateError, match="file's name"):
-        service_of([tmp_path / f"{name}.db"])
+        build_service([tmp_path / f"{name}.db"])
     with pytest.raises(StateError, match="printable"):
-        Keys(tmp_path / "keys.json").make("", "reader")
+        Keys(tmp_path / "keys.json").create("", "reader")
 
 
 def run(*words: str, fails: bool = False) -> str:

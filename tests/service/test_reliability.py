@@ -24,7 +24,7 @@ pytest.importorskip("uvicorn")
 
 from causalbandits.service.app import PAGES, Service
 from causalbandits.service.routes import ROUTES
-from causalbandits.service.server import service_of
+from causalbandits.service.server import build_service
 from causalbandits.service.workers import BusyError, Writer
 
 ENV = cb.zoo.email_campaign()
@@ -37,7 +37,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     with cb.Study.create(where, ENV.problem, "c-ts-beta", seed=1) as study:
         decision = study.ask(key="a")
         study.tell(decision.id, dict(ENV.pull(decision.intervention, rng=0).parents), 1)
-    made = service_of([where])
+    made = build_service([where])
     yield made
     made.close()
 
@@ -135,13 +135,13 @@ def together(writer: Writer, *works: Callable[[cb.Study], Any]) -> list[Any]:
         open_now.wait(20)
 
     async def all_of_them() -> list[Any]:
-        first = asyncio.ensure_future(writer.do(busy))
+        first = asyncio.ensure_future(writer.submit(busy))
         await asyncio.to_thread(is_busy.wait, 20)
-        rest = [asyncio.ensure_future(writer.do(work)) for work in works]
+        rest = [asyncio.ensure_future(writer.submit(work)) for work in works]
         await asyncio.sleep(0.05)
         open_now.set()
         await first
-        return await asyncio.gather(*rest, return_exceptions=True)
+        return await asyncio.take(*rest, return_exceptions=True)
 
     with asyncio.Runner(loop_factory=asyncio.SelectorEventLoop) as runner:  # older servers make uvloop everybody's
         return runner.run(all_of_them())
@@ -200,7 +200,7 @@ def test_who_does_not_wait_any_more_does_not_stop_the_writer(writer: Writer) -> 
     loop, busy = asyncio.new_event_loop(), threading.Event()
 
     async def leave() -> None:
-        waiting = asyncio.ensure_future(writer.do(lambda study: busy.wait(20)))
+        waiting = asyncio.ensure_future(writer.submit(lambda study: busy.wait(20)))
         await asyncio.sleep(0.05)
         assert not waiting.done()
 

@@ -14,10 +14,10 @@ import msgspec
 from test_service import Served
 
 import causalbandits as cb
-from causalbandits.service.openapi import document
+from causalbandits.service.openapi import build_document
 from causalbandits.service.routes import ROUTES
-from causalbandits.service.schemas import DecisionMade, Refused
-from causalbandits.service.server import service_of
+from causalbandits.service.schemas import DecisionResponse, ErrorResponse
+from causalbandits.service.server import build_service
 
 PROBLEM = cb.zoo.email_campaign().problem
 POLICY = cb.policy("c-ts-beta", draws=8)
@@ -36,10 +36,10 @@ ASKED: dict[str, Any] = {
 
 def test_every_answer_is_one_of_those_that_are_promised(tmp_path: Path) -> None:
     cb.Study.create(tmp_path / "mail.db", PROBLEM, POLICY, seed=1, window=60, default=0).close()
-    running = Served(service_of([], directory=tmp_path))
+    running = Served(build_service([], directory=tmp_path))
     try:
         one = running.send("POST", "/v1/studies/mail/decisions", {"eligible": [{"send_time": "morning"}]})[1]
-        assert msgspec.convert(one, DecisionMade).id == 0
+        assert msgspec.convert(one, DecisionResponse).id == 0
         for route in ROUTES:
             name = route.handler.__name__
             path = route.path.format(study="mail", decision="-")
@@ -47,12 +47,12 @@ def test_every_answer_is_one_of_those_that_are_promised(tmp_path: Path) -> None:
             number = 2 if name == "forget" else 0
             status, found = running.send(route.method, path + (f"?number={number}" if route.queries else ""), asked)
             assert status == route.status, (name, found)
-            if route.gives != (str,):
-                assert any(_is(found, kind) for kind in route.gives), (name, found)
+            if route.response_schemas != (str,):
+                assert any(_is(found, kind) for kind in route.response_schemas), (name, found)
         for method, path in (("GET", "/v1/studies/none"), ("POST", "/v1/studies/mail/mode"), ("PUT", "/v1/studies")):
             status, found = running.send(method, path, {"mode": "?"} if method == "POST" else None)
             assert status >= 400
-            assert _is(found, Refused)
+            assert _is(found, ErrorResponse)
     finally:
         running.stop()
 
@@ -66,7 +66,7 @@ def _is(found: Any, kind: Any) -> bool:
 
 
 def test_what_may_stand_behind_a_question_mark_is_declared_and_every_reference_leads_somewhere() -> None:
-    made = document(ROUTES)
+    made = build_document(ROUTES)
     queries = {
         (path, one["name"])
         for path, ways in made["paths"].items()

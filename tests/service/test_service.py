@@ -36,12 +36,12 @@ from causalbandits.service.auth import ROLES, Keys, allows  # noqa: E402
 from causalbandits.service.dashboard.pages import COOKIE  # noqa: E402
 from causalbandits.service.routes import ROUTES  # noqa: E402
 from causalbandits.service.server import (  # noqa: E402  # noqa: E402
-    LONGEST_HEAD,
-    ServerThatEnds,
-    by_h11,
-    reading,
+    MAX_HEAD_BYTES,
+    BoundedServer,
+    build_service,
+    h11_protocol,
+    http_protocol,
     serve,
-    service_of,
 )
 
 ENV = cb.zoo.email_campaign()
@@ -54,8 +54,8 @@ class Served:
         self.service = service
         self.socket = socket.create_server(("127.0.0.1", 0))
         self.port = self.socket.getsockname()[1]
-        config = uvicorn.Config(service, http=http or reading(), ws="none", log_level="error", lifespan="off")
-        self.server = ServerThatEnds(config, service, **patience)
+        config = uvicorn.Config(service, http=http or http_protocol(), ws="none", log_level="error", lifespan="off")
+        self.server = BoundedServer(config, service, **patience)
         self.thread = threading.Thread(target=self.server.run, kwargs={"sockets": [self.socket]}, daemon=True)
         self.thread.start()
 
@@ -103,7 +103,7 @@ def there(served: Served) -> Iterator[cb.study.RemoteStudy]:
 
 @pytest.fixture
 def served(file: Path) -> Iterator[Served]:
-    running = Served(service_of([file]))
+    running = Served(build_service([file]))
     yield running
     running.stop()
 
@@ -170,8 +170,8 @@ def test_many_clients_at_once_get_different_decisions_and_lose_nothing(
 
 def test_every_route_is_closed_unless_it_says_otherwise_to_every_role(file: Path, tmp_path: Path) -> None:
     keys = Keys(tmp_path / "keys.json")
-    given = {role: keys.make(role, role) for role in ROLES}
-    running = Served(service_of([file]))
+    given = {role: keys.create(role, role) for role in ROLES}
+    running = Served(build_service([file]))
     try:
         for route in ROUTES:
             path = route.path.format(study="mail", decision="0", version="v1.0", event="x")
@@ -216,8 +216,8 @@ async def sent_by(app: Any, method: str, path: str, key: str | None, body: bytes
 
 def test_a_studys_own_routes_are_answered_as_the_framework_would(file: Path, tmp_path: Path) -> None:
     keys = Keys(tmp_path / "keys.json")
-    of_role = {role: keys.make(role, role) for role in ROLES}
-    service, ask, told = service_of([file]), b'{"key": "a"}', b'{"items": [{"id": "a", "reward": 1}]}'
+    of_role = {role: keys.create(role, role) for role in ROLES}
+    service, ask, told = build_service([file]), b'{"key": "a"}', b'{"items": [{"id": "a", "reward": 1}]}'
     words = ("decisions", "outcomes", "report", "events", "mode", "expire", "verify", "else", "")
     roles = [None, *of_role.values()]
     cases = list(itertools.product(("POST", "GET", "DELETE"), words, ("mail",), roles, (ask,)))
@@ -269,7 +269,7 @@ def test_a_page_says_what_is_so_without_outcomes_without_parents_within_a_budget
         spent = study.budget
         assert spent is not None
         study.set_mode("paused", by="ann", why="a <wrong> price")
-    running = Served(service_of([tmp_path / "hidden.db"]))
+    running = Served(build_service([tmp_path / "hidden.db"]))
     try:
         text = running.fetch("GET", "/hidden")[2]
     finally:
@@ -282,18 +282,18 @@ def test_a_page_says_what_is_so_without_outcomes_without_parents_within_a_budget
 
 def test_a_file_of_keys_without_a_key_opens_nothing(file: Path, tmp_path: Path) -> None:
     with pytest.raises(StateError, match=r"is not there.*leave --keys out"):
-        service_of([file], tmp_path / "kyes.json")
+        build_service([file], tmp_path / "kyes.json")
     keys = Keys(tmp_path / "keys.json")
-    keys.make("backend", "writer")
-    service_of([file]).close()
+    keys.create("backend", "writer")
+    build_service([file]).close()
     text = keys.path.read_text()
     keys.path.write_text(text.replace("writer", "owner"))
     with pytest.raises(StateError, match="is no file of keys, or is damaged"):
-        service_of([file])
+        build_service([file])
     keys.path.write_text(text)
     keys.revoke("backend")
     with pytest.raises(StateError, match=r"no key any more.*remove the file"):
-        service_of([file])
+        build_service([file])
 
 
 def test_a_service_says_where_it_is_only_when_its_studies_are_open(tmp_path: Path) -> None:
@@ -400,8 +400,8 @@ def test_what_another_method_would_do_is_said(served: Served, method: str, path:
 
 
 def test_a_wrong_key_is_told_from_none(file: Path) -> None:
-    Keys(file.parent / "keys.json").make("own", "reader")
-    running = Served(service_of([file]))
+    Keys(file.parent / "keys.json").create("own", "reader")
+    running = Served(build_service([file]))
     try:
         status, found = running.send("GET", "/v1/studies", key="cb_wrong")
         assert (status, found["error"].partition(":")[0]) == (401, "This key is not known here")
@@ -415,7 +415,7 @@ def test_a_wrong_content_type_is_refused_so_that_no_page_elsewhere_can_post(serv
     assert served.send("POST", "/v1/studies/mail/decisions", b"{}", Content_Type="text/plain")[0] == 415
 
 
-@pytest.mark.parametrize("by", [reading(), by_h11()])
+@pytest.mark.parametrize("by", [http_protocol(), h11_protocol()])
 @pytest.mark.parametrize(
     "begun",
     [
@@ -425,12 +425,12 @@ def test_a_wrong_content_type_is_refused_so_that_no_page_elsewhere_can_post(serv
     ],
 )
 def test_a_head_that_does_not_end_is_not_read_for_ever(file: Path, by: Any, begun: bytes) -> None:
-    running = Served(service_of([file]), by)
+    running = Served(build_service([file]), by)
     try:
         with socket.create_connection(("127.0.0.1", running.port), 20) as client:
             client.sendall(begun)
             with pytest.raises((ConnectionResetError, BrokenPipeError)):
-                client.sendall(b"x" * 400 * LONGEST_HEAD)
+                client.sendall(b"x" * 400 * MAX_HEAD_BYTES)
         assert running.send("GET", "/livez")[0] == 200
     finally:
         running.stop()
@@ -442,8 +442,8 @@ def test_where_httptools_and_uvloop_are_not_installed_all_is_served_in_pure_pyth
     monkeypatch.delitem(sys.modules, "uvicorn.protocols.http.httptools_impl", raising=False)
     for missing in ("httptools", "uvloop"):
         monkeypatch.setitem(sys.modules, missing, None)
-    assert reading().__name__ == by_h11().__name__
-    running = Served(service_of([file]))
+    assert http_protocol().__name__ == h11_protocol().__name__
+    running = Served(build_service([file]))
     try:
         with cb.connect(f"http://127.0.0.1:{running.port}/mail") as study:
             assert [study.ask().id for _ in range(2)] == [0, 1]
@@ -451,12 +451,12 @@ def test_where_httptools_and_uvloop_are_not_installed_all_is_served_in_pure_pyth
         running.stop()
 
 
-@pytest.mark.parametrize("by", [reading(), by_h11()])
+@pytest.mark.parametrize("by", [http_protocol(), h11_protocol()])
 def test_a_long_body_is_no_long_head_and_the_connection_goes_on(file: Path, by: Any) -> None:
-    running = Served(service_of([file]), by)
+    running = Served(build_service([file]), by)
     try:
         connection = http.client.HTTPConnection("127.0.0.1", running.port, timeout=20)
-        for size in (0, 5 * LONGEST_HEAD, 0):
+        for size in (0, 5 * MAX_HEAD_BYTES, 0):
             body = b'{"key": "a"' + b" " * size + b"}"
             connection.request("POST", "/v1/studies/mail/decisions", body, {"Content-Type": "application/json"})
             answer = connection.getresponse()
@@ -483,8 +483,8 @@ def test_other_studies_are_not_here(served: Served) -> None:
 
 
 def test_pages_are_closed_without_a_key_and_open_with_a_cookie(file: Path, tmp_path: Path) -> None:
-    key = Keys(tmp_path / "keys.json").make("me", "reader")
-    running = Served(service_of([file]))
+    key = Keys(tmp_path / "keys.json").create("me", "reader")
+    running = Served(build_service([file]))
     try:
         for method, path, role, _ in PAGES:
             if role is not None and method == "GET" and not path.endswith("live"):
@@ -524,7 +524,7 @@ def test_hostile_names_stay_text_on_every_page(tmp_path: Path) -> None:
     with cb.Study.create(tmp_path / "x.db", problem, "c-ts-beta", seed=0) as study:
         decision = study.ask(key=HOSTILE)
         study.tell(decision.id, {"z": "b"}, 1)
-    running = Served(service_of([tmp_path / "x.db"]))
+    running = Served(build_service([tmp_path / "x.db"]))
     try:
         for where in ("/", "/x", "/x/decision?id=0", "/x/decision?id=%3Cscript%3Ealert(1)%3C/script%3E"):
             _, _, text = running.fetch("GET", where)
@@ -554,7 +554,7 @@ def test_a_study_that_knows_only_a_graph_has_a_page_with_its_hidden_causes(tmp_p
     problem = cb.Problem(graph, ["A", "B"], reward="Y")
     with cb.Study.create(tmp_path / "x.db", problem, "ts-beta", seed=0) as study:
         study.tell(study.ask().id, None, 1)
-    running = Served(service_of([tmp_path / "x.db"]))
+    running = Served(build_service([tmp_path / "x.db"]))
     try:
         status, _, text = running.fetch("GET", "/x")
         assert status == 200
@@ -564,7 +564,7 @@ def test_a_study_that_knows_only_a_graph_has_a_page_with_its_hidden_causes(tmp_p
 
 
 def test_a_page_warns_where_outcomes_contradict_the_model_and_names_the_variable(tmp_path: Path) -> None:
-    from causalbandits.service.dashboard.panels import doubts_of
+    from causalbandits.service.dashboard.panels import diagnose_model
 
     found = []
     for right in (True, False):
@@ -576,10 +576,10 @@ def test_a_page_warns_where_outcomes_contradict_the_model_and_names_the_variable
                     told = outcome(decision := study.ask(), rng)
                     late = decision.intervention.get("product") == "Photoshop"
                     study.tell(**(told if right else {**told, "reward": int(late)}))  # product acts by itself
-            found.append(doubts_of(study))
+            found.append(diagnose_model(study))
     assert (found[0].found, found[0].outcomes) == ([], 600)
     assert "product" in found[1].variables
-    running = Served(service_of([tmp_path / "False" / "mail.db"]))
+    running = Served(build_service([tmp_path / "False" / "mail.db"]))
     try:
         _, _, text = running.fetch("GET", "/mail")
         assert "⚠ Outcomes contradict the model." in text
@@ -595,7 +595,7 @@ def test_a_page_says_what_another_way_would_have_brought_or_why_it_cannot(tmp_pa
         for _ in range(30):
             study.tell(**outcome(study.ask(), rng))
         expected = study.evaluate({"send_time": "morning"})
-    running = Served(service_of([tmp_path / "mail.db"]))
+    running = Served(build_service([tmp_path / "mail.db"]))
     try:
         status, _, text = running.fetch("GET", "/mail/what-if?send_time=morning&purpose=")
         assert status == 200
@@ -610,8 +610,8 @@ def test_a_page_says_what_another_way_would_have_brought_or_why_it_cannot(tmp_pa
 
 def test_the_mode_is_changed_by_a_form_of_an_admin_and_of_no_other_site(file: Path, tmp_path: Path) -> None:
     keys = Keys(tmp_path / "keys.json")
-    given = {role: keys.make(role, role) for role in ROLES}
-    running = Served(service_of([file]))
+    given = {role: keys.create(role, role) for role in ROLES}
+    running = Served(build_service([file]))
     here = f"http://127.0.0.1:{running.port}"
 
     def sent(role: str, body: str, origin: str) -> int:

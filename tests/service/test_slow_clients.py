@@ -19,19 +19,19 @@ from test_service import Served
 
 import causalbandits as cb
 from causalbandits.service import server
-from causalbandits.service.server import by_h11, reading, service_of
+from causalbandits.service.server import build_service, h11_protocol, http_protocol
 
 ASKED = b"POST /v1/studies/mail/decisions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
 WHOLE, HALF = ASKED + b"Content-Length: 2\r\n\r\n{}", ASKED + b"Content-Length: 20\r\n\r\n{"
 
 
-@pytest.fixture(params=[reading(), by_h11()], ids=["as installed", "pure Python"])
+@pytest.fixture(params=[http_protocol(), h11_protocol()], ids=["as installed", "pure Python"])
 def serve(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Callable[..., Served]]:
     cb.Study.create(tmp_path / "mail.db", cb.zoo.email_campaign().problem, "c-ts-beta", seed=1).close()
     made: list[Served] = []
 
     def start(**patience: float) -> Served:
-        made.append(Served(service_of([tmp_path / "mail.db"]), request.param, **patience))
+        made.append(Served(build_service([tmp_path / "mail.db"]), request.param, **patience))
         return made[-1]
 
     yield start
@@ -61,7 +61,7 @@ def heard(client: socket.socket) -> bytes:
 def test_the_service_ends_though_somebody_has_sent_half_a_request(
     serve: Callable[..., Served], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server, "LEAVING_SECONDS", 1.0)
+    monkeypatch.setattr(server, "SHUTDOWN_GRACE_PERIOD", 1.0)
     running = serve()
     half, rest = sender(running, HALF), sender(running, HALF)
     silent, unread = sender(running), sender(running, b"GET /mail/live HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")

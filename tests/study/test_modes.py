@@ -64,10 +64,12 @@ def test_a_floor_is_played_as_often_as_it_says(tmp_path: Path) -> None:
         expected = variance = drawn = 0.0
         for decision in study.ask(400):
             (row,) = study._log.decisions("number = ?", (decision.id,))
-            assert row.mixed is not None
-            others = sum(chance for action, chance in row.choice.support or () if action not in dict(row.mixed.drawn))
+            assert row.mixture is not None
+            others = sum(
+                chance for action, chance in row.choice.support or () if action not in dict(row.mixture.policy_support)
+            )
             expected, variance = expected + others, variance + others * (1 - others)
-            drawn += row.choice.action not in dict(row.mixed.drawn)
+            drawn += row.choice.action not in dict(row.mixture.policy_support)
         assert expected > 100
         assert abs(drawn - expected) < 5 * variance**0.5
 
@@ -273,8 +275,8 @@ def test_older_tables_are_brought_up_to_date_with_nothing_lost(tmp_path: Path, m
         assert old.report() == report
         assert old.verify()
         assert all(old.replay(k) for k in range(30))
-        assert [version for version, _ in old._state.store.rows("SELECT * FROM versions")] == [1, 2]
-        assert old._state.store.rows("SELECT note FROM early") == []
+        assert [version for version, _ in old._session.store.query("SELECT * FROM versions")] == [1, 2]
+        assert old._session.store.query("SELECT note FROM early") == []
         play(old, 5)
     with cb.Study.open(tmp_path / "study.db") as old:
         assert old.rounds == 35
@@ -313,7 +315,7 @@ def test_old_decisions_are_derived_again_from_snapshots(tmp_path: Path, monkeypa
         play(study, 90)
         study.retract(3)
         study.retract(50)
-        assert [event for (event,) in study._state.store.rows("SELECT event FROM snapshots ORDER BY event")] == [
+        assert [event for (event,) in study._session.store.query("SELECT event FROM snapshots ORDER BY event")] == [
             20,
             40,
             60,
@@ -332,8 +334,8 @@ def test_old_decisions_are_derived_again_from_snapshots(tmp_path: Path, monkeypa
             assert all(study.replay(k) for k in range(90))
         assert max(looked_at) < 20
         assert study.verify()
-        with study._state.store.transaction():
-            study._state.store.run("UPDATE snapshots SET content = '[]' WHERE event = 40")
+        with study._session.store.transaction():
+            study._session.store.execute("UPDATE snapshots SET content = '[]' WHERE event = 40")
         assert re.search("snapshot.*40", repr(study.verify()))
 
 
@@ -344,7 +346,7 @@ def test_a_commit_that_fails_leaves_nothing_behind_in_memory_either(
         play(study, 5)
         decision, before = study.ask(), json.dumps(study.statistic.to_record())
         seen = ENV.pull(decision.intervention, np.random.default_rng(0))
-        store, rows = study._state.store, study._state.store.rows
+        store, rows = study._session.store, study._session.store.query
 
         def failing(sql: str, parameters: Any = ()) -> Any:
             if sql == "COMMIT":
@@ -368,8 +370,8 @@ def test_a_database_that_fails_while_a_process_catches_up_leaves_nothing_half_kn
 ) -> None:
     """Whichever query fails, once: what is known afterwards is what another process knows."""
     with new(tmp_path, id) as one, cb.Study.open(tmp_path / "study.db") as two:
-        store, failed, k = two._state.store, True, 0
-        rows = store.rows
+        store, failed, k = two._session.store, True, 0
+        rows = store.query
         while failed:
             play(one, 2, seed=k)
             queries, failed = itertools.count(), False
@@ -399,7 +401,7 @@ def test_a_database_that_fails_while_a_study_is_opened_may_be_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     new(tmp_path).close()
-    rows, k, failed = SQLite.rows, 0, True
+    rows, k, failed = SQLite.query, 0, True
     while failed:
         queries, failed = itertools.count(), False
 

@@ -44,7 +44,7 @@ PARTS: dict[str, Callable[[cb.Study], Any]] = {
 
 
 def learnt(study: cb.Study) -> tuple[str, str, Any]:
-    row = study._log.decision_of_key("a")
+    row = study._log.decision_by_key("a")
     assert row is not None
     return json.dumps(study.statistic.to_record()), study.state_hash(), (row.status, row.z, row.reward, row.observed)
 
@@ -174,7 +174,7 @@ def test_what_came_early_and_could_not_be_taken_is_listed_with_its_reason_until_
         assert study.tell("five", MORNING, 5).status == "applied"
         assert study.report().stranded == ()
         assert study.explain("five")["stranded"] is None
-        assert study._log.store.rows("SELECT key FROM early") in ([("none",)], [["none"]])
+        assert study._log.store.query("SELECT key FROM early") in ([("none",)], [["none"]])
         assert study.verify()
 
 

@@ -57,12 +57,12 @@ class Failing:
     """A connection of which one statement fails: before it is done, or (`after`) when it has been done."""
 
     def __init__(self, connection: sqlite3.Connection, at: int, raised: BaseException, *, after: bool = False) -> None:
-        self._own, self._left, self._raised, self._after = connection, at, raised, after
+        self._own, self._feasible_or_empty, self._raised, self._after = connection, at, raised, after
 
     def execute(self, sql: str, *given: Any) -> Any:
         if sql != "ROLLBACK":
-            self._left -= 1
-            if self._left == 0:
+            self._feasible_or_empty -= 1
+            if self._feasible_or_empty == 0:
                 if self._after:
                     self._own.execute(sql, *given)
                 raise self._raised
@@ -74,7 +74,7 @@ class Failing:
 
 @contextmanager
 def failing(study: cb.Study, *given: Any, **named: Any) -> Iterator[None]:
-    store = study._state.store
+    store = study._session.store
     own, store._connection = store._connection, Failing(store._connection, *given, **named)  # type: ignore[assignment]
     try:
         yield
@@ -193,12 +193,12 @@ def acknowledged_is_there(study: cb.Study, acknowledged: int) -> None:
 
 def test_a_full_database_acknowledges_nothing_more_loses_nothing_and_recovers(tmp_path: Path) -> None:
     with new(tmp_path) as study:
-        store = study._state.store
-        store.run("PRAGMA max_page_count=60")
+        store = study._session.store
+        store.execute("PRAGMA max_page_count=60")
         acknowledged = fill(study)
         assert acknowledged > 0
         acknowledged_is_there(study, acknowledged)
-        store.run("PRAGMA max_page_count=10000")
+        store.execute("PRAGMA max_page_count=10000")
         study.tell(**outcome(study.ask(key="room again"), 0))
         acknowledged_is_there(study, acknowledged + 1)
 
@@ -264,11 +264,11 @@ def test_a_row_that_was_changed_by_hand_is_found(tmp_path: Path) -> None:
             "DELETE FROM decisions WHERE number = 2",
             "UPDATE policies SET record = replace(record, 'beta', 'Beta')",
         ):
-            with study._state.store.transaction():
-                study._state.store.run("SAVEPOINT before")
-                study._state.store.run(sql)
+            with study._session.store.transaction():
+                study._session.store.execute("SAVEPOINT before")
+                study._session.store.execute(sql)
                 assert not study.verify(), sql
-                study._state.store.run("ROLLBACK TO before")
+                study._session.store.execute("ROLLBACK TO before")
         assert study.verify()
 
 
@@ -278,13 +278,15 @@ KINDS = st.sampled_from(["tell", "tell again", "correct", "retract", "forget", "
 def test_a_line_of_the_statistic_is_written_once_a_transaction_and_seen_within_it(tmp_path: Path) -> None:
     study, written = new(tmp_path, "uniform"), []
     decisions = study.ask(300)
-    study._state.store._connection.set_trace_callback(lambda sql: written.append(sql) if "INTO statistic" in sql else 0)
+    study._session.store._connection.set_trace_callback(
+        lambda sql: written.append(sql) if "INTO statistic" in sql else 0
+    )
     with study.together():
         for decision in decisions:
             study.tell(**outcome(decision, decision.id))
         assert not written
         assert study.verify()
-        assert len(written) == len(set(written)) == len(study._state.table) < 300
+        assert len(written) == len(set(written)) == len(study._session.table) < 300
         study.correct(**{**outcome(decisions[0], 0), "reward": 1 - outcome(decisions[0], 0)["reward"]})
     assert study.verify()
     with pytest.raises(StorageError), failing(study, 8, sqlite3.OperationalError("disk I/O error")):
@@ -300,7 +302,7 @@ def test_a_log_is_verified_a_few_rows_at_a_time(tmp_path: Path, monkeypatch: pyt
             study.tell(**outcome(decision, decision.id))
         study.retract(3)
         study.forget(3)
-    monkeypatch.setattr(log, "AT_A_TIME", 4)
+    monkeypatch.setattr(log, "ROWS_PER_QUERY", 4)
     assert repr(study.verify()) == "22 events of 20 decisions folded again: all as it was kept."
     with sqlite3.connect(tmp_path / "study.db") as own:
         own.execute("UPDATE events SET reward = 5 WHERE number = 14")
@@ -341,7 +343,7 @@ def test_any_history_folds_to_what_counts_however_it_came_about(
                 continue  # refused: nothing was changed
             with study.together():
                 waiting = [row.number for row in study._log.decisions("status IN ('open', 'held')")]
-                assert study._state.frontier() == min(waiting, default=6)
+                assert study._session.frontier() == min(waiting, default=6)
         statuses = Counter(row.status for row in study._log.decisions())
         assert {status: n for status, n in study.report().decisions.items() if n} == statuses
         clock.now += 60
@@ -402,7 +404,7 @@ def test_a_backup_that_is_made_while_others_write_is_whole_and_goes_on(tmp_path:
             assert copy.ask().intervention == study._log.decision(5).choice.action.intervention  # type: ignore[union-attr]
         with pytest.raises(StateError, match="exists already"):
             back_up(tmp_path / "study.db", tmp_path / "copy.db")
-        study._state.store.run("UPDATE events SET at = 0 WHERE number = 2")
+        study._session.store.execute("UPDATE events SET at = 0 WHERE number = 2")
         with pytest.raises(StateError, match="not copied"):
             back_up(tmp_path / "study.db", tmp_path / "another.db")
         assert not (tmp_path / "another.db").exists()

@@ -11,7 +11,7 @@ import pytest
 
 import causalbandits as cb
 from causalbandits.errors import PolicyError
-from causalbandits.policies.feedback import Choice, pick
+from causalbandits.policies.feedback import Choice, sample_choice
 from causalbandits.policies.registry import POLICIES
 from causalbandits.policies.statistics import Cells
 from causalbandits.problem.projection.scores import Scores
@@ -91,7 +91,7 @@ class Broken(cb.Uniform):
             return 3
         if self.fault == "false propensity":
             actions = [situation.action(i) for i in range(situation.size)]
-            return pick(actions, rng)._replace(propensity=0.5)
+            return sample_choice(actions, rng)._replace(propensity=0.5)
         return super().decide(situation, statistic, rng)
 
     def update(self, situation, statistic, outcome):
@@ -102,7 +102,7 @@ class Broken(cb.Uniform):
             statistic.total[0] += np.random.default_rng().random()
 
     def from_totals(self, problem, totals):
-        cells = super().from_totals(problem, totals)
+        cells = super().from_sums(problem, totals)
         if self.fault == "wrong sums":
             cells.total[5] += 1.0
         return cells
@@ -167,14 +167,14 @@ class Own(cb.Policy):
     id = "own"
 
     def start(self, problem):
-        return {} if self.gives == "dict" else Cells.empty(problem.configurations)
+        return {} if self.response_schemas == "dict" else Cells.empty(problem.configurations)
 
     def score(self, situation, cells, rng):
         optimistic = np.where(cells.count > 0, cells.means(), np.inf)
-        if self.gives == "array":
+        if self.response_schemas == "array":
             return cells.means()
         with np.errstate(invalid="ignore"):
-            return situation.project(optimistic if self.gives == "infinity" else cells.means()[:3])
+            return situation.project(optimistic if self.response_schemas == "infinity" else cells.means()[:3])
 
     def update(self, situation, cells, outcome):
         cells.add(situation.problem.configuration(outcome.z), outcome.reward)

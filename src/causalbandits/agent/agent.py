@@ -15,37 +15,45 @@ from typing import Any, Literal, overload
 
 import numpy as np
 
-from causalbandits._files import checked_path, refuse_unwritable, write_atomically
-from causalbandits._typing import Z, is_whole
+from causalbandits._files import parse_path, refuse_unwritable, write_atomically
+from causalbandits._typing import Z, is_integer
 from causalbandits.agent import file
 from causalbandits.campaign import (
     BATCH_LIMIT,
     Context,
     Decision,
     Eligible,
-    InOrder,
+    HistoryImporter,
     Learnt,
     Ledger,
-    Past,
     Pending,
     Recommendation,
     Recommendations,
-    caveats,
-    checked,
-    checked_model,
+    Resequencer,
+    check_model,
     contradictions,
-    evidence_of_told,
-    narrowed,
-    policy_of,
+    gather_evidence,
+    outcome_scale_caveats,
     policy_record,
-    recommended,
+    recommend,
+    restore_policy,
+    restrict_to_eligible,
+    validate_outcome,
 )
 from causalbandits.errors import BudgetError, CausalBanditsError, EvidenceWarning, ProblemWarning, StateError, TellError
 from causalbandits.fitting import Check, Interventions
 from causalbandits.model import CausalModel, Intervention, State
-from causalbandits.policies import AnyPolicy, Choice, Outcome, chosen_policy, flip, situations_to_come
+from causalbandits.policies import AnyPolicy, Choice, Outcome, future_situations, randomised_rounding, resolve_policy
 from causalbandits.policies.robust import Evidence
-from causalbandits.problem import Budget, Problem, Purse, Situation, Spent, difference, opened
+from causalbandits.problem import (
+    Budget,
+    BudgetStatus,
+    BudgetTracker,
+    Problem,
+    Situation,
+    build_budget_tracker,
+    first_difference,
+)
 
 # A policy and what it has learnt: its statistic is a fold of what was told, made anew where that was corrected.
 
@@ -53,37 +61,37 @@ from causalbandits.problem import Budget, Problem, Purse, Situation, Spent, diff
 class Learner:
     """What was told and what is waited for, and the statistic that follows from it."""
 
-    _purse: Purse | None
+    _budget_tracker: BudgetTracker | None
 
     def __init__(self, problem: Problem, policy: AnyPolicy, impossible: Literal["refuse", "accept"]) -> None:
         self.problem = problem
         self.policy = policy
         self.impossible = impossible
-        self._statistic = policy.begin(problem)
+        self._statistic = policy.init_or_raise(problem)
         self._pending: dict[int, Pending] = {}
-        self._told = Ledger(None if policy.randomised else 1.0)
-        self._order = InOrder()
-        self._must_fold = False
+        self._outcomes = Ledger(None if policy.randomised else 1.0)
+        self._resequencer = Resequencer()
+        self._must_replay = False
         """Whether outcomes were corrected since the statistic was made."""
         self._next_id = 0
 
     @property
     def rounds(self) -> int:
         """How many rewards have been told."""
-        return len(self._told)
+        return len(self._outcomes)
 
     @property
     def pending(self) -> dict[int, Intervention]:
         """Decisions whose reward has not come (yet), by id."""
-        return {id: asked.choice.action.intervention for id, asked in self._pending.items()}
+        return {id: decision.choice.action.intervention for id, decision in self._pending.items()}
 
     @cached_property
-    def _whole(self) -> Situation:
+    def _unconditional(self) -> Situation:
         """The situation of one who does not look."""
         return self.policy.situation(self.problem)
 
     def _situation(self, context: Context | None, eligible: Eligible | None = None) -> Situation:
-        problem = self.problem if context is None else self.problem.given(context)
+        problem = self.problem if context is None else self.problem.condition(context)
         if self.impossible == "refuse" and not problem.can_occur:
             raise CausalBanditsError(
                 f"The context {dict(context or {})} has probability 0, says the model. If the model is an estimate, "
@@ -91,38 +99,40 @@ class Learner:
             )
         if eligible is None:
             return self.policy.situation(problem)
-        return narrowed(self.policy, problem, eligible)
+        return restrict_to_eligible(self.policy, problem, eligible)
 
-    def _situation_of(self, context: Z | None) -> Situation:
-        return self._whole if context is None else self.policy.situation(self.problem.in_context(context))
+    def _situation_in_context(self, context: Z | None) -> Situation:
+        return self._unconditional if context is None else self.policy.situation(self.problem.condition_codes(context))
 
-    def _folded(self) -> Any:
+    def _replay_if_stale(self) -> Any:
         """The policy's statistic, made anew from all outcomes if some were corrected."""
-        if self._must_fold:
-            self._statistic = self.policy.begin(self.problem)
-            for outcome in self._told:
-                self._take_in(self._statistic, outcome)
-            self._order = InOrder(self._told)
-            self._must_fold = False
-            self._witness()
+        if self._must_replay:
+            self._statistic = self.policy.init_or_raise(self.problem)
+            for outcome in self._outcomes:
+                self._update(self._statistic, outcome)
+            self._resequencer = Resequencer(self._outcomes)
+            self._must_replay = False
+            self._monitor()
         return self._statistic
 
-    def _take_in(self, statistic: Any, outcome: Outcome) -> None:
+    def _update(self, statistic: Any, outcome: Outcome) -> None:
         """Update a statistic, in the situation that the decision was made in."""
-        self.policy.update(self._situation_of(outcome.context), statistic, outcome)
+        self.policy.update(self._situation_in_context(outcome.context), statistic, outcome)
 
-    def _witness(self) -> str:
+    def _monitor(self) -> str:
         """Show the policy what is complete by now, in the order of decisions; the last that it noticed."""
-        noticed = ""
+        alarm = ""
         if self.policy.in_order:
-            for outcome in self._order.ready(self._pending, self._next_id):
-                noticed = self.policy.witness(self._situation_of(outcome.context), self._statistic, outcome) or noticed
-        return noticed
+            for outcome in self._resequencer.ready(self._pending, self._next_id):
+                alarm = (
+                    self.policy.monitor(self._situation_in_context(outcome.context), self._statistic, outcome) or alarm
+                )
+        return alarm
 
 
 # What an agent is told: outcomes, whenever they come; corrections of them; and rounds of the past.
 
-LOOKED_AT = 100
+DIAGNOSTICS_AFTER = 100
 """After so many rewards the policy is asked whether something speaks against the way in which it is used."""
 
 
@@ -130,10 +140,10 @@ class Listener(Learner):
     """The half of an agent that takes in what happened."""
 
     _seed: np.random.SeedSequence
-    _flips: bool
-    _expected: float
+    _binarises_rewards: bool
+    _largest_expected: float
     """Rewards beyond it bring one warning."""
-    _learnt: int
+    _past_rows: int
     """How many rows of the past were taken in."""
 
     def tell(
@@ -152,27 +162,27 @@ class Listener(Learner):
         need only the action learn all the same.
         `observed` are further variables of the model that were seen, for policies that learn from them.
         """
-        asked = self._pending.get(id) if type(id) is int else None
-        outcome = self._outcome(id, asked or self._asked(id), parents, reward, observed)
-        statistic = self._folded() if self._must_fold else self._statistic
+        pending = self._pending.get(id) if type(id) is int else None
+        outcome = self._build_outcome(id, pending or self._pending_decision(id), parents, reward, observed)
+        statistic = self._replay_if_stale() if self._must_replay else self._statistic
         try:
-            known = self._pending[int(id)].problem
-            self.policy.update(self.policy.situation(known), statistic, outcome)
+            conditioned = self._pending[int(id)].problem
+            self.policy.update(self.policy.situation(conditioned), statistic, outcome)
         except BaseException:
-            self._must_fold = True  # it may have been changed half-way
+            self._must_replay = True  # it may have been changed half-way
             raise
-        self._told.add(outcome)
+        self._outcomes.add(outcome)
         del self._pending[id]
-        if len(self._told) == LOOKED_AT:
+        if len(self._outcomes) == DIAGNOSTICS_AFTER:
             for concern in self.policy.concerns(self.problem, statistic):
                 warnings.warn(f"{concern}.", ProblemWarning, stacklevel=2)
         if self.policy.in_order:
-            self._order.add(outcome)
-            if noticed := self._witness():
-                self._warn(noticed)
+            self._resequencer.add(outcome)
+            if alarm := self._monitor():
+                self._warn_of_alarm(alarm)
 
-    def _warn(self, noticed: str) -> None:
-        warnings.warn(f"{noticed[:1].upper()}{noticed[1:]}. See agent.evidence().", EvidenceWarning, stacklevel=3)
+    def _warn_of_alarm(self, alarm: str) -> None:
+        warnings.warn(f"{alarm[:1].upper()}{alarm[1:]}. See agent.evidence().", EvidenceWarning, stacklevel=3)
 
     def learn(self, past: Any, *, reward: str | None = None, interventions: Interventions = None) -> Learnt:
         """Take in rounds of the past that the agent did not decide; what was used, what was not and why.
@@ -189,19 +199,19 @@ class Listener(Learner):
         column = self.problem.reward if reward is None else reward
         if not isinstance(column, str):
             raise CausalBanditsError("Say which column has the rewards: learn(past, reward='clicked').")
-        rows = Past(self.problem, self.policy, self._seed, self.impossible == "accept")
-        told = rows.outcomes(past, column, interventions, -1 - self._learnt)
-        statistic = self._folded()
+        importer = HistoryImporter(self.problem, self.policy, self._seed, self.impossible == "accept")
+        outcomes = importer.outcomes(past, column, interventions, -1 - self._past_rows)
+        statistic = self._replay_if_stale()
         try:
-            for outcome in told:
-                self._take_in(statistic, outcome)
+            for outcome in outcomes:
+                self._update(statistic, outcome)
         except BaseException:
-            self._must_fold = True  # some of them have been taken in
+            self._must_replay = True  # some of them have been taken in
             raise
-        for outcome in told:
-            self._told.add(outcome)
-        self._learnt += len(told)
-        return Learnt(len(told), dict(rows.left_out))
+        for outcome in outcomes:
+            self._outcomes.add(outcome)
+        self._past_rows += len(outcomes)
+        return Learnt(len(outcomes), dict(importer.left_out))
 
     def correct(
         self,
@@ -215,39 +225,39 @@ class Listener(Learner):
 
         All outcomes are taken in anew before the next decision, once for however many corrections.
         """
-        was = self._told_of(id)
-        outcome = self._outcome(was.number, self._asked_again(was), parents, reward, observed)
-        self._take_in(self.policy.begin(self.problem), outcome)  # whether it can be taken in at all
-        self._told.replace(outcome)
-        self._must_fold = True
+        previous = self._outcome_of(id)
+        outcome = self._build_outcome(previous.number, self._as_pending(previous), parents, reward, observed)
+        self._update(self.policy.init_or_raise(self.problem), outcome)  # whether it can be taken in at all
+        self._outcomes.replace(outcome)
+        self._must_replay = True
 
     def retract(self, id: int) -> None:
         """Take back what was told of a decision: it waits for its reward again, as if nothing had been told."""
-        was = self._told_of(id)
-        self._told.remove(was.number)
-        self._pending[was.number] = self._asked_again(was)
-        self._must_fold = True
+        outcome = self._outcome_of(id)
+        self._outcomes.remove(outcome.number)
+        self._pending[outcome.number] = self._as_pending(outcome)
+        self._must_replay = True
 
     def forget(self, id: int) -> None:
         """Stop waiting for the reward of a decision: it was not carried out, or its reward will never be known.
 
         What was told already must be taken back first (`retract`). A budget gets its money and its round back.
         """
-        asked = self._asked(id)
-        if self._purse is not None:
-            self._purse.give_back(self.problem.cost(asked.choice.action), asked.problem.known)
+        pending = self._pending_decision(id)
+        if self._budget_tracker is not None:
+            self._budget_tracker.refund(self.problem.cost(pending.choice.action), pending.problem.context_codes)
         del self._pending[id]
-        if self.policy.in_order and not self._must_fold and (noticed := self._witness()):
-            self._warn(noticed)
+        if self.policy.in_order and not self._must_replay and (alarm := self._monitor()):
+            self._warn_of_alarm(alarm)
 
-    def _check_id(self, id: int) -> None:
+    def _validate_id(self, id: int) -> None:
         if isinstance(id, bool) or not isinstance(id, int | np.integer) or not 0 <= id < self._next_id:
             raise TellError(
                 f"Unknown decision {id!r}: {self._next_id} have been made, with ids from 0. Use decision.id."
             )
 
-    def _asked(self, id: int) -> Pending:
-        self._check_id(id)
+    def _pending_decision(self, id: int) -> Pending:
+        self._validate_id(id)
         if id not in self._pending:
             raise TellError(
                 f"The reward of decision {id} has been told already (or forgotten); each counts once. To change what "
@@ -255,37 +265,41 @@ class Listener(Learner):
             )
         return self._pending[id]
 
-    def _asked_again(self, was: Outcome) -> Pending:
+    def _as_pending(self, outcome: Outcome) -> Pending:
         """The decision that an outcome belongs to."""
-        return Pending(Choice(was.action, was.propensity, was.support), self.problem.in_context(was.context))
+        return Pending(
+            Choice(outcome.action, outcome.propensity, outcome.support), self.problem.condition_codes(outcome.context)
+        )
 
-    def _told_of(self, id: int) -> Outcome:
-        self._check_id(id)
+    def _outcome_of(self, id: int) -> Outcome:
+        self._validate_id(id)
         try:
-            return self._told[int(id)]
+            return self._outcomes[int(id)]
         except KeyError:
             raise TellError(
                 f"Nothing has been told of decision {id} (or it was forgotten), so there is nothing to change. "
                 "Nothing was changed."
             ) from None
 
-    def _outcome(
+    def _build_outcome(
         self,
         id: int,
-        asked: Pending,
+        pending: Pending,
         parents: Mapping[str, State] | EllipsisType | None,
         reward: float,
         observed: Mapping[str, State] | None,
     ) -> Outcome:
         """What was told, if it can be."""
-        (action, propensity, support), known = asked
+        (action, propensity, support), conditioned = pending
         accept = self.impossible == "accept"
-        z, value, seen = checked(known, self.policy, action, parents, reward, observed, accept_impossible=accept)
-        if abs(value) > self._expected:
+        z, value, observed_codes = validate_outcome(
+            conditioned, self.policy, action, parents, reward, observed, accept_impossible=accept
+        )
+        if abs(value) > self._largest_expected:
             self.policy.warn_of_scale("A reward is of size", abs(value), self.problem, stacklevel=3)
-            self._expected = math.inf
-        successes = flip(value, self._seed, id) if self._flips else value
-        return Outcome(action, z, value, successes, id, propensity, support, seen, known.known)
+            self._largest_expected = math.inf
+        successes = randomised_rounding(value, self._seed, id) if self._binarises_rewards else value
+        return Outcome(action, z, value, successes, id, propensity, support, observed_codes, conditioned.context_codes)
 
 
 # What can be asked of an agent without changing it: its advice, what speaks against the model, a page about it all.
@@ -300,12 +314,12 @@ class Adviser(Learner):
 
         `problem.with_model(agent.model)` is the problem for a policy that is to take these tables as known.
         """
-        return self.policy.learnt_model(self.problem, self._folded()) or self.problem.model
+        return self.policy.learned_model(self.problem, self._replay_if_stale()) or self.problem.model
 
     @property
-    def budget(self) -> Spent | None:
+    def budget(self) -> BudgetStatus | None:
         """What has been spent of the budget, and what is left; None without one."""
-        return None if self._purse is None else self._purse.spent
+        return None if self._budget_tracker is None else self._budget_tracker.status
 
     def recommend(self, *, context: Context | None = None, level: float = 0.95, epsilon: float = 0.0) -> Recommendation:
         """The action with the largest estimated mean so far, less its cost, and an interval for that mean.
@@ -322,38 +336,45 @@ class Adviser(Learner):
         whether, with probability `level`, no other action is better by more than `epsilon`. That holds whenever you
         look; but equal actions are never told apart, so that an epsilon of 0 may never let you stop.
         """
-        situation = self._whole if context is None else self._situation(context)
-        return self._recommended(situation, level, epsilon, self._doubts())
+        situation = self._unconditional if context is None else self._situation(context)
+        return self._recommend(situation, level, epsilon, self._diagnostics())
 
     def recommendations(self, *, level: float = 0.95, epsilon: float = 0.0) -> Recommendations:
         """What to do in each context that can occur, the likeliest first, with its share of the decisions.
 
         Contexts in which nothing may be done, because of what is required, are in `.refused`, with the reason.
         """
-        known = self.problem.with_model(self.model) if self.policy.learns_tables else self.problem
-        against, found, refused = self._doubts(), [], []
-        for codes, share in known.contexts.likely():
-            here = self.problem.in_context(codes or None)
-            if here.has_actions:
-                found.append((share, self._recommended(self._situation_of(here.known), level, epsilon, against)))
+        current_problem = self.problem.with_model(self.model) if self.policy.learns_tables else self.problem
+        diagnostics, recommendations, refused = self._diagnostics(), [], []
+        for codes, share in current_problem.contexts.by_probability():
+            conditioned = self.problem.condition_codes(codes or None)
+            if conditioned.has_actions:
+                recommendations.append(
+                    (
+                        share,
+                        self._recommend(
+                            self._situation_in_context(conditioned.context_codes), level, epsilon, diagnostics
+                        ),
+                    )
+                )
             else:
-                refused.append((share, here.no_action))
-        return Recommendations(found, refused)
+                refused.append((share, conditioned.infeasibility))
+        return Recommendations(recommendations, refused)
 
-    def _doubts(self) -> tuple[str, ...]:
+    def _diagnostics(self) -> tuple[str, ...]:
         """What the outcomes say against the policy's scales, the way it is used, and the model: of all contexts."""
-        statistic = self._folded()
+        statistic = self._replay_if_stale()
         return (
-            *caveats(self.policy, self._told),
+            *outcome_scale_caveats(self.policy, self._outcomes),
             *self.policy.concerns(self.problem, statistic),
             *contradictions(self.problem, self.policy, statistic, lambda level: self.check(level=level)),
         )
 
-    def _recommended(
-        self, situation: Situation, level: float, epsilon: float, against: tuple[str, ...]
+    def _recommend(
+        self, situation: Situation, level: float, epsilon: float, diagnostics: tuple[str, ...]
     ) -> Recommendation:
-        allowance = None if self._purse is None else self._purse.budget.a_round
-        return recommended(self.policy, situation, self._folded(), level, epsilon, against, allowance)
+        allowance = None if self._budget_tracker is None else self._budget_tracker.budget.per_round
+        return recommend(self.policy, situation, self._replay_if_stale(), level, epsilon, diagnostics, allowance)
 
     def evidence(self, *, level: float | None = None) -> Evidence:
         """What the outcomes say of the model: that knobs act through the parents alone, and every row of its tables.
@@ -362,9 +383,9 @@ class Adviser(Learner):
         chosen and whenever you look. The chance of a false alarm, ever, is `level` at most (0.05, or the guard's own).
         Outcomes count in the order of decisions: those after the first pending one wait for it.
         """
-        self.problem.refuse_by_actions("Evidence")
-        known = self.problem, self.policy, self._folded(), self._told
-        return evidence_of_told(*known, min(self._pending, default=None), level)
+        self.problem.require_parents("Evidence")
+        arguments = self.problem, self.policy, self._replay_if_stale(), self._outcomes
+        return gather_evidence(*arguments, min(self._pending, default=None), level)
 
     def check(self, *, level: float = 0.05) -> Check:
         """Test the same claims by Pearson's statistic, for any policy; approximate while running.
@@ -372,8 +393,8 @@ class Adviser(Learner):
         p-values take the outcomes for a sample that was chosen without looking: chosen adaptively they are about right,
         and looking again and again finds something in the end. `evidence` has neither weakness.
         """
-        self.problem.refuse_by_actions("A check")
-        return checked_model(self.problem, self._told, level)
+        self.problem.require_parents("A check")
+        return check_model(self.problem, self._outcomes, level)
 
     def report(self, path: str | os.PathLike[str]) -> None:
         """Write a page about the campaign, to look at and to pass on: it needs no other file, and opens offline.
@@ -381,14 +402,14 @@ class Adviser(Learner):
         The answer so far and how sure it is, the causal graph, the mean reward, every action and configuration, and
         where outcomes contradict the model.
         """
-        where = checked_path(path, "campaign.html")
-        if where.suffix.lower() not in (".html", ".htm"):
+        file_path = parse_path(path, "campaign.html")
+        if file_path.suffix.lower() not in (".html", ".htm"):
             raise StateError(f"A page's name ends in .html, such as campaign.html; got {str(path)!r}.")
-        refuse_unwritable(where)
-        from causalbandits.agent.report import page_of
+        refuse_unwritable(file_path)
+        from causalbandits.agent.report import build_page
         from causalbandits.results import as_html
 
-        write_atomically(where, as_html(page_of(self, list(self._told)), where.parent).encode())
+        write_atomically(file_path, as_html(build_page(self, list(self._outcomes)), file_path.parent).encode())
 
 
 class Agent(Listener, Adviser):
@@ -427,23 +448,27 @@ class Agent(Listener, Adviser):
     ) -> None:
         if not isinstance(problem, Problem):
             raise CausalBanditsError(f"An Agent works on a Problem; got {problem!r}.")
-        chosen = chosen_policy(problem, policy, horizon=horizon, late=late)
+        resolved_policy = resolve_policy(problem, policy, horizon=horizon, late=late)
         if not isinstance(impossible, str) or impossible not in ("refuse", "accept"):
             raise CausalBanditsError(f"impossible must be 'refuse' or 'accept'; got {impossible!r}.")
-        super().__init__(problem, chosen, impossible)
-        chosen.warn_of_unknown_tables(problem, stacklevel=2)
+        super().__init__(problem, resolved_policy, impossible)
+        resolved_policy.warn_of_unknown_tables(problem, stacklevel=2)
         if budget is not None:
-            chosen.refuse_budget()
+            resolved_policy.refuse_budget()
         if not problem.context:  # with one it need never be made, and may be too large
-            chosen.situation(problem)
-        self._purse = None if budget is None else opened(budget, situations_to_come(chosen, problem), stacklevel=2)
+            resolved_policy.situation(problem)
+        self._budget_tracker = (
+            None
+            if budget is None
+            else build_budget_tracker(budget, future_situations(resolved_policy, problem), stacklevel=2)
+        )
         self._seed = _seed_sequence(seed)
         self._rng = np.random.Generator(np.random.PCG64(self._seed))
-        self._flips = chosen.counts_successes
-        self._learnt = 0
-        self._expected = chosen.largest_expected_reward(problem)
-        self._name = secrets.token_hex(8)
-        self._editions: dict[Path, file.Edition] = {}
+        self._binarises_rewards = resolved_policy.counts_successes
+        self._past_rows = 0
+        self._largest_expected = resolved_policy.largest_expected_reward(problem)
+        self._agent_id = secrets.token_hex(8)
+        self._versions: dict[Path, file.Version] = {}
         """What this agent last read from or wrote to each file."""
 
     def __repr__(self) -> str:
@@ -464,67 +489,67 @@ class Agent(Listener, Adviser):
         `eligible` narrows this decision to some interventions: a list of them, or a function that says yes or no.
         Where a budget does not allow for all of a batch, none of it is decided.
         """
-        if n is not None and (not is_whole(n) or not 1 <= n <= BATCH_LIMIT):
+        if n is not None and (not is_integer(n) or not 1 <= n <= BATCH_LIMIT):
             raise CausalBanditsError(f"ask(n) needs a whole number from 1 to {BATCH_LIMIT}; got {n!r}.")
-        situation = self._whole if context is None and eligible is None else self._situation(context, eligible)
+        situation = self._unconditional if context is None and eligible is None else self._situation(context, eligible)
         if n is None:
             return self._decide(situation)
-        if self._purse is not None and n > self._purse.spent.rounds_left:
-            left = self._purse.spent.rounds_left
-            raise BudgetError(f"The budget is for {left} more rounds; ask({n}) wants {n}. Nothing was decided.")
-        made: list[Decision] = []
+        if self._budget_tracker is not None and n > self._budget_tracker.status.rounds_left:
+            rounds_left = self._budget_tracker.status.rounds_left
+            raise BudgetError(f"The budget is for {rounds_left} more rounds; ask({n}) wants {n}. Nothing was decided.")
+        decisions: list[Decision] = []
         try:
             for _ in range(n):
-                made.append(self._decide(situation))  # noqa: PERF401 (needed if a later one is refused)
+                decisions.append(self._decide(situation))  # noqa: PERF401 (needed if a later one is refused)
         except BudgetError:
-            for decision in made:
+            for decision in decisions:
                 self.forget(decision.id)
             raise
-        return made
+        return decisions
 
     def _decide(self, situation: Situation) -> Decision:
-        statistic = self._folded() if self._must_fold else self._statistic
-        if self._purse is None:
-            choice = self.policy.chosen(situation, statistic, self._rng)
+        statistic = self._replay_if_stale() if self._must_replay else self._statistic
+        if self._budget_tracker is None:
+            choice = self.policy.choose(situation, statistic, self._rng)
         else:
-            choice = self.policy.paced(situation, statistic, self._rng, self._purse)
-            self._purse.pay(self.problem.cost(choice.action), situation.known)
+            choice = self.policy.choose_within_budget(situation, statistic, self._rng, self._budget_tracker)
+            self._budget_tracker.charge(self.problem.cost(choice.action), situation.context_codes)
         id = self._next_id
         self._pending[id] = Pending(choice, situation.problem)
         self._next_id += 1
         return Decision(id, choice.action.intervention, choice.propensity)
 
-    def _charge_again(self) -> None:
+    def _restore_charges(self) -> None:
         """Charge the budget for all decisions that were not forgotten."""
-        if self._purse is not None:
-            told = [(outcome.action, outcome.context) for outcome in self._told if outcome.number >= 0]
-            waiting = [(asked.choice.action, asked.problem.known) for asked in self._pending.values()]
-            for action, known in (*told, *waiting):
-                self._purse.pay(self.problem.cost(action), known)
+        if self._budget_tracker is not None:
+            completed = [(outcome.action, outcome.context) for outcome in self._outcomes if outcome.number >= 0]
+            pending = [(decision.choice.action, decision.problem.context_codes) for decision in self._pending.values()]
+            for action, context in (*completed, *pending):
+                self._budget_tracker.charge(self.problem.cost(action), context)
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write everything, random state included, to a JSON file; never leaves half a file behind.
 
         A file that another process has saved since, or that holds another agent, is not overwritten unless you say so.
         """
-        where = checked_path(path, "agent.json")
+        file_path = parse_path(path, "agent.json")
         content = {
             "problem": self.problem.to_record(),
             "policy": policy_record(self.policy, self.problem),
             "impossible": self.impossible,
-            "statistic": self._folded().to_record(),
-            "outcomes": self._told.to_record(),
+            "statistic": self._replay_if_stale().to_record(),
+            "outcomes": self._outcomes.to_record(),
             "seed": {"entropy": self._seed.entropy, "spawn_key": list(self._seed.spawn_key)},
             "random_state": self._rng.bit_generator.state,
-            "pending": {str(id): asked.to_record() for id, asked in self._pending.items()},
+            "pending": {str(id): decision.to_record() for id, decision in self._pending.items()},
             "next_id": self._next_id,
-            **({} if self._purse is None else {"budget": astuple(self._purse.budget)}),
-            "witnessed": self._order.next_one,
+            **({} if self._budget_tracker is None else {"budget": astuple(self._budget_tracker.budget)}),
+            "witnessed": self._resequencer.next_number,
         }
-        before = self._editions.get(where)
-        after = file.Edition.after(before, self._name)
-        file.write(where, content, before, after, overwrite=overwrite)
-        self._editions[where] = after
+        previous_version = self._versions.get(file_path)
+        version = file.Version.after(previous_version, self._agent_id)
+        file.write_agent_file(file_path, content, previous_version, version, overwrite=overwrite)
+        self._versions[file_path] = version
 
     @classmethod
     def load(
@@ -540,45 +565,47 @@ class Agent(Listener, Adviser):
         better ones by now: what was told is then taken in anew, under these. A policy that a file cannot hold (your own
         class, features given as functions) must be handed in as `policy`.
         """
-        where = checked_path(path, "agent.json")
-        content = file.read(where)
-        saved = Problem.from_record(content["problem"])
+        file_path = parse_path(path, "agent.json")
+        content = file.read_agent_file(file_path)
+        saved_problem = Problem.from_record(content["problem"])
         if problem is not None and not isinstance(problem, Problem):
             raise CausalBanditsError(f"problem must be a Problem (an environment has one); got {problem!r}.")
-        if problem is not None and (differs := difference(problem, saved)):
+        if problem is not None and (mismatch := first_difference(problem, saved_problem)):
             raise StateError(
-                f"{path} belongs to another problem: {differs}. It was made for {saved!r}, not for {problem!r}."
+                f"{path} belongs to another problem: {mismatch}. It was made for {saved_problem!r}, not for {problem!r}."
             )
-        known = problem or saved
+        current_problem = problem or saved_problem
         try:
             seed = np.random.SeedSequence(content["seed"]["entropy"], spawn_key=content["seed"]["spawn_key"])
-            chosen = policy_of(content["policy"], policy, known)
+            restored_policy = restore_policy(content["policy"], policy, current_problem)
             budget = Budget(*content["budget"]) if "budget" in content else None
-            agent = cls(known, chosen, seed=seed, impossible=content["impossible"], budget=budget)
+            agent = cls(current_problem, restored_policy, seed=seed, impossible=content["impossible"], budget=budget)
             agent._statistic.restore(content["statistic"])
-            agent._told.restore(content["outcomes"], known)
-            agent._must_fold = known.fingerprint != saved.fingerprint
+            agent._outcomes.restore(content["outcomes"], current_problem)
+            agent._must_replay = current_problem.fingerprint != saved_problem.fingerprint
             agent._rng.bit_generator.state = content["random_state"]
-            agent._pending = {int(id): Pending.of_record(known, record) for id, record in content["pending"].items()}
+            agent._pending = {
+                int(id): Pending.from_record(current_problem, record) for id, record in content["pending"].items()
+            }
             agent._next_id = int(content["next_id"])
-            agent._order = InOrder(agent._told, int(content.get("witnessed", 0)))
-            agent._learnt = sum(outcome.number < 0 for outcome in agent._told)
-            agent._charge_again()
-            edition = file.edition_of(content)
+            agent._resequencer = Resequencer(agent._outcomes, int(content.get("witnessed", 0)))
+            agent._past_rows = sum(outcome.number < 0 for outcome in agent._outcomes)
+            agent._restore_charges()
+            version = file.parse_version(content)
         except (TypeError, ValueError, KeyError, AttributeError) as error:
             if isinstance(error, CausalBanditsError):
                 raise
             raise StateError(f"{path} is corrupted: {error!r}.") from None
-        agent._name, agent._editions = edition.agent, {where: edition}
+        agent._agent_id, agent._versions = version.agent, {file_path: version}
         return agent
 
 
 def _seed_sequence(seed: int | np.random.SeedSequence | None) -> np.random.SeedSequence:
     try:
-        own = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)
+        sequence = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)
         # Plain numbers, which a file can hold.
-        entropy = np.asarray(own.entropy, dtype=object).tolist()
-        plain = [int(part) for part in entropy] if isinstance(entropy, list) else int(entropy)
-        return np.random.SeedSequence(plain, spawn_key=tuple(map(int, own.spawn_key)))
+        entropy = np.asarray(sequence.entropy, dtype=object).tolist()
+        plain_entropy = [int(part) for part in entropy] if isinstance(entropy, list) else int(entropy)
+        return np.random.SeedSequence(plain_entropy, spawn_key=tuple(map(int, sequence.spawn_key)))
     except (TypeError, ValueError):
         raise CausalBanditsError(f"seed must be a whole number, 0 or more, or None; got {seed!r}.") from None

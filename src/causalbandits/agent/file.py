@@ -8,13 +8,13 @@ import secrets
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from causalbandits._files import alone_in, our_json, refuse_other_kind, write_atomically
+from causalbandits._files import json_recogniser, lock_folder, refuse_other_kind, write_atomically
 from causalbandits.errors import StateError
 
 AGENT_FORMAT, AGENT_VERSION = "causalbandits-agent", 3
 
 
-class Edition(NamedTuple):
+class Version(NamedTuple):
     """Which agent's state a file holds, how often that has been saved, and a name for this one time."""
 
     agent: str
@@ -22,37 +22,39 @@ class Edition(NamedTuple):
     token: str
 
     @classmethod
-    def after(cls, before: Edition | None, agent: str) -> Edition:
+    def after(cls, previous: Version | None, agent: str) -> Version:
         """The next one of an agent."""
-        return cls(agent, 1 if before is None else before.generation + 1, secrets.token_hex(8))
+        return cls(agent, 1 if previous is None else previous.generation + 1, secrets.token_hex(8))
 
 
-def write(path: Path, content: dict[str, Any], based_on: Edition | None, new: Edition, *, overwrite: bool) -> None:
+def write_agent_file(
+    path: Path, content: dict[str, Any], based_on: Version | None, new: Version, *, overwrite: bool
+) -> None:
     """Write an agent's state, if the file is as this agent last left it; else refuse, unless told to `overwrite`."""
-    whole = {"format": AGENT_FORMAT, "version": AGENT_VERSION, "edition": list(new), **content}
-    whole["checksum"] = _checksum(whole)
+    document = {"format": AGENT_FORMAT, "version": AGENT_VERSION, "edition": list(new), **content}
+    document["checksum"] = _checksum(document)
     try:
-        with alone_in(path.parent):
-            refuse_other_kind(path, "a saved agent", our_json(AGENT_FORMAT))
+        with lock_folder(path.parent):
+            refuse_other_kind(path, "a saved agent", json_recogniser(AGENT_FORMAT))
             if not overwrite and path.exists() and path.stat().st_size:
-                _check_edition(path, based_on)
-            write_atomically(path, json.dumps(whole).encode())
+                _validate_version(path, based_on)
+            write_atomically(path, json.dumps(document).encode())
     except OSError as error:
         raise StateError(f"Cannot save to {path}: {error.strerror or error}. Nothing was changed.") from error
 
 
-def _check_edition(path: Path, based_on: Edition | None) -> None:
+def _validate_version(path: Path, based_on: Version | None) -> None:
     try:
-        found = edition_of(read(path))
+        version = parse_version(read_agent_file(path))
     except StateError as error:
         raise StateError(
             f"{error} To replace it all the same: save(path, overwrite=True). Nothing was changed."
         ) from None
-    if found == based_on:
+    if version == based_on:
         return
-    if based_on is not None and found.agent == based_on.agent:
+    if based_on is not None and version.agent == based_on.agent:
         raise StateError(
-            f"{path} has been saved by another process since this agent read or wrote it (save {found.generation}, "
+            f"{path} has been saved by another process since this agent read or wrote it (save {version.generation}, "
             f"not {based_on.generation}): saving now would lose what that one was told. Load the file and tell it the "
             "rest, save elsewhere, or overwrite it with save(path, overwrite=True). Nothing was changed."
         )
@@ -62,7 +64,7 @@ def _check_edition(path: Path, based_on: Edition | None) -> None:
     )
 
 
-def read(path: Path) -> dict[str, Any]:
+def read_agent_file(path: Path) -> dict[str, Any]:
     """The content of an agent's file, whole and of this version."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
@@ -83,10 +85,10 @@ def read(path: Path) -> dict[str, Any]:
     return content
 
 
-def edition_of(content: dict[str, Any]) -> Edition:
+def parse_version(content: dict[str, Any]) -> Version:
     """Which agent's state this is, and how old."""
     agent, generation, token = content["edition"]
-    return Edition(str(agent), int(generation), str(token))
+    return Version(str(agent), int(generation), str(token))
 
 
 def _checksum(content: dict[str, Any]) -> str:

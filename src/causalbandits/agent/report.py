@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from causalbandits.errors import CausalBanditsError
 from causalbandits.policies import Outcome
-from causalbandits.results import Code, Drawing, Grid, Heading, Part, Text, number
+from causalbandits.results import Code, Drawing, Grid, Heading, Part, Text, format_number
 
 if TYPE_CHECKING:
     from causalbandits.agent.agent import Adviser
 
-ROWS_SHOWN = 100
+MAX_TABLE_ROWS = 100
 """So many actions and configurations are listed, those with most rewards first."""
 
-STRETCHES, SHORTEST = 40, 10
+MAX_SEGMENTS, MIN_SEGMENT_LENGTH = 40, 10
 """The mean reward is drawn for so many stretches of the campaign, of so many rewards at least."""
 
 GRAPH_CAPTION = (
@@ -34,42 +34,42 @@ class Average(NamedTuple):
     standard_error: float
 
 
-def page_of(agent: Adviser, told: Sequence[Outcome]) -> list[Part]:
+def build_page(agent: Adviser, outcomes: Sequence[Outcome]) -> list[Part]:
     """The page, part by part; `told` are the outcomes in the order of telling."""
     return [
         Heading("The campaign so far", 1),
-        Text(_counts(agent, told)),
+        Text(_format_counts(agent, outcomes)),
         Heading("The answer so far"),
-        *_answers(agent, told),
-        *_graph(agent),
-        *_course(told),
-        *_averages(agent, told),
-        *_doubts(agent, told),
+        *_recommendation_parts(agent, outcomes),
+        *_graph_parts(agent),
+        *_reward_plot_parts(outcomes),
+        *_average_parts(agent, outcomes),
+        *_model_check_parts(agent, outcomes),
     ]
 
 
-def _counts(agent: Adviser, told: Sequence[Outcome]) -> str:
-    decided = sum(outcome.number >= 0 for outcome in told)
-    past = f", and {len(told) - decided:,} rows of the past" if decided < len(told) else ""
-    mean = f" Their mean is {number(sum(o.reward for o in told) / len(told))}." if told else ""
-    money = "" if agent.budget is None else f" Budget: {agent.budget}."
+def _format_counts(agent: Adviser, outcomes: Sequence[Outcome]) -> str:
+    n_decided = sum(outcome.number >= 0 for outcome in outcomes)
+    past = f", and {len(outcomes) - n_decided:,} rows of the past" if n_decided < len(outcomes) else ""
+    mean = f" Their mean is {format_number(sum(o.reward for o in outcomes) / len(outcomes))}." if outcomes else ""
+    budget = "" if agent.budget is None else f" Budget: {agent.budget}."
     return (
-        f"{decided:,} rewards were told{past}; {len(agent.pending):,} decisions wait for theirs.{mean} Decided by "
-        f"{agent.policy}.{money}"
+        f"{n_decided:,} rewards were told{past}; {len(agent.pending):,} decisions wait for theirs.{mean} Decided by "
+        f"{agent.policy}.{budget}"
     )
 
 
-def _answers(agent: Adviser, told: Sequence[Outcome]) -> list[Part]:
-    if not told:
+def _recommendation_parts(agent: Adviser, outcomes: Sequence[Outcome]) -> list[Part]:
+    if not outcomes:
         return [Text("No reward was told yet.")]
     try:
-        found = agent.recommendations() if agent.problem.context else agent.recommend()
+        recommendation = agent.recommendations() if agent.problem.context else agent.recommend()
     except CausalBanditsError as error:
         return [Text(str(error))]
-    return [Code(repr(found))]
+    return [Code(repr(recommendation))]
 
 
-def _graph(agent: Adviser) -> list[Part]:
+def _graph_parts(agent: Adviser) -> list[Part]:
     from causalbandits.results.plots import plot_graph
 
     return [
@@ -78,19 +78,19 @@ def _graph(agent: Adviser) -> list[Part]:
     ]
 
 
-def _course(told: Sequence[Outcome]) -> list[Part]:
+def _reward_plot_parts(outcomes: Sequence[Outcome]) -> list[Part]:
     """The mean reward, stretch by stretch."""
-    rewards = [outcome.reward for outcome in told]
-    if len(rewards) < 2 * SHORTEST:
+    rewards = [outcome.reward for outcome in outcomes]
+    if len(rewards) < 2 * MIN_SEGMENT_LENGTH:
         return []
     from matplotlib.figure import Figure
 
-    size = max(SHORTEST, math.ceil(len(rewards) / STRETCHES))
-    parts = [rewards[start : start + size] for start in range(0, len(rewards), size)]
-    ends = list(itertools.accumulate(map(len, parts)))
+    size = max(MIN_SEGMENT_LENGTH, math.ceil(len(rewards) / MAX_SEGMENTS))
+    segments = [rewards[start : start + size] for start in range(0, len(rewards), size)]
+    ends = list(itertools.accumulate(map(len, segments)))
     figure = Figure(figsize=(7.5, 2.6), layout="constrained")
     axes = figure.add_subplot()
-    axes.plot(ends, [sum(part) / len(part) for part in parts], color="#1f6feb")
+    axes.plot(ends, [sum(segment) / len(segment) for segment in segments], color="#1f6feb")
     axes.set_xlabel("rewards told")
     axes.set_ylabel("mean reward")
     axes.grid(alpha=0.3)
@@ -106,22 +106,26 @@ def _svg(figure: Any) -> bytes:
     return picture.getvalue()
 
 
-def _averages(agent: Adviser, told: Sequence[Outcome]) -> list[Part]:
+def _average_parts(agent: Adviser, outcomes: Sequence[Outcome]) -> list[Part]:
     problem = agent.problem
-    parts = _table("Actions", "set", [(_shown(a.intervention), own) for a, own in averaged(told, lambda o: o.action)])
+    parts = _average_table(
+        "Actions",
+        "set",
+        [(_format_values(a.intervention), average) for a, average in average_by(outcomes, lambda o: o.action)],
+    )
     if problem.parents:
-        seen = averaged([outcome for outcome in told if outcome.z], lambda o: o.z)
-        rows = [(_shown(problem.decode_parents(z)), own) for z, own in seen]
-        parts += _table("Configurations", ", ".join(problem.parents), rows)
+        configurations = average_by([outcome for outcome in outcomes if outcome.z], lambda o: o.z)
+        rows = [(_format_values(problem.decode_parents(z)), average) for z, average in configurations]
+        parts += _average_table("Configurations", ", ".join(problem.parents), rows)
     return parts
 
 
-def averaged(told: Iterable[Outcome], by: Callable[[Outcome], Hashable]) -> list[tuple[Any, Average]]:
+def average_by(outcomes: Iterable[Outcome], by: Callable[[Outcome], Hashable]) -> list[tuple[Any, Average]]:
     """Rewards by something of their outcomes, those with most first."""
     groups: dict[Any, list[float]] = {}
-    for outcome in told:
+    for outcome in outcomes:
         groups.setdefault(by(outcome), []).append(outcome.reward)
-    return sorted(((key, _average(own)) for key, own in groups.items()), key=lambda pair: -pair[1].n)
+    return sorted(((key, _average(rewards)) for key, rewards in groups.items()), key=lambda pair: -pair[1].n)
 
 
 def _average(rewards: Sequence[float]) -> Average:
@@ -131,22 +135,26 @@ def _average(rewards: Sequence[float]) -> Average:
     return Average(n, mean, math.sqrt(math.fsum((y - mean) ** 2 for y in rewards) / (n - 1) / n))
 
 
-def _table(title: str, head: str, found: list[tuple[str, Average]]) -> list[Part]:
-    if not found:
+def _average_table(title: str, head: str, averages: list[tuple[str, Average]]) -> list[Part]:
+    if not averages:
         return []
     rows = [
-        (name, f"{n:,}", number(mean), "" if math.isnan(error) else number(error))
-        for name, (n, mean, error) in found[:ROWS_SHOWN]
+        (name, f"{n:,}", format_number(mean), "" if math.isnan(error) else format_number(error))
+        for name, (n, mean, error) in averages[:MAX_TABLE_ROWS]
     ]
-    more = [Text(f"The {ROWS_SHOWN} with most rewards, of {len(found):,}.")] if len(found) > ROWS_SHOWN else []
+    more = (
+        [Text(f"The {MAX_TABLE_ROWS} with most rewards, of {len(averages):,}.")]
+        if len(averages) > MAX_TABLE_ROWS
+        else []
+    )
     return [Heading(title), Grid((head, "rewards", "mean", "standard error"), rows), *more]
 
 
-def _shown(values: Mapping[str, Any]) -> str:
+def _format_values(values: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} = {value}" for name, value in values.items()) or "nothing"
 
 
-def _doubts(agent: Adviser, told: Sequence[Outcome]) -> list[Part]:
-    if not told or not agent.problem.parents:
+def _model_check_parts(agent: Adviser, outcomes: Sequence[Outcome]) -> list[Part]:
+    if not outcomes or not agent.problem.parents:
         return []
     return [Heading("Does what came contradict the model?"), Code(repr(agent.check()))]

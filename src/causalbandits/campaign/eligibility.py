@@ -16,26 +16,26 @@ from causalbandits.problem.actions import PREDICATE_LIMIT
 Eligible = Iterable[Mapping[str, State]] | Callable[[Intervention], bool]
 
 
-def narrowed(policy: AnyPolicy, problem: Problem, given: Eligible) -> Situation:
+def restrict_to_eligible(policy: AnyPolicy, problem: Problem, eligible: Eligible) -> Situation:
     """The situation in which only what is eligible may be chosen."""
-    return policy.situation(problem, eligible=eligible_actions(problem, given))
+    return policy.situation(problem, eligible=eligible_actions(problem, eligible))
 
 
-def eligible_actions(problem: Problem, given: Eligible) -> list[Action] | Iterable[Mapping[str, State]]:
+def eligible_actions(problem: Problem, eligible: Eligible) -> list[Action] | Iterable[Mapping[str, State]]:
     """What may be chosen, as it was given, or those actions that a function says yes to."""
-    if callable(given):
+    if callable(eligible):
         space = problem.actions
         space.refuse_enumeration("eligible as a function is asked about every action", PREDICATE_LIMIT)
-        every = map(space.action, range(space.size))
-        return [action for action in every if _says_yes(given, action.intervention)]
-    if not is_iterable(given) or isinstance(given, str | Mapping):
+        all_actions = map(space.action, range(space.size))
+        return [action for action in all_actions if _is_eligible(eligible, action.intervention)]
+    if not is_iterable(eligible) or isinstance(eligible, str | Mapping):
         raise InterventionError(
-            f"eligible must be a list of interventions, or a function that says yes or no to one; got {given!r}."
+            f"eligible must be a list of interventions, or a function that says yes or no to one; got {eligible!r}."
         )
-    return given
+    return eligible
 
 
-def _says_yes(eligible: Callable[[Intervention], bool], intervention: Intervention) -> bool:
+def _is_eligible(eligible: Callable[[Intervention], bool], intervention: Intervention) -> bool:
     try:
         answer = eligible(intervention)
     except TypeError as error:

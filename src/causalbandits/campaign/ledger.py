@@ -24,15 +24,17 @@ class Pending(NamedTuple):
         """JSON-ready."""
         action, propensity, support = self.choice
         record = {"action": list(action.choices), "propensity": propensity}
-        record["support"] = None if support is None else support_record(support)
-        return record if self.problem.known is None else {**record, "context": list(self.problem.known)}
+        record["support"] = None if support is None else encode_support(support)
+        return record if self.problem.context_codes is None else {**record, "context": list(self.problem.context_codes)}
 
     @classmethod
-    def of_record(cls, problem: Problem, record: Any) -> Pending:
+    def from_record(cls, problem: Problem, record: Any) -> Pending:
         """The decision that `to_record` describes."""
-        support = None if record["support"] is None else support_of(record["support"], partial(action_at, problem))
-        choice = Choice(action_at(problem, record["action"]), record["propensity"], support)
-        return cls(choice, problem.in_context(problem.contexts.checked(record.get("context"))))
+        support = (
+            None if record["support"] is None else decode_support(record["support"], partial(decode_action, problem))
+        )
+        choice = Choice(decode_action(problem, record["action"]), record["propensity"], support)
+        return cls(choice, problem.condition_codes(problem.contexts.parse_codes(record.get("context"))))
 
 
 class Ledger:
@@ -48,7 +50,7 @@ class Ledger:
         self._action: list[Action] = []
         self._z: list[Z] = []
         self._context: list[Z | None] = []
-        self._kept: dict[Z, Z] = {}
+        self._interned: dict[Z, Z] = {}
         """Every configuration and context once."""
         self._unusual: dict[int, Outcome] = {}
 
@@ -80,8 +82,8 @@ class Ledger:
         action, z, reward, successes, number, propensity, support, observed, context = outcome
         self._number.append(number)
         self._action.append(action)
-        self._z.append(self._kept.setdefault(z, z))
-        self._context.append(None if context is None else self._kept.setdefault(context, context))
+        self._z.append(self._interned.setdefault(z, z))
+        self._context.append(None if context is None else self._interned.setdefault(context, context))
         self._reward.append(reward)
         if successes != reward or propensity != self._usual or support is not None or observed:
             self._unusual[number] = outcome
@@ -104,8 +106,8 @@ class Ledger:
         actions = {action: code for code, action in enumerate(dict.fromkeys(self._action))}
         configurations = {z: code for code, z in enumerate(dict.fromkeys(self._z))}
         contexts = {context: code for code, context in enumerate(dict.fromkeys(self._context))}
-        told = list(self)
-        in_contexts = {
+        outcomes = list(self)
+        context_columns = {
             "contexts": [None if context is None else list(context) for context in contexts],
             "context": [contexts[context] for context in self._context],
         }
@@ -116,43 +118,43 @@ class Ledger:
             "action": [actions[action] for action in self._action],
             "z": [configurations[z] for z in self._z],
             "reward": self._reward.tolist(),
-            "successes": [outcome.successes for outcome in told],
-            "propensity": [outcome.propensity for outcome in told],
-            "supports": {str(o.number): support_record(o.support) for o in told if o.support is not None},
-            "observed": {str(o.number): dict(o.observed) for o in told if o.observed},
-            **(in_contexts if any(context is not None for context in contexts) else {}),
+            "successes": [outcome.successes for outcome in outcomes],
+            "propensity": [outcome.propensity for outcome in outcomes],
+            "supports": {str(o.number): encode_support(o.support) for o in outcomes if o.support is not None},
+            "observed": {str(o.number): dict(o.observed) for o in outcomes if o.observed},
+            **(context_columns if any(context is not None for context in contexts) else {}),
         }
 
     def restore(self, record: Any, problem: Problem) -> None:
         """Take in what `to_record` wrote."""
         try:
-            actions = [action_at(problem, choices) for choices in record["actions"]]
+            actions = [decode_action(problem, choices) for choices in record["actions"]]
             configurations = [tuple(map(int, z)) for z in record["configurations"]]
             supports = {
-                int(number): support_of(given, partial(action_at, problem))
-                for number, given in record["supports"].items()
+                int(number): decode_support(entry, partial(decode_action, problem))
+                for number, entry in record["supports"].items()
             }
-            observed = {int(number): dict(given) for number, given in record["observed"].items()}
-            contexts = [problem.contexts.checked(context) for context in record.get("contexts", [None])]
+            observed = {int(number): dict(entry) for number, entry in record["observed"].items()}
+            contexts = [problem.contexts.parse_codes(context) for context in record.get("contexts", [None])]
             columns = [record[name] for name in ("number", "action", "z", "reward", "successes", "propensity")]
             columns.append(record.get("context", [0] * len(columns[0])))
             for number, action, z, reward, successes, propensity, context in zip(*columns, strict=True):
-                more = propensity, supports.get(number), observed.get(number), contexts[context]
-                self.add(Outcome(actions[action], configurations[z], reward, successes, number, *more))
+                details = propensity, supports.get(number), observed.get(number), contexts[context]
+                self.add(Outcome(actions[action], configurations[z], reward, successes, number, *details))
         except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise StateError(f"The saved outcomes are corrupted: {error!r}.") from None
 
 
-def action_at(problem: Problem, choices: Any) -> Action:
+def decode_action(problem: Problem, choices: Any) -> Action:
     """The action with these choices, from a file."""
-    return Action(problem.actions, problem.actions.check([int(choice) for choice in choices]))
+    return Action(problem.actions, problem.actions.validate_choices([int(choice) for choice in choices]))
 
 
-def support_record(support: Support) -> list[Any]:
+def encode_support(support: Support) -> list[Any]:
     """A support, JSON-ready."""
     return [[list(action.choices), probability] for action, probability in support]
 
 
-def support_of(record: Any, action: Callable[[Any], Action]) -> Support:
-    """The support that `support_record` describes, given how actions are found by their choices."""
+def decode_support(record: Any, action: Callable[[Any], Action]) -> Support:
+    """The support that `encode_support` describes, given how actions are found by their choices."""
     return tuple([(action(choices), float(probability)) for choices, probability in record])

@@ -10,11 +10,11 @@ from causalbandits.policies import (
     AnyPolicy,
     as_policy,
     class_name,
-    identity,
-    not_saved,
-    parameters_of,
-    plain_parameters,
+    decode_parameters,
+    encode_parameters,
+    policy_fingerprint,
     same_parameters,
+    unsaved_parameters,
 )
 from causalbandits.policies import policy as policy_by_id
 from causalbandits.problem import Problem
@@ -25,43 +25,45 @@ def policy_record(policy: AnyPolicy, problem: Problem) -> dict[str, Any]:
     return {
         "class": class_name(type(policy)),
         "id": policy.id,
-        "parameters": plain_parameters(policy),
-        "identity": identity(policy, problem),
+        "parameters": encode_parameters(policy),
+        "identity": policy_fingerprint(policy, problem),
     }
 
 
-def policy_of(record: Any, given: AnyPolicy | str | None, problem: Problem) -> AnyPolicy:
+def restore_policy(record: Any, policy: AnyPolicy | str | None, problem: Problem) -> AnyPolicy:
     """The policy that a file belongs to: made again, or the one handed in, if it is the same."""
-    if given is not None:
-        chosen = as_policy(given)
-        _check_same(record, policy_record(chosen, problem), chosen)
-        return chosen
+    if policy is not None:
+        current = as_policy(policy)
+        _validate_same_policy(record, policy_record(current, problem), current)
+        return current
     kind, fixed = POLICIES.get(record["id"], (None, {}))
     if kind is None or class_name(kind) != record["class"]:
         raise StateError(
             f"The policy {record['id']!r} is of the class {record['class']}, which is not one of this library's: hand "
             "it in, policy=..., where you load or open it."
         )
-    if objects := not_saved(record["parameters"]):
+    if objects := unsaved_parameters(record["parameters"]):
         raise StateError(
             f"The policy's {', '.join(objects)} are functions or objects, which a file cannot hold: hand the policy "
             "in, policy=..., where you load or open it."
         )
-    own = {name: value for name, value in record["parameters"].items() if name not in fixed}
-    return policy_by_id(record["id"], **parameters_of(own))
+    parameters = {name: value for name, value in record["parameters"].items() if name not in fixed}
+    return policy_by_id(record["id"], **decode_parameters(parameters))
 
 
-def _check_same(saved: dict[str, Any], given: dict[str, Any], policy: AnyPolicy) -> None:
-    if saved["class"] != given["class"]:
+def _validate_same_policy(saved: dict[str, Any], current: dict[str, Any], policy: AnyPolicy) -> None:
+    if saved["class"] != current["class"]:
         raise StateError(
             f"The file was written by the policy {saved['id']} of the class {saved['class']}; given is {policy} of the "
-            f"class {given['class']}."
+            f"class {current['class']}."
         )
     objects = [name for name, value in saved["parameters"].items() if isinstance(value, dict)]
-    plain = [{name: v for name, v in own["parameters"].items() if name not in objects} for own in (saved, given)]
+    plain = [
+        {name: v for name, v in record["parameters"].items() if name not in objects} for record in (saved, current)
+    ]
     if not same_parameters(*plain):
         raise StateError(f"The file was written by the policy {saved['id']} with {plain[0]}; given is {policy}.")
-    if saved["identity"] != given["identity"]:
+    if saved["identity"] != current["identity"]:
         raise StateError(
             f"The file was written by the policy {saved['id']} with other functions or objects as parameters than "
             "those given: on this problem they do something else, so what was learnt does not fit them."

@@ -19,10 +19,10 @@ from causalbandits.problem.projection import TIE
 
 # How sure it is that the best action so far is the best, and whether one may stop.
 
-DRAWS_OF_MEANS = 1000
+POSTERIOR_SAMPLES = 1000
 """So many draws tell how likely it is to be the best, or fewer where there are many actions."""
 
-DRAWN_AT_ONCE, FEWEST_DRAWS = 2**22, 50
+MAX_SAMPLED_NUMBERS, MIN_POSTERIOR_SAMPLES = 2**22, 50
 """No more numbers are drawn, and nothing is said of the probability where that would leave fewer draws."""
 
 
@@ -36,19 +36,19 @@ class Certainty(NamedTuple):
     rough: str = ""
     """What makes the risk approximate, where something does."""
 
-    def lines(self, level: float) -> list[str]:
+    def format_lines(self, level: float) -> list[str]:
         """The same in words."""
         best = f"within {self.epsilon:g} of the best" if self.epsilon else "the best"
-        found = []
+        lines = []
         if self.probability is not None and self.loss is not None:
-            found.append(
-                f"{best} with probability {_share(self.probability)}; to stop now loses {self.loss:.2g} a round"
+            lines.append(
+                f"{best} with probability {_format_probability(self.probability)}; to stop now loses {self.loss:.2g} a round"
             )
         if self.risk is not None:
-            found.append(self._advice(level))
-        return found
+            lines.append(self._format_stopping_rule(level))
+        return lines
 
-    def _advice(self, level: float) -> str:
+    def _format_stopping_rule(self, level: float) -> str:
         assert self.risk is not None
         better = f"another is better by more than {self.epsilon:g}" if self.epsilon else "another is better"
         if self.risk >= 0.5:
@@ -58,34 +58,42 @@ class Certainty(NamedTuple):
         return f"{advice}: {better} with probability {self.risk:.2g} at most, whenever you look{rough}"
 
 
-def _share(probability: float) -> str:
+def _format_probability(probability: float) -> str:
     """Draws tell no more than this."""
     return "above 99.9%" if probability > 0.999 else f"{probability:.1%}"
 
 
 def certainty(policy: AnyPolicy, situation: Situation, statistic: Any, best: Action, epsilon: float) -> Certainty:
     """How sure a policy is of the best action so far. Draws are the same every time, so that this is."""
-    probability, loss = _by_draws(policy, situation, statistic, best, epsilon)
-    risk = policy.risk(situation, statistic, best, epsilon)
-    if policy.learns_tables and risk is not None:
-        risk = 1.0  # taking learnt tables for known errs far too often, by benchmarks/stopping.py; 1 is all that holds
-    return Certainty(probability, loss, risk, epsilon, "" if risk is None else _rough(policy, situation))
+    probability, loss = _estimate_by_sampling(policy, situation, statistic, best, epsilon)
+    error_probability = policy.error_probability(situation, statistic, best, epsilon)
+    if policy.learns_tables and error_probability is not None:
+        error_probability = (
+            1.0  # taking learnt tables for known errs far too often, by benchmarks/stopping.py; 1 is all that holds
+        )
+    return Certainty(
+        probability,
+        loss,
+        error_probability,
+        epsilon,
+        "" if error_probability is None else _approximation_reason(policy, situation),
+    )
 
 
-def _by_draws(
+def _estimate_by_sampling(
     policy: AnyPolicy, situation: Situation, statistic: Any, best: Action, epsilon: float
 ) -> tuple[float | None, float | None]:
-    draws = min(DRAWS_OF_MEANS, DRAWN_AT_ONCE // max(situation.size, situation.problem.configurations))
-    if draws < FEWEST_DRAWS:
+    samples = min(POSTERIOR_SAMPLES, MAX_SAMPLED_NUMBERS // max(situation.size, situation.problem.configurations))
+    if samples < MIN_POSTERIOR_SAMPLES:
         return None, None
-    values = policy.drawn_values(situation, statistic, np.random.default_rng(0), draws)
+    values = policy.sample_values(situation, statistic, np.random.default_rng(0), samples)
     if values is None:
         return None, None
-    lost = values.max(axis=1) - values[:, situation.position(best)]
-    return float((lost <= epsilon + TIE).mean()), float(lost.mean())
+    regrets = values.max(axis=1) - values[:, situation.position(best)]
+    return float((regrets <= epsilon + TIE).mean()), float(regrets.mean())
 
 
-def _rough(policy: AnyPolicy, situation: Situation) -> str:
+def _approximation_reason(policy: AnyPolicy, situation: Situation) -> str:
     """What the risk takes for known that is learnt."""
     if getattr(policy, "scales", None) == "learnt" or getattr(policy, "prior", None) == "main effects":
         return "the noise is learnt"
@@ -96,16 +104,16 @@ def _rough(policy: AnyPolicy, situation: Situation) -> str:
     return ""
 
 
-SUREST = 1 - 1e-9
+MAX_LEVEL = 1 - 1e-9
 """No interval is made for a higher level: its ends would be rounding."""
 
-ALWAYS = 0.9995
+FULLY_SEEN = 0.9995
 """What has been seen more often than this is not worth a word: it would read 100%."""
 
-ENOUGH = 20
+MIN_DEGREES_OF_FREEDOM = 20
 """The rewards' spread is judged by so many differences from their cells' means, or more."""
 
-FAR = 1.5
+SCALE_TOLERANCE = 1.5
 """A scale that is so many times too small makes an interval misleading."""
 
 
@@ -164,10 +172,10 @@ class Recommendation(NamedTuple):
         return None if self.risk is None else self.risk <= 1 - self.level
 
     def __repr__(self) -> str:
-        known = ", ".join(f"{name}={value}" for name, value in self.context.items())
-        what = f"{known}: {self.intervention}" if known else str(self.intervention)
+        context = ", ".join(f"{name}={value}" for name, value in self.context.items())
+        subject = f"{context}: {self.intervention}" if context else str(self.intervention)
         lines = [
-            f"{what}: mean reward {self.mean:.4g}, {self.level:.0%} {self.kind} interval "
+            f"{subject}: mean reward {self.mean:.4g}, {self.level:.0%} {self.kind} interval "
             f"{self.lower:.4g} to {self.upper:.4g}"
         ]
         if self.allowance is not None:
@@ -177,9 +185,9 @@ class Recommendation(NamedTuple):
         if self.runner_up is not None:
             cost = f", costs {self.runner_up.cost:.4g}" if self.runner_up.cost else ""
             lines.append(f"  runner-up: {self.runner_up.action}, {self.runner_up.mean:.4g}{cost}")
-        if self.seen is not None and self.seen < ALWAYS:
+        if self.seen is not None and self.seen < FULLY_SEEN:
             lines.append(f"  leads to configurations whose rewards have been seen {self.seen:.1%} of the time")
-        lines += [f"  {said}" for said in self.certainty.lines(self.level)]
+        lines += [f"  {line}" for line in self.certainty.format_lines(self.level)]
         lines.append(f"  if {self.assumes}")
         return "\n".join([*lines, *(f"  but {caveat}" for caveat in self.caveats)])
 
@@ -193,50 +201,62 @@ class Recommendations(tuple[tuple[float, Recommendation], ...]):
     refused: tuple[tuple[float, str], ...]
 
     def __new__(
-        cls, found: Iterable[tuple[float, Recommendation]], refused: Iterable[tuple[float, str]] = ()
+        cls, recommendations: Iterable[tuple[float, Recommendation]], refused: Iterable[tuple[float, str]] = ()
     ) -> Recommendations:
-        made = super().__new__(cls, found)
-        made.refused = tuple(refused)
-        return made
+        instance = super().__new__(cls, recommendations)
+        instance.refused = tuple(refused)
+        return instance
 
     def __repr__(self) -> str:
-        found = [f"{share:.1%}  {recommendation!r}" for share, recommendation in self]
-        return "\n".join([*found, *(f"{share:.1%}  {reason}" for share, reason in self.refused)])
+        lines = [f"{share:.1%}  {recommendation!r}" for share, recommendation in self]
+        return "\n".join([*lines, *(f"{share:.1%}  {reason}" for share, reason in self.refused)])
 
 
-def recommended(
+def recommend(
     policy: AnyPolicy,
     situation: Situation,
     statistic: Any,
     level: float,
     epsilon: float,
-    against: tuple[str, ...] = (),
+    diagnostics: tuple[str, ...] = (),
     allowance: float | None = None,
 ) -> Recommendation:
     """The best action so far in a situation, by what a policy has learnt; with an allowance, of what it pays for."""
-    if not isinstance(level, float) or not 0 < level <= SUREST:
-        raise CausalBanditsError(f"level must be a number above 0 and up to {SUREST}, such as 0.95; got {level!r}.")
+    if not isinstance(level, float) or not 0 < level <= MAX_LEVEL:
+        raise CausalBanditsError(f"level must be a number above 0 and up to {MAX_LEVEL}, such as 0.95; got {level!r}.")
     if not is_real(epsilon) or not 0 <= epsilon < math.inf:
         raise CausalBanditsError(f"epsilon, how much worse is good enough, must be 0 or more; got {epsilon!r}.")
     problem = situation.problem
-    best = policy.favoured(situation, statistic, allowance)
-    bounds = policy.bounds(situation, statistic, best.action, level)
-    found = best.action.intervention, best.mean, bounds.lower, bounds.upper, level, bounds.kind, best.seen
-    cost, context = problem.cost(best.action), problem.contexts.values(situation.known)
+    incumbent = policy.find_incumbent(situation, statistic, allowance)
+    bounds = policy.interval_or_raise(situation, statistic, incumbent.action, level)
+    estimate = (
+        incumbent.action.intervention,
+        incumbent.mean,
+        bounds.lower,
+        bounds.upper,
+        level,
+        bounds.kind,
+        incumbent.seen,
+    )
+    cost, context = problem.cost(incumbent.action), problem.contexts.values(situation.context_codes)
     # What a budget pays for is a mixture of two actions, of which none need be the best.
-    sure = Certainty()
+    incumbent_certainty = Certainty()
     if allowance is None:
-        sure = certainty(policy, policy.permitted(situation, statistic), statistic, best.action, float(epsilon))
-    return Recommendation(*found, best.runner_up, bounds.assumes, against, cost, allowance, context, sure)
+        incumbent_certainty = certainty(
+            policy, policy.feasible(situation, statistic), statistic, incumbent.action, float(epsilon)
+        )
+    return Recommendation(
+        *estimate, incumbent.runner_up, bounds.assumes, diagnostics, cost, allowance, context, incumbent_certainty
+    )
 
 
 CellMoments = tuple[int, float, float]
 """Of rewards: how many, their sum and their sum of squares, counted from the same zero everywhere."""
 
 
-def caveats(policy: AnyPolicy, told: Ledger) -> tuple[str, ...]:
+def outcome_scale_caveats(policy: AnyPolicy, outcomes: Ledger) -> tuple[str, ...]:
     """Where the rewards contradict the scales that the policy was told."""
-    return scale_caveats(policy, lambda: _moments(policy, told))
+    return scale_caveats(policy, lambda: _cell_moments(policy, outcomes))
 
 
 def scale_caveats(policy: AnyPolicy, moments: Callable[[], Iterable[CellMoments]]) -> tuple[str, ...]:
@@ -244,37 +264,37 @@ def scale_caveats(policy: AnyPolicy, moments: Callable[[], Iterable[CellMoments]
     noise, prior = getattr(policy, "noise_scale", None), getattr(policy, "prior_scale", None)
     if noise is None or prior is None or policy.unit_rewards or getattr(policy, "learns_scales", False):
         return ()
-    within, between = _spreads(list(moments()))
-    cell, found = "action" if policy.searches_all else "configuration", []
-    if within is not None and within > FAR * noise:
-        found.append(
+    within, between = _standard_deviations(list(moments()))
+    cell, messages = "action" if policy.searches_all else "configuration", []
+    if within is not None and within > SCALE_TOLERANCE * noise:
+        messages.append(
             f"rewards vary by about {within:.2g} given the {cell}, not by {noise:g}: the interval is too narrow by a "
             f"factor of {within / noise:.2g} (noise_scale={within:.2g})"
         )
-    if between is not None and between > FAR * prior:
-        found.append(
+    if between is not None and between > SCALE_TOLERANCE * prior:
+        messages.append(
             f"the {cell}s' means vary by about {between:.2g}, not by {prior:g}: what has been seen rarely is drawn too "
             f"far towards the others (prior_scale={between:.2g})"
         )
-    return tuple(found)
+    return tuple(messages)
 
 
-def _moments(policy: AnyPolicy, told: Ledger) -> Iterable[CellMoments]:
+def _cell_moments(policy: AnyPolicy, outcomes: Ledger) -> Iterable[CellMoments]:
     sums: dict[Hashable, CellMoments] = {}
     pivot = None
-    for outcome in told:
+    for outcome in outcomes:
         pivot = outcome.reward if pivot is None else pivot
-        cell = explaining(policy, outcome.action, outcome.context, outcome.z)
+        cell = explanatory_cell(policy, outcome.action, outcome.context, outcome.z)
         n, total, squares = sums.get(cell, (0, 0.0, 0.0))
         y = outcome.reward - pivot
         sums[cell] = n + 1, total + y, squares + y * y
     return sums.values()
 
 
-def _spreads(moments: list[CellMoments]) -> tuple[float | None, float | None]:
+def _standard_deviations(moments: list[CellMoments]) -> tuple[float | None, float | None]:
     """How far rewards vary within cells, and how far the cells' means vary; None where too few tell."""
     degrees = sum(n for n, _, _ in moments) - len(moments)
-    if degrees < ENOUGH:
+    if degrees < MIN_DEGREES_OF_FREEDOM:
         return None, None
     inside = sum(squares - total * total / n for n, total, squares in moments)
     means = [total / n for n, total, _ in moments]
@@ -283,6 +303,6 @@ def _spreads(moments: list[CellMoments]) -> tuple[float | None, float | None]:
     return math.sqrt(max(0.0, inside) / degrees), between
 
 
-def explaining(policy: AnyPolicy, action: Action, context: Z | None, z: Z) -> Hashable:
+def explanatory_cell(policy: AnyPolicy, action: Action, context: Z | None, z: Z) -> Hashable:
     """What the policy takes to explain the reward: the parents, or the action in its context if it searches all."""
     return (action, context) if policy.searches_all else z

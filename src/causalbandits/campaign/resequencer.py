@@ -7,12 +7,12 @@ from collections.abc import Container, Iterable, Iterator
 from causalbandits.policies import Outcome
 
 
-class InOrder:
+class Resequencer:
     """Lets an outcome through once every earlier decision is told or forgotten.
 
     >>> from causalbandits import zoo
     >>> do = zoo.email_campaign().problem.actions.action(0)
-    >>> order = InOrder()
+    >>> order = Resequencer()
     >>> order.add(Outcome(do, (0, 0, 0), 1.0, 1.0, number=1))
     >>> list(order.ready(pending={0}, decided=2))
     []
@@ -20,20 +20,20 @@ class InOrder:
     [1]
     """
 
-    def __init__(self, told: Iterable[Outcome] = (), next_one: int = 0) -> None:
-        self.next_one = next_one
+    def __init__(self, outcomes: Iterable[Outcome] = (), next_number: int = 0) -> None:
+        self.next_number = next_number
         """The decision whose turn it is."""
-        self._waiting = {outcome.number: outcome for outcome in told if outcome.number >= next_one}
+        self._waiting = {outcome.number: outcome for outcome in outcomes if outcome.number >= next_number}
 
     def add(self, outcome: Outcome) -> None:
         """One more was told. Rounds of the past, which nobody decided here, have no place in the order."""
-        if outcome.number >= self.next_one:
+        if outcome.number >= self.next_number:
             self._waiting[outcome.number] = outcome
 
-    def ready(self, pending: Container[int], decided: int) -> Iterator[Outcome]:
+    def ready(self, pending: Container[int], n_decisions: int) -> Iterator[Outcome]:
         """Those whose turn has come, of `decided` decisions, of which some are `pending`."""
-        while self.next_one < decided and self.next_one not in pending:
-            outcome = self._waiting.pop(self.next_one, None)
-            self.next_one += 1
+        while self.next_number < n_decisions and self.next_number not in pending:
+            outcome = self._waiting.pop(self.next_number, None)
+            self.next_number += 1
             if outcome is not None:
                 yield outcome

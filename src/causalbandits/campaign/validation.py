@@ -15,14 +15,14 @@ from causalbandits.model import State
 from causalbandits.policies import AnyPolicy
 from causalbandits.problem import Action, Problem
 
-LARGEST = 1e150
+MAX_REWARD = 1e150
 """Rewards beyond this size would overflow where they are squared or summed."""
 
-Told = tuple[Z, float, Mapping[str, int] | None]
+EncodedOutcome = tuple[Z, float, Mapping[str, int] | None]
 """What can be learnt from: the parents' codes (none, if they were lost), the reward, what else was observed."""
 
 
-def checked(
+def validate_outcome(
     problem: Problem,
     policy: AnyPolicy,
     action: Action,
@@ -31,13 +31,13 @@ def checked(
     observed: Mapping[str, State] | None,
     *,
     accept_impossible: bool,
-    lost: bool = False,
-) -> Told:
+    allow_missing_parents: bool = False,
+) -> EncodedOutcome:
     """What was told of an action, in codes; a TellError if it cannot be. The problem is as it was known to be.
 
-    `lost` says that an outcome without the parents' values is taken, too, though the policy learns nothing from it.
+    `regrets` says that an outcome without the parents' values is taken, too, though the policy learns nothing from it.
     """
-    value = _number(reward)
+    value = _validate_reward(reward)
     if isinstance(parents, EllipsisType):
         if problem.parents:
             raise TellError(
@@ -45,37 +45,41 @@ def checked(
                 "parents=None if they were lost. Nothing was changed."
             )
         parents = {}
-    if parents is not None and problem.known is not None and isinstance(parents, Mapping):
-        parents = _with_known(problem, parents)
+    if parents is not None and problem.context_codes is not None and isinstance(parents, Mapping):
+        parents = _with_context_parents(problem, parents)
     try:
-        policy.check_reward(value)
+        policy.validate_reward(value)
         z = () if parents is None else problem.encode_parents(parents)
     except CausalBanditsError as error:
         raise TellError(f"{error} Nothing was changed.") from None
-    if parents is None and policy.needs_parents and not lost:
+    if parents is None and policy.needs_parents and not allow_missing_parents:
         raise TellError(
             f"The policy {policy.id!r} learns what a reward owes to {', '.join(problem.parents)}: without their values "
             "nothing can be learnt of it, so forget(id). A policy that needs only the action learns from such rewards, "
             "too: 'cl-ts', 'cl-ucb' or a baseline. Nothing was changed."
         )
-    if parents is not None and not accept_impossible and not problem.possible(action, z):
-        raise _impossible(parents, action)
-    seen = None if observed is None else _seen(problem, action, {} if parents is None else parents, observed)
-    if seen and not accept_impossible:
-        known = {} if parents is None else dict(zip(problem.parents, z, strict=True))
-        if not problem.possible_together(action, {**problem.known_codes, **known, **seen}):
-            raise _impossible({**(parents or {}), **(observed or {})}, action)
-    return z, value, seen or None
+    if parents is not None and not accept_impossible and not problem.is_supported(action, z):
+        raise _zero_probability_error(parents, action)
+    observed_codes = (
+        None if observed is None else _encode_observed(problem, action, {} if parents is None else parents, observed)
+    )
+    if observed_codes and not accept_impossible:
+        parent_codes = {} if parents is None else dict(zip(problem.parents, z, strict=True))
+        if not problem.is_jointly_supported(
+            action, {**problem.context_codes_by_name, **parent_codes, **observed_codes}
+        ):
+            raise _zero_probability_error({**(parents or {}), **(observed or {})}, action)
+    return z, value, observed_codes or None
 
 
-def _impossible(told: Mapping[str, State], action: Action) -> TellError:
+def _zero_probability_error(values: Mapping[str, State], action: Action) -> TellError:
     return TellError(
-        f"{dict(told)} is impossible under {action}, says the model. If the model is an estimate, it can be taken "
+        f"{dict(values)} is impossible under {action}, says the model. If the model is an estimate, it can be taken "
         'all the same: begin with impossible="accept". Nothing was changed.'
     )
 
 
-def _with_known(problem: Problem, parents: Mapping[str, State]) -> Mapping[str, State]:
+def _with_context_parents(problem: Problem, parents: Mapping[str, State]) -> Mapping[str, State]:
     """The parents that were known before the decision need not be told again, and cannot be otherwise."""
     for name, value in problem.known_parents.items():
         if name in parents and parents[name] != value:
@@ -86,22 +90,22 @@ def _with_known(problem: Problem, parents: Mapping[str, State]) -> Mapping[str, 
     return {**problem.known_parents, **parents} if problem.known_parents else parents
 
 
-def _number(reward: float) -> float:
+def _validate_reward(reward: float) -> float:
     try:
         value = float(reward) if isinstance(reward, (float, numbers.Real, np.bool_)) else math.nan
     except OverflowError:
         value = math.inf
-    if not abs(value) <= LARGEST:
-        raise TellError(f"A reward must be a finite number, of size {LARGEST:g} at most; got {_shown(reward)}.")
+    if not abs(value) <= MAX_REWARD:
+        raise TellError(f"A reward must be a finite number, of size {MAX_REWARD:g} at most; got {_abbreviate(reward)}.")
     return value
 
 
-def _shown(reward: object) -> str:
+def _abbreviate(reward: object) -> str:
     text = repr(reward)
     return text if len(text) <= 60 else f"{text[:60]}..."
 
 
-def _seen(
+def _encode_observed(
     problem: Problem, action: Action, parents: Mapping[str, State], observed: Mapping[str, State]
 ) -> dict[str, int]:
     """The codes of what else was observed; it must not contradict what was done or told."""
@@ -111,11 +115,15 @@ def _seen(
         codes = problem.model.codes(observed)
     except CausalBanditsError as error:
         raise TellError(f"{error} Nothing was changed.") from None
-    before = problem.contexts.values(problem.known)
-    for known, what in ((action.intervention, "was set to"), (before, "was known to be"), (parents, "was told as")):
+    context = problem.contexts.values(problem.context_codes)
+    for fixed_values, relation in (
+        (action.intervention, "was set to"),
+        (context, "was known to be"),
+        (parents, "was told as"),
+    ):
         for name in observed:
-            if name in known and known[name] != observed[name]:
+            if name in fixed_values and fixed_values[name] != observed[name]:
                 raise TellError(
-                    f"observed says {name}={observed[name]!r}, but it {what} {known[name]!r}. Nothing was changed."
+                    f"observed says {name}={observed[name]!r}, but it {relation} {fixed_values[name]!r}. Nothing was changed."
                 )
     return codes

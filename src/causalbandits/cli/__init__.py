@@ -43,7 +43,7 @@ def run(program: Callable[[], object]) -> None:
     """Run a program; what the user did wrong is one line, with the trace only where it is asked for."""
     try:
         with warnings.catch_warnings():
-            warnings.showwarning = _warn
+            warnings.showwarning = _show_warning
             program()
     except CausalBanditsError as error:
         if "--debug" in sys.argv:
@@ -52,7 +52,7 @@ def run(program: Callable[[], object]) -> None:
         sys.exit(1)
 
 
-def _warn(
+def _show_warning(
     message: Warning | str,
     category: type[Warning],
     filename: str,
@@ -67,8 +67,8 @@ def _warn(
         typer.echo(warnings.formatwarning(message, category, filename, lineno, line), err=True, nl=False)
 
 
-def _print_version(asked: bool) -> None:
-    if asked:
+def _print_version(requested: bool) -> None:
+    if requested:
         typer.echo(__version__)
         raise typer.Exit
 

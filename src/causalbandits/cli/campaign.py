@@ -12,7 +12,7 @@ import typer
 
 from causalbandits.agent import Agent
 from causalbandits.cli.console import print_plain
-from causalbandits.cli.options import assignments
+from causalbandits.cli.options import parse_assignments
 from causalbandits.errors import CausalBanditsError, StateError
 from causalbandits.problem import Problem
 
@@ -25,10 +25,10 @@ CampaignFile = Annotated[
 TypedValues = Annotated[
     list[str] | None, typer.Option(metavar="A=x", help="A value, as often as you like.", show_default=False)
 ]
-NamedBy = Annotated[
+IdKind = Annotated[
     str | None, typer.Option(help='What the decision is named by, "number" or "key", where digits could be both.')
 ]
-SQLITE = b"SQLite format 3\0"
+SQLITE_MAGIC = b"SQLite format 3\0"
 
 
 def ask(
@@ -44,15 +44,15 @@ def ask(
 
       causalbandits ask campaign.db --context segment=new --key visitor-17
     """
-    with campaign(file) as found:
-        known = states(found.problem, context) if context else None
-        if isinstance(found, Agent):
-            refuse_key(key)
-            decision = found.ask(context=known)
+    with open_campaign(file) as agent_or_study:
+        context_states = parse_states(agent_or_study.problem, context) if context else None
+        if isinstance(agent_or_study, Agent):
+            reject_key(key)
+            decision = agent_or_study.ask(context=context_states)
         else:
-            decision = found.ask(context=known, key=key)
-    shown = {"id": decision.id, "intervention": dict(decision.intervention), "propensity": decision.propensity}
-    typer.echo(json.dumps(shown))
+            decision = agent_or_study.ask(context=context_states, key=key)
+    record = {"id": decision.id, "intervention": dict(decision.intervention), "propensity": decision.propensity}
+    typer.echo(json.dumps(record))
 
 
 def tell(
@@ -61,7 +61,7 @@ def tell(
     reward: Annotated[float, typer.Argument(help="The reward.")],
     parent: TypedValues = None,
     observed: TypedValues = None,
-    by: NamedBy = None,
+    by: IdKind = None,
 ) -> None:
     """Tell the outcome of a decision; prints what became of it as JSON.
 
@@ -69,16 +69,20 @@ def tell(
 
       causalbandits tell campaign.db 17 1 --parent subject=short --parent template=1 --parent send_time=morning
     """
-    with campaign(file) as found:
-        seen = None if parent is None else states(found.problem, parent)
-        more = None if observed is None else states(found.problem, observed)
-        if isinstance(found, Agent):
-            refuse_key(None if id.isascii() and id.isdigit() and by != "key" else id)
-            found.tell(int(id), ... if seen is None else seen, reward, observed=more)
-            became = {"status": "applied", "why": ""}
+    with open_campaign(file) as agent_or_study:
+        parent_states = None if parent is None else parse_states(agent_or_study.problem, parent)
+        observed_states = None if observed is None else parse_states(agent_or_study.problem, observed)
+        if isinstance(agent_or_study, Agent):
+            reject_key(None if id.isascii() and id.isdigit() and by != "key" else id)
+            agent_or_study.tell(
+                int(id), ... if parent_states is None else parent_states, reward, observed=observed_states
+            )
+            receipt = {"status": "applied", "why": ""}
         else:
-            became = found.tell(found.id_of(id, by), seen, reward, observed=more)._asdict()
-    typer.echo(json.dumps(became))
+            receipt = agent_or_study.tell(
+                agent_or_study.id_of(id, by), parent_states, reward, observed=observed_states
+            )._asdict()
+    typer.echo(json.dumps(receipt))
 
 
 def recommend(
@@ -97,13 +101,13 @@ def recommend(
     """
     from rich.console import Console
 
-    with campaign(file, changes=False) as found:
-        known = states(found.problem, context) if context else None
-        print_plain(Console(), repr(found.recommend(context=known, level=level, epsilon=epsilon)))
+    with open_campaign(file, save_changes=False) as agent_or_study:
+        context_states = parse_states(agent_or_study.problem, context) if context else None
+        print_plain(Console(), repr(agent_or_study.recommend(context=context_states, level=level, epsilon=epsilon)))
 
 
 @contextmanager
-def campaign(file: str, *, changes: bool = True) -> Iterator[Agent | Study]:
+def open_campaign(file: str, *, save_changes: bool = True) -> Iterator[Agent | Study]:
     """What a file holds. An agent is saved when all went well; of a study everything is on disk at once."""
     if _is_study(file):
         from causalbandits.study import Study
@@ -113,37 +117,37 @@ def campaign(file: str, *, changes: bool = True) -> Iterator[Agent | Study]:
         return
     agent = Agent.load(file)
     yield agent
-    if changes:
+    if save_changes:
         agent.save(file)
 
 
 def _is_study(file: str) -> bool:
-    from causalbandits.study.storage import is_address
+    from causalbandits.study.storage import is_postgres_url
 
     try:
-        if is_address(file):
+        if is_postgres_url(file):
             return True
-        with Path(file).open("rb") as opened:
-            return opened.read(len(SQLITE)) == SQLITE
+        with Path(file).open("rb") as stream:
+            return stream.read(len(SQLITE_MAGIC)) == SQLITE_MAGIC
     except OSError as error:
         raise StateError(f"Cannot read {file}: {error.strerror}. causalbandits study create makes a study.") from None
 
 
-def refuse_key(given: object) -> None:
+def reject_key(key: object) -> None:
     """An agent knows its decisions by number alone."""
-    if isinstance(given, str):
+    if isinstance(key, str):
         raise CausalBanditsError(
-            f"An agent's decisions have numbers, and no keys; got {given!r}. A study has both: "
+            f"An agent's decisions have numbers, and no keys; got {key!r}. A study has both: "
             "causalbandits study create."
         )
 
 
-def states(problem: Problem, typed: Sequence[str]) -> Mapping[str, Any]:
+def parse_states(problem: Problem, arguments: Sequence[str]) -> Mapping[str, Any]:
     """Values as they were typed, as the states that they name."""
-    found: dict[str, Any] = {}
-    for name, text in assignments(typed, "A=x").items():
-        known = {str(state): state for state in problem.variable(name).states}
-        if text not in known:
-            raise CausalBanditsError(f"{name} is one of {', '.join(known)}; got {text!r}.")
-        found[name] = known[text]
-    return found
+    values: dict[str, Any] = {}
+    for name, text in parse_assignments(arguments, "A=x").items():
+        states_by_text = {str(state): state for state in problem.variable(name).states}
+        if text not in states_by_text:
+            raise CausalBanditsError(f"{name} is one of {', '.join(states_by_text)}; got {text!r}.")
+        values[name] = states_by_text[text]
+    return values

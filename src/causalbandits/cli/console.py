@@ -16,16 +16,16 @@ def print_rows(
     """A table; columns of numbers are set to the right."""
     from rich.table import Table
 
-    from causalbandits.results import number
+    from causalbandits.results import format_number
 
-    shown = Table(title=title, caption=remark, title_justify="left", caption_justify="left")
+    table = Table(title=title, caption=remark, title_justify="left", caption_justify="left")
     for name, cell in zip(head, rows[0], strict=True):
-        whole = name == "id"  # it is there to be copied
+        is_id = name == "id"  # it is there to be copied
         justify: Literal["left", "right"] = "left" if isinstance(cell, str) else "right"
-        shown.add_column(name, justify=justify, overflow="fold", no_wrap=whole)
+        table.add_column(name, justify=justify, overflow="fold", no_wrap=is_id)
     for row in rows:
-        shown.add_row(*map(number, row))
-    console.print(shown)
+        table.add_row(*map(format_number, row))
+    console.print(table)
 
 
 def print_plain(console: Console, text: str) -> None:
@@ -46,7 +46,10 @@ def policies() -> None:
     from rich.console import Console
 
     from causalbandits.policies import POLICIES
-    from causalbandits.results import OF_POLICY, TITLES
+    from causalbandits.results import CITATIONS_OF_POLICY, TITLES
 
-    rows = [(id, kind.__name__, "; ".join(TITLES[key] for key in OF_POLICY[id])) for id, (kind, _) in POLICIES.items()]
+    rows = [
+        (id, kind.__name__, "; ".join(TITLES[key] for key in CITATIONS_OF_POLICY[id]))
+        for id, (kind, _) in POLICIES.items()
+    ]
     print_rows(Console(), "Policies", ("id", "class", "reference"), rows)

@@ -22,7 +22,7 @@ HiddenOption = Annotated[
     list[str] | None,
     typer.Option("--hidden", help="What has no column: U; or what shares a hidden cause: A,B. As often as you like."),
 ]
-SetOption = Annotated[
+InterventionsOption = Annotated[
     str | None,
     typer.Option("--interventions", help="The column that names the variables that were set, empty where none was."),
 ]
@@ -37,7 +37,7 @@ def fit(
     data: DataFile,
     out: Annotated[Path, typer.Option(help="The model to write: model.json.", dir_okay=False)],
     hidden: HiddenOption = None,
-    interventions: SetOption = None,
+    interventions: InterventionsOption = None,
     prior: Annotated[float, typer.Option(min=0, help="The pseudo-count of every cell; 0 for plain frequencies.")] = 1.0,
     missing: Annotated[
         str, typer.Option(help="Rows that lack a value: refuse, drop, or em to fill them in.")
@@ -63,12 +63,12 @@ def fit(
     if out.name.removesuffix(".gz").rpartition(".")[2].lower() != "json":
         raise CausalBanditsError(f"--out: only a .json file keeps the counts of a fit; got {str(out)!r}.")
     model = fitting.fit(
-        _graph(graph, hidden or ()),
+        _load_graph(graph, hidden or ()),
         data,
         interventions=interventions,
         prior=prior,
         missing=cast(Any, missing),
-        na_values=_typed(na),
+        na_values=_parse_na_values(na),
         delimiter=delimiter,
     )
     write(model, out)
@@ -80,7 +80,7 @@ def check(
     graph: GraphFile,
     data: DataFile,
     hidden: HiddenOption = None,
-    interventions: SetOption = None,
+    interventions: InterventionsOption = None,
     level: Annotated[float, typer.Option(help="The share of contradictions that may be false.")] = 0.05,
     drop: Annotated[bool, typer.Option("--drop", help="Leave out rows that lack a value.")] = False,
     na: NaOption = None,
@@ -98,37 +98,37 @@ def check(
 
     from causalbandits import fitting
 
-    found = fitting.check(
-        _graph(graph, hidden or ()),
+    result = fitting.check(
+        _load_graph(graph, hidden or ()),
         data,
         interventions=interventions,
         level=level,
         missing="drop" if drop else "refuse",
-        na_values=_typed(na),
+        na_values=_parse_na_values(na),
         delimiter=delimiter,
     )
-    print_plain(Console(), repr(found))
+    print_plain(Console(), repr(result))
 
 
-def _graph(path: Path, hidden: Sequence[str]) -> Any:
+def _load_graph(path: Path, hidden: Sequence[str]) -> Any:
     """What a file holds; its graph with more that is hidden, if there is more."""
-    found = read(path)
+    knowledge = read(path)
     if not hidden:
-        return found
+        return knowledge
     from causalbandits.model import as_causal_graph
 
-    graph = as_causal_graph(found)
-    parts = [tuple(name.strip() for name in each.split(",")) for each in hidden]
-    more = [part[0] if len(part) == 1 else part for part in parts]
-    return graph.with_hidden(more)
+    graph = as_causal_graph(knowledge)
+    groups = [tuple(name.strip() for name in group.split(",")) for group in hidden]
+    extra_hidden = [names[0] if len(names) == 1 else names for names in groups]
+    return graph.with_hidden(extra_hidden)
 
 
-def _typed(na: Sequence[str] | None) -> list[State]:
+def _parse_na_values(na: Sequence[str] | None) -> list[State]:
     """What was typed, and the number that it is, if it is one: columns of a Parquet file have types."""
-    found: list[State] = list(na or ())
+    values: list[State] = list(na or ())
     for text in na or ():
         try:
-            found.append(float(text))
+            values.append(float(text))
         except ValueError:
             continue
-    return [value for value in found if not isinstance(value, float) or math.isfinite(value)]
+    return [value for value in values if not isinstance(value, float) or math.isfinite(value)]

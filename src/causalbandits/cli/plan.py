@@ -10,16 +10,16 @@ import typer
 
 from causalbandits._files import refuse_unwritable_folder
 from causalbandits.cli.console import print_plain, print_report
-from causalbandits.cli.options import Asked, Workers, about_a_problem
+from causalbandits.cli.options import CommandTarget, Workers, with_problem_options
 from causalbandits.errors import CausalBanditsError
 
 Horizon = Annotated[int | None, typer.Option(min=10, help="How many rounds; if left out, the file's, else 5000.")]
 DEFAULT_HORIZON = 5000
 
 
-@about_a_problem
+@with_problem_options
 def inspect(
-    asked: Asked,
+    target: CommandTarget,
     horizon: Horizon = None,
     out: Annotated[Path | None, typer.Option(help="A folder for the report and the graph.", file_okay=False)] = None,
     picture: Annotated[
@@ -46,26 +46,28 @@ def inspect(
     from rich.console import Console
 
     from causalbandits.planning import describe, write_description
-    from causalbandits.results.plots import picture_path, plot_graph
+    from causalbandits.results.plots import parse_picture_path, plot_graph
 
     if out is not None:
         refuse_unwritable_folder(out)
     if picture is not None:
-        picture_path(picture)
-    found = describe(asked.world, horizon=asked.whole("horizon", horizon, DEFAULT_HORIZON))
+        parse_picture_path(picture)
+    description = describe(
+        target.problem_or_environment, horizon=target.simulation_setting("horizon", horizon, DEFAULT_HORIZON)
+    )
     console = Console()
-    print_plain(console, repr(found))
+    print_plain(console, repr(description))
     if out is not None:
-        write_description(found, out)
+        write_description(description, out)
         print_report(console, out)
     if picture is not None:
-        plot_graph(found.problem, picture)
+        plot_graph(description.problem, picture)
         print_plain(console, f"The picture: {picture}")
 
 
-@about_a_problem
+@with_problem_options
 def forecast(
-    asked: Asked,
+    target: CommandTarget,
     horizon: Horizon = None,
     prior: Annotated[
         str, typer.Option(help="Beta(a, b) for the mean of a reward that is 0 or 1: a,b. 2,50 for rates around 4%.")
@@ -112,28 +114,28 @@ def forecast(
     from rich.console import Console
 
     from causalbandits.planning import forecast as run
-    from causalbandits.results.plots import picture_path
+    from causalbandits.results.plots import parse_picture_path
 
     if out is not None:
-        picture_path(out)
+        parse_picture_path(out)
     try:
         a, b = (float(part) for part in prior.split(","))
     except ValueError:
         raise CausalBanditsError(f"--prior must be two numbers, such as 2,50; got {prior!r}.") from None
-    found = run(
-        asked.problem,
-        policy or (asked.file and asked.file.policies) or None,
-        horizon=asked.whole("horizon", horizon, DEFAULT_HORIZON),
+    result = run(
+        target.problem,
+        policy or (target.file and target.file.policies) or None,
+        horizon=target.simulation_setting("horizon", horizon, DEFAULT_HORIZON),
         reward_prior=(a, b),
         epsilon=epsilon,
         stops=stops,
-        budget=budget if budget is not None or asked.file is None else asked.file.simulation.get("budget"),
+        budget=budget if budget is not None or target.file is None else target.file.simulation.get("budget"),
         replications=replications,
-        seed=asked.whole("seed", seed, 0),
+        seed=target.simulation_setting("seed", seed, 0),
         workers=workers or os.cpu_count(),
     )
     console = Console()
-    print_plain(console, repr(found))
+    print_plain(console, repr(result))
     if out is not None:
-        found.plot(out)
+        result.plot(out)
         print_plain(console, f"The picture: {out}")

@@ -34,7 +34,7 @@ def make(
     """
     from causalbandits.service import Keys
 
-    typer.echo(Keys(file).make(name, role, study or ()))
+    typer.echo(Keys(file).create(name, role, study or ()))
 
 
 @keys.command()
@@ -46,12 +46,12 @@ def revoke(file: KeysFile, name: Annotated[str, typer.Argument(help="Whose key."
 
 
 @keys.command("list")
-def listed(file: KeysFile) -> None:
+def list_keys(file: KeysFile) -> None:
     """Whose keys there are."""
     from causalbandits.service import Keys
 
-    for own in Keys(file):
-        typer.echo("  ".join([own.name, own.role, *([] if own.studies is None else own.studies)]))
+    for record in Keys(file):
+        typer.echo("  ".join([record.name, record.role, *([] if record.studies is None else record.studies)]))
 
 
 def serve(

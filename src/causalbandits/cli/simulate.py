@@ -50,8 +50,8 @@ def reproduce(
         raise CausalBanditsError("Give --quick or --replications, not both.")
     refuse_unwritable_folder(out)
     console = Console()
-    with resumable(), Experiments(console) as progress:
-        done = run(
+    with report_interruption(), ExperimentProgress(console) as progress:
+        result = run(
             experiments or ["all"],
             folder=out,
             replications=replications or (QUICK if quick else REPLICATIONS),
@@ -59,8 +59,11 @@ def reproduce(
             workers=workers or os.cpu_count(),
             progress=progress.advance,
         )
-    if done.verdicts:
-        rows = [(v.claim.text, v.claim.section, v.verdict, v.with_remedy) for v in done.verdicts]
+    if result.verdicts:
+        rows = [
+            (verdict.claim.text, verdict.claim.section, verdict.verdict, verdict.with_remedy)
+            for verdict in result.verdicts
+        ]
         print_rows(console, "The paper's claims", ("claim", "section", "verdict", "with a change"), rows)
     print_report(console, out)
 
@@ -89,17 +92,17 @@ def simulate(
 
     from causalbandits.planning import read_spec, write_comparison
 
-    asked = read_spec(spec)
-    folder = out or Path("results") / asked.name
+    experiment = read_spec(spec)
+    folder = out or Path("results") / experiment.name
     refuse_unwritable_folder(folder)
-    with resumable():
-        run = write_comparison(asked, folder, workers or os.cpu_count())
+    with report_interruption():
+        run = write_comparison(experiment, folder, workers or os.cpu_count())
     console = Console()
     print_plain(console, repr(run.summary()))
     print_report(console, folder)
 
 
-class Experiments:
+class ExperimentProgress:
     """A progress bar per experiment; a line, where there is no terminal."""
 
     def __init__(self, console: Any) -> None:
@@ -109,7 +112,7 @@ class Experiments:
         self._console, self._bar = console, Progress(*columns, console=console)
         self._tasks: dict[str, Any] = {}
 
-    def __enter__(self) -> Experiments:
+    def __enter__(self) -> ExperimentProgress:
         if self._console.is_terminal:
             self._bar.start()
         return self
@@ -128,7 +131,7 @@ class Experiments:
 
 
 @contextmanager
-def resumable() -> Iterator[None]:
+def report_interruption() -> Iterator[None]:
     """Interrupted by the user, say that nothing is lost."""
     try:
         yield

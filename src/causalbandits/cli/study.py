@@ -8,9 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
-from causalbandits.cli.campaign import NamedBy, TypedValues, ask, recommend, states, tell
+from causalbandits.cli.campaign import IdKind, TypedValues, ask, parse_states, recommend, tell
 from causalbandits.cli.console import print_plain
-from causalbandits.cli.options import Asked, about_a_problem
+from causalbandits.cli.options import CommandTarget, with_problem_options
 from causalbandits.cli.service import keys
 from causalbandits.errors import CausalBanditsError
 
@@ -23,7 +23,9 @@ study.add_typer(keys, name="keys")
 for command in (ask, tell, recommend):
     study.command()(command)
 
-File = Annotated[str, typer.Argument(help="The study's file, or its address, postgresql://host/database?study=name.")]
+StudyFile = Annotated[
+    str, typer.Argument(help="The study's file, or its address, postgresql://host/database?study=name.")
+]
 PosteriorDraws = Annotated[
     int | None,
     typer.Option(min=1, help="Posterior draws a decision, for a Thompson policy: above 1, chances are known."),
@@ -31,9 +33,9 @@ PosteriorDraws = Annotated[
 
 
 @study.command()
-@about_a_problem
+@with_problem_options
 def create(
-    asked: Asked,
+    target: CommandTarget,
     to: Annotated[str, typer.Option(help="The study's file, or its address, where there must be none yet.")],
     policy: Annotated[str, typer.Option(help="The policy's id; `causalbandits policies` lists them.")] = "c-ts-beta",
     horizon: Annotated[
@@ -74,28 +76,28 @@ def create(
 
     if (budget is None) != (rounds is None):
         raise CausalBanditsError("--budget and --rounds belong together: so much to spend in so many decisions.")
-    chosen = policy_by_id(policy) if draws is None else policy_by_id(policy, draws=draws)
-    money = None if budget is None or rounds is None else Budget(budget, rounds)
-    silence = {"window": window, "default": default, "late": late, "hold": hold, "impossible": impossible}
-    rules: dict[str, Any] = {"horizon": horizon, "seed": seed, **silence, "floor": floor, "budget": money}
-    with Study.create(to, asked.problem, chosen, **rules) as made:
-        typer.echo(f"{to}: {made.problem!r}, decided by {made.policy}.")
+    resolved_policy = policy_by_id(policy) if draws is None else policy_by_id(policy, draws=draws)
+    total_budget = None if budget is None or rounds is None else Budget(budget, rounds)
+    outcome_rules = {"window": window, "default": default, "late": late, "hold": hold, "impossible": impossible}
+    rules: dict[str, Any] = {"horizon": horizon, "seed": seed, **outcome_rules, "floor": floor, "budget": total_budget}
+    with Study.create(to, target.problem, resolved_policy, **rules) as new_study:
+        typer.echo(f"{to}: {new_study.problem!r}, decided by {new_study.policy}.")
 
 
 @study.command()
-def report(file: File) -> None:
+def report(file: StudyFile) -> None:
     """How a study stands."""
     from rich.console import Console
 
     from causalbandits.study import Study
 
-    with Study.open(file) as found:
-        print_plain(Console(), repr(found.report()))
+    with Study.open(file) as current_study:
+        print_plain(Console(), repr(current_study.report()))
 
 
 @study.command()
 def mode(
-    file: File,
+    file: StudyFile,
     to: Annotated[
         str | None,
         typer.Argument(
@@ -118,33 +120,33 @@ def mode(
     """
     from causalbandits.study import Study
 
-    with Study.open(file) as found:
+    with Study.open(file) as current_study:
         if to is not None:
-            done = None if baseline is None else states(found.problem, baseline)
-            found.set_mode(to, baseline=done, by=by, why=why)  # type: ignore[arg-type]
-        for one in found.modes():
-            typer.echo(json.dumps(one))
+            baseline_states = None if baseline is None else parse_states(current_study.problem, baseline)
+            current_study.set_mode(to, baseline=baseline_states, by=by, why=why)  # type: ignore[arg-type]
+        for record in current_study.modes():
+            typer.echo(json.dumps(record))
 
 
 @study.command()
 def correct(
-    file: File,
+    file: StudyFile,
     id: Annotated[str, typer.Argument(help="The decision's number, or its key.")],
     reward: Annotated[float, typer.Argument(help="The reward that counts from now on.")],
     parent: TypedValues = None,
-    by: NamedBy = None,
+    by: IdKind = None,
 ) -> None:
     """Tell another outcome than the one that counts."""
     from causalbandits.study import Study
 
-    with Study.open(file) as found:
-        seen = None if parent is None else states(found.problem, parent)
-        typer.echo(json.dumps(found.correct(found.id_of(id, by), seen, reward)._asdict()))
+    with Study.open(file) as current_study:
+        parent_states = None if parent is None else parse_states(current_study.problem, parent)
+        typer.echo(json.dumps(current_study.correct(current_study.id_of(id, by), parent_states, reward)._asdict()))
 
 
 @study.command()
 def learn(
-    file: File,
+    file: StudyFile,
     past: Annotated[Path, typer.Argument(help="Rounds of the past, .csv or .parquet, a line each.", dir_okay=False)],
     reward: Annotated[str | None, typer.Option(help="The column of the rewards; left out, the problem's own.")] = None,
     interventions: Annotated[
@@ -159,13 +161,13 @@ def learn(
     """
     from causalbandits.study import Study
 
-    with Study.open(file) as found:
-        typer.echo(repr(found.learn(past, reward=reward, interventions=interventions)))
+    with Study.open(file) as current_study:
+        typer.echo(repr(current_study.learn(past, reward=reward, interventions=interventions)))
 
 
 @study.command()
 def use(
-    file: File,
+    file: StudyFile,
     policy: Annotated[str, typer.Argument(help="The policy's id; `causalbandits policies` lists them.")],
     draws: PosteriorDraws = None,
 ) -> None:
@@ -173,40 +175,40 @@ def use(
     from causalbandits.policies import policy as policy_by_id
     from causalbandits.study import Study
 
-    with Study.open(file) as found:
-        found.use(policy_by_id(policy) if draws is None else policy_by_id(policy, draws=draws))
-        typer.echo(f"{file}: decided by {found.policy}.")
+    with Study.open(file) as current_study:
+        current_study.use(policy_by_id(policy) if draws is None else policy_by_id(policy, draws=draws))
+        typer.echo(f"{file}: decided by {current_study.policy}.")
 
 
 @study.command()
 def retract(
-    file: File, id: Annotated[str, typer.Argument(help="The decision's number, or its key.")], by: NamedBy = None
+    file: StudyFile, id: Annotated[str, typer.Argument(help="The decision's number, or its key.")], by: IdKind = None
 ) -> None:
     """Take back what was told of a decision: it waits for its outcome again."""
     from causalbandits.study import Study
 
-    with Study.open(file) as found:
-        found.retract(found.id_of(id, by))
+    with Study.open(file) as current_study:
+        current_study.retract(current_study.id_of(id, by))
 
 
 @study.command()
 def forget(
-    file: File, id: Annotated[str, typer.Argument(help="The decision's number, or its key.")], by: NamedBy = None
+    file: StudyFile, id: Annotated[str, typer.Argument(help="The decision's number, or its key.")], by: IdKind = None
 ) -> None:
     """Stop waiting for an outcome: the decision was not carried out."""
     from causalbandits.study import Study
 
-    with Study.open(file) as found:
-        found.forget(found.id_of(id, by))
+    with Study.open(file) as current_study:
+        current_study.forget(current_study.id_of(id, by))
 
 
 @study.command()
-def verify(file: File) -> None:
+def verify(file: StudyFile) -> None:
     """Fold the log again, and compare with what is kept, bit for bit."""
     from causalbandits.study import Study
 
-    with Study.open(file) as found:
-        result = found.verify()
+    with Study.open(file) as current_study:
+        result = current_study.verify()
     typer.echo(repr(result))
     if not result:
         raise typer.Exit(1)
@@ -214,18 +216,18 @@ def verify(file: File) -> None:
 
 @study.command()
 def export(
-    file: File, to: Annotated[Path, typer.Argument(help="decisions.csv, .parquet or .dsjson", dir_okay=False)]
+    file: StudyFile, to: Annotated[Path, typer.Argument(help="decisions.csv, .parquet or .dsjson", dir_okay=False)]
 ) -> None:
     """Write a line for each decision, with what came of it."""
     from causalbandits.study import Study
 
-    with Study.open(file) as found:
-        typer.echo(f"{to}: {found.export(to)}")
+    with Study.open(file) as current_study:
+        typer.echo(f"{to}: {current_study.export(to)}")
 
 
 @study.command()
 def backup(
-    file: File, to: Annotated[Path, typer.Argument(help="The copy, which must not exist yet.", dir_okay=False)]
+    file: StudyFile, to: Annotated[Path, typer.Argument(help="The copy, which must not exist yet.", dir_okay=False)]
 ) -> None:
     """Copy a study while it is used, and verify the copy."""
     from causalbandits.study import back_up
@@ -234,9 +236,9 @@ def backup(
 
 
 @study.command()
-def expire(file: File) -> None:
+def expire(file: StudyFile) -> None:
     """Take the silence of decisions whose window has passed for the default outcome; for a cron job."""
     from causalbandits.study import Study
 
-    with Study.open(file) as found:
-        typer.echo(f"{found.expire()} decisions whose window has passed.")
+    with Study.open(file) as current_study:
+        typer.echo(f"{current_study.expire()} decisions whose window has passed.")

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from causalbandits._files import PART, FilePath, checked_path, read_arrays, write_first, writing
-from causalbandits.engine.plan import Found, Plan
+from causalbandits._files import PART, FilePath, open_atomically, parse_path, read_arrays, write_if_absent
+from causalbandits.engine.plan import Plan, ReplicationValues
 from causalbandits.errors import StateError
 
 CHECKPOINT_FORMAT, CHECKPOINT_VERSION = "causalbandits-checkpoint", 2
@@ -33,7 +33,7 @@ class Checkpoint:
     """The finished replications of a plan, in a folder."""
 
     def __init__(self, folder: FilePath, plan: Plan) -> None:
-        self._folder, self._plan, self._swept = checked_path(folder, "my-run"), plan, False
+        self._folder, self._plan, self._swept = parse_path(folder, "my-run"), plan, False
         about = {
             "format": CHECKPOINT_FORMAT,
             "version": CHECKPOINT_VERSION,
@@ -50,30 +50,30 @@ class Checkpoint:
         """Make an empty folder this plan's, or see that it is; several processes may do so at once."""
         path = self._folder / "run.json"
         if not path.exists():
-            others = [p for p in self._folder.iterdir() if not any(map(p.match, UNFINISHED))]
-            if others and not path.exists():  # it may have come while we looked
+            foreign_files = [p for p in self._folder.iterdir() if not any(map(p.match, UNFINISHED))]
+            if foreign_files and not path.exists():  # it may have come while we looked
                 raise StateError(f"{self._folder} is neither empty nor a checkpoint. Choose another folder.")
-            write_first(path, json.dumps(about).encode())
+            write_if_absent(path, json.dumps(about).encode())
         try:
-            found = json.loads(path.read_text(encoding="utf-8"))
+            stored = json.loads(path.read_text(encoding="utf-8"))
         except ValueError:
-            found = None
-        if found != about:
+            stored = None
+        if stored != about:
             raise StateError(
                 f"{self._folder} is the checkpoint of another run (other environment, policies, rounds, measures, "
                 "seed or version). Choose another folder, or delete it."
             )
 
-    def finished(self, replications: Iterable[int]) -> dict[int, Found]:
+    def load_finished(self, replications: Iterable[int]) -> dict[int, ReplicationValues]:
         """Those of the replications that are there, whole and of the right shape."""
-        found = {}
+        values = {}
         for replication in replications:
             path = self._path(replication)
             if path.exists():
-                found[replication] = self._read(path)
-        return found
+                values[replication] = self._read(path)
+        return values
 
-    def _read(self, path: Path) -> Found:
+    def _read(self, path: Path) -> ReplicationValues:
         try:
             tables = read_arrays(path)
         except StateError as error:
@@ -84,23 +84,23 @@ class Checkpoint:
             raise StateError(f"{path} is corrupted: it holds {shapes}. Delete it, and it is run again.")
         return {policy: {name: tables[name][i] for name in names} for i, policy in enumerate(self._plan.policies)}
 
-    def add(self, replication: int, found: Found) -> None:
+    def add(self, replication: int, values: ReplicationValues) -> None:
         """Keep a finished replication: an array per measure, a row per policy."""
         names, policies = ("regret", *self._plan.measures), self._plan.policies
-        tables: dict[str, Any] = {name: np.array([found[policy][name] for policy in policies]) for name in names}
-        with writing(self._path(replication)) as file:
+        tables: dict[str, Any] = {name: np.array([values[policy][name] for policy in policies]) for name in names}
+        with open_atomically(self._path(replication)) as file:
             np.savez(file, **tables)
         if not self._swept:
             self._sweep(self._path(replication))
             self._swept = True
 
-    def _sweep(self, finished: Path) -> None:
+    def _sweep(self, finished_file: Path) -> None:
         """Remove what killed processes left. The folder's own clock decides, not ours: see `STALE`."""
         with suppress(OSError):  # another process may sweep too, and a file may not be ours to remove
-            now = finished.stat().st_mtime
-            for left in (path for pattern in UNFINISHED for path in self._folder.glob(pattern)):
-                if now - left.stat().st_mtime > STALE:
-                    left.unlink(missing_ok=True)
+            now = finished_file.stat().st_mtime
+            for leftover in (path for pattern in UNFINISHED for path in self._folder.glob(pattern)):
+                if now - leftover.stat().st_mtime > STALE:
+                    leftover.unlink(missing_ok=True)
 
     def _path(self, replication: int) -> Path:
         return self._folder / f"replication-{replication:07d}.npz"

@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from causalbandits._typing import Array, Z
-from causalbandits.environments import Environment, Shortfall
+from causalbandits.environments import BudgetedRegret, Environment
 from causalbandits.errors import ProblemError
-from causalbandits.policies import AnyPolicy, Outcome, flip, situations_to_come
-from causalbandits.problem import Action, Budget, Problem, Purse, Situation, opened
+from causalbandits.policies import AnyPolicy, Outcome, future_situations, randomised_rounding
+from causalbandits.problem import Action, Budget, BudgetTracker, Problem, Situation, build_budget_tracker
 
 TICK = 256
 """Rounds between two reports of progress."""
@@ -28,7 +28,7 @@ Watch = Callable[[int, Any, "PlayCounts"], None]
 PlayCounts = Callable[[], npt.NDArray[np.int64]]
 
 
-class Played(NamedTuple):
+class Trajectory(NamedTuple):
     """Regret and reward up to each checkpoint."""
 
     regret: Array
@@ -55,7 +55,7 @@ def play(
     tick: Callable[[int], None] = lambda rounds: None,
     watch: Watch | None = None,
     budget: float | None = None,
-) -> Played:
+) -> Trajectory:
     """Play up to the last of `rounds`; pseudo-regret and rewards up to each of them.
 
     Where there is a context, it is drawn before the decision, and regret is against the best action for it. The policy
@@ -63,55 +63,61 @@ def play(
     count, not their numbers, and of z it sees the parents that it believes in. `watch` is called at each checkpoint.
     With a `budget` for all rounds, regret is what the best mixture for it would have brought more, of the reward alone.
     """
-    world, own = stream(seed, replication, WORLD), seed_of(seed, replication, POLICY)
-    rng = np.random.default_rng(own)
-    moments, statistic = Moments(env, policy, problem), policy.begin(problem)
-    always = None if env.problem.context else moments.whole
+    world, policy_seed = stream(seed, replication, WORLD), seed_of(seed, replication, POLICY)
+    rng = np.random.default_rng(policy_seed)
+    moments, statistic = Moments(env, policy, problem), policy.init_or_raise(problem)
+    fixed_moment = None if env.problem.context else moments.unconditional
     true_actions = None if problem is env.problem else _TrueActions(env.problem)
-    seen = None if problem.parents == env.problem.parents else list(map(env.problem.parents.index, problem.parents))
+    parent_axes = (
+        None if problem.parents == env.problem.parents else list(map(env.problem.parents.index, problem.parents))
+    )
     must_check = policy.unit_rewards and env.reward.bounded is not True
-    flips, in_order, plays = policy.counts_successes, policy.in_order, _Plays(env.problem)
+    counts_successes, in_order, plays = policy.counts_successes, policy.in_order, _Plays(env.problem)
     if budget is not None:
         policy.refuse_budget()
-    purse = None if budget is None else moments.purse(Budget(budget, int(rounds[-1])))
-    shortfall = None if budget is None else Shortfall(env, budget / int(rounds[-1]))
+    tracker = None if budget is None else moments.budget_tracker(Budget(budget, int(rounds[-1])))
+    budgeted_regret = None if budget is None else BudgetedRegret(env, budget / int(rounds[-1]))
     regret = collected = 0.0
-    played, checkpoints = Played(np.empty(len(rounds)), np.empty(len(rounds))), iter(enumerate(rounds.tolist()))
+    trajectory, checkpoints = Trajectory(np.empty(len(rounds)), np.empty(len(rounds))), iter(enumerate(rounds.tolist()))
     slot, checkpoint = next(checkpoints)
     for t in range(1, int(rounds[-1]) + 1):
-        situation, here = always or moments.drawn(world)
-        if purse is None:
-            chosen, propensity, support = policy.chosen(situation, statistic, rng)
+        situation, here = fixed_moment or moments.sample(world)
+        if tracker is None:
+            believed_action, propensity, support = policy.choose(situation, statistic, rng)
         else:
-            chosen, propensity, support = policy.paced(situation, statistic, rng, purse)
-            purse.pay(problem.cost(chosen), situation.known)
-        action = chosen if true_actions is None else true_actions[chosen]
+            believed_action, propensity, support = policy.choose_within_budget(situation, statistic, rng, tracker)
+            tracker.charge(problem.cost(believed_action), situation.context_codes)
+        action = believed_action if true_actions is None else true_actions[believed_action]
         if policy.learns_tables:
             observed, z, reward = here.draw_all(action.choices, world)
         else:
             observed, (z, reward) = None, here.draw(action.choices, world)
-        if seen is not None:
-            z = tuple([z[axis] for axis in seen])
+        if parent_axes is not None:
+            z = tuple([z[axis] for axis in parent_axes])
         if must_check:
-            policy.check_reward(reward)
-        successes = flip(reward, own, t - 1) if flips else reward
-        more = propensity, support, observed, situation.known
-        outcome = Outcome(chosen, z, reward, successes, t - 1, *more)
+            policy.validate_reward(reward)
+        successes = randomised_rounding(reward, policy_seed, t - 1) if counts_successes else reward
+        details = propensity, support, observed, situation.context_codes
+        outcome = Outcome(believed_action, z, reward, successes, t - 1, *details)
         policy.update(situation, statistic, outcome)
         if in_order:
-            policy.witness(situation, statistic, outcome)
-        regret += here.gap(action.number) if shortfall is None else shortfall(action.number, here.problem.known)
+            policy.monitor(situation, statistic, outcome)
+        regret += (
+            here.gap(action.number)
+            if budgeted_regret is None
+            else budgeted_regret(action.number, here.problem.context_codes)
+        )
         collected += reward
         plays[action] = plays.get(action, 0) + 1
         if t == checkpoint:
-            played.regret[slot], played.reward[slot] = regret, collected
+            trajectory.regret[slot], trajectory.reward[slot] = regret, collected
             if watch is not None:
                 watch(slot, statistic, plays.by_number)
             slot, checkpoint = next(checkpoints, (0, 0))
         if t % TICK == 0:
             tick(TICK)
     tick(int(rounds[-1]) % TICK)
-    return played
+    return trajectory
 
 
 class Moment(NamedTuple):
@@ -126,31 +132,33 @@ class Moments(dict[Z, Moment]):
 
     def __init__(self, env: Environment, policy: AnyPolicy, problem: Problem) -> None:
         self._env, self._problem, self._policy = env, problem, policy
-        self._told = [env.problem.context.index(name) for name in problem.context]
-        self.left_out = self._left_out()
+        self._context_axes = [env.problem.context.index(name) for name in problem.context]
+        self.infeasible = self._find_infeasible()
         """Contexts that come and in which nothing may be done, with their shares: rounds in these are not played."""
 
-    def _left_out(self) -> dict[Z, float]:
+    def _find_infeasible(self) -> dict[Z, float]:
         if not self._env.problem.context or not (self._env.problem.requirements or self._problem.requirements):
             return {}
-        contexts = dict(self._env.problem.contexts.weighed())
-        found = {codes: share for codes, share in contexts.items() if not self._is_playable(codes)}
-        if len(found) == len(contexts):
-            raise ProblemError(f"Nothing may be done in any context. {self.why_left_out(next(iter(found)))}")
-        return found
+        contexts = dict(self._env.problem.contexts.weighted_contexts())
+        infeasible = {codes: share for codes, share in contexts.items() if not self._is_playable(codes)}
+        if len(infeasible) == len(contexts):
+            raise ProblemError(
+                f"Nothing may be done in any context. {self.infeasibility_reason(next(iter(infeasible)))}"
+            )
+        return infeasible
 
     def _is_playable(self, codes: Z) -> bool:
-        return self._env.problem.in_context(codes).has_actions and self._believed(codes).has_actions
+        return self._env.problem.condition_codes(codes).has_actions and self._believed_problem(codes).has_actions
 
-    def why_left_out(self, codes: Z) -> str:
+    def infeasibility_reason(self, codes: Z) -> str:
         """Why nothing may be done in a context."""
-        return self._env.problem.in_context(codes).no_action or self._believed(codes).no_action
+        return self._env.problem.condition_codes(codes).infeasibility or self._believed_problem(codes).infeasibility
 
-    def _believed(self, codes: Z) -> Problem:
-        told = tuple(codes[i] for i in self._told)
-        return self._problem.in_context(told) if told else self._problem
+    def _believed_problem(self, codes: Z) -> Problem:
+        policy_codes = tuple(codes[i] for i in self._context_axes)
+        return self._problem.condition_codes(policy_codes) if policy_codes else self._problem
 
-    def drawn(self, rng: np.random.Generator) -> Moment:
+    def sample(self, rng: np.random.Generator) -> Moment:
         """The next context in which something may be done."""
         codes = self._env.draw_codes(rng)
         while codes not in self and not self._is_playable(codes):
@@ -158,16 +166,16 @@ class Moments(dict[Z, Moment]):
         return self[codes]
 
     @property
-    def whole(self) -> Moment:
+    def unconditional(self) -> Moment:
         """Without a context."""
         return Moment(self._policy.situation(self._problem), self._env)
 
-    def purse(self, budget: Budget) -> Purse:
+    def budget_tracker(self, budget: Budget) -> BudgetTracker:
         """A budget for what the policy will decide."""
-        return opened(budget, situations_to_come(self._policy, self._problem), stacklevel=3)
+        return build_budget_tracker(budget, future_situations(self._policy, self._problem), stacklevel=3)
 
     def __missing__(self, codes: Z) -> Moment:
-        self[codes] = Moment(self._policy.situation(self._believed(codes)), self._env.in_context(codes))
+        self[codes] = Moment(self._policy.situation(self._believed_problem(codes)), self._env.condition_codes(codes))
         return self[codes]
 
 

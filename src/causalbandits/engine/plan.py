@@ -17,16 +17,16 @@ from causalbandits._hashing import code_hash
 from causalbandits._progress import Notice
 from causalbandits.engine.compiled import can_play, play_compiled
 from causalbandits.engine.driver import ENVIRONMENT, Moment, Moments, PlayCounts, play, stream
-from causalbandits.environments import LISTED, Environment, Shortfall, paid_for
+from causalbandits.environments import LISTED, BudgetedRegret, Environment, affordable_means
 from causalbandits.errors import BudgetError, CausalBanditsError, PolicyError, ProblemError, ProblemWarning
 from causalbandits.model import FittedModel
-from causalbandits.policies import AnyPolicy, identity_with_code
+from causalbandits.policies import AnyPolicy, policy_fingerprint_with_code
 from causalbandits.problem import Action, Budget, Problem
 from causalbandits.results import Origin, Values
 
 Source = Environment | Callable[[np.random.Generator], Environment]
 
-Found = dict[str, dict[str, Values]]
+ReplicationValues = dict[str, dict[str, Values]]
 """By policy, then measure: one replication's values at each checkpoint."""
 
 
@@ -68,26 +68,26 @@ class Plan:
             )
         return env
 
-    def run(self, replication: int, tick: Callable[[int], None] = lambda rounds: None) -> Found:
+    def run(self, replication: int, tick: Callable[[int], None] = lambda rounds: None) -> ReplicationValues:
         """One replication of every policy."""
         env = self.environment(replication)
-        return {name: self._played(policy, env, replication, tick) for name, policy in self.policies.items()}
+        return {name: self._play(policy, env, replication, tick) for name, policy in self.policies.items()}
 
-    def _played(
+    def _play(
         self, policy: AnyPolicy, env: Environment, replication: int, tick: Callable[[int], None]
     ) -> dict[str, Values]:
         """One policy's regret, and what else is measured, at each checkpoint."""
-        problem = self._believed_by(policy, env)
-        watch = _Observer(env, policy, problem, len(self.rounds), self.measures, self.epsilon, self._allowance)
+        problem = self._problem_for(policy, env)
+        observer = _Observer(env, policy, problem, len(self.rounds), self.measures, self.epsilon, self._allowance)
         arguments = env, policy, problem, self.rounds, self.seed, replication
-        watching = watch if watch.found else None
+        active_observer = observer if observer.values else None
         if self._is_compiled(env, policy):
-            played = play_compiled(*arguments, watch=watching)
+            trajectory = play_compiled(*arguments, watch=active_observer)
             tick(int(self.rounds[-1]))
         else:
-            played = play(*arguments, tick, watching, self.budget)
-        found = {"regret": played.regret, "reward": played.reward, **watch.found}
-        return {name: found[name] for name in ("regret", *self.measures)}
+            trajectory = play(*arguments, tick, active_observer, self.budget)
+        values = {"regret": trajectory.regret, "reward": trajectory.reward, **observer.values}
+        return {name: values[name] for name in ("regret", *self.measures)}
 
     @property
     def _allowance(self) -> float | None:
@@ -100,14 +100,14 @@ class Plan:
         return all(self._is_compiled(env, policy) and not policy.learns_tables for policy in self.policies.values())
 
     def _is_compiled(self, env: Environment, policy: AnyPolicy) -> bool:
-        return self.compiled and self.budget is None and can_play(env, policy, self._believed_by(policy, env))
+        return self.compiled and self.budget is None and can_play(env, policy, self._problem_for(policy, env))
 
     def compile(self) -> None:
         """Have the compiled rounds ready before they are needed, and say so if that takes its time."""
         env = self.environment(0)
         for policy in self.policies.values():
             if self._is_compiled(env, policy):
-                problem = self._believed_by(policy, env)
+                problem = self._problem_for(policy, env)
                 with Notice(f"Compiling the simulator for {policy.id} (once; it is kept on disk) ..."):
                     play_compiled(env, policy, problem, np.ones(1, dtype=np.int64), self.seed, 0)
 
@@ -117,26 +117,26 @@ class Plan:
         if "plays" in self.measures:
             env.problem.actions.refuse_enumeration("How often each action was played is kept for every action", LISTED)
         if self.budget is not None:
-            self._check_budget(env, self._believed_in(env), self.budget)
+            self._check_budget(env, self._believed_problem(env), self.budget)
         for policy in self.policies.values():
             if policy.unit_rewards and env.reward.bounded is False:
                 raise PolicyError(
                     f"The policy {policy.id!r} needs rewards in [0, 1]; {env.reward!r} leaves that range. Use a "
                     "Gaussian prior or a UCB policy."
                 )
-            problem = self._believed_by(policy, env)
-            statistic = policy.begin(problem)
+            problem = self._problem_for(policy, env)
+            statistic = policy.init_or_raise(problem)
             moments = Moments(env, policy, problem)
             if "simple regret" in self.measures:
-                for _, moment in weighed(moments, env)[:1]:
-                    policy.favoured(moment.situation, statistic, self._allowance)
+                for _, moment in weigh_moments(moments, env)[:1]:
+                    policy.find_incumbent(moment.situation, statistic, self._allowance)
             if "risk" in self.measures:
                 self._check_rule(policy, Moments(env, policy, problem), env, statistic)
             size = max(abs(bound) for bound in env.mean.range())
-            if moments.left_out:
+            if moments.infeasible:
                 warnings.warn(
-                    f"{moments.why_left_out(next(iter(moments.left_out)))} Rounds in which nothing may be done, "
-                    f"{sum(moments.left_out.values()):.0%} of those that come, are left out.",
+                    f"{moments.infeasibility_reason(next(iter(moments.infeasible)))} Rounds in which nothing may be done, "
+                    f"{sum(moments.infeasible.values()):.0%} of those that come, are left out.",
                     ProblemWarning,
                     stacklevel=3,
                 )
@@ -149,28 +149,28 @@ class Plan:
                 "When to stop is asked of a single best action, and what a budget pays for is a mixture of two: leave "
                 "the measure 'risk' out, or the budget."
             )
-        _, moment = weighed(moments, env)[0]
-        best = policy.favoured(moment.situation, statistic).action
-        if policy.risk(moment.situation, statistic, best, self.epsilon) is None:
+        _, moment = weigh_moments(moments, env)[0]
+        best = policy.find_incumbent(moment.situation, statistic).action
+        if policy.error_probability(moment.situation, statistic, best, self.epsilon) is None:
             raise PolicyError(
                 f"The policy {policy.id!r} has no rule that says when to stop: leave the measure 'risk' out, or take a "
                 "policy that has one, such as 'c-ts-beta', 'c-ucb' or 'cl-ts'."
             )
 
-    def _believed_by(self, policy: AnyPolicy, env: Environment) -> Problem:
+    def _problem_for(self, policy: AnyPolicy, env: Environment) -> Problem:
         """What a policy is told: a policy that learns tables is not told the true ones, only the graph."""
-        problem = self._believed_in(env)
+        problem = self._believed_problem(env)
         if not policy.learns_tables or isinstance(problem.model, FittedModel):
             return problem
         return problem.without_tables()
 
     def _check_budget(self, env: Environment, problem: Problem, total: float) -> None:
         """Whether it lasts, and everybody knows what is paid."""
-        Shortfall(env, Budget(total, int(self.rounds[-1])).a_round)
+        BudgetedRegret(env, Budget(total, int(self.rounds[-1])).per_round)
         if problem.costs != env.problem.costs:
             raise BudgetError("The believed problem must have the environment's costs where there is a budget.")
 
-    def _believed_in(self, env: Environment) -> Problem:
+    def _believed_problem(self, env: Environment) -> Problem:
         if self.believed is None:
             return env.problem
         for name in self.believed.context:
@@ -179,11 +179,11 @@ class Plan:
                     f"The believed problem has {name!r} as context, which the environment's has not: "
                     f"{list(env.problem.context)}."
                 )
-        ours, theirs = self.believed.manipulable, env.problem.manipulable
-        if ours != theirs:
+        believed_knobs, true_knobs = self.believed.manipulable, env.problem.manipulable
+        if believed_knobs != true_knobs:
             raise ProblemError(
-                f"The believed problem must have the environment's manipulable variables, {list(theirs)}, in the same "
-                f"order; it has {list(ours)}."
+                f"The believed problem must have the environment's manipulable variables, {list(true_knobs)}, in the same "
+                f"order; it has {list(believed_knobs)}."
             )
         if self.believed.costs is not None and env.problem.costs is None:
             raise ProblemError(
@@ -197,12 +197,12 @@ class Plan:
                 f"The believed problem's parents must be among the environment's, {list(env.problem.parents)}: only "
                 f"these are drawn; {unseen[0]!r} is not."
             )
-        for name in (*ours, *self.believed.parents, *self.believed.context):
-            mine, true = self.believed.variable(name).states, env.problem.variable(name).states
-            if mine != true:
+        for name in (*believed_knobs, *self.believed.parents, *self.believed.context):
+            believed_states, true_states = self.believed.variable(name).states, env.problem.variable(name).states
+            if believed_states != true_states:
                 raise ProblemError(
                     f"The believed problem must have the environment's states, in the same order: {name!r} has "
-                    f"{list(true)} there and {list(mine)} here. Give fit() the states, or the model as its graph."
+                    f"{list(true_states)} there and {list(believed_states)} here. Give fit() the states, or the model as its graph."
                 )
         return self.believed
 
@@ -219,19 +219,23 @@ class Plan:
         if self.epsilon:
             budget["epsilon"] = self.epsilon
         policies = {
-            name: _hashed(
-                {"policy": identity_with_code(policy, self._believed_by(policy, env)), "believed": believed, **budget}
+            name: _short_hash(
+                {
+                    "policy": policy_fingerprint_with_code(policy, self._problem_for(policy, env)),
+                    "believed": believed,
+                    **budget,
+                }
             )
             for name, policy in self.policies.items()
         }
         ids = {name: policy.id for name, policy in self.policies.items()}
-        return Origin(_hashed(world), policies, ids)
+        return Origin(_short_hash(world), policies, ids)
 
     @cached_property
     def fingerprint(self) -> str:
         """A short name for this very plan: what decides about its numbers, replications aside."""
         parts = {**self.origin._asdict(), "rounds": self.rounds.tolist(), "seed": self.seed, "measures": self.measures}
-        return _hashed(parts)
+        return _short_hash(parts)
 
 
 class _Observer:
@@ -249,47 +253,55 @@ class _Observer:
     ) -> None:
         self._env, self._policy, self._epsilon, self._allowance = env, policy, epsilon, allowance
         recommends = [name for name in ("simple regret", "risk") if name in measures]
-        self._moments = weighed(Moments(env, policy, problem), env) if recommends else []
+        self._moments = weigh_moments(Moments(env, policy, problem), env) if recommends else []
         worlds = [] if allowance is None else [moment.env for _, moment in self._moments]
-        self._best = {world.problem.known: float(paid_for(world, allowance or 0.0).max()) for world in worlds}
+        self._best = {
+            world.problem.context_codes: float(affordable_means(world, allowance or 0.0).max()) for world in worlds
+        }
         """Of what a budget pays for in every round, by what is known."""
-        self.found: dict[str, Values] = {name: np.empty(checkpoints) for name in recommends}
+        self.values: dict[str, Values] = {name: np.empty(checkpoints) for name in recommends}
         if "plays" in measures:
-            self.found["plays"] = np.empty((checkpoints, env.problem.actions.size), dtype=np.int64)
+            self.values["plays"] = np.empty((checkpoints, env.problem.actions.size), dtype=np.int64)
 
     def __call__(self, slot: int, statistic: Any, counts: PlayCounts) -> None:
-        found = [
-            (share, moment, self._policy.favoured(moment.situation, statistic, self._allowance).action)
+        incumbents = [
+            (share, moment, self._policy.find_incumbent(moment.situation, statistic, self._allowance).action)
             for share, moment in self._moments
         ]
-        if "simple regret" in self.found:
-            lost = [share * self._lost(moment, best) for share, moment, best in found]
-            self.found["simple regret"][slot] = sum(lost[1:], lost[0])
-        if "risk" in self.found:
-            self.found["risk"][slot] = max(self._risk(moment, statistic, best) for _, moment, best in found)
-        if "plays" in self.found:
-            self.found["plays"][slot] = counts()
+        if "simple regret" in self.values:
+            lost = [share * self._simple_regret(moment, best) for share, moment, best in incumbents]
+            self.values["simple regret"][slot] = sum(lost[1:], lost[0])
+        if "risk" in self.values:
+            self.values["risk"][slot] = max(
+                self._error_probability(moment, statistic, best) for _, moment, best in incumbents
+            )
+        if "plays" in self.values:
+            self.values["plays"][slot] = counts()
 
-    def _lost(self, moment: Moment, best: Action) -> float:
+    def _simple_regret(self, moment: Moment, best: Action) -> float:
         number = self._env.problem.actions.rank(best.choices)  # another belief may number actions otherwise
         if self._allowance is None:
             return moment.env.gap(number)
-        return self._best[moment.env.problem.known] - moment.env.mean_reward(number)
+        return self._best[moment.env.problem.context_codes] - moment.env.mean_reward(number)
 
-    def _risk(self, moment: Moment, statistic: Any, best: Action) -> float:
-        found = self._policy.risk(moment.situation, statistic, best, self._epsilon)
-        return 1.0 if found is None else found
+    def _error_probability(self, moment: Moment, statistic: Any, best: Action) -> float:
+        error_probability = self._policy.error_probability(moment.situation, statistic, best, self._epsilon)
+        return 1.0 if error_probability is None else error_probability
 
 
-def weighed(moments: Moments, env: Environment) -> list[tuple[float, Moment]]:
+def weigh_moments(moments: Moments, env: Environment) -> list[tuple[float, Moment]]:
     """Every context that can occur with its probability; of too many, so many that were drawn, all alike."""
     if not env.problem.context:
-        return [(1.0, moments.whole)]
-    left_out = moments.left_out
-    played = sum(share for codes, share in env.problem.contexts.weighed() if codes not in left_out) if left_out else 1.0
-    weights = [(codes, share) for codes, share in env.problem.contexts.weighed() if codes not in left_out]
+        return [(1.0, moments.unconditional)]
+    infeasible = moments.infeasible
+    played = (
+        sum(share for codes, share in env.problem.contexts.weighted_contexts() if codes not in infeasible)
+        if infeasible
+        else 1.0
+    )
+    weights = [(codes, share) for codes, share in env.problem.contexts.weighted_contexts() if codes not in infeasible]
     return [(share / played, moments[codes]) for codes, share in weights]
 
 
-def _hashed(parts: Mapping[str, Any]) -> str:
+def _short_hash(parts: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]

@@ -12,13 +12,13 @@ import numpy.typing as npt
 
 from causalbandits._files import FilePath
 from causalbandits._progress import Progress
-from causalbandits._typing import is_iterable, is_real, is_whole
+from causalbandits._typing import is_integer, is_iterable, is_real
 from causalbandits.engine.checkpoint import Checkpoint
 from causalbandits.engine.plan import Plan, Source
-from causalbandits.engine.workers import Finished, run
+from causalbandits.engine.workers import FinishedReplication, run_replications
 from causalbandits.environments import Environment
-from causalbandits.errors import CausalBanditsError, SizeError, unknown
-from causalbandits.policies import Policies, named
+from causalbandits.errors import CausalBanditsError, SizeError, unknown_name_message
+from causalbandits.policies import Policies, name_policies
 from causalbandits.problem import Budget, Problem
 from causalbandits.results import MEASURES, Run, Values
 
@@ -89,46 +89,56 @@ def simulate(
     c-ts-beta               20.8             2.9  [12.7, 29.0]
     uniform                 48.9             1.0  [46.1, 51.7]
     """
-    numbers = _numbered(replications)
-    whole = {"horizon": horizon, "seed": seed, **({} if workers is None else {"workers": workers})}
-    _check_settings(env, problem, **whole)
+    numbers = _replication_numbers(replications)
+    integers = {"horizon": horizon, "seed": seed, **({} if workers is None else {"workers": workers})}
+    _check_settings(env, problem, **integers)
     if horizon > HORIZON_LIMIT:
         raise SizeError(f"A horizon of {horizon} rounds would take days or years; the limit is {HORIZON_LIMIT}.")
-    chosen = {name: p.for_horizon(int(horizon)) for name, p in named(policies).items()}
-    kept = checkpoints(int(horizon)) if rounds is None else _checked_rounds(rounds, int(horizon))
-    asked = _checked_measures(measures)
+    policies_by_name = {name: p.for_horizon(int(horizon)) for name, p in name_policies(policies).items()}
+    checkpoint_rounds = checkpoints(int(horizon)) if rounds is None else _parse_rounds(rounds, int(horizon))
+    extra_measures = _parse_measures(measures)
     least = COMPILED_FROM // 25 if "causalbandits.engine.compiled.primitives" in sys.modules else COMPILED_FROM
-    compiled = len(chosen) * len(numbers) * horizon >= least
+    compiled = len(policies_by_name) * len(numbers) * horizon >= least
     if not is_real(epsilon) or not 0 <= epsilon < math.inf:
         raise CausalBanditsError(f"epsilon, how much worse is good enough, must be 0 or more; got {epsilon!r}.")
-    money = None if budget is None else Budget(budget, int(horizon)).total
-    plan = Plan(env, chosen, problem, kept, int(seed), compiled, asked, money, float(epsilon))
+    total_budget = None if budget is None else Budget(budget, int(horizon)).total
+    plan = Plan(
+        env,
+        policies_by_name,
+        problem,
+        checkpoint_rounds,
+        int(seed),
+        compiled,
+        extra_measures,
+        total_budget,
+        float(epsilon),
+    )
     plan.check()
     _check_size(plan, len(numbers))
-    found = _gathered(numbers, _replications(plan, numbers, workers, checkpoint, progress))
-    shown = (
+    values = _gather(numbers, _run_replications(plan, numbers, workers, checkpoint, progress))
+    description = (
         repr(env) if isinstance(env, Environment) else f"drawn anew each replication, such as {plan.environment(0)!r}"
     )
     return Run(
-        rounds=kept,
-        measures=found,
+        rounds=checkpoint_rounds,
+        measures=values,
         seed=int(seed),
-        environment=shown,
+        environment=description,
         first=numbers.start,
         origin=plan.origin,
         epsilon=plan.epsilon,
     )
 
 
-def _numbered(replications: int | range) -> range:
+def _replication_numbers(replications: int | range) -> range:
     """The replications to play, by number."""
-    numbers = _range_of(replications)
+    numbers = _replication_range(replications)
     if numbers.stop - numbers.start > RESULT_LIMIT:
         raise SizeError(f"A run has {RESULT_LIMIT} replications at most; got replications={replications!r}.")
     return numbers
 
 
-def _range_of(replications: int | range) -> range:
+def _replication_range(replications: int | range) -> range:
     if isinstance(replications, range):
         if not replications or replications.step != 1 or replications.start < 0:
             raise CausalBanditsError(
@@ -139,52 +149,56 @@ def _range_of(replications: int | range) -> range:
     return range(int(replications))
 
 
-def _check_settings(env: object, problem: object, **whole: object) -> None:
+def _check_settings(env: object, problem: object, **integers: object) -> None:
     if not isinstance(env, Environment) and not callable(env):
         raise CausalBanditsError(f"simulate needs an Environment, or a function that draws one; got {env!r}.")
     if problem is not None and not isinstance(problem, Problem):
         raise CausalBanditsError(f"problem, what the policies believe, must be a Problem; got {problem!r}.")
-    for name, value in whole.items():
+    for name, value in integers.items():
         _check_whole(name, value)
 
 
 def _check_whole(name: str, value: object) -> None:
     least = 0 if name == "seed" else 1
-    if not is_whole(value) or value < least:
+    if not is_integer(value) or value < least:
         raise CausalBanditsError(f"{name} must be a whole number, {least} or more; got {value!r}.")
 
 
-def _checked_rounds(rounds: Iterable[int], horizon: int) -> npt.NDArray[np.int64]:
+def _parse_rounds(rounds: Iterable[int], horizon: int) -> npt.NDArray[np.int64]:
     try:
-        given = [operator.index(t) for t in rounds]
+        checkpoint_rounds = [operator.index(t) for t in rounds]
     except TypeError:
-        given = []
-    if given[-1:] != [horizon] or given[0] < 1 or given != sorted(set(given)):
+        checkpoint_rounds = []
+    if (
+        checkpoint_rounds[-1:] != [horizon]
+        or checkpoint_rounds[0] < 1
+        or checkpoint_rounds != sorted(set(checkpoint_rounds))
+    ):
         raise CausalBanditsError(
             "rounds, at which numbers are kept, must be whole numbers, 1 or more, that increase up to the horizon, "
             f"{horizon}; got {rounds!r}."
         )
-    return np.array(given, dtype=np.int64)
+    return np.array(checkpoint_rounds, dtype=np.int64)
 
 
-def _checked_measures(measures: str | Iterable[str]) -> tuple[str, ...]:
+def _parse_measures(measures: str | Iterable[str]) -> tuple[str, ...]:
     """What to keep beside regret, in one order, whatever the order they were asked for in."""
     if not is_iterable(measures):
         raise CausalBanditsError(f"measures must be names, such as ['simple regret']; got {measures!r}.")
-    asked = [measures] if isinstance(measures, str) else list(measures)
-    for name in asked:
+    names = [measures] if isinstance(measures, str) else list(measures)
+    for name in names:
         if not isinstance(name, str) or name not in MEASURES:
-            raise CausalBanditsError(unknown("measure", name, MEASURES))
-    return tuple(name for name in MEASURES if name in asked and name != "regret")
+            raise CausalBanditsError(unknown_name_message("measure", name, MEASURES))
+    return tuple(name for name in MEASURES if name in names and name != "regret")
 
 
 def _check_size(plan: Plan, replications: int) -> None:
     actions = plan.environment(0).problem.actions.size if "plays" in plan.measures else 0
-    each = 1 + len(plan.measures) - ("plays" in plan.measures) + actions
-    numbers = len(plan.policies) * replications * len(plan.rounds) * each
+    numbers_each = 1 + len(plan.measures) - ("plays" in plan.measures) + actions
+    numbers = len(plan.policies) * replications * len(plan.rounds) * numbers_each
     if numbers > RESULT_LIMIT:
         raise SizeError(
-            f"{len(plan.policies)} policies x {replications} replications x {len(plan.rounds)} checkpoints x {each} "
+            f"{len(plan.policies)} policies x {replications} replications x {len(plan.rounds)} checkpoints x {numbers_each} "
             f"numbers at each are {numbers}; the limit is {RESULT_LIMIT}. Run fewer replications, or keep fewer rounds "
             "(rounds=)."
         )
@@ -201,11 +215,11 @@ def checkpoints(horizon: int) -> npt.NDArray[np.int64]:
     return np.arange(1, CHECKPOINTS + 1) * horizon // CHECKPOINTS
 
 
-def _gathered(numbers: range, finished: Iterator[Finished]) -> dict[str, dict[str, Values]]:
+def _gather(numbers: range, finished: Iterator[FinishedReplication]) -> dict[str, dict[str, Values]]:
     """Every measure of every policy, a row per replication, in whatever order they finish."""
     tables: dict[str, dict[str, Values]] = {}
-    for replication, found in finished:
-        for policy, measures in found.items():
+    for replication, values_by_policy in finished:
+        for policy, measures in values_by_policy.items():
             for measure, values in measures.items():
                 by_policy = tables.setdefault(measure, {})
                 if policy not in by_policy:
@@ -214,26 +228,26 @@ def _gathered(numbers: range, finished: Iterator[Finished]) -> dict[str, dict[st
     return tables
 
 
-def _replications(
+def _run_replications(
     plan: Plan,
     numbers: range,
     workers: int | None,
     folder: FilePath | None,
     progress: bool | Callable[[int], None],
-) -> Iterator[Finished]:
+) -> Iterator[FinishedReplication]:
     """Every replication, in whatever order they finish; those of a checkpoint first."""
     checkpoint = None if folder is None else Checkpoint(folder, plan)
-    finished = {} if checkpoint is None else checkpoint.finished(numbers)
-    told = progress if callable(progress) else None
-    each = len(plan.policies) * int(plan.rounds[-1])
-    if told is not None and finished:
-        told(each * len(finished))
-    yield from finished.items()
-    missing = [replication for replication in numbers if replication not in finished]
+    stored = {} if checkpoint is None else checkpoint.load_finished(numbers)
+    report = progress if callable(progress) else None
+    rounds_each = len(plan.policies) * int(plan.rounds[-1])
+    if report is not None and stored:
+        report(rounds_each * len(stored))
+    yield from stored.items()
+    missing = [replication for replication in numbers if replication not in stored]
     if missing:
         plan.compile()
-    with Progress(len(missing) * each, "Simulating", shown=progress is True, told=told) as bar:
-        for replication, found in run(plan, missing, workers, bar):
+    with Progress(len(missing) * rounds_each, "Simulating", visible=progress is True, on_advance=report) as bar:
+        for replication, values in run_replications(plan, missing, workers, bar):
             if checkpoint is not None:
-                checkpoint.add(replication, found)
-            yield replication, found
+                checkpoint.add(replication, values)
+            yield replication, values

@@ -7,22 +7,24 @@ from collections.abc import Iterator
 from typing import Any
 
 from causalbandits._progress import Progress
-from causalbandits.engine.plan import Found, Plan
+from causalbandits.engine.plan import Plan, ReplicationValues
 
-Finished = tuple[int, Found]
+FinishedReplication = tuple[int, ReplicationValues]
 """The number of a replication, and what each policy did in it."""
 
 JOBS_PER_WORKER = 8
 """Replications are handed out in so many parts per worker: few enough to cost little, enough to keep all busy."""
 
 
-def run(plan: Plan, replications: list[int], workers: int | None, bar: Progress) -> Iterator[Finished]:
+def run_replications(
+    plan: Plan, replications: list[int], workers: int | None, bar: Progress
+) -> Iterator[FinishedReplication]:
     """Every replication, in whatever order they finish.
 
     `workers=None` is one, here, unless `joblib.parallel_config(...)` says otherwise: then its backend does the work,
     and a backend that cannot hand over results one by one (Ray, multiprocessing) hands them over at the end.
     """
-    jobs = _configured() if workers is None else workers
+    jobs = _configured_jobs() if workers is None else workers
     if jobs == 1 or len(replications) <= 1:
         for replication in replications:
             yield replication, plan.run(replication, bar.advance)
@@ -38,10 +40,10 @@ def run(plan: Plan, replications: list[int], workers: int | None, bar: Progress)
     )
     count = min(len(replications), JOBS_PER_WORKER * joblib.effective_n_jobs(jobs))
     parts = [replications[i::count] for i in range(count)]
-    each = len(plan.policies) * int(plan.rounds[-1])
-    for finished in parallel(joblib.delayed(_run_part)(_SearchPath(), plan, part) for part in parts):
-        bar.advance(each * len(finished))
-        yield from finished
+    rounds_each = len(plan.policies) * int(plan.rounds[-1])
+    for batch in parallel(joblib.delayed(_run_part)(_SearchPath(), plan, part) for part in parts):
+        bar.advance(rounds_each * len(batch))
+        yield from batch
 
 
 class _SearchPath:
@@ -57,11 +59,11 @@ class _SearchPath:
         return (_SearchPath, (tuple(sys.path),))
 
 
-def _run_part(path: _SearchPath, plan: Plan, replications: list[int]) -> list[Finished]:
+def _run_part(path: _SearchPath, plan: Plan, replications: list[int]) -> list[FinishedReplication]:
     return [(replication, plan.run(replication)) for replication in replications]
 
 
-def _configured() -> int:
+def _configured_jobs() -> int:
     """What `joblib.parallel_config` asks for; where joblib has not been imported, nobody can have asked."""
     if "joblib" not in sys.modules:
         return 1

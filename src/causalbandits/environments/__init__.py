@@ -1,7 +1,7 @@
 """Environments: how rewards come about, which only a simulator knows."""
 
-from causalbandits.environments.black_box import StepEnvironment
-from causalbandits.environments.budgeted_regret import Shortfall, paid_for
+from causalbandits.environments.black_box import BlackBoxEnvironment
+from causalbandits.environments.budgeted_regret import BudgetedRegret, affordable_means
 from causalbandits.environments.environment import LISTED, Best, Environment, Observation
 from causalbandits.environments.rewards import (
     AdditiveMean,
@@ -18,14 +18,14 @@ __all__ = [
     "AdditiveMean",
     "BernoulliReward",
     "Best",
+    "BlackBoxEnvironment",
+    "BudgetedRegret",
     "CustomReward",
     "Environment",
     "GaussianReward",
     "LinearReward",
     "Observation",
     "Reward",
-    "Shortfall",
-    "StepEnvironment",
     "StudentReward",
-    "paid_for",
+    "affordable_means",
 ]

@@ -15,16 +15,16 @@ from typing import Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from causalbandits._cache import Memory
+from causalbandits._cache import BoundedCache
 from causalbandits._hashing import code_hash
-from causalbandits._typing import Array, Z, is_whole
+from causalbandits._typing import Array, Z, is_integer
 from causalbandits.environments.environment import LISTED, Environment
 from causalbandits.environments.rewards import MeanReward, Reward
 from causalbandits.errors import CausalBanditsError, ProblemError, SizeError
 from causalbandits.model import Intervention, State
 from causalbandits.problem import ActionSpace, Problem, Situation
-from causalbandits.problem.actions import ACTIONS_KEPT, Choices
-from causalbandits.problem.candidates import SomeActions
+from causalbandits.problem.actions import ACTION_CACHE_SIZE, Choices
+from causalbandits.problem.candidates import ListedActions
 from causalbandits.problem.projection import Projection
 
 # What actions are worth in a world of your own, as given beforehand: in the mean, in every context.
@@ -62,12 +62,14 @@ class ActionMeans(MeanReward):
         return float(self.table.min()), float(self.table.max())
 
 
-def refuse_mechanism(what: str) -> NoReturn:
+def refuse_mechanism(missing_part: str) -> NoReturn:
     """Say what a step function has not."""
-    raise ProblemError(f"A step function has {what}. Use an Environment with a reward, whose mechanism is known.")
+    raise ProblemError(
+        f"A step function has {missing_part}. Use an Environment with a reward, whose mechanism is known."
+    )
 
 
-def checked_draws(problem: Problem, means: StepMeans | None, draws: Any) -> int:
+def parse_draws(problem: Problem, means: StepMeans | None, draws: Any) -> int:
     """How often each action is tried beforehand."""
     if (means is None) == (draws is None):
         raise ProblemError(
@@ -75,38 +77,44 @@ def checked_draws(problem: Problem, means: StepMeans | None, draws: Any) -> int:
         )
     if draws is None:
         return 0
-    if not is_whole(draws) or draws < 2:
+    if not is_integer(draws) or draws < 2:
         raise ProblemError(f"draws must be a whole number, 2 or more; got {draws!r}.")
     size = problem.actions.size * problem.contexts.size
     if draws * size > STEP_LIMIT:
-        each = "actions in every context" if problem.context else "actions"
+        units = "actions in every context" if problem.context else "actions"
         raise SizeError(
-            f"{draws} draws of each of {size} {each} are {draws * size} steps; the limit is {STEP_LIMIT}. "
+            f"{draws} draws of each of {size} {units} are {draws * size} steps; the limit is {STEP_LIMIT}. "
             "Give means=, or fewer draws."
         )
     return int(draws)
 
 
-def given_means(problem: Problem, means: StepMeans) -> Array:
+def parse_means(problem: Problem, means: StepMeans) -> Array:
     """What was said of every action, in the order of their numbers; a row for each context."""
     space, contexts = problem.actions, problem.contexts
-    known = [contexts.values(contexts.at(number)) for number in range(contexts.size)] if problem.context else []
+    contexts_values = (
+        [contexts.values(contexts.at(number)) for number in range(contexts.size)] if problem.context else []
+    )
     try:
         if isinstance(means, Mapping):
-            listed: Any = [means[do] for do in space]
+            values: Any = [means[do] for do in space]
         elif callable(means):
-            listed = [[means(do, own) for do in space] for own in known] if known else [means(do) for do in space]
+            values = (
+                [[means(do, context) for do in space] for context in contexts_values]
+                if contexts_values
+                else [means(do) for do in space]
+            )
         else:
-            listed = means
-        table = np.array(listed, dtype=np.float64)
+            values = means
+        table = np.array(values, dtype=np.float64)
     except KeyError as error:
         raise ProblemError(f"means must have every action; {error} is missing.") from None
     except (TypeError, ValueError) as error:
         raise ProblemError(f"means must be numbers, one per action; got {means!r} ({error}).") from None
-    if known:
-        if table.shape != (len(known), space.size) or not np.isfinite(table).all():
+    if contexts_values:
+        if table.shape != (len(contexts_values), space.size) or not np.isfinite(table).all():
             raise ProblemError(
-                f"means must be finite numbers, a row for each of {len(known)} contexts with one for each of "
+                f"means must be finite numbers, a row for each of {len(contexts_values)} contexts with one for each of "
                 f"{space.size} actions, or a function of an intervention and a context; got shape {table.shape}."
             )
     elif table.shape != (space.size,) or not np.isfinite(table).all():
@@ -124,7 +132,7 @@ DrawContext = Callable[[np.random.Generator], Mapping[str, State]]
 """How a context comes about."""
 
 
-class StepEnvironment(Environment):
+class BlackBoxEnvironment(Environment):
     """A problem together with a function `step(intervention, rng)` that gives the parents' values and the reward.
 
     >>> from causalbandits import Problem, CausalModel, Variable
@@ -133,7 +141,7 @@ class StepEnvironment(Environment):
     >>> def step(do, rng):
     ...     coin = do.get("coin") or str(rng.choice(["heads", "tails"]))
     ...     return {"coin": coin}, float(coin == "heads")
-    >>> env = StepEnvironment(problem, step, means=[.5, 1, 0])
+    >>> env = BlackBoxEnvironment(problem, step, means=[.5, 1, 0])
     >>> env.best(), env.pull({"coin": "tails"}, rng=0)
     (Best(intervention=do(coin=heads), mean=1.0), Observation(parents={'coin': 'tails'}, reward=0.0))
 
@@ -169,7 +177,7 @@ class StepEnvironment(Environment):
                 "draw_context must be a function of a generator, for a problem that has a context; got "
                 f"{draw_context!r}, and the context is {list(problem.context)}."
             )
-        if problem.known is not None:
+        if problem.context_codes is not None:
             raise ProblemError(
                 "A StepEnvironment needs a problem of whose context nothing is known yet: problem.whole."
             )
@@ -180,16 +188,16 @@ class StepEnvironment(Environment):
                 f"{problem.actions.size} of them; the limit is {LISTED}. Name fewer variables as context."
             )
         self.problem, self.step, self._draw_context = problem, step, draw_context
-        self.reward = StepReward(step, draw_context)
-        self._interventions: Memory[Choices, Intervention] = Memory(ACTIONS_KEPT)
-        self._views: dict[Z, StepEnvironment] = {}
-        self.draws = checked_draws(problem, means, draws)
-        table, self.standard_error = (given_means(problem, means), 0.0) if means is not None else self._measured()
+        self.reward = BlackBoxReward(step, draw_context)
+        self._interventions: BoundedCache[Choices, Intervention] = BoundedCache(ACTION_CACHE_SIZE)
+        self._views: dict[Z, BlackBoxEnvironment] = {}
+        self.draws = parse_draws(problem, means, draws)
+        table, self.standard_error = (parse_means(problem, means), 0.0) if means is not None else self._measure_means()
         self._by_context = table
         """What actions are worth, a row for each context."""
-        self.mean: ActionMeans = self._mean_where(problem)
+        self.mean: ActionMeans = self._action_means(problem)
 
-    def _mean_where(self, problem: Problem) -> ActionMeans:
+    def _action_means(self, problem: Problem) -> ActionMeans:
         """What actions are worth where so much is known."""
         if not problem.context:
             return ActionMeans(problem.actions, self._by_context[0])
@@ -197,13 +205,13 @@ class StepEnvironment(Environment):
         shares = problem.context_distribution.reshape(-1) if number is None else None
         return ActionMeans(problem.actions, self._by_context[number] if shares is None else shares @ self._by_context)
 
-    def in_context(self, codes: Z | None) -> StepEnvironment:
-        if codes is None or codes == self.problem.known:
+    def condition_codes(self, codes: Z | None) -> BlackBoxEnvironment:
+        if codes is None or codes == self.problem.context_codes:
             return self
-        found = self._views.get(codes)
-        if found is None:
-            found = self._views[codes] = object.__new__(StepEnvironment)
-            kept = (
+        view = self._views.get(codes)
+        if view is None:
+            view = self._views[codes] = object.__new__(BlackBoxEnvironment)
+            shared_attributes = (
                 "step",
                 "reward",
                 "draws",
@@ -213,21 +221,21 @@ class StepEnvironment(Environment):
                 "_by_context",
                 "_views",
             )
-            found.__dict__.update({name: self.__dict__[name] for name in kept})
-            found.problem = self.problem.in_context(codes)
-            found.mean = found._mean_where(found.problem)
-        return found
+            view.__dict__.update({name: self.__dict__[name] for name in shared_attributes})
+            view.problem = self.problem.condition_codes(codes)
+            view.mean = view._action_means(view.problem)
+        return view
 
     def means_in(self, situation: Situation) -> Array:
-        search = situation.search
-        return self.means[list(search.numbers)] if isinstance(search, SomeActions) else self.means
+        search = situation.candidates
+        return self.means[list(search.numbers)] if isinstance(search, ListedActions) else self.means
 
     def draw_codes(self, rng: np.random.Generator) -> Z:
         """The next context, as the model or a function of your own gives it."""
         if self._draw_context is None:
             return super().draw_codes(rng)
         try:
-            codes = self.problem.whole.given(self._draw_context(rng)).known
+            codes = self.problem.unconditional.condition(self._draw_context(rng)).context_codes
         except CausalBanditsError as error:
             raise ProblemError(f"draw_context must give the context's values: {error}") from error
         except Exception as error:
@@ -239,8 +247,8 @@ class StepEnvironment(Environment):
         return codes
 
     def __repr__(self) -> str:
-        known = f", means from {self.draws} draws each, to {self.standard_error:.2g}" if self.draws else ""
-        return f"StepEnvironment({self.problem!r}{known})"
+        accuracy = f", means from {self.draws} draws each, to {self.standard_error:.2g}" if self.draws else ""
+        return f"StepEnvironment({self.problem!r}{accuracy})"
 
     @cached_property
     def means(self) -> Array:
@@ -257,21 +265,21 @@ class StepEnvironment(Environment):
     def draw(self, choices: Choices, rng: np.random.Generator) -> tuple[Z, float]:
         """The parents' codes and the reward, as the step gives them; a context that is not known comes first."""
         if self.problem.context and self.problem.context_number is None:
-            return self._stepped(self.problem.in_context(self._completed(rng)), choices, rng)
-        return self._stepped(self.problem, choices, rng)
+            return self._take_step(self.problem.condition_codes(self._complete_context(rng)), choices, rng)
+        return self._take_step(self.problem, choices, rng)
 
-    def _stepped(self, problem: Problem, choices: Choices, rng: np.random.Generator) -> tuple[Z, float]:
+    def _take_step(self, problem: Problem, choices: Choices, rng: np.random.Generator) -> tuple[Z, float]:
         do = self._interventions.get(choices)
         if do is None:
-            do = self._interventions.keep(choices, problem.actions.decode(choices))
-        known = problem.contexts.values(problem.known)
+            do = self._interventions.store(choices, problem.actions.decode(choices))
+        context = problem.contexts.values(problem.context_codes)
         try:
-            parents, reward = self.step(do, rng, known) if known else self.step(do, rng)
+            parents, reward = self.step(do, rng, context) if context else self.step(do, rng)
             codes, number = problem.encode_parents(parents), float(reward)
         except CausalBanditsError as error:
             raise ProblemError(f"step must give the parents' values; after {do}: {error}") from error
         except Exception as error:
-            takes = "an intervention, rng and the context" if known else "an intervention and rng"
+            takes = "an intervention, rng and the context" if context else "an intervention and rng"
             raise ProblemError(
                 f"step must be a function of {takes} that gives the parents' values and a number; "
                 f"after {do} it raised {type(error).__name__}: {error}"
@@ -286,34 +294,34 @@ class StepEnvironment(Environment):
                 )
         return codes, number
 
-    def _completed(self, rng: np.random.Generator) -> Z:
+    def _complete_context(self, rng: np.random.Generator) -> Z:
         """A context that agrees with the part of it that is known: others that come are passed over."""
         if self._draw_context is None:
-            return self.problem.contexts.draw(rng)
-        known = self.problem.known or (-1,) * len(self.problem.context)
+            return self.problem.contexts.sample(rng)
+        known_codes = self.problem.context_codes or (-1,) * len(self.problem.context)
         for _ in range(CONTEXTS_TRIED):
             codes = self.draw_codes(rng)
-            if all(told in (-1, code) for told, code in zip(known, codes, strict=True)):
+            if all(known_code in (-1, code) for known_code, code in zip(known_codes, codes, strict=True)):
                 return codes
         raise ProblemError(
-            f"draw_context gave {CONTEXTS_TRIED} contexts, and in none was {self.problem.contexts.shown(known)}."
+            f"draw_context gave {CONTEXTS_TRIED} contexts, and in none was {self.problem.contexts.format_context(known_codes)}."
         )
 
-    def _measured(self) -> tuple[Array, float]:
+    def _measure_means(self) -> tuple[Array, float]:
         """Averages of every action's rewards, and the largest of their standard errors; the same every time."""
         problem, means, errors = self.problem, [], []
         for codes in map(problem.contexts.at, range(problem.contexts.size)):
-            here = problem.in_context(codes) if problem.context else problem
+            here = problem.condition_codes(codes) if problem.context else problem
             for number in range(problem.actions.size):
                 rng = np.random.default_rng(np.random.SeedSequence(0, spawn_key=(*codes, number)))
                 choices = problem.actions.choices(number)
-                rewards = np.array([self._stepped(here, choices, rng)[1] for _ in range(self.draws)])
+                rewards = np.array([self._take_step(here, choices, rng)[1] for _ in range(self.draws)])
                 means.append(float(rewards.mean()))
                 errors.append(float(rewards.std(ddof=1)) / math.sqrt(self.draws))
         return np.array(means).reshape(problem.contexts.size, -1), max(errors)
 
 
-class StepReward(Reward):
+class BlackBoxReward(Reward):
     """What a step gives; parents and reward come together, so that none can be drawn for given parents."""
 
     def __init__(self, step: Step, draw_context: DrawContext | None = None) -> None:

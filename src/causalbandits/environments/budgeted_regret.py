@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import numpy as np
 
-from causalbandits._cache import Memory
+from causalbandits._cache import BoundedCache
 from causalbandits._typing import Array, Z
-from causalbandits.environments.environment import CONTEXTS_KEPT, LISTED, MEANS_KEPT, Environment
+from causalbandits.environments.environment import CONTEXT_CACHE_SIZE, LISTED, MEAN_CACHE_SIZE, Environment
 from causalbandits.errors import BudgetError
 from causalbandits.problem import (
     SLACK,
+    CostCap,
+    Menu,
     Mixture,
-    Offer,
     Situation,
-    Within,
     best_mixture,
-    cheapest_everywhere,
-    occasions_of,
-    shared_mixtures,
+    context_frequencies,
+    largest_cheapest_cost,
+    solve_knapsack,
 )
 
 
-class Shortfall:
+class BudgetedRegret:
     """`shortfall(number)`: the mean reward of the best mixture at an allowance a round, less that of an action.
 
     Negative where an action costs more than the allowance and brings more: over the rounds these make up for others.
@@ -31,65 +31,69 @@ class Shortfall:
     >>> free = zoo.email_campaign()
     >>> p = free.problem
     >>> env = Environment(Problem(p.model, p.manipulable, p.parents, costs={"send_time": 0.1}), free.reward)
-    >>> shortfall = Shortfall(env, 0.05)
+    >>> shortfall = BudgetedRegret(env, 0.05)
     >>> shortfall.mixture.share, round(shortfall(0), 4), round(shortfall(p.actions.index({"send_time": "morning"})), 4)
     (0.5, 0.0834, -0.0054)
     """
 
     def __init__(self, env: Environment, allowance: float) -> None:
         self._env = env
-        self._contexts = occasions_of(env.problem, (0,) * len(env.problem.context)) if env.problem.context else None
-        codes = (None,) if self._contexts is None else self._contexts.codes
-        worlds = [env.in_context(own) for own in codes]
-        cheapest = cheapest_everywhere([_situation(world) for world in worlds])
+        self._frequencies = (
+            context_frequencies(env.problem, (0,) * len(env.problem.context)) if env.problem.context else None
+        )
+        codes = (None,) if self._frequencies is None else self._frequencies.codes
+        worlds = [env.condition_codes(context_codes) for context_codes in codes]
+        cheapest = largest_cheapest_cost([_situation(world) for world in worlds])
         if cheapest > allowance * (1 + SLACK):
             raise BudgetError(
                 f"The cheapest action costs {cheapest:g}, and the budget has {allowance:g} for each round: it does not "
                 "last for all of them. Give a larger budget, or a shorter horizon."
             )
         self._allowance = max(allowance, cheapest)
-        self._best: Memory[Z | None, float] = Memory(max(len(worlds), CONTEXTS_KEPT))
-        self._lost: Memory[tuple[int, Z | None], float] = Memory(MEANS_KEPT)
-        if self._contexts is None:
-            values, costs = _offered(env)
+        self._best: BoundedCache[Z | None, float] = BoundedCache(max(len(worlds), CONTEXT_CACHE_SIZE))
+        self._regrets: BoundedCache[tuple[int, Z | None], float] = BoundedCache(MEAN_CACHE_SIZE)
+        if self._frequencies is None:
+            values, costs = _means_and_costs(env)
             self.mixture = best_mixture(values, costs, self._allowance)
-            self.best = self._best.keep(None, self.mixture.mean(values))
+            self.best = self._best.store(None, self.mixture.mean(values))
             """The most that a round can bring in the mean."""
         else:
-            shares = self._contexts.shares({}).tolist()
-            self._offers = [Offer(share, *_offered(world)) for share, world in zip(shares, worlds, strict=True)]
-            mixtures = shared_mixtures(self._offers, self._allowance)
-            for own, mixture, offer in zip(codes, mixtures, self._offers, strict=True):
-                self._best.keep(own, mixture.mean(offer.values))
-            self.best = sum(share * self._best[own] for share, own in zip(shares, codes, strict=True))
+            shares = self._frequencies.frequencies({}).tolist()
+            self._menus = [Menu(share, *_means_and_costs(world)) for share, world in zip(shares, worlds, strict=True)]
+            mixtures = solve_knapsack(self._menus, self._allowance)
+            for context_codes, mixture, menu in zip(codes, mixtures, self._menus, strict=True):
+                self._best.store(context_codes, mixture.mean(menu.values))
+            self.best = sum(
+                share * self._best[context_codes] for share, context_codes in zip(shares, codes, strict=True)
+            )
 
-    def __call__(self, action: int, known: Z | None = None) -> float:
-        lost = self._lost.get((action, known))
-        if lost is None:
-            here = self._env if known is None else self._env.in_context(known)
-            best = self._best.get(known)
+    def __call__(self, action: int, context_codes: Z | None = None) -> float:
+        regret = self._regrets.get((action, context_codes))
+        if regret is None:
+            here = self._env if context_codes is None else self._env.condition_codes(context_codes)
+            best = self._best.get(context_codes)
             if best is None:  # a context that was not weighed
-                best = self._best.keep(known, self._mean_beside(here))
-            lost = self._lost.keep((action, known), best - here.mean_reward(action))
-        return lost
+                best = self._best.store(context_codes, self._best_mean_in_rare_context(here))
+            regret = self._regrets.store((action, context_codes), best - here.mean_reward(action))
+        return regret
 
-    def _mean_beside(self, here: Environment) -> float:
+    def _best_mean_in_rare_context(self, here: Environment) -> float:
         """What is best in a context that comes so seldom that it does not change the price of money."""
-        offer = Offer(0.0, *_offered(here))
-        return Mixture.mean(shared_mixtures([offer, *self._offers], self._allowance)[0], offer.values)
+        menu = Menu(0.0, *_means_and_costs(here))
+        return Mixture.mean(solve_knapsack([menu, *self._menus], self._allowance)[0], menu.values)
 
 
-def paid_for(env: Environment, allowance: float) -> Array:
+def affordable_means(env: Environment, allowance: float) -> Array:
     """The mean rewards of the actions that an allowance pays for in every round; of the cheapest if of none."""
-    values, costs = _offered(env)
-    return np.asarray(values[Within(costs, allowance).allowed])
+    values, costs = _means_and_costs(env)
+    return np.asarray(values[CostCap(costs, allowance).allowed])
 
 
 def _situation(env: Environment) -> Situation:
     return env.problem.situation(every=env.problem.actions.size <= LISTED)
 
 
-def _offered(env: Environment) -> tuple[Array, Array]:
+def _means_and_costs(env: Environment) -> tuple[Array, Array]:
     """Mean rewards and costs of the actions among which the best are found."""
     situation = _situation(env)
     assert situation.costs is not None

@@ -10,21 +10,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from causalbandits._cache import Memory, Remembers
+from causalbandits._cache import BoundedCache, Cached
 from causalbandits._random import Seed, random_generator
 from causalbandits._typing import Array, Z
 from causalbandits.environments.rewards import AdditiveMean, BernoulliReward, Reward
 from causalbandits.errors import ProblemError
-from causalbandits.model import CausalModel, Intervention, State, cumulative, unique_names
+from causalbandits.model import CausalModel, Intervention, State, cumulative_probabilities, validate_unique_names
 from causalbandits.model.graph import ancestors
 from causalbandits.problem import Problem, Scores, Situation
 from causalbandits.problem.actions import ENUMERATION_LIMIT, Choices, Manipulable
-from causalbandits.problem.inference import BlocksGiven
+from causalbandits.problem.inference import ConditionedBlocks
 from causalbandits.problem.projection import Projection
 
 # How a world unfolds: every variable on the way to the parents, drawn one by one, causes first.
 
-GIVEN_LAWS_KEPT = 2**16
+CONDITIONAL_CDF_CACHE_SIZE = 2**16
 """So many distributions, given what is known, are remembered."""
 
 
@@ -38,60 +38,69 @@ class Mechanism(NamedTuple):
     """For every configuration of the causes, P(value or less)."""
 
 
-class Unfolding:
+class AncestralSampler:
     """How variables come about where some may be set, and some are known beforehand."""
 
     def __init__(self, problem: Problem) -> None:
         self._problem = problem
-        self._cdfs_given: Memory[tuple[str, tuple[tuple[str, int], ...]], list[float]] = Memory(GIVEN_LAWS_KEPT)
+        self._conditional_cdfs: BoundedCache[tuple[str, tuple[tuple[str, int], ...]], list[float]] = BoundedCache(
+            CONDITIONAL_CDF_CACHE_SIZE
+        )
 
     def draw(self, choices: Choices, rng: np.random.Generator) -> dict[str, int]:
         """What every variable on the way to the parents, and to what is required, turns out to be."""
-        course: dict[str, int] = {}
-        known = self._problem.known_codes
+        codes: dict[str, int] = {}
+        known_codes = self._problem.context_codes_by_name
         for name, knob, causes, cdfs in self.mechanisms:
-            if name in known:
-                course[name] = known[name]
+            if name in known_codes:
+                codes[name] = known_codes[name]
                 continue
             if name in self._causes_of_known:
-                course[name] = bisect_right(self._cdf_given(name, {**course, **known}), rng.random())
+                codes[name] = bisect_right(self._conditional_cdf(name, {**codes, **known_codes}), rng.random())
                 continue
             if knob is not None and choices[knob]:
-                course[name] = choices[knob] - 1
+                codes[name] = choices[knob] - 1
                 continue
             row = 0
             for cause, size in causes:
-                row = row * size + course[cause]
-            course[name] = bisect_right(cdfs[row], rng.random())
-        return course
+                row = row * size + codes[cause]
+            codes[name] = bisect_right(cdfs[row], rng.random())
+        return codes
 
-    def _cdf_given(self, name: str, known: Mapping[str, int]) -> list[float]:
+    def _conditional_cdf(self, name: str, known_codes: Mapping[str, int]) -> list[float]:
         """How a cause of what is known comes about, given that and the causes before it."""
-        key = name, tuple(known.items())
-        found = self._cdfs_given.get(key)
-        if found is None:
-            block = self._causes_of_known[name](known)[0]
-            found = self._cdfs_given.keep(key, cumulative(block.table[0]).tolist())
-        return found
+        key = name, tuple(known_codes.items())
+        cdf = self._conditional_cdfs.get(key)
+        if cdf is None:
+            block = self._causes_of_known[name](known_codes)[0]
+            cdf = self._conditional_cdfs.store(key, cumulative_probabilities(block.table[0]).tolist())
+        return cdf
 
     @cached_property
-    def _causes_of_known(self) -> dict[str, BlocksGiven]:
+    def _causes_of_known(self) -> dict[str, ConditionedBlocks]:
         """The causes of what is known, which are no knobs: by name, how each is distributed given others."""
-        model, known = self._problem.model, self._problem.known_codes
-        return {name: BlocksGiven(model, (), (name,)) for name in ancestors(model.graph, known) if name not in known}
+        model, known_codes = self._problem.model, self._problem.context_codes_by_name
+        return {
+            name: ConditionedBlocks(model, (), (name,))
+            for name in ancestors(model.graph, known_codes)
+            if name not in known_codes
+        }
 
     @cached_property
     def mechanisms(self) -> list[Mechanism]:
         """How each variable on the way to the parents, and to what is required, comes about: causes first."""
         problem = self._problem
         model, knobs = problem.model, problem.manipulable
-        on_the_way = ancestors(model.graph, (*problem.parents, *problem.context, *problem.required))
+        on_the_way = ancestors(model.graph, (*problem.parents, *problem.context, *problem.constrained_variables))
         return [
             Mechanism(
                 name,
                 knobs.index(name) if name in knobs else None,
                 tuple((cause, len(model[cause].states)) for cause in model[name].parents),
-                [cumulative(row).tolist() for row in model[name].table.reshape(-1, len(model[name].states))],
+                [
+                    cumulative_probabilities(row).tolist()
+                    for row in model[name].table.reshape(-1, len(model[name].states))
+                ],
             )
             for name in model.order
             if name in on_the_way
@@ -101,10 +110,10 @@ class Unfolding:
 LISTED = 2**16
 """Up to this many actions the best is found among all of them."""
 
-CONTEXTS_KEPT = 2**12
+CONTEXT_CACHE_SIZE = 2**12
 """A world is remembered in so many contexts."""
 
-MEANS_KEPT = 2**16
+MEAN_CACHE_SIZE = 2**16
 """So many gaps of actions, and means of configurations, are remembered."""
 
 
@@ -122,7 +131,7 @@ class Best(NamedTuple):
     mean: float
 
 
-class Environment(Remembers):
+class Environment(Cached):
     """A problem together with its reward: what a simulator needs and no learner sees.
 
     >>> from causalbandits import zoo
@@ -133,14 +142,14 @@ class Environment(Remembers):
     0.0025
     """
 
-    remembered = 16  # what truly happens in a problem that is believed may take megabytes
+    cache_size = 16  # what truly happens in a problem that is believed may take megabytes
 
     def __init__(self, problem: Problem, reward: Reward) -> None:
         if not isinstance(problem, Problem) or not isinstance(reward, Reward):
             raise ProblemError(
                 f"An Environment needs a Problem and a reward (BernoulliReward, ...); got {problem!r}, {reward!r}."
             )
-        if problem.learns == "actions":
+        if problem.unit == "actions":
             raise ProblemError(
                 "A world knows what its reward depends on, and this problem has no parents. Make the world of the "
                 "whole model, and let policies believe in this problem: simulate(env, policies, problem=problem, ...)."
@@ -148,14 +157,22 @@ class Environment(Remembers):
         self.problem = problem
         self.reward = reward
         self.mean = reward.mean_on(problem)
-        self._cdfs: list[Memory[Choices, list[float]]] = [Memory(block.rows_remembered) for block in problem.blocks]
-        self._means: Memory[Z, float] = Memory(MEANS_KEPT)
-        self._gaps: Memory[int, float] = Memory(MEANS_KEPT)
-        self._in_contexts: Memory[Z, Environment] = Memory(CONTEXTS_KEPT)
+        self._cdfs: list[BoundedCache[Choices, list[float]]] = [
+            BoundedCache(block.row_cache_size) for block in problem.blocks
+        ]
+        self._means: BoundedCache[Z, float] = BoundedCache(MEAN_CACHE_SIZE)
+        self._gaps: BoundedCache[int, float] = BoundedCache(MEAN_CACHE_SIZE)
+        self._conditioned_cache: BoundedCache[Z, Environment] = BoundedCache(CONTEXT_CACHE_SIZE)
 
     @classmethod
     def from_model(
-        cls, model: CausalModel, manipulable: Manipulable, *, reward: str, shown: Iterable[str] = (), **asked: Any
+        cls,
+        model: CausalModel,
+        manipulable: Manipulable,
+        *,
+        reward: str,
+        shown: Iterable[str] = (),
+        **problem_arguments: Any,
     ) -> Environment:
         """A world in which the reward, a variable of the model that is 0 or 1, comes about as its own table says.
 
@@ -165,26 +182,34 @@ class Environment(Remembers):
         """
         if not isinstance(model, CausalModel):
             raise ProblemError(f"A world is made from a CausalModel, with all its tables; got {model!r}.")
-        goal = model[reward]
-        if sorted(map(repr, goal.states)) not in (["0", "1"], ["0.0", "1.0"], ["False", "True"]):
-            raise ProblemError(f"The reward {reward!r} must be 0 or 1; its states are {list(goal.states)}.")
-        more = tuple(name for name in unique_names("shown", shown, model.__getitem__) if name not in goal.parents)
-        problem = Problem(model, manipulable, (*goal.parents, *more), reward=reward, **asked)
-        means = goal.table[..., goal.code(1)].reshape(*goal.table.shape[:-1], *(1 for _ in more))
+        reward_variable = model[reward]
+        if sorted(map(repr, reward_variable.states)) not in (["0", "1"], ["0.0", "1.0"], ["False", "True"]):
+            raise ProblemError(f"The reward {reward!r} must be 0 or 1; its states are {list(reward_variable.states)}.")
+        extra_parents = tuple(
+            name
+            for name in validate_unique_names("shown", shown, model.__getitem__)
+            if name not in reward_variable.parents
+        )
+        problem = Problem(
+            model, manipulable, (*reward_variable.parents, *extra_parents), reward=reward, **problem_arguments
+        )
+        means = reward_variable.table[..., reward_variable.code(1)].reshape(
+            *reward_variable.table.shape[:-1], *(1 for _ in extra_parents)
+        )
         return cls(problem, BernoulliReward(np.broadcast_to(means, problem.shape)))
 
-    def given(self, context: Mapping[str, State]) -> Environment:
+    def condition(self, context: Mapping[str, State]) -> Environment:
         """The same world once some or all of the context is known; remembered."""
-        return self.in_context(self.problem.given(context).known)
+        return self.condition_codes(self.problem.condition(context).context_codes)
 
-    def in_context(self, codes: Z | None) -> Environment:
-        """The same, given by codes as `Problem.in_context` takes them."""
-        if codes is None or codes == self.problem.known:
+    def condition_codes(self, codes: Z | None) -> Environment:
+        """The same, given by codes as `Problem.condition_codes` takes them."""
+        if codes is None or codes == self.problem.context_codes:
             return self
-        found = self._in_contexts.get(codes)
-        if found is None:
-            found = self._in_contexts.keep(codes, Environment(self.problem.in_context(codes), self.reward))
-        return found
+        env = self._conditioned_cache.get(codes)
+        if env is None:
+            env = self._conditioned_cache.store(codes, Environment(self.problem.condition_codes(codes), self.reward))
+        return env
 
     def draw_context(self, rng: Seed = None) -> dict[str, State]:
         """What is known before a decision: values of the context, as they come."""
@@ -192,25 +217,25 @@ class Environment(Remembers):
 
     def draw_codes(self, rng: np.random.Generator) -> Z:
         """The same as codes."""
-        return self.problem.contexts.draw(rng)
+        return self.problem.contexts.sample(rng)
 
-    def _where(self, context: Mapping[str, State] | None) -> Environment:
-        return self if context is None else self.given(context)
+    def _at_context(self, context: Mapping[str, State] | None) -> Environment:
+        return self if context is None else self.condition(context)
 
     def __repr__(self) -> str:
         return f"Environment({self.problem!r}, {self.reward!r})"
 
     def mean_reward(self, action: Mapping[str, State] | int, context: Mapping[str, State] | None = None) -> float:
         """The exact mean reward of an action, in a context if one is given."""
-        return self._where(context).mean.under(self.problem.choices(action))
+        return self._at_context(context).mean.under(self.problem.choices(action))
 
     def value(self, action: Mapping[str, State] | int, context: Mapping[str, State] | None = None) -> float:
         """The exact mean reward of an action, less what it costs; in a context, if one is given."""
-        return self._where(context)._value(self.problem.choices(action))
+        return self._at_context(context)._value(self.problem.choices(action))
 
     def _value(self, choices: Choices) -> float:
         mean, costs = self.mean.under(choices), self.problem.costs
-        return mean if costs is None else mean - costs.of(choices)
+        return mean if costs is None else mean - costs.cost_of(choices)
 
     @cached_property
     def means(self) -> Array:
@@ -223,7 +248,7 @@ class Environment(Remembers):
     def values(self) -> Array:
         """The same, less what each action costs."""
         costs = self.problem.costs
-        return self.means if costs is None else self.means - costs.of_each(self.problem.actions.array())
+        return self.means if costs is None else self.means - costs.costs_of(self.problem.actions.array())
 
     def best(self, context: Mapping[str, State] | None = None) -> Best:
         """The first action with the largest mean, less its cost, to within rounding; in a context, if one is given.
@@ -231,38 +256,38 @@ class Environment(Remembers):
         Of more than `LISTED` actions, the first of those that can be the only best (see `Problem.reduction`).
         """
         if context is not None:
-            return self.given(context).best()
+            return self.condition(context).best()
         space = self.problem.actions
-        narrowed = self.problem.is_narrowed
+        narrowed = self.problem.is_restricted
         if not narrowed and isinstance(self.mean, AdditiveMean) and (space.is_product or self._is_beyond_listing()):
             choices = self._best_by_block(self.mean)
             return Best(space.decode(choices), self._value(choices))
         situation = self.problem.situation(every=space.size <= LISTED)
-        values = situation.priced(Scores.of(self.means_in(situation)))
+        values = situation.net_of_costs(Scores.of(self.means_in(situation)))
         position = values.best_position()
         return Best(situation.action(position).intervention, float(values.values[position]))
 
     def means_in(self, situation: Situation) -> Array:
         """The exact mean reward of every action that is searched."""
-        whole = self.problem.actions.size <= LISTED and not self.problem.is_narrowed
-        return self.means if whole else self.mean.of_actions(situation.search.projection)
+        lists_all_actions = self.problem.actions.size <= LISTED and not self.problem.is_restricted
+        return self.means if lists_all_actions else self.mean.of_actions(situation.candidates.projection)
 
     def _is_beyond_listing(self) -> bool:
         """Whether blocks are chosen freely of each other, and so many ways that only each can be looked at alone."""
         space = self.problem.actions
-        return space.is_free and space.size > LISTED and self.problem.search.size > ENUMERATION_LIMIT
+        return space.is_free and space.size > LISTED and self.problem.candidates.size > ENUMERATION_LIMIT
 
     def _best_by_block(self, mean: AdditiveMean) -> Choices:
         """An additive mean is a sum over blocks, each of which can be maximised alone."""
         space, blocks, costs = self.problem.actions, self.problem.blocks, self.problem.costs
-        choices = list(space.least() if costs is None else costs.cheapest(space.least()))
-        own = [space.within(block.knobs).array() for block in blocks]
-        rows = [block.rows(allowed) for block, allowed in zip(blocks, own, strict=True)]
-        for block, allowed, contributions in zip(blocks, own, mean.by_row(rows), strict=True):
+        choices = list(space.baseline_choices() if costs is None else costs.cheapest(space.baseline_choices()))
+        choices_by_block = [space.within(block.knobs).array() for block in blocks]
+        rows = [block.rows(allowed) for block, allowed in zip(blocks, choices_by_block, strict=True)]
+        for block, allowed, contributions in zip(blocks, choices_by_block, mean.by_row(rows), strict=True):
             scores = Scores.of(contributions)
             if costs is not None:
-                paid = costs.of_each(allowed, block.knobs)
-                scores = scores.less(paid, float(paid.max()))
+                row_costs = costs.costs_of(allowed, block.knobs)
+                scores = scores.subtract_costs(row_costs, float(row_costs.max()))
             best = scores.best_position()
             for knob, choice in zip(block.knobs, allowed[best].tolist(), strict=True):
                 choices[knob] = choice
@@ -270,12 +295,12 @@ class Environment(Remembers):
 
     def gaps(self) -> Array:
         """How much worse than the best each action is, in the mean and less its cost."""
-        return self._all_gaps if self.problem.is_narrowed else np.asarray(self.values.max() - self.values)
+        return self._all_gaps if self.problem.is_restricted else np.asarray(self.values.max() - self.values)
 
     def gap(self, action: Mapping[str, State] | int, context: Mapping[str, State] | None = None) -> float:
         """How much worse than the best one action is, in a context if one is given; the others are not looked at."""
         if context is not None:
-            return self.given(context).gap(action)
+            return self.condition(context).gap(action)
         space = self.problem.actions
         number = (
             action if type(action) is int and 0 <= action < space.size else space.rank(self.problem.choices(action))
@@ -284,7 +309,7 @@ class Environment(Remembers):
             return float(self._all_gaps[number])
         gap = self._gaps.get(number)
         if gap is None:
-            gap = self._gaps.keep(number, max(0.0, self._best_value - self._value(space.choices(number))))
+            gap = self._gaps.store(number, max(0.0, self._best_value - self._value(space.choices(number))))
         return gap
 
     def gaps_in(self, projection: Projection, costs: Array | None = None) -> Array:
@@ -320,55 +345,55 @@ class Environment(Remembers):
         >>> zoo.email_campaign().pull({"send_time": "morning"}, rng=1)
         Observation(parents={'subject': 'short', 'template': '2', 'send_time': 'morning'}, reward=1.0)
         """
-        z, reward = self._where(context).draw(self.problem.choices(action), random_generator(rng))
+        z, reward = self._at_context(context).draw(self.problem.choices(action), random_generator(rng))
         return Observation(self.problem.decode_parents(z), reward)
 
     def draw(self, choices: Choices, rng: np.random.Generator) -> tuple[Z, float]:
         """The parents' codes and the reward: one uniform per block, in order, then the reward's own draw."""
-        return self._checked_draw(choices, rng, self._happening)
+        return self._draw_reward(choices, rng, self._sample_parents)
 
     def draw_all(self, choices: Choices, rng: np.random.Generator) -> tuple[dict[str, int], Z, float]:
         """The same, and the codes of every variable on the way: causes first, one uniform for each that is not set."""
-        seen: dict[str, int] = {}
+        observed: dict[str, int] = {}
 
-        def happening(choices: Choices, rng: np.random.Generator) -> Z:
-            seen.update(self._unfolding.draw(choices, rng))
-            return tuple([seen[name] for name in self.problem.parents])
+        def sample_parents(choices: Choices, rng: np.random.Generator) -> Z:
+            observed.update(self._ancestral_sampler.draw(choices, rng))
+            return tuple([observed[name] for name in self.problem.parents])
 
-        return (seen, *self._checked_draw(choices, rng, happening))
+        return (observed, *self._draw_reward(choices, rng, sample_parents))
 
-    def _checked_draw(
-        self, choices: Choices, rng: np.random.Generator, happening: Callable[[Choices, np.random.Generator], Z]
+    def _draw_reward(
+        self, choices: Choices, rng: np.random.Generator, sample_parents: Callable[[Choices, np.random.Generator], Z]
     ) -> tuple[Z, float]:
         try:
-            codes = happening(choices, rng)
+            codes = sample_parents(choices, rng)
         except (TypeError, IndexError, AttributeError):
-            self.problem.actions.check(choices)
+            self.problem.actions.validate_choices(choices)
             if not isinstance(rng, np.random.Generator):
                 raise ProblemError(f"draw() takes choices and a numpy Generator; got {rng!r}.") from None
             raise
         mean = self._means.get(codes)
         if mean is None:
-            mean = self._means.keep(codes, self.mean.at(codes))
+            mean = self._means.store(codes, self.mean.at(codes))
         return codes, self.reward.draw(mean, lambda: self.problem.decode_parents(codes), rng)
 
     @property
     def mechanisms(self) -> list[Mechanism]:
         """How each variable on the way to the parents, and to what is required, comes about: causes first."""
-        return self._unfolding.mechanisms
+        return self._ancestral_sampler.mechanisms
 
     @cached_property
-    def _unfolding(self) -> Unfolding:
-        return Unfolding(self.problem)
+    def _ancestral_sampler(self) -> AncestralSampler:
+        return AncestralSampler(self.problem)
 
-    def _happening(self, choices: Choices, rng: np.random.Generator) -> Z:
+    def _sample_parents(self, choices: Choices, rng: np.random.Generator) -> Z:
         z = [0] * len(self.problem.parents)
         for block, cdfs in zip(self.problem.blocks, self._cdfs, strict=True):
-            own = tuple([choices[k] for k in block.knobs])
-            cdf = cdfs.get(own)
+            block_choices = tuple([choices[k] for k in block.knobs])
+            cdf = cdfs.get(block_choices)
             if cdf is None:
-                self.problem.actions.check(choices)
-                cdf = cdfs.keep(own, cumulative(block.row(own)).tolist())
+                self.problem.actions.validate_choices(choices)
+                cdf = cdfs.store(block_choices, cumulative_probabilities(block.row(block_choices)).tolist())
             code = bisect_right(cdf, rng.random())
             for axis, size in zip(reversed(block.parents), reversed(block.shape), strict=True):
                 code, z[axis] = divmod(code, size)

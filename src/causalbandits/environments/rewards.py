@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from causalbandits._cache import Memory
+from causalbandits._cache import BoundedCache
 from causalbandits._hashing import code_hash, is_ours
-from causalbandits._typing import Array, Z, is_real, is_whole
+from causalbandits._typing import Array, Z, is_integer, is_real
 from causalbandits.errors import ProblemError
 from causalbandits.model import State
 from causalbandits.problem import (
@@ -20,18 +20,18 @@ from causalbandits.problem import (
     Features,
     FeatureSpec,
     Problem,
-    in_order,
-    named_with_rng,
-    resolve,
+    dot_in_order,
+    parents_and_rng_by_name,
+    resolve_features,
     tabulate,
 )
 from causalbandits.problem.actions import Choices
 from causalbandits.problem.projection import Projection
 
-GAINS_KEPT = 2**14
+GAIN_CACHE_SIZE = 2**14
 """What so many choices of a block add to the mean is remembered."""
 
-SAMPLERS_KEPT = 16
+SAMPLER_CACHE_SIZE = 16
 """For the parents of so many problems a sampler remembers how it takes them."""
 
 Means = npt.ArrayLike | Callable[..., float]
@@ -67,9 +67,9 @@ class MeanReward(ABC):
 class TabulatedMean(MeanReward):
     """E[Y | z] as an array over the parents' axes."""
 
-    def __init__(self, problem: Problem, given: Means) -> None:
+    def __init__(self, problem: Problem, means: Means) -> None:
         self._problem = problem
-        self.table = _mean_table(problem, given).reshape(-1)
+        self.table = _parse_mean_table(problem, means).reshape(-1)
 
     def at(self, z: Z) -> float:
         return float(self.table[self._problem.configuration(z)])
@@ -97,11 +97,11 @@ class LinearMean(MeanReward):
         return float(self.features.at(z) @ self.theta)
 
     def under(self, choices: Choices) -> float:
-        return float(in_order(self.features.mean(choices)[None], self.theta)[0])
+        return float(dot_in_order(self.features.mean(choices)[None], self.theta)[0])
 
     def of_actions(self, projection: Projection) -> Array:
         # Summed in order: an action's mean must not depend, in its last bit, on the set it is computed with.
-        return in_order(self.features.means(projection), self.theta)
+        return dot_in_order(self.features.means(projection), self.theta)
 
     def content(self) -> bytes:
         return self.theta.tobytes() + self.features.content()
@@ -120,9 +120,9 @@ class AdditiveMean(MeanReward):
     def __init__(self, theta: Array, features: AdditiveFeatures) -> None:
         self.theta, self.features = theta, features
         tables = zip(features.tables, features.slices, strict=True)
-        self.by_parent = [in_order(table, theta[where]).tolist() for table, where in tables]
+        self.by_parent = [dot_in_order(table, theta[where]).tolist() for table, where in tables]
         """What each state of each parent contributes."""
-        self._by_choice: list[Memory[Choices, float]] = [Memory(GAINS_KEPT) for _ in features.blocks]
+        self._by_choice: list[BoundedCache[Choices, float]] = [BoundedCache(GAIN_CACHE_SIZE) for _ in features.blocks]
 
     def at(self, z: Z) -> float:
         total = 0.0
@@ -132,18 +132,18 @@ class AdditiveMean(MeanReward):
 
     def under(self, choices: Choices) -> float:
         total = 0.0
-        for block, known in zip(self.features.blocks, self._by_choice, strict=True):
-            own = tuple([choices[k] for k in block.knobs])
-            part = known.get(own)
+        for block, contributions in zip(self.features.blocks, self._by_choice, strict=True):
+            block_choices = tuple([choices[k] for k in block.knobs])
+            part = contributions.get(block_choices)
             if part is None:
-                where, means = self.features.block_mean(block, block.row(own)[None])
-                part = known.keep(own, float(in_order(means, self.theta[where])[0]))
+                where, means = self.features.block_mean(block, block.row(block_choices)[None])
+                part = contributions.store(block_choices, float(dot_in_order(means, self.theta[where])[0]))
             total += part
         return total
 
     def by_row(self, rows: Sequence[Array]) -> list[Array]:
         """For each block, given rows of its distribution: what it contributes in every row."""
-        return [in_order(means, self.theta[where]) for where, means in self.features.block_means(rows)]
+        return [dot_in_order(means, self.theta[where]) for where, means in self.features.block_means(rows)]
 
     def of_actions(self, projection: Projection) -> Array:
         total = np.zeros(projection.size)
@@ -192,7 +192,7 @@ class BernoulliReward(Reward):
         self.mean = mean
 
     def __repr__(self) -> str:
-        return f"BernoulliReward(mean={shown_mean(self.mean)})"
+        return f"BernoulliReward(mean={format_mean(self.mean)})"
 
     def mean_on(self, problem: Problem) -> MeanReward:
         mean = TabulatedMean(problem, self.mean)
@@ -207,11 +207,11 @@ class GaussianReward(Reward):
     """Y = `mean` + N(0, `sd`^2)."""
 
     def __init__(self, mean: Means, sd: float = 1.0) -> None:
-        self.mean, self.sd = mean, check_sd(sd)
+        self.mean, self.sd = mean, validate_sd(sd)
         self.bounded = False if self.sd > 0 else None
 
     def __repr__(self) -> str:
-        return f"GaussianReward(mean={shown_mean(self.mean)}, sd={self.sd})"
+        return f"GaussianReward(mean={format_mean(self.mean)}, sd={self.sd})"
 
     def mean_on(self, problem: Problem) -> MeanReward:
         return TabulatedMean(problem, self.mean)
@@ -230,14 +230,14 @@ class LinearReward(Reward):
             raise ProblemError(f"theta must be a vector of numbers; got {theta!r}.") from None
         if self.theta.ndim != 1 or not np.isfinite(self.theta).all():
             raise ProblemError(f"theta must be a vector of finite numbers; got {theta!r}.")
-        self.features, self.sd = features, check_sd(sd)
+        self.features, self.sd = features, validate_sd(sd)
         self.bounded = False if self.sd > 0 else None
 
     def __repr__(self) -> str:
         return f"LinearReward(theta in R^{len(self.theta)}, sd={self.sd})"
 
     def mean_on(self, problem: Problem) -> MeanReward:
-        features = resolve(problem, self.features)
+        features = resolve_features(problem, self.features)
         if features.dimension != len(self.theta):
             raise ProblemError(
                 f"theta must have one entry per feature: the features of {list(problem.parents)} have "
@@ -262,22 +262,24 @@ class CustomReward(Reward):
         if not callable(sample):
             raise ProblemError(f"sample must be a function of the parents' values and rng; got {sample!r}.")
         self.mean, self.sample = mean, sample
-        self._by_name: Memory[tuple[str, ...], tuple[tuple[str, ...], str] | None] = Memory(SAMPLERS_KEPT)
+        self._bindings: BoundedCache[tuple[str, ...], tuple[tuple[str, ...], str] | None] = BoundedCache(
+            SAMPLER_CACHE_SIZE
+        )
 
     def __repr__(self) -> str:
-        return f"CustomReward(mean={shown_mean(self.mean)})"
+        return f"CustomReward(mean={format_mean(self.mean)})"
 
     def code(self) -> str:
         return code_hash(self.sample)
 
     def mean_on(self, problem: Problem) -> MeanReward:
-        named_with_rng(self.sample, problem.parents, "sample")
+        parents_and_rng_by_name(self.sample, problem.parents, "sample")
         return TabulatedMean(problem, self.mean)
 
     def draw(self, mean: float, values: Callable[[], Mapping[str, State]], rng: np.random.Generator) -> float:
         parents = values()
         try:
-            reward = float(self._sampled(parents, rng))
+            reward = float(self._call_sampler(parents, rng))
         except Exception as error:
             raise ProblemError(
                 "sample must be a function of the parents' values and rng that gives a number; at "
@@ -287,30 +289,32 @@ class CustomReward(Reward):
             raise ProblemError(f"sample must give finite rewards; at {tuple(parents.values())} it gave {reward}.")
         return reward
 
-    def _sampled(self, parents: Mapping[str, State], rng: np.random.Generator) -> float:
+    def _call_sampler(self, parents: Mapping[str, State], rng: np.random.Generator) -> float:
         names = tuple(parents)
-        if names not in self._by_name:
-            self._by_name.keep(names, named_with_rng(self.sample, names, "sample"))
-        by_name = self._by_name[names]
-        if by_name is None:
+        if names not in self._bindings:
+            self._bindings.store(names, parents_and_rng_by_name(self.sample, names, "sample"))
+        binding = self._bindings[names]
+        if binding is None:
             return self.sample(*parents.values(), rng)
-        named, generator = by_name
+        named, generator = binding
         return self.sample(**{name: parents[name] for name in named}, **{generator: rng})
 
 
-def _mean_table(problem: Problem, given: Means) -> Array:
-    if callable(given):
-        table = tabulate(problem, given, "The mean reward")
+def _parse_mean_table(problem: Problem, means: Means) -> Array:
+    if callable(means):
+        table = tabulate(problem, means, "The mean reward")
     else:
         try:
-            table = np.array(given, dtype=np.float64)
+            table = np.array(means, dtype=np.float64)
         except (TypeError, ValueError, OverflowError):
-            raise ProblemError(f"The mean reward must be an array of numbers or a function; got {given!r}.") from None
+            raise ProblemError(f"The mean reward must be an array of numbers or a function; got {means!r}.") from None
     if table.shape != problem.shape:
         axes = ", ".join(f"{name} ({size})" for name, size in zip(problem.parents, problem.shape, strict=True))
         raise ProblemError(f"The mean reward must have axes {axes}; its shape is {table.shape}.")
     if not np.isfinite(table).all():
-        raise ProblemError(f"The mean reward must be finite; at {_where(problem, ~np.isfinite(table))} it is not.")
+        raise ProblemError(
+            f"The mean reward must be finite; at {_format_first_cell(problem, ~np.isfinite(table))} it is not."
+        )
     return table
 
 
@@ -319,11 +323,11 @@ def _check_probabilities(problem: Problem, table: Array) -> None:
     if wrong.any():
         raise ProblemError(
             "The mean of a BernoulliReward must lie in [0, 1]: at "
-            f"{_where(problem, wrong.reshape(problem.shape))} it is {table[np.argmax(wrong)]:g}."
+            f"{_format_first_cell(problem, wrong.reshape(problem.shape))} it is {table[np.argmax(wrong)]:g}."
         )
 
 
-def _where(problem: Problem, wrong: npt.NDArray[Any]) -> str:
+def _format_first_cell(problem: Problem, wrong: npt.NDArray[Any]) -> str:
     z = [int(i) for i in np.unravel_index(int(np.argmax(wrong)), problem.shape)]
     return ", ".join(f"{name}={value!r}" for name, value in problem.decode_parents(z).items())
 
@@ -331,14 +335,14 @@ def _where(problem: Problem, wrong: npt.NDArray[Any]) -> str:
 LARGEST_SD = 1e150
 
 
-def check_sd(sd: float, name: str = "sd") -> float:
+def validate_sd(sd: float, name: str = "sd") -> float:
     """How far rewards are from their mean, as a number; refused if it is none."""
     if not is_real(sd) or not 0 <= sd <= LARGEST_SD:
         raise ProblemError(f"{name} must be a finite number, 0 or more; got {sd!r}.")
     return float(sd)
 
 
-def shown_mean(mean: Means) -> str:
+def format_mean(mean: Means) -> str:
     """What the mean reward was given as, in a word."""
     return "<function>" if callable(mean) else f"<array {np.shape(mean)}>"
 
@@ -363,15 +367,15 @@ class StudentReward(Reward):
     """
 
     def __init__(self, mean: Means, scale: float = 1.0, degrees: int = 3) -> None:
-        if not is_whole(degrees) or not 2 <= degrees <= MOST_DEGREES:
+        if not is_integer(degrees) or not 2 <= degrees <= MOST_DEGREES:
             raise ProblemError(
                 f"degrees must be a whole number from 2 (with 1 there is no mean) to {MOST_DEGREES}; got {degrees!r}."
             )
-        self.mean, self.scale, self.degrees = mean, check_sd(scale, "scale"), int(degrees)
+        self.mean, self.scale, self.degrees = mean, validate_sd(scale, "scale"), int(degrees)
         self.bounded = False if self.scale > 0 else None
 
     def __repr__(self) -> str:
-        return f"StudentReward(mean={shown_mean(self.mean)}, scale={self.scale}, degrees={self.degrees})"
+        return f"StudentReward(mean={format_mean(self.mean)}, scale={self.scale}, degrees={self.degrees})"
 
     def mean_on(self, problem: Problem) -> MeanReward:
         return TabulatedMean(problem, self.mean)
@@ -380,6 +384,6 @@ class StudentReward(Reward):
         # By definition, from normals, and not rng.standard_t: compiled rounds then have the same bits.
         normal, squares = rng.standard_normal(), 0.0
         for _ in range(self.degrees):
-            other = rng.standard_normal()
-            squares += other * other
+            normal_term = rng.standard_normal()
+            squares += normal_term * normal_term
         return mean + self.scale * (normal / math.sqrt(squares / self.degrees))

@@ -1,23 +1,23 @@
 """From data to models: estimating conditional probability tables, and testing a graph's independences against data."""
 
-from causalbandits.fitting.check import Check, Finding, check, finding_of, judged, table_findings
-from causalbandits.fitting.chi_square import contingency
+from causalbandits.fitting.check import Check, Finding, adjust_findings, build_finding, check, find_table_deviations
+from causalbandits.fitting.chi_square import independence_test
 from causalbandits.fitting.fit import fit
 from causalbandits.fitting.interventions import Interventions
-from causalbandits.fitting.logged_rounds import PastRounds, read_past
-from causalbandits.fitting.structure import conditional
+from causalbandits.fitting.logged_rounds import LoggedRounds, read_logged_rounds
+from causalbandits.fitting.structure import format_table_row
 
 __all__ = [
     "Check",
     "Finding",
     "Interventions",
-    "PastRounds",
+    "LoggedRounds",
+    "adjust_findings",
+    "build_finding",
     "check",
-    "conditional",
-    "contingency",
-    "finding_of",
+    "find_table_deviations",
     "fit",
-    "judged",
-    "read_past",
-    "table_findings",
+    "format_table_row",
+    "independence_test",
+    "read_logged_rounds",
 ]

@@ -32,24 +32,25 @@ class DataSource:
     reading: Reading = TYPED
 
 
-def parts(rows: int) -> Iterator[tuple[int, int]]:
+def batch_bounds(rows: int) -> Iterator[tuple[int, int]]:
     """The first and the last row, exclusive, of every batch."""
     for start in range(0, rows, BATCH):
         yield start, min(start + BATCH, rows)
 
 
-def of_arrow(batches: Any) -> Iterator[Batch]:
+def arrow_batches(batches: Any) -> Iterator[Batch]:
     """Arrow's batches as ours."""
     for batch in batches:
-        for start, stop in parts(batch.num_rows):
+        for start, stop in batch_bounds(batch.num_rows):
             part = batch.slice(start, stop - start)
             yield Batch(
-                stop - start, {name: _arrow_column(name, part.column(i)) for i, name in enumerate(part.schema.names)}
+                stop - start,
+                {name: _parse_arrow_column(name, part.column(i)) for i, name in enumerate(part.schema.names)},
             )
 
 
-def _arrow_column(name: str, array: Any) -> Column:
-    arrow = arrow_library("Arrow data")
+def _parse_arrow_column(name: str, array: Any) -> Column:
+    arrow = import_arrow("Arrow data")
     kind = array.type
     if arrow.types.is_floating(kind) or (
         not array.null_count and (arrow.types.is_integer(kind) or arrow.types.is_boolean(kind))
@@ -67,9 +68,9 @@ def _arrow_column(name: str, array: Any) -> Column:
     return Dictionary(indices.to_numpy(zero_copy_only=False), values, ordered=coded.type.ordered)
 
 
-def arrow_library(what: str, module: str = "pyarrow") -> Any:
+def import_arrow(subject: str, module: str = "pyarrow") -> Any:
     """pyarrow, or the error that says how to get it."""
     try:
         return importlib.import_module(module)
     except ImportError:
-        raise DataError(f"Reading {what} needs pyarrow: pip install 'causalbandits[data]', or use CSV.") from None
+        raise DataError(f"Reading {subject} needs pyarrow: pip install 'causalbandits[data]', or use CSV.") from None

@@ -30,13 +30,13 @@ import numpy.typing as npt
 
 from causalbandits._progress import Notice, Progress
 from causalbandits._typing import Array
-from causalbandits.errors import DataError, SizeError, brief, unknown
-from causalbandits.fitting.chi_square import Tested, contingency, goodness
+from causalbandits.errors import DataError, SizeError, short_repr, unknown_name_message
+from causalbandits.fitting.chi_square import ChiSquareTest, goodness_of_fit_test, independence_test
 from causalbandits.fitting.codebook import warn_of_odd_values
-from causalbandits.fitting.counts import Coded, Kind, Rows, Tallies, Tally
+from causalbandits.fitting.counts import CodedRows, Kind, Rows, Tallies, Tally
 from causalbandits.fitting.interventions import Interventions
-from causalbandits.fitting.sources import source_of
-from causalbandits.fitting.structure import Family, GraphLike, States, Structure, conditional, structure_of
+from causalbandits.fitting.sources import open_source
+from causalbandits.fitting.structure import Family, GraphLike, States, Structure, format_table_row, parse_structure
 from causalbandits.model import CausalGraph, CausalModel, Fitted, ObservedModel, State
 from causalbandits.model import graph as graphs
 
@@ -81,14 +81,14 @@ class Separations(NamedTuple):
     unclaimed: int
 
 
-def separations(structure: Structure, graph: CausalGraph) -> Separations:
+def find_separations(structure: Structure, graph: CausalGraph) -> Separations:
     """For every pair that neither an arrow nor a hidden cause joins, the cheapest set that separates it."""
-    mixed, names = graph.mixed(structure.names), structure.names
-    joined = [own | other for own, other in zip(mixed.parents, mixed.partners, strict=True)]
+    mixed, names = graph.admg(structure.names), structure.names
+    neighbours = [parents | siblings for parents, siblings in zip(mixed.parents, mixed.siblings, strict=True)]
     pairs = [
         (i, j)
         for i, j in itertools.combinations(range(len(names)), 2)
-        if not (joined[i] >> j | joined[j] >> i) & 1
+        if not (neighbours[i] >> j | neighbours[j] >> i) & 1
     ]  # fmt: skip
     if len(pairs) > PAIR_LIMIT:
         raise SizeError(
@@ -98,14 +98,14 @@ def separations(structure: Structure, graph: CausalGraph) -> Separations:
     costs: dict[Hashable, int] = {
         name: graphs.product_cost(max(2, len(structure.states.get(name, (0, 1))))) for name in names
     }
-    place, found = {node: k for k, node in enumerate(mixed.order)}, []
+    place, claims = {node: k for k, node in enumerate(mixed.order)}, []
     for i, j in pairs:
         first, last = (names[k] for k in sorted((i, j), key=place.__getitem__))
-        others = {name: cost for name, cost in costs.items() if name not in (first, last)}
-        cut = graphs.cheapest_separator(graph.graph, [first], last, others)
+        other_costs = {name: cost for name, cost in costs.items() if name not in (first, last)}
+        cut = graphs.cheapest_separator(graph.graph, [first], last, other_costs)
         if cut is not None:
-            found.append(Separation(last, first, tuple(name for name in names if name in cut)))
-    return Separations(found, len(pairs) - len(found))
+            claims.append(Separation(last, first, tuple(name for name in names if name in cut)))
+    return Separations(claims, len(pairs) - len(claims))
 
 
 class SeparationTallies:
@@ -113,36 +113,36 @@ class SeparationTallies:
 
     def __init__(self, structure: Structure, graph: CausalGraph) -> None:
         self._names, self._graph = structure.names, graph.graph
-        self.claims, self.unclaimed = separations(structure, graph)
+        self.claims, self.unclaimed = find_separations(structure, graph)
         self._tallies: list[list[Tally]] = [[] for _ in self.claims]
         self._kinds: set[Kind] = set()
 
-    def meet(self, coded: Coded) -> list[Tally]:
+    def add_kinds(self, coded: CodedRows) -> list[Tally]:
         """What is to be counted from now on, because some rows are of a kind that is new."""
-        fresh = [kind for kind in coded.kinds() if kind not in self._kinds]
-        self._kinds.update(fresh)
-        return [tally for kind in fresh for tally in self._of_kind(kind)]
+        new_kinds = [kind for kind in coded.kinds() if kind not in self._kinds]
+        self._kinds.update(new_kinds)
+        return [tally for kind in new_kinds for tally in self._build_tallies(kind)]
 
-    def _of_kind(self, kind: Kind) -> list[Tally]:
-        alone, made = frozenset(self._names) - kind, []
+    def _build_tallies(self, kind: Kind) -> list[Tally]:
+        alone, new_tallies = frozenset(self._names) - kind, []
         for claim, tallies in zip(self.claims, self._tallies, strict=True):
             if claim.holds_where(self._graph, kind):
                 tallies.append(Tally((*claim.given, claim.other, claim.name), alone=alone, set_=kind))
-                made.append(tallies[-1])
-        return made
+                new_tallies.append(tallies[-1])
+        return new_tallies
 
     def strata(self) -> Iterator[tuple[Separation, Array]]:
         """For each claim, the two variables' counts in every stratum; none where a table would be too large."""
         for claim, tallies in zip(self.claims, self._tallies, strict=True):
-            whole = bool(tallies) and not any(tally.too_large for tally in tallies)
-            yield claim, _stacked([tally.strata() for tally in tallies]) if whole else np.zeros((0, 1, 1))
+            is_counted = bool(tallies) and not any(tally.too_large for tally in tallies)
+            yield claim, _stack_strata([tally.strata() for tally in tallies]) if is_counted else np.zeros((0, 1, 1))
 
 
-def _stacked(parts: list[Array]) -> Array:
+def _stack_strata(parts: list[Array]) -> Array:
     """Tables of two variables, of which some may have met fewer states."""
     widths = np.max([part.shape[1:] for part in parts], axis=0)
-    missing = [[(0, w - k) for w, k in zip(widths, part.shape[1:], strict=True)] for part in parts]
-    return np.concatenate([np.pad(part, [(0, 0), *more]) for part, more in zip(parts, missing, strict=True)])
+    paddings = [[(0, w - k) for w, k in zip(widths, part.shape[1:], strict=True)] for part in parts]
+    return np.concatenate([np.pad(part, [(0, 0), *padding]) for part, padding in zip(parts, paddings, strict=True)])
 
 
 FINDINGS_SHOWN = 10
@@ -193,17 +193,17 @@ class Check:
     @property
     def contradicted(self) -> tuple[Finding, ...]:
         """The claims that the data contradict."""
-        return tuple(found for found in self.findings if found.contradicted)
+        return tuple(finding for finding in self.findings if finding.contradicted)
 
     @property
     def thin(self) -> tuple[Finding, ...]:
         """The claims of which the data are too few to say anything."""
-        return tuple(found for found in self.findings if math.isnan(found.p))
+        return tuple(finding for finding in self.findings if math.isnan(finding.p))
 
     def __repr__(self) -> str:
         lines = [f"{self.rows} rows."]
         for part in ("graph", "tables"):
-            findings = [found for found in self.findings if found.part == part]
+            findings = [finding for finding in self.findings if finding.part == part]
             if part == "graph" or findings:
                 lines += self._section(part, findings)
         if self.unclaimed:
@@ -222,20 +222,22 @@ class Check:
                 else f"all its variables are joined by {joined}"
             )
             return [f"The graph makes no claim that data could contradict: {why}."]
-        tested = [found for found in findings if not math.isnan(found.p)]
-        wrong = sum(found.contradicted for found in findings)
+        tested = [finding for finding in findings if not math.isnan(finding.p)]
+        wrong = sum(finding.contradicted for finding in findings)
         if wrong:
             rate = f"(false discovery rate {self.level:g})"
-            head = f"The data contradict {wrong} of the {_claims(len(tested))} of the {part} tested {rate}:"
+            head = f"The data contradict {wrong} of the {_format_claim_count(len(tested))} of the {part} tested {rate}:"
         elif tested:
-            head = f"The data do not contradict the {part} ({_claims(len(tested))} tested). The nearest to it:"
+            head = (
+                f"The data do not contradict the {part} ({_format_claim_count(len(tested))} tested). The nearest to it:"
+            )
         else:
             head = f"The data have tested no claim of the {part}."
-        lines = [head, *(f"  {found}" for found in tested[: min(wrong or 3, FINDINGS_SHOWN)])]
+        lines = [head, *(f"  {finding}" for finding in tested[: min(wrong or 3, FINDINGS_SHOWN)])]
         if wrong > FINDINGS_SHOWN:
             lines.append(f"  ... and {wrong - FINDINGS_SHOWN} more.")
         if thin := len(findings) - len(tested):
-            lines.append(f"{_claims(thin)} of the {part} could not be tested: too few rows.")
+            lines.append(f"{_format_claim_count(thin)} of the {part} could not be tested: too few rows.")
         return lines
 
     def to_pandas(self) -> pandas.DataFrame:
@@ -247,7 +249,7 @@ class Check:
         return pandas.DataFrame(list(self.findings), columns=list(Finding._fields))
 
 
-def _claims(count: int) -> str:
+def _format_claim_count(count: int) -> str:
     return f"{count} claim{'' if count == 1 else 's'}"
 
 
@@ -275,25 +277,25 @@ def check(
     deviation is found; `strength` says whether it matters.
     """
     if not isinstance(missing, str) or missing not in ("refuse", "drop"):
-        raise DataError(unknown("way to treat missing values:", missing, ["refuse", "drop"]))
+        raise DataError(unknown_name_message("way to treat missing values:", missing, ["refuse", "drop"]))
     if not isinstance(level, float | int) or not 0 < level < 1:
-        raise DataError(f"level must lie between 0 and 1; got {brief(level)}.")
-    structure = structure_of(graph, states)
+        raise DataError(f"level must lie between 0 and 1; got {short_repr(level)}.")
+    structure = parse_structure(graph, states)
     separated = None if structure.hidden is None else SeparationTallies(structure, structure.hidden)
     if separated is None:
         _check_size(structure)
-    rows = Rows(structure, source_of(data, na_values=na_values, delimiter=delimiter), interventions)
-    claims = [Separation(*claim) for claim in independencies(structure)] if separated is None else separated.claims
+    rows = Rows(structure, open_source(data, na_values=na_values, delimiter=delimiter), interventions)
+    claims = [Separation(*claim) for claim in find_independencies(structure)] if separated is None else separated.claims
     pairs = [Tally((*own.given, own.other, own.name)) for own in claims] if separated is None else []
-    families = {own.name: Tally(own.axes, alone=own.alone, set_=own.set) for own in _families(graph, structure)}
-    counted = Tallies([*pairs, *families.values()], rows.books)
+    families = {own.name: Tally(own.axes, alone=own.alone, set_=own.set) for own in _table_families(graph, structure)}
+    tallies = Tallies([*pairs, *families.values()], rows.books)
     with Notice(f"Counting rows for {len(claims)} claims of the graph"):
         for coded, complete in rows:
-            whole = coded if complete is None else coded.where(complete)
+            complete_rows = coded if complete is None else coded.select(complete)
             if separated is not None:
-                counted.join(separated.meet(whole))
-            counted.add(whole)
-        counted.finish()
+                tallies.extend(separated.add_kinds(complete_rows))
+            tallies.add(complete_rows)
+        tallies.finish()
     for tally in families.values():
         tally.check_size()
     if missing == "refuse":
@@ -306,19 +308,21 @@ def check(
     pairwise = []
     with Progress(len(claims), "Testing") as bar:
         for claim, strata in alone if separated is None else separated.strata():
-            pairwise.append(_independent(claim, strata))
+            pairwise.append(_independence_finding(claim, strata))
             bar.advance(1)
     tables: list[Finding] = []
     if isinstance(graph, CausalModel | ObservedModel):
-        tables = [found for name, tally in families.items() for found in table_findings(graph, name, tally.counts)]
+        tables = [
+            finding for name, tally in families.items() for finding in find_table_deviations(graph, name, tally.counts)
+        ]
     used = rows.count - rows.incomplete
-    guessed = graph.overconfidence if isinstance(graph, Fitted) else ""
-    remark = f"{guessed} p-values of its tables are too small." if guessed else ""
+    overconfidence = graph.overconfidence if isinstance(graph, Fitted) else ""
+    remark = f"{overconfidence} p-values of its tables are too small." if overconfidence else ""
     unclaimed = None if separated is None else separated.unclaimed
-    return Check((*judged(pairwise, level), *judged(tables, level)), used, level, remark, unclaimed)
+    return Check((*adjust_findings(pairwise, level), *adjust_findings(tables, level)), used, level, remark, unclaimed)
 
 
-def _families(graph: GraphLike, structure: Structure) -> Iterable[Family]:
+def _table_families(graph: GraphLike, structure: Structure) -> Iterable[Family]:
     """The tables that a model has."""
     if isinstance(graph, CausalModel):
         return structure.families
@@ -338,67 +342,77 @@ def _check_size(structure: Structure) -> None:
         )
 
 
-def independencies(structure: Structure) -> list[tuple[str, str, tuple[str, ...]]]:
+def find_independencies(structure: Structure) -> list[tuple[str, str, tuple[str, ...]]]:
     """Every pair without an arrow, as (variable, other, the variable's parents): independent given these.
 
     Either of a pair may be the variable if neither is a cause of the other: then it is the one with fewer parents.
     """
     graph = structure.graph()
     causes = {name: nx.ancestors(graph, name) for name in structure.names}
-    found = []
+    claims = []
     for a, b in itertools.combinations(structure.names, 2):
         if graph.has_edge(a, b) or graph.has_edge(b, a):
             continue
         able = [(x, y) for x, y in ((b, a), (a, b)) if x not in causes[y]]
         name, other = min(able, key=lambda pair: len(structure.parents[pair[0]]))
-        found.append((name, other, structure.parents[name]))
-    return found
+        claims.append((name, other, structure.parents[name]))
+    return claims
 
 
-def _independent(claim: Separation, strata: Array) -> Finding:
-    name, other, given = claim
-    said = f"{name} and {other} should be independent" + (f" given {' and '.join(given)}" if given else "")
-    return finding_of("graph", said, (name, other), given, contingency(strata))
+def _independence_finding(claim: Separation, strata: Array) -> Finding:
+    name, other, conditioning = claim
+    claim_text = f"{name} and {other} should be independent" + (
+        f" given {' and '.join(conditioning)}" if conditioning else ""
+    )
+    return build_finding("graph", claim_text, (name, other), conditioning, independence_test(strata))
 
 
-def table_findings(model: CausalModel | ObservedModel, name: str, counted: npt.NDArray[Any]) -> Iterator[Finding]:
+def find_table_deviations(
+    model: CausalModel | ObservedModel, name: str, table_counts: npt.NDArray[Any]
+) -> Iterator[Finding]:
     """What counts of a variable's values, row by row of its table, say to that."""
     v = model.tables[name] if isinstance(model, ObservedModel) else model[name]
     states, shape = {p: model[p].states for p in v.parents}, v.table.shape[:-1]
-    counts = counted.reshape(-1, len(v.states)) if counted.size else np.zeros((0, len(v.states)))
-    for row, seen in enumerate(counts.astype(np.float64)):
-        what = conditional(name, v.parents, states, [int(i) for i in np.unravel_index(row, shape)] if shape else [])
+    counts = table_counts.reshape(-1, len(v.states)) if table_counts.size else np.zeros((0, len(v.states)))
+    for row, row_counts in enumerate(counts.astype(np.float64)):
+        row_label = format_table_row(
+            name, v.parents, states, [int(i) for i in np.unravel_index(row, shape)] if shape else []
+        )
         expected = v.table.reshape(counts.shape)[row]
         if isinstance(model, Fitted):
             before = model.counts[name].reshape(counts.shape)[row]
-            test = contingency(np.stack([before, seen])[None])
-            yield finding_of("tables", f"{what} should be as it was fitted", (v.name,), v.parents, test)
+            test = independence_test(np.stack([before, row_counts])[None])
+            yield build_finding("tables", f"{row_label} should be as it was fitted", (v.name,), v.parents, test)
         elif expected.any():  # of what was never observed, nothing is said
-            impossible = [v.states[i] for i in np.flatnonzero((seen > 0) & (expected == 0)).tolist()]
+            impossible = [v.states[i] for i in np.flatnonzero((row_counts > 0) & (expected == 0)).tolist()]
             remark = f" (it says that {impossible[0]!r} is impossible)" if impossible else ""
-            claim = f"{what} should be as in its table{remark}"
-            yield finding_of("tables", claim, (v.name,), v.parents, goodness(seen, expected))
+            claim = f"{row_label} should be as in its table{remark}"
+            yield build_finding("tables", claim, (v.name,), v.parents, goodness_of_fit_test(row_counts, expected))
 
 
-def finding_of(
-    part: Literal["graph", "tables"], claim: str, variables: tuple[str, ...], given: Sequence[str], test: Tested
+def build_finding(
+    part: Literal["graph", "tables"],
+    claim: str,
+    variables: tuple[str, ...],
+    conditioning: Sequence[str],
+    test: ChiSquareTest,
 ) -> Finding:
     """A claim and its test, not yet judged."""
-    return Finding(part, claim, variables, tuple(given), *test, math.nan, False)
+    return Finding(part, claim, variables, tuple(conditioning), *test, math.nan, False)
 
 
-def judged(findings: Sequence[Finding], level: float) -> list[Finding]:
+def adjust_findings(findings: Sequence[Finding], level: float) -> list[Finding]:
     """The findings with adjusted p-values, the worst first, those of claims that could not be tested last."""
-    tested = sorted((f for f in findings if not math.isnan(f.p)), key=lambda found: (found.p, -found.strength))
-    adjusted = adjust([found.p for found in tested])
-    judged = [f._replace(adjusted=p, contradicted=p <= level) for f, p in zip(tested, adjusted, strict=True)]
-    return judged + [found for found in findings if math.isnan(found.p)]
+    tested = sorted((f for f in findings if not math.isnan(f.p)), key=lambda finding: (finding.p, -finding.strength))
+    adjusted = adjust_p_values([finding.p for finding in tested])
+    adjusted_findings = [f._replace(adjusted=p, contradicted=p <= level) for f, p in zip(tested, adjusted, strict=True)]
+    return adjusted_findings + [finding for finding in findings if math.isnan(finding.p)]
 
 
-def adjust(p: Sequence[float]) -> list[float]:
+def adjust_p_values(p: Sequence[float]) -> list[float]:
     """p-values in rising order, after Benjamini and Yekutieli.
 
-    >>> [round(q, 3) for q in adjust([0.001, 0.02, 0.9])]
+    >>> [round(q, 3) for q in adjust_p_values([0.001, 0.02, 0.9])]
     [0.005, 0.055, 1.0]
     """
     m = len(p)

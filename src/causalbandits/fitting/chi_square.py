@@ -26,7 +26,7 @@ FEWEST_DEGREES = 0.9
 """Where moments are those of fewer degrees of freedom, p-values are Cantelli's bound, which holds for every law."""
 
 
-class Tested(NamedTuple):
+class ChiSquareTest(NamedTuple):
     """Rows, degrees of freedom, strength and p-value; the last is NaN if there is too little to say."""
 
     rows: int
@@ -35,13 +35,13 @@ class Tested(NamedTuple):
     p: float
 
 
-def contingency(counts: Array) -> Tested:
+def independence_test(counts: Array) -> ChiSquareTest:
     """Independence of rows and columns in every one of some tables of counts, by Pearson's statistic."""
-    counts = _put_together(counts[counts.sum(axis=(1, 2)) > 3])
+    counts = _merge_rare_values(counts[counts.sum(axis=(1, 2)) > 3])
     down, across = counts.sum(axis=2), counts.sum(axis=1)
     r, c = (down > 0).sum(axis=1), (across > 0).sum(axis=1)
-    tells = (r > 1) & (c > 1)
-    counts, down, across, r, c = (array[tells] for array in (counts, down, across, r, c))
+    is_informative = (r > 1) & (c > 1)
+    counts, down, across, r, c = (array[is_informative] for array in (counts, down, across, r, c))
     n = down.sum(axis=1)
     over_down, over_across = (np.divide(1.0, m, out=np.zeros_like(m), where=m > 0) for m in (down, across))
     pearson = n * (np.einsum("zij,zi,zj->z", counts**2, over_down, over_across) - 1)
@@ -53,38 +53,38 @@ def contingency(counts: Array) -> Tested:
     return _test(pearson.sum(), mean.sum(), variance.sum(), int(n.sum()), degrees, most)
 
 
-def _put_together(tables: Array) -> Array:
+def _merge_rare_values(tables: Array) -> Array:
     """Each table with its rarest rows and columns added to each other, until every cell may expect enough."""
-    found, thin = tables.copy(), np.flatnonzero(_is_thin(tables))
+    merged, thin = tables.copy(), np.flatnonzero(_is_thin(tables))
     while len(thin):
-        some = found[thin]
-        rows, columns = _rarest(some.sum(axis=2)), _rarest(some.sum(axis=1))
+        thin_tables = merged[thin]
+        rows, columns = _find_rarest(thin_tables.sum(axis=2)), _find_rarest(thin_tables.sum(axis=1))
         by_rows = rows.size <= columns.size
-        found[thin[by_rows]] = _added(some[by_rows], rows.which[by_rows])
-        found[thin[~by_rows]] = _added(some[~by_rows].swapaxes(1, 2), columns.which[~by_rows]).swapaxes(1, 2)
+        merged[thin[by_rows]] = _add_rows(thin_tables[by_rows], rows.which[by_rows])
+        merged[thin[~by_rows]] = _add_rows(thin_tables[~by_rows].swapaxes(1, 2), columns.which[~by_rows]).swapaxes(1, 2)
         thin = thin[np.isfinite(np.minimum(rows.size, columns.size))]
-        thin = thin[_is_thin(found[thin])]
-    return found
+        thin = thin[_is_thin(merged[thin])]
+    return merged
 
 
-class _Rarest(NamedTuple):
+class _RareValues(NamedTuple):
     """Of each table, how rare the rarest value is (infinite where nothing may be added), and which to add up."""
 
     size: Array
     which: npt.NDArray[np.bool_]
 
 
-def _rarest(margins: Array) -> _Rarest:
+def _find_rarest(margins: Array) -> _RareValues:
     """All that are as rare, so that nothing depends on the order of values; or the rarest and the next. Two remain."""
-    there = margins > 0
-    sizes = np.sort(np.where(there, margins, np.inf), axis=1)
+    is_present = margins > 0
+    sizes = np.sort(np.where(is_present, margins, np.inf), axis=1)
     which = margins == sizes[:, :1]
     which |= (which.sum(axis=1) == 1)[:, None] & (margins == sizes[:, :2][:, -1:])
-    is_able = which.sum(axis=1) < there.sum(axis=1)
-    return _Rarest(np.where(is_able, sizes[:, 0], np.inf), which & is_able[:, None])
+    is_able = which.sum(axis=1) < is_present.sum(axis=1)
+    return _RareValues(np.where(is_able, sizes[:, 0], np.inf), which & is_able[:, None])
 
 
-def _added(tables: Array, which: npt.NDArray[np.bool_]) -> Array:
+def _add_rows(tables: Array, which: npt.NDArray[np.bool_]) -> Array:
     """Some rows of each table added up, in the place of the first of them."""
     total = (tables * which[:, :, None]).sum(axis=1, keepdims=True)
     first = which & (which.cumsum(axis=1) == 1)
@@ -100,26 +100,26 @@ def _is_thin(tables: Array) -> npt.NDArray[np.bool_]:
     return np.asarray(rarest[0] * rarest[1] < least * n)
 
 
-def goodness(seen: Array, expected: Array) -> Tested:
+def goodness_of_fit_test(counts: Array, expected: Array) -> ChiSquareTest:
     """Counts against probabilities, by Pearson's statistic."""
-    n, k = float(seen.sum()), int((expected > 0).sum())
-    if (seen[expected == 0] > 0).any():
-        return Tested(int(n), k, math.inf, 0.0)
+    n, k = float(counts.sum()), int((expected > 0).sum())
+    if (counts[expected == 0] > 0).any():
+        return ChiSquareTest(int(n), k, math.inf, 0.0)
     if n == 0 or k < 2:
-        return Tested(int(n), k - 1, 0.0, math.nan)
+        return ChiSquareTest(int(n), k - 1, 0.0, math.nan)
     p = expected[expected > 0]
-    pearson = float((seen[expected > 0] ** 2 / (n * p)).sum() - n)
+    pearson = float((counts[expected > 0] ** 2 / (n * p)).sum() - n)
     variance = 2 * (k - 1) + ((1 / p).sum() - k**2 - 2 * k + 2) / n
     return _test(pearson, k - 1, variance, int(n), k - 1, n)
 
 
-def _test(pearson: float, mean: float, variance: float, rows: int, degrees: int, most: float) -> Tested:
+def _test(pearson: float, mean: float, variance: float, rows: int, degrees: int, most: float) -> ChiSquareTest:
     if rows < ROWS_PER_DEGREE * degrees or degrees == 0 or variance <= 1e-9 * mean:
-        return Tested(rows, degrees, 0.0, math.nan)
+        return ChiSquareTest(rows, degrees, 0.0, math.nan)
     from scipy.special import chdtrc
 
-    matched = 2 * mean**2 / variance
-    p = float(chdtrc(matched, max(pearson, 0.0) * matched / mean))
-    if matched < FEWEST_DEGREES:
+    matched_degrees = 2 * mean**2 / variance
+    p = float(chdtrc(matched_degrees, max(pearson, 0.0) * matched_degrees / mean))
+    if matched_degrees < FEWEST_DEGREES:
         p = max(p, variance / (variance + max(pearson - mean, 0.0) ** 2))
-    return Tested(rows, degrees, math.sqrt(max(pearson, 0.0) / most), p)
+    return ChiSquareTest(rows, degrees, math.sqrt(max(pearson, 0.0) / most), p)

@@ -13,10 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from causalbandits._typing import Codes
-from causalbandits.errors import DataError, DataWarning, brief, unknown
-from causalbandits.model import STATES_ARE, State, as_state
+from causalbandits.errors import DataError, DataWarning, short_repr, unknown_name_message
+from causalbandits.model import STATE_RULE, State, parse_state
 
-MISSING, UNKNOWN, UNMET = -1, -2, -3
+MISSING, UNKNOWN, NOT_CACHED = -1, -2, -3
 
 STATE_LIMIT = 4096
 """So many states of a variable may be found in data; states that are given may be more."""
@@ -58,11 +58,11 @@ class Reading:
     def with_missing(self, values: Iterable[Any]) -> Reading:
         """The same with more values that stand for missing ones; in text they are spelt as Python does."""
         try:
-            more = frozenset(as_state(value) for value in values)
+            extra = frozenset(parse_state(value) for value in values)
         except TypeError:
-            raise DataError(f"na_values must be {STATES_ARE}; got {brief(values)}.") from None
-        spelt = frozenset(map(str, more)) if self.text else frozenset()
-        return replace(self, missing=self.missing | more | spelt)
+            raise DataError(f"na_values must be {STATE_RULE}; got {short_repr(values)}.") from None
+        as_text = frozenset(map(str, extra)) if self.text else frozenset()
+        return replace(self, missing=self.missing | extra | as_text)
 
 
 TYPED = Reading()
@@ -88,15 +88,15 @@ class Codebook:
 
     def __init__(self, name: str, states: Sequence[State] | None = None, reading: Reading = TYPED) -> None:
         self.name = name
-        self.given = states is not None
+        self.has_given_states = states is not None
         self.text = reading.text
         self._reading = reading
         self._ranking: list[State] | None = None
         self.values: list[State] = list(states or ())
         self.missing = 0
-        self._of_value = {value: code for code, value in enumerate(self.values)}
-        self._met: dict[Any, int] = {} if self.text else dict(self._of_value)
-        self._lookup: Codes = np.full(0, UNMET, dtype=np.intp)
+        self._code_of_state = {value: code for code, value in enumerate(self.values)}
+        self._code_cache: dict[Any, int] = {} if self.text else dict(self._code_of_state)
+        self._lookup: Codes = np.full(0, NOT_CACHED, dtype=np.intp)
         self._low = 0
 
     def encode(self, column: Column, first_row: int) -> Codes:
@@ -104,9 +104,9 @@ class Codebook:
         try:
             codes = self._encode(column)
         except _UnfitError as unfit:
-            place = self._reading.place(first_row + _position(column, unfit.value))
+            place = self._reading.place(first_row + _find_position(column, unfit.value))
             raise DataError(
-                f"The values of {self.name!r} must be {STATES_ARE}; in {place} it is {brief(unfit.value)}. {_CONVERT}"
+                f"The values of {self.name!r} must be {STATE_RULE}; in {place} it is {short_repr(unfit.value)}. {_CONVERT}"
             ) from None
         lowest = int(codes.min(initial=0))
         if lowest == UNKNOWN:
@@ -114,7 +114,7 @@ class Codebook:
             value = column.values[column.indices[at]] if isinstance(column, Dictionary) else column[at]
             value = value.item() if isinstance(value, np.generic) else value
             place = self._reading.place(first_row + at)
-            message = unknown(f"value of {self.name!r} in {place}:", value, self.values)
+            message = unknown_name_message(f"value of {self.name!r} in {place}:", value, self.values)
             raise DataError(f"{message} Correct the data, or name all the states (states=...).")
         if lowest == MISSING:
             self.missing += int(np.count_nonzero(codes == MISSING))
@@ -122,11 +122,11 @@ class Codebook:
 
     def arrange(self) -> tuple[tuple[State, ...], Codes]:
         """The states in their final order, and the place there of every code used so far."""
-        if self.given:
+        if self.has_given_states:
             return tuple(self.values), np.arange(len(self.values))
         if not self.values:
             raise DataError(f"No value of {self.name!r} was ever observed: its states are not known. Use states=...")
-        values = _typed(self.values) if self.text else self.values
+        values = _parse_texts(self.values) if self.text else self.values
         ranking = None if self._ranking is None else {value: rank for rank, value in enumerate(self._ranking)}
         try:
             states = tuple(sorted(set(values), key=ranking and ranking.__getitem__))  # type: ignore[type-var,arg-type]
@@ -143,45 +143,48 @@ class Codebook:
     def _encode(self, column: Column) -> Codes:
         if isinstance(column, Dictionary):
             if column.ordered:
-                self._rank(column.values)
+                self._set_ranking(column.values)
             # The last entry is where -1 points to. Categories that do not occur are no states.
             occurs = np.zeros(len(column.values) + 1, dtype=bool)
             occurs[column.indices] = True
-            codes = [self._code(value) if met else 0 for value, met in zip(column.values, occurs[:-1], strict=True)]
+            codes = [
+                self._code(value) if does_occur else 0
+                for value, does_occur in zip(column.values, occurs[:-1], strict=True)
+            ]
             return np.array([*codes, self._code(None)], dtype=np.intp).take(column.indices)
         if isinstance(column, np.ndarray) and not self.text:
             if column.dtype.kind in "iub" and len(column):
-                return self._whole(column)
+                return self._encode_integers(column)
             if column.dtype.kind == "f":
-                return self._real(column)
+                return self._encode_floats(column)
             if column.dtype.kind not in "iubOUT":
                 raise DataError(
                     f"The values of {self.name!r} must be text, numbers or booleans; its column holds {column.dtype}. "
                     f"{_CONVERT}"
                 )
         values = column.tolist() if isinstance(column, np.ndarray) else column
-        return self._any(values)
+        return self._encode_objects(values)
 
-    def _rank(self, values: Sequence[Any]) -> None:
+    def _set_ranking(self, values: Sequence[Any]) -> None:
         """Keep the order that these values have."""
         if self._ranking is None:
             self._ranking = list(values)
-        elif self._ranking != list(values) and not self.given:
+        elif self._ranking != list(values) and not self.has_given_states:
             raise DataError(
                 f"The categories of {self.name!r} have another order in another part of the data: give the states in "
                 "the order you want (states=...)."
             )
 
-    def _whole(self, values: npt.NDArray[Any]) -> Codes:
+    def _encode_integers(self, values: npt.NDArray[Any]) -> Codes:
         places = self._places(values)
         # One look for both ends: what lies below is huge as an unsigned number.
         if int(places.view(np.uintp).max()) >= len(self._lookup):
             if not self._widen(int(values.min()), int(values.max())):
-                return self._distinct(values)
+                return self._encode_distinct(values)
             places = self._places(values)
         codes = self._lookup.take(places)
-        if codes.min() == UNMET:
-            for place in np.unique(places[codes == UNMET]).tolist():
+        if codes.min() == NOT_CACHED:
+            for place in np.unique(places[codes == NOT_CACHED]).tolist():
                 state = place + self._low
                 self._lookup[place] = self._code(bool(state) if values.dtype.kind == "b" else state)
             codes = self._lookup.take(places)
@@ -199,113 +202,117 @@ class Codebook:
             low, high = min(low, self._low), max(high, self._low + len(self._lookup) - 1)
         if high - low >= LOOKUP_LIMIT or max(-low, high) >= 2**62:
             return False
-        wider = np.full(high - low + 1, UNMET, dtype=np.intp)
+        wider = np.full(high - low + 1, NOT_CACHED, dtype=np.intp)
         wider[self._low - low : self._low - low + len(self._lookup)] = self._lookup
         self._lookup, self._low = wider, low
         return True
 
-    def _real(self, values: npt.NDArray[Any]) -> Codes:
-        there = ~np.isnan(values)
-        if not there.all():
+    def _encode_floats(self, values: npt.NDArray[Any]) -> Codes:
+        is_present = ~np.isnan(values)
+        if not is_present.all():
             codes = np.full(len(values), self._code(None))
-            codes[there] = self._real(values[there])
+            codes[is_present] = self._encode_floats(values[is_present])
             return codes
         if len(values) and np.abs(values).max() < 2**53:
-            whole = values.astype(np.int64)
-            if (whole == values).all():
-                return self._whole(whole)
-        return self._distinct(values)
+            integers = values.astype(np.int64)
+            if (integers == values).all():
+                return self._encode_integers(integers)
+        return self._encode_distinct(values)
 
-    def _distinct(self, values: npt.NDArray[Any]) -> Codes:
-        found, inverse = np.unique(values, return_inverse=True)
-        return np.array([self._code(value) for value in found.tolist()], dtype=np.intp).take(inverse)
+    def _encode_distinct(self, values: npt.NDArray[Any]) -> Codes:
+        distinct, inverse = np.unique(values, return_inverse=True)
+        return np.array([self._code(value) for value in distinct.tolist()], dtype=np.intp).take(inverse)
 
-    def _any(self, values: Sequence[Any]) -> Codes:
+    def _encode_objects(self, values: Sequence[Any]) -> Codes:
         try:
             distinct = dict.fromkeys(values)
         except TypeError:  # something has no hash
             return np.array([self._code(value) for value in values], dtype=np.intp)
         code_of = {value: self._code(value) for value in distinct}.get
-        codes = np.fromiter(map(code_of, values, repeat(UNMET)), dtype=np.intp, count=len(values))
-        for at in np.flatnonzero(codes == UNMET).tolist():  # NaN, of sequences that make it anew each time
+        codes = np.fromiter(map(code_of, values, repeat(NOT_CACHED)), dtype=np.intp, count=len(values))
+        for at in np.flatnonzero(codes == NOT_CACHED).tolist():  # NaN, of sequences that make it anew each time
             codes[at] = self._code(values[at])
         return codes
 
     def _code(self, value: Any) -> int:
         """The code of one value, remembered."""
         try:
-            if value in self._met:
-                return self._met[value]
+            if value in self._code_cache:
+                return self._code_cache[value]
         except TypeError:
             if _is_missing(value):
                 return MISSING
             raise _UnfitError(value) from None
         code = self._code_of_text(value) if self.text and isinstance(value, str) else self._code_of_value(value)
         if code >= 0 or isinstance(value, str):  # not every NaN: each is a key of its own
-            self._met[value] = code
+            self._code_cache[value] = code
         return code
 
     def _code_of_value(self, value: Any) -> int:
-        if value in self._of_value:
-            return self._of_value[value]
+        if value in self._code_of_state:
+            return self._code_of_state[value]
         if _is_missing(value) or value in self._reading.missing:
             return MISSING
-        if self.given:
+        if self.has_given_states:
             return UNKNOWN
         try:
-            state = as_state(value)
+            state = parse_state(value)
         except TypeError:
             raise _UnfitError(value) from None
         return self._add(int(state) if isinstance(state, float) and state.is_integer() else state)
 
     def _code_of_text(self, text: str) -> int:
-        if not self.given:
+        if not self.has_given_states:
             return MISSING if text in self._reading.missing else self._add(text)
-        for state, code in self._of_value.items():
+        for state, code in self._code_of_state.items():
             if str(state) == text:
                 return code
         if text in self._reading.missing:
             return MISSING
-        meant = _number(text) if NUMERAL.fullmatch(text) else TRUTHS.get(text)
-        return UNKNOWN if meant is None else self._of_value.get(meant, UNKNOWN)
+        parsed = _parse_number(text) if NUMERAL.fullmatch(text) else BOOLEAN_TEXTS.get(text)
+        return UNKNOWN if parsed is None else self._code_of_state.get(parsed, UNKNOWN)
 
     def _add(self, value: State) -> int:
         if len(self.values) == STATE_LIMIT:
-            some = ", ".join(map(repr, self.values[:3]))
+            examples = ", ".join(map(repr, self.values[:3]))
             raise DataError(
-                f"{self.name!r} has more than {STATE_LIMIT} different values ({some}, ...): a table needs a few. Put "
+                f"{self.name!r} has more than {STATE_LIMIT} different values ({examples}, ...): a table needs a few. Put "
                 "them into bins first (pandas.cut, say), or name all the states (states=...)."
             )
-        self._of_value[value] = len(self.values)
+        self._code_of_state[value] = len(self.values)
         self.values.append(value)
         return len(self.values) - 1
 
 
-TRUTHS = {"True": True, "true": True, "TRUE": True, "False": False, "false": False, "FALSE": False}
+BOOLEAN_TEXTS = {"True": True, "true": True, "TRUE": True, "False": False, "false": False, "FALSE": False}
 """Truth values as text: those that pandas takes for them, too."""
 
 
-def _typed(texts: Sequence[Any]) -> list[Hashable]:
+def _parse_texts(texts: Sequence[Any]) -> list[Hashable]:
     """Texts as numbers if all of them are (007 is none), as booleans if all are, else as they stand."""
     if all(NUMERAL.fullmatch(text) for text in texts):
-        return [_number(text) for text in texts]
-    if all(text in TRUTHS for text in texts):
-        return [TRUTHS[text] for text in texts]
+        return [_parse_number(text) for text in texts]
+    if all(text in BOOLEAN_TEXTS for text in texts):
+        return [BOOLEAN_TEXTS[text] for text in texts]
     return list(texts)
 
 
-def _number(text: str) -> int | float:
+def _parse_number(text: str) -> int | float:
     if NUMERAL.fullmatch(text) and text.lstrip("-").isdigit():
         return int(text)
     number = float(text)
     return int(number) if number.is_integer() else number
 
 
-def _position(column: Column, value: Any) -> int:
+def _find_position(column: Column, value: Any) -> int:
     """Where a value that was found in a column first is."""
     values = column.values if isinstance(column, Dictionary) else column
-    listed = values.tolist() if isinstance(values, np.ndarray) else values
-    at = next(i for i, own in enumerate(listed) if own is value or (isinstance(value, float) and own == value))
+    value_list = values.tolist() if isinstance(values, np.ndarray) else values
+    at = next(
+        i
+        for i, candidate in enumerate(value_list)
+        if candidate is value or (isinstance(value, float) and candidate == value)
+    )
     return int(np.argmax(column.indices == at)) if isinstance(column, Dictionary) else at
 
 
@@ -330,40 +337,40 @@ def warn_of_odd_values(books: Iterable[Codebook]) -> None:
     """A DataWarning for everything odd among values that nobody named as states; called by what users call."""
     for book in books:
         texts = [value for value in book.values if isinstance(value, str)]
-        if not book.given:
-            for remark in (*_alike(texts), *_markers(texts), *_broken_lines(texts)):
-                warnings.warn(f"{book.name!r} {remark}", DataWarning, stacklevel=3)
+        if not book.has_given_states:
+            for warning in (*_near_duplicates(texts), *_missing_value_markers(texts), *_broken_lines(texts)):
+                warnings.warn(f"{book.name!r} {warning}", DataWarning, stacklevel=3)
 
 
-def _alike(texts: Sequence[str]) -> Iterator[str]:
+def _near_duplicates(texts: Sequence[str]) -> Iterator[str]:
     groups: dict[str, list[str]] = {}
     for text in texts:
         groups.setdefault(" ".join(text.casefold().split()), []).append(text)
-    for same in groups.values():
-        if len(same) > 1:
+    for variants in groups.values():
+        if len(variants) > 1:
             yield (
-                f"has states that differ in case or blanks only: {_listed(same)}. If they mean the same, make them the "
+                f"has states that differ in case or blanks only: {_format_texts(variants)}. If they mean the same, make them the "
                 "same in the data; if not, name all the states (states=...)."
             )
 
 
-def _markers(texts: Sequence[str]) -> Iterator[str]:
+def _missing_value_markers(texts: Sequence[str]) -> Iterator[str]:
     suspects = [text for text in texts if text.strip().casefold() in SUSPECTS]
     words = [text for text in texts if not NUMERAL.fullmatch(text)]
     if suspects:
-        yield f"has the state{'s' * (len(suspects) > 1)} {_listed(suspects)}: {_WAYS_OUT.format(suspects)}"
+        yield f"has the state{'s' * (len(suspects) > 1)} {_format_texts(suspects)}: {_MARKER_ADVICE.format(suspects)}"
     elif len(words) == 1 and len(texts) > 2:
-        yield f"has numbers and {brief(words[0])}, so that all of it is text: {_WAYS_OUT.format(words)}"
+        yield f"has numbers and {short_repr(words[0])}, so that all of it is text: {_MARKER_ADVICE.format(words)}"
 
 
-_WAYS_OUT = "if that stands for a missing value, say so (na_values={}); if not, name all the states (states=...)."
+_MARKER_ADVICE = "if that stands for a missing value, say so (na_values={}); if not, name all the states (states=...)."
 
 
 def _broken_lines(texts: Sequence[str]) -> Iterator[str]:
     broken = [text for text in texts if "\n" in text]
     if broken:
-        yield f"has states of several lines, such as {brief(broken[0], most=60)}: is a quote in the file not closed?"
+        yield f"has states of several lines, such as {short_repr(broken[0], most=60)}: is a quote in the file not closed?"
 
 
-def _listed(texts: Sequence[str]) -> str:
-    return ", ".join(map(brief, sorted(texts)[:5])) + (", ..." if len(texts) > 5 else "")
+def _format_texts(texts: Sequence[str]) -> str:
+    return ", ".join(map(short_repr, sorted(texts)[:5])) + (", ..." if len(texts) > 5 else "")

@@ -20,7 +20,7 @@ from causalbandits._typing import Array, Codes
 from causalbandits.errors import DataError, SizeError
 from causalbandits.fitting.batches import DataSource
 from causalbandits.fitting.codebook import Codebook
-from causalbandits.fitting.interventions import Interventions, Mask, which_were_set
+from causalbandits.fitting.interventions import Interventions, Mask, parse_interventions
 from causalbandits.fitting.structure import Family, Structure, check_columns
 from causalbandits.model import State
 
@@ -39,14 +39,14 @@ COUNT_LIMIT = 2**27
 """The cells of all tables that are counted, and of all joint tables: 1 GiB each."""
 
 
-class Coded(NamedTuple):
+class CodedRows(NamedTuple):
     """Some rows as codes (-1: missing), and where each variable was set, for those that were."""
 
     codes: Mapping[str, Codes]
     was_set: Mapping[str, Mask]
 
     @property
-    def untouched(self) -> int:
+    def observational_rows(self) -> int:
         """In how many rows nothing was set."""
         rows = len(next(iter(self.codes.values())))
         return rows - int(np.count_nonzero(np.logical_or.reduce([*self.was_set.values(), np.zeros(rows, dtype=bool)])))
@@ -56,15 +56,15 @@ class Coded(NamedTuple):
         names, rows = list(self.was_set), len(next(iter(self.codes.values())))
         if not names or not rows:
             return {frozenset(): rows} if rows else {}
-        found, counts = np.unique(np.stack(list(self.was_set.values()), axis=1), axis=0, return_counts=True)
-        sets = (frozenset(itertools.compress(names, own)) for own in found.tolist())
+        patterns, counts = np.unique(np.stack(list(self.was_set.values()), axis=1), axis=0, return_counts=True)
+        sets = (frozenset(itertools.compress(names, pattern)) for pattern in patterns.tolist())
         return dict(zip(sets, counts.tolist(), strict=True))
 
-    def where(self, keep: Mask) -> Coded:
+    def select(self, is_selected: Mask) -> CodedRows:
         """The same with only some of the rows."""
-        return Coded(
-            {name: codes[keep] for name, codes in self.codes.items()},
-            {name: mask[keep] for name, mask in self.was_set.items()},
+        return CodedRows(
+            {name: codes[is_selected] for name, codes in self.codes.items()},
+            {name: mask[is_selected] for name, mask in self.was_set.items()},
         )
 
 
@@ -76,17 +76,17 @@ class Rows:
         self._source = source
         self._names = structure.names
         self.books = {name: Codebook(name, structure.states.get(name), source.reading) for name in structure.names}
-        self._set = which_were_set(interventions, structure.names, source)
+        self._set = parse_interventions(interventions, structure.names, source)
         self.count = 0
         self.incomplete = 0
 
-    def __iter__(self) -> Iterator[tuple[Coded, Mask | None]]:
+    def __iter__(self) -> Iterator[tuple[CodedRows, Mask | None]]:
         """Batches of rows; with each, which of its rows are complete (None: all)."""
-        asked = list(dict.fromkeys([*self._names, *self._set.columns]))
-        for batch in self._source.batches(asked):
+        columns = list(dict.fromkeys([*self._names, *self._set.columns]))
+        for batch in self._source.batches(columns):
             missing = sum(book.missing for book in self.books.values())
             codes = {name: book.encode(batch.columns[name], self.count) for name, book in self.books.items()}
-            coded = Coded(codes, self._set.masks(batch, self.count))
+            coded = CodedRows(codes, self._set.masks(batch, self.count))
             complete: Mask | None = None
             if sum(book.missing for book in self.books.values()) > missing:
                 complete = np.logical_and.reduce([column >= 0 for column in codes.values()])
@@ -97,7 +97,7 @@ class Rows:
         if not self.count:
             raise DataError("The data must have at least one row; they have none.")
 
-    def missing(self) -> str:
+    def format_missing(self) -> str:
         """Where values are missing, in words; empty if nowhere."""
         return ", ".join(f"{name!r} {book.missing}" for name, book in self.books.items() if book.missing)
 
@@ -105,7 +105,7 @@ class Rows:
         """Refuse missing values, column by column."""
         if self.incomplete:
             raise DataError(
-                f"Values are missing in {self.incomplete} of {self.count} rows; by column: {self.missing()}. {ways_out}"
+                f"Values are missing in {self.incomplete} of {self.count} rows; by column: {self.format_missing()}. {ways_out}"
             )
 
 
@@ -118,12 +118,12 @@ class Tally:
     def __init__(
         self, axes: Sequence[str], *, alone: Collection[str] | None = None, set_: Collection[str] = ()
     ) -> None:
-        self.axes, self.own = tuple(axes), axes[-1]
-        self._alone, self._set = (self.own,) if alone is None else tuple(alone), tuple(set_)
+        self.axes, self.variable = tuple(axes), axes[-1]
+        self._alone, self._set = (self.variable,) if alone is None else tuple(alone), tuple(set_)
         self.counts: Counts = np.zeros([0] * len(self.axes), dtype=np.int64)
         self.too_large = False
 
-    def which(self, coded: Coded) -> Mask | None:
+    def row_mask(self, coded: CodedRows) -> Mask | None:
         """Which rows count; None for all of them."""
         parts = [~coded.was_set[name] for name in self._alone if name in coded.was_set]
         if self._set:
@@ -134,16 +134,16 @@ class Tally:
     def add(self, counts: Counts) -> None:
         """Add counts with the same axes, which may have become longer."""
         if counts.shape != self.counts.shape:
-            grown = np.zeros(counts.shape, dtype=np.int64)
-            grown[tuple(map(slice, self.counts.shape))] = self.counts
-            self.counts = grown
+            larger = np.zeros(counts.shape, dtype=np.int64)
+            larger[tuple(map(slice, self.counts.shape))] = self.counts
+            self.counts = larger
         self.counts += counts
 
     def check_size(self) -> None:
         """Refuse a table that was not counted because it is too large."""
         if self.too_large:
             raise SizeError(
-                f"The table of {self.own!r} given {', '.join(map(repr, self.axes[:-1]))} has more than {TALLY_LIMIT} "
+                f"The table of {self.variable!r} given {', '.join(map(repr, self.axes[:-1]))} has more than {TALLY_LIMIT} "
                 "cells. Give it fewer parents, or these fewer states."
             )
 
@@ -151,9 +151,9 @@ class Tally:
         """The counts of the last two variables, for each configuration of the others."""
         return self.counts.reshape(-1, *self.counts.shape[-2:]).astype(np.float64)
 
-    def arranged(self, orders: Mapping[str, Codes]) -> Counts:
+    def reorder(self, orders: Mapping[str, Codes]) -> Counts:
         """The counts with every state in its final place."""
-        return arrange(self.counts, [orders[name] for name in self.axes])
+        return reorder_counts(self.counts, [orders[name] for name in self.axes])
 
 
 class Tallies:
@@ -162,22 +162,22 @@ class Tallies:
     def __init__(self, tallies: Sequence[Tally], books: Mapping[str, Codebook]) -> None:
         self._tallies, self._books = list(tallies), books
         self._sizes: dict[str, int] = {}
-        self._groups: list[_Joint] = []
+        self._groups: list[_JointTally] = []
 
-    def join(self, tallies: Iterable[Tally]) -> None:
+    def extend(self, tallies: Iterable[Tally]) -> None:
         """Fill these, too, from now on."""
-        if fresh := list(tallies):
+        if new_tallies := list(tallies):
             self.finish()
-            self._tallies += fresh
+            self._tallies += new_tallies
             self._sizes, self._groups = {}, []
 
-    def add(self, coded: Coded) -> None:
+    def add(self, coded: CodedRows) -> None:
         """Count these rows, none of which may lack a value."""
         sizes = {name: len(book.values) for name, book in self._books.items()}
         if sizes != self._sizes:
             self.finish()
             self._sizes = sizes
-            self._groups = self._grouped(sizes)
+            self._groups = self._build_groups(sizes)
         for group in self._groups:
             group.add(coded)
 
@@ -186,12 +186,12 @@ class Tallies:
         for group in self._groups:
             group.finish()
 
-    def _grouped(self, sizes: Mapping[str, int]) -> list[_Joint]:
-        groups: list[_Joint] = []
+    def _build_groups(self, sizes: Mapping[str, int]) -> list[_JointTally]:
+        groups: list[_JointTally] = []
         limit, total = min(JOINT_LIMIT, COUNT_LIMIT // max(len(self._tallies), 1)), 0
-        owners = {tally.own: i for i, tally in reversed(list(enumerate(self._tallies)))}
+        owners = {tally.variable: i for i, tally in reversed(list(enumerate(self._tallies)))}
         # Tables of one variable have its parents in common: side by side, more of them fit into one group.
-        for tally in sorted(self._tallies, key=lambda tally: owners[tally.own]):
+        for tally in sorted(self._tallies, key=lambda tally: owners[tally.variable]):
             cells = math.prod(sizes[name] for name in tally.axes)
             tally.too_large |= cells > TALLY_LIMIT
             if tally.too_large:
@@ -209,13 +209,13 @@ class Tallies:
                     group.tallies.append(tally)
                     break
             else:
-                groups.append(_Joint(tally))
+                groups.append(_JointTally(tally))
         for group in groups:
             group.start(sizes)
         return groups
 
 
-class _Joint:
+class _JointTally:
     """Some tallies, counted together over all their variables."""
 
     def __init__(self, tally: Tally) -> None:
@@ -225,38 +225,38 @@ class _Joint:
         self.shape = tuple(sizes[name] for name in self.axes)
         self.flat = np.zeros(math.prod(self.shape), dtype=np.int64)
 
-    def add(self, coded: Coded) -> None:
+    def add(self, coded: CodedRows) -> None:
         code = coded.codes[self.axes[0]]
         for name, size in zip(self.axes[1:], self.shape[1:], strict=True):
             code = code * size
             code += coded.codes[name]
-        masks = [tally.which(coded) for tally in self.tallies]
+        masks = [tally.row_mask(coded) for tally in self.tallies]
         if all(mask is None for mask in masks):
             self.flat += np.bincount(code, minlength=len(self.flat))
             return
         for tally, mask in zip(self.tallies, masks, strict=True):
             counts = np.bincount(code if mask is None else code[mask], minlength=len(self.flat))
-            tally.add(self._over(tally, counts))
+            tally.add(self._marginalise(tally, counts))
 
     def finish(self) -> None:
         for tally in self.tallies:
-            tally.add(self._over(tally, self.flat))
+            tally.add(self._marginalise(tally, self.flat))
         self.flat = np.zeros_like(self.flat)
 
-    def _over(self, tally: Tally, flat: Counts) -> Counts:
+    def _marginalise(self, tally: Tally, flat: Counts) -> Counts:
         joint = list(range(len(self.axes)))
-        kept = [self.axes.index(name) for name in tally.axes]
-        return np.asarray(np.einsum(flat.reshape(self.shape), joint, kept))
+        tally_axes = [self.axes.index(name) for name in tally.axes]
+        return np.asarray(np.einsum(flat.reshape(self.shape), joint, tally_axes))
 
 
-def arrange(counts: Counts, orders: Sequence[Codes]) -> Counts:
+def reorder_counts(counts: Counts, orders: Sequence[Codes]) -> Counts:
     """Counts with the codes of every axis replaced; codes that became the same are added up."""
     for axis, order in enumerate(orders):
         # A state met after the last row counted here has no place in this array yet.
         shape = (int(order.max()) + 1, *np.delete(counts.shape, axis))
-        moved = np.zeros(shape, dtype=counts.dtype)
-        np.add.at(moved, order[: counts.shape[axis]], np.moveaxis(counts, axis, 0))
-        counts = np.moveaxis(moved, 0, axis)
+        reordered = np.zeros(shape, dtype=counts.dtype)
+        np.add.at(reordered, order[: counts.shape[axis]], np.moveaxis(counts, axis, 0))
+        counts = np.moveaxis(reordered, 0, axis)
     return np.ascontiguousarray(counts)
 
 
@@ -266,7 +266,7 @@ Kind = frozenset[str]
 """A kind of rows: what was set in them."""
 
 
-class Counted(NamedTuple):
+class TableArrays(NamedTuple):
     """For each table its axes' lengths and its counts, by name."""
 
     shapes: dict[str, tuple[int, ...]]
@@ -279,31 +279,33 @@ class TableCounts:
     def __init__(self, structure: Structure, books: Mapping[str, Codebook], kinds: Iterable[Kind] = ()) -> None:
         self._structure = structure
         self.families = {family.name: family for family in structure.families}
-        self._tallies = {name: _tally(family) for name, family in self.families.items()}
+        self._tallies = {name: _build_tally(family) for name, family in self.families.items()}
         self._all = Tallies(list(self._tallies.values()), books)
         self.kinds: Counter[Kind] = Counter()
         """How many rows of each kind there were; every row, where no cause is hidden, is of the first."""
         for kind in kinds:
-            self._meet(kind)
+            self._add_kind(kind)
 
-    def note(self, coded: Coded) -> None:
+    def count_kinds(self, coded: CodedRows) -> None:
         """Take up of which kinds some rows are."""
         if self._structure.hidden is None:
-            self.kinds[frozenset()] += coded.untouched
+            self.kinds[frozenset()] += coded.observational_rows
             return
         for kind, rows in coded.kinds().items():
             if kind not in self.kinds:
-                self._meet(kind)
+                self._add_kind(kind)
             self.kinds[kind] += rows
 
-    def _meet(self, kind: Kind) -> None:
-        fresh = [own for own in self._structure.families_where(kind) if own.name not in self.families]
-        self.families |= {family.name: family for family in fresh}
-        self._tallies |= (made := {family.name: _tally(family) for family in fresh})
-        if made:
-            self._all.join(made.values())
+    def _add_kind(self, kind: Kind) -> None:
+        new_families = [
+            candidate for candidate in self._structure.families_where(kind) if candidate.name not in self.families
+        ]
+        self.families |= {family.name: family for family in new_families}
+        self._tallies |= (new_tallies := {family.name: _build_tally(family) for family in new_families})
+        if new_tallies:
+            self._all.extend(new_tallies.values())
 
-    def add(self, coded: Coded) -> None:
+    def add(self, coded: CodedRows) -> None:
         """Count rows, none of which may lack a value."""
         self._all.add(coded)
 
@@ -312,24 +314,24 @@ class TableCounts:
         self._all.finish()
         for tally in self._tallies.values():
             if tally.too_large and self._structure.hidden is not None:
-                *given, name = tally.axes
+                *conditioning, name = tally.axes
                 raise SizeError(
-                    f"P({name} | {len(given)} variables): hidden causes tie {name} to some of {', '.join(given)}, and "
+                    f"P({name} | {len(conditioning)} variables): hidden causes tie {name} to some of {', '.join(conditioning)}, and "
                     f"its table has more than {TALLY_LIMIT} cells. Use fewer states, or observe a hidden cause."
                 )
             tally.check_size()
 
-    def arranged(self, orders: Mapping[str, Codes], states: Mapping[str, tuple[State, ...]]) -> Counted:
+    def reorder(self, orders: Mapping[str, Codes], states: Mapping[str, tuple[State, ...]]) -> TableArrays:
         """The counts with every state in its final place."""
         shapes = {name: tuple(len(states[axis]) for axis in own.axes) for name, own in self.families.items()}
-        return Counted(shapes, {n: _padded(own.arranged(orders), shapes[n]) for n, own in self._tallies.items()})
+        return TableArrays(shapes, {n: _pad_counts(own.reorder(orders), shapes[n]) for n, own in self._tallies.items()})
 
 
-def _tally(family: Family) -> Tally:
+def _build_tally(family: Family) -> Tally:
     return Tally(family.axes, alone=family.alone, set_=family.set)
 
 
-def _padded(counts: npt.NDArray[Any], shape: tuple[int, ...]) -> Array:
+def _pad_counts(counts: npt.NDArray[Any], shape: tuple[int, ...]) -> Array:
     """As floats, with zeros for the states that no counted row has."""
     padded = np.zeros(shape)
     padded[tuple(map(slice, counts.shape))] = counts

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Self
 
-from causalbandits.errors import DataError, brief
+from causalbandits.errors import DataError, short_repr
 from causalbandits.fitting import batches
-from causalbandits.fitting.batches import Batch, DataSource, of_arrow
+from causalbandits.fitting.batches import Batch, DataSource, arrow_batches
 from causalbandits.fitting.codebook import MISSING_TEXTS, Reading
 
 BLOCK = 2**20
@@ -22,24 +22,26 @@ BLOCK = 2**20
 OTHER_DELIMITERS = ";\t|"
 
 
-def of_csv(path: Path, delimiter: str | None) -> DataSource:
+def csv_source(path: Path, delimiter: str | None) -> DataSource:
     """A CSV file, with a line of column names; commas stand between its fields unless another sign is given."""
-    if delimiter is not None and not (isinstance(delimiter, str) and len(delimiter) == 1 and delimiter in _SIGNS):
-        raise DataError(f"delimiter must be one sign that stands between fields, such as ';'; got {brief(delimiter)}.")
+    if delimiter is not None and not (isinstance(delimiter, str) and len(delimiter) == 1 and delimiter in _DELIMITERS):
+        raise DataError(
+            f"delimiter must be one sign that stands between fields, such as ';'; got {short_repr(delimiter)}."
+        )
     file = _CsvFile(path, delimiter or ",")
     header = file.header()
     if not header:
         raise DataError(f"{str(path)!r} must begin with a line of column names; it is empty.")
-    between = next((sign for sign in OTHER_DELIMITERS if sign in header[0]), None)
-    if delimiter is None and len(header) == 1 and between:
+    likely_delimiter = next((sign for sign in OTHER_DELIMITERS if sign in header[0]), None)
+    if delimiter is None and len(header) == 1 and likely_delimiter:
         raise DataError(
-            f"{str(path)!r} has a single column, {brief(header[0])}: its fields seem to have {between!r} between them. "
-            f"Say so, delimiter={between!r}; or delimiter=',' if it is one column."
+            f"{str(path)!r} has a single column, {short_repr(header[0])}: its fields seem to have {likely_delimiter!r} between them. "
+            f"Say so, delimiter={likely_delimiter!r}; or delimiter=',' if it is one column."
         )
     return DataSource(tuple(header), file.batches, Reading(text=True, missing=MISSING_TEXTS, place=file.place))
 
 
-_SIGNS = frozenset(",;:|\t ^~!#&/")
+_DELIMITERS = frozenset(",;:|\t ^~!#&/")
 
 
 class _CsvFile:
@@ -69,7 +71,7 @@ class _CsvFile:
             ),
         }
         try:
-            yield from of_arrow(arrow.csv.open_csv(source, **options))
+            yield from arrow_batches(arrow.csv.open_csv(source, **options))
         except arrow.ArrowInvalid as error:
             if not self.check():  # pyarrow takes a file without rows for broken if its first line has no end
                 return
@@ -93,14 +95,14 @@ class _CsvFile:
 
     def _records(self, source: _CsvBytes, *, strict: bool = False) -> Iterator[tuple[int, list[str]]]:
         """Every record that is not empty, with the line on which it begins."""
-        lines = (self._text(*line) for line in enumerate(source, start=1))
+        lines = (self._decode_line(*line) for line in enumerate(source, start=1))
         reader = csv.reader(lines, delimiter=self._delimiter, strict=strict)
         while True:
             line = reader.line_num + 1
             try:
                 fields = next(reader, None)
             except csv.Error as error:
-                raise DataError(f"{self._at(line)}: {error}. Is there a quote that is not closed?") from None
+                raise DataError(f"{self._error_prefix(line)}: {error}. Is there a quote that is not closed?") from None
             if fields is None:
                 return
             if fields:
@@ -119,26 +121,26 @@ class _CsvFile:
     def place(self, row: int) -> str:
         """The line of a row, counted from 0: the file is read again up to there."""
         with _CsvBytes(self._path) as source:
-            found = next(itertools.islice(self._records(source), row + 1, None), None)
-        return f"line {found[0]}" if found else f"row {row}"
+            record = next(itertools.islice(self._records(source), row + 1, None), None)
+        return f"line {record[0]}" if record else f"row {row}"
 
     def _check_width(self, line: int, fields: Sequence[str], width: int) -> None:
         if len(fields) != width:
-            found = brief(self._delimiter.join(fields), most=60)
+            excerpt = short_repr(self._delimiter.join(fields), most=60)
             raise DataError(
-                f"{self._at(line)}: expected {width} fields, as in the first line, found {len(fields)}: {found}."
+                f"{self._error_prefix(line)}: expected {width} fields, as in the first line, found {len(fields)}: {excerpt}."
             )
 
-    def _text(self, line: int, content: bytes) -> str:
+    def _decode_line(self, line: int, content: bytes) -> str:
         try:
             return content.removeprefix(codecs.BOM_UTF8 if line == 1 else b"").decode()
         except UnicodeDecodeError as error:
             byte = f"the byte 0x{content[error.start]:02x}"
             raise DataError(
-                f"{self._at(line)}: expected text in UTF-8, found {byte}. Save the file as UTF-8."
+                f"{self._error_prefix(line)}: expected text in UTF-8, found {byte}. Save the file as UTF-8."
             ) from None
 
-    def _at(self, line: int) -> str:
+    def _error_prefix(self, line: int) -> str:
         return f"Cannot read {str(self._path)!r} as CSV: line {line}"
 
 
@@ -159,7 +161,7 @@ class _CsvBytes:
         self.close()
 
     def __iter__(self) -> Iterator[bytes]:
-        return iter(self._file_line, b"")
+        return iter(self._read_line, b"")
 
     def close(self) -> None:
         self._file.close()
@@ -167,12 +169,12 @@ class _CsvBytes:
 
     def read(self, size: int = -1) -> bytes:
         """What pyarrow asks for."""
-        return self._counted(self._file.read, size)
+        return self._read_counting_quotes(self._file.read, size)
 
-    def _file_line(self) -> bytes:
-        return self._counted(self._file.readline, -1)
+    def _read_line(self) -> bytes:
+        return self._read_counting_quotes(self._file.readline, -1)
 
-    def _counted(self, read: Callable[[int], bytes], size: int) -> bytes:
+    def _read_counting_quotes(self, read: Callable[[int], bytes], size: int) -> bytes:
         try:
             content = read(size)
         except (OSError, EOFError, zlib.error) as error:

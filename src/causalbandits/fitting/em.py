@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from causalbandits._typing import Array, Codes
 from causalbandits.errors import DataError, SizeError
-from causalbandits.fitting.counts import Coded
+from causalbandits.fitting.counts import CodedRows
 from causalbandits.fitting.structure import Structure
 
 TOLERANCE = 1e-8
@@ -40,7 +40,7 @@ class IncompleteRow(NamedTuple):
     was_set: tuple[bool, ...]
 
 
-class Incomplete:
+class IncompleteRows:
     """The distinct rows with something missing, and how often each occurred."""
 
     def __init__(self, names: Sequence[str]) -> None:
@@ -50,7 +50,7 @@ class Incomplete:
     def __bool__(self) -> bool:
         return bool(self.rows)
 
-    def add(self, coded: Coded) -> None:
+    def add(self, coded: CodedRows) -> None:
         """Take up some incomplete rows."""
         columns = [coded.codes[name] for name in self._names]
         nothing = np.zeros(len(columns[0]), dtype=bool)
@@ -61,20 +61,20 @@ class Incomplete:
                     f"Where a variable was set, its value must be known; rows that set {name!r} lack its value. "
                     "Use missing='drop', or fill it in."
                 )
-        both = np.stack([*columns, *masks], axis=1)
+        codes_and_masks = np.stack([*columns, *masks], axis=1)
         width = len(self._names)
-        for row, times in zip(*np.unique(both, axis=0, return_counts=True), strict=True):
+        for row, times in zip(*np.unique(codes_and_masks, axis=0, return_counts=True), strict=True):
             values = row.tolist()
             self.rows[IncompleteRow(tuple(values[:width]), tuple(map(bool, values[width:])))] += int(times)
 
-    def arranged(self, orders: Mapping[str, Codes]) -> dict[IncompleteRow, int]:
+    def reorder(self, orders: Mapping[str, Codes]) -> dict[IncompleteRow, int]:
         """The rows with every state in its final place, sorted: sums must not depend on the order of the data."""
         places = [(*orders[name].tolist(), -1) for name in self._names]
-        moved: Counter[IncompleteRow] = Counter()
+        reordered: Counter[IncompleteRow] = Counter()
         for row, times in self.rows.items():
             codes = tuple(place[code] for place, code in zip(places, row.codes, strict=True))
-            moved[IncompleteRow(codes, row.was_set)] += times
-        return dict(sorted(moved.items()))
+            reordered[IncompleteRow(codes, row.was_set)] += times
+        return dict(sorted(reordered.items()))
 
 
 class Maximum(NamedTuple):
@@ -99,9 +99,9 @@ def maximise(
     incomplete: Mapping[IncompleteRow, int],
 ) -> Maximum:
     """Expected counts of all rows, complete (`counts`) and incomplete, at the tables that fit both best."""
-    groups = _groups(structure, shapes, incomplete)
+    groups = _build_completions(structure, shapes, incomplete)
     # One more in every cell: a table that starts at 0 would stay there.
-    tables = _tables({name: counts[name] + prior[name] + 1.0 for name in counts})
+    tables = _normalise_tables({name: counts[name] + prior[name] + 1.0 for name in counts})
     objective: list[float] = []
     change = math.inf
     while change > TOLERANCE:
@@ -110,15 +110,15 @@ def maximise(
                 f"The EM fit has not settled after {ITERATIONS} steps: probabilities still change by {change:.2g} a "
                 "step. Too much is missing for the graph; use missing='drop', or a larger prior."
             )
-        expected, observed = _expect(tables, counts, groups)
+        expected, observed = _expected_counts(tables, counts, groups)
         objective.append(observed + _log_likelihood({name: counts[name] + prior[name] for name in counts}, tables))
-        better = _tables({name: expected[name] + prior[name] for name in counts})
-        change = max(float(np.abs(better[name] - tables[name]).max()) for name in tables)
-        tables = better
-    return Maximum(_expect(tables, counts, groups)[0], objective)
+        new_tables = _normalise_tables({name: expected[name] + prior[name] for name in counts})
+        change = max(float(np.abs(new_tables[name] - tables[name]).max()) for name in tables)
+        tables = new_tables
+    return Maximum(_expected_counts(tables, counts, groups)[0], objective)
 
 
-def _expect(
+def _expected_counts(
     tables: Mapping[str, Array], counts: Mapping[str, Array], groups: Sequence[_Completions]
 ) -> tuple[dict[str, Array], float]:
     """Expected counts under the tables, and the log-likelihood of the incomplete rows."""
@@ -133,20 +133,20 @@ def _expect(
         weights *= (times / totals)[:, None]
         for name, places in cells.items():
             size = tables[name].size
-            found = np.bincount(places.reshape(-1), weights=weights.reshape(-1), minlength=size)
-            expected[name] += found.reshape(tables[name].shape)
+            cell_weights = np.bincount(places.reshape(-1), weights=weights.reshape(-1), minlength=size)
+            expected[name] += cell_weights.reshape(tables[name].shape)
     return expected, observed
 
 
 def _log_likelihood(counts: Mapping[str, Array], tables: Mapping[str, Array]) -> float:
     total = 0.0
     for name, array in counts.items():
-        there = array > 0
-        total += float(array[there] @ np.log(tables[name][there]))
+        is_positive = array > 0
+        total += float(array[is_positive] @ np.log(tables[name][is_positive]))
     return total
 
 
-def _tables(concentrations: Mapping[str, Array]) -> dict[str, Array]:
+def _normalise_tables(concentrations: Mapping[str, Array]) -> dict[str, Array]:
     """Rows that sum to 1; a row of which nothing is known is uniform."""
     tables = {}
     for name, array in concentrations.items():
@@ -155,7 +155,7 @@ def _tables(concentrations: Mapping[str, Array]) -> dict[str, Array]:
     return tables
 
 
-def _groups(
+def _build_completions(
     structure: Structure, shapes: Mapping[str, tuple[int, ...]], incomplete: Mapping[IncompleteRow, int]
 ) -> list[_Completions]:
     names = structure.names
@@ -165,10 +165,10 @@ def _groups(
         by_gaps.setdefault((tuple(code < 0 for code in row.codes), row.was_set), []).append(row)
     sizes = {name: shapes[name][-1] for name in names}
     ways = {gaps: math.prod(sizes[n] for n, gap in zip(names, gaps, strict=True) if gap) for gaps, _ in by_gaps}
-    needed = sum(len(rows) * ways[gaps] for (gaps, _), rows in by_gaps.items())
-    if needed > COMPLETION_LIMIT:
+    completions = sum(len(rows) * ways[gaps] for (gaps, _), rows in by_gaps.items())
+    if completions > COMPLETION_LIMIT:
         raise SizeError(
-            f"The incomplete rows, {len(incomplete)} different ones, have {needed} completions; the limit is "
+            f"The incomplete rows, {len(incomplete)} different ones, have {completions} completions; the limit is "
             f"{COMPLETION_LIMIT}. Drop the rows in which most is missing, or use missing='drop'."
         )
     groups = []

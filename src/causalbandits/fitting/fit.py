@@ -10,13 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from causalbandits._typing import Array
-from causalbandits.errors import DataError, ModelError, brief, unknown
+from causalbandits.errors import DataError, ModelError, short_repr, unknown_name_message
 from causalbandits.fitting.codebook import warn_of_odd_values
 from causalbandits.fitting.counts import Kind, Rows, TableCounts
-from causalbandits.fitting.em import Incomplete, maximise
+from causalbandits.fitting.em import IncompleteRows, maximise
 from causalbandits.fitting.interventions import Interventions
-from causalbandits.fitting.sources import source_of
-from causalbandits.fitting.structure import GraphLike, States, Structure, conditional, structure_of
+from causalbandits.fitting.sources import open_source
+from causalbandits.fitting.structure import GraphLike, States, Structure, format_table_row, parse_structure
 from causalbandits.model import CausalGraph, Fitted, FittedModel, FittedObservedModel, State
 
 Missing = Literal["refuse", "drop", "em"]
@@ -73,22 +73,22 @@ def fit(
     needs them is refused when it is asked for.
     """
     if not isinstance(missing, str) or missing not in ("refuse", "drop", "em"):
-        raise DataError(unknown("way to treat missing values:", missing, ["refuse", "drop", "em"]))
-    structure = structure_of(graph, states)
+        raise DataError(unknown_name_message("way to treat missing values:", missing, ["refuse", "drop", "em"]))
+    structure = parse_structure(graph, states)
     if isinstance(prior, Fitted):
-        structure = _of_earlier_fit(structure, prior)
+        structure = _structure_of_prior(structure, prior)
     if data is None:
-        return _without_data(structure, prior)
-    rows = Rows(structure, source_of(data, na_values=na_values, delimiter=delimiter), interventions)
+        return _fit_prior_only(structure, prior)
+    rows = Rows(structure, open_source(data, na_values=na_values, delimiter=delimiter), interventions)
     earlier = prior.sources if isinstance(prior, FittedObservedModel) else ()
-    tables, gaps = TableCounts(structure, rows.books, map(frozenset, earlier)), Incomplete(structure.names)
+    tables, gaps = TableCounts(structure, rows.books, map(frozenset, earlier)), IncompleteRows(structure.names)
     for coded, complete in rows:
         if complete is not None:
             if missing == "em":
-                gaps.add(coded.where(~complete))
-                tables.note(coded.where(~complete))
-            coded = coded.where(complete)
-        tables.note(coded)
+                gaps.add(coded.select(~complete))
+                tables.count_kinds(coded.select(~complete))
+            coded = coded.select(complete)
+        tables.count_kinds(coded)
         tables.add(coded)
     tables.finish()
     if missing == "refuse":
@@ -96,29 +96,31 @@ def fit(
     warn_of_odd_values(rows.books.values())
     used = rows.count - (rows.incomplete if missing == "drop" else 0)
     if not used:
-        raise DataError(f"Every one of the {rows.count} rows has a missing value; by column: {rows.missing()}.")
+        raise DataError(f"Every one of the {rows.count} rows has a missing value; by column: {rows.format_missing()}.")
     for name, book in rows.books.items():
         if book.missing == rows.count:
             raise DataError(f"No value of {name!r} was ever observed: nothing can be said of its table.")
-    arranged = {name: book.arrange() for name, book in rows.books.items()}
-    found = {name: values for name, (values, _) in arranged.items()}
-    orders = {name: order for name, (_, order) in arranged.items()}
-    shapes, counts = tables.arranged(orders, found)
+    books_arranged = {name: book.arrange() for name, book in rows.books.items()}
+    states_by_name = {name: values for name, (values, _) in books_arranged.items()}
+    orders = {name: order for name, (_, order) in books_arranged.items()}
+    shapes, counts = tables.reorder(orders, states_by_name)
     pseudo = _pseudo_counts(prior, shapes)
     if gaps:
-        counts = maximise(structure, shapes, counts, pseudo, gaps.arranged(orders)).counts
-    filled = sum(book.missing for book in rows.books.values()) if gaps else 0
+        counts = maximise(structure, shapes, counts, pseudo, gaps.reorder(orders)).counts
+    filled_values = sum(book.missing for book in rows.books.values()) if gaps else 0
     if structure.hidden is not None:
-        return _of_observed(structure.hidden, found, counts, pseudo, used, tables.kinds, filled, prior)
+        return _build_latent_fit(
+            structure.hidden, states_by_name, counts, pseudo, used, tables.kinds, filled_values, prior
+        )
     for name, parents in structure.parents.items():
-        _check_seen(name, parents, found, counts[name] + pseudo[name])
+        _check_rows_seen(name, parents, states_by_name, counts[name] + pseudo[name])
     observational = tables.kinds[frozenset()]
     if isinstance(prior, FittedModel):
-        filled, observational = filled + prior.filled, observational + prior.observational
-    return FittedModel(found, structure.parents, counts, pseudo, used, filled, observational)
+        filled_values, observational = filled_values + prior.filled, observational + prior.observational
+    return FittedModel(states_by_name, structure.parents, counts, pseudo, used, filled_values, observational)
 
 
-def _of_observed(
+def _build_latent_fit(
     graph: CausalGraph,
     states: Mapping[str, tuple[State, ...]],
     counts: dict[str, Array],
@@ -135,7 +137,7 @@ def _of_observed(
     return FittedObservedModel(graph.with_states(states), counts, pseudo, used, rows, filled)
 
 
-def _without_data(structure: Structure, prior: Prior) -> FittedModel:
+def _fit_prior_only(structure: Structure, prior: Prior) -> FittedModel:
     """Only what was known beforehand."""
     if structure.hidden is not None:
         raise DataError(
@@ -149,27 +151,27 @@ def _without_data(structure: Structure, prior: Prior) -> FittedModel:
             f"{', '.join(map(repr, missing))}."
         )
     states = {name: tuple(structure.states[name]) for name in structure.names}
-    shapes = {own.name: tuple(len(states[name]) for name in own.axes) for own in structure.families}
+    shapes = {family.name: tuple(len(states[name]) for name in family.axes) for family in structure.families}
     pseudo = _pseudo_counts(prior, shapes)
     for name, parents in structure.parents.items():
-        _check_seen(name, parents, states, pseudo[name])
+        _check_rows_seen(name, parents, states, pseudo[name])
     filled, observational = (prior.filled, prior.observational) if isinstance(prior, FittedModel) else (0, 0)
     nothing = {name: np.zeros(shape) for name, shape in shapes.items()}
     return FittedModel(states, structure.parents, nothing, pseudo, 0, filled, observational)
 
 
-def _of_earlier_fit(structure: Structure, prior: Fitted) -> Structure:
+def _structure_of_prior(structure: Structure, prior: Fitted) -> Structure:
     earlier = {name: v.parents for name, v in prior.variables.items()}
     states = {name: v.states for name, v in prior.variables.items()}
     hidden = None
     if isinstance(prior, FittedObservedModel):
         hidden = prior.causal_graph
-    now = structure.hidden
-    same_causes = now is hidden or (now is not None and hidden is not None and now.with_states(states) == hidden)
+    graph = structure.hidden
+    same_causes = graph is hidden or (graph is not None and hidden is not None and graph.with_states(states) == hidden)
     if (
         earlier != dict(structure.parents)
         or not same_causes
-        or any(states[name] != given for name, given in structure.states.items())
+        or any(states[name] != required_states for name, required_states in structure.states.items())
     ):
         raise ModelError(
             "A fit that is to be the prior must have the same variables, parents (in order), hidden causes and states."
@@ -179,38 +181,40 @@ def _of_earlier_fit(structure: Structure, prior: Fitted) -> Structure:
 
 def _pseudo_counts(prior: Prior, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Array]:
     if isinstance(prior, Fitted):
-        known = prior.concentrations
-        return {name: known[name] if name in known else np.ones(shape) for name, shape in shapes.items()}
+        concentrations = prior.concentrations
+        return {
+            name: concentrations[name] if name in concentrations else np.ones(shape) for name, shape in shapes.items()
+        }
     if isinstance(prior, Mapping):
         for name in prior:
             if name not in shapes:
-                raise ModelError(f"prior: {unknown('variable', name, shapes)}")
+                raise ModelError(f"prior: {unknown_name_message('variable', name, shapes)}")
     pseudo = {}
     for name, shape in shapes.items():
-        given = prior.get(name, 1.0) if isinstance(prior, Mapping) else prior
+        pseudo_count = prior.get(name, 1.0) if isinstance(prior, Mapping) else prior
         try:
-            array = np.array(np.broadcast_to(np.asarray(given, dtype=np.float64), shape))
+            array = np.array(np.broadcast_to(np.asarray(pseudo_count, dtype=np.float64), shape))
         except (TypeError, ValueError):
             array = np.array(np.nan)
         if not (np.isfinite(array).all() and (array >= 0).all()):
             raise ModelError(
                 "prior must be a pseudo-count for every cell, 0 or more: a number, a mapping from variables to numbers "
                 f"or arrays of their tables' shapes, or an earlier fit; for {name!r} (shape {shape}) it is "
-                f"{brief(given)}."
+                f"{short_repr(pseudo_count)}."
             )
         pseudo[name] = array
     return pseudo
 
 
-def _check_seen(
+def _check_rows_seen(
     name: str, parents: tuple[str, ...], states: Mapping[str, tuple[State, ...]], concentrations: Array
 ) -> None:
     unseen = np.argwhere(concentrations.sum(axis=-1) <= 0)
     if len(unseen):
         rows = concentrations.size // concentrations.shape[-1]
-        shown = ", ".join(conditional(name, parents, states, row.tolist()) for row in unseen[:3])
-        more = ", ..." if len(unseen) > 3 else ""
+        examples = ", ".join(format_table_row(name, parents, states, row.tolist()) for row in unseen[:3])
+        ellipsis_text = ", ..." if len(unseen) > 3 else ""
         raise DataError(
             f"{len(unseen)} of the {rows} rows of the table of {name!r} were never seen, and with a prior of 0 have no "
-            f"estimate: {shown}{more}. Use a prior above 0, such as prior=1."
+            f"estimate: {examples}{ellipsis_text}. Use a prior above 0, such as prior=1."
         )

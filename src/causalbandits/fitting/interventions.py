@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from causalbandits.errors import DataError, brief, unknown
+from causalbandits.errors import DataError, short_repr, unknown_name_message
 from causalbandits.fitting.batches import Batch, DataSource
 from causalbandits.fitting.codebook import Codebook, Column
 from causalbandits.fitting.structure import check_columns
@@ -19,7 +19,7 @@ Interventions = str | Mapping[str, Any] | None
 """A column that names the variables that were set, or a mapping from variables to columns of truth values."""
 
 
-class NothingSet:
+class NoInterventions:
     """No variable was ever set."""
 
     columns: Sequence[str] = ()
@@ -31,7 +31,7 @@ class NothingSet:
         pass
 
 
-class _NamedInColumn(NothingSet):
+class _NameColumn(NoInterventions):
     """A column holds the names of the variables that were set, with commas between them."""
 
     def __init__(self, column: str, names: Sequence[str], source: DataSource) -> None:
@@ -59,22 +59,24 @@ class _NamedInColumn(NothingSet):
         if parts is None:
             raise DataError(
                 f"The column {self.columns[0]!r} must name the variables that were set, such as 'x' or 'x,y', and be "
-                f"empty where none was; it holds {brief(value)}."
+                f"empty where none was; it holds {short_repr(value)}."
             )
         names = frozenset(part.strip() for part in parts) - {""}
         for name in sorted(names):
             if name not in self._names:
-                raise DataError(f"The column {self.columns[0]!r}: {unknown('variable', name, self._names)}")
+                raise DataError(
+                    f"The column {self.columns[0]!r}: {unknown_name_message('variable', name, self._names)}"
+                )
         return names
 
 
-class _Flagged(NothingSet):
+class _FlagColumns(NoInterventions):
     """For some variables, a column, by its name or itself, that is true where the variable was set."""
 
     def __init__(self, flags: Mapping[str, Any], names: Sequence[str], source: DataSource) -> None:
         for name in flags:
             if name not in names:
-                raise DataError(f"interventions: {unknown('variable', name, names)}")
+                raise DataError(f"interventions: {unknown_name_message('variable', name, names)}")
         self._by_name = {name: flag for name, flag in flags.items() if isinstance(flag, str)}
         self.columns = tuple(self._by_name.values())
         check_columns(self.columns, source.columns, "column of interventions")
@@ -85,19 +87,19 @@ class _Flagged(NothingSet):
             if array.ndim != 1 or array.dtype != np.bool_:
                 raise DataError(
                     f"interventions: {name!r} needs the name of a column, or an array of True and False; "
-                    f"got {brief(flags[name])}."
+                    f"got {short_repr(flags[name])}."
                 )
 
     def masks(self, batch: Batch, first_row: int) -> dict[str, Mask]:
-        found = {name: array[first_row : first_row + batch.rows] for name, array in self._arrays.items()}
-        for name, mask in found.items():
+        set_rows = {name: array[first_row : first_row + batch.rows] for name, array in self._arrays.items()}
+        for name, mask in set_rows.items():
             if len(mask) < batch.rows:
-                self._wrong_length(name, f"at least {first_row + batch.rows}")
+                self._refuse_length(name, f"at least {first_row + batch.rows}")
         for name, column in self._by_name.items():
-            found[name] = self._truth(column, batch.columns[column], first_row)
-        return {name: mask for name, mask in found.items() if mask.any()}
+            set_rows[name] = self._decode_flags(column, batch.columns[column], first_row)
+        return {name: mask for name, mask in set_rows.items() if mask.any()}
 
-    def _truth(self, column: str, values: Column, first_row: int) -> Mask:
+    def _decode_flags(self, column: str, values: Column, first_row: int) -> Mask:
         codes = self._books[column].encode(values, first_row)
         if codes.min(initial=0) < 0:
             place = self._place(first_row + int(np.argmax(codes < 0)))
@@ -107,21 +109,21 @@ class _Flagged(NothingSet):
     def check_length(self, rows: int) -> None:
         for name, array in self._arrays.items():
             if len(array) != rows:
-                self._wrong_length(name, str(rows))
+                self._refuse_length(name, str(rows))
 
-    def _wrong_length(self, name: str, rows: str) -> None:
+    def _refuse_length(self, name: str, rows: str) -> None:
         raise DataError(f"interventions: {name!r} has {len(self._arrays[name])} entries; the data have {rows} rows.")
 
 
-def which_were_set(interventions: Interventions, names: Sequence[str], source: DataSource) -> NothingSet:
+def parse_interventions(interventions: Interventions, names: Sequence[str], source: DataSource) -> NoInterventions:
     """How data say which variables were set."""
     if interventions is None:
-        return NothingSet()
+        return NoInterventions()
     if isinstance(interventions, str):
-        return _NamedInColumn(interventions, names, source)
+        return _NameColumn(interventions, names, source)
     if isinstance(interventions, Mapping):
-        return _Flagged(interventions, names, source)
+        return _FlagColumns(interventions, names, source)
     raise DataError(
         "interventions must be the name of a column that says which variables were set, or a mapping from variables to "
-        f"columns of True and False; got {brief(interventions)}."
+        f"columns of True and False; got {short_repr(interventions)}."
     )

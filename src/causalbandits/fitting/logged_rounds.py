@@ -12,12 +12,12 @@ from causalbandits._typing import Array, Codes
 from causalbandits.errors import DataError
 from causalbandits.fitting.counts import Rows
 from causalbandits.fitting.interventions import Interventions
-from causalbandits.fitting.sources import source_of
+from causalbandits.fitting.sources import open_source
 from causalbandits.fitting.structure import Structure
 from causalbandits.model import State
 
 
-class PastRounds(NamedTuple):
+class LoggedRounds(NamedTuple):
     """A row each: codes (-1 where missing), whether each variable or the reward was set, the reward (NaN: missing)."""
 
     codes: Mapping[str, Codes]
@@ -25,37 +25,39 @@ class PastRounds(NamedTuple):
     rewards: Array
 
 
-def read_past(
+def read_logged_rounds(
     data: Any, states: Mapping[str, Sequence[State]], reward: str, interventions: Interventions = None
-) -> PastRounds:
+) -> LoggedRounds:
     """The rows of whatever `fit` reads: these variables, with their states, and a column of rewards."""
     if reward in states:
         raise DataError(f"The column of rewards, {reward!r}, is one of the variables; name another: reward='...'.")
-    structure = Structure({**dict.fromkeys(states, ()), reward: ()}, {name: tuple(own) for name, own in states.items()})
-    rows = Rows(structure, source_of(data), interventions)
+    structure = Structure(
+        {**dict.fromkeys(states, ()), reward: ()}, {name: tuple(state_list) for name, state_list in states.items()}
+    )
+    rows = Rows(structure, open_source(data), interventions)
     parts = [coded for coded, _ in rows]
     values, order = rows.books[reward].arrange()
-    numbers = np.append(_numbers(values, reward), np.nan)
+    numbers = np.append(_parse_rewards(values, reward), np.nan)
     codes = {name: np.concatenate([part.codes[name] for part in parts]) for name in structure.names}
     rewards = codes.pop(reward)
     was_set = {
-        name: np.concatenate([_mask(part.was_set.get(name), len(part.codes[reward])) for part in parts])
+        name: np.concatenate([_mask_or_zeros(part.was_set.get(name), len(part.codes[reward])) for part in parts])
         for name in structure.names
     }
     place = np.append(order, len(values))
-    return PastRounds(codes, was_set, numbers[place[rewards]])
+    return LoggedRounds(codes, was_set, numbers[place[rewards]])
 
 
-def _mask(given: Any, rows: int) -> npt.NDArray[np.bool_]:
-    return np.zeros(rows, dtype=np.bool_) if given is None else np.asarray(given, dtype=np.bool_)
+def _mask_or_zeros(mask: Any, rows: int) -> npt.NDArray[np.bool_]:
+    return np.zeros(rows, dtype=np.bool_) if mask is None else np.asarray(mask, dtype=np.bool_)
 
 
-def _numbers(values: Sequence[State], reward: str) -> Array:
+def _parse_rewards(values: Sequence[State], reward: str) -> Array:
     try:
-        found = np.array([float(value) for value in values])  # type: ignore[arg-type]
+        rewards = np.array([float(value) for value in values])  # type: ignore[arg-type]
     except (TypeError, ValueError):
         odd = next(value for value in values if not isinstance(value, int | float))
         raise DataError(f"The rewards in {reward!r} must be numbers; one of them is {odd!r}.") from None
-    if not np.isfinite(found).all():
+    if not np.isfinite(rewards).all():
         raise DataError(f"The rewards in {reward!r} must be finite numbers.")
-    return found
+    return rewards

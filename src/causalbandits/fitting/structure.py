@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 import networkx as nx
 
-from causalbandits.errors import DataError, unknown
-from causalbandits.model import CausalGraph, State, as_causal_graph, needed_tables
+from causalbandits.errors import DataError, unknown_name_message
+from causalbandits.model import CausalGraph, State, as_causal_graph, required_conditionals
 from causalbandits.model import graph as graphs
-from causalbandits.model.graph import RowSource, members
+from causalbandits.model.graph import DataRegime, members
 
 States = Mapping[str, Sequence[State]]
 GraphLike = Any
@@ -59,12 +59,17 @@ class Structure:
         """
         if self.hidden is None:
             return [family for family in self.families if family.name not in was_set]
-        mixed = self.hidden.mixed(self.names)
-        source = RowSource(mixed, mixed.bits(was_set))
-        alone = [frozenset(mixed.shown(source.district(i))) for i in members(source.rest)]
+        mixed = self.hidden.admg(self.names)
+        source = DataRegime(mixed, mixed.bits(was_set))
+        alone = [frozenset(mixed.names_of(source.district(i))) for i in members(source.observed_nodes)]
         return [
-            Family(own.name, (*own.given, own.variable), district, frozenset(own.randomised))
-            for own, district in zip(source.conditionals(), alone, strict=True)
+            Family(
+                conditional_table.name,
+                (*conditional_table.conditioning, conditional_table.variable),
+                district,
+                frozenset(conditional_table.randomised),
+            )
+            for conditional_table, district in zip(source.conditionals(), alone, strict=True)
         ]
 
     def graph(self) -> graphs.Graph:
@@ -77,37 +82,39 @@ class Structure:
         return graph
 
 
-def structure_of(graph: GraphLike, states: States | None = None) -> Structure:
+def parse_structure(graph: GraphLike, states: States | None = None) -> Structure:
     """The structure that a graph, a model or a mapping describes; `states` add to the states it has."""
-    found = as_causal_graph(graph)
-    known = found if states is None else found.with_states(states)
-    if not found.hidden:
-        return Structure(found.parents, known.states)
-    pillows = {own.variable: own.given for own in needed_tables(found, [])}
-    own = {name: values for name, values in known.states.items() if name in pillows}
-    return Structure({name: pillows[name] for name in found.names}, own, known)
+    causal_graph = as_causal_graph(graph)
+    graph_with_states = causal_graph if states is None else causal_graph.with_states(states)
+    if not causal_graph.hidden:
+        return Structure(causal_graph.parents, graph_with_states.states)
+    pillows = {own.variable: own.conditioning for own in required_conditionals(causal_graph, [])}
+    own = {name: values for name, values in graph_with_states.states.items() if name in pillows}
+    return Structure({name: pillows[name] for name in causal_graph.names}, own, graph_with_states)
 
 
-def conditional(name: str, parents: Sequence[str], states: Mapping[str, Sequence[State]], row: Sequence[int]) -> str:
+def format_table_row(
+    name: str, parents: Sequence[str], states: Mapping[str, Sequence[State]], row: Sequence[int]
+) -> str:
     """One row of a variable's table, in words.
 
-    >>> conditional("subject", ["purpose"], {"purpose": ["Promo", "Nurture"]}, [1])
+    >>> format_table_row("subject", ["purpose"], {"purpose": ["Promo", "Nurture"]}, [1])
     "P(subject | purpose='Nurture')"
     """
-    given = ", ".join(f"{p}={states[p][code]!r}" for p, code in zip(parents, row, strict=True))
+    condition = ", ".join(f"{p}={states[p][code]!r}" for p, code in zip(parents, row, strict=True))
     between = "," if " | " in name else " |"
-    return f"P({name}{between} {given})" if given else f"P({name})"
+    return f"P({name}{between} {condition})" if condition else f"P({name})"
 
 
-def check_columns(names: Iterable[str], columns: Sequence[str], what: str = "variable") -> None:
+def check_columns(names: Iterable[str], columns: Sequence[str], subject: str = "variable") -> None:
     """Every name must be a column, once."""
     for name in names:
         if name not in columns:
-            or_hidden = f" Or say that nobody observes it: hidden=[{name!r}]." if what == "variable" else ""
+            or_hidden = f" Or say that nobody observes it: hidden=[{name!r}]." if subject == "variable" else ""
             raise DataError(
-                f"Every {what} needs a column; {name!r} has none. {unknown('column', name, columns)}{or_hidden}"
+                f"Every {subject} needs a column; {name!r} has none. {unknown_name_message('column', name, columns)}{or_hidden}"
                 if columns
-                else f"Every {what} needs a column; the data have none."
+                else f"Every {subject} needs a column; the data have none."
             )
         if list(columns).count(name) > 1:
             raise DataError(f"The columns' names must differ: {name!r} appears twice.")

@@ -1,6 +1,6 @@
 """Models and graphs in files and in other libraries' hands: BIF, XMLBIF, DOT and JSON; pgmpy and pyAgrum.
 
-A format is a module with `loads` and `dumps`; files are read whole, within the limits of `_limits`.
+A format is a module with `loads` and `dumps`; files are read whole, within the limits of `_parse_limits`.
 """
 
 from __future__ import annotations
@@ -16,10 +16,17 @@ from typing import Any, NamedTuple
 
 import networkx as nx
 
-from causalbandits._files import checked_path, our_json, refuse_other_kind, write_atomically
-from causalbandits.errors import CausalBanditsError, FormatError, ModelError, SizeError, brief, unknown
+from causalbandits._files import json_recogniser, parse_path, refuse_other_kind, write_atomically
+from causalbandits.errors import (
+    CausalBanditsError,
+    FormatError,
+    ModelError,
+    SizeError,
+    short_repr,
+    unknown_name_message,
+)
 from causalbandits.formats import bif, dot, json, xmlbif
-from causalbandits.formats._scanner import AXES_LIMIT, FILE_LIMIT, NUMBER_LIMIT, clip, decoded
+from causalbandits.formats._scanner import AXES_LIMIT, FILE_LIMIT, NUMBER_LIMIT, clip, decode_text
 from causalbandits.formats.adapters import from_pgmpy, from_pyagrum, to_pgmpy, to_pyagrum
 from causalbandits.model import (
     LABEL_LIMIT,
@@ -46,19 +53,19 @@ class _Format(NamedTuple):
     """Whether a file is of this kind, by its beginning."""
 
 
-def _of_text(loads: Callable[[str, str], Any]) -> Callable[[bytes, str], Any]:
-    return lambda content, file: loads(decoded(content, file), file)
+def _text_loader(loads: Callable[[str, str], Any]) -> Callable[[bytes, str], Any]:
+    return lambda content, file: loads(decode_text(content, file), file)
 
 
-_BIF = _Format(_of_text(bif.loads), bif.dumps, "a model in BIF", bif.BEGINNING.match)
+_BIF = _Format(_text_loader(bif.loads), bif.dumps, "a model in BIF", bif.BEGINNING.match)
 _XML = _Format(xmlbif.loads, xmlbif.dumps, "a model in XMLBIF", xmlbif.BEGINNING.match)
-_DOT = _Format(_of_text(dot.loads), dot.dumps, "a graph in DOT", dot.BEGINNING.match)
-_JSON = _Format(_of_text(json.loads), json.dumps, "a model in JSON", our_json(MODEL_FORMAT))
+_DOT = _Format(_text_loader(dot.loads), dot.dumps, "a graph in DOT", dot.BEGINNING.match)
+_JSON = _Format(_text_loader(json.loads), json.dumps, "a model in JSON", json_recogniser(MODEL_FORMAT))
 _JSON_OF: dict[type, _Format] = {
-    CausalGraph: _JSON._replace(kind="a graph in JSON", recognises=our_json(GRAPH_FORMAT)),
+    CausalGraph: _JSON._replace(kind="a graph in JSON", recognises=json_recogniser(GRAPH_FORMAT)),
     **dict.fromkeys(
         (ObservedModel, FittedObservedModel),
-        _JSON._replace(kind="an observed model in JSON", recognises=our_json(OBSERVED_FORMAT)),
+        _JSON._replace(kind="an observed model in JSON", recognises=json_recogniser(OBSERVED_FORMAT)),
     ),
 }
 FORMATS = {
@@ -73,9 +80,9 @@ def read(path: str | os.PathLike[str]) -> Any:
     DOT and dagitty's language (.dot, .gv) hold no tables: they give a CausalGraph. JSON gives what was written, a
     CausalModel, an ObservedModel or a CausalGraph.
     """
-    file = checked_path(path, "model.bif")
-    format = _format_of(file)
-    content = _content(file)
+    file = parse_path(path, "model.bif")
+    format = _find_format(file)
+    content = _read_content(file)
     try:
         return format.loads(content, file.name)
     except FormatError:
@@ -91,8 +98,8 @@ def write(model: CausalModel | ObservedModel | CausalGraph | graphs.Graph, path:
     DOT. DOT gets the graph alone, also of a model or a networkx.DiGraph; states are drawn in it, and not read back. A
     file that holds anything but a model (or a graph) in the same format is not overwritten.
     """
-    file = checked_path(path, "model.bif")
-    format = _format_of(file)
+    file = parse_path(path, "model.bif")
+    format = _find_format(file)
     if isinstance(model, CausalModel):
         _check_limits(model)
     elif type(model) in _JSON_OF and format in (_JSON, _DOT):
@@ -100,14 +107,14 @@ def write(model: CausalModel | ObservedModel | CausalGraph | graphs.Graph, path:
     elif format is not _DOT or not isinstance(model, nx.DiGraph):
         raise ModelError(
             "A file holds a CausalModel (JSON and DOT also a CausalGraph or an ObservedModel, DOT a networkx.DiGraph); "
-            f"got {brief(model)} for {file.name}."
+            f"got {short_repr(model)} for {file.name}."
         )
-    drawn = model.graph if format is _DOT and not isinstance(model, nx.DiGraph) else model
+    content_source = model.graph if format is _DOT and not isinstance(model, nx.DiGraph) else model
     try:
-        content = format.dumps(drawn).encode()
+        content = format.dumps(content_source).encode()
     except UnicodeEncodeError as error:
-        found = f"{error.object[error.start : error.end]!r} after {error.object[: error.start][-20:]!r}"
-        raise ModelError(f"{file.name}: UTF-8 cannot hold {found}; JSON can.") from None
+        position_text = f"{error.object[error.start : error.end]!r} after {error.object[: error.start][-20:]!r}"
+        raise ModelError(f"{file.name}: UTF-8 cannot hold {position_text}; JSON can.") from None
     if len(content) > FILE_LIMIT:
         raise SizeError(f"{file.name}: a file holds {FILE_LIMIT:,} bytes; this model takes {len(content):,}.")
     if file.suffix.lower() == ".gz":
@@ -116,14 +123,14 @@ def write(model: CausalModel | ObservedModel | CausalGraph | graphs.Graph, path:
     write_atomically(file, content)
 
 
-def _format_of(file: Path) -> _Format:
+def _find_format(file: Path) -> _Format:
     extension = Path(file.stem if file.suffix.lower() == ".gz" else file.name).suffix.lower()
     if extension not in FORMATS:
-        raise FormatError(unknown("extension", extension, FORMATS), file=file.name)
+        raise FormatError(unknown_name_message("extension", extension, FORMATS), file=file.name)
     return FORMATS[extension]
 
 
-def _content(file: Path) -> bytes:
+def _read_content(file: Path) -> bytes:
     """The bytes of a file, decompressed, up to the limit."""
     if os.path.exists(file) and not os.path.isfile(file):
         raise FormatError("expected a file, found something else.", file=file.name)

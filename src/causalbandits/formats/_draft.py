@@ -9,9 +9,9 @@ from typing import Any, NamedTuple, NoReturn, TypeAlias
 import numpy as np
 
 from causalbandits._typing import Array
-from causalbandits.errors import ModelError, unknown
+from causalbandits.errors import ModelError, unknown_name_message
 from causalbandits.formats._scanner import AXES_LIMIT, NUMBER_LIMIT, ROUNDING_TOLERANCE, clip
-from causalbandits.model import ROW_SUM_TOLERANCE, CausalModel, Variable, conditional, row_name
+from causalbandits.model import ROW_SUM_TOLERANCE, CausalModel, Variable, conditional_name, row_name
 
 Place: TypeAlias = Any  # an offset in a text, or line and column
 Refuse: TypeAlias = Callable[[Place, str], NoReturn]
@@ -52,12 +52,12 @@ class Draft:
             self.refuse(place, f"expected a variable that is new, found {clip(name)} again.")
         if not states:
             self.refuse(place, f"expected at least one state of {clip(name)}, found none.")
-        seen: dict[str, None] = {}
+        labels_seen: dict[str, None] = {}
         for state, where in states:
-            if state in seen:
+            if state in labels_seen:
                 self.refuse(where, f"expected states that differ, found {clip(state)} twice.")
-            seen[state] = None
-        self._states[name], self._places[name] = tuple(seen), place
+            labels_seen[state] = None
+        self._states[name], self._places[name] = tuple(labels_seen), place
 
     def define(
         self,
@@ -71,14 +71,14 @@ class Draft:
             self.refuse(place, f"expected one definition of {clip(name)}, found a second.")
         self._definitions[name] = _Definition(place, parents, fill)
 
-    def remark(self, name: str, text: str) -> None:
+    def add_property(self, name: str, text: str) -> None:
         """A property of a variable, or of the network under ""."""
         self.properties.setdefault(name, []).append(text)
 
     def name_network(self, name: str) -> None:
         """The network's name, the first of its properties."""
         if name != UNNAMED:
-            self.remark("", f"name = {name}")
+            self.add_property("", f"name = {name}")
 
     def model(self) -> CausalModel:
         """The model; the sizes of all tables are checked before the first is made."""
@@ -92,36 +92,36 @@ class Draft:
             names = [parent for parent, _ in parents]
             table = fill([self._states[axis] for axis in (*names, name)])
             variables[name] = Variable(name, self._states[name], parents=names, table=table.numbers), table.places
-        plain = {name: v for name, (v, _) in variables.items()}
-        checked = [self._checked_rows(v, plain, places) for v, places in variables.values()]
-        if not checked:
+        by_name = {name: v for name, (v, _) in variables.items()}
+        normalised = [self._normalise_rows(v, by_name, places) for v, places in variables.values()]
+        if not normalised:
             raise ModelError("A CausalModel needs at least one variable; this file has none.")
-        return CausalModel(checked, properties=self.properties)
+        return CausalModel(normalised, properties=self.properties)
 
     def _check_sizes(self) -> None:
         total = 0
         for name, (place, parents, _) in self._definitions.items():
-            self._known(name, place)
+            self._require_declared(name, place)
             if len(parents) >= AXES_LIMIT:
                 self.refuse(place, f"expected at most {AXES_LIMIT - 1} parents, found {len(parents):,}.")
-            seen = set()
+            parents_seen = set()
             for parent, where in parents:
-                self._known(parent, where)
-                if parent in seen:
+                self._require_declared(parent, where)
+                if parent in parents_seen:
                     self.refuse(where, f"expected parents that differ, found {clip(parent)} twice.")
-                seen.add(parent)
-            total += math.prod(len(self._states[axis]) for axis in (name, *seen))
+                parents_seen.add(parent)
+            total += math.prod(len(self._states[axis]) for axis in (name, *parents_seen))
             if total > NUMBER_LIMIT:
-                found = f"{total:,} with P({clip(name)} | {len(parents)} parents)"
-                self.refuse(place, f"expected tables of at most {NUMBER_LIMIT:,} numbers together, found {found}.")
+                size_text = f"{total:,} with P({clip(name)} | {len(parents)} parents)"
+                self.refuse(place, f"expected tables of at most {NUMBER_LIMIT:,} numbers together, found {size_text}.")
 
-    def _known(self, name: str, place: Place) -> None:
+    def _require_declared(self, name: str, place: Place) -> None:
         if name not in self._states:
-            shown = name if len(name) <= 100 else name[:100] + "..."
-            known = [k for k in self._states if len(k) <= 100]
-            self.refuse(place, unknown("variable", shown, known))
+            short_name = name if len(name) <= 100 else name[:100] + "..."
+            declared = [k for k in self._states if len(k) <= 100]
+            self.refuse(place, unknown_name_message("variable", short_name, declared))
 
-    def _checked_rows(self, v: Variable, variables: Mapping[str, Variable], places: Mapping[int, Place]) -> Variable:
+    def _normalise_rows(self, v: Variable, variables: Mapping[str, Variable], places: Mapping[int, Place]) -> Variable:
         """The variable with its rows renormalised where the file rounded them."""
         rows = v.table.reshape(-1, len(v.states))
         with np.errstate(over="ignore", invalid="ignore"):
@@ -129,11 +129,11 @@ class Draft:
             bad = ~((rows >= 0).all(axis=1) & (np.abs(sums - 1) <= ROUNDING_TOLERANCE))
         if bad.any():
             row = int(np.argmax(bad))
-            rule = f"{conditional(v)} must not be negative and sum to 1 (to {ROUNDING_TOLERANCE:g})"
-            found = f"{row_name(v, variables, row)} sums to {sums[row]:.12g}"
+            rule = f"{conditional_name(v)} must not be negative and sum to 1 (to {ROUNDING_TOLERANCE:g})"
+            violation = f"{row_name(v, variables, row)} sums to {sums[row]:.12g}"
             if not (rows[row] >= 0).all():
-                found = f"{row_name(v, variables, row)} has {rows[row].min():.12g}"
-            self.refuse(places.get(row, self._definitions[v.name].place), f"{rule}: {found}.")
+                violation = f"{row_name(v, variables, row)} has {rows[row].min():.12g}"
+            self.refuse(places.get(row, self._definitions[v.name].place), f"{rule}: {violation}.")
         rounded = np.abs(sums - 1) > ROW_SUM_TOLERANCE  # smaller differences are the model's own business
         if not rounded.any():
             return v
@@ -141,7 +141,7 @@ class Draft:
         return Variable(v.name, v.states, parents=v.parents, table=table)
 
 
-def labels(v: Variable) -> list[str]:
+def state_labels(v: Variable) -> list[str]:
     """The states as text, for formats that know nothing else."""
     texts: dict[str, Any] = {}
     for state in v.states:

@@ -32,7 +32,7 @@ def clip(text: str, most: int = 40) -> str:
     return repr(text) if len(text) <= most else f"{text[:most]!r}... ({len(text):,} characters)"
 
 
-def decoded(content: bytes, file: str) -> str:
+def decode_text(content: bytes, file: str) -> str:
     """The text of a file in UTF-8."""
     try:
         return content.decode("utf-8-sig")
@@ -41,8 +41,8 @@ def decoded(content: bytes, file: str) -> str:
         line = content.count(b"\n", 0, error.start) + 1
         start = content.rfind(b"\n", 0, error.start) + 1
         column = len(content[start : error.start].decode("utf-8")) + 1
-        found = f"expected text in UTF-8, found the byte 0x{content[error.start]:02x}. Save the file as UTF-8."
-        raise FormatError(found, file=file, line=line, column=column) from None
+        message = f"expected text in UTF-8, found the byte 0x{content[error.start]:02x}. Save the file as UTF-8."
+        raise FormatError(message, file=file, line=line, column=column) from None
 
 
 class Scanner:
@@ -60,29 +60,29 @@ class Scanner:
     def next(self) -> Token:
         """The token that comes next, left where it is."""
         if self._next is None:
-            start = self._match(self._skip, self.at).end()
+            start = self._match_at(self._skip, self.at).end()
             if start == len(self.text):
                 self._next = Token("end", "", start)
-            elif (found := self._token.match(self.text, start)) is None:
+            elif (token_match := self._token.match(self.text, start)) is None:
                 closing = {'"': "a closing quote", "/": "a closing */"}
                 self.fail(start, closing.get(self.text[start], "a name or a sign"))
             else:
-                self._next = self._made(found)
+                self._next = self._build_token(token_match)
         return self._next
 
-    def _match(self, pattern: re.Pattern[str], at: int) -> re.Match[str]:
-        found = pattern.match(self.text, at)
-        assert found is not None  # for patterns that also match nothing
-        return found
+    def _match_at(self, pattern: re.Pattern[str], at: int) -> re.Match[str]:
+        result = pattern.match(self.text, at)
+        assert result is not None  # for patterns that also match nothing
+        return result
 
-    def _made(self, found: re.Match[str]) -> Token:
-        kind, text = str(found.lastgroup), found.group()
+    def _build_token(self, matched: re.Match[str]) -> Token:
+        kind, text = str(matched.lastgroup), matched.group()
         if kind == "quoted":
             text = self._unquote(text)
         if len(text) > LABEL_LIMIT:
-            self.fail(found.start(), f"at most {LABEL_LIMIT:,} characters", clip(text))
-        self._end = found.end()
-        return Token(kind, text, found.start())
+            self.fail(matched.start(), f"at most {LABEL_LIMIT:,} characters", clip(text))
+        self._end = matched.end()
+        return Token(kind, text, matched.start())
 
     def take(self) -> Token:
         """The next token, which is then behind."""
@@ -101,13 +101,13 @@ class Scanner:
     def expect(self, *texts: str) -> Token:
         """Take the next token, which must be one of these marks or words."""
         if not self.sees(*texts):
-            self.fail(self.next.at, one_of(texts))
+            self.fail(self.next.at, format_options(texts))
         return self.take()
 
-    def label(self, what: str) -> Token:
+    def label(self, expected: str) -> Token:
         """Take the next token, which must be a name, in quotes or not."""
         if self.next.kind not in ("word", "quoted"):
-            self.fail(self.next.at, what)
+            self.fail(self.next.at, expected)
         return self.take()
 
     def numbers(self) -> array[float]:
@@ -124,23 +124,23 @@ class Scanner:
             values.append(float(self.take().text))
         return values
 
-    def labels(self, what: str) -> list[str]:
+    def labels(self, expected: str) -> list[str]:
         """The names up to the next closing parenthesis, which is taken, too."""
         plain = self.raw(_PLAIN)
         if plain is not None:
             return plain.replace(",", " ").split()
         names = []
         while not self.accept(")"):
-            names.append(self.label(f"{what} or ')'").text)
+            names.append(self.label(f"{expected} or ')'").text)
         return names
 
     def raw(self, pattern: re.Pattern[str]) -> str | None:
         """The first group of a pattern that starts right here, whatever tokens it would make; None if it does not."""
-        found = pattern.match(self.text, self.at)
-        if found is None:
+        result = pattern.match(self.text, self.at)
+        if result is None:
             return None
-        self.at, self._next = found.end(), None
-        return str(found.group(1))
+        self.at, self._next = result.end(), None
+        return str(result.group(1))
 
     def fail(self, at: int, expected: str, found: str = "") -> NoReturn:
         """The error for what is at this place."""
@@ -154,10 +154,10 @@ class Scanner:
         raise FormatError(message, file=self.file, line=line, column=column)
 
 
-def one_of(texts: tuple[str, ...]) -> str:
+def format_options(texts: tuple[str, ...]) -> str:
     """'a', 'b' or 'c'."""
-    shown = [repr(text) for text in texts]
-    return " or ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
+    quoted = [repr(text) for text in texts]
+    return " or ".join([", ".join(quoted[:-1]), quoted[-1]] if len(quoted) > 1 else quoted)
 
 
 # What is too much for a file: checked before anything of that size is made.

@@ -7,38 +7,43 @@ from typing import Any
 
 import numpy as np
 
-from causalbandits.errors import CausalBanditsError, ModelError, brief
-from causalbandits.formats._draft import labels
+from causalbandits.errors import CausalBanditsError, ModelError, short_repr
+from causalbandits.formats._draft import state_labels
 from causalbandits.model import CausalModel, Variable
 
 
 def from_pgmpy(network: Any) -> CausalModel:
     """The model of a pgmpy DiscreteBayesianNetwork, whose every node must have its CPD."""
     variables = []
-    for name in _asked(network, "pgmpy", lambda: list(network.nodes())):
-        cpd = _asked(network, "pgmpy", lambda name=name: network.get_cpds(name))
+    for name in _query_network(network, "pgmpy", lambda: list(network.nodes())):
+        cpd = _query_network(network, "pgmpy", lambda name=name: network.get_cpds(name))
         if cpd is None:
             raise ModelError(f"The node {name!r} needs a CPD: add it with network.add_cpds(...).")
         parents = list(cpd.variables[1:])
         table = np.moveaxis(np.asarray(cpd.values, dtype=np.float64), 0, -1)
         variables.append(Variable(name, cpd.state_names[name], parents=parents, table=table))
         for parent in parents:
-            mine, theirs = list(cpd.state_names[parent]), list(network.get_cpds(parent).state_names[parent])
-            if mine != theirs:
-                raise ModelError(f"The CPD of {name!r} has states {mine} of {parent!r}, whose own are {theirs}.")
+            cpd_states, parent_states = (
+                list(cpd.state_names[parent]),
+                list(network.get_cpds(parent).state_names[parent]),
+            )
+            if cpd_states != parent_states:
+                raise ModelError(
+                    f"The CPD of {name!r} has states {cpd_states} of {parent!r}, whose own are {parent_states}."
+                )
     return CausalModel(variables)
 
 
 def to_pgmpy(model: CausalModel) -> Any:
     """The model as a pgmpy DiscreteBayesianNetwork; states keep their types."""
-    models, factors = _library("pgmpy", "pgmpy.models"), _library("pgmpy", "pgmpy.factors.discrete")
-    network = getattr(models, "DiscreteBayesianNetwork", None) or models.BayesianNetwork  # its name before 1.0
-    made = network()
-    made.add_nodes_from(model.names)
-    made.add_edges_from((parent, v.name) for v in model.variables.values() for parent in v.parents)
+    models, factors = _import_library("pgmpy", "pgmpy.models"), _import_library("pgmpy", "pgmpy.factors.discrete")
+    network_class = getattr(models, "DiscreteBayesianNetwork", None) or models.BayesianNetwork  # its name before 1.0
+    bayes_net = network_class()
+    bayes_net.add_nodes_from(model.names)
+    bayes_net.add_edges_from((parent, v.name) for v in model.variables.values() for parent in v.parents)
     for v in model.variables.values():
         rows = v.table.reshape(-1, len(v.states))
-        made.add_cpds(
+        bayes_net.add_cpds(
             factors.TabularCPD(
                 v.name,
                 len(v.states),
@@ -48,13 +53,13 @@ def to_pgmpy(model: CausalModel) -> Any:
                 state_names={name: list(model[name].states) for name in (v.name, *v.parents)},
             )
         )
-    return made
+    return bayes_net
 
 
 def from_pyagrum(network: Any) -> CausalModel:
     """The model of a pyAgrum BayesNet; states are its labels, variables stand in its own order."""
     variables = []
-    for node in _asked(network, "pyAgrum", lambda: sorted(network.nodes())):
+    for node in _query_network(network, "pyAgrum", lambda: sorted(network.nodes())):
         variable, cpt = network.variable(node), network.cpt(node)
         parents = list(cpt.names)[1:]
         # The axes of its arrays are its names backwards, so that its own comes last.
@@ -65,10 +70,10 @@ def from_pyagrum(network: Any) -> CausalModel:
 
 def to_pyagrum(model: CausalModel) -> Any:
     """The model as a pyAgrum BayesNet; states that are not text become text."""
-    library = _library("pyagrum", "pyagrum")
+    library = _import_library("pyagrum", "pyagrum")
     network = library.BayesNet()
     for v in model.variables.values():
-        network.add(library.LabelizedVariable(v.name, v.name, labels(v)))
+        network.add(library.LabelizedVariable(v.name, v.name, state_labels(v)))
     for v in model.variables.values():
         for parent in v.parents:
             network.addArc(parent, v.name)
@@ -79,7 +84,7 @@ def to_pyagrum(model: CausalModel) -> Any:
     return network
 
 
-def _library(package: str, module: str) -> ModuleType:
+def _import_library(package: str, module: str) -> ModuleType:
     import importlib
 
     try:
@@ -88,8 +93,8 @@ def _library(package: str, module: str) -> ModuleType:
         raise CausalBanditsError(f"This needs {package}: pip install {package}. ({error})") from None
 
 
-def _asked(network: Any, library: str, question: Any) -> Any:
+def _query_network(network: Any, library: str, query: Any) -> Any:
     try:
-        return question()
+        return query()
     except (AttributeError, TypeError):
-        raise ModelError(f"A discrete Bayesian network of {library} was expected; got {brief(network)}.") from None
+        raise ModelError(f"A discrete Bayesian network of {library} was expected; got {short_repr(network)}.") from None

@@ -20,7 +20,7 @@ from math import prod
 
 import numpy as np
 
-from causalbandits.formats._draft import Draft, PlacedTable, labels, network_name
+from causalbandits.formats._draft import Draft, PlacedTable, network_name, state_labels
 from causalbandits.formats._scanner import Scanner, Token, clip
 from causalbandits.model import LABEL_LIMIT, CausalModel
 
@@ -28,7 +28,7 @@ from causalbandits.model import LABEL_LIMIT, CausalModel
 
 
 @dataclass
-class Entries:
+class ProbabilityEntries:
     """What a probability block says: a table or rows, each with its place, and perhaps a default."""
 
     table: tuple[array[float], int] | None = None
@@ -36,11 +36,13 @@ class Entries:
     rows: list[tuple[list[str], array[float], int]] = field(default_factory=list)
 
 
-def filled(scanner: Scanner, entries: Entries, axes: Sequence[Sequence[str]], name: Token) -> PlacedTable:
+def fill_table(
+    scanner: Scanner, entries: ProbabilityEntries, axes: Sequence[Sequence[str]], name: Token
+) -> PlacedTable:
     """The table with one axis for each parent, then the variable's own."""
-    *above, own = (len(states) for states in axes)
+    *parent_sizes, state_count = (len(states) for states in axes)
 
-    def checked(numbers: array[float], at: int, count: int) -> array[float]:
+    def validate_length(numbers: array[float], at: int, count: int) -> array[float]:
         if len(numbers) != count:
             scanner.refuse(at, f"expected {count:,} numbers for {clip(name.text)}, found {len(numbers):,}.")
         return numbers
@@ -48,37 +50,39 @@ def filled(scanner: Scanner, entries: Entries, axes: Sequence[Sequence[str]], na
     if entries.table is not None:
         if entries.rows or entries.default:
             scanner.refuse(entries.table[1], f"expected a table or rows for {clip(name.text)}, found both.")
-        numbers = np.array(checked(*entries.table, prod(above) * own))
-        return PlacedTable(np.moveaxis(numbers.reshape(own, *above), 0, -1))
-    rows = _rows(scanner, entries, axes[:-1], name)
-    if entries.default is None and len(rows) < prod(above):
-        missing = next(row for row in range(prod(above)) if row not in rows)
-        wanted = [clip(states[int(i)]) for states, i in zip(axes, np.unravel_index(missing, above), strict=False)]
-        row_or_table = f"a row ({', '.join(wanted)})" if wanted else "a table"
+        numbers = np.array(validate_length(*entries.table, prod(parent_sizes) * state_count))
+        return PlacedTable(np.moveaxis(numbers.reshape(state_count, *parent_sizes), 0, -1))
+    rows = _index_rows(scanner, entries, axes[:-1], name)
+    if entries.default is None and len(rows) < prod(parent_sizes):
+        missing = next(row for row in range(prod(parent_sizes)) if row not in rows)
+        missing_states = [
+            clip(states[int(i)]) for states, i in zip(axes, np.unravel_index(missing, parent_sizes), strict=False)
+        ]
+        row_or_table = f"a row ({', '.join(missing_states)})" if missing_states else "a table"
         scanner.refuse(name.at, f"expected {row_or_table} for {clip(name.text)}, found none.")
-    table = np.empty((prod(above), own))
+    table = np.empty((prod(parent_sizes), state_count))
     if entries.default is not None:
-        table[:] = checked(*entries.default, own)
+        table[:] = validate_length(*entries.default, state_count)
     for row, (values, at) in rows.items():
-        table[row] = checked(values, at, own)
-    return PlacedTable(table.reshape(*above, own), {row: at for row, (_, at) in rows.items()})
+        table[row] = validate_length(values, at, state_count)
+    return PlacedTable(table.reshape(*parent_sizes, state_count), {row: at for row, (_, at) in rows.items()})
 
 
-def _rows(
-    scanner: Scanner, entries: Entries, parents: Sequence[Sequence[str]], name: Token
+def _index_rows(
+    scanner: Scanner, entries: ProbabilityEntries, parents: Sequence[Sequence[str]], name: Token
 ) -> dict[int, tuple[array[float], int]]:
     """The numbers and the place of each row that is there, by its position in the table."""
     codes = [{state: code for code, state in enumerate(states)} for states in parents]
     rows: dict[int, tuple[array[float], int]] = {}
     for states, values, at in entries.rows:
         if len(states) != len(codes):
-            found = f"expected {len(codes)} states of the parents of {clip(name.text)}, found {len(states)}."
-            scanner.refuse(at, found)
+            message = f"expected {len(codes)} states of the parents of {clip(name.text)}, found {len(states)}."
+            scanner.refuse(at, message)
         row = 0
         for state, code in zip(states, codes, strict=True):
             if state not in code:
-                known = ", ".join(clip(k) for k in itertools.islice(code, 20))
-                scanner.fail(at, f"a state of the parent ({known})", clip(state))
+                known_states = ", ".join(clip(k) for k in itertools.islice(code, 20))
+                scanner.fail(at, f"a state of the parent ({known_states})", clip(state))
             row = row * len(code) + code[state]
         if row in rows:
             scanner.refuse(at, f"expected each row of {clip(name.text)} once, found this one again.")
@@ -108,22 +112,22 @@ def loads(text: str, file: str = "BIF") -> CausalModel:
     scanner.expect("{")
     while not scanner.accept("}"):
         scanner.expect("property", "}")
-        draft.remark("", _property(scanner))
+        draft.add_property("", _read_property(scanner))
     while scanner.next.kind != "end":
         if scanner.expect("variable", "probability").text == "variable":
-            _variable(scanner, draft)
+            _read_variable(scanner, draft)
         else:
-            _probability(scanner, draft)
+            _read_probability(scanner, draft)
     return draft.model()
 
 
-def _variable(scanner: Scanner, draft: Draft) -> None:
+def _read_variable(scanner: Scanner, draft: Draft) -> None:
     name = scanner.label("the variable's name")
     states: list[tuple[str, int]] = []
     scanner.expect("{")
     while not scanner.accept("}"):
         if scanner.expect("type", "property", "}").text == "property":
-            draft.remark(name.text, _property(scanner))
+            draft.add_property(name.text, _read_property(scanner))
             continue
         scanner.expect("discrete")
         scanner.expect("[")
@@ -136,26 +140,26 @@ def _variable(scanner: Scanner, draft: Draft) -> None:
             state = scanner.label("a state or '}'")
             states.append((state.text, state.at))
         if len(states) != int(size.text):
-            found = f"{len(states)}. A state with a space or a comma in it needs quotes"
-            scanner.fail(size.at, f"{int(size.text)} states of {clip(name.text)}", found)
+            problem_text = f"{len(states)}. A state with a space or a comma in it needs quotes"
+            scanner.fail(size.at, f"{int(size.text)} states of {clip(name.text)}", problem_text)
         scanner.expect("}")
         scanner.expect(";")
     draft.declare(name.text, states, name.at)
 
 
-def _probability(scanner: Scanner, draft: Draft) -> None:
+def _read_probability(scanner: Scanner, draft: Draft) -> None:
     scanner.expect("(")
     name = scanner.label("a variable's name")
     scanner.accept("|")
     parents = []
     while not scanner.accept(")"):
         parents.append(scanner.label("a parent's name or ')'"))
-    entries = Entries()
+    entries = ProbabilityEntries()
     scanner.expect("{")
     while not scanner.accept("}"):
         start = scanner.expect("(", "table", "default", "property", "}")
         if start.text == "property":
-            draft.remark(name.text, _property(scanner))
+            draft.add_property(name.text, _read_property(scanner))
         elif start.text == "(":
             entries.rows.append((scanner.labels("a parent's state"), scanner.numbers(), start.at))
         elif getattr(entries, start.text) is not None:
@@ -164,12 +168,12 @@ def _probability(scanner: Scanner, draft: Draft) -> None:
             setattr(entries, start.text, (scanner.numbers(), start.at))
 
     def fill(axes: Sequence[Sequence[str]]) -> PlacedTable:
-        return filled(scanner, entries, axes, name)
+        return fill_table(scanner, entries, axes, name)
 
     draft.define(name.text, [(parent.text, parent.at) for parent in parents], name.at, fill)
 
 
-def _property(scanner: Scanner) -> str:
+def _read_property(scanner: Scanner) -> str:
     """What follows the word `property`: one string in quotes, or anything up to a semicolon on the same line."""
     scanner.raw(_BLANK)
     start = scanner.at
@@ -193,35 +197,35 @@ def _quote(text: str) -> str:
 
 def dumps(model: CausalModel) -> str:
     """The model in BIF, every number with all its digits; states that are not text become text."""
-    return "".join(_lines(model))
+    return "".join(_format_lines(model))
 
 
-def _lines(model: CausalModel) -> Iterator[str]:
+def _format_lines(model: CausalModel) -> Iterator[str]:
     name, remarks = network_name(model)
-    states = {v.name: [_name(label) for label in labels(v)] for v in model.variables.values()}
-    yield f"network {_name(name)} {{\n{_properties(remarks)}}}\n"
+    states = {v.name: [_format_name(label) for label in state_labels(v)] for v in model.variables.values()}
+    yield f"network {_format_name(name)} {{\n{_format_properties(remarks)}}}\n"
     for v in model.variables.values():
-        yield f"variable {_name(v.name)} {{\n  type discrete [ {len(v.states)} ] {{ {', '.join(states[v.name])} }};\n"
-        yield f"{_properties(model.properties.get(v.name, ()))}}}\n"
+        yield f"variable {_format_name(v.name)} {{\n  type discrete [ {len(v.states)} ] {{ {', '.join(states[v.name])} }};\n"
+        yield f"{_format_properties(model.properties.get(v.name, ()))}}}\n"
     for v in model.variables.values():
-        given = f" | {', '.join(map(_name, v.parents))}" if v.parents else ""
-        yield f"probability ( {_name(v.name)}{given} ) {{\n"
+        condition = f" | {', '.join(map(_format_name, v.parents))}" if v.parents else ""
+        yield f"probability ( {_format_name(v.name)}{condition} ) {{\n"
         rows = itertools.product(*(states[parent] for parent in v.parents))
         for row, numbers in zip(rows, v.table.reshape(-1, len(v.states)).tolist(), strict=True):
             yield f"  {'(' + ', '.join(row) + ')' if row else 'table'} {', '.join(map(repr, numbers))};\n"
         yield "}\n"
 
 
-def _properties(texts: Sequence[str]) -> str:
-    return "".join(f"  property {_remark(text)};\n" for text in texts)
+def _format_properties(texts: Sequence[str]) -> str:
+    return "".join(f"  property {_format_property(text)};\n" for text in texts)
 
 
-def _remark(text: str) -> str:
+def _format_property(text: str) -> str:
     """A property as it is where that reads back the same, else in quotes."""
-    found = _PROPERTY.fullmatch(text + ";")
-    plain = found is not None and text == text.strip() != "" and not text.startswith('"')
+    property_match = _PROPERTY.fullmatch(text + ";")
+    plain = property_match is not None and text == text.strip() != "" and not text.startswith('"')
     return text if plain else _quote(text)
 
 
-def _name(text: str) -> str:
+def _format_name(text: str) -> str:
     return text if _WORD.fullmatch(text) else _quote(text)

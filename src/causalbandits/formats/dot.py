@@ -44,7 +44,7 @@ CAUSE = "cause"
 
 
 @dataclass(frozen=True)
-class _Said:
+class _Attributes:
     """What attributes say of edges (`dir`) and of nodes: hidden or not, and without a name; None where nothing."""
 
     dir: str = "forward"
@@ -90,25 +90,25 @@ class _DotReader:
 
     def read(self) -> None:
         scanner = self.scanner
-        if self.keyword("strict"):
+        if self.sees_keyword("strict"):
             scanner.take()
-        if self.keyword(*_OTHER_KINDS):
+        if self.sees_keyword(*_OTHER_KINDS):
             kind = scanner.next.text
             scanner.fail(scanner.next.at, "'digraph' or 'dag'", f"{kind!r}, {_OTHER_KINDS[kind.lower()]}")
-        if not self.keyword("digraph", "dag"):
+        if not self.sees_keyword("digraph", "dag"):
             scanner.fail(scanner.next.at, "'digraph' or 'dag'")
         self.of_dagitty = scanner.take().text.lower() == "dag"
         if not scanner.sees("{"):
             scanner.label("a name or '{'")
-        self.statements(0, _Said())
+        self.statements(0, _Attributes())
         if scanner.next.kind != "end":
             scanner.fail(scanner.next.at, "the end of the file")
 
-    def keyword(self, *words: str) -> bool:
+    def sees_keyword(self, *words: str) -> bool:
         token = self.scanner.next
         return token.kind == "word" and token.text.lower() in words
 
-    def statements(self, depth: int, said: _Said) -> dict[str, None]:
+    def statements(self, depth: int, inherited: _Attributes) -> dict[str, None]:
         """A list of statements in braces; the nodes that it names, in order. `said` is what holds for all of them."""
         scanner = self.scanner
         if depth > DEPTH_LIMIT:
@@ -116,80 +116,80 @@ class _DotReader:
         scanner.expect("{")
         nodes: dict[str, None] = {}
         while not scanner.accept("}"):
-            if self.keyword("graph", "node", "edge"):
-                said = self.attributes(said, of=scanner.take().text.lower())
+            if self.sees_keyword("graph", "node", "edge"):
+                inherited = self.attributes(inherited, of=scanner.take().text.lower())
             else:
-                nodes |= self.chain(depth, said)
+                nodes |= self.chain(depth, inherited)
             scanner.accept(";")
         return nodes
 
-    def chain(self, depth: int, said: _Said) -> dict[str, None]:
+    def chain(self, depth: int, inherited: _Attributes) -> dict[str, None]:
         """One node or group, or several joined by arrows."""
         scanner = self.scanner
-        groups, arrows = [self.group(depth, said)], list[Token]()
+        groups, arrows = [self.group(depth, inherited)], list[Token]()
         if scanner.accept("="):  # graph = attribute
             scanner.label("a value")
             return {}
-        self.add(groups[0], said)
+        self.add(groups[0], inherited)
         while scanner.sees(*_ARROWS):
             arrows.append(scanner.take())
-            groups.append(self.group(depth, said))
-            self.add(groups[-1], said)
+            groups.append(self.group(depth, inherited))
+            self.add(groups[-1], inherited)
         if scanner.sees("--"):
             scanner.fail(scanner.next.at, "'->'")
         if arrows:
-            own = self.attributes(said, of="edge")
+            edge_attributes = self.attributes(inherited, of="edge")
             for before, arrow, after in zip(groups, arrows, groups[1:], strict=False):
-                self.join(before, arrow, after, own)
+                self.join(before, arrow, after, edge_attributes)
         else:
-            self.mark(groups[0], self.attributes(replace(said, hidden=None), of="node"))
+            self.mark(groups[0], self.attributes(replace(inherited, hidden=None), of="node"))
         return {name: None for group in groups for name in group}
 
-    def add(self, nodes: dict[str, None], said: _Said) -> None:
+    def add(self, nodes: dict[str, None], inherited: _Attributes) -> None:
         """Nodes that are named, perhaps for the first time."""
         for name in nodes:
             if name not in self.parents:
                 self.parents[name] = {}
-                self.mark({name: None}, said)
+                self.mark({name: None}, inherited)
 
-    def mark(self, nodes: dict[str, None], said: _Said) -> None:
+    def mark(self, nodes: dict[str, None], attributes: _Attributes) -> None:
         for name in nodes:
-            if said.hidden is not None:
-                self.hidden[name] = said.hidden
-            if said.nameless:
+            if attributes.hidden is not None:
+                self.hidden[name] = attributes.hidden
+            if attributes.nameless:
                 self.nameless[name] = None
 
-    def join(self, before: dict[str, None], arrow: Token, after: dict[str, None], said: _Said) -> None:
+    def join(self, before: dict[str, None], arrow: Token, after: dict[str, None], attributes: _Attributes) -> None:
         """The edges of an arrow between groups."""
         self.edges += len(before) * len(after)
         if self.edges > EDGE_LIMIT:
             self.scanner.fail(arrow.at, f"at most {EDGE_LIMIT:,} edges", "more")
-        way = self.way(arrow, said)
+        arrow_direction = self.direction(arrow, attributes)
         for a, b in itertools.product(before, after):
-            if way == "<->":
+            if arrow_direction == "<->":
                 self.pairs[a, b] = None
-            elif way == "->":
+            elif arrow_direction == "->":
                 self.parents[b][a] = None
             else:
                 self.parents[a][b] = None
 
-    def way(self, arrow: Token, said: _Said) -> str:
+    def direction(self, arrow: Token, attributes: _Attributes) -> str:
         """What an arrow says together with `dir`."""
         if arrow.text == "->":
-            return {"both": "<->", "back": "<-"}.get(said.dir, "->")
-        if said.dir in ("back", "both") and (arrow.text, said.dir) != ("<->", "both"):
-            self.scanner.fail(said.at, f"no dir beside {arrow.text!r}", f"dir={said.dir}")
+            return {"both": "<->", "back": "<-"}.get(attributes.dir, "->")
+        if attributes.dir in ("back", "both") and (arrow.text, attributes.dir) != ("<->", "both"):
+            self.scanner.fail(attributes.at, f"no dir beside {arrow.text!r}", f"dir={attributes.dir}")
         return arrow.text
 
-    def group(self, depth: int, said: _Said) -> dict[str, None]:
+    def group(self, depth: int, inherited: _Attributes) -> dict[str, None]:
         scanner = self.scanner
-        if self.keyword("subgraph"):
+        if self.sees_keyword("subgraph"):
             scanner.take()
             if not scanner.sees("{"):
                 scanner.label("a name or '{'")
         if scanner.sees("{"):
-            return self.statements(depth + 1, said)
-        if self.keyword(*_KEYWORDS):
+            return self.statements(depth + 1, inherited)
+        if self.sees_keyword(*_KEYWORDS):
             scanner.fail(scanner.next.at, "a node")
         name = scanner.label("a node, '{' or '}'")
         if not name.text:
@@ -198,7 +198,7 @@ class _DotReader:
             scanner.label("a port")
         return {name.text: None}
 
-    def attributes(self, said: _Said, *, of: str) -> _Said:
+    def attributes(self, current: _Attributes, *, of: str) -> _Attributes:
         """What holds after the attributes that follow, of nodes, edges or the graph."""
         scanner = self.scanner
         while scanner.accept("["):
@@ -206,63 +206,63 @@ class _DotReader:
                 attribute = scanner.label("an attribute or ']'")
                 value = scanner.label("a value").text.lower() if scanner.accept("=") else ""
                 if of == "edge" and attribute.text == "dir":
-                    said = self.directed(said, attribute, value)
+                    current = self.read_direction(current, attribute, value)
                 if of == "node":
-                    said = self.described(said, attribute, value)
+                    current = self.read_flag(current, attribute, value)
                 if scanner.sees(",", ";"):
                     scanner.take()
-        return said
+        return current
 
-    def directed(self, said: _Said, attribute: Token, value: str) -> _Said:
+    def read_direction(self, current: _Attributes, attribute: Token, value: str) -> _Attributes:
         if value == "none":
-            found = "dir=none, an edge without direction: write it from the cause to the effect, or leave it out"
-            self.scanner.fail(attribute.at, "an arrow from cause to effect", found)
-        return replace(said, dir=value, at=attribute.at)
+            problem_text = "dir=none, an edge without direction: write it from the cause to the effect, or leave it out"
+            self.scanner.fail(attribute.at, "an arrow from cause to effect", problem_text)
+        return replace(current, dir=value, at=attribute.at)
 
-    def described(self, said: _Said, attribute: Token, value: str) -> _Said:
+    def read_flag(self, current: _Attributes, attribute: Token, value: str) -> _Attributes:
         word = _DAGITTYS_SHORT.get(attribute.text, attribute.text) if self.of_dagitty else attribute.text
         if self.of_dagitty and word == "selected":
-            found = f"{attribute.text!r}: data that were chosen by it tell of no other"
-            self.scanner.fail(attribute.at, "a variable that selects nothing", found)
+            problem_text = f"{attribute.text!r}: data that were chosen by it tell of no other"
+            self.scanner.fail(attribute.at, "a variable that selects nothing", problem_text)
         if word not in _FLAGS:
-            return said
+            return current
         hidden = _FLAGS[word] != (value in _NO)
-        return replace(said, hidden=hidden, nameless=said.nameless or (word, value) == ("hidden", CAUSE))
+        return replace(current, hidden=hidden, nameless=current.nameless or (word, value) == ("hidden", CAUSE))
 
 
 def dumps(graph: graphs.Graph) -> str:
     """A graph (a networkx.DiGraph) in DOT; nodes with states, such as those of `CausalModel.graph`, show them."""
-    return "digraph {\n" + "".join(_lines(graph)) + "}\n"
+    return "digraph {\n" + "".join(_format_lines(graph)) + "}\n"
 
 
-def _lines(graph: graphs.Graph) -> Iterator[str]:
+def _format_lines(graph: graphs.Graph) -> Iterator[str]:
     nameless = dict.fromkeys(node for node in graph if isinstance(node, tuple) and node[:1] == ("hidden",))
     for name, data in graph.nodes(data=True):
         if name not in nameless:
-            yield _node(str(name), data)
+            yield _format_node(str(name), data)
     for name, data in graph.nodes(data=True):
         for cause in () if name in nameless else data.get("parents", graph.predecessors(name)):
             if cause not in nameless:
                 yield f"  {_quote(str(cause))} -> {_quote(str(name))};\n"
     for number, node in enumerate(nameless):
-        yield from _hidden_cause(graph, node, number)
+        yield from _format_hidden_cause(graph, node, number)
 
 
-def _node(name: str, data: dict[str, object]) -> str:
+def _format_node(name: str, data: dict[str, object]) -> str:
     states = data.get("states")
-    shown = "\n".join([name, ", ".join(map(str, states))]) if states else name  # type: ignore[call-overload]
-    label = shown.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    label_text = "\n".join([name, ", ".join(map(str, states))]) if states else name  # type: ignore[call-overload]
+    label = label_text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     is_hidden = data.get("hidden") is True or data.get("observed") == "no"
     return f'  {_quote(name)} [label="{label}"{", observed=no, style=dashed" if is_hidden else ""}];\n'
 
 
-def _hidden_cause(graph: graphs.Graph, node: Hashable, number: int) -> Iterator[str]:
+def _format_hidden_cause(graph: graphs.Graph, node: Hashable, number: int) -> Iterator[str]:
     effects = [_quote(str(effect)) for effect in graph.successors(node)]
     if len(effects) == 2:
         yield f"  {effects[0]} -> {effects[1]} [dir=both, style=dashed];\n"
         return
-    name, taken = f"hidden {number + 1}", set(map(str, graph))
-    while name in taken:
+    name, used_names = f"hidden {number + 1}", set(map(str, graph))
+    while name in used_names:
         name += "'"
     yield f'  {_quote(name)} [label="", hidden={CAUSE}, shape=point, style=dashed];\n'
     yield from (f"  {_quote(name)} -> {effect} [style=dashed];\n" for effect in effects)
@@ -275,7 +275,7 @@ def _unquote(text: str) -> str:
 
 def _quote(text: str) -> str:
     quoted = '"' + text.replace('"', '\\"') + '"'
-    found = _TOKEN.fullmatch(quoted)
-    if not found or _unquote(quoted) != text:
+    token_match = _TOKEN.fullmatch(quoted)
+    if not token_match or _unquote(quoted) != text:
         raise ModelError(f"DOT cannot hold the name {clip(text)}: a backslash stands before a quote or at its end.")
     return quoted

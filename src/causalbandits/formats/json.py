@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 
-from causalbandits._files import our_json
+from causalbandits._files import json_recogniser
 from causalbandits.errors import CausalBanditsError, FormatError
 from causalbandits.formats._scanner import clip
 from causalbandits.model import LABEL_LIMIT, OBSERVED_FORMAT, CausalGraph, CausalModel, ObservedModel
@@ -17,22 +17,22 @@ _ESCAPED = re.compile(r"\\(?:u[0-9a-fA-F]{4}|.)", re.DOTALL)
 
 Readable = CausalModel | CausalGraph | ObservedModel
 
-_OTHERS: dict[str, type[CausalGraph] | type[ObservedModel]] = {
+_OTHER_KINDS: dict[str, type[CausalGraph] | type[ObservedModel]] = {
     GRAPH_FORMAT: CausalGraph, OBSERVED_FORMAT: ObservedModel,
 }  # fmt: skip
 
 
 def loads(text: str, file: str = "JSON") -> Readable:
     """The model or graph that a text in JSON describes; `file` names it in errors."""
-    for found in _STRING.finditer(text):
+    for string in _STRING.finditer(text):
         # Two for every \u: a letter beyond the first 65536 is written as a pair.
-        if len(found[1]) > LABEL_LIMIT and len(_ESCAPED.sub("x", found[1])) > 2 * LABEL_LIMIT:
-            message = f"expected at most {LABEL_LIMIT:,} characters, found {clip(found[1])}."
-            line, column = text.count("\n", 0, found.start()) + 1, found.start() - text.rfind("\n", 0, found.start())
+        if len(string[1]) > LABEL_LIMIT and len(_ESCAPED.sub("x", string[1])) > 2 * LABEL_LIMIT:
+            message = f"expected at most {LABEL_LIMIT:,} characters, found {clip(string[1])}."
+            line, column = text.count("\n", 0, string.start()) + 1, string.start() - text.rfind("\n", 0, string.start())
             raise FormatError(message, file=file, line=line, column=column)
     try:
         head = text.encode(errors="replace")
-        kind = next((kind for format, kind in _OTHERS.items() if our_json(format)(head)), CausalModel)
+        kind = next((kind for format, kind in _OTHER_KINDS.items() if json_recogniser(format)(head)), CausalModel)
         return kind.from_json(text)
     except RecursionError:
         raise FormatError("expected lists as deep as a table, found deeper ones.", file=file) from None

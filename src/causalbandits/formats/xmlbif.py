@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, NoReturn
 import numpy as np
 
 from causalbandits.errors import CausalBanditsError, FormatError, ModelError
-from causalbandits.formats._draft import Draft, PlacedTable, labels, network_name
-from causalbandits.formats._scanner import NUMBER, NUMBERS, clip, one_of
+from causalbandits.formats._draft import Draft, PlacedTable, network_name, state_labels
+from causalbandits.formats._scanner import NUMBER, NUMBERS, clip, format_options
 from causalbandits.model import LABEL_LIMIT, CausalModel
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class _XmlReader:
         self.parser, self.file = parser, file
         self.draft = Draft(self.refuse)
         self.path = [""]
-        self.found: dict[str, list[tuple[str, _LineAndColumn]]] = {}  # texts inside the open VARIABLE or DEFINITION
+        self.texts: dict[str, list[tuple[str, _LineAndColumn]]] = {}  # texts inside the open VARIABLE or DEFINITION
         self.text: list[str] = []
         self.lines: list[_LineAndColumn] = []  # where each text of a TABLE starts
         self.length, self.networks = 0, 0
@@ -87,7 +87,7 @@ class _XmlReader:
     def open(self, tag: str, attributes: dict[str, str]) -> None:
         inside, name = self.path[-1], tag.upper()
         if name not in _INSIDE.get(inside, ()):
-            expected = one_of(_INSIDE[inside]) if inside in _INSIDE else f"text inside {inside!r}"
+            expected = format_options(_INSIDE[inside]) if inside in _INSIDE else f"text inside {inside!r}"
             self.refuse(self.place, f"expected {expected}, found the element {clip(tag)}.")
         self.networks += name == "NETWORK"
         if self.networks > 1:
@@ -96,7 +96,7 @@ class _XmlReader:
         if name == "VARIABLE" and kind != "nature":
             self.refuse(self.place, f"expected a VARIABLE of TYPE 'nature', found {clip(kind)}.")
         if name in ("VARIABLE", "DEFINITION"):
-            self.found, self.outer = {}, self.place
+            self.texts, self.outer = {}, self.place
         self.preserve = attributes.get("xml:space") == "preserve"
         self.path.append(name)
         self.text, self.length, self.start = [], 0, self.place
@@ -106,7 +106,9 @@ class _XmlReader:
         element = self.path[-1]
         if element in _INSIDE:
             if text.strip():
-                self.refuse(self.place, f"expected {one_of(_INSIDE[element])}, found the text {clip(text.strip())}.")
+                self.refuse(
+                    self.place, f"expected {format_options(_INSIDE[element])}, found the text {clip(text.strip())}."
+                )
             return
         self.length += len(text)
         if self.length > LABEL_LIMIT and element != "TABLE":
@@ -118,35 +120,35 @@ class _XmlReader:
     def close(self, _: str) -> None:
         element = self.path.pop()
         if element == "VARIABLE":
-            name, place = self.one("NAME")
-            self.draft.declare(name, self.found.get("OUTCOME", []), place)
-            self.remarks(name)
+            name, place = self.single_text("NAME")
+            self.draft.declare(name, self.texts.get("OUTCOME", []), place)
+            self.add_properties(name)
         elif element == "DEFINITION":
-            name, place = self.one("FOR")
-            table = self.one("TABLE")
-            self.draft.define(name, self.found.get("GIVEN", []), place, lambda axes: self.filled(name, table, axes))
-            self.remarks(name)
+            name, place = self.single_text("FOR")
+            table = self.single_text("TABLE")
+            self.draft.define(name, self.texts.get("GIVEN", []), place, lambda axes: self.fill_table(name, table, axes))
+            self.add_properties(name)
         elif element not in _INSIDE:
             text = "".join(self.text)
             if element == "TABLE" and not NUMBERS.fullmatch(text):
                 self.refuse_number()
             text = text if self.preserve else text.strip()
             if self.path[-1] != "NETWORK":
-                self.found.setdefault(element, []).append((text, self.start))
+                self.texts.setdefault(element, []).append((text, self.start))
             elif element == "NAME":
                 self.draft.name_network(text)
             else:
-                self.draft.remark("", text)
+                self.draft.add_property("", text)
 
-    def one(self, element: str) -> tuple[str, _LineAndColumn]:
-        found = self.found.get(element, [])
-        if len(found) != 1:
-            self.refuse(self.outer, f"expected one {element}, found {len(found)}.")
-        return found[0]
+    def single_text(self, element: str) -> tuple[str, _LineAndColumn]:
+        texts = self.texts.get(element, [])
+        if len(texts) != 1:
+            self.refuse(self.outer, f"expected one {element}, found {len(texts)}.")
+        return texts[0]
 
-    def remarks(self, name: str) -> None:
-        for text, _ in self.found.get("PROPERTY", []):
-            self.draft.remark(name, text)
+    def add_properties(self, name: str) -> None:
+        for text, _ in self.texts.get("PROPERTY", []):
+            self.draft.add_property(name, text)
 
     def refuse_number(self) -> NoReturn:
         for text, (line, column) in zip(self.text, self.lines, strict=True):
@@ -155,38 +157,44 @@ class _XmlReader:
                     self.refuse((line, column + word.start()), f"expected a number, found {clip(word.group())}.")
         self.refuse(self.start, "expected numbers in the TABLE, found something else.")
 
-    def filled(self, name: str, table: tuple[str, _LineAndColumn], axes: Sequence[Sequence[str]]) -> PlacedTable:
+    def fill_table(self, name: str, table: tuple[str, _LineAndColumn], axes: Sequence[Sequence[str]]) -> PlacedTable:
         text, place = table
         words = text.replace(",", " ").split()
         shape = [len(states) for states in axes]
         if len(words) != prod(shape):
-            found = f"{prod(shape):,} numbers in the TABLE of {clip(name)}, found {len(words):,}"
-            self.refuse(place, f"expected {found}.")
+            expectation = f"{prod(shape):,} numbers in the TABLE of {clip(name)}, found {len(words):,}"
+            self.refuse(place, f"expected {expectation}.")
         return PlacedTable(np.array([float(word) for word in words]).reshape(shape))
 
 
 def dumps(model: CausalModel) -> str:
     """The model in XMLBIF, every number with all its digits; states that are not text become text."""
-    return '<?xml version="1.0" encoding="UTF-8"?>\n<BIF VERSION="0.3">\n' + "".join(_elements(model)) + "</BIF>\n"
+    return (
+        '<?xml version="1.0" encoding="UTF-8"?>\n<BIF VERSION="0.3">\n' + "".join(_format_elements(model)) + "</BIF>\n"
+    )
 
 
-def _elements(model: CausalModel) -> Iterator[str]:
+def _format_elements(model: CausalModel) -> Iterator[str]:
     name, remarks = network_name(model)
-    yield "<NETWORK>\n" + _element("NAME", name) + "".join(_element("PROPERTY", text) for text in remarks)
+    yield "<NETWORK>\n" + _format_element("NAME", name) + "".join(_format_element("PROPERTY", text) for text in remarks)
     for v in model.variables.values():
-        yield '<VARIABLE TYPE="nature">\n' + _element("NAME", v.name)
-        yield from (_element("OUTCOME", label) for label in labels(v))
-        yield from (_element("PROPERTY", text) for text in model.properties.get(v.name, ()))
+        yield '<VARIABLE TYPE="nature">\n' + _format_element("NAME", v.name)
+        yield from (_format_element("OUTCOME", label) for label in state_labels(v))
+        yield from (_format_element("PROPERTY", text) for text in model.properties.get(v.name, ()))
         yield "</VARIABLE>\n"
     for v in model.variables.values():
-        yield "<DEFINITION>\n" + _element("FOR", v.name) + "".join(_element("GIVEN", parent) for parent in v.parents)
+        yield (
+            "<DEFINITION>\n"
+            + _format_element("FOR", v.name)
+            + "".join(_format_element("GIVEN", parent) for parent in v.parents)
+        )
         yield "<TABLE>\n"
         yield from (" ".join(map(repr, row)) + "\n" for row in v.table.reshape(-1, len(v.states)).tolist())
         yield "</TABLE>\n</DEFINITION>\n"
     yield "</NETWORK>\n"
 
 
-def _element(tag: str, text: str) -> str:
+def _format_element(tag: str, text: str) -> str:
     odd = _NOT_IN_XML.search(text)
     if odd:
         raise ModelError(f"XML cannot hold the character {odd.group()!r} of {clip(text)}; JSON can.")

@@ -1,21 +1,21 @@
 """What is known of the world: variables, their conditional probability tables, the causal graph, and interventions."""
 
-from causalbandits.model.causal_model import MODEL_FORMAT, CausalModel, cumulative
-from causalbandits.model.fitted import Fitted, FittedModel, FittedObservedModel, log_gammas
+from causalbandits.model.causal_model import MODEL_FORMAT, CausalModel, cumulative_probabilities
+from causalbandits.model.fitted import Fitted, FittedModel, FittedObservedModel, sample_log_gammas
 from causalbandits.model.graph import CausalGraph
 from causalbandits.model.intervention import Intervention, State
-from causalbandits.model.knowledge import Knowledge, as_causal_graph, knowledge_from_record, knowledge_record
-from causalbandits.model.latent_model import OBSERVED_FORMAT, ObservedModel, needed_tables
+from causalbandits.model.knowledge import Knowledge, as_causal_graph, encode_knowledge, knowledge_from_record
+from causalbandits.model.latent_model import OBSERVED_FORMAT, ObservedModel, required_conditionals
 from causalbandits.model.variable import (
     LABEL_LIMIT,
     ROW_SUM_TOLERANCE,
-    STATES_ARE,
+    STATE_RULE,
     Variable,
     Variables,
-    as_state,
-    conditional,
+    conditional_name,
+    parse_state,
     row_name,
-    unique_names,
+    validate_unique_names,
 )
 
 __all__ = [
@@ -23,7 +23,7 @@ __all__ = [
     "MODEL_FORMAT",
     "OBSERVED_FORMAT",
     "ROW_SUM_TOLERANCE",
-    "STATES_ARE",
+    "STATE_RULE",
     "CausalGraph",
     "CausalModel",
     "Fitted",
@@ -36,13 +36,13 @@ __all__ = [
     "Variable",
     "Variables",
     "as_causal_graph",
-    "as_state",
-    "conditional",
-    "cumulative",
+    "conditional_name",
+    "cumulative_probabilities",
+    "encode_knowledge",
     "knowledge_from_record",
-    "knowledge_record",
-    "log_gammas",
-    "needed_tables",
+    "parse_state",
+    "required_conditionals",
     "row_name",
-    "unique_names",
+    "sample_log_gammas",
+    "validate_unique_names",
 ]

@@ -13,18 +13,18 @@ import numpy as np
 import numpy.typing as npt
 
 from causalbandits._random import Seed, random_generator
-from causalbandits._typing import Array, Codes, is_iterable, is_whole
-from causalbandits.errors import InterventionError, ModelError, SizeError, brief, unknown
+from causalbandits._typing import Array, Codes, is_integer, is_iterable
+from causalbandits.errors import InterventionError, ModelError, SizeError, short_repr, unknown_name_message
 from causalbandits.model import graph as graphs
 from causalbandits.model.graph import CausalGraph
 from causalbandits.model.intervention import Intervention, State
-from causalbandits.model.records import read_document, variable_record, variable_records
-from causalbandits.model.variable import Variable, checked_rows
+from causalbandits.model.records import decode_variables, encode_variable, parse_document
+from causalbandits.model.variable import Variable, normalise_rows
 
 # Draws of a variable by the inverse of its cumulative probabilities.
 
 
-def inverted(cdf: Array, rows: Codes, draws: Array) -> Codes:
+def invert_cdf(cdf: Array, rows: Codes, draws: Array) -> Codes:
     """For each draw, the first state whose cumulative probability in its row exceeds it."""
     codes = np.zeros(len(draws), dtype=np.intp)
     for column in range(cdf.shape[1] - 1):
@@ -32,7 +32,7 @@ def inverted(cdf: Array, rows: Codes, draws: Array) -> Codes:
     return codes
 
 
-def cumulative(table: Array) -> Array:
+def cumulative_probabilities(table: Array) -> Array:
     """Cumulative sums along the last axis, exactly 1 from the last possible state on.
 
     Rounding may leave the plain sum below a draw close to 1, which would then fall on an impossible state.
@@ -44,7 +44,7 @@ def cumulative(table: Array) -> Array:
     return np.asarray(cdf)
 
 
-def as_column(states: tuple[State, ...]) -> npt.NDArray[Any]:
+def state_column(states: tuple[State, ...]) -> npt.NDArray[Any]:
     """States as an array, of their own type where they have one."""
     kinds = {type(state) for state in states}
     if len(kinds) == 1 and kinds <= {str, int, float, bool}:
@@ -90,19 +90,21 @@ class CausalModel:
 
     def __init__(self, variables: Iterable[Variable], *, properties: Mapping[str, Iterable[str]] | None = None) -> None:
         if not is_iterable(variables):
-            raise ModelError(f"A CausalModel is a list of Variables; got {brief(variables)}.")
+            raise ModelError(f"A CausalModel is a list of Variables; got {short_repr(variables)}.")
         by_name: dict[str, Variable] = {}
         for variable in variables:
             if not isinstance(variable, Variable):
-                raise ModelError(f"A CausalModel is a list of Variables; got {brief(variable)}.")
+                raise ModelError(f"A CausalModel is a list of Variables; got {short_repr(variable)}.")
             if variable.name in by_name:
                 raise ModelError(f"The variables' names must differ: {variable.name!r} appears twice.")
             by_name[variable.name] = variable
         if not by_name:
             raise ModelError("A CausalModel needs at least one variable.")
         self.__dict__["_order"] = _topological_order(by_name)
-        self.__dict__["_variables"] = MappingProxyType({name: checked_rows(v, by_name) for name, v in by_name.items()})
-        self.__dict__["_properties"] = _checked_properties({} if properties is None else properties, by_name)
+        self.__dict__["_variables"] = MappingProxyType(
+            {name: normalise_rows(v, by_name) for name, v in by_name.items()}
+        )
+        self.__dict__["_properties"] = _parse_properties({} if properties is None else properties, by_name)
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"CausalModel is immutable; make a new one with another {name}.")
@@ -131,7 +133,7 @@ class CausalModel:
         try:
             return self._variables[name]
         except (KeyError, TypeError):
-            raise ModelError(unknown("variable", name, self._variables)) from None
+            raise ModelError(unknown_name_message("variable", name, self._variables)) from None
 
     def parents_of(self, name: str) -> tuple[str, ...]:
         """The causes of a variable, in the order of its table's axes."""
@@ -150,7 +152,7 @@ class CausalModel:
         return f"CausalModel({len(self._variables)} variables, {edges} edges)"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (_model, (tuple(self._variables.values()), dict(self._properties)))
+        return (_rebuild_causal_model, (tuple(self._variables.values()), dict(self._properties)))
 
     @cached_property
     def graph(self) -> graphs.Graph:
@@ -171,18 +173,18 @@ class CausalModel:
     def from_networkx(cls, graph: graphs.Graph) -> CausalModel:
         """A model from a DiGraph whose nodes carry `states`, `table` and, if they have any, `parents` in order."""
         if not isinstance(graph, nx.DiGraph):
-            raise ModelError(f"A model needs a directed graph (networkx.DiGraph); got {brief(graph)}.")
+            raise ModelError(f"A model needs a directed graph (networkx.DiGraph); got {short_repr(graph)}.")
         variables = []
         for name, data in graph.nodes(data=True):
-            for needed in ("states", "table"):
-                if needed not in data:
-                    raise ModelError(f"Node {name!r} needs the attribute {needed!r}; it has {sorted(data)}.")
-            before = set(graph.predecessors(name))
-            parents = tuple(data.get("parents", sorted(before) if len(before) < 2 else ()))
-            if set(parents) != before:
+            for attribute in ("states", "table"):
+                if attribute not in data:
+                    raise ModelError(f"Node {name!r} needs the attribute {attribute!r}; it has {sorted(data)}.")
+            predecessors = set(graph.predecessors(name))
+            parents = tuple(data.get("parents", sorted(predecessors) if len(predecessors) < 2 else ()))
+            if set(parents) != predecessors:
                 raise ModelError(
                     f"Node {name!r} needs the attribute 'parents', the order of its table's axes: "
-                    f"some order of {sorted(map(str, before))}, not {list(parents)}."
+                    f"some order of {sorted(map(str, predecessors))}, not {list(parents)}."
                 )
             variables.append(Variable(name, data["states"], parents=parents, table=data["table"]))
         return cls(variables)
@@ -194,7 +196,7 @@ class CausalModel:
     @classmethod
     def from_json(cls, text: str) -> Self:
         """The model that `to_json` wrote: a FittedModel, if it was one."""
-        return cls.from_record(read_document(text, "model", MODEL_FORMAT, MODEL_VERSION))
+        return cls.from_record(parse_document(text, "model", MODEL_FORMAT, MODEL_VERSION))
 
     def to_record(self) -> dict[str, Any]:
         """A JSON-ready description, enough to make the very same model again."""
@@ -202,25 +204,25 @@ class CausalModel:
         return {"kind": self._kind, **self._content(), **(remarks if self._properties else {})}
 
     def _content(self) -> dict[str, Any]:
-        """What models of this kind consist of; `_of_content` takes it back."""
-        return {"variables": [variable_record(v, table=v.table.tolist()) for v in self._variables.values()]}
+        """What models of this kind consist of; `_from_content` takes it back."""
+        return {"variables": [encode_variable(v, table=v.table.tolist()) for v in self._variables.values()]}
 
     @classmethod
     def from_record(cls, record: Any) -> Self:
         """The model that `to_record` describes, of the kind that it names; without one, its tables are exact."""
         if not isinstance(record, Mapping):
-            raise ModelError(f"A model's record must be a mapping; got {brief(record)}.")
+            raise ModelError(f"A model's record must be a mapping; got {short_repr(record)}.")
         kind = record.get("kind", CausalModel._kind)
         if not isinstance(kind, str) or kind not in _MODEL_KINDS:
-            raise ModelError(unknown("kind of model", kind, _MODEL_KINDS))
-        model = _MODEL_KINDS[kind]._of_content(record)
+            raise ModelError(unknown_name_message("kind of model", kind, _MODEL_KINDS))
+        model = _MODEL_KINDS[kind]._from_content(record)
         if not isinstance(model, cls):
             raise ModelError(f"This model is {kind}, no {cls.__name__}: read it with CausalModel.from_json.")
         return model
 
     @classmethod
-    def _of_content(cls, content: Mapping[str, Any]) -> CausalModel:
-        records = variable_records(content, "table")
+    def _from_content(cls, content: Mapping[str, Any]) -> CausalModel:
+        records = decode_variables(content, "table")
         return CausalModel(
             [Variable(r.name, r.states, parents=r.parents, table=r.numbers[0]) for r in records],
             properties=content.get("properties"),
@@ -231,17 +233,17 @@ class CausalModel:
         codes = {}
         for name, value in Intervention(assignment).items():
             if name not in self._variables:
-                raise InterventionError(unknown("variable", name, self._variables))
+                raise InterventionError(unknown_name_message("variable", name, self._variables))
             codes[name] = self._variables[name].code(value)
         return codes
 
     def sample(self, n: int, *, do: Mapping[str, State] | None = None, rng: Seed = None) -> dict[str, npt.NDArray[Any]]:
         """`n` draws of all variables under an intervention: a column of states for each."""
-        if not is_whole(n) or n < 0:
-            raise ModelError(f"The number of draws must be a whole number, 0 or more; got {brief(n)}.")
+        if not is_integer(n) or n < 0:
+            raise ModelError(f"The number of draws must be a whole number, 0 or more; got {short_repr(n)}.")
         if n * len(self._variables) > SAMPLE_LIMIT:
             raise SizeError(
-                f"{brief(n)} draws of {len(self._variables)} variables; the limit is {SAMPLE_LIMIT} values at once."
+                f"{short_repr(n)} draws of {len(self._variables)} variables; the limit is {SAMPLE_LIMIT} values at once."
             )
         fixed = self.codes({} if do is None else do)
         generator = random_generator(rng)
@@ -254,17 +256,17 @@ class CausalModel:
             rows = np.zeros(n, dtype=np.intp)
             for parent, size in zip(v.parents, v.table.shape, strict=False):
                 rows = rows * size + columns[parent]
-            cdf = cumulative(v.table.reshape(-1, len(v.states)))
+            cdf = cumulative_probabilities(v.table.reshape(-1, len(v.states)))
             draws = generator.random(n)
-            columns[name] = inverted(cdf, rows, draws)
-        return {name: as_column(self._variables[name].states)[columns[name]] for name in self._variables}
+            columns[name] = invert_cdf(cdf, rows, draws)
+        return {name: state_column(self._variables[name].states)[columns[name]] for name in self._variables}
 
 
 _MODEL_KINDS: dict[str, type[CausalModel]] = {CausalModel._kind: CausalModel}
 """Which models there are, by the name that their records have."""
 
 
-def _model(variables: tuple[Variable, ...], properties: Mapping[str, tuple[str, ...]]) -> CausalModel:
+def _rebuild_causal_model(variables: tuple[Variable, ...], properties: Mapping[str, tuple[str, ...]]) -> CausalModel:
     return CausalModel(variables, properties=properties)
 
 
@@ -274,7 +276,7 @@ def _topological_order(variables: Mapping[str, Variable]) -> tuple[str, ...]:
     for v in variables.values():
         for parent in v.parents:
             if parent not in variables:
-                raise ModelError(f"{v.name!r}: {unknown('parent', parent, variables)}")
+                raise ModelError(f"{v.name!r}: {unknown_name_message('parent', parent, variables)}")
             graph.add_edge(parent, v.name)
     cycle = graphs.find_cycle(graph)
     if cycle:
@@ -283,20 +285,20 @@ def _topological_order(variables: Mapping[str, Variable]) -> tuple[str, ...]:
     return tuple(nx.lexicographical_topological_sort(graph, key=position.__getitem__))
 
 
-def _checked_properties(given: Mapping[str, Iterable[str]], names: Iterable[str]) -> Mapping[str, tuple[str, ...]]:
+def _parse_properties(properties: Mapping[str, Iterable[str]], names: Iterable[str]) -> Mapping[str, tuple[str, ...]]:
     """The properties as an immutable mapping, without the empty ones."""
     rule = "Properties map a variable's name, or '' for the model, to a list of texts"
-    if not isinstance(given, Mapping):
-        raise ModelError(f"{rule}; got {brief(given)}.")
-    known, checked = dict.fromkeys(["", *names]), {}
-    for name, texts in given.items():
-        if name not in known:
-            raise ModelError(f"{rule}: {unknown('variable', name, known)}")
+    if not isinstance(properties, Mapping):
+        raise ModelError(f"{rule}; got {short_repr(properties)}.")
+    allowed_names, parsed = dict.fromkeys(["", *names]), {}
+    for name, texts in properties.items():
+        if name not in allowed_names:
+            raise ModelError(f"{rule}: {unknown_name_message('variable', name, allowed_names)}")
         if isinstance(texts, str) or not is_iterable(texts):
-            raise ModelError(f"{rule}; {name!r} has {brief(texts)}.")
-        listed = tuple(texts)
-        if not all(isinstance(text, str) for text in listed):
-            raise ModelError(f"{rule}; {name!r} has {brief(listed)}.")
-        if listed:
-            checked[name] = listed
-    return MappingProxyType(checked)
+            raise ModelError(f"{rule}; {name!r} has {short_repr(texts)}.")
+        text_tuple = tuple(texts)
+        if not all(isinstance(text, str) for text in text_tuple):
+            raise ModelError(f"{rule}; {name!r} has {short_repr(text_tuple)}.")
+        if text_tuple:
+            parsed[name] = text_tuple
+    return MappingProxyType(parsed)

@@ -16,13 +16,13 @@ import numpy as np
 import numpy.typing as npt
 
 from causalbandits._random import Seed, random_generator
-from causalbandits._typing import Array, is_whole
-from causalbandits.errors import DataWarning, ModelError, SizeError, brief
+from causalbandits._typing import Array, is_integer
+from causalbandits.errors import DataWarning, ModelError, SizeError, short_repr
 from causalbandits.model.causal_model import SAMPLE_LIMIT, CausalModel
 from causalbandits.model.graph import CausalGraph, Group
 from causalbandits.model.intervention import State
-from causalbandits.model.latent_model import ObservedModel, checked_sources, doubts
-from causalbandits.model.records import variable_record, variable_records
+from causalbandits.model.latent_model import ObservedModel, parse_sources, source_uncertainties
+from causalbandits.model.records import decode_variables, encode_variable
 from causalbandits.model.variable import Variable
 
 
@@ -52,23 +52,28 @@ class FittedModel(CausalModel, kind="fitted"):
         filled: int = 0,
         observational: int = 0,
     ) -> None:
-        for what, given in (("states", states), ("parents", parents), ("counts", counts), ("prior", prior)):
-            if not isinstance(given, Mapping) or given.keys() != states.keys():
-                raise ModelError(f"{what} must have an entry for every variable; got {brief(given)}.")
-        counted = {name: _numbers(f"counts of {name!r}", counts[name]) for name in states}
-        pseudo = {name: _numbers(f"pseudo-counts of {name!r}", prior[name]) for name in states}
+        for argument, mapping in (("states", states), ("parents", parents), ("counts", counts), ("prior", prior)):
+            if not isinstance(mapping, Mapping) or mapping.keys() != states.keys():
+                raise ModelError(f"{argument} must have an entry for every variable; got {short_repr(mapping)}.")
+        count_arrays = {name: _parse_counts(f"counts of {name!r}", counts[name]) for name in states}
+        prior_arrays = {name: _parse_counts(f"pseudo-counts of {name!r}", prior[name]) for name in states}
         super().__init__(
-            Variable(name, own, parents=parents[name], table=_mean(name, counted[name], pseudo[name]))
-            for name, own in states.items()
+            Variable(
+                name,
+                values,
+                parents=parents[name],
+                table=_posterior_mean(name, count_arrays[name], prior_arrays[name]),
+            )
+            for name, values in states.items()
         )
-        self.__dict__["counts"] = MappingProxyType(counted)
-        self.__dict__["prior"] = MappingProxyType(pseudo)
-        self.__dict__["rows"] = _whole("rows", rows)
-        self.__dict__["filled"] = _whole("filled", filled)
-        self.__dict__["observational"] = _whole("observational", observational)
+        self.__dict__["counts"] = MappingProxyType(count_arrays)
+        self.__dict__["prior"] = MappingProxyType(prior_arrays)
+        self.__dict__["rows"] = _validate_count("rows", rows)
+        self.__dict__["filled"] = _validate_count("filled", filled)
+        self.__dict__["observational"] = _validate_count("observational", observational)
 
     @classmethod
-    def of_nothing(cls, model: CausalModel) -> FittedModel:
+    def from_flat_prior(cls, model: CausalModel) -> FittedModel:
         """A model's graph and states; of its tables, all are equally likely."""
         states = {name: v.states for name, v in model.variables.items()}
         parents = {name: v.parents for name, v in model.variables.items()}
@@ -108,24 +113,24 @@ class FittedModel(CausalModel, kind="fitted"):
         """Every variable's table drawn `n` times from the posterior: the draws are the first axis."""
         if self.filled:
             warnings.warn(f"{self.overconfidence} Intervals are too narrow.", DataWarning, stacklevel=3)
-        times, cells = _whole("n", n), sum(counts.size for counts in self.counts.values())
-        if times * cells > SAMPLE_LIMIT:
-            raise SizeError(f"{brief(n)} draws of tables of {cells} numbers; the limit is {SAMPLE_LIMIT} at once.")
+        number, cells = _validate_count("n", n), sum(counts.size for counts in self.counts.values())
+        if number * cells > SAMPLE_LIMIT:
+            raise SizeError(f"{short_repr(n)} draws of tables of {cells} numbers; the limit is {SAMPLE_LIMIT} at once.")
         generator = random_generator(rng)
-        return {name: _dirichlet(self.concentrations[name], times, generator) for name in self.names}
+        return {name: _sample_dirichlet(self.concentrations[name], number, generator) for name in self.names}
 
     def _content(self) -> dict[str, Any]:
         """Counts and pseudo-counts make the tables: these are not kept twice."""
         records = [
-            variable_record(v, counts=self.counts[name].tolist(), prior=self.prior[name].tolist())
+            encode_variable(v, counts=self.counts[name].tolist(), prior=self.prior[name].tolist())
             for name, v in self.variables.items()
         ]
-        unusual = {name: getattr(self, name) for name in ("filled", "observational") if getattr(self, name)}
-        return {"rows": self.rows, **unusual, "variables": records}
+        nonzero_fields = {name: getattr(self, name) for name in ("filled", "observational") if getattr(self, name)}
+        return {"rows": self.rows, **nonzero_fields, "variables": records}
 
     @classmethod
-    def _of_content(cls, content: Mapping[str, Any]) -> CausalModel:
-        records = variable_records(content, "counts", "prior")
+    def _from_content(cls, content: Mapping[str, Any]) -> CausalModel:
+        records = decode_variables(content, "counts", "prior")
         rows: Any = content.get("rows")
         filled: Any = content.get("filled", 0)
         observational: Any = content.get("observational", 0)
@@ -165,19 +170,19 @@ class FittedModel(CausalModel, kind="fitted"):
         return (FittedModel, (states, parents, dict(self.counts), dict(self.prior), *numbers))
 
 
-def _numbers(what: str, given: npt.ArrayLike) -> Array:
+def _parse_counts(label: str, values: npt.ArrayLike) -> Array:
     """A read-only copy, in C order: a sum's last bit depends on the layout, and a model that is read back has this."""
     try:
-        array = np.array(given, dtype=np.float64, order="C")
+        array = np.array(values, dtype=np.float64, order="C")
     except (TypeError, ValueError, OverflowError):
-        raise ModelError(f"The {what} must be a rectangular array of numbers, in the shape of the table.") from None
+        raise ModelError(f"The {label} must be a rectangular array of numbers, in the shape of the table.") from None
     if not (np.isfinite(array).all() and (array >= 0).all()):
-        raise ModelError(f"The {what} must be finite and not negative.")
+        raise ModelError(f"The {label} must be finite and not negative.")
     array.setflags(write=False)
     return array
 
 
-def _mean(name: str, counts: Array, prior: Array) -> Array:
+def _posterior_mean(name: str, counts: Array, prior: Array) -> Array:
     if counts.shape != prior.shape or not counts.shape:
         shapes = f"{counts.shape} and {prior.shape}"
         raise ModelError(f"The counts of {name!r} must have the shape of its pseudo-counts; they are {shapes}.")
@@ -189,20 +194,20 @@ def _mean(name: str, counts: Array, prior: Array) -> Array:
     return np.asarray(concentrations / totals)
 
 
-def _whole(what: str, given: Any) -> int:
-    if not is_whole(given) or given < 0:
-        raise ModelError(f"{what} must be a whole number, 0 or more; got {brief(given)}.")
-    return int(given)
+def _validate_count(label: str, value: Any) -> int:
+    if not is_integer(value) or value < 0:
+        raise ModelError(f"{label} must be a whole number, 0 or more; got {short_repr(value)}.")
+    return int(value)
 
 
-def _dirichlet(concentrations: Array, n: int, generator: np.random.Generator) -> Array:
+def _sample_dirichlet(concentrations: Array, n: int, generator: np.random.Generator) -> Array:
     """Draws of every row."""
-    logs = log_gammas(np.broadcast_to(concentrations, (n, *concentrations.shape)), generator)
+    logs = sample_log_gammas(np.broadcast_to(concentrations, (n, *concentrations.shape)), generator)
     weights = np.exp(logs - logs.max(axis=-1, keepdims=True))
     return np.asarray(weights / weights.sum(axis=-1, keepdims=True))
 
 
-def log_gammas(concentrations: Array, generator: np.random.Generator) -> Array:
+def sample_log_gammas(concentrations: Array, generator: np.random.Generator) -> Array:
     """Logarithms of gamma draws, whose shares of a row are Dirichlet; the draws themselves may underflow."""
     shape = concentrations.shape
     gamma = np.log(generator.standard_gamma(concentrations + 1.0, size=shape))
@@ -245,32 +250,41 @@ class FittedObservedModel(ObservedModel, kind="fitted"):
         filled: int = 0,
     ) -> None:
         if not isinstance(graph, CausalGraph):
-            raise ModelError(f"What is observed is fitted to a CausalGraph; got {brief(graph)}.")
-        for what, given in (("counts", counts), ("prior", prior), ("rows_by_source", rows_by_source)):
-            if not isinstance(given, Mapping) or (what == "prior" and given.keys() != counts.keys()):
-                raise ModelError(f"{what} must have an entry for every table; got {brief(given)}.")
-        counted = {name: _numbers(f"counts of {name!r}", own) for name, own in counts.items()}
-        pseudo = {name: _numbers(f"pseudo-counts of {name!r}", own) for name, own in prior.items()}
-        shares = {checked_sources(graph, [own])[0]: _whole("rows", n) for own, n in rows_by_source.items()}
+            raise ModelError(f"What is observed is fitted to a CausalGraph; got {short_repr(graph)}.")
+        for argument, mapping in (("counts", counts), ("prior", prior), ("rows_by_source", rows_by_source)):
+            if not isinstance(mapping, Mapping) or (argument == "prior" and mapping.keys() != counts.keys()):
+                raise ModelError(f"{argument} must have an entry for every table; got {short_repr(mapping)}.")
+        count_arrays = {name: _parse_counts(f"counts of {name!r}", entry) for name, entry in counts.items()}
+        prior_arrays = {name: _parse_counts(f"pseudo-counts of {name!r}", entry) for name, entry in prior.items()}
+        rows_by_group = {
+            parse_sources(graph, [entry])[0]: _validate_count("rows", n) for entry, n in rows_by_source.items()
+        }
         super().__init__(
-            graph, {n: _posterior_mean_or_zero(n, counted[n], pseudo[n]) for n in counted}, sources=[*shares]
+            graph,
+            {n: _posterior_mean_or_zero(n, count_arrays[n], prior_arrays[n]) for n in count_arrays},
+            sources=[*rows_by_group],
         )
-        earlier = sum(shares.values()) > _whole("rows", rows)
-        self._ask_in_order(shares, {n: _told(counted[n], pseudo[n], earlier) for n in counted})
-        set_ = self.__dict__
-        set_["counts"], set_["prior"] = MappingProxyType(counted), MappingProxyType(pseudo)
-        set_["rows"], set_["filled"] = _whole("rows", rows), _whole("filled", filled)
-        set_["rows_by_source"] = MappingProxyType({own: shares[own] for own in self.sources})
+        has_earlier_data = sum(rows_by_group.values()) > _validate_count("rows", rows)
+        self._order_sources(
+            rows_by_group,
+            {n: _effective_rows(count_arrays[n], prior_arrays[n], has_earlier_data) for n in count_arrays},
+        )
+        attributes = self.__dict__
+        attributes["counts"], attributes["prior"] = MappingProxyType(count_arrays), MappingProxyType(prior_arrays)
+        attributes["rows"], attributes["filled"] = _validate_count("rows", rows), _validate_count("filled", filled)
+        attributes["rows_by_source"] = MappingProxyType({entry: rows_by_group[entry] for entry in self.sources})
 
-    def _ask_in_order(self, shares: Mapping[Group, int], told: Mapping[str, Array]) -> None:
+    def _order_sources(self, rows_by_group: Mapping[Group, int], effective_rows: Mapping[str, Array]) -> None:
         """First the rows that tell of every value, then those that tell most of each, then the most.
 
         Of equally many, rows left alone: what they tell of all actions, leaving alone among them, errs alike.
         """
-        doubt = doubts(self.causal_graph, [*shares], told)
-        rows = dict(zip(self.sources, self._rows, strict=True))
-        sources = sorted(shares, key=lambda own: (doubt[own], -shares[own], len(own), own))
-        self.__dict__["sources"], self.__dict__["_sources"] = tuple(sources), [rows[own] for own in sources]
+        uncertainty = source_uncertainties(self.causal_graph, [*rows_by_group], effective_rows)
+        regimes = dict(zip(self.sources, self._regimes, strict=True))
+        sources = sorted(
+            rows_by_group, key=lambda source: (uncertainty[source], -rows_by_group[source], len(source), source)
+        )
+        self.__dict__["sources"], self.__dict__["_sources"] = tuple(sources), [regimes[source] for source in sources]
 
     @property
     def observational(self) -> int:
@@ -290,20 +304,22 @@ class FittedObservedModel(ObservedModel, kind="fitted"):
     def draw(self, rng: Seed = None) -> ObservedModel:
         """What is observed, drawn from the posterior."""
         tables = self.draw_tables(1, rng)
-        return ObservedModel(self.causal_graph, {n: own[0] for n, own in tables.items()}, sources=self.sources)
+        return ObservedModel(self.causal_graph, {n: draws[0] for n, draws in tables.items()}, sources=self.sources)
 
     def draw_tables(self, n: int, rng: Seed = None) -> dict[str, Array]:
         """Every table drawn `n` times from the posterior: the draws are the first axis. Unseen rows stay 0."""
         if self.filled:
             warnings.warn(f"{self.overconfidence} Intervals are too narrow.", DataWarning, stacklevel=3)
-        times, cells = _whole("n", n), sum(counts.size for counts in self.counts.values())
-        if times * cells > SAMPLE_LIMIT:
-            raise SizeError(f"{brief(n)} draws of tables of {cells} numbers; the limit is {SAMPLE_LIMIT} at once.")
-        generator, drawn = random_generator(rng), {}
-        for name, own in self.concentrations.items():
-            seen = own.sum(axis=-1, keepdims=True) > 0
-            drawn[name] = np.where(seen, _dirichlet(np.where(seen, own, 1.0), times, generator), 0.0)
-        return drawn
+        number, cells = _validate_count("n", n), sum(counts.size for counts in self.counts.values())
+        if number * cells > SAMPLE_LIMIT:
+            raise SizeError(f"{short_repr(n)} draws of tables of {cells} numbers; the limit is {SAMPLE_LIMIT} at once.")
+        generator, samples = random_generator(rng), {}
+        for name, concentrations in self.concentrations.items():
+            has_counts = concentrations.sum(axis=-1, keepdims=True) > 0
+            samples[name] = np.where(
+                has_counts, _sample_dirichlet(np.where(has_counts, concentrations, 1.0), number, generator), 0.0
+            )
+        return samples
 
     def to_record(self) -> dict[str, Any]:
         """A JSON-ready description: counts and pseudo-counts make the tables, which are not kept twice."""
@@ -312,30 +328,36 @@ class FittedObservedModel(ObservedModel, kind="fitted"):
             "graph": self.causal_graph.to_record(),
             "rows": self.rows,
             "filled": self.filled,
-            "rows_by_source": [[list(own), number] for own, number in self.rows_by_source.items()],
-            "counts": {name: own.tolist() for name, own in self.counts.items()},
-            "prior": {name: own.tolist() for name, own in self.prior.items()},
+            "rows_by_source": [[list(entry), number] for entry, number in self.rows_by_source.items()],
+            "counts": {name: entry.tolist() for name, entry in self.counts.items()},
+            "prior": {name: entry.tolist() for name, entry in self.prior.items()},
         }
 
     @classmethod
-    def _of_record(cls, record: Mapping[str, Any]) -> ObservedModel:
+    def _from_record(cls, record: Mapping[str, Any]) -> ObservedModel:
         try:
-            shares = {tuple(own): number for own, number in record["rows_by_source"]}
+            rows_by_group = {tuple(group): number for group, number in record["rows_by_source"]}
             counts, prior, rows = record["counts"], record["prior"], record["rows"]
-            return cls(CausalGraph.from_record(record["graph"]), counts, prior, rows, shares, record.get("filled", 0))
+            return cls(
+                CausalGraph.from_record(record["graph"]), counts, prior, rows, rows_by_group, record.get("filled", 0)
+            )
         except (KeyError, TypeError, ValueError) as error:
             if isinstance(error, ModelError):
                 raise
             raise ModelError(
                 "The record of a fitted observed model needs graph, rows, rows_by_source, counts and prior; got "
-                f"{brief(record)}."
+                f"{short_repr(record)}."
             ) from None
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, FittedObservedModel):
             return False if isinstance(other, ObservedModel) else NotImplemented
-        mine, theirs = ((own.rows, own.filled, own.rows_by_source) for own in (self, other))
-        return mine == theirs and super().__eq__(other) and _same(self.counts, other.counts, self.prior, other.prior)
+        mine, theirs = ((model.rows, model.filled, model.rows_by_source) for model in (self, other))
+        return (
+            mine == theirs
+            and super().__eq__(other)
+            and _have_equal_counts(self.counts, other.counts, self.prior, other.prior)
+        )
 
     __hash__ = ObservedModel.__hash__
 
@@ -348,7 +370,7 @@ Fitted = FittedModel | FittedObservedModel
 """What was estimated from data, and can be drawn from its posterior."""
 
 
-def _same(*arrays: Mapping[str, Array]) -> bool:
+def _have_equal_counts(*arrays: Mapping[str, Array]) -> bool:
     counts, other_counts, prior, other_prior = arrays
     return all(
         np.array_equal(counts[name], other_counts[name]) and np.array_equal(prior[name], other_prior[name])
@@ -356,13 +378,13 @@ def _same(*arrays: Mapping[str, Array]) -> bool:
     )
 
 
-def _told(counts: Array, prior: Array, earlier: bool) -> Array:
+def _effective_rows(counts: Array, prior: Array, has_earlier_data: bool) -> Array:
     """How many rows stand behind each row of a table; a prior that is flat stands for none, an earlier fit for its own.
 
     (Its own prior was 1, unless somebody said less.)
     """
     least = prior.min(initial=np.inf)
-    flat = min(1.0, least) if earlier else least
+    flat = min(1.0, least) if has_earlier_data else least
     return np.asarray(counts.sum(axis=-1) + (prior - flat).sum(axis=-1))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Mapping
 from typing import Any
 
-from causalbandits.errors import InterventionError, brief
+from causalbandits.errors import InterventionError, short_repr
 
 State = Hashable
 
@@ -29,12 +29,12 @@ class Intervention(Mapping[str, State]):
     def __init__(self, assignment: Mapping[str, State] | None = None, /, **more: State) -> None:
         if assignment is not None and not isinstance(assignment, Mapping):
             raise InterventionError(
-                f"An intervention maps variables to values, as in {{'purpose': 'Promo'}}; got {brief(assignment)}."
+                f"An intervention maps variables to values, as in {{'purpose': 'Promo'}}; got {short_repr(assignment)}."
             )
         merged = {**(assignment or {}), **more}
         for name, value in merged.items():
             if not _has_hash(value):
-                raise InterventionError(f"do({name}={brief(value)}): a value must be hashable.")
+                raise InterventionError(f"do({name}={short_repr(value)}): a value must be hashable.")
         self._assignment = merged
         self._hash = hash(frozenset(merged.items()))
 

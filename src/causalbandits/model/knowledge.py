@@ -14,7 +14,7 @@ from typing import Any
 
 import networkx as nx
 
-from causalbandits.errors import ModelError, brief
+from causalbandits.errors import ModelError, short_repr
 from causalbandits.model.causal_model import CausalModel
 from causalbandits.model.graph import CausalGraph
 from causalbandits.model.latent_model import ObservedModel
@@ -34,19 +34,19 @@ def as_causal_graph(graph: Any) -> CausalGraph:
         return CausalGraph(graph)
     raise ModelError(
         "The graph must be a CausalModel, a networkx.DiGraph, or a mapping from each variable to its parents, "
-        f"such as {{'purpose': [], 'subject': ['purpose']}}, or a CausalGraph; got {brief(graph)}."
+        f"such as {{'purpose': [], 'subject': ['purpose']}}, or a CausalGraph; got {short_repr(graph)}."
     )
 
 
-def knowledge_record(knowledge: Knowledge) -> dict[str, Any]:
+def encode_knowledge(knowledge: Knowledge) -> dict[str, Any]:
     """JSON-ready, under the name of its kind."""
     kinds = {"graph": CausalGraph, "observed": ObservedModel, "model": CausalModel}
-    kind = next(kind for kind, own in kinds.items() if isinstance(knowledge, own))
+    kind = next(kind for kind, knowledge_class in kinds.items() if isinstance(knowledge, knowledge_class))
     return {kind: knowledge.to_record()}
 
 
 def knowledge_from_record(record: Mapping[str, Any]) -> Knowledge:
-    """What `knowledge_record` describes."""
+    """What `encode_knowledge` describes."""
     if "graph" in record:
         return CausalGraph.from_record(record["graph"])
     if "observed" in record:

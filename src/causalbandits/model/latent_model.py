@@ -19,7 +19,7 @@ import numpy.typing as npt
 import opt_einsum
 
 from causalbandits._typing import Array, is_iterable
-from causalbandits.errors import ModelError, ProblemError, brief, unknown
+from causalbandits.errors import ModelError, ProblemError, short_repr, unknown_name_message
 from causalbandits.model import graph as graphs
 from causalbandits.model.causal_model import CausalModel
 from causalbandits.model.graph import (
@@ -27,110 +27,133 @@ from causalbandits.model.graph import (
     UNSEEN_SHARE,
     CausalGraph,
     Conditional,
-    Effect,
+    DataRegime,
+    Estimand,
     Formula,
     Group,
     Hedge,
     Hidden,
-    Named,
-    RowSource,
-    aligned,
-    computed,
-    contracted,
-    factor_of,
-    tables_in,
+    NamedArray,
+    align_axes,
+    conditionals_in,
+    contract_arrays,
+    evaluate,
+    identify_factor,
 )
 from causalbandits.model.intervention import Intervention, State
-from causalbandits.model.records import read_document
+from causalbandits.model.records import parse_document
 from causalbandits.model.variable import ROW_SUM_TOLERANCE, Variable
 
 # Which tables there are of what is observed, and what they say where a whole model is known.
 
 
-def needed_tables(graph: CausalGraph, sources: Iterable[Group]) -> list[Conditional]:
+def required_conditionals(graph: CausalGraph, sources: Iterable[Group]) -> list[Conditional]:
     """The tables of what is observed, in the graph's order, then those that differ where something was set."""
-    mixed = graph.mixed(graph.names)
-    found = [own for group in ((), *sources) for own in RowSource(mixed, mixed.bits(group)).conditionals()]
-    return list({own.name: own for own in found}.values())
+    admg = graph.admg(graph.names)
+    conditionals = [
+        conditional for group in ((), *sources) for conditional in DataRegime(admg, admg.bits(group)).conditionals()
+    ]
+    return list({conditional.name: conditional for conditional in conditionals}.values())
 
 
-def checked_sources(graph: CausalGraph, sources: Any) -> tuple[Group, ...]:
+def parse_sources(graph: CausalGraph, sources: Any) -> tuple[Group, ...]:
     """What was set in which rows, in the graph's order."""
     if isinstance(sources, str | Mapping) or not is_iterable(sources):
-        raise ModelError(f"sources must be groups of names, such as [(), ('x',)]; got {brief(sources)}.")
-    given = [graph.observed_names("sources", own) for own in sources]
-    found = tuple(dict.fromkeys(tuple(name for name in graph.names if name in own) for own in given))
-    if not found:
+        raise ModelError(f"sources must be groups of names, such as [(), ('x',)]; got {short_repr(sources)}.")
+    named_groups = [graph.validate_observed_names("sources", group) for group in sources]
+    groups = tuple(dict.fromkeys(tuple(name for name in graph.names if name in group) for group in named_groups))
+    if not groups:
         raise ModelError("sources: there must be one at least, such as (), rows in which nothing was set.")
-    return found
+    return groups
 
 
-class Doubt(NamedTuple):
+class SourceUncertainty(NamedTuple):
     """What a kind of rows leaves open, in tables that differ between kinds; the least is the best."""
 
-    never: int
+    unseen: int
     """Of so many values it tells nothing."""
     variance: float
     """What is told of one value of what was set by so many rows varies by one over their number: the mean of that."""
 
 
-def doubts(graph: CausalGraph, sources: Sequence[Group], told: Mapping[str, Array]) -> dict[Group, Doubt]:
+def source_uncertainties(
+    graph: CausalGraph, sources: Sequence[Group], effective_rows: Mapping[str, Array]
+) -> dict[Group, SourceUncertainty]:
     """What each kind of rows leaves open; `told` says how many rows stand behind each row of each table.
 
     Values of what was set at random count together: each combination of them is one.
     """
-    mixed = graph.mixed(graph.names)
-    tables = {own: RowSource(mixed, mixed.bits(own)).conditionals() for own in sources}
-    kinds: dict[str, set[Conditional]] = {}
-    for asked in itertools.chain.from_iterable(tables.values()):
-        kinds.setdefault(asked.variable, set()).add(asked)
+    admg = graph.admg(graph.names)
+    tables = {entry: DataRegime(admg, admg.bits(entry)).conditionals() for entry in sources}
+    conditionals_by_variable: dict[str, set[Conditional]] = {}
+    for conditional in itertools.chain.from_iterable(tables.values()):
+        conditionals_by_variable.setdefault(conditional.variable, set()).add(conditional)
     # What only some tables of a variable are given is summed out of them: all its values count together.
-    were_set = frozenset(itertools.chain.from_iterable(sources))
-    knobs = {name: were_set.intersection(*(own.given for own in kind)) for name, kind in kinds.items()}
-    found = {}
+    randomised = frozenset(itertools.chain.from_iterable(sources))
+    knobs = {
+        name: randomised.intersection(*(entry.conditioning for entry in variants))
+        for name, variants in conditionals_by_variable.items()
+    }
+    uncertainties = {}
     for source, conditionals in tables.items():
-        differing = [asked for asked in conditionals if len(kinds[asked.variable]) > 1]
-        own = [_doubt(asked, told[asked.name], knobs[asked.variable]) for asked in differing]
-        found[source] = Doubt(sum(part.never for part in own), sum(part.variance for part in own))
-    return found
+        differing = [
+            conditional for conditional in conditionals if len(conditionals_by_variable[conditional.variable]) > 1
+        ]
+        entry = [
+            _conditional_uncertainty(conditional, effective_rows[conditional.name], knobs[conditional.variable])
+            for conditional in differing
+        ]
+        uncertainties[source] = SourceUncertainty(
+            sum(part.unseen for part in entry), sum(part.variance for part in entry)
+        )
+    return uncertainties
 
 
-def _doubt(asked: Conditional, told: Array, knobs: frozenset[str]) -> Doubt:
-    together = tuple(i for i, name in enumerate(asked.given) if name in asked.randomised)
-    kept = dict.fromkeys([*((i,) for i in range(told.ndim)), together])
-    rows = {own: told.sum(axis=tuple(i for i in range(told.ndim) if i not in own)) for own in kept}
-    never = sum(int(np.count_nonzero(own == 0)) for own in rows.values())
-    were_set = [rows[own] for own in kept if knobs.issuperset(asked.given[i] for i in own)]
-    return Doubt(never, max((float(np.mean(1 / (own + 1))) for own in were_set), default=0.0))
+def _conditional_uncertainty(
+    conditional: Conditional, effective_rows: Array, knobs: frozenset[str]
+) -> SourceUncertainty:
+    randomised_axes = tuple(i for i, name in enumerate(conditional.conditioning) if name in conditional.randomised)
+    axis_groups = dict.fromkeys([*((i,) for i in range(effective_rows.ndim)), randomised_axes])
+    rows = {
+        entry: effective_rows.sum(axis=tuple(i for i in range(effective_rows.ndim) if i not in entry))
+        for entry in axis_groups
+    }
+    unseen = sum(int(np.count_nonzero(entry == 0)) for entry in rows.values())
+    rows_by_setting = [
+        rows[entry] for entry in axis_groups if knobs.issuperset(conditional.conditioning[i] for i in entry)
+    ]
+    return SourceUncertainty(unseen, max((float(np.mean(1 / (entry + 1))) for entry in rows_by_setting), default=0.0))
 
 
-def check_table(own: Variable, name: str, states: Mapping[str, Sequence[State]]) -> None:
+def validate_table(variable: Variable, name: str, states: Mapping[str, Sequence[State]]) -> None:
     """Refuse a table of another shape, or whose rows are no distributions."""
-    shape = tuple(len(states[axis]) for axis in (*own.parents, own.name))
-    if own.table.shape != shape:
-        axes = ", ".join(f"{n} ({size})" for n, size in zip((*own.parents, own.name), shape, strict=True))
-        raise ModelError(f"The table of {name!r} must have axes {axes}; its shape is {own.table.shape}.")
-    total = own.table.sum(axis=-1)
-    if not (own.table >= 0).all() or not ((total == 0) | (np.abs(total - 1) <= ROW_SUM_TOLERANCE)).all():
+    shape = tuple(len(states[axis]) for axis in (*variable.parents, variable.name))
+    if variable.table.shape != shape:
+        axes = ", ".join(f"{n} ({size})" for n, size in zip((*variable.parents, variable.name), shape, strict=True))
+        raise ModelError(f"The table of {name!r} must have axes {axes}; its shape is {variable.table.shape}.")
+    total = variable.table.sum(axis=-1)
+    if not (variable.table >= 0).all() or not ((total == 0) | (np.abs(total - 1) <= ROW_SUM_TOLERANCE)).all():
         raise ModelError(
-            f"The rows of P({own.name} | {', '.join(own.parents)}) must not be negative and sum to 1, or to 0 where "
+            f"The rows of P({variable.name} | {', '.join(variable.parents)}) must not be negative and sum to 1, or to 0 where "
             "nothing was seen."
         )
 
 
-def table_of_whole(model: CausalModel, asked: Conditional) -> Array:
+def conditional_from_model(model: CausalModel, conditional: Conditional) -> Array:
     """P(v | given) where something may have been set, from all of a model's tables; 0 where what is given never occurs.
 
     What was set and is not given makes no difference: all its values count alike.
     """
-    wanted = (*asked.given, asked.variable)
-    needed = graphs.ancestors(graphs.without_causes_of(model.graph, asked.randomised), wanted)
+    output_axes = (*conditional.conditioning, conditional.variable)
+    relevant = graphs.ancestors(graphs.without_causes_of(model.graph, conditional.randomised), output_axes)
     operands: list[Any] = []
-    for name in (name for name in model.order if name in needed):  # in the same order in every process
-        own = model[name]
-        uniform = np.ones(len(own.states))
-        operands += [uniform, (name,)] if name in asked.randomised else [own.table, (*own.parents, name)]
-    joint = np.asarray(opt_einsum.contract(*operands, wanted))
+    for name in (name for name in model.order if name in relevant):  # in the same order in every process
+        variable = model[name]
+        uniform = np.ones(len(variable.states))
+        operands += (
+            [uniform, (name,)] if name in conditional.randomised else [variable.table, (*variable.parents, name)]
+        )
+    joint = np.asarray(opt_einsum.contract(*operands, output_axes))
     total = joint.sum(axis=-1, keepdims=True)
     return np.asarray(np.divide(joint, total, out=np.zeros(joint.shape), where=total > 0))
 
@@ -142,11 +165,11 @@ def table_of_whole(model: CausalModel, asked: Conditional) -> Array:
 # another is
 # asked.
 
-Numbers = Callable[[Formula], Named]
+FormulaEvaluator = Callable[[Formula], NamedArray]
 """From a formula to what it is, given some tables."""
 
 
-class ToldBy(NamedTuple):
+class FactorByRegime(NamedTuple):
     """Q of a group: the formulas that tell of it, and the values of its parents that each is asked for.
 
     `axes` are the group's and its parents', `where` has a part for each formula; None where the first tells all.
@@ -154,41 +177,43 @@ class ToldBy(NamedTuple):
 
     formulas: list[Formula]
     axes: tuple[str, ...]
-    where: list[Array] | None = None
+    masks: list[Array] | None = None
 
-    def numbers(self, computed: Numbers, sizes: dict[str, int]) -> Named:
+    def evaluate(self, evaluate_formula: FormulaEvaluator, sizes: dict[str, int]) -> NamedArray:
         """What the formulas say together."""
-        first = computed(self.formulas[0])
-        if self.where is None:
+        first = evaluate_formula(self.formulas[0])
+        if self.masks is None:
             return first
         axes = (*first.axes[: MODELS in first.axes], *self.axes)
-        parts = [aligned(own, axes, sizes) for own in (first, *map(computed, self.formulas[1:]))]
-        return Named(np.sum([own * part for own, part in zip(parts, self.where, strict=True)], axis=0), axes)
+        parts = [align_axes(array, axes, sizes) for array in (first, *map(evaluate_formula, self.formulas[1:]))]
+        return NamedArray(np.sum([array * mask for array, mask in zip(parts, self.masks, strict=True)], axis=0), axes)
 
 
-def told_of(sources: Sequence[RowSource], group: int, computed: Numbers, sizes: dict[str, int]) -> ToldBy | Hedge:
-    """Q of a group from all sources that give it, in order; `computed` knows the tables."""
-    first = factor_of(sources, group)
+def factor_by_regime(
+    sources: Sequence[DataRegime], group: int, evaluate_formula: FormulaEvaluator, sizes: dict[str, int]
+) -> FactorByRegime | Hedge:
+    """Q of a group from all sources that give it, in order; `evaluate` knows the tables."""
+    first = identify_factor(sources, group)
     if isinstance(first, Hedge):
         return first
     graph = sources[0].graph
-    axes = graph.shown(group | graph.parents_of(group))
-    summed = tuple(axes.index(name) for name in graph.shown(group))
+    axes = graph.names_of(group | graph.parents_of(group))
+    group_axes = tuple(axes.index(name) for name in graph.names_of(group))
 
-    def whole(formula: Formula) -> npt.NDArray[np.bool_]:
-        total = aligned(computed(formula), axes, sizes).sum(axis=summed, keepdims=True)
+    def sums_to_one(formula: Formula) -> npt.NDArray[np.bool_]:
+        total = align_axes(evaluate_formula(formula), axes, sizes).sum(axis=group_axes, keepdims=True)
         return np.asarray(np.abs(total - 1) <= UNSEEN_SHARE)
 
-    formulas, where, unseen = [first], [np.ones(())], ~whole(first)
-    others = (own.factor(group) for own in sources if unseen.any() and not group & own.randomised)
-    for other in others:
-        if isinstance(other, Hedge) or other in formulas:
+    formulas, masks, unseen = [first], [np.ones(())], ~sums_to_one(first)
+    alternatives = (source.factor(group) for source in sources if unseen.any() and not group & source.randomised)
+    for alternative in alternatives:
+        if isinstance(alternative, Hedge) or alternative in formulas:
             continue
-        fills = unseen & whole(other)
+        fills = unseen & sums_to_one(alternative)
         if fills.any():
-            formulas, where, unseen = [*formulas, other], [*where, fills.astype(np.float64)], unseen & ~fills
-    where[0] = 1.0 - np.sum(where[1:], axis=0)
-    return ToldBy(formulas, axes, where if len(where) > 1 else None)
+            formulas, masks, unseen = [*formulas, alternative], [*masks, fills.astype(np.float64)], unseen & ~fills
+    masks[0] = 1.0 - np.sum(masks[1:], axis=0)
+    return FactorByRegime(formulas, axes, masks if len(masks) > 1 else None)
 
 
 OBSERVED_FORMAT, OBSERVED_VERSION = "causalbandits-observed", 1
@@ -228,27 +253,33 @@ class ObservedModel:
         self, graph: CausalGraph, tables: Mapping[str, npt.ArrayLike], *, sources: Iterable[Iterable[str]] = ((),)
     ) -> None:
         if not isinstance(graph, CausalGraph) or not isinstance(tables, Mapping):
-            raise ModelError(f"An ObservedModel is a CausalGraph and tables by name; got {brief(graph)}.")
+            raise ModelError(f"An ObservedModel is a CausalGraph and tables by name; got {short_repr(graph)}.")
         for name in graph.names:
             graph[name]
-        groups = checked_sources(graph, sources)
-        rows = [RowSource(mixed := graph.mixed(graph.names), mixed.bits(own)) for own in groups]
-        made = {}
-        for asked in needed_tables(graph, groups):
-            if asked.name not in tables:
-                what = "observed variable needs a table" if asked.name in graph.names else "source needs its tables"
-                raise ModelError(f"Every {what}; {asked.name!r} has none.")
-            given = tables[asked.name]
-            own = Variable(asked.variable, graph.states[asked.variable], parents=asked.given, table=given)
-            check_table(own, asked.name, graph.states)
-            made[asked.name] = own
+        groups = parse_sources(graph, sources)
+        regimes = [DataRegime(admg := graph.admg(graph.names), admg.bits(entry)) for entry in groups]
+        variables_by_table = {}
+        for conditional in required_conditionals(graph, groups):
+            if conditional.name not in tables:
+                requirement = (
+                    "observed variable needs a table" if conditional.name in graph.names else "source needs its tables"
+                )
+                raise ModelError(f"Every {requirement}; {conditional.name!r} has none.")
+            table = tables[conditional.name]
+            entry = Variable(
+                conditional.variable, graph.states[conditional.variable], parents=conditional.conditioning, table=table
+            )
+            validate_table(entry, conditional.name, graph.states)
+            variables_by_table[conditional.name] = entry
         for name in tables:
-            if name not in made:
-                raise ModelError(unknown("table", name, made))
-        set_ = self.__dict__
-        set_["causal_graph"], set_["sources"], set_["_sources"] = graph, groups, rows
-        set_["variables"] = MappingProxyType({name: made[name] for name in graph.names})
-        set_["experiments"] = MappingProxyType({name: own for name, own in made.items() if name not in graph.names})
+            if name not in variables_by_table:
+                raise ModelError(unknown_name_message("table", name, variables_by_table))
+        attributes = self.__dict__
+        attributes["causal_graph"], attributes["sources"], attributes["_sources"] = graph, groups, regimes
+        attributes["variables"] = MappingProxyType({name: variables_by_table[name] for name in graph.names})
+        attributes["experiments"] = MappingProxyType(
+            {name: entry for name, entry in variables_by_table.items() if name not in graph.names}
+        )
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"ObservedModel is immutable; make a new one with another {name}.")
@@ -262,12 +293,12 @@ class ObservedModel:
         `randomised` are variables, or groups of variables, that would be set at random in some rows.
         """
         if not isinstance(model, CausalModel):
-            raise ModelError(f"from_model() takes a CausalModel; got {brief(model)}.")
+            raise ModelError(f"from_model() takes a CausalModel; got {short_repr(model)}.")
         graph = model.causal_graph.with_hidden(hidden)
         if graph.groups:
             raise ModelError(f"hidden must be variables of the model, which has a table for each; got {graph.groups}.")
-        sources = checked_sources(graph, [(), *([own] if isinstance(own, str) else own for own in randomised)])
-        tables = {own.name: table_of_whole(model, own) for own in needed_tables(graph, sources)}
+        sources = parse_sources(graph, [(), *([entry] if isinstance(entry, str) else entry for entry in randomised)])
+        tables = {entry.name: conditional_from_model(model, entry) for entry in required_conditionals(graph, sources)}
         return ObservedModel(graph, tables, sources=sources)
 
     @property
@@ -278,8 +309,8 @@ class ObservedModel:
     @property
     def order(self) -> tuple[str, ...]:
         """The observed variables, causes before effects."""
-        mixed = self._rows[0].graph
-        return tuple(mixed.names[i] for i in mixed.order)
+        admg = self._regimes[0].graph
+        return tuple(admg.names[i] for i in admg.order)
 
     @property
     def graph(self) -> graphs.Graph:
@@ -287,7 +318,7 @@ class ObservedModel:
         return self.causal_graph.graph
 
     @property
-    def _rows(self) -> list[RowSource]:
+    def _regimes(self) -> list[DataRegime]:
         return self.__dict__["_sources"]  # type: ignore[no-any-return]
 
     @cached_property
@@ -301,17 +332,17 @@ class ObservedModel:
         except (KeyError, TypeError):
             if name in self.causal_graph.hidden:
                 raise ModelError(f"{name!r} is hidden: nothing is known of its values.") from None
-            raise ModelError(unknown("variable", name, self.variables)) from None
+            raise ModelError(unknown_name_message("variable", name, self.variables)) from None
 
     def parents_of(self, name: str) -> Group:
         """The observed causes of a variable, itself observed or not."""
-        self.causal_graph.known_names("known", [name])
+        self.causal_graph.validate_names("known", [name])
         return tuple(cause for cause in self.causal_graph.parents[name] if cause in self.variables)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ObservedModel):
             return NotImplemented
-        mine, theirs = ((own.causal_graph, own.sources, dict(own.tables)) for own in (self, other))
+        mine, theirs = ((model.causal_graph, model.sources, dict(model.tables)) for model in (self, other))
         return type(self) is type(other) and mine == theirs
 
     def __hash__(self) -> int:
@@ -327,47 +358,49 @@ class ObservedModel:
     def _sizes(self) -> dict[str, int]:
         return {name: len(v.states) for name, v in self.variables.items()}
 
-    def _table(self, asked: Conditional) -> Array:
-        return self.tables[asked.name].table
+    def _lookup_table(self, conditional: Conditional) -> Array:
+        return self.tables[conditional.name].table
 
     @cached_property
-    def _told(self) -> dict[int, ToldBy | Hedge]:
+    def _factor_cache(self) -> dict[int, FactorByRegime | Hedge]:
         return {}
 
-    def factor(self, names: Iterable[str], tables: Mapping[str, Array] | None = None) -> Named | None:
+    def factor(self, names: Iterable[str], tables: Mapping[str, Array] | None = None) -> NamedArray | None:
         """Q of a group that hidden causes tie together, with the axes of the group and its parents; None if unknown.
 
         With other `tables`, of many models at once: their first axis is the models', and so is the answer's (`MODELS`).
         """
-        group = self._rows[0].graph.bits(names)
-        found = self._told.get(group)
-        if found is None:
-            found = self._told[group] = told_of(self._rows, group, self._computed, self._sizes)
-        if isinstance(found, Hedge):
+        group = self._regimes[0].graph.bits(names)
+        identified = self._factor_cache.get(group)
+        if identified is None:
+            identified = self._factor_cache[group] = factor_by_regime(self._regimes, group, self._evaluate, self._sizes)
+        if isinstance(identified, Hedge):
             return None
         if tables is None:
-            return found.numbers(self._computed, self._sizes)
+            return identified.evaluate(self._evaluate, self._sizes)
         sizes = {**self._sizes, MODELS: len(next(iter(tables.values())))}
-        return found.numbers(lambda formula: computed(formula, lambda asked: tables[asked.name], sizes), sizes)
+        return identified.evaluate(
+            lambda formula: evaluate(formula, lambda conditional: tables[conditional.name], sizes), sizes
+        )
 
-    def _computed(self, formula: Formula) -> Named:
-        return computed(formula, self._table, self._sizes)
+    def _evaluate(self, formula: Formula) -> NamedArray:
+        return evaluate(formula, self._lookup_table, self._sizes)
 
-    def effect(self, of: Iterable[str], *, do: Iterable[str]) -> Effect:
+    def effect(self, of: Iterable[str], *, do: Iterable[str]) -> Estimand:
         """P(of | do(do)) as a formula of these tables; a NotIdentifiedError if they cannot tell."""
-        return self.causal_graph.effect_from(self.sources, of, do)
+        return self.causal_graph.estimand_from(self.sources, of, do)
 
     @cached_property
-    def left_alone(self) -> CausalModel:
+    def observational_model(self) -> CausalModel:
         """What is observed while nothing is set, as a model without hidden causes; its arrows are no causes.
 
         Rows of what was never seen, which has no weight, have equal shares.
         """
-        made = []
+        variables = []
         for v in self.variables.values():
             table = np.where(v.table.sum(axis=-1, keepdims=True) == 0, 1 / len(v.states), v.table)
-            made.append(Variable(v.name, v.states, parents=v.parents, table=table))
-        return CausalModel(made)
+            variables.append(Variable(v.name, v.states, parents=v.parents, table=table))
+        return CausalModel(variables)
 
     def distribution(self, of: Iterable[str], *, do: Mapping[str, State] | None = None) -> Array:
         """P(of | do), an axis for each of these; a NotIdentifiedError if what is observed cannot tell.
@@ -378,42 +411,48 @@ class ObservedModel:
         intervention = Intervention({} if do is None else do)
         effect = self.effect(of, do=list(intervention))
         codes = tuple(self[name].code(value) for name, value in intervention.items())
-        found = np.array(effect.numbers(self._table, self._sizes)[codes])
-        if abs(found.sum() - 1) > UNSEEN_SHARE:
-            found = self._from_all_rows(effect.of, dict(zip(intervention, codes, strict=True)))
-        if abs(found.sum() - 1) > UNSEEN_SHARE:
-            raise ProblemError(self.never_seen(effect, intervention))
-        return found
+        probabilities = np.array(effect.evaluate_unchecked(self._lookup_table, self._sizes)[codes])
+        if abs(probabilities.sum() - 1) > UNSEEN_SHARE:
+            probabilities = self._distribution_by_district(effect.of, dict(zip(intervention, codes, strict=True)))
+        if abs(probabilities.sum() - 1) > UNSEEN_SHARE:
+            raise ProblemError(self.explain_unseen(effect, intervention))
+        return probabilities
 
-    def _from_all_rows(self, of: Group, do: Mapping[str, int]) -> Array:
+    def _distribution_by_district(self, of: Group, do: Mapping[str, int]) -> Array:
         """P(of | do) where one formula needs what its rows never saw: by groups, each told by whichever rows can."""
-        graph = self._rows[0].graph
+        graph = self._regimes[0].graph
         parts = []
-        for district in graph.districts(graph.ancestors(graph.bits(of), graph.all & ~graph.bits(do))):
-            factor = self.factor(graph.shown(district))
+        for district in graph.districts(graph.ancestors(graph.bits(of), graph.all_nodes & ~graph.bits(do))):
+            factor = self.factor(graph.names_of(district))
             assert factor is not None
-            where = tuple(do.get(name, slice(None)) for name in factor.axes)
-            parts.append(Named(factor.array[where], tuple(name for name in factor.axes if name not in do)))
-        return contracted(parts, of).array
+            index = tuple(do.get(name, slice(None)) for name in factor.axes)
+            parts.append(NamedArray(factor.array[index], tuple(name for name in factor.axes if name not in do)))
+        return contract_arrays(parts, of).array
 
-    def never_seen(self, effect: Effect, do: Mapping[str, State]) -> str:
+    def explain_unseen(self, effect: Estimand, do: Mapping[str, State]) -> str:
         """Why an effect cannot be told, in words: rows of its tables that were never seen."""
         unseen = [
-            row for name in dict.fromkeys(own.name for own in tables_in(effect.formula)) for row in self._unseen(name)
+            row
+            for name in dict.fromkeys(conditional.name for conditional in conditionals_in(effect.formula))
+            for row in self._unseen_rows(name)
         ]
-        more = f" and {len(unseen) - 2} more" if len(unseen) > 2 else ""
-        done = f"do({', '.join(f'{name}={value!r}' for name, value in do.items())})" if do else "nothing set"
+        remainder = f" and {len(unseen) - 2} more" if len(unseen) > 2 else ""
+        intervention_text = (
+            f"do({', '.join(f'{name}={value!r}' for name, value in do.items())})" if do else "nothing set"
+        )
         return (
-            f"P({', '.join(effect.of)} | {done}) = {effect} needs what was never seen: no rows tell "
-            f"{', '.join(unseen[:2])}{more}. Gather rows of that kind, use a prior above 0, or take this action out."
+            f"P({', '.join(effect.of)} | {intervention_text}) = {effect} needs what was never seen: no rows tell "
+            f"{', '.join(unseen[:2])}{remainder}. Gather rows of that kind, use a prior above 0, or take this action out."
         )
 
-    def _unseen(self, name: str) -> Iterator[str]:
+    def _unseen_rows(self, name: str) -> Iterator[str]:
         """The rows of a table that were never seen, in words."""
-        own = self.tables[name]
-        for row in np.argwhere(own.table.sum(axis=-1) == 0).tolist():
-            given = ", ".join(f"{p}={self[p].states[code]!r}" for p, code in zip(own.parents, row, strict=True))
-            yield f"P({name}{',' if name in self.experiments else ' |'} {given})" if given else f"P({name})"
+        variable = self.tables[name]
+        for row in np.argwhere(variable.table.sum(axis=-1) == 0).tolist():
+            conditions = ", ".join(
+                f"{p}={self[p].states[code]!r}" for p, code in zip(variable.parents, row, strict=True)
+            )
+            yield f"P({name}{',' if name in self.experiments else ' |'} {conditions})" if conditions else f"P({name})"
 
     def to_json(self) -> str:
         """The graph and its tables as JSON; numbers keep every bit."""
@@ -422,7 +461,7 @@ class ObservedModel:
     @classmethod
     def from_json(cls, text: str) -> ObservedModel:
         """What `to_json` wrote."""
-        return cls.from_record(read_document(text, "observed model", OBSERVED_FORMAT, OBSERVED_VERSION))
+        return cls.from_record(parse_document(text, "observed model", OBSERVED_FORMAT, OBSERVED_VERSION))
 
     def to_record(self) -> dict[str, Any]:
         """A JSON-ready description."""
@@ -430,23 +469,23 @@ class ObservedModel:
         return {
             "graph": self.causal_graph.to_record(),
             "tables": tables,
-            "sources": [list(own) for own in self.sources],
+            "sources": [list(source) for source in self.sources],
         }
 
     @classmethod
     def from_record(cls, record: Any) -> ObservedModel:
         """What `to_record` describes."""
         if not isinstance(record, Mapping):
-            raise ModelError(f"An observed model's record must be a mapping; got {brief(record)}.")
+            raise ModelError(f"An observed model's record must be a mapping; got {short_repr(record)}.")
         kind = record.get("kind", "exact")
         if not isinstance(kind, str) or kind not in _OBSERVED_KINDS:
-            raise ModelError(unknown("kind of observed model", kind, _OBSERVED_KINDS))
-        return _OBSERVED_KINDS[kind]._of_record(record)
+            raise ModelError(unknown_name_message("kind of observed model", kind, _OBSERVED_KINDS))
+        return _OBSERVED_KINDS[kind]._from_record(record)
 
     @classmethod
-    def _of_record(cls, record: Mapping[str, Any]) -> ObservedModel:
+    def _from_record(cls, record: Mapping[str, Any]) -> ObservedModel:
         if not isinstance(record.get("tables"), Mapping):
-            raise ModelError(f"An observed model's record needs graph and tables; got {brief(record)}.")
+            raise ModelError(f"An observed model's record needs graph and tables; got {short_repr(record)}.")
         graph = CausalGraph.from_record(record.get("graph"))
         return ObservedModel(graph, record["tables"], sources=record.get("sources", [[]]))
 

@@ -6,22 +6,22 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from causalbandits.errors import ModelError, brief
+from causalbandits.errors import ModelError, short_repr
 from causalbandits.model.intervention import State
 from causalbandits.model.variable import Variable, decode_state, encode_state
 
 
-def read_document(text: str, what: str, format: str, version: int) -> dict[str, Any]:
+def parse_document(text: str, kind: str, format: str, version: int) -> dict[str, Any]:
     """The record that a JSON text holds, if it says that it is a model, or a graph, of a version that can be read."""
     try:
         data = json.loads(text)
     except (json.JSONDecodeError, TypeError, RecursionError) as error:
         raise ModelError(f"Not JSON: {error}.") from None
     if not isinstance(data, dict) or data.get("format") != format:
-        raise ModelError(f"Not a causalbandits {what}: the key 'format' must be {format!r}.")
+        raise ModelError(f"Not a causalbandits {kind}: the key 'format' must be {format!r}.")
     if data.get("version") != version:
         raise ModelError(
-            f"{what.capitalize()} files of version {version} can be read; this one says {brief(data.get('version'))}."
+            f"{kind.capitalize()} files of version {version} can be read; this one says {short_repr(data.get('version'))}."
         )
     return data
 
@@ -35,40 +35,40 @@ class VariableRecord(NamedTuple):
     numbers: tuple[Any, ...]
 
 
-def variable_record(v: Variable, **numbers: Any) -> dict[str, Any]:
+def encode_variable(v: Variable, **numbers: Any) -> dict[str, Any]:
     """A variable as a record, with these numbers."""
     states = [encode_state(state) for state in v.states]
     return {"name": v.name, "states": states, "parents": list(v.parents), **numbers}
 
 
-def variable_records(record: Mapping[str, Any], *numbers: str) -> list[VariableRecord]:
+def decode_variables(record: Mapping[str, Any], *numbers: str) -> list[VariableRecord]:
     """The variables of a model's record, with the numbers of these names."""
     records = record.get("variables")
     if not isinstance(records, list):
         raise ModelError("The variables of a model must be a list of records.")
-    found = [_read(own, numbers) for own in records]
+    decoded = [_decode_variable(variable_fields, numbers) for variable_fields in records]
     names: set[str] = set()
-    for name, *_ in found:
+    for name, *_ in decoded:
         if name in names:
             raise ModelError(f"The variables' names must differ: {name!r} appears twice.")
         names.add(name)
-    return found
+    return decoded
 
 
-def _read(record: Any, numbers: tuple[str, ...]) -> VariableRecord:
+def _decode_variable(record: Any, numbers: tuple[str, ...]) -> VariableRecord:
     needs = f"A variable's record needs name, states, {', '.join(numbers)} and parents"
     if not isinstance(record, Mapping):
-        raise ModelError(f"{needs}; got {brief(record)}.")
+        raise ModelError(f"{needs}; got {short_repr(record)}.")
     try:
         name, states, parents = record["name"], record["states"], record.get("parents", [])
         if not isinstance(name, str):
-            raise ModelError(f"A variable's name must be a non-empty string, not {brief(name)}.")
+            raise ModelError(f"A variable's name must be a non-empty string, not {short_repr(name)}.")
         decoded = states if isinstance(states, str) else [decode_state(state) for state in states]
         return VariableRecord(name, decoded, parents, tuple([record[key] for key in numbers]))
     except KeyError as error:
-        raise ModelError(f"{needs}; {brief(record)} lacks {error}.") from None
+        raise ModelError(f"{needs}; {short_repr(record)} lacks {error}.") from None
     except (TypeError, RecursionError):
-        raise ModelError(f"{needs}; got {brief(record)}.") from None
+        raise ModelError(f"{needs}; got {short_repr(record)}.") from None
 
 
 class GraphRecord(NamedTuple):
@@ -79,43 +79,43 @@ class GraphRecord(NamedTuple):
     hidden: list[Any]
 
 
-def graph_record(
+def encode_graph(
     parents: Mapping[str, Sequence[str]], states: Mapping[str, Sequence[State]], hidden: Sequence[str | Sequence[str]]
 ) -> dict[str, Any]:
     """A graph as a record: its variables, and what is hidden."""
     variables = [
         {
             "name": name,
-            "parents": list(before),
+            "parents": list(causes),
             **({"states": [encode_state(state) for state in states[name]]} if name in states else {}),
         }
-        for name, before in parents.items()
+        for name, causes in parents.items()
     ]
     return {"variables": variables, "hidden": [part if isinstance(part, str) else list(part) for part in hidden]}
 
 
-def graph_records(record: Any) -> GraphRecord:
+def decode_graph(record: Any) -> GraphRecord:
     """The variables of a graph's record."""
     if not isinstance(record, Mapping) or not isinstance(record.get("variables"), list):
-        raise ModelError(f"A graph's record needs variables, a list of records; got {brief(record)}.")
-    found = GraphRecord({}, {}, [])
-    for own in record["variables"]:
-        if not isinstance(own, Mapping) or not isinstance(own.get("name"), str):
-            raise ModelError(f"A variable's record needs a name; got {brief(own)}.")
-        name = own["name"]
-        if name in found.parents:
+        raise ModelError(f"A graph's record needs variables, a list of records; got {short_repr(record)}.")
+    decoded = GraphRecord({}, {}, [])
+    for fields in record["variables"]:
+        if not isinstance(fields, Mapping) or not isinstance(fields.get("name"), str):
+            raise ModelError(f"A variable's record needs a name; got {short_repr(fields)}.")
+        name = fields["name"]
+        if name in decoded.parents:
             raise ModelError(f"The variables' names must differ: {name!r} appears twice.")
-        found.parents[name] = own.get("parents", [])
-        if "states" in own:
-            found.states[name] = _decoded(name, own["states"])
+        decoded.parents[name] = fields.get("parents", [])
+        if "states" in fields:
+            decoded.states[name] = _decode_states(name, fields["states"])
     hidden = record.get("hidden", [])
-    return found._replace(hidden=hidden)
+    return decoded._replace(hidden=hidden)
 
 
-def _decoded(name: str, states: Any) -> Any:
+def _decode_states(name: str, states: Any) -> Any:
     if not isinstance(states, list):
-        raise ModelError(f"The states of {name!r} must be a list of values; got {brief(states)}.")
+        raise ModelError(f"The states of {name!r} must be a list of values; got {short_repr(states)}.")
     try:
         return [decode_state(state) for state in states]
     except (TypeError, KeyError, RecursionError):
-        raise ModelError(f"The states of {name!r} must be a list of values; got {brief(states)}.") from None
+        raise ModelError(f"The states of {name!r} must be a list of values; got {short_repr(states)}.") from None

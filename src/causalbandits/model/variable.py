@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from causalbandits._typing import Array, is_iterable
-from causalbandits.errors import InterventionError, ModelError, brief, unknown
+from causalbandits.errors import InterventionError, ModelError, short_repr, unknown_name_message
 from causalbandits.model.intervention import State
 
 # Which values a variable may have: those that a file can keep, so that what was modelled can be saved.
@@ -20,7 +20,7 @@ from causalbandits.model.intervention import State
 LABEL_LIMIT = 10_000
 """Characters of a name, a state or a property: more is refused in files, too."""
 
-STATES_ARE = f"text of at most {LABEL_LIMIT:,} characters, finite numbers, booleans, None, or tuples of these"
+STATE_RULE = f"text of at most {LABEL_LIMIT:,} characters, finite numbers, booleans, None, or tuples of these"
 """The rule, in words."""
 
 TUPLE_DEPTH = 20
@@ -30,10 +30,10 @@ _PLAIN_TYPES = {"b": bool, "i": int, "u": int, "f": float, "U": str}
 """By the kind of NumPy's type: its dates and durations are none of these, though some have a number in them."""
 
 
-def as_state(value: Any, depth: int = 0) -> Any:
+def parse_state(value: Any, depth: int = 0) -> Any:
     """The value as a state, without NumPy's types; a TypeError if it is none.
 
-    >>> as_state((np.int64(3), "a"))
+    >>> parse_state((np.int64(3), "a"))
     (3, 'a')
     """
     if isinstance(value, np.generic) and value.dtype.kind in _PLAIN_TYPES:
@@ -43,8 +43,8 @@ def as_state(value: Any, depth: int = 0) -> Any:
     if isinstance(value, str) and len(value) <= LABEL_LIMIT:
         return value
     if isinstance(value, tuple) and depth < TUPLE_DEPTH:
-        return tuple(as_state(part, depth + 1) for part in value)
-    raise TypeError(f"a state is one of {STATES_ARE}")
+        return tuple(parse_state(part, depth + 1) for part in value)
+    raise TypeError(f"a state is one of {STATE_RULE}")
 
 
 def encode_state(state: State) -> Any:
@@ -57,7 +57,7 @@ def decode_state(state: Any) -> State:
     if isinstance(state, dict):
         return tuple(decode_state(part) for part in state["tuple"])
     if isinstance(state, list):
-        raise ModelError(f"A state is a single value; got the list {brief(state)}.")
+        raise ModelError(f"A state is a single value; got the list {short_repr(state)}.")
     return state  # type: ignore[no-any-return]
 
 
@@ -86,15 +86,15 @@ class Variable:
         self, name: str, states: Iterable[State], *, parents: Iterable[str] = (), table: npt.ArrayLike
     ) -> None:
         if not isinstance(name, str) or not name:
-            raise ModelError(f"A variable's name must be a non-empty string, not {brief(name)}.")
+            raise ModelError(f"A variable's name must be a non-empty string, not {short_repr(name)}.")
         if len(name) > LABEL_LIMIT:
-            raise ModelError(f"A variable's name must have at most {LABEL_LIMIT:,} characters; got {brief(name)}.")
-        set_ = object.__setattr__
-        set_(self, "name", name)
-        set_(self, "states", _states(name, states))
-        set_(self, "parents", _parent_names(name, parents))
-        set_(self, "table", _numbers(name, table))
-        set_(self, "_codes", {state: code for code, state in enumerate(self.states)})
+            raise ModelError(f"A variable's name must have at most {LABEL_LIMIT:,} characters; got {short_repr(name)}.")
+        set_attribute = object.__setattr__
+        set_attribute(self, "name", name)
+        set_attribute(self, "states", _parse_states(name, states))
+        set_attribute(self, "parents", _parse_parent_names(name, parents))
+        set_attribute(self, "table", _parse_table(name, table))
+        set_attribute(self, "_codes", {state: code for code, state in enumerate(self.states)})
 
     def code(self, state: State) -> int:
         """The position of a state.
@@ -105,7 +105,7 @@ class Variable:
         try:
             return self._codes[state]
         except (KeyError, TypeError):
-            raise InterventionError(unknown(f"value of {self.name!r}:", state, self.states)) from None
+            raise InterventionError(unknown_name_message(f"value of {self.name!r}:", state, self.states)) from None
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"Variable is immutable; make a new one with another {name}.")
@@ -127,7 +127,7 @@ class Variable:
         return f"Variable({self.name!r}, {len(self.states)} states{parents})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (_variable, (self.name, self.states, self.parents, self.table))
+        return (_rebuild_variable, (self.name, self.states, self.parents, self.table))
 
 
 class Variables(Protocol):
@@ -137,29 +137,29 @@ class Variables(Protocol):
         """The variable of this name; refused if there is none."""
 
 
-def unique_names(kind: str, names: Iterable[str], look_up: Callable[[str], object]) -> tuple[str, ...]:
+def validate_unique_names(kind: str, names: Iterable[str], look_up: Callable[[str], object]) -> tuple[str, ...]:
     """Names of variables, each once; `look_up` refuses one that is not known."""
     if isinstance(names, str | set | frozenset) or not is_iterable(names):
-        raise ModelError(f"The {kind} variables must be a list of names, such as ['x']; got {brief(names)}.")
-    listed: dict[str, None] = {}
+        raise ModelError(f"The {kind} variables must be a list of names, such as ['x']; got {short_repr(names)}.")
+    unique: dict[str, None] = {}
     for name in names:
         look_up(name)
-        if name in listed:
+        if name in unique:
             raise ModelError(f"The {kind} variables must differ: {name!r} appears twice.")
-        listed[name] = None
-    return tuple(listed)
+        unique[name] = None
+    return tuple(unique)
 
 
-def _variable(name: str, states: tuple[State, ...], parents: tuple[str, ...], table: Array) -> Variable:
+def _rebuild_variable(name: str, states: tuple[State, ...], parents: tuple[str, ...], table: Array) -> Variable:
     return Variable(name, states, parents=parents, table=table)
 
 
-def _states(name: str, given: Iterable[State]) -> tuple[State, ...]:
-    if isinstance(given, str | set | frozenset) or not is_iterable(given):
+def _parse_states(name: str, values: Iterable[State]) -> tuple[State, ...]:
+    if isinstance(values, str | set | frozenset) or not is_iterable(values):
         raise ModelError(
-            f"The states of {name!r} must be a list of values, in the order of its table; got {brief(given)}."
+            f"The states of {name!r} must be a list of values, in the order of its table; got {short_repr(values)}."
         )
-    states = tuple(_state(name, state) for state in given)
+    states = tuple(_parse_state(name, state) for state in values)
     if not states:
         raise ModelError(f"{name!r} needs at least one state.")
     seen: set[State] = set()
@@ -170,29 +170,29 @@ def _states(name: str, given: Iterable[State]) -> tuple[State, ...]:
     return states
 
 
-def _state(name: str, given: Any) -> State:
+def _parse_state(name: str, value: Any) -> State:
     try:
-        return as_state(given)  # type: ignore[no-any-return]
+        return parse_state(value)  # type: ignore[no-any-return]
     except TypeError:
-        raise ModelError(f"The states of {name!r} must be {STATES_ARE}; one is {brief(given)}.") from None
+        raise ModelError(f"The states of {name!r} must be {STATE_RULE}; one is {short_repr(value)}.") from None
 
 
-def _parent_names(name: str, given: Iterable[str]) -> tuple[str, ...]:
-    if isinstance(given, str | set | frozenset) or not is_iterable(given):
-        raise ModelError(f"The parents of {name!r} must be a list of names, such as ['x']; got {brief(given)}.")
+def _parse_parent_names(name: str, names: Iterable[str]) -> tuple[str, ...]:
+    if isinstance(names, str | set | frozenset) or not is_iterable(names):
+        raise ModelError(f"The parents of {name!r} must be a list of names, such as ['x']; got {short_repr(names)}.")
     parents: dict[str, None] = {}
-    for parent in given:
+    for parent in names:
         if not isinstance(parent, str):
-            raise ModelError(f"The parents of {name!r} must be names; got {brief(parent)}.")
+            raise ModelError(f"The parents of {name!r} must be names; got {short_repr(parent)}.")
         if parent in parents:
             raise ModelError(f"The parents of {name!r} must differ: {parent!r} appears twice.")
         parents[parent] = None
     return tuple(parents)
 
 
-def _numbers(name: str, given: npt.ArrayLike) -> Array:
+def _parse_table(name: str, values: npt.ArrayLike) -> Array:
     try:
-        table = np.array(given, dtype=np.float64)
+        table = np.array(values, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
         raise ModelError(
             f"The table of {name!r} must be a rectangular array of numbers: one axis per parent, in order, "
@@ -208,7 +208,7 @@ ROW_SUM_TOLERANCE = 1e-6
 """A row of a table may miss 1 by this much (rounded input); it is then renormalised."""
 
 
-def checked_rows(v: Variable, variables: Mapping[str, Variable]) -> Variable:
+def normalise_rows(v: Variable, variables: Mapping[str, Variable]) -> Variable:
     """The variable with its rows renormalised, or the error that says which row is wrong."""
     shape = (*(len(variables[p].states) for p in v.parents), len(v.states))
     if v.table.shape != shape:
@@ -226,8 +226,8 @@ def checked_rows(v: Variable, variables: Mapping[str, Variable]) -> Variable:
     ):
         if not ok.all():
             row = int(np.argmin(ok))
-            found = f"sums to {sums[row]:.12g}" if rule.startswith("sum") else f"is {flat[row].tolist()}"
-            raise ModelError(f"{conditional(v)} must {rule}: {row_name(v, variables, row)} {found}.")
+            actual = f"sums to {sums[row]:.12g}" if rule.startswith("sum") else f"is {flat[row].tolist()}"
+            raise ModelError(f"{conditional_name(v)} must {rule}: {row_name(v, variables, row)} {actual}.")
     # Rows that are normalised up to rounding stay as they are, so that a model read back equals the one written.
     off = np.abs(sums - 1) > len(v.states) * math.ulp(1.0)
     if not off.any():
@@ -236,7 +236,7 @@ def checked_rows(v: Variable, variables: Mapping[str, Variable]) -> Variable:
     return Variable(v.name, v.states, parents=v.parents, table=table)
 
 
-def conditional(v: Variable) -> str:
+def conditional_name(v: Variable) -> str:
     """The name of a variable's table: P(v | parents)."""
     return f"P({v.name} | {', '.join(v.parents)})" if v.parents else f"P({v.name})"
 
@@ -246,5 +246,5 @@ def row_name(v: Variable, variables: Mapping[str, Variable], row: int) -> str:
     if not v.parents:
         return "it"
     codes = np.unravel_index(row, v.table.shape[:-1])
-    where = (f"{p}={variables[p].states[int(c)]!r}" for p, c in zip(v.parents, codes, strict=True))
-    return f"row ({', '.join(where)})"
+    conditions = (f"{p}={variables[p].states[int(c)]!r}" for p, c in zip(v.parents, codes, strict=True))
+    return f"row ({', '.join(conditions)})"

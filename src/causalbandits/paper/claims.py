@@ -15,8 +15,15 @@ import numpy as np
 
 from causalbandits.errors import CausalBanditsError
 from causalbandits.paper import figure3, figure4, lower_bound
-from causalbandits.paper.experiment import AllRuns, final
-from causalbandits.paper.significance import Test, equal, exponent, grows, identical, smaller
+from causalbandits.paper.experiment import AllRuns, final_regrets
+from causalbandits.paper.significance import (
+    StatementTest,
+    equivalence_test,
+    growth_exponent_test,
+    identity_test,
+    paired_t_test,
+    slope_test,
+)
 from causalbandits.results import holm
 
 LEVEL = 0.05
@@ -35,7 +42,7 @@ class Statement:
     """One thing that a claim says, and its test."""
 
     text: str
-    test: Callable[[AllRuns], Test]
+    test: Callable[[AllRuns], StatementTest]
 
 
 @dataclass(frozen=True)
@@ -52,11 +59,11 @@ class Claim:
 
 
 @dataclass(frozen=True)
-class Judged:
+class StatementVerdict:
     """A statement with what came out."""
 
     statement: str
-    test: Test
+    test: StatementTest
     p_for: float
     p_against: float
 
@@ -71,24 +78,28 @@ class Verdict:
     """A claim with its judged statements."""
 
     claim: Claim
-    statements: Sequence[Judged]
-    remedy_statements: Sequence[Judged]
+    statements: Sequence[StatementVerdict]
+    remedy_statements: Sequence[StatementVerdict]
 
     @property
     def verdict(self) -> str:
         """The claim as a whole."""
-        return overall([judged.verdict for judged in self.statements])
+        return overall_verdict([statement.verdict for statement in self.statements])
 
     @property
     def with_remedy(self) -> str:
         """The claim as a whole, with the change; empty where there is none."""
-        return overall([judged.verdict for judged in self.remedy_statements]) if self.remedy_statements else ""
+        return (
+            overall_verdict([statement.verdict for statement in self.remedy_statements])
+            if self.remedy_statements
+            else ""
+        )
 
 
-def overall(verdicts: Sequence[str]) -> str:
+def overall_verdict(verdicts: Sequence[str]) -> str:
     """From the verdicts on its statements to that on the claim.
 
-    >>> overall([HOLDS, HOLDS]), overall([HOLDS, FAILS, OPEN]), overall([FAILS, OPEN]), overall([HOLDS, OPEN])
+    >>> overall_verdict([HOLDS, HOLDS]), overall_verdict([HOLDS, FAILS, OPEN]), overall_verdict([FAILS, OPEN]), overall_verdict([HOLDS, OPEN])
     ('holds', 'holds in part', 'does not hold as printed', 'inconclusive at these replications')
     """
     if FAILS in verdicts:
@@ -98,58 +109,68 @@ def overall(verdicts: Sequence[str]) -> str:
 
 def judge(runs: AllRuns, claims: Iterable[Claim] | None = None) -> list[Verdict]:
     """Every claim whose experiment has been run."""
-    chosen = [claim for claim in (CLAIMS if claims is None else claims) if claim.experiment in runs]
-    for experiment in {claim.experiment for claim in chosen}:
+    tested_claims = [claim for claim in (CLAIMS if claims is None else claims) if claim.experiment in runs]
+    for experiment in {claim.experiment for claim in tested_claims}:
         if any(run.replications < 2 for run in runs[experiment].values()):
             raise CausalBanditsError("Claims are judged by tests, which need two replications at least.")
-    statements = [statement for claim in chosen for statement in (*claim.statements, *claim.remedy_statements)]
+    statements = [statement for claim in tested_claims for statement in (*claim.statements, *claim.remedy_statements)]
     tests = [statement.test(runs) for statement in statements]
     adjusted = zip(holm([t.p_for for t in tests]), holm([t.p_against for t in tests]), strict=True)
-    judged = iter([Judged(s.text, test, *p) for s, test, p in zip(statements, tests, adjusted, strict=True)])
+    statement_verdicts = iter(
+        [StatementVerdict(s.text, test, *p) for s, test, p in zip(statements, tests, adjusted, strict=True)]
+    )
     return [
-        Verdict(claim, [next(judged) for _ in claim.statements], [next(judged) for _ in claim.remedy_statements])
-        for claim in chosen
+        Verdict(
+            claim,
+            [next(statement_verdicts) for _ in claim.statements],
+            [next(statement_verdicts) for _ in claim.remedy_statements],
+        )
+        for claim in tested_claims
     ]
 
 
-def _beats(
+def _beats_statement(
     experiment: str, setting: str, better: str, worse: str, factor: float = 1.0, at: int | None = None
 ) -> Statement:
-    def test(runs: AllRuns) -> Test:
+    def test(runs: AllRuns) -> StatementTest:
         run = runs[experiment][setting]
         column = -1 if at is None else int(np.searchsorted(run.rounds, at))
-        return smaller(run.regret(better)[:, column], run.regret(worse)[:, column], factor)
+        return paired_t_test(run.regret(better)[:, column], run.regret(worse)[:, column], factor)
 
     when = "" if at is None else f" at round {at}"
     than = f"{worse}'s" if factor == 1.0 else f"{factor:.2g} of {worse}'s"
     return Statement(f"{better}'s regret{when} is less than {than}", test)
 
 
-def _same(experiment: str, first: str, last: str, policy: str) -> Statement:
-    def test(runs: AllRuns) -> Test:
-        return equal(final(runs[experiment][first], policy), final(runs[experiment][last], policy))
+def _equality_statement(experiment: str, first: str, last: str, policy: str) -> Statement:
+    def test(runs: AllRuns) -> StatementTest:
+        return equivalence_test(
+            final_regrets(runs[experiment][first], policy), final_regrets(runs[experiment][last], policy)
+        )
 
     return Statement(f"{policy}'s regret is the same at {first} and {last}", test)
 
 
-def _grows(experiment: str, settings: Mapping[int, str], policy: str) -> Statement:
-    def test(runs: AllRuns) -> Test:
-        return grows(list(settings), [final(runs[experiment][name], policy) for name in settings.values()])
+def _growth_statement(experiment: str, settings: Mapping[int, str], policy: str) -> Statement:
+    def test(runs: AllRuns) -> StatementTest:
+        return slope_test(list(settings), [final_regrets(runs[experiment][name], policy) for name in settings.values()])
 
     return Statement(f"{policy}'s regret grows from {next(iter(settings.values()))} on", test)
 
 
-def _grows_like_root(policy: str) -> Statement:
-    def test(runs: AllRuns) -> Test:
+def _root_growth_statement(policy: str) -> Statement:
+    def test(runs: AllRuns) -> StatementTest:
         logs = [N * math.log(3) / 2 for N in lower_bound.SIZES]
-        return exponent(logs, [final(runs["lower-bound"][f"N = {N}"], policy) for N in lower_bound.SIZES])
+        return growth_exponent_test(
+            logs, [final_regrets(runs["lower-bound"][f"N = {N}"], policy) for N in lower_bound.SIZES]
+        )
 
     return Statement(f"{policy}'s regret grows like sqrt(3^N)", test)
 
 
-def _one_run(experiment: str, settings: Sequence[str], policy: str) -> Statement:
-    def test(runs: AllRuns) -> Test:
-        return identical([runs[experiment][name].regret(policy) for name in settings])
+def _identity_statement(experiment: str, settings: Sequence[str], policy: str) -> Statement:
+    def test(runs: AllRuns) -> StatementTest:
+        return identity_test([runs[experiment][name].regret(policy) for name in settings])
 
     return Statement(f"{policy} plays the same run from {settings[0]} to {settings[-1]}", test)
 
@@ -174,16 +195,16 @@ CLAIMS: tuple[Claim, ...] = (
         "1",
         "Within hundreds of rounds the causal algorithms have at most a third of the standard ones' regret.",
         "figure2",
-        [_beats("figure2", "fixed", causal, standard, 1 / 3, EARLY) for standard, causal in PAIRS],
+        [_beats_statement("figure2", "fixed", causal, standard, 1 / 3, EARLY) for standard, causal in PAIRS],
         "with each policy at its true noise scale, and the linear ones on what was observed",
-        [_beats("figure2", "fixed", SCALED[c], SCALED[s], 1 / 3, EARLY) for s, c in PAIRS],
+        [_beats_statement("figure2", "fixed", SCALED[c], SCALED[s], 1 / 3, EARLY) for s, c in PAIRS],
     ),
     Claim(
         "causal-beats-standard",
         "5.1.4",
         "On a fixed instance all causal algorithms beat the standard ones.",
         "figure2",
-        [_beats("figure2", "fixed", causal, standard) for standard, causal in PAIRS],
+        [_beats_statement("figure2", "fixed", causal, standard) for standard, causal in PAIRS],
     ),
     Claim(
         "linear-beats-tabular",
@@ -191,13 +212,13 @@ CLAIMS: tuple[Claim, ...] = (
         "The causal linear algorithms beat the causal ones that do not use linearity.",
         "figure2",
         [
-            _beats("figure2", "fixed", "cl-ucb", "c-ucb"),
-            _beats("figure2", "fixed", "cl-ts", "c-ts-gaussian"),
+            _beats_statement("figure2", "fixed", "cl-ucb", "c-ucb"),
+            _beats_statement("figure2", "fixed", "cl-ts", "c-ts-gaussian"),
         ],
         "regressing on the observed features, at the true noise scale, against the tabular ones at theirs",
         [
-            _beats("figure2", "fixed", SCALED["cl-ucb"], SCALED["c-ucb"]),
-            _beats("figure2", "fixed", SCALED["cl-ts"], SCALED["c-ts-gaussian"]),
+            _beats_statement("figure2", "fixed", SCALED["cl-ucb"], SCALED["c-ucb"]),
+            _beats_statement("figure2", "fixed", SCALED["cl-ts"], SCALED["c-ts-gaussian"]),
         ],
     ),
     Claim(
@@ -206,14 +227,14 @@ CLAIMS: tuple[Claim, ...] = (
         "Bayesian regret has the same order: linear causal below causal below standard.",
         "figure2",
         [
-            _beats("figure2", "bayesian", "cl-ts", "c-ts-gaussian"),
-            _beats("figure2", "bayesian", "c-ts-gaussian", "ts-gaussian"),
-            _beats("figure2", "bayesian", "cl-ts", "ts-gaussian"),
+            _beats_statement("figure2", "bayesian", "cl-ts", "c-ts-gaussian"),
+            _beats_statement("figure2", "bayesian", "c-ts-gaussian", "ts-gaussian"),
+            _beats_statement("figure2", "bayesian", "cl-ts", "ts-gaussian"),
         ],
         "at the true noise scales, the linear one on what was observed",
         [
-            _beats("figure2", "bayesian", "cl-ts-observed, s = 0.1", "c-ts-gaussian, s = 0.1"),
-            _beats("figure2", "bayesian", "c-ts-gaussian, s = 0.1", "ts-gaussian, s = 0.14"),
+            _beats_statement("figure2", "bayesian", "cl-ts-observed, s = 0.1", "c-ts-gaussian, s = 0.1"),
+            _beats_statement("figure2", "bayesian", "c-ts-gaussian, s = 0.1", "ts-gaussian, s = 0.14"),
         ],
     ),
     Claim(
@@ -221,30 +242,30 @@ CLAIMS: tuple[Claim, ...] = (
         "5.1.4",
         "The regret of the causal algorithms does not vary with m.",
         "figure3",
-        [_same("figure3", M_FIRST, M_LAST, policy) for policy in CAUSAL],
+        [_equality_statement("figure3", M_FIRST, M_LAST, policy) for policy in CAUSAL],
         "where the extreme P(W | X) stay the same as m grows, so that only the number of actions changes",
-        [_same("figure3", f"clean, {M_FIRST}", f"clean, {M_LAST}", policy) for policy in CAUSAL],
+        [_equality_statement("figure3", f"clean, {M_FIRST}", f"clean, {M_LAST}", policy) for policy in CAUSAL],
     ),
     Claim(
         "m-matters-to-standard",
         "5.1.4",
         "The regret of UCB and TS keeps growing with m.",
         "figure3",
-        [_grows("figure3", {m: f"m = {m}" for m in figure3.MS}, policy) for policy in STANDARD],
+        [_growth_statement("figure3", {m: f"m = {m}" for m in figure3.MS}, policy) for policy in STANDARD],
     ),
     Claim(
         "n-matters-little",
         "5.1.4",
         "The regret of the causal algorithms does not vary a lot with n.",
         "figure4",
-        [_same("figure4", N_FIRST, N_LAST, policy) for policy in CAUSAL],
+        [_equality_statement("figure4", N_FIRST, N_LAST, policy) for policy in CAUSAL],
     ),
     Claim(
         "n-matters-to-standard",
         "5.1.4",
         "The regret of UCB and TS keeps growing with n.",
         "figure4",
-        [_grows("figure4", {n: f"n = {n}" for n in figure4.NS}, policy) for policy in STANDARD],
+        [_growth_statement("figure4", {n: f"n = {n}" for n in figure4.NS}, policy) for policy in STANDARD],
     ),
     Claim(
         "email-causal-beats-standard",
@@ -252,7 +273,7 @@ CLAIMS: tuple[Claim, ...] = (
         "On the e-mail campaign C-UCB and C-TS beat UCB and TS.",
         "figure6",
         [
-            _beats("figure6", "campaign", causal, standard)
+            _beats_statement("figure6", "campaign", causal, standard)
             for causal in ("c-ucb", "c-ts-beta")
             for standard in ("ucb", "ts-beta")
         ],
@@ -263,8 +284,8 @@ CLAIMS: tuple[Claim, ...] = (
         "On the e-mail campaign Thompson sampling beats UCB, causal or not.",
         "figure6",
         [
-            _beats("figure6", "campaign", "ts-beta", "ucb"),
-            _beats("figure6", "campaign", "c-ts-beta", "c-ucb"),
+            _beats_statement("figure6", "campaign", "ts-beta", "ucb"),
+            _beats_statement("figure6", "campaign", "c-ts-beta", "c-ucb"),
         ],
     ),
     Claim(
@@ -272,7 +293,7 @@ CLAIMS: tuple[Claim, ...] = (
         "4",
         "In the lower bound's environment the regret of the standard algorithms grows like sqrt(3^N).",
         "lower-bound",
-        [_grows_like_root(policy) for policy in STANDARD],
+        [_root_growth_statement(policy) for policy in STANDARD],
     ),
     Claim(
         "lower-bound-causal",
@@ -280,7 +301,7 @@ CLAIMS: tuple[Claim, ...] = (
         "In the same environment the regret of C-UCB and C-TS does not depend on N.",
         "lower-bound",
         [
-            _one_run("lower-bound", [f"fixed gap, N = {N}" for N in lower_bound.SIZES], policy)
+            _identity_statement("lower-bound", [f"fixed gap, N = {N}" for N in lower_bound.SIZES], policy)
             for policy in ("c-ucb", "c-ts-gaussian")
         ],
     ),
@@ -290,8 +311,8 @@ CLAIMS: tuple[Claim, ...] = (
         "Where most variables are irrelevant, the causal algorithms beat the standard ones.",
         "lower-bound",
         [
-            _beats("lower-bound", f"N = {lower_bound.SIZES[-1]}", "c-ucb", "ucb"),
-            _beats("lower-bound", f"N = {lower_bound.SIZES[-1]}", "c-ts-gaussian", "ts-gaussian"),
+            _beats_statement("lower-bound", f"N = {lower_bound.SIZES[-1]}", "c-ucb", "ucb"),
+            _beats_statement("lower-bound", f"N = {lower_bound.SIZES[-1]}", "c-ts-gaussian", "ts-gaussian"),
         ],
     ),
 )

@@ -47,28 +47,28 @@ class Experiment:
 
 UCB_FAMILY = ("ucb", "c-ucb", "cl-ucb")
 TS_FAMILY = ("ts-gaussian", "c-ts-gaussian", "cl-ts")
-PRINTED = UCB_FAMILY + TS_FAMILY
+PRINTED_POLICIES = UCB_FAMILY + TS_FAMILY
 """The paper's six algorithms, as printed."""
 
 
-def printed(ids: Iterable[str]) -> dict[str, AnyPolicy]:
+def build_printed_policies(ids: Iterable[str]) -> dict[str, AnyPolicy]:
     """Policies as the paper prints them, under their ids."""
     return {id: policy(id) for id in ids}
 
 
-def improved(ids: Iterable[str], *, tabular: float, coarse: float) -> dict[str, AnyPolicy]:
+def build_improved_policies(ids: Iterable[str], *, tabular: float, coarse: float) -> dict[str, AnyPolicy]:
     """The same at the true noise scales, and the linear ones regressing on what was observed.
 
     `tabular` is the scale of the reward given the parents, `coarse` given the action only.
     """
-    found: dict[str, AnyPolicy] = {}
+    policies: dict[str, AnyPolicy] = {}
     for id in ids:
         name = f"{id}-observed" if id.startswith("cl-") else id
         scale = tabular if id.startswith("c") else coarse
-        found[f"{name}, s = {scale:.2g}"] = policy(name, noise_scale=scale)
-    return found
+        policies[f"{name}, s = {scale:.2g}"] = policy(name, noise_scale=scale)
+    return policies
 
 
-def final(run: Run, name: str) -> np.ndarray:
+def final_regrets(run: Run, name: str) -> np.ndarray:
     """A policy's final regrets, one a replication."""
     return run.regret(name)[:, -1]

@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from causalbandits.environments import Environment, LinearReward, zoo
-from causalbandits.paper.experiment import TS_FAMILY, UCB_FAMILY, Experiment, Runs, Setting, improved, printed
+from causalbandits.paper.experiment import (
+    TS_FAMILY,
+    UCB_FAMILY,
+    Experiment,
+    Runs,
+    Setting,
+    build_improved_policies,
+    build_printed_policies,
+)
 from causalbandits.theory import noise_scales
 
 if TYPE_CHECKING:
@@ -19,7 +27,7 @@ PRIOR_SD = 0.1
 NOISE_SD = 0.1
 
 
-def drawn(rng: np.random.Generator) -> Environment:
+def sample_environment(rng: np.random.Generator) -> Environment:
     """The instance with theta drawn from its prior."""
     problem = zoo.figure2().problem
     return Environment(problem, LinearReward(rng.normal(0.0, PRIOR_SD, size=4), sd=NOISE_SD))
@@ -30,9 +38,11 @@ def settings() -> list[Setting]:
     env = zoo.figure2()
     tabular, coarse = noise_scales(env)
     ids = UCB_FAMILY + TS_FAMILY
-    fixed = printed(ids) | improved(ids, tabular=tabular, coarse=coarse)
-    bayesian = printed(TS_FAMILY) | improved(TS_FAMILY, tabular=NOISE_SD, coarse=BAYESIAN_SCALE)
-    return [Setting("fixed", env, fixed, HORIZON), Setting("bayesian", drawn, bayesian, HORIZON)]
+    fixed = build_printed_policies(ids) | build_improved_policies(ids, tabular=tabular, coarse=coarse)
+    bayesian = build_printed_policies(TS_FAMILY) | build_improved_policies(
+        TS_FAMILY, tabular=NOISE_SD, coarse=BAYESIAN_SCALE
+    )
+    return [Setting("fixed", env, fixed, HORIZON), Setting("bayesian", sample_environment, bayesian, HORIZON)]
 
 
 BAYESIAN_SCALE = float(np.sqrt(NOISE_SD**2 + 4 * PRIOR_SD**2 / 4))
@@ -41,16 +51,16 @@ BAYESIAN_SCALE = float(np.sqrt(NOISE_SD**2 + 4 * PRIOR_SD**2 / 4))
 
 def figures(runs: Runs) -> dict[str, Figure]:
     """Three panels, as printed and improved."""
-    from causalbandits.results.plots import panels
+    from causalbandits.results.plots import plot_panels
 
     fixed, bayesian = runs["fixed"], runs["bayesian"]
-    own = [name for name in fixed.policies if "s =" in name]
-    ucb, ts = [name for name in own if "ucb" in name], [name for name in own if "ts" in name]
+    improved = [name for name in fixed.policies if "s =" in name]
+    ucb, ts = [name for name in improved if "ucb" in name], [name for name in improved if "ts" in name]
     bayes = [name for name in bayesian.policies if "s =" in name]
     titles = ["UCB family", "TS family", "TS family, Bayesian regret"]
     return {
-        "figure2": panels([fixed.only(UCB_FAMILY), fixed.only(TS_FAMILY), bayesian.only(TS_FAMILY)], titles),
-        "figure2-improved": panels([fixed.only(ucb), fixed.only(ts), bayesian.only(bayes)], titles, log=True),
+        "figure2": plot_panels([fixed.only(UCB_FAMILY), fixed.only(TS_FAMILY), bayesian.only(TS_FAMILY)], titles),
+        "figure2-improved": plot_panels([fixed.only(ucb), fixed.only(ts), bayesian.only(bayes)], titles, log=True),
     }
 
 

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from causalbandits.environments import Environment, zoo
-from causalbandits.paper.experiment import PRINTED, Experiment, Runs, Setting, improved, printed
+from causalbandits.paper.experiment import (
+    PRINTED_POLICIES,
+    Experiment,
+    Runs,
+    Setting,
+    build_improved_policies,
+    build_printed_policies,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -21,24 +28,24 @@ THETA = (0.25, 0.25, -0.25, -0.25)
 TABULAR, COARSE = 0.1, float(np.sqrt(0.1**2 + sum(np.square(THETA)) / 4))
 
 
-def random(m: int) -> Callable[[np.random.Generator], Environment]:
+def random_environments(m: int) -> Callable[[np.random.Generator], Environment]:
     """The paper's draw: P(X) ~ Dirichlet(1), P(W = 1 | X = j) uniform, for each j anew."""
-    return partial(_random, m)
+    return partial(_sample_random, m)
 
 
-def _random(m: int, rng: np.random.Generator) -> Environment:
+def _sample_random(m: int, rng: np.random.Generator) -> Environment:
     return zoo.random_parallel(m, N, THETA, rng)
 
 
-def clean(m: int) -> Callable[[np.random.Generator], Environment]:
+def clean_environments(m: int) -> Callable[[np.random.Generator], Environment]:
     """The clean draw: the two extreme P(W = 1 | X) are the same for every m, further values lie between them.
 
     So only the number of actions changes with m, not the gaps between the best ones.
     """
-    return partial(_clean, m)
+    return partial(_sample_clean, m)
 
 
-def _clean(m: int, rng: np.random.Generator) -> Environment:
+def _sample_clean(m: int, rng: np.random.Generator) -> Environment:
     extremes = rng.random((N, 2))
     between = extremes[:, :1] + rng.random((N, m - 2)) * (extremes[:, 1:] - extremes[:, :1])
     pw = np.concatenate([extremes, between], axis=1)
@@ -47,9 +54,13 @@ def _clean(m: int, rng: np.random.Generator) -> Environment:
 
 def settings() -> list[Setting]:
     """Each m, drawn as in the paper and cleanly."""
-    policies = printed(PRINTED) | improved(PRINTED, tabular=TABULAR, coarse=COARSE)
-    drawn = [Setting(f"m = {m}", random(m), policies, HORIZON) for m in MS]
-    return drawn + [Setting(f"clean, m = {m}", clean(m), printed(PRINTED), HORIZON) for m in MS]
+    policies = build_printed_policies(PRINTED_POLICIES) | build_improved_policies(
+        PRINTED_POLICIES, tabular=TABULAR, coarse=COARSE
+    )
+    random_settings = [Setting(f"m = {m}", random_environments(m), policies, HORIZON) for m in MS]
+    return random_settings + [
+        Setting(f"clean, m = {m}", clean_environments(m), build_printed_policies(PRINTED_POLICIES), HORIZON) for m in MS
+    ]
 
 
 def figures(runs: Runs) -> dict[str, Figure]:
@@ -57,11 +68,11 @@ def figures(runs: Runs) -> dict[str, Figure]:
     from causalbandits.results.plots import plot_final
 
     paper = {m: runs[f"m = {m}"] for m in MS}
-    own = [name for name in paper[MS[0]].policies if "s =" in name]
+    improved = [name for name in paper[MS[0]].policies if "s =" in name]
     axis = "values of each X (m)"
     return {
-        "figure3": plot_final({m: run.only(PRINTED) for m, run in paper.items()}, axis),
-        "figure3-improved": plot_final({m: run.only(own) for m, run in paper.items()}, axis),
+        "figure3": plot_final({m: run.only(PRINTED_POLICIES) for m, run in paper.items()}, axis),
+        "figure3-improved": plot_final({m: run.only(improved) for m, run in paper.items()}, axis),
         "figure3-clean": plot_final({m: runs[f"clean, m = {m}"] for m in MS}, axis),
     }
 

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from causalbandits.environments import Environment, zoo
-from causalbandits.paper.experiment import PRINTED, Experiment, Runs, Setting, improved, printed
+from causalbandits.paper.experiment import (
+    PRINTED_POLICIES,
+    Experiment,
+    Runs,
+    Setting,
+    build_improved_policies,
+    build_printed_policies,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -20,30 +27,32 @@ NS = (2, 3, 4, 5, 6)
 TABULAR, COARSE = 0.1, float(np.sqrt(0.1**2 + 1 / 4))
 
 
-def random(n: int) -> Callable[[np.random.Generator], Environment]:
+def random_environments(n: int) -> Callable[[np.random.Generator], Environment]:
     """The paper's draw, with theta = (1, 0, ..., 0)."""
-    return partial(_random, n)
+    return partial(_sample_random, n)
 
 
-def _random(n: int, rng: np.random.Generator) -> Environment:
+def _sample_random(n: int, rng: np.random.Generator) -> Environment:
     return zoo.random_parallel(M, n, np.eye(n)[0], rng)
 
 
 def settings() -> list[Setting]:
     """Each n."""
-    policies = printed(PRINTED) | improved(PRINTED, tabular=TABULAR, coarse=COARSE)
-    return [Setting(f"n = {n}", random(n), policies, HORIZON) for n in NS]
+    policies = build_printed_policies(PRINTED_POLICIES) | build_improved_policies(
+        PRINTED_POLICIES, tabular=TABULAR, coarse=COARSE
+    )
+    return [Setting(f"n = {n}", random_environments(n), policies, HORIZON) for n in NS]
 
 
 def figures(runs: Runs) -> dict[str, Figure]:
     """Final regret against n, as printed and improved."""
     from causalbandits.results.plots import plot_final
 
-    own = [name for name in runs[f"n = {NS[0]}"].policies if "s =" in name]
+    improved = [name for name in runs[f"n = {NS[0]}"].policies if "s =" in name]
     axis = "pairs X -> W (n)"
     return {
-        "figure4": plot_final({n: runs[f"n = {n}"].only(PRINTED) for n in NS}, axis),
-        "figure4-improved": plot_final({n: runs[f"n = {n}"].only(own) for n in NS}, axis),
+        "figure4": plot_final({n: runs[f"n = {n}"].only(PRINTED_POLICIES) for n in NS}, axis),
+        "figure4-improved": plot_final({n: runs[f"n = {n}"].only(improved) for n in NS}, axis),
     }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from causalbandits.environments import zoo
-from causalbandits.paper.experiment import Experiment, Runs, Setting, printed
+from causalbandits.paper.experiment import Experiment, Runs, Setting, build_printed_policies
 from causalbandits.policies import policy
 
 if TYPE_CHECKING:
@@ -21,19 +21,24 @@ def settings() -> list[Setting]:
     """The campaign."""
     scaled = {f"{id}, s = {CLICK_SCALE}": policy(id, noise_scale=CLICK_SCALE) for id in ("ucb", "c-ucb")}
     return [
-        Setting("campaign", zoo.email_campaign(), printed((*CAMPAIGN_POLICIES, "kl-ucb", "c-kl-ucb")) | scaled, HORIZON)
+        Setting(
+            "campaign",
+            zoo.email_campaign(),
+            build_printed_policies((*CAMPAIGN_POLICIES, "kl-ucb", "c-kl-ucb")) | scaled,
+            HORIZON,
+        )
     ]
 
 
 def figures(runs: Runs) -> dict[str, Figure]:
     """Regret, as printed and with indices made for coins."""
-    from causalbandits.results.plots import panels
+    from causalbandits.results.plots import plot_panels
 
     run = runs["campaign"]
     scaled = [name for name in run.policies if "s =" in name]
     return {
-        "figure6": panels([run.only(CAMPAIGN_POLICIES)], ["E-mail campaign"]),
-        "figure6-improved": panels(
+        "figure6": plot_panels([run.only(CAMPAIGN_POLICIES)], ["E-mail campaign"]),
+        "figure6-improved": plot_panels(
             [run.only([*scaled, "kl-ucb", "c-kl-ucb", "ts-beta", "c-ts-beta"])], ["E-mail campaign, improved"]
         ),
     }

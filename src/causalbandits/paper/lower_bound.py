@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from causalbandits.environments import zoo
-from causalbandits.paper.experiment import Experiment, Runs, Setting, printed
+from causalbandits.paper.experiment import Experiment, Runs, Setting, build_printed_policies
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -17,7 +17,7 @@ P1 = 0.5
 C = 1.0
 """The hard gap is C sqrt(3^N / T)."""
 FIXED_GAP = 0.3
-COMPARED = ("ucb", "ts-gaussian", "c-ucb", "c-ts-gaussian")
+COMPARED_POLICIES = ("ucb", "ts-gaussian", "c-ucb", "c-ts-gaussian")
 
 
 def hard_gap(N: int) -> float:
@@ -27,9 +27,15 @@ def hard_gap(N: int) -> float:
 
 def settings() -> list[Setting]:
     """Each N at its hard gap, and at a fixed one."""
-    hard = [Setting(f"N = {N}", zoo.lower_bound(N, hard_gap(N), P1), printed(COMPARED), HORIZON) for N in SIZES]
+    hard = [
+        Setting(f"N = {N}", zoo.lower_bound(N, hard_gap(N), P1), build_printed_policies(COMPARED_POLICIES), HORIZON)
+        for N in SIZES
+    ]
     fixed = [
-        Setting(f"fixed gap, N = {N}", zoo.lower_bound(N, FIXED_GAP, P1), printed(COMPARED), HORIZON) for N in SIZES
+        Setting(
+            f"fixed gap, N = {N}", zoo.lower_bound(N, FIXED_GAP, P1), build_printed_policies(COMPARED_POLICIES), HORIZON
+        )
+        for N in SIZES
     ]
     return hard + fixed
 

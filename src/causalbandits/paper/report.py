@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from causalbandits._tables import p_text
-from causalbandits.paper.claims import LEVEL, Judged, Verdict
+from causalbandits._tables import format_p_value
+from causalbandits.paper.claims import LEVEL, StatementVerdict, Verdict
 from causalbandits.paper.experiment import AllRuns, Experiment, Runs
 from causalbandits.paper.significance import EQUIVALENT
-from causalbandits.results import Code, Grid, Heading, Part, Picture, Text, citation, final_regrets, versions
+from causalbandits.results import Code, Grid, Heading, Part, Picture, Text, citation, final_regret_grid, format_versions
 
 TITLE = "Regret analysis of bandit problems with causal background knowledge: the experiments, run again"
 
 
-def parts(
+def report_parts(
     experiments: Sequence[Experiment], runs: AllRuns, verdicts: Sequence[Verdict], about: Mapping[str, Any]
 ) -> Iterable[Part]:
     """The report, from title to reference."""
@@ -23,12 +23,12 @@ def parts(
         "Every experiment of Lu, Meisami, Tewari and Yan (UAI 2020) with its own settings, and each of its claims "
         f"judged by a test. {about['replications']} replications, seed {about['seed']}."
     )
-    yield Code(f"{about['command']}\n{versions(about)}")
+    yield Code(f"{about['command']}\n{format_versions(about)}")
     if verdicts:
         yield Heading("The paper's claims")
         yield Grid(
             ("claim", "section", "verdict", "with a change"),
-            [(v.claim.text, v.claim.section, v.verdict, _change(v)) for v in verdicts],
+            [(v.claim.text, v.claim.section, v.verdict, _format_remedy(v)) for v in verdicts],
         )
     if any(runs.values()):
         yield Heading("What the paper does not say")
@@ -38,28 +38,28 @@ def parts(
             "Telling each policy the true scale, and letting the linear ones use what was observed, changes the "
             "final regret so:"
         )
-        yield Grid(("world", "policy", "as printed", "improved", "factor"), list(_gains(runs)))
+        yield Grid(("world", "policy", "as printed", "improved", "factor"), list(_improvement_rows(runs)))
     for experiment in experiments:
-        yield from _experiment(experiment, runs[experiment.name])
+        yield from _experiment_parts(experiment, runs[experiment.name])
     if verdicts:
-        yield from _details(verdicts)
+        yield from _detail_parts(verdicts)
     yield Heading("Reference")
     yield Code(citation("c-ucb"))
 
 
-def _experiment(experiment: Experiment, runs: Runs) -> Iterable[Part]:
+def _experiment_parts(experiment: Experiment, runs: Runs) -> Iterable[Part]:
     yield Heading(experiment.title)
     yield Text(experiment.about)
     for name, caption in experiment.captions.items():
         yield Picture(name, caption)
     if runs:
-        yield final_regrets(runs)
+        yield final_regret_grid(runs)
         yield Text(
             f"All numbers: data/{experiment.name}.csv (curves), data/{experiment.name}-final.csv (replications)."
         )
 
 
-def _gains(runs: AllRuns) -> Iterable[tuple[str, ...]]:
+def _improvement_rows(runs: AllRuns) -> Iterable[tuple[str, ...]]:
     """Each policy's final regret as printed and improved, where both were run."""
     for experiment, settings in runs.items():
         for setting, run in settings.items():
@@ -73,7 +73,7 @@ def _gains(runs: AllRuns) -> Iterable[tuple[str, ...]]:
                     yield (f"{experiment}, {setting}", name, f"{mean[base]:.1f}", f"{mean[name]:.1f}", f"{factor:.1f}")
 
 
-def _details(verdicts: Sequence[Verdict]) -> Iterable[Part]:
+def _detail_parts(verdicts: Sequence[Verdict]) -> Iterable[Part]:
     low, high = EQUIVALENT
     yield Heading("How the claims were judged")
     yield Text(
@@ -87,22 +87,22 @@ def _details(verdicts: Sequence[Verdict]) -> Iterable[Part]:
     for v in verdicts:
         yield Heading(v.claim.text, 3)
         verdict = f"Verdict: {v.verdict}."
-        yield Text(verdict if not v.with_remedy else f"{verdict} {_sentence(v.claim.remedy)}: {v.with_remedy}.")
-        rows = [_judged(judged, "") for judged in v.statements]
-        rows += [_judged(judged, "changed: ") for judged in v.remedy_statements]
+        yield Text(verdict if not v.with_remedy else f"{verdict} {_capitalise(v.claim.remedy)}: {v.with_remedy}.")
+        rows = [_statement_row(statement, "") for statement in v.statements]
+        rows += [_statement_row(statement, "changed: ") for statement in v.remedy_statements]
         yield Grid(("statement", "estimate", "interval", "p for", "p against", ""), rows)
 
 
-def _judged(judged: Judged, note: str) -> tuple[str, ...]:
-    t = judged.test
+def _statement_row(verdict: StatementVerdict, note: str) -> tuple[str, ...]:
+    t = verdict.test
     interval = f"{t.lower:.3g} to {t.upper:.3g} ({t.level:.0%})"
-    p_for, p_against = p_text(judged.p_for), p_text(judged.p_against)
-    return f"{note}{judged.statement}", f"{t.estimate:.3g}", interval, p_for, p_against, judged.verdict
+    p_for, p_against = format_p_value(verdict.p_for), format_p_value(verdict.p_against)
+    return f"{note}{verdict.statement}", f"{t.estimate:.3g}", interval, p_for, p_against, verdict.verdict
 
 
-def _change(v: Verdict) -> str:
+def _format_remedy(v: Verdict) -> str:
     return f"{v.with_remedy}: {v.claim.remedy}" if v.with_remedy else ""
 
 
-def _sentence(text: str) -> str:
+def _capitalise(text: str) -> str:
     return text[:1].upper() + text[1:]

@@ -19,11 +19,11 @@ from typing import Any
 
 from causalbandits._files import write_atomically
 from causalbandits.engine import simulate
-from causalbandits.errors import CausalBanditsError, StateError, unknown
-from causalbandits.paper.claims import Judged, Verdict, judge
+from causalbandits.errors import CausalBanditsError, StateError, unknown_name_message
+from causalbandits.paper.claims import StatementVerdict, Verdict, judge
 from causalbandits.paper.experiment import AllRuns, Experiment, Setting
 from causalbandits.paper.experiments import EXPERIMENTS
-from causalbandits.paper.report import parts
+from causalbandits.paper.report import report_parts
 from causalbandits.results import Run, provenance, write_data, write_figures, write_page
 
 FOLDER_FORMAT, FOLDER_VERSION = "causalbandits-reproduction", 1
@@ -58,56 +58,56 @@ def reproduce(
     """Run some of the experiments, or all, into a folder; what is there already of the same run is kept and used."""
     if replications < 2:
         raise CausalBanditsError(f"Two replications at least, so that uncertainty can be told; got {replications}.")
-    chosen = _open(folder, _chosen(names), replications, seed)
-    about = provenance(_command(chosen, replications, seed), seed, replications)
+    experiments = _claim_folder(folder, _parse_names(names), replications, seed)
+    about = provenance(_format_command(experiments, replications, seed), seed, replications)
     runs = {}
-    for experiment in chosen:
-        runs[experiment.name] = _run(experiment, folder, replications, seed, workers, progress)
+    for experiment in experiments:
+        runs[experiment.name] = _run_experiment(experiment, folder, replications, seed, workers, progress)
         if runs[experiment.name]:
-            own = {**about, "command": _command([experiment], replications, seed)}
-            write_data(folder / "data", experiment.name, runs[experiment.name], own)
+            provenance_of_experiment = {**about, "command": _format_command([experiment], replications, seed)}
+            write_data(folder / "data", experiment.name, runs[experiment.name], provenance_of_experiment)
         write_figures(folder / "figures", experiment.figures(runs[experiment.name]))
     verdicts = judge(runs)
-    claims = {"about": about, "claims": [_record(verdict) for verdict in verdicts]}
+    claims = {"about": about, "claims": [_verdict_record(verdict) for verdict in verdicts]}
     write_atomically(folder / "claims.json", (json.dumps(claims, indent=1) + "\n").encode())
-    write_page(folder, list(parts(chosen, runs, verdicts, about)))
+    write_page(folder, list(report_parts(experiments, runs, verdicts, about)))
     return Reproduction(folder, runs, verdicts, about)
 
 
-def _chosen(names: Iterable[str]) -> list[str]:
-    asked = list(names) or ["all"]
-    for name in asked:
+def _parse_names(names: Iterable[str]) -> list[str]:
+    requested = list(names) or ["all"]
+    for name in requested:
         if name not in (*EXPERIMENTS, "all"):
-            raise CausalBanditsError(unknown("experiment", name, [*EXPERIMENTS, "all"]))
-    return [name for name in EXPERIMENTS if name in asked or "all" in asked]
+            raise CausalBanditsError(unknown_name_message("experiment", name, [*EXPERIMENTS, "all"]))
+    return [name for name in EXPERIMENTS if name in requested or "all" in requested]
 
 
-def _open(folder: Path, names: list[str], replications: int, seed: int) -> list[Experiment]:
+def _claim_folder(folder: Path, names: list[str], replications: int, seed: int) -> list[Experiment]:
     """Make the folder this run's, or find that it is; the experiments asked for now and before."""
     path = folder / "run.json"
     before: list[str] = []
     if path.exists():
         try:
-            found = json.loads(path.read_text(encoding="utf-8"))
-            theirs = (found["format"], found["version"], found["seed"], found["replications"])
-            before = list(found["experiments"])
+            stored = json.loads(path.read_text(encoding="utf-8"))
+            stored_settings = (stored["format"], stored["version"], stored["seed"], stored["replications"])
+            before = list(stored["experiments"])
         except (ValueError, KeyError, TypeError):
             raise StateError(f"{path} is no description of a reproduction. Choose another folder.") from None
-        if theirs != (FOLDER_FORMAT, FOLDER_VERSION, seed, replications):
+        if stored_settings != (FOLDER_FORMAT, FOLDER_VERSION, seed, replications):
             raise StateError(
-                f"{folder} holds another run (seed {found['seed']}, {found['replications']} replications), which is "
+                f"{folder} holds another run (seed {stored['seed']}, {stored['replications']} replications), which is "
                 "not overwritten. Choose another folder with --out, or delete it."
             )
     elif folder.exists() and any((folder / name).exists() for name in ("report.html", "claims.json", "data")):
         raise StateError(f"{folder} holds results of something else. Choose another folder with --out.")
-    together = [name for name in EXPERIMENTS if name in names or name in before]
+    all_names = [name for name in EXPERIMENTS if name in names or name in before]
     about = {"format": FOLDER_FORMAT, "version": FOLDER_VERSION, "seed": seed, "replications": replications}
     folder.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, (json.dumps({**about, "experiments": together}, indent=1) + "\n").encode())
-    return [EXPERIMENTS[name] for name in together]
+    write_atomically(path, (json.dumps({**about, "experiments": all_names}, indent=1) + "\n").encode())
+    return [EXPERIMENTS[name] for name in all_names]
 
 
-def _run(
+def _run_experiment(
     experiment: Experiment, folder: Path, replications: int, seed: int, workers: int | None, progress: OnProgress
 ) -> dict[str, Run]:
     settings = experiment.settings()
@@ -128,13 +128,13 @@ def _run(
     return {setting.name: run(setting) for setting in settings}
 
 
-def _command(experiments: list[Experiment], replications: int, seed: int) -> str:
-    every = [experiment.name for experiment in experiments] == list(EXPERIMENTS)
-    names = "all" if every else " ".join(experiment.name for experiment in experiments)
+def _format_command(experiments: list[Experiment], replications: int, seed: int) -> str:
+    is_everything = [experiment.name for experiment in experiments] == list(EXPERIMENTS)
+    names = "all" if is_everything else " ".join(experiment.name for experiment in experiments)
     return f"causalbandits reproduce {names} --replications {replications} --seed {seed}"
 
 
-def _record(verdict: Verdict) -> dict[str, Any]:
+def _verdict_record(verdict: Verdict) -> dict[str, Any]:
     claim = verdict.claim
     return {
         "id": claim.id,
@@ -142,20 +142,20 @@ def _record(verdict: Verdict) -> dict[str, Any]:
         "claim": claim.text,
         "experiment": claim.experiment,
         "verdict": verdict.verdict,
-        "statements": [_judged(judged) for judged in verdict.statements],
+        "statements": [_statement_record(statement) for statement in verdict.statements],
         "change": claim.remedy,
         "verdict with the change": verdict.with_remedy,
-        "statements with the change": [_judged(judged) for judged in verdict.remedy_statements],
+        "statements with the change": [_statement_record(statement) for statement in verdict.remedy_statements],
     }
 
 
-def _judged(judged: Judged) -> dict[str, Any]:
+def _statement_record(verdict: StatementVerdict) -> dict[str, Any]:
     return {
-        "statement": judged.statement,
-        "verdict": judged.verdict,
-        **asdict(judged.test),
-        "adjusted p_for": judged.p_for,
-        "adjusted p_against": judged.p_against,
+        "statement": verdict.statement,
+        "verdict": verdict.verdict,
+        **asdict(verdict.test),
+        "adjusted p_for": verdict.p_for,
+        "adjusted p_against": verdict.p_against,
     }
 
 

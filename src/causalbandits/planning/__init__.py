@@ -1,20 +1,20 @@
 """Before launch: what a problem is like, how long it would take, and comparisons described in files."""
 
 from causalbandits.planning.describe import describe, write_description
-from causalbandits.planning.experiment_spec import SpecFile, read_file, read_spec, write_comparison
+from causalbandits.planning.experiment_spec import SpecFile, read_spec, read_spec_file, write_comparison
 from causalbandits.planning.forecast import forecast
-from causalbandits.planning.problem_spec import InFile, world_of
+from causalbandits.planning.problem_spec import FileSpelling, parse_environment
 from causalbandits.planning.strategies import route_of
 
 __all__ = [
-    "InFile",
+    "FileSpelling",
     "SpecFile",
     "describe",
     "forecast",
-    "read_file",
+    "parse_environment",
     "read_spec",
+    "read_spec_file",
     "route_of",
-    "world_of",
     "write_comparison",
     "write_description",
 ]

@@ -22,8 +22,8 @@ from causalbandits.model.graph import ancestors, without_causes_of
 from causalbandits.planning.strategies import NO_ROUTE, Route, route_of
 from causalbandits.policies import default_with_reason
 from causalbandits.policies.linear import LinearPolicy
-from causalbandits.problem import Problem, playable, reachable_configurations
-from causalbandits.problem.actions import shown
+from causalbandits.problem import Problem, feasible_contexts, reachable_configurations
+from causalbandits.problem.actions import format_count
 from causalbandits.problem.inference import Block, find_blocks
 from causalbandits.results import (
     Code,
@@ -38,11 +38,11 @@ from causalbandits.results import (
     write_figures,
     write_page,
 )
-from causalbandits.theory import Comparison, compare, require_horizon
+from causalbandits.theory import Comparison, compare, validate_horizon
 
 # What may stand in for the reward's parents, and what each such set is worth: in use, its own, the cheapest.
 
-SPREAD_LIMIT = 2**20
+MAX_JOINT_VALUES = 2**20
 """The reward's spread given a separator is computed up to this many joint values of it, the reward and the knobs."""
 
 
@@ -59,14 +59,14 @@ class Separator(NamedTuple):
     """
 
 
-def separators_of(problem: Problem) -> tuple[Separator, ...]:
+def find_separators(problem: Problem) -> tuple[Separator, ...]:
     """The reward's own parents, the set in use, and the cheapest; only where the reward is in the model."""
     reward = problem.reward
     if reward is None or not isinstance(problem.knowledge, CausalModel) or not problem.parents:
         return ()  # where causes are hidden, the route says what there is
     model = problem.knowledge
     sets = {"in use": problem.parents, "the reward's own parents": model[reward].parents}
-    always = problem.actions.surely_set()
+    always = problem.actions.variables_always_set()
     # Where no knob leads to the reward, nothing needs to be separated from it.
     if ancestors(without_causes_of(model.graph, always), [reward]) & set(problem.manipulable):
         with warnings.catch_warnings(action="ignore", category=ProblemWarning):  # said already, of the problem itself
@@ -81,26 +81,28 @@ def separators_of(problem: Problem) -> tuple[Separator, ...]:
                 context=problem.context,
             )
         sets["cheapest"] = cheapest.parents
-    found: dict[tuple[str, ...], str] = {}
+    labels: dict[tuple[str, ...], str] = {}
     for name, variables in sets.items():
         key = tuple(sorted(variables))
-        found[key] = f"{found[key]}, {name}" if key in found else name
+        labels[key] = f"{labels[key]}, {name}" if key in labels else name
     return tuple(
-        Separator(name, key, math.prod(len(model[v].states) for v in key), _spread(problem, reward, key))
-        for key, name in found.items()
+        Separator(name, key, math.prod(len(model[v].states) for v in key), _conditional_deviation(problem, reward, key))
+        for key, name in labels.items()
     )
 
 
-def _spread(problem: Problem, reward: str, given: tuple[str, ...]) -> float | None:
+def _conditional_deviation(problem: Problem, reward: str, separator: tuple[str, ...]) -> float | None:
     """The largest standard deviation of the reward given what any action can make of these variables."""
     states: Sequence[Any] = problem.model[reward].states
     if not all(isinstance(s, int | float) for s in states):
         return None
-    blocks = find_blocks(problem.model, problem.manipulable, [*given, reward])
-    block = next(block for block in blocks if len(given) in block.parents)  # what is elsewhere says nothing of it
-    if block.choices * block.configurations > SPREAD_LIMIT:
+    blocks = find_blocks(problem.model, problem.manipulable, [*separator, reward])
+    block = next(block for block in blocks if len(separator) in block.parents)  # what is elsewhere says nothing of it
+    if block.choices * block.configurations > MAX_JOINT_VALUES:
         return None
-    weights = _rows(problem, block).reshape(-1, len(states))  # the reward, which was named last, moves fastest
+    weights = _reachable_rows(problem, block).reshape(
+        -1, len(states)
+    )  # the reward, which was named last, moves fastest
     weights = weights[weights.sum(axis=1) > 0]
     weights /= weights.sum(axis=1, keepdims=True)
     values = np.array(states, dtype=float)
@@ -108,7 +110,7 @@ def _spread(problem: Problem, reward: str, given: tuple[str, ...]) -> float | No
     return float(np.sqrt(np.maximum(0.0, weights @ values**2 - mean**2)).max())
 
 
-def _rows(problem: Problem, block: Block) -> Array:
+def _reachable_rows(problem: Problem, block: Block) -> Array:
     """A block's distribution under every choice of its knobs that some action makes."""
     space = problem.actions
     if space.is_product or space.size > LISTED:
@@ -121,13 +123,16 @@ CAPTION = (
     "in for its parents; dashed: hidden."
 )
 
-CONTEXTS_SHOWN = 64
+MAX_CONTEXTS = 64
 """Of up to so many contexts each is looked at."""
 
-SETS_SHOWN = 8
+MAX_SETS = 8
 """So many sets of knobs are named."""
 
-NOWHERE = ("uniform", "none of the knobs can change what the reward depends on, so that all actions are equally good.")
+NO_EFFECT_ADVICE = (
+    "uniform",
+    "none of the knobs can change what the reward depends on, so that all actions are equally good.",
+)
 
 
 @dataclass(frozen=True)
@@ -167,20 +172,25 @@ class Description:
         parts: list[Part] = [
             Heading("The problem"),
             Text(
-                f"{shown(problem.actions.size)} actions on {_names(problem.manipulable)}. {self._learnt}"
-                f"{_costs(problem)}"
+                f"{format_count(problem.actions.size)} actions on {_format_names(problem.manipulable)}. {self._learning_sentence}"
+                f"{_format_costs(problem)}"
             ),
             *([] if problem.requirements is None else [Text(f"Required: {problem.requirements!r}")]),
-            *_hidden(problem),
-            *_known_beforehand(problem),
+            *_hidden_parts(problem),
+            *_context_parts(problem),
             Heading("Which knobs matter"),
-            Text(_matter(self)),
-            *([] if problem.learns == "actions" else self._saved),
+            Text(_format_knobs(self)),
+            *([] if problem.unit == "actions" else self._savings_parts),
             *(self.route.parts() if self.route.ways else []),
         ]
         if self.separators:
             rows = [
-                (s.name, ", ".join(s.variables), shown(s.configurations), "" if s.spread is None else f"{s.spread:.3g}")
+                (
+                    s.name,
+                    ", ".join(s.variables),
+                    format_count(s.configurations),
+                    "" if s.spread is None else f"{s.spread:.3g}",
+                )
                 for s in self.separators
             ]
             parts += [
@@ -190,32 +200,32 @@ class Description:
         return [
             *parts,
             Heading(f"Regret bounds after {self.horizon:,} rounds"),
-            *_telling(self.bounds),
+            *_bound_parts(self.bounds),
             Heading("Where to start"),
             Text(f"{self.policy}: {self.reason}"),
         ]
 
     @property
-    def _learnt(self) -> str:
+    def _learning_sentence(self) -> str:
         """Of what a number is learnt, in a sentence."""
-        if self.problem.learns == "actions":
+        if self.problem.unit == "actions":
             return f"A number is learnt for each{' in each context' if self.problem.context else ''}."
         return (
-            f"The reward is learnt through {_names(self.problem.parents)}: {shown(self.reachable)} configurations can "
+            f"The reward is learnt through {_format_names(self.problem.parents)}: {format_count(self.reachable)} configurations can "
             "occur."
         )
 
     @property
-    def _saved(self) -> list[Part]:
+    def _savings_parts(self) -> list[Part]:
         means = self.problem.actions.size * self.problem.contexts.size
         return [
             Heading("What the graph saves"),
             Text(
-                f"A policy without the graph learns {shown(means)} means; with it, {shown(self.reachable)}, and "
-                f"searches {_searched(self.problem)}."
+                f"A policy without the graph learns {format_count(means)} means; with it, {format_count(self.reachable)}, and "
+                f"searches {_format_search_size(self.problem)}."
             ),
             # What each removed choice is a mixture of is for problem.reduction() itself to say.
-            Code("\n".join(line for line in _reduction(self.problem).splitlines() if not line.startswith("  "))),
+            Code("\n".join(line for line in _format_reduction(self.problem).splitlines() if not line.startswith("  "))),
         ]
 
 
@@ -228,97 +238,111 @@ def write_description(description: Description, folder: Path) -> None:
     write_page(folder, [title, Picture("graph", CAPTION), *description._parts])
 
 
-def _hidden(problem: Problem) -> list[Part]:
+def _hidden_parts(problem: Problem) -> list[Part]:
     """What hidden causes tie together, where there are some."""
-    tied = [", ".join(own) for own in problem.graph.districts() if len(own) > 1] if problem.graph.hidden else []
-    return [Text(f"Hidden causes tie together: {'; '.join(tied)}.")] if tied else []
+    confounded = (
+        [", ".join(district) for district in problem.graph.districts() if len(district) > 1]
+        if problem.graph.hidden
+        else []
+    )
+    return [Text(f"Hidden causes tie together: {'; '.join(confounded)}.")] if confounded else []
 
 
-def _known_beforehand(problem: Problem) -> list[Part]:
+def _context_parts(problem: Problem) -> list[Part]:
     if not problem.context:
         return []
     return [
         Heading("What is known beforehand"),
         Text(
-            f"{_names(problem.context)}: {shown(problem.contexts.size)} contexts. "
+            f"{_format_names(problem.context)}: {format_count(problem.contexts.size)} contexts. "
             + (
                 "What is learnt of an action counts in one of them."
-                if problem.learns == "actions"
+                if problem.unit == "actions"
                 else "What is learnt of a configuration counts in all of them; a policy without the graph learns every "
                 "action anew in each."
             )
         ),
-        *(Text(reason) for reason in _nothing_to_do(problem)),
+        *(Text(reason) for reason in _contexts_without_actions(problem)),
     ]
 
 
-def _nothing_to_do(problem: Problem) -> list[str]:
+def _contexts_without_actions(problem: Problem) -> list[str]:
     """The contexts in which what is required leaves no action."""
-    if problem.requirements is None or problem.contexts.size > CONTEXTS_SHOWN:
+    if problem.requirements is None or problem.contexts.size > MAX_CONTEXTS:
         return []
-    views = (problem.in_context(codes) for codes, _ in problem.contexts.likely())
-    return [view.no_action for view in views if not view.has_actions]
+    conditioned_problems = (problem.condition_codes(codes) for codes, _ in problem.contexts.by_probability())
+    return [conditioned.infeasibility for conditioned in conditioned_problems if not conditioned.has_actions]
 
 
-def _reduction(problem: Problem) -> str:
+def _format_reduction(problem: Problem) -> str:
     """Of the likeliest context, where there are some: without one, actions may be too many that are few given it."""
     if problem.unknown_tables:
         return (
-            f"Nothing is known of the tables of {_names(problem.unknown_tables)}: what can be the best is decided by "
+            f"Nothing is known of the tables of {_format_names(problem.unknown_tables)}: what can be the best is decided by "
             "the graph alone."
         )
-    if not problem.context or problem.contexts.size > CONTEXTS_SHOWN:
+    if not problem.context or problem.contexts.size > MAX_CONTEXTS:
         return repr(problem.reduction())
-    likeliest = problem.in_context(playable(problem, problem.contexts.likely())[0][0])
-    return f"If {likeliest.contexts.shown(likeliest.known)}:\n{likeliest.reduction()!r}"
+    conditioned = problem.condition_codes(feasible_contexts(problem, problem.contexts.by_probability())[0][0])
+    return f"If {conditioned.contexts.format_context(conditioned.context_codes)}:\n{conditioned.reduction()!r}"
 
 
-def _searched(problem: Problem) -> str:
+def _format_search_size(problem: Problem) -> str:
     """How many actions, in the contexts that there are if these are few."""
     if problem.unknown_tables:
-        return f"{shown(problem.situation(any_tables=True).size)} actions"
-    if not problem.context or problem.contexts.size > CONTEXTS_SHOWN:
-        return f"{shown(problem.search.size)} actions"
-    likely = playable(problem, problem.contexts.likely())
-    sizes = sorted(problem.in_context(codes).search.size for codes, _ in likely)
-    least, most = shown(sizes[0]), shown(sizes[-1])
+        return f"{format_count(problem.situation(any_tables=True).size)} actions"
+    if not problem.context or problem.contexts.size > MAX_CONTEXTS:
+        return f"{format_count(problem.candidates.size)} actions"
+    likely = feasible_contexts(problem, problem.contexts.by_probability())
+    sizes = sorted(problem.condition_codes(codes).candidates.size for codes, _ in likely)
+    least, most = format_count(sizes[0]), format_count(sizes[-1])
     return f"{least if least == most else f'{least} to {most}'} actions, by context"
 
 
-def _matter(d: Description) -> str:
-    text = f"{_names(d.matter)} can change what the reward depends on." if d.matter else "None of them."
-    text = f"{text} Without any effect on it: {_names(d.idle)}." if d.idle else text
-    return f"{text} Worth setting together: {_sets_tried(d.problem)}." if d.problem.learns == "actions" else text
+def _format_knobs(description: Description) -> str:
+    text = (
+        f"{_format_names(description.matter)} can change what the reward depends on."
+        if description.matter
+        else "None of them."
+    )
+    text = f"{text} Without any effect on it: {_format_names(description.idle)}." if description.idle else text
+    return (
+        f"{text} Worth setting together: {_format_intervention_sets(description.problem)}."
+        if description.problem.unit == "actions"
+        else text
+    )
 
 
-def _sets_tried(problem: Problem) -> str:
+def _format_intervention_sets(problem: Problem) -> str:
     """What the actions set, each set once; the first few if there are many."""
     space = problem.actions
-    few = space.array()[: 2**12] if space.listed is not None or space.size <= LISTED else space.array()[:0]
-    sets = dict.fromkeys(tuple(bool(choice) for choice in row) for row in few.tolist())
-    named = [", ".join(itertools.compress(space.names, own)) or "nothing" for own in itertools.islice(sets, SETS_SHOWN)]
-    return "; ".join(named) + (" and more" if len(sets) > SETS_SHOWN or len(few) < space.size else "")
+    rows = space.array()[: 2**12] if space.explicit_choices is not None or space.size <= LISTED else space.array()[:0]
+    sets = dict.fromkeys(tuple(bool(choice) for choice in row) for row in rows.tolist())
+    labels = [
+        ", ".join(itertools.compress(space.names, mask)) or "nothing" for mask in itertools.islice(sets, MAX_SETS)
+    ]
+    return "; ".join(labels) + (" and more" if len(sets) > MAX_SETS or len(rows) < space.size else "")
 
 
-def _costs(problem: Problem) -> str:
+def _format_costs(problem: Problem) -> str:
     """What is to be paid, in a sentence after others."""
-    return "" if problem.costs is None else f" Costs are subtracted: {problem.costs.shown}."
+    return "" if problem.costs is None else f" Costs are subtracted: {problem.costs.prices_text}."
 
 
-def _telling(bounds: Comparison) -> list[Part]:
+def _bound_parts(bounds: Comparison) -> list[Part]:
     """The bounds that say something, and in a line the policies of those that do not."""
     vacuous = [row.policy for row in bounds if row.vacuous]
     broken = [row.policy for row in bounds if row.broken and not row.vacuous]
-    kept = Comparison(row for row in bounds if not row.vacuous and not row.broken)
-    parts: list[Part] = [Code(repr(kept))] if kept else []
+    informative = Comparison(row for row in bounds if not row.vacuous and not row.broken)
+    parts: list[Part] = [Code(repr(informative))] if informative else []
     if vacuous:
-        parts.append(Text(f"No smaller than what any policy can lose, so of no use here: {_names(vacuous)}."))
+        parts.append(Text(f"No smaller than what any policy can lose, so of no use here: {_format_names(vacuous)}."))
     if broken:
-        parts.append(Text(f"Assume what is not so here (see causalbandits.theory.bound): {_names(broken)}."))
+        parts.append(Text(f"Assume what is not so here (see causalbandits.theory.bound): {_format_names(broken)}."))
     return parts
 
 
-def _names(names: Sequence[str]) -> str:
+def _format_names(names: Sequence[str]) -> str:
     return ", ".join(names) if len(names) <= 12 else f"{', '.join(names[:6])} and {len(names) - 6} more"
 
 
@@ -329,53 +353,55 @@ def describe(problem: Problem | Environment, *, horizon: int = 5000) -> Descript
     >>> describe(zoo.email_campaign()).policy
     'c-gittins-effects'
     """
-    own = problem.problem if isinstance(problem, Environment) else problem
-    if not isinstance(own, Problem):
+    target_problem = problem.problem if isinstance(problem, Environment) else problem
+    if not isinstance(target_problem, Problem):
         raise ProblemError(f"describe() takes a Problem or an Environment; got {problem!r}.")
-    require_horizon(horizon)
-    reached = _reached(own)
-    reachable = 0 if own.learns == "actions" else reachable_configurations(own)
-    matter = tuple(name for name in own.manipulable if name in reached)
-    policy, reason = _start(own, reachable, int(horizon)) if matter else NOWHERE
+    validate_horizon(horizon)
+    influential = _influential_variables(target_problem)
+    reachable = 0 if target_problem.unit == "actions" else reachable_configurations(target_problem)
+    matter = tuple(name for name in target_problem.manipulable if name in influential)
+    policy, reason = _recommend_policy(target_problem, reachable, int(horizon)) if matter else NO_EFFECT_ADVICE
     return Description(
-        problem=own,
+        problem=target_problem,
         horizon=int(horizon),
         matter=matter,
-        idle=tuple(name for name in own.manipulable if name not in reached),
+        idle=tuple(name for name in target_problem.manipulable if name not in influential),
         reachable=reachable,
-        separators=separators_of(own),
+        separators=find_separators(target_problem),
         bounds=compare(problem, int(horizon)),
         policy=policy,
         reason=reason,
-        route=NO_ROUTE if own.parents and isinstance(own.knowledge, CausalModel) else route_of(own),
+        route=NO_ROUTE
+        if target_problem.parents and isinstance(target_problem.knowledge, CausalModel)
+        else route_of(target_problem),
     )
 
 
-def _reached(problem: Problem) -> set[str]:
+def _influential_variables(problem: Problem) -> set[str]:
     """What leads to the parents, or, where there are none, to the reward."""
-    if problem.learns == "actions":
+    if problem.unit == "actions":
         return {name for name in ancestors(problem.graph.graph, [str(problem.reward)]) if isinstance(name, str)}
     return {knob for block in problem.blocks for knob in block.knob_names}
 
 
-def _start(problem: Problem, reachable: int, horizon: int) -> tuple[str, str]:
+def _recommend_policy(problem: Problem, reachable: int, horizon: int) -> tuple[str, str]:
     """What an agent takes where no policy is chosen, and why."""
-    chosen = default_with_reason(problem, horizon=horizon)
-    if problem.learns == "actions":
+    default = default_with_reason(problem, horizon=horizon)
+    if problem.unit == "actions":
         size = problem.actions.size * problem.contexts.size
-        return chosen.policy.id, f"{chosen.reason}; {horizon:,} rounds try each of them {horizon // size:,} times."
-    if isinstance(chosen.policy, LinearPolicy):
+        return default.policy.id, f"{default.reason}; {horizon:,} rounds try each of them {horizon // size:,} times."
+    if isinstance(default.policy, LinearPolicy):
         return (
-            chosen.policy.id,
-            f"{shown(reachable)} configurations are too many for {horizon:,} rounds to see each; it learns a number "
+            default.policy.id,
+            f"{format_count(reachable)} configurations are too many for {horizon:,} rounds to see each; it learns a number "
             "per feature of the parents. It needs a mean reward that is linear in them (a constant feature for its "
             "level).",
         )
-    without = problem.actions.size * problem.contexts.size
+    n_means_without_graph = problem.actions.size * problem.contexts.size
     graph = (
-        f"it learns {shown(reachable)} means instead of {shown(without)}"
-        if reachable < without
+        f"it learns {format_count(reachable)} means instead of {format_count(n_means_without_graph)}"
+        if reachable < n_means_without_graph
         else "the graph saves no means here, but ties actions that lead to the same configurations together"
     )
-    seen = f"{horizon:,} rounds see each of them {horizon // max(1, reachable):,} times"
-    return chosen.policy.id, f"{graph}, and {seen}; {chosen.reason}."
+    visits = f"{horizon:,} rounds see each of them {horizon // max(1, reachable):,} times"
+    return default.policy.id, f"{graph}, and {visits}; {default.reason}."

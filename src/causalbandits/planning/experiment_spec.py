@@ -45,8 +45,8 @@ from typing import Any
 from causalbandits._typing import is_real
 from causalbandits.engine import simulate
 from causalbandits.environments import Environment
-from causalbandits.errors import CausalBanditsError, PolicyError, StateError, unknown
-from causalbandits.planning.problem_spec import REWARDS, Spelling, world_of
+from causalbandits.errors import CausalBanditsError, PolicyError, StateError, unknown_name_message
+from causalbandits.planning.problem_spec import REWARD_CLASSES, Spelling, parse_environment
 from causalbandits.policies import AnyPolicy, Policy, policy
 from causalbandits.problem import Problem
 from causalbandits.results import (
@@ -56,9 +56,9 @@ from causalbandits.results import (
     Run,
     Text,
     citation,
-    final_regrets,
+    final_regret_grid,
+    format_versions,
     provenance,
-    versions,
     write_data,
     write_figures,
     write_page,
@@ -67,18 +67,18 @@ from causalbandits.results import (
 # Policies of your own in a specification: `id = "my_module:MyPolicy"`, beside the file or installed.
 
 
-def own_policy(place: str, parameters: Mapping[str, Any], folder: Path) -> AnyPolicy:
+def load_custom_policy(place: str, parameters: Mapping[str, Any], folder: Path) -> AnyPolicy:
     """The policy that `module:Class` and its parameters make; modules are looked for in `folder`, too."""
     module_name, _, class_name = place.partition(":")
     if not all(part.isidentifier() for part in (*module_name.split("."), class_name)):
         raise PolicyError(
             f'A policy of your own is written "module:Class", such as "my_module:MyPolicy"; got {place!r}.'
         )
-    kind = _class(_module(module_name, folder), class_name)
-    known = list(inspect.signature(kind).parameters)
+    kind = _find_policy_class(_import_module(module_name, folder), class_name)
+    accepted = list(inspect.signature(kind).parameters)
     for name in parameters:
-        if name not in known:
-            raise PolicyError(unknown(f"parameter of {class_name}:", name, known))
+        if name not in accepted:
+            raise PolicyError(unknown_name_message(f"parameter of {class_name}:", name, accepted))
     try:
         return kind(**parameters)
     except CausalBanditsError:
@@ -87,52 +87,52 @@ def own_policy(place: str, parameters: Mapping[str, Any], folder: Path) -> AnyPo
         raise PolicyError(f"{class_name} raised {type(error).__name__}: {error}") from error
 
 
-def _class(module: ModuleType, name: str) -> type[AnyPolicy]:
+def _find_policy_class(module: ModuleType, name: str) -> type[AnyPolicy]:
     kind = getattr(module, name, None)
     if isinstance(kind, type) and issubclass(kind, Policy):
         return kind
     policies = [key for key, value in vars(module).items() if isinstance(value, type) and issubclass(value, Policy)]
     if kind is not None:
         raise PolicyError(f"{name} in {module.__file__} must be a subclass of causalbandits.Policy; it is {kind!r}.")
-    raise PolicyError(unknown(f"policy of {module.__file__}:", name, policies))
+    raise PolicyError(unknown_name_message(f"policy of {module.__file__}:", name, policies))
 
 
-def _module(name: str, folder: Path) -> ModuleType:
+def _import_module(name: str, folder: Path) -> ModuleType:
     """The module, from the folder or from wherever Python finds it.
 
     The folder stays on Python's path, because worker processes have to import the module, too; at its end, because
     files that happen to lie beside a specification must not take the place of installed modules.
     """
-    place = str(folder.resolve())
-    if place not in sys.path:
-        sys.path.append(place)
+    folder_path = str(folder.resolve())
+    if folder_path not in sys.path:
+        sys.path.append(folder_path)
     importlib.invalidate_caches()
     try:
         module = importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name != name.partition(".")[0] and error.name != name:
             raise PolicyError(f"The module {name!r} needs {error.name!r}, which is not installed.") from error
-        raise PolicyError(f"There is no module {name!r}, neither in {place} nor installed.") from None
+        raise PolicyError(f"There is no module {name!r}, neither in {folder_path} nor installed.") from None
     except Exception as error:
         raise PolicyError(f"The module {name!r} raised {type(error).__name__} when imported: {error}") from error
-    _check_place(module, name, Path(place))
+    _validate_module_file(module, name, Path(folder_path))
     return module
 
 
-def _check_place(module: ModuleType, name: str, folder: Path) -> None:
+def _validate_module_file(module: ModuleType, name: str, folder: Path) -> None:
     """A module in the folder is the one that is meant; another of its name must not be taken for it."""
-    meant = folder.joinpath(*name.split(".")).with_suffix(".py")
-    found = getattr(module, "__file__", None)
-    if meant.exists() and (found is None or Path(found).resolve() != meant):
-        raise PolicyError(f"{meant} cannot be imported: {name!r} is another module, {found}. Rename it.")
+    expected_file = folder.joinpath(*name.split(".")).with_suffix(".py")
+    module_file = getattr(module, "__file__", None)
+    if expected_file.exists() and (module_file is None or Path(module_file).resolve() != expected_file):
+        raise PolicyError(f"{expected_file} cannot be imported: {name!r} is another module, {module_file}. Rename it.")
 
 
-LEAST = {"horizon": 1, "replications": 1, "seed": 0}
+MINIMUMS = {"horizon": 1, "replications": 1, "seed": 0}
 """The entries of [simulation] that are whole numbers, with the least that each may be."""
 
 
 @dataclass(frozen=True)
-class Spec:
+class ExperimentSpec:
     """A comparison that a file asks for."""
 
     name: str
@@ -167,39 +167,43 @@ class SpecFile:
     simulation: Mapping[str, Any]
     policies: Mapping[str, AnyPolicy]
 
-    def world(self, more: Mapping[str, Any] | None = None, spelling: Spelling | None = None) -> Problem | Environment:
+    def parse_environment(
+        self, overrides: Mapping[str, Any] | None = None, spelling: Spelling | None = None
+    ) -> Problem | Environment:
         """The world of [environment] and [reward], with `more` entries or other ones."""
-        settings = {**self.settings, **(more or {})}
-        return world_of(settings, self.reward, folder=self.path.parent, spelling=spelling)
+        settings = {**self.settings, **(overrides or {})}
+        return parse_environment(settings, self.reward, folder=self.path.parent, spelling=spelling)
 
-    def spec(self) -> Spec:
+    def build_spec(self) -> ExperimentSpec:
         """The comparison, for which nothing may be missing."""
-        env = self.world()
+        env = self.parse_environment()
         if not isinstance(env, Environment):
-            kinds = ", ".join(map(repr, REWARDS))
+            kinds = ", ".join(map(repr, REWARD_CLASSES))
             raise CausalBanditsError(f"With a model of your own, [reward] must say its kind, one of {kinds}.")
         if "horizon" not in self.simulation:
             raise CausalBanditsError("[simulation] must say for how many rounds: horizon = 5000, say.")
         if not self.policies:
             raise CausalBanditsError("The file must have a table [policies] with a line for each: c-ts-beta = {}, say.")
-        return Spec(self.path.stem, env, self.policies, **self.simulation)
+        return ExperimentSpec(self.path.stem, env, self.policies, **self.simulation)
 
 
-def read_spec(path: Path) -> Spec:
+def read_spec(path: Path) -> ExperimentSpec:
     """The comparison that a file asks for."""
-    return read_file(path).spec()
+    return read_spec_file(path).build_spec()
 
 
-def read_file(path: Path) -> SpecFile:
+def read_spec_file(path: Path) -> SpecFile:
     """What a file says; an error names the line or the entry that is wrong."""
     content = read_toml(path)
-    refuse_unknown(content, ("environment", "costs", "reward", "simulation", "policies"), "table")
-    tables = {name: table_of(content, name) for name in content}
+    validate_names(content, ("environment", "costs", "reward", "simulation", "policies"), "table")
+    tables = {name: require_table(content, name) for name in content}
     if "environment" not in tables:
         raise CausalBanditsError('The file must have a table [environment]: zoo = "email_campaign", say.')
-    chosen = {name: policy_from(name, given, path.parent) for name, given in tables.get("policies", {}).items()}
-    simulation = simulation_from(tables.get("simulation", {}))
-    return SpecFile(path, _settings(tables), tables.get("reward"), simulation, chosen)
+    policies = {
+        name: parse_policy(name, parameters, path.parent) for name, parameters in tables.get("policies", {}).items()
+    }
+    simulation = parse_simulation(tables.get("simulation", {}))
+    return SpecFile(path, _environment_settings(tables), tables.get("reward"), simulation, policies)
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -212,7 +216,7 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise CausalBanditsError(f"{path} is no TOML file: {error}.") from None
 
 
-def _settings(tables: Mapping[str, Any]) -> dict[str, Any]:
+def _environment_settings(tables: Mapping[str, Any]) -> dict[str, Any]:
     """[environment], and in it what [costs] says: they may be written in either."""
     if "costs" not in tables:
         return dict(tables["environment"])
@@ -223,77 +227,77 @@ def _settings(tables: Mapping[str, Any]) -> dict[str, Any]:
     return {**tables["environment"], "costs": tables["costs"]}
 
 
-def table_of(content: Mapping[str, Any], name: str) -> dict[str, Any]:
+def require_table(content: Mapping[str, Any], name: str) -> dict[str, Any]:
     """A table of a file, by its name."""
     if not isinstance(content[name], dict):
         raise CausalBanditsError(f"[{name}] must be a table; got {content[name]!r}.")
     return dict(content[name])
 
 
-def simulation_from(given: Mapping[str, Any]) -> dict[str, Any]:
+def parse_simulation(entries: Mapping[str, Any]) -> dict[str, Any]:
     """What [simulation] says, checked."""
-    refuse_unknown(given, (*LEAST, "budget"), "entry of [simulation]:")
-    for name, value in given.items():
+    validate_names(entries, (*MINIMUMS, "budget"), "entry of [simulation]:")
+    for name, value in entries.items():
         if name == "budget":
             if not is_real(value) or not 0 < value < math.inf:
                 raise CausalBanditsError(f"[simulation] budget: expected a positive number; got {value!r}.")
-        elif not isinstance(value, int) or isinstance(value, bool) or value < LEAST[name]:
+        elif not isinstance(value, int) or isinstance(value, bool) or value < MINIMUMS[name]:
             raise CausalBanditsError(
-                f"[simulation] {name}: expected a whole number, {LEAST[name]} or more; got {value!r}."
+                f"[simulation] {name}: expected a whole number, {MINIMUMS[name]} or more; got {value!r}."
             )
-    return dict(given)
+    return dict(entries)
 
 
-def policy_from(name: str, given: Any, folder: Path) -> AnyPolicy:
+def parse_policy(name: str, entries: Any, folder: Path) -> AnyPolicy:
     """The policy that a line of [policies] describes."""
-    if not isinstance(given, dict) or not isinstance(given.get("id", name), str):
+    if not isinstance(entries, dict) or not isinstance(entries.get("id", name), str):
         raise CausalBanditsError(
-            f'[policies] {name}: expected parameters, {{}} for none, and perhaps id = "c-ucb"; got {given!r}.'
+            f'[policies] {name}: expected parameters, {{}} for none, and perhaps id = "c-ucb"; got {entries!r}.'
         )
-    id, parameters = given.get("id", name), {key: value for key, value in given.items() if key != "id"}
+    id, parameters = entries.get("id", name), {key: value for key, value in entries.items() if key != "id"}
     try:
-        return own_policy(id, parameters, folder) if ":" in id else policy(id, **parameters)
+        return load_custom_policy(id, parameters, folder) if ":" in id else policy(id, **parameters)
     except CausalBanditsError as error:
         raise type(error)(f"[policies] {name}: {error}") from None
 
 
-def refuse_unknown(given: Mapping[str, Any], names: Iterable[str], what: str) -> None:
+def validate_names(entries: Mapping[str, Any], names: Iterable[str], kind: str) -> None:
     """Raise if there is an entry that nobody knows."""
-    for name in given:
+    for name in entries:
         if name not in names:
-            raise CausalBanditsError(unknown(what, name, names))
+            raise CausalBanditsError(unknown_name_message(kind, name, names))
 
 
 # A comparison run into a folder, with its report.
 
 
-def write_comparison(spec: Spec, folder: Path, workers: int | None = None) -> Run:
+def write_comparison(spec: ExperimentSpec, folder: Path, workers: int | None = None) -> Run:
     """Run a comparison into a folder: report, figures, data. Interrupted, the same call goes on."""
-    from causalbandits.results.plots import panels, plot_graph
+    from causalbandits.results.plots import plot_graph, plot_panels
 
     if folder.exists() and not (folder / ".replications").exists() and any(folder.iterdir()):
         raise StateError(f"{folder} is neither empty nor a run of this kind. Choose another folder with --out.")
     run = spec.run(workers, folder / ".replications")
-    about = provenance(f"causalbandits simulate {spec.name}.toml", spec.seed, spec.replications)
-    figures = {"regret": panels([run], [spec.name]), "graph": plot_graph(spec.environment.problem)}
+    provenance_record = provenance(f"causalbandits simulate {spec.name}.toml", spec.seed, spec.replications)
+    figures = {"regret": plot_panels([run], [spec.name]), "graph": plot_graph(spec.environment.problem)}
     write_figures(folder / "figures", figures)
-    write_data(folder / "data", "regret", {spec.name: run}, about)
+    write_data(folder / "data", "regret", {spec.name: run}, provenance_record)
     best = spec.environment.best()
     write_page(
         folder,
         [
             Heading(spec.name, 1),
             Text(f"{run.replications} replications of {run.horizon:,} rounds, seed {run.seed}."),
-            Code(f"{about['command']}\n{versions(about)}"),
+            Code(f"{provenance_record['command']}\n{format_versions(provenance_record)}"),
             Heading("The world"),
             Text(
                 f"{spec.environment.problem!r}. The best action is {best.intervention}, with mean reward "
-                f"{best.mean:.4g}{_said(spec)}."
+                f"{best.mean:.4g}{_format_cost_note(spec)}."
             ),
             Picture("graph", "Blue variables can be set; those with a bold rim are the reward's parents."),
             Heading("Regret"),
             Picture("regret", "Mean regret with 95% bands."),
-            final_regrets({spec.name: run}),
+            final_regret_grid({spec.name: run}),
             Text("All numbers: data/regret.csv (curves), data/regret-final.csv (replications)."),
             Heading("References"),
             Code(citation(*spec.policies.values())),
@@ -302,7 +306,7 @@ def write_comparison(spec: Spec, folder: Path, workers: int | None = None) -> Ru
     return run
 
 
-def _said(spec: Spec) -> str:
+def _format_cost_note(spec: ExperimentSpec) -> str:
     """What costs do to that."""
     if spec.environment.problem.costs is None:
         return ""

@@ -17,16 +17,23 @@ import numpy as np
 import numpy.typing as npt
 
 from causalbandits._files import FilePath
-from causalbandits._tables import decimals, table
-from causalbandits._typing import Array, is_real, is_whole
+from causalbandits._tables import decimal_places, format_table
+from causalbandits._typing import Array, is_integer, is_real
 from causalbandits.engine import ENVIRONMENT, HORIZON_LIMIT, WORLD, simulate, stream
-from causalbandits.environments import LISTED, BernoulliReward, Environment, Reward, StepEnvironment, paid_for
+from causalbandits.environments import (
+    LISTED,
+    BernoulliReward,
+    BlackBoxEnvironment,
+    Environment,
+    Reward,
+    affordable_means,
+)
 from causalbandits.errors import BudgetError, CausalBanditsError, SizeError
 from causalbandits.model import FittedModel, FittedObservedModel, State
 from causalbandits.policies import AnyPolicy, Policies, default_policy
-from causalbandits.problem import CONTEXTS_WEIGHED, Budget, Problem, playable
+from causalbandits.problem import CONTEXT_SAMPLE_SIZE, Budget, Problem, feasible_contexts
 from causalbandits.problem.projection import TIE
-from causalbandits.results import Run, check_delta, stopping_rounds
+from causalbandits.results import Run, stopping_rounds, validate_delta
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -36,15 +43,15 @@ if TYPE_CHECKING:
 
 RewardPrior = tuple[float, float] | Callable[[Problem, np.random.Generator], Reward]
 
-WEIGHED = 50
+STAKE_SAMPLES = 50
 """What is at stake is the median of so many worlds."""
 
-TRIED = 1000
+ACTION_SAMPLES = 1000
 """Where there are too many actions to look at each, so many are drawn instead."""
 
 
 @dataclass(frozen=True)
-class CoinStep:
+class BernoulliStep:
     """A step of a world that learns by actions: the reward is 1 with the action's own probability."""
 
     problem: Problem
@@ -54,12 +61,12 @@ class CoinStep:
     def __call__(
         self, do: Mapping[str, State], rng: np.random.Generator, context: Mapping[str, State] | None = None
     ) -> tuple[dict[str, State], float]:
-        row = 0 if context is None else self.problem.given(context).context_number or 0
+        row = 0 if context is None else self.problem.condition(context).context_number or 0
         return {}, float(rng.random() < self.means[row, self.problem.actions.find(do).number])
 
 
 @dataclass(frozen=True)
-class Worlds:
+class EnvironmentPrior:
     """Draws worlds that may be: the reward from its prior, the tables from their posterior if they have one."""
 
     problem: Problem
@@ -80,15 +87,15 @@ class Worlds:
         object.__setattr__(self, "reward_prior", (a, b))
 
     def __call__(self, rng: np.random.Generator) -> Environment:
-        if self.problem.learns == "actions":
-            return self._by_actions(rng)
-        known = self.problem.knowledge
+        if self.problem.unit == "actions":
+            return self._sample_by_actions(rng)
+        knowledge = self.problem.knowledge
         truth = self.problem
-        if isinstance(known, FittedModel | FittedObservedModel):
-            truth = truth.with_model(known.draw(rng))
-        return Environment(truth, self._reward(truth, rng))
+        if isinstance(knowledge, FittedModel | FittedObservedModel):
+            truth = truth.with_model(knowledge.draw(rng))
+        return Environment(truth, self._sample_reward(truth, rng))
 
-    def _by_actions(self, rng: np.random.Generator) -> Environment:
+    def _sample_by_actions(self, rng: np.random.Generator) -> Environment:
         """A world in which every action's mean, in every context, is drawn for itself: no table ties them together."""
         if callable(self.reward_prior):
             raise CausalBanditsError(
@@ -97,9 +104,9 @@ class Worlds:
             )
         problem, (a, b) = self.problem, self.reward_prior
         means = rng.beta(a, b, size=(problem.contexts.size, problem.actions.size))
-        return StepEnvironment(problem, CoinStep(problem, means), means=means if problem.context else means[0])
+        return BlackBoxEnvironment(problem, BernoulliStep(problem, means), means=means if problem.context else means[0])
 
-    def _reward(self, truth: Problem, rng: np.random.Generator) -> Reward:
+    def _sample_reward(self, truth: Problem, rng: np.random.Generator) -> Reward:
         if not callable(self.reward_prior):
             a, b = self.reward_prior
             return BernoulliReward(rng.beta(a, b, size=truth.shape))
@@ -115,9 +122,9 @@ class Worlds:
             )
         return reward
 
-    def usual_policies(self, horizon: int, seed: int) -> list[AnyPolicy | str]:
+    def default_policies(self, horizon: int, seed: int) -> list[AnyPolicy | str]:
         """What an agent takes by default, Thompson sampling without the graph, and a uniform test."""
-        by_actions = self.problem.learns == "actions"  # of coins
+        by_actions = self.problem.unit == "actions"  # of coins
         bounded = by_actions or self(stream(seed, 0, ENVIRONMENT)).reward.bounded
         prior = "beta" if bounded else "gaussian"
         return [default_policy(self.problem, horizon=horizon), f"ts-{prior}", "uniform"]
@@ -129,36 +136,45 @@ class Worlds:
         The median, because worlds in which nothing or everything is at stake must not decide for the others. The
         number of worlds is fixed, so that it does not depend on how many are played.
         """
-        return float(np.median([self._lost_blindly(seed, number, allowance) for number in range(WEIGHED)]))
+        return float(np.median([self._mean_gap(seed, number, allowance) for number in range(STAKE_SAMPLES)]))
 
-    def _lost_blindly(self, seed: int, number: int, allowance: float | None) -> float:
+    def _mean_gap(self, seed: int, number: int, allowance: float | None) -> float:
         env, rng = self(stream(seed, number, ENVIRONMENT)), stream(seed, number, WORLD)
         if not self.problem.context:
-            return self._lost_in(env, rng, allowance)
+            return self._mean_gap_in_context(env, rng, allowance)
         contexts = env.problem.contexts
-        if contexts.size <= CONTEXTS_WEIGHED:
-            likely = playable(env.problem, contexts.likely())
-            return sum(share * self._lost_in(env.in_context(codes), rng, allowance) for codes, share in likely)
-        drawn = [(env.draw_codes(rng), 1.0) for _ in range(CONTEXTS_WEIGHED)]
+        if contexts.size <= CONTEXT_SAMPLE_SIZE:
+            likely = feasible_contexts(env.problem, contexts.by_probability())
+            return sum(
+                share * self._mean_gap_in_context(env.condition_codes(codes), rng, allowance) for codes, share in likely
+            )
+        samples = [(env.draw_codes(rng), 1.0) for _ in range(CONTEXT_SAMPLE_SIZE)]
         return float(
-            np.mean([self._lost_in(env.in_context(codes), rng, allowance) for codes, _ in playable(env.problem, drawn)])
+            np.mean(
+                [
+                    self._mean_gap_in_context(env.condition_codes(codes), rng, allowance)
+                    for codes, _ in feasible_contexts(env.problem, samples)
+                ]
+            )
         )
 
-    def _lost_in(self, env: Environment, rng: np.random.Generator, allowance: float | None) -> float:
+    def _mean_gap_in_context(self, env: Environment, rng: np.random.Generator, allowance: float | None) -> float:
         if allowance is not None:
-            means = paid_for(env, allowance)
+            means = affordable_means(env, allowance)
             return float(means.max() - means.mean())
         size = self.problem.actions.size
         if size <= LISTED:
             return float(env.gaps().mean())
         length = size.bit_length() // 8 + 9  # more bytes than its numbers have
-        return float(np.mean([env.gap(int.from_bytes(rng.bytes(length), "little") % size) for _ in range(TRIED)]))
+        return float(
+            np.mean([env.gap(int.from_bytes(rng.bytes(length), "little") % size) for _ in range(ACTION_SAMPLES)])
+        )
 
 
-LOOKS = 100
+CHECKPOINTS = 100
 """So many checkpoints, each some percent later than the one before."""
 
-SHARE = 0.1
+DEFAULT_EPSILON_SHARE = 0.1
 """An action is good enough, unless told otherwise, if it loses no more than this share of what is at stake."""
 
 
@@ -189,17 +205,17 @@ class Forecast:
     """What may be spent in all rounds together. Regret is then against the best mixture for it, and the best action is
     the best of those that it pays for in every round."""
 
-    def found(self, policy: str) -> npt.NDArray[np.bool_]:
+    def has_found_best(self, policy: str) -> npt.NDArray[np.bool_]:
         """Replications x checkpoints: whether the action that the policy would recommend is good enough."""
         return self.run.measure("simple regret", policy) <= self.epsilon + TIE
 
-    def settled(self, policy: str) -> npt.NDArray[np.bool_]:
+    def has_settled(self, policy: str) -> npt.NDArray[np.bool_]:
         """Replications x checkpoints: whether it is so at this and at every later checkpoint."""
-        return np.logical_and.accumulate(self.found(policy)[:, ::-1], axis=1)[:, ::-1]
+        return np.logical_and.accumulate(self.has_found_best(policy)[:, ::-1], axis=1)[:, ::-1]
 
     def probability(self, policy: str) -> tuple[Array, Array, Array]:
         """At each checkpoint: how often the recommended action is good enough, and its 95% interval (Wilson's)."""
-        return _shares(self.found(policy))
+        return _wilson_interval(self.has_found_best(policy))
 
     def needed(self, policy: str, probability: float = 0.9) -> Needed:
         """After how many rounds the policy has found the best for good with this probability, with an interval.
@@ -207,9 +223,9 @@ class Forecast:
         In each replication, that is the first checkpoint from which on it would recommend nothing worse; checkpoints
         are some percent apart, and nothing beyond the horizon is seen.
         """
-        _check_probability(probability)
-        estimate, lower, upper = _shares(self.settled(policy))
-        return Needed(*(self._first(curve >= probability) for curve in (estimate, upper, lower)))
+        _validate_probability(probability)
+        estimate, lower, upper = _wilson_interval(self.has_settled(policy))
+        return Needed(*(self._first_round(curve >= probability) for curve in (estimate, upper, lower)))
 
     def until_stop(self, policy: str, probability: float = 0.9, delta: float = 0.05) -> Needed:
         """After how many rounds you may stop with this probability, if you may be wrong with probability delta.
@@ -217,31 +233,31 @@ class Forecast:
         By the rule of `agent.recommend()`, asked at the checkpoints: that no other action is better by more than the
         epsilon that the forecast was made with. Wrong decisions to stop are among them, at most a share of delta.
         """
-        _check_probability(probability)
-        check_delta(delta)
-        when = stopping_rounds(self.run.rounds, self.run.measure("risk", policy), delta)
-        estimate, lower, upper = _shares(when[:, None] <= self.run.rounds)
-        return Needed(*(self._first(curve >= probability) for curve in (estimate, upper, lower)))
+        _validate_probability(probability)
+        validate_delta(delta)
+        stop_rounds = stopping_rounds(self.run.rounds, self.run.measure("risk", policy), delta)
+        estimate, lower, upper = _wilson_interval(stop_rounds[:, None] <= self.run.rounds)
+        return Needed(*(self._first_round(curve >= probability) for curve in (estimate, upper, lower)))
 
-    def _first(self, reached: npt.NDArray[np.bool_]) -> int | None:
-        return int(self.run.rounds[int(np.argmax(reached))]) if reached.any() else None
+    def _first_round(self, is_reached: npt.NDArray[np.bool_]) -> int | None:
+        return int(self.run.rounds[int(np.argmax(is_reached))]) if is_reached.any() else None
 
     def __repr__(self) -> str:
         horizon = self.run.horizon
         found_for_good = "rounds to find it for good 9 times in 10"
         rows: list[tuple[str, ...]] = []
-        digits = decimals([row.mean for row in self.run.summary()])
+        digits = decimal_places([row.mean for row in self.run.summary()])
         for row in self.run.summary():
             p, lower, upper = (float(values[-1]) for values in self.probability(row.policy))
             regret = f"{row.mean:.{digits}f} ({row.lower:.{digits}f} to {row.upper:.{digits}f})"
             share = f"{p:.0%} ({lower:.0%} to {upper:.0%})"
-            rows.append((row.policy, regret, share, _shown(self.needed(row.policy), horizon)))
+            rows.append((row.policy, regret, share, _format_needed(self.needed(row.policy), horizon)))
         head: tuple[str, ...] = ("policy", f"regret after {horizon}", "best found by then", found_for_good)
         if "risk" in self.run.measures:
             head = (*head, "and to know it (95%)")
-            known = [_shown(self.until_stop(row.policy), horizon) for row in self.run.summary()]
-            rows = [(*row, own) for row, own in zip(rows, known, strict=True)]
-        return f"{table(head, rows)}\n{self.run.replications} worlds. Found: {self.good_enough}."
+            stop_texts = [_format_needed(self.until_stop(row.policy), horizon) for row in self.run.summary()]
+            rows = [(*row, stop_text) for row, stop_text in zip(rows, stop_texts, strict=True)]
+        return f"{format_table(head, rows)}\n{self.run.replications} worlds. Found: {self.good_enough}."
 
     __str__ = __repr__
 
@@ -259,7 +275,7 @@ class Forecast:
         return plot_forecast(self, path)
 
 
-def _shares(events: npt.NDArray[np.bool_]) -> tuple[Array, Array, Array]:
+def _wilson_interval(events: npt.NDArray[np.bool_]) -> tuple[Array, Array, Array]:
     """How often something is so, over the first axis, and its 95% interval (Wilson's)."""
     n, p, z = len(events), events.mean(axis=0), 1.96
     centre, scale = p + z * z / (2 * n), 1 + z * z / n
@@ -267,12 +283,12 @@ def _shares(events: npt.NDArray[np.bool_]) -> tuple[Array, Array, Array]:
     return p, np.maximum(0.0, (centre - half) / scale), np.minimum(1.0, (centre + half) / scale)
 
 
-def _check_probability(probability: object) -> None:
+def _validate_probability(probability: object) -> None:
     if not isinstance(probability, float) or not 0 < probability < 1:
         raise CausalBanditsError(f"probability must lie between 0 and 1, such as 0.9; got {probability!r}.")
 
 
-def _shown(needed: Needed, horizon: int) -> str:
+def _format_needed(needed: Needed, horizon: int) -> str:
     if needed.rounds is None:
         return f"more than {horizon}"
     return f"{needed.rounds} ({needed.lower} to {needed.upper or f'more than {horizon}'})"
@@ -315,7 +331,7 @@ def forecast(
     if not isinstance(problem, Problem):
         raise CausalBanditsError(f"forecast needs a Problem (an environment has one); got {problem!r}.")
     for name, value, least in (("horizon", horizon, 10), ("replications", replications, 2), ("seed", seed, 0)):
-        if not is_whole(value) or value < least:
+        if not is_integer(value) or value < least:
             raise CausalBanditsError(f"{name} must be a whole number, {least} or more; got {value!r}.")
     if horizon > HORIZON_LIMIT:
         raise SizeError(f"A forecast looks {HORIZON_LIMIT} rounds ahead at most; got horizon={horizon!r}.")
@@ -330,22 +346,22 @@ def forecast(
             "When to stop is asked of a single best action, and what a budget pays for is a mixture of two: leave "
             "stops out, or the budget."
         )
-    worlds = Worlds(problem, reward_prior)
-    at_stake = worlds.at_stake(seed, None if budget is None else Budget(budget, int(horizon)).a_round)
-    enough = SHARE * at_stake if epsilon is None else float(epsilon)
+    prior = EnvironmentPrior(problem, reward_prior)
+    at_stake = prior.at_stake(seed, None if budget is None else Budget(budget, int(horizon)).per_round)
+    tolerance = DEFAULT_EPSILON_SHARE * at_stake if epsilon is None else float(epsilon)
     run = simulate(
-        worlds,
-        worlds.usual_policies(int(horizon), seed) if policies is None else policies,
+        prior,
+        prior.default_policies(int(horizon), seed) if policies is None else policies,
         horizon=horizon,
         replications=replications,
         seed=seed,
         workers=workers,
         problem=problem,
         measures=["simple regret", "risk"] if stops else "simple regret",
-        rounds=np.unique(np.geomspace(10, horizon, LOOKS).astype(np.int64)),
-        epsilon=enough if stops else 0.0,
+        rounds=np.unique(np.geomspace(10, horizon, CHECKPOINTS).astype(np.int64)),
+        epsilon=tolerance if stops else 0.0,
         budget=budget,
         checkpoint=checkpoint,
         progress=progress,
     )
-    return Forecast(run, enough, at_stake, enough, budget)
+    return Forecast(run, tolerance, at_stake, tolerance, budget)

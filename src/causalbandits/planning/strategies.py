@@ -21,16 +21,16 @@ from typing import NamedTuple
 from causalbandits.errors import NotIdentifiedError, ProblemError, ProblemWarning, SizeError
 from causalbandits.model import CausalGraph, CausalModel, Knowledge, ObservedModel, as_causal_graph
 from causalbandits.problem import ActionSpace, AugmentedGraph, Problem
-from causalbandits.problem.actions import Costs, shown
-from causalbandits.problem.candidates import worth_trying
-from causalbandits.problem.inference import blocks_given
+from causalbandits.problem.actions import Costs, format_count
+from causalbandits.problem.candidates import possibly_optimal_actions
+from causalbandits.problem.inference import build_conditioned_blocks
 from causalbandits.results import Grid, Heading, Part, Text
 
-SETS_ASKED = 2**10
+MAX_SETS_CHECKED = 2**10
 """So many sets of knobs are asked for at most, whether what setting them leads to can be computed."""
 
 
-class Way(NamedTuple):
+class Strategy(NamedTuple):
     """One way to learn: how many numbers it takes, None if it cannot be gone; and what to write, or why not."""
 
     name: str
@@ -43,23 +43,23 @@ class Way(NamedTuple):
 class Route(NamedTuple):
     """The ways that there are, and the one to go."""
 
-    ways: tuple[Way, ...]
+    ways: tuple[Strategy, ...]
 
     @property
-    def best(self) -> Way | None:
+    def best(self) -> Strategy | None:
         """The way with the fewest numbers on which nothing is lost; of several, the first."""
-        open_ = [way for way in self.ways if way.numbers is not None and not way.gives_up]
-        return min(open_, key=lambda way: way.numbers or 0, default=None)
+        feasible = [way for way in self.ways if way.numbers is not None and not way.gives_up]
+        return min(feasible, key=lambda way: way.numbers or 0, default=None)
 
     def parts(self) -> list[Part]:
         """The same for people."""
-        rows = [(way.name, "-" if way.numbers is None else shown(way.numbers)) for way in self.ways]
-        best = [Text(f"Nothing is lost, and the fewest numbers are learnt, {self.best.name}.")] if self.best else []
+        rows = [(way.name, "-" if way.numbers is None else format_count(way.numbers)) for way in self.ways]
+        advice = [Text(f"Nothing is lost, and the fewest numbers are learnt, {self.best.name}.")] if self.best else []
         return [
             Heading("What is possible"),
             Grid(("learning", "numbers"), rows),
             *(Text(f"{way.name[0].upper()}{way.name[1:]}: {way.text}") for way in self.ways),
-            *best,
+            *advice,
         ]
 
 
@@ -72,11 +72,13 @@ def route_of(problem: Problem) -> Route:
     reward = problem.reward
     if reward is None or reward not in problem.graph.parents:
         return NO_ROUTE
-    asked = _RouteAsked(problem.knowledge, problem.actions, reward, problem.costs, problem.context, problem.observable)
-    return Route(tuple(asked.ways()))
+    search = _StrategySearch(
+        problem.knowledge, problem.actions, reward, problem.costs, problem.context, problem.observable
+    )
+    return Route(tuple(search.strategies()))
 
 
-class _RouteAsked(NamedTuple):
+class _StrategySearch(NamedTuple):
     """What is known, what may be done, and to what end."""
 
     knowledge: Knowledge
@@ -86,60 +88,62 @@ class _RouteAsked(NamedTuple):
     context: tuple[str, ...]
     observable: tuple[str, ...]
 
-    def ways(self) -> Iterator[Way]:
-        sure = self.space.surely_set()
-        found = self._by_configurations("by configurations", sorted(sure))
-        yield found
-        if found.numbers is None and not isinstance(self.knowledge, CausalModel):
-            yield from itertools.islice(self._where_more_is_set(sure), 1)
-        yield self._by_actions()
+    def strategies(self) -> Iterator[Strategy]:
+        always_set = self.space.variables_always_set()
+        strategy = self._configuration_strategy("by configurations", sorted(always_set))
+        yield strategy
+        if strategy.numbers is None and not isinstance(self.knowledge, CausalModel):
+            yield from itertools.islice(self._always_set_strategies(always_set), 1)
+        yield self._action_strategy()
 
-    def _where_more_is_set(self, sure: Collection[str]) -> Iterator[Way]:
+    def _always_set_strategies(self, always_set: Collection[str]) -> Iterator[Strategy]:
         """The ways on which knobs are always set: first those that every action worth trying sets anyhow."""
-        free = [name for name in self.space.names if name not in sure]
-        anyhow = [name for name in free if name in self._set_anyhow()]
-        tried = [anyhow] if anyhow else []
-        tried += [[name] for name in free if [name] != anyhow] + ([free] if len(free) > 1 else [])
-        most = len(self.space.names) if self.space.at_most is None else self.space.at_most
-        for own in tried:
-            if len(sure) + len(own) > most:
+        free = [name for name in self.space.names if name not in always_set]
+        implied = [name for name in free if name in self._always_set_by_candidates()]
+        candidates = [implied] if implied else []
+        candidates += [[name] for name in free if [name] != implied] + ([free] if len(free) > 1 else [])
+        limit = len(self.space.names) if self.space.at_most is None else self.space.at_most
+        for knobs in candidates:
+            if len(always_set) + len(knobs) > limit:
                 continue
-            way = self._by_configurations(f"with always={own}", [*sorted(sure), *own])
-            if way.numbers is not None and own != anyhow:
-                lost = f"{way.text} To leave {', '.join(own)} alone is given up, which may be what is best."
-                yield way._replace(text=lost, gives_up=True)
-            elif way.numbers is not None:
-                yield way
+            strategy = self._configuration_strategy(f"with always={knobs}", [*sorted(always_set), *knobs])
+            if strategy.numbers is not None and knobs != implied:
+                text = f"{strategy.text} To leave {', '.join(knobs)} alone is given up, which may be what is best."
+                yield strategy._replace(text=text, gives_up=True)
+            elif strategy.numbers is not None:
+                yield strategy
 
-    def _set_anyhow(self) -> Collection[str]:
+    def _always_set_by_candidates(self) -> Collection[str]:
         try:
-            return self._worth_trying().surely_set()
+            return self._candidate_actions().variables_always_set()
         except (SizeError, ProblemError):
             return ()
 
-    def _worth_trying(self) -> ActionSpace:
+    def _candidate_actions(self) -> ActionSpace:
         with warnings.catch_warnings(action="ignore", category=ProblemWarning):  # said of the problem itself
-            return worth_trying(as_causal_graph(self.knowledge), self.space, self.reward, self.costs, self.context)
+            return possibly_optimal_actions(
+                as_causal_graph(self.knowledge), self.space, self.reward, self.costs, self.context
+            )
 
-    def _by_configurations(self, name: str, always: Sequence[str]) -> Way:
+    def _configuration_strategy(self, name: str, always: Sequence[str]) -> Strategy:
         try:
-            separator = self._separator(always)
+            separator = self._find_separator(always)
         except ProblemError as error:
-            return Way(name, None, str(error))
-        reason = self._not_identified(separator, always)
+            return Strategy(name, None, str(error))
+        reason = self._nonidentification_reason(separator, always)
         if reason:
-            return Way(name, None, reason)
-        numbers = math.prod(self._states(variable) for variable in separator)
-        z, given = ", ".join(separator), f", always={list(always)}" if always else ""
+            return Strategy(name, None, reason)
+        numbers = math.prod(self._state_count(variable) for variable in separator)
+        z, always_text = ", ".join(separator), f", always={list(always)}" if always else ""
         verb = "separate" if len(separator) > 1 else "separates"
-        text = f"{z} {verb} what is done from {self.reward}: parents={list(separator)}{given}."
+        text = f"{z} {verb} what is done from {self.reward}: parents={list(separator)}{always_text}."
         if isinstance(self.knowledge, CausalGraph):
             text += f" P({z} | do(a)) is computed from rows in which nothing was set: known = cb.fit(graph, rows)."
-        return Way(name, numbers, text)
+        return Strategy(name, numbers, text)
 
-    def _separator(self, always: Sequence[str]) -> tuple[str, ...]:
+    def _find_separator(self, always: Sequence[str]) -> tuple[str, ...]:
         augmented = AugmentedGraph(self._with_states(), self.space.names, always)
-        return augmented.cheapest(self.reward, self.observable or None, self.context)[0]
+        return augmented.cheapest_separator(self.reward, self.observable or None, self.context)[0]
 
     def _with_states(self) -> Knowledge:
         """Where nothing is said of a variable's values, it counts as one of two."""
@@ -148,58 +152,63 @@ class _RouteAsked(NamedTuple):
         missing = [name for name in self.knowledge.parents if name not in self.knowledge.states]
         return self.knowledge.with_states({name: [0, 1] for name in missing})
 
-    def _states(self, name: str) -> int:
+    def _state_count(self, name: str) -> int:
         return len(self._with_states()[name].states)
 
-    def _not_identified(self, separator: tuple[str, ...], always: Sequence[str]) -> str:
+    def _nonidentification_reason(self, separator: tuple[str, ...], always: Sequence[str]) -> str:
         """Why P(z | do(a)) cannot be computed for some action; empty if it can."""
         if isinstance(self.knowledge, CausalModel):
             return ""
-        wanted = list(dict.fromkeys((*separator, *self.context)))
+        targets = list(dict.fromkeys((*separator, *self.context)))
         try:
             if isinstance(self.knowledge, ObservedModel):
-                blocks_given(self.knowledge, self._space_with(always), wanted)({})
+                build_conditioned_blocks(self.knowledge, self._space_always_setting(always), targets)({})
             else:
-                self._refuse_unidentified(self.knowledge, wanted, always)
+                self._require_identified(self.knowledge, targets, always)
         except (NotIdentifiedError, SizeError) as error:
             return str(error)
         return ""
 
-    def _refuse_unidentified(self, graph: CausalGraph, wanted: list[str], always: Sequence[str]) -> None:
-        for done in itertools.islice(self._sets(always), SETS_ASKED):
-            of = [name for name in wanted if name not in done]
-            if of:
-                graph.effect(of, do=done)
+    def _require_identified(self, graph: CausalGraph, targets: list[str], always: Sequence[str]) -> None:
+        for intervened in itertools.islice(self._intervention_sets(always), MAX_SETS_CHECKED):
+            outcomes = [name for name in targets if name not in intervened]
+            if outcomes:
+                graph.effect(outcomes, do=intervened)
 
-    def _space_with(self, always: Sequence[str]) -> ActionSpace:
+    def _space_always_setting(self, always: Sequence[str]) -> ActionSpace:
         """The actions where these knobs are always set; in a list, to some value."""
         space = self.space
-        if space.listed is None:
+        if space.explicit_choices is None:
             return ActionSpace(space.variables, at_most=space.at_most, always=always, values=space.values)
-        first = [own[0] if name in always else 0 for name, own in zip(space.names, space.settable, strict=True)]
-        rows = (tuple(c or least for c, least in zip(row, first, strict=True)) for row in space.listed)
-        return space.listing(list(dict.fromkeys(rows)))
+        defaults = [
+            choices[0] if name in always else 0 for name, choices in zip(space.names, space.settable, strict=True)
+        ]
+        rows = (
+            tuple(choice or default for choice, default in zip(row, defaults, strict=True))
+            for row in space.explicit_choices
+        )
+        return space.only_choices(list(dict.fromkeys(rows)))
 
-    def _sets(self, always: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    def _intervention_sets(self, always: Sequence[str]) -> Iterator[tuple[str, ...]]:
         """The sets of knobs that some action sets."""
-        if self.space.listed is not None:
-            rows = self.space.listed
+        if self.space.explicit_choices is not None:
+            rows = self.space.explicit_choices
             sets = ((n for n, c in zip(self.space.names, row, strict=True) if c or n in always) for row in rows)
             yield from dict.fromkeys(map(tuple, sets))
             return
         free = [name for name in self.space.names if name not in always]
-        most = len(self.space.names) if self.space.at_most is None else self.space.at_most
-        for size in range(min(len(free), most - len(always)) + 1):
-            for own in itertools.combinations(free, size):
-                yield tuple(name for name in self.space.names if name in own or name in always)
+        limit = len(self.space.names) if self.space.at_most is None else self.space.at_most
+        for size in range(min(len(free), limit - len(always)) + 1):
+            for knobs in itertools.combinations(free, size):
+                yield tuple(name for name in self.space.names if name in knobs or name in always)
 
-    def _by_actions(self) -> Way:
+    def _action_strategy(self) -> Strategy:
         try:
-            left = self._worth_trying()
+            candidates = self._candidate_actions()
         except (SizeError, ProblemError) as error:
-            return Way("by actions", None, str(error))
-        contexts = math.prod(self._states(name) for name in self.context)
-        each = f", in each of {contexts} contexts" if self.context else ""
-        of = f" of {shown(self.space.size)}" if left.size < self.space.size else ""
-        text = f"{shown(left.size)}{of} actions are worth trying{each}: parents=[]."
-        return Way("by actions", left.size * contexts, text)
+            return Strategy("by actions", None, str(error))
+        contexts = math.prod(self._state_count(name) for name in self.context)
+        contexts_text = f", in each of {contexts} contexts" if self.context else ""
+        total_text = f" of {format_count(self.space.size)}" if candidates.size < self.space.size else ""
+        text = f"{format_count(candidates.size)}{total_text} actions are worth trying{contexts_text}: parents=[]."
+        return Strategy("by actions", candidates.size * contexts, text)

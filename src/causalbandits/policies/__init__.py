@@ -2,7 +2,7 @@
 
 from causalbandits.policies._qr import back_substitute_jit, qr_update_jit, squared_norms_jit
 from causalbandits.policies.base import AnyPolicy, HorizonPolicy, Policy, RunnerUp
-from causalbandits.policies.budgeted import situations_to_come
+from causalbandits.policies.budgeted import future_situations
 from causalbandits.policies.cells import (
     KLUCB,
     UCB,
@@ -17,15 +17,15 @@ from causalbandits.policies.cells import (
     Uniform,
 )
 from causalbandits.policies.exploration import CausalDesign, CausalElimination, CausalTrackAndStop
-from causalbandits.policies.feedback import Choice, Outcome, Sums, Support, Totals, flip
+from causalbandits.policies.feedback import Choice, Outcome, OutcomeSums, Sums, Support, randomised_rounding
 from causalbandits.policies.fingerprint import (
     class_name,
-    identity,
-    identity_with_code,
-    not_saved,
-    parameters_of,
-    plain_parameters,
+    decode_parameters,
+    encode_parameters,
+    policy_fingerprint,
+    policy_fingerprint_with_code,
     same_parameters,
+    unsaved_parameters,
 )
 from causalbandits.policies.linear import (
     CausalLinearThompsonSampling,
@@ -38,14 +38,14 @@ from causalbandits.policies.registry import (
     POLICIES,
     Policies,
     as_policy,
-    chosen_policy,
     default_policy,
     default_with_reason,
-    named,
+    name_policies,
     policy,
+    resolve_policy,
 )
 from causalbandits.policies.robust import HACUCB, GuardedThompsonSampling, ModelsThompsonSampling
-from causalbandits.policies.statistics import Cells, Regression, ScaledCells, Statistic, pool, take_in
+from causalbandits.policies.statistics import Cells, PooledCells, Regression, Statistic, add_to_cell, add_to_pool
 
 __all__ = [
     "HACUCB",
@@ -74,35 +74,35 @@ __all__ = [
     "LinUCB",
     "ModelsThompsonSampling",
     "Outcome",
+    "OutcomeSums",
     "Policies",
     "Policy",
+    "PooledCells",
     "Regression",
     "RunnerUp",
-    "ScaledCells",
     "Statistic",
     "Sums",
     "Support",
     "ThompsonSampling",
-    "Totals",
     "Uniform",
+    "add_to_cell",
+    "add_to_pool",
     "as_policy",
     "back_substitute_jit",
-    "chosen_policy",
     "class_name",
+    "decode_parameters",
     "default_policy",
     "default_with_reason",
-    "flip",
-    "identity",
-    "identity_with_code",
-    "named",
-    "not_saved",
-    "parameters_of",
-    "plain_parameters",
+    "encode_parameters",
+    "future_situations",
+    "name_policies",
     "policy",
-    "pool",
+    "policy_fingerprint",
+    "policy_fingerprint_with_code",
     "qr_update_jit",
+    "randomised_rounding",
+    "resolve_policy",
     "same_parameters",
-    "situations_to_come",
     "squared_norms_jit",
-    "take_in",
+    "unsaved_parameters",
 ]

@@ -25,7 +25,7 @@ from causalbandits._typing import Array
 
 
 def qr_update_jit(R: Any, u: Any, left: Any, y: float) -> None:
-    """As `factor.rotate_in`; `left`, a copy of x, is used up."""
+    """As `factor.qr_update`; `left`, a copy of x, is used up."""
     d = len(u)
     for k in range(d):
         row = R[k]
@@ -43,7 +43,7 @@ def qr_update_jit(R: Any, u: Any, left: Any, y: float) -> None:
 
 
 def back_substitute_jit(R: Any, x: Any) -> None:
-    """As `factor.solve`, in place; row by row, which changes no entry's order of operations."""
+    """As `factor.back_substitute`, in place; row by row, which changes no entry's order of operations."""
     d = len(x)
     for i in range(d - 1, -1, -1):
         row, entry = R[i], x[i]
@@ -75,27 +75,27 @@ FEW_ROWS = 32
 """Up to so many rows R goes entry by entry."""
 
 
-def rotate_in(R: Array, u: Array, x: Array, y: float) -> None:
+def qr_update(R: Array, u: Array, x: Array, y: float) -> None:
     """Turn (R, u) into those of V + x x' and g + x y, in place."""
     if len(u) <= FEW_ROWS:
         rows, sums = R.tolist(), u.tolist()
         qr_update_jit(rows, sums, x.tolist(), y)
         R[:], u[:] = rows, sums
         return
-    left = x
-    for k, old in enumerate(u.tolist()):
+    remainder = x
+    for k, entry in enumerate(u.tolist()):
         row = R[k, k:]
-        a, b = row.item(0), left.item(0)
+        a, b = row.item(0), remainder.item(0)
         radius = math.sqrt(a * a + b * b)
         c, s = a / radius, b / radius
-        turned = c * row + s * left
-        left = (c * left - s * row)[1:]
-        row[:] = turned
+        rotated = c * row + s * remainder
+        remainder = (c * remainder - s * row)[1:]
+        row[:] = rotated
         row[0] = radius
-        u[k], y = c * old + s * y, c * y - s * old
+        u[k], y = c * entry + s * y, c * y - s * entry
 
 
-def solve(R: Array, b: Array) -> Array:
+def back_substitute(R: Array, b: Array) -> Array:
     """x with R x = b."""
     if len(b) <= FEW_ROWS:
         numbers = b.tolist()
@@ -108,20 +108,20 @@ def solve(R: Array, b: Array) -> Array:
     return x
 
 
-def whitened(rows: Array, R: Array) -> Array:
+def whiten_rows(rows: Array, R: Array) -> Array:
     """w with R'w = x, for every row x, as a row."""
-    left = rows.T.copy()
-    for k, own in enumerate(left):
-        own *= 1.0 / R.item(k, k)
-        if k + 1 < len(left):
-            left[k + 1 :] -= R[k, k + 1 :, None] * own
-    return left.T
+    columns = rows.T.copy()
+    for k, column in enumerate(columns):
+        column *= 1.0 / R.item(k, k)
+        if k + 1 < len(columns):
+            columns[k + 1 :] -= R[k, k + 1 :, None] * column
+    return columns.T
 
 
 def squared_norms(rows: Array, R: Array) -> Array:
     """x' V^-1 x = |w|^2, where R'w = x, for every row x."""
-    left = whitened(rows, R).T
+    work = whiten_rows(rows, R).T
     total = np.zeros(len(rows))
-    for squares in left * left:
+    for squares in work * work:
         total += squares
     return total

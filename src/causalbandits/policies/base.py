@@ -18,13 +18,13 @@ from causalbandits._hashing import code_hash
 from causalbandits._typing import Array
 from causalbandits.errors import PolicyError, ProblemWarning, ScaleWarning
 from causalbandits.model import CausalModel
-from causalbandits.policies.budgeted import rationed, weighed_singly
-from causalbandits.policies.feedback import Choice, Outcome, Totals
-from causalbandits.policies.fingerprint import given_parameters, is_plain, shown_parameter
+from causalbandits.policies.budgeted import decide_within_budget, with_all_actions
+from causalbandits.policies.feedback import Choice, Outcome, OutcomeSums
+from causalbandits.policies.fingerprint import format_parameter, is_plain, nondefault_parameters
 from causalbandits.policies.posteriors import Bounds
 from causalbandits.policies.statistics import Statistic
-from causalbandits.policies.validation import require_truth, require_whole
-from causalbandits.problem import Action, PacedScores, Problem, Purse, Scores, Situation, Within, shown_names
+from causalbandits.policies.validation import validate_bool, validate_positive_integer
+from causalbandits.problem import Action, BudgetTracker, CostCap, PacedScores, Problem, Scores, Situation, format_names
 
 # The best action so far, and the second best, as policies name them.
 
@@ -37,7 +37,7 @@ class RunnerUp(NamedTuple):
     cost: float = 0.0
 
 
-class Favourite(NamedTuple):
+class Incumbent(NamedTuple):
     """The best action so far, all costs considered, and its estimated mean reward, nothing subtracted.
 
     `seen` is the probability that it leads where rewards have been seen; None where that has no meaning.
@@ -55,14 +55,14 @@ def runner_up_of(situation: Situation, position: int, means: Array) -> RunnerUp:
     return RunnerUp(action, float(means[position]), situation.problem.cost(action))
 
 
-def two_best(scores: Scores) -> tuple[int, int | None]:
+def two_best_positions(scores: Scores) -> tuple[int, int | None]:
     """The positions of the best and of the second best."""
     first = scores.best_position()
     if len(scores.values) == 1:
         return first, None
-    others = scores.values.copy()
-    others[first] = others.min() - 1.0
-    return first, Scores(others, scores.scale).best_position()
+    remaining = scores.values.copy()
+    remaining[first] = remaining.min() - 1.0
+    return first, Scores(remaining, scores.scale).best_position()
 
 
 S = TypeVar("S", bound=Statistic)
@@ -90,7 +90,7 @@ class Policy(ABC, Generic[S]):
     counts_successes: ClassVar[bool] = False
     """Whether it counts successes: a reward between 0 and 1 then comes with a coin's flip, `outcome.successes`."""
     in_order: ClassVar[bool] = False
-    """Whether it also looks at outcomes in the order of their decisions: `witness`."""
+    """Whether it also looks at outcomes in the order of their decisions: `monitor`."""
 
     @property
     @abstractmethod
@@ -98,7 +98,7 @@ class Policy(ABC, Generic[S]):
         """The short name by which the registry and the results know the policy."""
 
     @abstractmethod
-    def start(self, problem: Problem) -> S:
+    def init(self, problem: Problem) -> S:
         """What is kept, before the first reward."""
 
     @abstractmethod
@@ -112,42 +112,42 @@ class Policy(ABC, Generic[S]):
     def update(self, situation: Situation, statistic: S, outcome: Outcome) -> None:
         """Take in one outcome. Nothing here is random: the statistic is a fold of the outcomes."""
 
-    def witness(self, situation: Situation, statistic: S, outcome: Outcome) -> str:
+    def monitor(self, situation: Situation, statistic: S, outcome: Outcome) -> str:
         """Look at an outcome that was taken in, once all earlier decisions are told or forgotten, if `in_order`.
 
         What it noticed is said in words, or nothing is. Nothing here is random either.
         """
         return ""
 
-    def begin(self, problem: Problem) -> S:
+    def init_or_raise(self, problem: Problem) -> S:
         """`start`, and a clear word if it gives something that cannot be saved."""
         if not isinstance(self.id, str):
             raise PolicyError(f"A policy's id must be text, such as 'my-policy'; got {self.id!r}.")
-        self.refuse_without_parents(problem)
-        statistic = self.start(problem)
+        self.validate_parents(problem)
+        statistic = self.init(problem)
         if not isinstance(statistic, Statistic):
             raise PolicyError(
-                f"{self.id}: start() must return a Statistic, such as Cells.empty(problem.configurations); "
+                f"{self.id}: init() must return a Statistic, such as Cells.empty(problem.configurations); "
                 f"it returned a {type(statistic).__name__}."
             )
-        statistic.check_fields(self.id)
+        statistic.validate_fields(self.id)
         return statistic
 
-    def refuse_without_parents(self, problem: Problem) -> None:
+    def validate_parents(self, problem: Problem) -> None:
         """Say so if there are no parents, and the policy learns of nothing else."""
-        if problem.learns == "actions" and (self.needs_parents or not self.searches_all):
+        if problem.unit == "actions" and (self.needs_parents or not self.searches_all):
             raise PolicyError(
                 f"{self.id} learns what a reward owes to its parents, and this problem has none (parents=[]). Use a "
                 f"policy that learns a number per action: {'ts-beta' if self.unit_rewards else 'ts-gaussian or ucb'}."
             )
 
-    def scored(self, situation: Situation, statistic: S, rng: np.random.Generator) -> Scores:
+    def score_or_raise(self, situation: Situation, statistic: S, rng: np.random.Generator) -> Scores:
         """`score`, and a clear word if it gives something else than Scores."""
         scores = self.score(situation, statistic, rng)
         if not isinstance(scores, Scores):
             raise PolicyError(
                 f"{self.id}: score() must return Scores, from situation.project(a number per configuration) or "
-                f"situation.gather(a number per action); it returned a {type(scores).__name__}."
+                f"situation.take(a number per action); it returned a {type(scores).__name__}."
             )
         if not isinstance(scores.values, np.ndarray) or scores.values.shape != (situation.size,):
             raise PolicyError(
@@ -155,29 +155,29 @@ class Policy(ABC, Generic[S]):
                 f"have shape {np.shape(scores.values)}."
             )
         # Who makes scores without the situation's help need not know of budgets.
-        return situation.priced(scores) if situation.is_paced and not isinstance(scores, PacedScores) else scores
+        return situation.net_of_costs(scores) if situation.is_paced and not isinstance(scores, PacedScores) else scores
 
     def score_each(self, situations: Sequence[Situation], statistic: S, rng: np.random.Generator) -> list[Scores]:
         """`score` in several contexts; what is drawn for all of them is drawn once, by policies that share it.
 
         A policy that decides by several draws gives a row for each of them.
         """
-        return [self.scored(situation, statistic, rng) for situation in situations]
+        return [self.score_or_raise(situation, statistic, rng) for situation in situations]
 
     def decide(self, situation: Situation, statistic: S, rng: np.random.Generator) -> Choice:
         """The action to play."""
-        best = self.scored(situation, statistic, rng).best_position()
+        best = self.score_or_raise(situation, statistic, rng).best_position()
         return Choice(situation.action(best), None if self.randomised else 1.0)
 
-    def permitted(self, situation: Situation, statistic: S) -> Situation:
+    def feasible(self, situation: Situation, statistic: S) -> Situation:
         """The situation with those actions that keep to what is required, where that is learnt; else as it is."""
         return situation
 
-    def chosen(self, situation: Situation, statistic: S, rng: np.random.Generator) -> Choice:
+    def choose(self, situation: Situation, statistic: S, rng: np.random.Generator) -> Choice:
         """`decide` among what is permitted, and a clear word if it gives something else than a Choice."""
-        return self._decided(self.permitted(situation, statistic), statistic, rng)
+        return self._decide_or_raise(self.feasible(situation, statistic), statistic, rng)
 
-    def _decided(self, situation: Situation, statistic: S, rng: np.random.Generator) -> Choice:
+    def _decide_or_raise(self, situation: Situation, statistic: S, rng: np.random.Generator) -> Choice:
         choice = self.decide(situation, statistic, rng)
         if not isinstance(choice, Choice) or not isinstance(choice.action, Action):
             raise PolicyError(
@@ -190,73 +190,79 @@ class Policy(ABC, Generic[S]):
             raise PolicyError(f"{self.id}: a propensity must lie in (0, 1], or be None; it is {choice.propensity!r}.")
         return choice
 
-    def paced(self, situation: Situation, statistic: S, rng: np.random.Generator, purse: Purse) -> Choice:
-        """`chosen` within a budget, which decides by this round's scores and a coin: one of two actions."""
-        if situation.known is not None:
-            return rationed(self, situation, statistic, rng, purse)
-        situation = self.permitted(situation, statistic)
+    def choose_within_budget(
+        self, situation: Situation, statistic: S, rng: np.random.Generator, tracker: BudgetTracker
+    ) -> Choice:
+        """`table_measures` within a budget, which decides by this round's scores and a coin: one of two actions."""
+        if situation.context_codes is not None:
+            return decide_within_budget(self, situation, statistic, rng, tracker)
+        situation = self.feasible(situation, statistic)
         assert situation.costs is not None
-        pace = purse.pace(situation.costs, rng.random)
-        choice = self._decided(situation.under(pace), statistic, rng)
+        pacing = tracker.pacing_rule(situation.costs, rng.random)
+        choice = self._decide_or_raise(situation.with_pacing(pacing), statistic, rng)
         cost = situation.problem.cost(choice.action)
-        if not pace.affords(cost):
+        if not pacing.can_afford(cost):
             raise PolicyError(
                 f"{self.id}: decide() must keep to the budget; it chose {choice.action}, which costs {cost:g}. Take "
-                "the best position of scores from situation.project, situation.gather or situation.priced."
+                "the best position of scores from situation.project, situation.take or situation.net_of_costs."
             )
-        return Choice(choice.action, None if self.randomised else pace.chance) if choice.support is None else choice
+        return (
+            Choice(choice.action, None if self.randomised else pacing.propensity) if choice.support is None else choice
+        )
 
     def refuse_budget(self) -> None:
         """Say so if a budget is not for this policy."""
 
-    def favoured(self, situation: Situation, statistic: S, allowance: float | None = None) -> Favourite:
-        """`favourite` among what is permitted, and a clear word if it gives something else than a Favourite.
+    def find_incumbent(self, situation: Situation, statistic: S, allowance: float | None = None) -> Incumbent:
+        """`incumbent` among what is permitted, and a clear word if it gives something else than an Incumbent.
 
         With an allowance, which is what a budget has for each round, of what costs no more than that.
         """
         if allowance is not None:
-            return self._afforded(situation, statistic, allowance)
-        return self._favoured(self.permitted(situation, statistic), statistic)
+            return self._affordable_incumbent(situation, statistic, allowance)
+        return self._incumbent_or_raise(self.feasible(situation, statistic), statistic)
 
-    def _afforded(self, situation: Situation, statistic: S, allowance: float) -> Favourite:
-        situation = self.permitted(weighed_singly(situation), statistic)
+    def _affordable_incumbent(self, situation: Situation, statistic: S, allowance: float) -> Incumbent:
+        situation = self.feasible(with_all_actions(situation), statistic)
         assert situation.costs is not None
-        within = Within(situation.costs, allowance)
-        favourite = self._favoured(situation.under(within), statistic)
-        second = favourite.runner_up
-        return favourite if second is None or second.cost <= within.limit else favourite._replace(runner_up=None)
+        cost_cap = CostCap(situation.costs, allowance)
+        incumbent = self._incumbent_or_raise(situation.with_pacing(cost_cap), statistic)
+        runner_up = incumbent.runner_up
+        return (
+            incumbent if runner_up is None or runner_up.cost <= cost_cap.limit else incumbent._replace(runner_up=None)
+        )
 
-    def _favoured(self, situation: Situation, statistic: S) -> Favourite:
-        favourite = self.favourite(situation, statistic)
-        if not isinstance(favourite, Favourite):
+    def _incumbent_or_raise(self, situation: Situation, statistic: S) -> Incumbent:
+        incumbent = self.incumbent(situation, statistic)
+        if not isinstance(incumbent, Incumbent):
             raise PolicyError(
-                f"{self.id}: favourite() must return a Favourite, such as Favourite(situation.action(position), mean); "
-                f"it returned a {type(favourite).__name__}."
+                f"{self.id}: incumbent() must return an Incumbent, such as Incumbent(situation.action(position), mean); "
+                f"it returned a {type(incumbent).__name__}."
             )
-        return favourite
+        return incumbent
 
-    def bounds(self, situation: Situation, statistic: S, action: Action, level: float) -> Bounds:
+    def interval_or_raise(self, situation: Situation, statistic: S, action: Action, level: float) -> Bounds:
         """`interval`, and a clear word if it gives something else than Bounds."""
-        found = self.interval(situation, statistic, action, level)
-        if not isinstance(found, Bounds):
+        bounds = self.interval(situation, statistic, action, level)
+        if not isinstance(bounds, Bounds):
             raise PolicyError(
                 f"{self.id}: interval() must return Bounds(lower, upper, kind, assumes); it returned a "
-                f"{type(found).__name__}."
+                f"{type(bounds).__name__}."
             )
-        return found
+        return bounds
 
-    def from_totals(self, problem: Problem, totals: Totals) -> S:
+    def from_sums(self, problem: Problem, outcome_sums: OutcomeSums) -> S:
         """The statistic after these outcomes, made from their sums."""
         raise PolicyError(
-            f"The policy {self.id!r} does not say how its statistic is made from sums (from_totals), so the order of "
+            f"The policy {self.id!r} does not say how its statistic is made from sums (from_sums), so the order of "
             "the outcomes may count: fold them one by one."
         )
 
-    def situation(self, problem: Problem, **narrowed: Any) -> Situation:
+    def situation(self, problem: Problem, **restrictions: Any) -> Situation:
         """A problem at a decision, with the actions that the policy searches."""
-        return problem.situation(every=self.searches_all, any_tables=self.learns_tables, **narrowed)
+        return problem.situation(every=self.searches_all, any_tables=self.learns_tables, **restrictions)
 
-    def learnt_model(self, problem: Problem, statistic: S) -> CausalModel | None:
+    def learned_model(self, problem: Problem, statistic: S) -> CausalModel | None:
         """What is known of the tables by now; None where they are not learnt."""
         return None
 
@@ -268,22 +274,22 @@ class Policy(ABC, Generic[S]):
         """Where the policy has found that outcomes contradict the model, in words."""
         return ()
 
-    def favourite(self, situation: Situation, statistic: S) -> Favourite:
+    def incumbent(self, situation: Situation, statistic: S) -> Incumbent:
         """The action with the largest estimated mean reward."""
-        raise PolicyError(f"The policy {self.id!r} gives no estimates: it does not define favourite() and interval().")
+        raise PolicyError(f"The policy {self.id!r} gives no estimates: it does not define incumbent() and interval().")
 
     def interval(self, situation: Situation, statistic: S, action: Action, level: float) -> Bounds:
         """Bounds on one action's mean reward that hold with probability `level`, however actions were chosen."""
-        raise PolicyError(f"The policy {self.id!r} gives no estimates: it does not define favourite() and interval().")
+        raise PolicyError(f"The policy {self.id!r} gives no estimates: it does not define incumbent() and interval().")
 
-    def risk(self, situation: Situation, statistic: S, action: Action, epsilon: float) -> float | None:
+    def error_probability(self, situation: Situation, statistic: S, action: Action, epsilon: float) -> float | None:
         """The chance, at most, that another action is better by more than epsilon; None where no rule says.
 
         It must hold at all times together, however actions were chosen.
         """
         return None
 
-    def drawn_values(self, situation: Situation, statistic: S, rng: np.random.Generator, draws: int) -> Array | None:
+    def sample_values(self, situation: Situation, statistic: S, rng: np.random.Generator, draws: int) -> Array | None:
         """What the searched actions may be worth, costs subtracted, a row for each draw; None if that is not known."""
         return None
 
@@ -295,7 +301,7 @@ class Policy(ABC, Generic[S]):
         """The policy for a run of known length; itself, unless it uses the length."""
         return self
 
-    def check_reward(self, reward: float) -> None:
+    def validate_reward(self, reward: float) -> None:
         """Refuse a reward that the policy has no meaning for."""
         if self.unit_rewards and not 0.0 <= reward <= 1.0:
             raise PolicyError(
@@ -305,12 +311,12 @@ class Policy(ABC, Generic[S]):
 
     def parameters(self) -> dict[str, Any]:
         """The parameters that differ from their defaults."""
-        return given_parameters(self)
+        return nondefault_parameters(self)
 
-    def effects(self, problem: Problem) -> str:
+    def parameter_fingerprint(self, problem: Problem) -> str:
         """What those parameters that are neither text nor numbers do on a problem, hashed: by default, their code."""
-        others = {name: value for name, value in self.parameters().items() if not is_plain(value)}
-        return code_hash(others) if others else ""
+        opaque_parameters = {name: value for name, value in self.parameters().items() if not is_plain(value)}
+        return code_hash(opaque_parameters) if opaque_parameters else ""
 
     def warn_of_scale(self, what: str, size: float, problem: Problem, stacklevel: int) -> None:
         """Say so if rewards of this size are far from what the policy was told to expect."""
@@ -328,7 +334,7 @@ class Policy(ABC, Generic[S]):
         unknown = problem.unknown_tables
         if unknown and not self.learns_tables and not self.searches_all:
             warnings.warn(
-                f"Nothing is known of the tables of {shown_names(unknown)}, and {self.id} takes them as they are, "
+                f"Nothing is known of the tables of {format_names(unknown)}, and {self.id} takes them as they are, "
                 "every value being as likely as any other: by that, actions can hardly be told apart. Use a policy "
                 "that learns tables, c-ts-beta-learnt or c-ts-gaussian-learnt, or fit them to data.",
                 ProblemWarning,
@@ -336,8 +342,8 @@ class Policy(ABC, Generic[S]):
             )
 
     def __str__(self) -> str:
-        shown = ", ".join(f"{name}={shown_parameter(value)}" for name, value in self.parameters().items())
-        return f"{self.id}({shown})" if shown else self.id
+        arguments = ", ".join(f"{name}={format_parameter(value)}" for name, value in self.parameters().items())
+        return f"{self.id}({arguments})" if arguments else self.id
 
 
 AnyPolicy = Policy[Any]
@@ -357,9 +363,9 @@ class HorizonPolicy(Policy[S]):
     anytime: bool = False
 
     def __post_init__(self) -> None:
-        require_truth("anytime", self.anytime)
+        validate_bool("anytime", self.anytime)
         if self.horizon is not None:
-            require_whole("horizon", self.horizon)
+            validate_positive_integer("horizon", self.horizon)
             if self.anytime:
                 raise PolicyError(f"Give a horizon or anytime=True, not both; got horizon={self.horizon}.")
 
@@ -375,8 +381,8 @@ DRAWS_LIMIT = 2**12
 """A decision is made from no more posterior draws than this."""
 
 
-def require_draws(value: object, name: str = "draws") -> None:
+def validate_draws(value: object, name: str = "draws") -> None:
     """Refuse anything but a number of posterior draws."""
-    require_whole(name, value)
+    validate_positive_integer(name, value)
     if isinstance(value, int | np.integer) and value > DRAWS_LIMIT:
         raise PolicyError(f"{name} must be {DRAWS_LIMIT} at most; got {value}.")

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from causalbandits._typing import Z
-from causalbandits.problem import Action, Pace
+from causalbandits.problem import Action, PacingRule
 
 Support = tuple[tuple[Action, float], ...]
 """The actions that a decision was drawn from, each with its probability."""
@@ -48,42 +48,42 @@ class Outcome(NamedTuple):
     """Codes of what was known before the decision, -1 for what was not; None where nothing was."""
 
 
-def pick(actions: Sequence[Action], rng: np.random.Generator) -> Choice:
+def sample_choice(actions: Sequence[Action], rng: np.random.Generator) -> Choice:
     """One of the best actions of several posterior draws, each draw being as likely.
 
     Over the draws this is Thompson sampling; given them, an action's probability is its share of them, exactly.
     """
     distinct = list(dict.fromkeys(actions))
-    return pick_place([distinct.index(action) for action in actions], distinct.__getitem__, rng)
+    return sample_choice_by_position([distinct.index(action) for action in actions], distinct.__getitem__, rng)
 
 
-def pick_place(best: Sequence[int], action: Callable[[int], Action], rng: np.random.Generator) -> Choice:
+def sample_choice_by_position(best: Sequence[int], action: Callable[[int], Action], rng: np.random.Generator) -> Choice:
     """The same, of actions given by their places in a search."""
     draws = len(best)
     shares = {best[0]: draws} if best.count(best[0]) == draws else Counter(best)
     support = tuple([(action(place), count / draws) for place, count in shares.items()])
-    chosen = best[int(rng.random() * draws)]
-    return Choice(action(chosen), shares[chosen] / draws, support)
+    position = best[int(rng.random() * draws)]
+    return Choice(action(position), shares[position] / draws, support)
 
 
-def over_the_coin(choice: Choice, pace: Pace | None, action: Callable[[int], Action]) -> Choice:
+def with_pacing_propensity(choice: Choice, pacing: PacingRule | None, action: Callable[[int], Action]) -> Choice:
     """A choice from several draws with its probability under a budget, which makes a mixture of two actions of each.
 
     A coin decides between the two, the same coin for all draws. Given the draws, but not the coin, an action's
     probability is its mean share of the mixtures, exactly.
     """
-    if pace is None:
+    if pacing is None:
         return choice
-    support = tuple([(action(place), share) for place, share in pace.shares().items()])
+    support = tuple([(action(place), share) for place, share in pacing.position_probabilities().items()])
     return Choice(choice.action, dict(support)[choice.action], support)
 
 
-def flip(reward: float, seed: np.random.SeedSequence, number: int) -> float:
+def randomised_rounding(reward: float, seed: np.random.SeedSequence, decision_number: int) -> float:
     """A reward between 0 and 1 as a success or a failure, by the coin of the decision with this number."""
     if not 0.0 < reward < 1.0:
         return reward
-    own = np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, number))
-    return 1.0 if np.random.default_rng(own).random() < reward else 0.0
+    seed_sequence = np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, decision_number))
+    return 1.0 if np.random.default_rng(seed_sequence).random() < reward else 0.0
 
 
 # What outcomes add up to, by context, action and configuration: how many, sums of rewards and squares, successes.
@@ -100,22 +100,22 @@ class Sums(NamedTuple):
     successes: float = 0.0
 
 
-class Totals(dict[tuple[Z | None, Action, Z], Sums]):
+class OutcomeSums(dict[tuple[Z | None, Action, Z], Sums]):
     """(context, action, z) -> sums; only what occurred.
 
     >>> from causalbandits import zoo
     >>> do = zoo.email_campaign().problem.actions.action(0)
-    >>> Totals.of(Outcome(do, (0, 0, 0), reward, reward) for reward in (1.0, 0.0, 1.0))
+    >>> OutcomeSums.of(Outcome(do, (0, 0, 0), reward, reward) for reward in (1.0, 0.0, 1.0))
     {(None, do(), (0, 0, 0)): Sums(rounds=3, total=2.0, squares=2.0, successes=2.0)}
     """
 
     @classmethod
-    def of(cls, outcomes: Iterable[Outcome]) -> Totals:
+    def of(cls, outcomes: Iterable[Outcome]) -> OutcomeSums:
         """The sums of these outcomes."""
-        totals = cls()
+        sums = cls()
         for outcome in outcomes:
-            totals.add(outcome)
-        return totals
+            sums.add(outcome)
+        return sums
 
     def add(self, outcome: Outcome) -> None:
         """Take in one more."""
@@ -123,6 +123,6 @@ class Totals(dict[tuple[Z | None, Action, Z], Sums]):
         n, total, squares, successes = self.get(key, Sums())
         self[key] = Sums(n + 1, total + y, squares + y * y, successes + outcome.successes)
 
-    def lines(self) -> Iterator[tuple[Z | None, Action, Z, Sums]]:
+    def rows(self) -> Iterator[tuple[Z | None, Action, Z, Sums]]:
         """Context, action, configuration, sums."""
         return ((*key, sums) for key, sums in self.items())

@@ -30,10 +30,14 @@ def is_plain(value: object) -> bool:
     return isinstance(value, str | int | float | bool | np.generic | None)
 
 
-def given_parameters(policy: AnyPolicy) -> dict[str, Any]:
+def nondefault_parameters(policy: AnyPolicy) -> dict[str, Any]:
     """The parameters that differ from their defaults."""
-    given = {f.name: (getattr(policy, f.name), f.default) for f in fields(policy)}
-    return {name: value for name, (value, default) in given.items() if default is MISSING or _differ(value, default)}
+    values_and_defaults = {f.name: (getattr(policy, f.name), f.default) for f in fields(policy)}
+    return {
+        name: value
+        for name, (value, default) in values_and_defaults.items()
+        if default is MISSING or _differ(value, default)
+    }
 
 
 def _differ(value: object, default: object) -> bool:
@@ -43,66 +47,67 @@ def _differ(value: object, default: object) -> bool:
         return True
 
 
-def shown_parameter(value: object) -> str:
+def format_parameter(value: object) -> str:
     """A parameter in words."""
     return reprlib.repr(value) if isinstance(value, tuple) else repr(value)  # a number per cell may be many
 
 
-def plain_parameters(policy: AnyPolicy) -> dict[str, Any]:
+def encode_parameters(policy: AnyPolicy) -> dict[str, Any]:
     """The parameters that differ from their defaults as JSON, problems too; of functions, only that there was one."""
     values = {name: v.item() if isinstance(v, np.generic) else v for name, v in policy.parameters().items()}
-    return {name: _kept(value) for name, value in values.items()}
+    return {name: _encode_value(value) for name, value in values.items()}
 
 
-def _kept(value: object) -> Any:
+def _encode_value(value: object) -> Any:
     if is_plain(value):
         return value
-    if isinstance(value, tuple) and all(own is None or isinstance(own, Problem) for own in value):
-        return {"problems": [None if own is None else own.to_record() for own in value]}
+    if isinstance(value, tuple) and all(problem is None or isinstance(problem, Problem) for problem in value):
+        return {"problems": [None if problem is None else problem.to_record() for problem in value]}
     return {"not saved": True}
 
 
-def not_saved(parameters: Mapping[str, Any]) -> list[str]:
+def unsaved_parameters(parameters: Mapping[str, Any]) -> list[str]:
     """The names of the parameters that plain ones do not hold."""
     return [name for name, value in parameters.items() if isinstance(value, Mapping) and "problems" not in value]
 
 
-def parameters_of(plain: Mapping[str, Any]) -> dict[str, Any]:
+def decode_parameters(plain: Mapping[str, Any]) -> dict[str, Any]:
     """The parameters that plain ones describe, where these hold all of them."""
     return {
-        name: _problems(value["problems"]) if isinstance(value, Mapping) else value for name, value in plain.items()
+        name: _decode_problems(value["problems"]) if isinstance(value, Mapping) else value
+        for name, value in plain.items()
     }
 
 
-def _problems(records: list[Any]) -> tuple[Problem | None, ...]:
-    return tuple(None if own is None else Problem.from_record(own) for own in records)
+def _decode_problems(records: list[Any]) -> tuple[Problem | None, ...]:
+    return tuple(None if record is None else Problem.from_record(record) for record in records)
 
 
-def same_parameters(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+def same_parameters(first: Mapping[str, Any], second: Mapping[str, Any]) -> bool:
     """Whether plain parameters are equal; 2 is 2.0, and a NaN is one."""
-    return _text(one) == _text(other)
+    return _canonical_json(first) == _canonical_json(second)
 
 
-def _text(parts: Mapping[str, Any]) -> str:
-    def number(value: Any) -> Any:
+def _canonical_json(parts: Mapping[str, Any]) -> str:
+    def normalise(value: Any) -> Any:
         if isinstance(value, Mapping):
-            return {name: number(own) for name, own in value.items()}
+            return {name: normalise(part) for name, part in value.items()}
         return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
 
-    return json.dumps(number(parts), sort_keys=True)
+    return json.dumps(normalise(parts), sort_keys=True)
 
 
-def identity(policy: AnyPolicy, problem: Problem) -> str:
+def policy_fingerprint(policy: AnyPolicy, problem: Problem) -> str:
     """A hash of what the policy is on this problem; functions count by what they do there (see `Policy.effects`)."""
     parts = {
         "class": class_name(type(policy)),
-        "parameters": plain_parameters(policy),
-        "effects": policy.effects(problem),
+        "parameters": encode_parameters(policy),
+        "effects": policy.parameter_fingerprint(problem),
     }
-    return hashlib.sha256(_text(parts).encode()).hexdigest()[:16]
+    return hashlib.sha256(_canonical_json(parts).encode()).hexdigest()[:16]
 
 
-def identity_with_code(policy: AnyPolicy, problem: Problem) -> str:
+def policy_fingerprint_with_code(policy: AnyPolicy, problem: Problem) -> str:
     """The same, and the code of a class that is not ours: for results that are only as good as the code was."""
-    own = "" if is_ours(type(policy)) else code_hash(type(policy), list(policy.parameters().values()))
-    return f"{identity(policy, problem)} {own}"
+    code = "" if is_ours(type(policy)) else code_hash(type(policy), list(policy.parameters().values()))
+    return f"{policy_fingerprint(policy, problem)} {code}"

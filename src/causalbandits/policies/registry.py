@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from typing import Any, NamedTuple
 
-from causalbandits._typing import is_iterable, is_whole
-from causalbandits.errors import PolicyError, brief, unknown
+from causalbandits._typing import is_integer, is_iterable
+from causalbandits.errors import PolicyError, short_repr, unknown_name_message
 from causalbandits.model import FittedModel
 from causalbandits.policies.base import AnyPolicy, Policy
 from causalbandits.policies.cells import (
@@ -89,13 +89,13 @@ POLICIES: dict[str, tuple[type[AnyPolicy], dict[str, Any]]] = {
 }
 
 
-def as_policy(given: object) -> AnyPolicy:
+def as_policy(policy_or_id: object) -> AnyPolicy:
     """A policy, given as itself or by its id."""
-    if isinstance(given, str):
-        return policy(given)
-    if isinstance(given, Policy):
-        return given
-    raise PolicyError(f"A policy is an object such as CausalUCB() or an id such as 'c-ucb'; got {given!r}.")
+    if isinstance(policy_or_id, str):
+        return policy(policy_or_id)
+    if isinstance(policy_or_id, Policy):
+        return policy_or_id
+    raise PolicyError(f"A policy is an object such as CausalUCB() or an id such as 'c-ucb'; got {policy_or_id!r}.")
 
 
 def policy(id: str, **parameters: Any) -> AnyPolicy:
@@ -108,7 +108,7 @@ scales='given', draws=1, tables='known', trust=None)
     0.1
     """
     if not isinstance(id, str) or id not in POLICIES:
-        raise PolicyError(unknown("policy", id, POLICIES))
+        raise PolicyError(unknown_name_message("policy", id, POLICIES))
     kind, fixed = POLICIES[id]
     clash = sorted(set(fixed) & set(parameters))
     if clash:
@@ -116,62 +116,64 @@ scales='given', draws=1, tables='known', trust=None)
     try:
         return kind(**fixed, **parameters)
     except TypeError:
-        known = [field.name for field in fields(kind) if field.name not in fixed]
-        wrong = [name for name in parameters if name not in known]
-        raise PolicyError(unknown(f"parameter of {id!r}:", wrong[0] if wrong else parameters, known)) from None
+        allowed = [field.name for field in fields(kind) if field.name not in fixed]
+        unknown_names = [name for name in parameters if name not in allowed]
+        raise PolicyError(
+            unknown_name_message(f"parameter of {id!r}:", unknown_names[0] if unknown_names else parameters, allowed)
+        ) from None
 
 
 Policies = AnyPolicy | str | Iterable[AnyPolicy | str] | Mapping[str, AnyPolicy | str]
 """One or more, as objects or ids, under names of your own if you like."""
 
 
-def named(policies: Policies) -> dict[str, AnyPolicy]:
+def name_policies(policies: Policies) -> dict[str, AnyPolicy]:
     """Policies by the names under which their results are kept: ids, with parameters where ids repeat."""
     if isinstance(policies, Mapping):
-        found = {str(name): as_policy(given) for name, given in policies.items()}
+        by_name = {str(name): as_policy(policy_or_id) for name, policy_or_id in policies.items()}
     else:
-        single = isinstance(policies, Policy | str) or not is_iterable(policies)
-        listed = [as_policy(given) for given in ([policies] if single else policies)]  # type: ignore[union-attr]
-        ids = [p.id for p in listed]
-        found = {}
-        for p in listed:
+        is_single = isinstance(policies, Policy | str) or not is_iterable(policies)
+        instances = [as_policy(policy_or_id) for policy_or_id in ([policies] if is_single else policies)]  # type: ignore[union-attr]
+        ids = [p.id for p in instances]
+        by_name = {}
+        for p in instances:
             name = p.id if ids.count(p.id) == 1 else str(p)
-            if name in found:
+            if name in by_name:
                 raise PolicyError(f"Two policies are both {name}. Give them names: {{'name': policy, ...}}.")
-            found[name] = p
-    if not found:
+            by_name[name] = p
+    if not by_name:
         raise PolicyError("There must be at least one policy.")
-    return found
+    return by_name
 
 
 # The policy where none is chosen: by what is known of the tables, and by how outcomes come.
 #
 # | tables | outcomes | policy | why |
 # |---|---|---|---|
-# | known, few actions and configurations | one after another | `PROMPT` | the least regret of all that need no
+# | known, few actions and configurations | one after another | `IMMEDIATE_FEEDBACK` | the least regret of all that need no
 # telling |
-# | known, many of them | one after another | `MANY` | the same without main effects, which take long there |
-# | known | late, or by batches | `LATE` | the same idea, drawn anew for each decision |
-# | fitted to data, or not known | any | `TABLES_LEARNT` | draws the tables, too |
-# | known, more configurations than rounds | any | `LINEAR` | a number per feature of the parents |
-# | none: a number per action is learnt | any | `BY_ACTIONS` | nothing else is there to learn |
+# | known, many of them | one after another | `MANY_ACTIONS` | the same without main effects, which take long there |
+# | known | late, or by batches | `DELAYED_FEEDBACK` | the same idea, drawn anew for each decision |
+# | fitted to data, or not known | any | `ESTIMATED_TABLES` | draws the tables, too |
+# | known, more configurations than rounds | any | `MANY_CONFIGURATIONS` | a number per feature of the parents |
+# | none: a number per action is learnt | any | `PER_ACTION` | nothing else is there to learn |
 #
 # What rewards are like, 0 or 1 or any number, a problem does not know: the scales are learnt. docs/regret.md has the
 # measurements.
 
-PROMPT = policy("c-gittins-effects")
-MANY = policy("c-gittins-scaled")
-LATE = policy("c-screen-scaled")
-TABLES_LEARNT = policy("c-ts-gaussian-learnt-scaled")
-LINEAR = policy("cl-ts-observed")
-BY_ACTIONS = policy("ts-gaussian-scaled")
+IMMEDIATE_FEEDBACK = policy("c-gittins-effects")
+MANY_ACTIONS = policy("c-gittins-scaled")
+DELAYED_FEEDBACK = policy("c-screen-scaled")
+ESTIMATED_TABLES = policy("c-ts-gaussian-learnt-scaled")
+MANY_CONFIGURATIONS = policy("cl-ts-observed")
+PER_ACTION = policy("ts-gaussian-scaled")
 
-FEW_PAIRS, FEW_STATES = 2**18, 64
+PAIRS_LIMIT, STATES_LIMIT = 2**18, 64
 """Where actions times configurations, and the parents' states, are no more, comparing all of them in every round is
 quick, and so is learning effects."""
 
 
-class Default(NamedTuple):
+class DefaultChoice(NamedTuple):
     """A policy, and why it is the one to start with."""
 
     policy: AnyPolicy
@@ -191,47 +193,49 @@ def default_policy(problem: Problem, *, horizon: int | None = None, late: bool =
     return default_with_reason(problem, horizon=horizon, late=late).policy
 
 
-def chosen_policy(
-    problem: Problem, given: AnyPolicy | str | None, *, horizon: int | None = None, late: bool = False
+def resolve_policy(
+    problem: Problem, policy_or_id: AnyPolicy | str | None, *, horizon: int | None = None, late: bool = False
 ) -> AnyPolicy:
     """A policy that was given, told for how many rounds; or the default."""
-    if given is None:
+    if policy_or_id is None:
         return default_policy(problem, horizon=horizon, late=late)
     if late is not False:
-        raise PolicyError(f"late= chooses among the policies that are used by default; leave it out with {given!r}.")
-    _check_horizon(horizon)
-    return as_policy(given) if horizon is None else as_policy(given).for_horizon(int(horizon))
+        raise PolicyError(
+            f"late= chooses among the policies that are used by default; leave it out with {policy_or_id!r}."
+        )
+    _validate_horizon(horizon)
+    return as_policy(policy_or_id) if horizon is None else as_policy(policy_or_id).for_horizon(int(horizon))
 
 
-def default_with_reason(problem: Problem, *, horizon: int | None = None, late: bool = False) -> Default:
+def default_with_reason(problem: Problem, *, horizon: int | None = None, late: bool = False) -> DefaultChoice:
     """The same, with the reason."""
     if not isinstance(problem, Problem):
-        raise PolicyError(f"A policy is chosen for a Problem; got {brief(problem)}.")
-    _check_horizon(horizon)
+        raise PolicyError(f"A policy is chosen for a Problem; got {short_repr(problem)}.")
+    _validate_horizon(horizon)
     if not isinstance(late, bool):
         raise PolicyError(f"late must be True or False; got {late!r}.")
-    chosen = _default(problem, horizon, late)
-    return chosen if horizon is None else chosen._replace(policy=chosen.policy.for_horizon(int(horizon)))
+    default = _choose_default(problem, horizon, late)
+    return default if horizon is None else default._replace(policy=default.policy.for_horizon(int(horizon)))
 
 
-def _default(problem: Problem, horizon: int | None, late: bool) -> Default:
-    if problem.learns == "actions":
-        return Default(BY_ACTIONS, "a number per action is learnt, and there is nothing else to go by")
+def _choose_default(problem: Problem, horizon: int | None, late: bool) -> DefaultChoice:
+    if problem.unit == "actions":
+        return DefaultChoice(PER_ACTION, "a number per action is learnt, and there is nothing else to go by")
     if isinstance(problem.knowledge, FittedModel) and problem.configurations <= CELL_LIMIT:
-        return Default(TABLES_LEARNT, "the tables are not known for sure, and it learns them")
+        return DefaultChoice(ESTIMATED_TABLES, "the tables are not known for sure, and it learns them")
     if reachable_configurations(problem) > (CELL_LIMIT if horizon is None else min(CELL_LIMIT, horizon)):
-        return Default(LINEAR, "there are more configurations than rounds")
+        return DefaultChoice(MANY_CONFIGURATIONS, "there are more configurations than rounds")
     if late:
-        return Default(LATE, "it draws anew for each decision while outcomes are late")
-    if _few(problem):
-        return Default(PROMPT, "it loses least of those that need not be told anything of the reward")
-    return Default(MANY, "it loses least of those that are quick with so many actions and configurations")
+        return DefaultChoice(DELAYED_FEEDBACK, "it draws anew for each decision while outcomes are late")
+    if _is_small(problem):
+        return DefaultChoice(IMMEDIATE_FEEDBACK, "it loses least of those that need not be told anything of the reward")
+    return DefaultChoice(MANY_ACTIONS, "it loses least of those that are quick with so many actions and configurations")
 
 
-def _few(problem: Problem) -> bool:
-    return problem.actions.size * problem.configurations <= FEW_PAIRS and sum(problem.shape) <= FEW_STATES
+def _is_small(problem: Problem) -> bool:
+    return problem.actions.size * problem.configurations <= PAIRS_LIMIT and sum(problem.shape) <= STATES_LIMIT
 
 
-def _check_horizon(horizon: object) -> None:
-    if horizon is not None and (not is_whole(horizon) or horizon < 1):
+def _validate_horizon(horizon: object) -> None:
+    if horizon is not None and (not is_integer(horizon) or horizon < 1):
         raise PolicyError(f"horizon, the number of rounds, must be a whole number, 1 or more; got {horizon!r}.")

@@ -10,7 +10,7 @@ import numpy as np
 
 from causalbandits._typing import Array, Codes
 from causalbandits.errors import PolicyError, StateError
-from causalbandits.policies._qr import rotate_in, solve
+from causalbandits.policies._qr import back_substitute, qr_update
 
 
 @dataclass(eq=False)
@@ -25,7 +25,7 @@ class Statistic:
         values = {f.name: getattr(self, f.name) for f in fields(self)}
         return {k: v.tolist() if isinstance(v, np.ndarray | np.generic) else v for k, v in values.items()}
 
-    def check_fields(self, policy: str) -> None:
+    def validate_fields(self, policy: str) -> None:
         """Refuse what could be written to a file but not be read back."""
         for part in fields(self):
             value = getattr(self, part.name)
@@ -39,33 +39,33 @@ class Statistic:
         """Take the values that `to_record` wrote, if they fit this statistic."""
         names = {f.name for f in fields(self)}
         if not isinstance(record, dict) or set(record) != names:
-            raise StateError(f"The saved statistic must have the fields {sorted(names)}; got {_keys(record)}.")
-        taken = {name: _like(getattr(self, name), record[name], name) for name in names}
-        for name, value in taken.items():
+            raise StateError(f"The saved statistic must have the fields {sorted(names)}; got {_record_keys(record)}.")
+        values = {name: _parse_like(getattr(self, name), record[name], name) for name in names}
+        for name, value in values.items():
             setattr(self, name, value)
 
 
-def _keys(record: Any) -> Any:
+def _record_keys(record: Any) -> Any:
     return sorted(record) if isinstance(record, dict) else record
 
 
-def _like(model: Any, value: Any, name: str) -> Any:
-    if not isinstance(model, np.ndarray):
+def _parse_like(template: Any, value: Any, name: str) -> Any:
+    if not isinstance(template, np.ndarray):
         if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
             raise StateError(f"The saved {name} must be a finite number; got {value!r}.")
         if name == "rounds" and (not isinstance(value, int) or value < 0):
             raise StateError(f"The saved rounds must be a whole number, 0 or more; got {value!r}.")
         return value
     try:
-        array = np.array(value, dtype=model.dtype)
+        array = np.array(value, dtype=template.dtype)
     except (TypeError, ValueError):
         raise StateError(f"The saved {name} must be an array of numbers.") from None
-    if array.shape != model.shape or not np.isfinite(array).all():
-        raise StateError(f"The saved {name} must be {model.shape} finite numbers; its shape is {array.shape}.")
+    if array.shape != template.shape or not np.isfinite(array).all():
+        raise StateError(f"The saved {name} must be {template.shape} finite numbers; its shape is {array.shape}.")
     return array
 
 
-def take_in(count: Array, total: Array, cell: int, reward: float) -> None:
+def add_to_cell(count: Array, total: Array, cell: int, reward: float) -> None:
     """One reward in one cell; compiled, too."""
     count[cell] += 1.0
     total[cell] += reward
@@ -83,14 +83,14 @@ class Cells(Statistic):
         """Nothing seen yet."""
         return cls(0, np.zeros(size), np.zeros(size))
 
-    def at(self, cells: Codes | slice) -> Cells:
+    def subset(self, cells: Codes | slice) -> Cells:
         """Some of the cells."""
         return Cells(self.rounds, self.count[cells], self.total[cells])
 
     def add(self, cell: int, reward: float) -> None:
         """One reward in one cell."""
         self.rounds += 1
-        take_in(self.count, self.total, cell, reward)
+        add_to_cell(self.count, self.total, cell, reward)
 
     def add_sums(self, cell: int, count: int, total: float, squares: float = 0.0) -> None:
         """Several rewards in one cell, by their number, their sum and, where it counts, that of their squares."""
@@ -107,7 +107,7 @@ class Cells(Statistic):
         return np.asarray(self.total / np.maximum(1.0, self.count))
 
 
-def pool(pooled: Array, count: Array, total: Array, cell: int, reward: float) -> None:
+def add_to_pool(pooled: Array, count: Array, total: Array, cell: int, reward: float) -> None:
     """What a reward adds to the sums of all cells together, before it is taken in; compiled, too."""
     n, number = count[cell], pooled[0]
     distance = reward - pooled[1] / max(1.0, number)
@@ -120,32 +120,32 @@ def pool(pooled: Array, count: Array, total: Array, cell: int, reward: float) ->
 
 
 @dataclass(eq=False)
-class ScaledCells(Cells):
+class PooledCells(Cells):
     """The same, and what says how rewards vary. Squares are around means as they move, so that no digits are lost."""
 
     pooled: Array
     """Of all rewards: how many, their sum, their squares around their mean, and around their cells'; cells seen."""
 
     @classmethod
-    def empty(cls, size: int) -> ScaledCells:
+    def empty(cls, size: int) -> PooledCells:
         return cls(0, np.zeros(size), np.zeros(size), np.zeros(5))
 
     def add(self, cell: int, reward: float) -> None:
-        pool(self.pooled, self.count, self.total, cell, reward)
+        add_to_pool(self.pooled, self.count, self.total, cell, reward)
         super().add(cell, reward)
 
     def add_sums(self, cell: int, count: int, total: float, squares: float = 0.0) -> None:
-        pooled, own = self.pooled, max(0.0, squares - total * total / count)
-        before, mean = float(self.count[cell]), total / count
-        pooled[2] += own + _apart(pooled[0], pooled[1], count, mean)
-        pooled[3] += own + _apart(before, self.total[cell], count, mean)
-        pooled[4] += 1.0 - min(1.0, before)
+        pooled, squares_within = self.pooled, max(0.0, squares - total * total / count)
+        count_before, mean = float(self.count[cell]), total / count
+        pooled[2] += squares_within + _squares_between(pooled[0], pooled[1], count, mean)
+        pooled[3] += squares_within + _squares_between(count_before, self.total[cell], count, mean)
+        pooled[4] += 1.0 - min(1.0, count_before)
         pooled[0] += count
         pooled[1] += total
         super().add_sums(cell, count, total, squares)
 
 
-def _apart(n: float, total: float, count: int, mean: float) -> float:
+def _squares_between(n: float, total: float, count: int, mean: float) -> float:
     """What joining two groups adds to the squares around their means: the first by its sum, the second by its mean."""
     return float(n * count / (n + count) * (mean - total / max(1.0, n)) ** 2)
 
@@ -170,16 +170,16 @@ class Regression(Statistic):
     def add(self, x: Array, reward: float) -> None:
         """One reward at one x."""
         self.rounds += 1
-        rotate_in(self.R, self.u, x, reward)
+        qr_update(self.R, self.u, x, reward)
 
     def add_sums(self, x: Array, count: int, total: float) -> None:
         """Several rewards at one x: V grows by n x x', g by x times their sum."""
         self.rounds += count
-        rotate_in(self.R, self.u, math.sqrt(count) * x, total / math.sqrt(count))
+        qr_update(self.R, self.u, math.sqrt(count) * x, total / math.sqrt(count))
 
     def theta(self) -> Array:
         """The estimate V^-1 g."""
-        return solve(self.R, self.u)
+        return back_substitute(self.R, self.u)
 
     def log_determinant(self) -> float:
         """log det V."""

@@ -4,80 +4,86 @@ from causalbandits.problem.actions import Action, ActionSpace
 from causalbandits.problem.budget import (
     SLACK,
     Budget,
+    BudgetStatus,
+    BudgetTracker,
+    CostCap,
+    Menu,
     Mixture,
-    Offer,
-    Pace,
     PacedScores,
-    Purse,
-    Spent,
-    Within,
+    PacingRule,
     best_mixture,
-    shared_mixtures,
+    solve_knapsack,
 )
-from causalbandits.problem.chance_constraints import POSTERIORS, ROUNDING, SURE, Requirements, Sureness
-from causalbandits.problem.context_frequencies import occasions_of, playable
-from causalbandits.problem.contexts import CONTEXTS_WEIGHED, Contexts
-from causalbandits.problem.design import SAME, Design, cheapest, design, distributions
+from causalbandits.problem.chance_constraints import (
+    COMPLIANCE_PROBABILITY,
+    LIMIT_TOLERANCE,
+    POSTERIOR_SAMPLES,
+    ChanceConstraints,
+    Compliance,
+)
+from causalbandits.problem.context_frequencies import context_frequencies, feasible_contexts
+from causalbandits.problem.contexts import CONTEXT_SAMPLE_SIZE, Contexts
+from causalbandits.problem.design import DIFFERENCE_TOLERANCE, Design, action_distributions, cheapest_allocation, design
 from causalbandits.problem.features import (
     AdditiveFeatures,
     Features,
     FeatureSpec,
     Stack,
-    in_order,
-    named_with_rng,
-    resolve,
+    dot_in_order,
+    parents_and_rng_by_name,
+    resolve_features,
     tabulate,
 )
 from causalbandits.problem.problem import Problem
 from causalbandits.problem.projection import Scores
-from causalbandits.problem.separators import AugmentedGraph, shown_names
-from causalbandits.problem.situation import Situation, cheapest_everywhere, opened
-from causalbandits.problem.specification import difference
+from causalbandits.problem.separators import AugmentedGraph, format_names
+from causalbandits.problem.situation import Situation, build_budget_tracker, largest_cheapest_cost
+from causalbandits.problem.specification import first_difference
 from causalbandits.problem.support import reachable_configurations
 
 __all__ = [
-    "CONTEXTS_WEIGHED",
-    "POSTERIORS",
-    "ROUNDING",
-    "SAME",
+    "COMPLIANCE_PROBABILITY",
+    "CONTEXT_SAMPLE_SIZE",
+    "DIFFERENCE_TOLERANCE",
+    "LIMIT_TOLERANCE",
+    "POSTERIOR_SAMPLES",
     "SLACK",
-    "SURE",
     "Action",
     "ActionSpace",
     "AdditiveFeatures",
     "AugmentedGraph",
     "Budget",
+    "BudgetStatus",
+    "BudgetTracker",
+    "ChanceConstraints",
+    "Compliance",
     "Contexts",
+    "CostCap",
     "Design",
     "FeatureSpec",
     "Features",
+    "Menu",
     "Mixture",
-    "Offer",
-    "Pace",
     "PacedScores",
+    "PacingRule",
     "Problem",
-    "Purse",
-    "Requirements",
     "Scores",
     "Situation",
-    "Spent",
     "Stack",
-    "Sureness",
-    "Within",
+    "action_distributions",
     "best_mixture",
-    "cheapest",
-    "cheapest_everywhere",
+    "build_budget_tracker",
+    "cheapest_allocation",
+    "context_frequencies",
     "design",
-    "difference",
-    "distributions",
-    "in_order",
-    "named_with_rng",
-    "occasions_of",
-    "opened",
-    "playable",
+    "dot_in_order",
+    "feasible_contexts",
+    "first_difference",
+    "format_names",
+    "largest_cheapest_cost",
+    "parents_and_rng_by_name",
     "reachable_configurations",
-    "resolve",
-    "shared_mixtures",
-    "shown_names",
+    "resolve_features",
+    "solve_knapsack",
     "tabulate",
 ]

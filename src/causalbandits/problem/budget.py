@@ -31,7 +31,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from causalbandits._typing import Array, Codes, Z, is_real, is_whole
+from causalbandits._typing import Array, Codes, Z, is_integer, is_real
 from causalbandits.errors import BudgetError
 from causalbandits.problem.projection import TIE, Scores
 
@@ -56,18 +56,18 @@ class Budget:
     def __post_init__(self) -> None:
         if not is_real(self.total) or not 0 < self.total <= LARGEST_TOTAL:
             raise BudgetError(f"A budget's total must be a positive finite number; got {self.total!r}.")
-        if not is_whole(self.rounds) or self.rounds < 1:
+        if not is_integer(self.rounds) or self.rounds < 1:
             raise BudgetError(f"A budget's rounds must be a whole number, 1 or more; got {self.rounds!r}.")
         object.__setattr__(self, "total", float(self.total))
         object.__setattr__(self, "rounds", int(self.rounds))
 
     @property
-    def a_round(self) -> float:
+    def per_round(self) -> float:
         """What there is to spend in each round, in the mean."""
         return self.total / self.rounds
 
 
-class Spent(NamedTuple):
+class BudgetStatus(NamedTuple):
     """What has been spent of a budget, and what is left of it."""
 
     spent: float
@@ -120,72 +120,74 @@ def cheapest_of_the_best(values: Array, costs: Array, allowed: npt.NDArray[np.bo
     return int(np.where(best, costs, math.inf).argmin())
 
 
-class Purse:
+class BudgetTracker:
     """What is left of a budget. Sums are exact, so that what is given back was never spent."""
 
     def __init__(self, budget: Budget, cheapest: float) -> None:
         self.budget, self.cheapest = budget, cheapest
         self._spent, self._rounds = Fraction(0), 0
-        self.came: dict[Z, int] = {}
+        self.context_counts: dict[Z, int] = {}
         """In how many rounds which context was known."""
 
-    def pay(self, cost: float, known: Z | None = None, times: int = 1) -> None:
+    def charge(self, cost: float, context_codes: Z | None = None, times: int = 1) -> None:
         """A round is played, or several, in a context if that is known."""
         self._spent += Fraction(cost) * times
         self._rounds += times
-        if known is not None:
-            self.came[known] = self.came.get(known, 0) + times
+        if context_codes is not None:
+            self.context_counts[context_codes] = self.context_counts.get(context_codes, 0) + times
 
-    def give_back(self, cost: float, known: Z | None = None) -> None:
+    def refund(self, cost: float, context_codes: Z | None = None) -> None:
         """A round was not played after all."""
         self._spent -= Fraction(cost)
         self._rounds -= 1
-        if known is not None:
-            self.came[known] -= 1
+        if context_codes is not None:
+            self.context_counts[context_codes] -= 1
 
     @property
-    def spent(self) -> Spent:
+    def status(self) -> BudgetStatus:
         """How things stand; rounding, of which there may be 1e-12 of the total, is nobody's money."""
         spent = min(self.budget.total, float(self._spent))
-        return Spent(spent, self.budget.total - spent, self.budget.rounds - self._rounds)
+        return BudgetStatus(spent, self.budget.total - spent, self.budget.rounds - self._rounds)
 
-    def pace(self, costs: Array, draw: Callable[[], float]) -> Pace:
+    def pacing_rule(self, costs: Array, draw: Callable[[], float]) -> PacingRule:
         """How one decision among actions with these costs keeps to the budget; refused where none can."""
-        spent, left, rounds = self.spent
+        spent, remaining, rounds = self.status
         if rounds < 1:
             raise BudgetError(
                 f"All {self.budget.rounds} rounds of the budget have been decided. forget() those that were not "
                 "played, or begin anew with a new budget."
             )
         slack = SLACK * self.budget.total
-        affordable = costs <= self._enough()
+        affordable = costs <= self._spendable()
         if not affordable.any():
-            least = float(costs.min())
-            if least > left + slack:
+            cheapest_cost = float(costs.min())
+            if cheapest_cost > remaining + slack:
                 raise BudgetError(
-                    f"Nothing that may be done is affordable: the cheapest costs {least:g}, and {left:g} of "
+                    f"Nothing that may be done is affordable: the cheapest costs {cheapest_cost:g}, and {remaining:g} of "
                     f"{self.budget.total:g} are left for {rounds} rounds ({spent:g} are spent)."
                 )
-            affordable = costs <= least
-        return Pace(costs, affordable, max(left / rounds, float(costs[affordable].min())) * (1 + SLACK), draw())
+            affordable = costs <= cheapest_cost
+        return PacingRule(
+            costs, affordable, max(remaining / rounds, float(costs[affordable].min())) * (1 + SLACK), draw()
+        )
 
     @property
-    def a_round_left(self) -> float:
+    def remaining_per_round(self) -> float:
         """What there is to spend in each round that is left, in the mean."""
-        _, left, rounds = self.spent
-        return left / rounds * (1 + SLACK)
+        _, remaining, rounds = self.status
+        return remaining / rounds * (1 + SLACK)
 
-    def payable(self, costs: Array) -> Codes:
+    def affordable_positions(self, costs: Array) -> Codes:
         """Where the actions stand that could be paid for now; the cheapest always counts as one."""
-        return np.flatnonzero(costs <= max(self._enough(), float(costs.min())))
+        return np.flatnonzero(costs <= max(self._spendable(), float(costs.min())))
 
-    def _enough(self) -> float:
+    def _spendable(self) -> float:
         """What may be spent now, so that the cheapest action can be paid for in all later rounds."""
-        _, left, rounds = self.spent
-        return left - (rounds - 1) * self.cheapest + SLACK * self.budget.total
+        _, remaining, rounds = self.status
+        return remaining - (rounds - 1) * self.cheapest + SLACK * self.budget.total
 
 
-class Pace:
+class PacingRule:
     """How one decision keeps to a budget: from scores to one of the two actions of the best mixture.
 
     `chance` is, afterwards, the probability of the action that was chosen, given the scores; `mixtures` are what was
@@ -195,35 +197,35 @@ class Pace:
     def __init__(self, costs: Array, affordable: npt.NDArray[np.bool_], allowance: float, uniform: float) -> None:
         self.positions = np.flatnonzero(affordable)
         self.costs, self.allowance, self.uniform = costs[self.positions], allowance, uniform
-        self.chance = 1.0
+        self.propensity = 1.0
         self.mixtures: list[Mixture] = []
 
     def __call__(self, scores: Scores) -> Scores:
         paced = PacedScores(*scores)
-        paced.pace = self
+        paced.pacing_rule = self
         return paced
 
-    def affords(self, cost: float) -> bool:
+    def can_afford(self, cost: float) -> bool:
         """Whether an action of this cost may be played."""
         return cost <= float(self.costs.max())
 
     def position(self, values: Array, scale: float) -> int:
         """Where the action stands that is played."""
-        return self.taken(best_mixture(values[self.positions], self.costs, self.allowance, TIE * max(1.0, scale)))
+        return self.choose_from(best_mixture(values[self.positions], self.costs, self.allowance, TIE * max(1.0, scale)))
 
-    def taken(self, mixture: Mixture) -> int:
+    def choose_from(self, mixture: Mixture) -> int:
         """Where the action of a mixture of affordable ones stands that is played."""
         low, high, share = int(self.positions[mixture.low]), int(self.positions[mixture.high]), mixture.share
         self.mixtures.append(Mixture(low, high, share))
-        taken = self.uniform < share
-        self.chance = 1.0 if low == high else share if taken else 1.0 - share
-        return high if taken else low
+        plays_high = self.uniform < share
+        self.propensity = 1.0 if low == high else share if plays_high else 1.0 - share
+        return high if plays_high else low
 
-    def shares(self) -> dict[int, float]:
+    def position_probabilities(self) -> dict[int, float]:
         """How likely what stands where is to be played, if each mixture is as likely as any other.
 
-        >>> pace = Pace(np.array([0., 1., 2.]), np.array([True, True, False]), 0.5, uniform=0.9)
-        >>> pace.taken(Mixture(0, 1, 0.5)), pace.taken(Mixture(0, 0, 0.0))
+        >>> pace = PacingRule(np.array([0., 1., 2.]), np.array([True, True, False]), 0.5, uniform=0.9)
+        >>> pace.choose_from(Mixture(0, 1, 0.5)), pace.choose_from(Mixture(0, 0, 0.0))
         (0, 0)
         >>> pace.shares()
         {0: 0.75, 1: 0.25}
@@ -239,19 +241,19 @@ class Pace:
 class PacedScores(Scores):
     """Scores of the reward alone, of which not the best is played but what a budget allows."""
 
-    pace: Pace
+    pacing_rule: PacingRule
 
     def best_position(self) -> int:
-        self.refuse_unless_finite()
-        return self.pace.position(self.values, float(self.scale))
+        self.validate_finite()
+        return self.pacing_rule.position(self.values, float(self.scale))
 
     def best_positions(self) -> Codes:
-        self.refuse_unless_finite()
+        self.validate_finite()
         scales = np.broadcast_to(self.scale, len(self.values))
-        return np.array([self.pace.position(own, float(s)) for own, s in zip(self.values, scales, strict=True)])
+        return np.array([self.pacing_rule.position(row, float(s)) for row, s in zip(self.values, scales, strict=True)])
 
 
-class Within:
+class CostCap:
     """Only what costs no more than a limit, or else what costs least: for a recommendation under a budget."""
 
     def __init__(self, costs: Array, limit: float) -> None:
@@ -276,11 +278,11 @@ class Within:
 # price, the same in all contexts. Only the last step may be taken in part, so that one context at most mixes two
 # actions.
 
-Ascent = tuple[float, int, int]
+EnvelopeStep = tuple[float, int, int]
 """The slope of a step along an envelope, negative; whose envelope it is, and which action it leads to."""
 
 
-class Offer(NamedTuple):
+class Menu(NamedTuple):
     """What can be done in one context, how often that comes, and what ties there."""
 
     share: float
@@ -289,46 +291,46 @@ class Offer(NamedTuple):
     tie: float = 0.0
 
 
-def shared_mixtures(offers: Sequence[Offer], allowance: float) -> list[Mixture]:
+def solve_knapsack(menus: Sequence[Menu], allowance: float) -> list[Mixture]:
     """What each context plays if all of them together are to spend no more than the allowance, in the mean.
 
     Where even the cheapest actions cost more than that, they are what is played.
 
-    >>> rich = Offer(0.5, np.array([0., 1.]), np.array([0., 1.]))
-    >>> poor = Offer(0.5, np.array([0., 3.]), np.array([0., 1.]))
-    >>> shared_mixtures([rich, poor], 0.75)
+    >>> rich = Menu(0.5, np.array([0., 1.]), np.array([0., 1.]))
+    >>> poor = Menu(0.5, np.array([0., 3.]), np.array([0., 1.]))
+    >>> solve_knapsack([rich, poor], 0.75)
     [Mixture(low=0, high=1, share=0.5), Mixture(low=1, high=1, share=0.0)]
     """
-    reached = [_cheapest(offer) for offer in offers]
-    left = allowance - math.fsum(offer.share * offer.costs[low] for offer, low in zip(offers, reached, strict=True))
-    steps = [step for number, low in enumerate(reached) if (step := _step(offers[number], number, low))]
+    cheapest = [_best_of_cheapest(menu) for menu in menus]
+    remaining = allowance - math.fsum(menu.share * menu.costs[low] for menu, low in zip(menus, cheapest, strict=True))
+    steps = [step for number, low in enumerate(cheapest) if (step := _steepest_step(menus[number], number, low))]
     heapq.heapify(steps)
-    mixtures = [Mixture(low, low, 0.0) for low in reached]
+    mixtures = [Mixture(low, low, 0.0) for low in cheapest]
     while steps:
         _, number, high = heapq.heappop(steps)
-        low, offer = mixtures[number].low, offers[number]
-        price = offer.share * float(offer.costs[high] - offer.costs[low])
-        if price > left:
-            mixtures[number] = Mixture(low, high, max(0.0, left) / price)
+        low, menu = mixtures[number].low, menus[number]
+        price = menu.share * float(menu.costs[high] - menu.costs[low])
+        if price > remaining:
+            mixtures[number] = Mixture(low, high, max(0.0, remaining) / price)
             break
-        left -= price
+        remaining -= price
         mixtures[number] = Mixture(high, high, 0.0)
-        if step := _step(offer, number, high):
+        if step := _steepest_step(menu, number, high):
             heapq.heappush(steps, step)
     return mixtures
 
 
-def _cheapest(offer: Offer) -> int:
+def _best_of_cheapest(menu: Menu) -> int:
     """The best of the cheapest actions."""
-    return cheapest_of_the_best(offer.values, offer.costs, offer.costs <= offer.costs.min(), offer.tie)
+    return cheapest_of_the_best(menu.values, menu.costs, menu.costs <= menu.costs.min(), menu.tie)
 
 
-def _step(offer: Offer, number: int, low: int) -> Ascent | None:
+def _steepest_step(menu: Menu, number: int, low: int) -> EnvelopeStep | None:
     """The steepest way up from an action of an envelope; None where nothing that costs more brings more."""
-    dearer, gained = offer.costs - offer.costs[low], offer.values - offer.values[low]
-    upwards = (dearer > 0) & (gained > offer.tie)
+    extra_costs, gains = menu.costs - menu.costs[low], menu.values - menu.values[low]
+    upwards = (extra_costs > 0) & (gains > menu.tie)
     if not upwards.any():
         return None
-    slopes = np.divide(gained, dearer, out=np.zeros(len(gained)), where=upwards)
+    slopes = np.divide(gains, extra_costs, out=np.zeros(len(gains)), where=upwards)
     high = int(slopes.argmax())
     return -float(slopes[high]), number, high

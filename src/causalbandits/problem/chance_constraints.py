@@ -3,7 +3,7 @@
     require={"complaint": {"yes": 0.01}}    P(complaint = yes | do(a)) <= 0.01 for every action a that may be chosen
 
 P(. | do(a)) is computed exactly, as for the reward's parents, before anything is reduced: a refused action never stands
-in a mixture. Where tables were fitted to data, an action must comply with probability `SURE` under their posterior;
+in a mixture. Where tables were fitted to data, an action must comply with probability `COMPLIANCE_PROBABILITY` under their posterior;
 where they are learnt while running, this is looked at again and again (`policies.complying`).
 Where a context is known, it is P(. | do(a), c) that counts, so that each context has actions of its own.
 
@@ -33,28 +33,28 @@ import numpy as np
 import numpy.typing as npt
 
 from causalbandits._typing import Array, Codes, is_real
-from causalbandits.errors import InterventionError, ProblemError, unknown
+from causalbandits.errors import InterventionError, ProblemError, unknown_name_message
 from causalbandits.model import CausalModel, Fitted, ObservedModel, State, Variable
 from causalbandits.model.graph import ancestors
 from causalbandits.problem.actions import PREDICATE_LIMIT, ActionSpace, Choices, Choices2D
-from causalbandits.problem.inference import Block, blocks_given
+from causalbandits.problem.inference import Block, build_conditioned_blocks
 
 Limits = Mapping[str, float | Mapping[State | tuple[State, ...], float]]
 """For each variable the values that may not be too likely, alone or several in a tuple, each with its limit."""
 
-SURE = 0.95
+COMPLIANCE_PROBABILITY = 0.95
 """Under fitted tables an action complies if it does so in this share of their posterior's draws."""
 
-POSTERIORS = 400
+POSTERIOR_SAMPLES = 400
 """So many models are drawn; always the same ones."""
 
-ROUNDING = 1e-12
+LIMIT_TOLERANCE = 1e-12
 """A probability exceeds its limit if it does so by more than this."""
 
 EXAMPLE = "{'complaint': {'yes': 0.01}}"
 
 
-class Sureness(NamedTuple):
+class Compliance(NamedTuple):
     """Of actions under uncertain tables: in which share of their draws they comply, and what exceeds the limit."""
 
     share: Array
@@ -63,7 +63,7 @@ class Sureness(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Requirement:
+class ChanceConstraint:
     """P(variable in some of its values | do(a)) is at most `limit`."""
 
     variable: Variable
@@ -73,114 +73,121 @@ class Requirement:
 
     def __str__(self) -> str:
         values = [self.variable.states[code] for code in self.codes]
-        shown = f"={values[0]}" if len(values) == 1 else f" in {', '.join(map(str, values))}"
-        return f"P({self.variable.name}{shown})"
+        values_text = f"={values[0]}" if len(values) == 1 else f" in {', '.join(map(str, values))}"
+        return f"P({self.variable.name}{values_text})"
 
     def probabilities(self, choices: Choices2D) -> Array:
         """Of each action, given by its choices of all knobs: the mean, where tables are uncertain."""
-        own, which = self._own(choices)
-        return np.asarray(self.block.rows(own)[:, list(self.codes)].sum(axis=1)[which])
+        distinct, row_indices = self._distinct_choices(choices)
+        return np.asarray(self.block.rows(distinct)[:, list(self.codes)].sum(axis=1)[row_indices])
 
-    def holds(self, choices: Choices2D) -> npt.NDArray[np.bool_]:
+    def is_satisfied(self, choices: Choices2D) -> npt.NDArray[np.bool_]:
         """Of which actions it is true, surely enough."""
         model = self.block.model
         if not isinstance(model, Fitted):
-            return np.asarray(self.probabilities(choices) <= self.limit + ROUNDING)
-        tables = model.draw_tables(POSTERIORS, np.random.default_rng(0))
-        return np.asarray(self.sureness(choices, tables).share >= SURE)
+            return np.asarray(self.probabilities(choices) <= self.limit + LIMIT_TOLERANCE)
+        tables = model.draw_tables(POSTERIOR_SAMPLES, np.random.default_rng(0))
+        return np.asarray(self.compliance(choices, tables).share >= COMPLIANCE_PROBABILITY)
 
-    def sureness(self, choices: Choices2D, tables: Mapping[str, Array]) -> Sureness:
+    def compliance(self, choices: Choices2D, tables: Mapping[str, Array]) -> Compliance:
         """Of each action, by tables that have their draws on the first axis."""
-        own, which = self._own(choices)
-        drawn = [self.block.under(tables, row)[:, list(self.codes)].sum(axis=1) for row in own.tolist()]
-        shares, means = [(p <= self.limit + ROUNDING).mean() for p in drawn], [p.mean() - self.limit for p in drawn]
-        return Sureness(np.array(shares)[which], np.array(means)[which])
+        distinct, row_indices = self._distinct_choices(choices)
+        sampled = [
+            self.block.rows_under_models(tables, row)[:, list(self.codes)].sum(axis=1) for row in distinct.tolist()
+        ]
+        shares, means = (
+            [(p <= self.limit + LIMIT_TOLERANCE).mean() for p in sampled],
+            [p.mean() - self.limit for p in sampled],
+        )
+        return Compliance(np.array(shares)[row_indices], np.array(means)[row_indices])
 
-    def given(self, space: ActionSpace, known: Mapping[str, int]) -> Requirement:
+    def condition(self, space: ActionSpace, evidence: Mapping[str, int]) -> ChanceConstraint:
         """The same where something is known beforehand."""
-        return replace(self, block=blocks_given(self.block.model, space, [self.variable.name])(known)[0])
+        return replace(self, block=build_conditioned_blocks(self.block.model, space, [self.variable.name])(evidence)[0])
 
-    def _own(self, choices: Choices2D) -> tuple[Choices2D, Codes]:
+    def _distinct_choices(self, choices: Choices2D) -> tuple[Choices2D, Codes]:
         """The distinct choices of the block's knobs, and which of them each action makes."""
         if not self.block.knobs:
             return choices[:1, :0], np.zeros(len(choices), dtype=np.intp)
-        own, which = np.unique(choices[:, self.block.knobs], axis=0, return_inverse=True)
-        return own, which.reshape(-1)
+        distinct, row_indices = np.unique(choices[:, self.block.knobs], axis=0, return_inverse=True)
+        return distinct, row_indices.reshape(-1)
 
 
 @dataclass(frozen=True)
-class Requirements:
+class ChanceConstraints:
     """All that is required, and what it leaves; prints as a sentence or two for each."""
 
     space: ActionSpace
     """Of all actions."""
-    parts: tuple[Requirement, ...]
+    parts: tuple[ChanceConstraint, ...]
 
     def reason(self, choices: Choices) -> str | None:
         """Why an action may not be chosen; None if it may."""
         row = np.array([choices])
         for part in self.parts:
-            if not part.holds(row)[0]:
-                found = float(part.probabilities(row)[0])
-                if found <= part.limit + ROUNDING:
-                    return f"{part} would be {found:.3g}, and not surely {part.limit:g}, which is allowed"
-                return f"{part} would be {found:.3g}, and {part.limit:g} is allowed"
+            if not part.is_satisfied(row)[0]:
+                probability = float(part.probabilities(row)[0])
+                if probability <= part.limit + LIMIT_TOLERANCE:
+                    return f"{part} would be {probability:.3g}, and not surely {part.limit:g}, which is allowed"
+                return f"{part} would be {probability:.3g}, and {part.limit:g} is allowed"
         return None
 
-    def sureness(self, choices: Choices2D, tables: Mapping[str, Array]) -> Sureness:
+    def compliance(self, choices: Choices2D, tables: Mapping[str, Array]) -> Compliance:
         """Of each action, by that of all parts which it complies with the least."""
-        parts = [part.sureness(choices, tables) for part in self.parts]
-        return Sureness(np.min([part.share for part in parts], axis=0), np.max([part.excess for part in parts], axis=0))
+        parts = [part.compliance(choices, tables) for part in self.parts]
+        return Compliance(
+            np.min([part.share for part in parts], axis=0), np.max([part.excess for part in parts], axis=0)
+        )
 
     @property
-    def limits(self) -> str:
+    def limits_text(self) -> str:
         """What is required, in words."""
         return " and ".join(f"{part} <= {part.limit:g}" for part in self.parts)
 
-    def given(self, known: Mapping[str, int]) -> Requirements:
+    def condition(self, evidence: Mapping[str, int]) -> ChanceConstraints:
         """The same where something is known beforehand, given by codes."""
-        return Requirements(self.space, tuple(part.given(self.space, known) for part in self.parts))
+        return ChanceConstraints(self.space, tuple(part.condition(self.space, evidence) for part in self.parts))
 
-    def complying(self, choices: Choices2D) -> npt.NDArray[np.bool_]:
+    def are_satisfied(self, choices: Choices2D) -> npt.NDArray[np.bool_]:
         """Which actions keep to all of it."""
         complies = np.ones(len(choices), dtype=bool)
         for part in self.parts:
-            complies &= part.holds(choices)
+            complies &= part.is_satisfied(choices)
         return complies
 
-    def none_complies(self, choices: Choices2D, where: str = "") -> str:
+    def explain_infeasibility(self, choices: Choices2D, place: str = "") -> str:
         """That no action keeps to it, and how far it is; `where` that is so, in words."""
         first = self.parts[0]
         p = first.probabilities(choices)
         least = int(p.argmin())
-        limits, way_out = self.limits, "Allow for more"
+        limits, way_out = self.limits_text, "Allow for more"
         if isinstance(first.block.model, Fitted):
             way_out += ", or make the tables surer: more past data, or a prior that says what you believe"
-            limits += f" with probability {SURE:g} under the fitted tables"
+            limits += f" with probability {COMPLIANCE_PROBABILITY:g} under the fitted tables"
         return (
-            f"require leaves no action{where}: none keeps to {limits}. "
+            f"require leaves no action{place}: none keeps to {limits}. "
             f"{first} is least under {self.space.decode(choices[least].tolist())}, {p[least]:.3g}. {way_out}."
         )
 
     def __repr__(self) -> str:
-        return "\n".join(map(self._report, self.parts))
+        return "\n".join(map(self._format_constraint, self.parts))
 
-    def _report(self, part: Requirement) -> str:
-        few = self.space.size <= PREDICATE_LIMIT
-        choices = self.space.array() if few else self._choices_of(part)
-        p, left = part.probabilities(choices), int(part.holds(choices).sum())
+    def _format_constraint(self, part: ChanceConstraint) -> str:
+        is_enumerable = self.space.size <= PREDICATE_LIMIT
+        choices = self.space.array() if is_enumerable else self._choices_of(part)
+        p, remaining = part.probabilities(choices), int(part.is_satisfied(choices).sum())
         worst = int(p.argmax())
-        what = "actions" if few else f"choices of {', '.join(part.block.knob_names)}"
+        unit = "actions" if is_enumerable else f"choices of {', '.join(part.block.knob_names)}"
         return (
-            f"{part} <= {part.limit:g} leaves {left} of {len(choices)} {what}. Most likely under "
+            f"{part} <= {part.limit:g} leaves {remaining} of {len(choices)} {unit}. Most likely under "
             f"{self.space.decode(choices[worst].tolist())}: {p[worst]:.3g}."
         )
 
-    def _choices_of(self, part: Requirement) -> Choices2D:
+    def _choices_of(self, part: ChanceConstraint) -> Choices2D:
         """What can be done to the knobs that a requirement hangs on, the others left alone."""
-        own = self.space.within(part.block.knobs).array()
-        choices = np.zeros((len(own), len(self.space.names)), dtype=np.intp)
-        choices[:, part.block.knobs] = own
+        knob_choices = self.space.within(part.block.knobs).array()
+        choices = np.zeros((len(knob_choices), len(self.space.names)), dtype=np.intp)
+        choices[:, part.block.knobs] = knob_choices
         return choices
 
     def to_record(self) -> dict[str, Any]:
@@ -189,7 +196,7 @@ class Requirements:
         return {"limits": limits, "of": None if self.space.requirements is self else self.space.to_record()}
 
 
-def required(
+def apply_chance_constraints(
     space: ActionSpace, model: CausalModel | ObservedModel, limits: Limits, reward: str | None, *, in_contexts: bool
 ) -> ActionSpace:
     """The actions that comply; they know why the others do not.
@@ -199,52 +206,52 @@ def required(
     if not isinstance(limits, Mapping):
         raise ProblemError(f"require must say what may happen how often, such as {EXAMPLE}; got {limits!r}.")
     parts = []
-    for name, given in limits.items():
+    for name, limit_spec in limits.items():
         if not isinstance(name, str) or name not in model.names:
-            raise ProblemError(unknown("variable in require=:", name, model.names))
+            raise ProblemError(unknown_name_message("variable in require=:", name, model.names))
         if reward in ancestors(model.graph, [name]):
             raise ProblemError(
                 f"require: {name!r} is the reward or follows from it, and how that comes about is not known but learnt."
             )
-        block = blocks_given(model, space, [name])({})[0]
-        parts += [Requirement(model[name], *limit, block) for limit in _limits(model[name], given)]
+        block = build_conditioned_blocks(model, space, [name])({})[0]
+        parts += [ChanceConstraint(model[name], *limit, block) for limit in _parse_limits(model[name], limit_spec)]
     if not parts:
         return space
-    requirements = Requirements(space, tuple(parts))
+    requirements = ChanceConstraints(space, tuple(parts))
     if in_contexts:
         space.refuse_enumeration("What every action leads to is looked at", PREDICATE_LIMIT)
         space.requirements = requirements
         return space
-    return _complying(space, requirements)
+    return _restrict_to_compliant(space, requirements)
 
 
-def _complying(space: ActionSpace, requirements: Requirements) -> ActionSpace:
+def _restrict_to_compliant(space: ActionSpace, requirements: ChanceConstraints) -> ActionSpace:
     """What hangs on one knob narrows its values, so that blocks stay free of each other; the rest makes a list."""
-    left, joint = space, []
+    remaining, joint = space, []
     for part in requirements.parts:
-        narrowed = _narrowed(left, part)
-        if narrowed is None:
+        restricted = _restrict_values(remaining, part)
+        if restricted is None:
             joint.append(part)
         else:
-            left = narrowed
+            remaining = restricted
     if joint:
-        left = _listed(left, joint)
-    if left.size == space.size:
-        left = space
-    left.requirements = requirements
-    return left
+        remaining = _restrict_to_list(remaining, joint)
+    if remaining.size == space.size:
+        remaining = space
+    remaining.requirements = requirements
+    return remaining
 
 
-def _narrowed(space: ActionSpace, part: Requirement) -> ActionSpace | None:
+def _restrict_values(space: ActionSpace, part: ChanceConstraint) -> ActionSpace | None:
     """The actions that comply, where these are all that set one knob to some values or leave it alone; else None."""
-    if len(part.block.knobs) != 1 or space.listed is not None:
+    if len(part.block.knobs) != 1 or space.explicit_choices is not None:
         return None
     (knob,) = part.block.knobs
     name, states = space.names[knob], space.variables[knob].states
-    own = (*([] if name in space.always else [0]), *space.settable[knob])
-    choices = np.zeros((len(own), len(space.names)), dtype=np.intp)
-    choices[:, knob] = own
-    complies = dict(zip(own, part.holds(choices).tolist(), strict=True))
+    knob_choices = (*([] if name in space.always else [0]), *space.settable[knob])
+    choices = np.zeros((len(knob_choices), len(space.names)), dtype=np.intp)
+    choices[:, knob] = knob_choices
+    complies = dict(zip(knob_choices, part.is_satisfied(choices).tolist(), strict=True))
     values = [states[choice - 1] for choice in space.settable[knob] if complies[choice]]
     always = space.always if complies.get(0, True) else space.always | {name}
     if not values or (space.at_most is not None and len(always) > space.at_most):
@@ -252,35 +259,35 @@ def _narrowed(space: ActionSpace, part: Requirement) -> ActionSpace | None:
     return ActionSpace(space.variables, at_most=space.at_most, always=always, values={**space.values, name: values})
 
 
-def _listed(space: ActionSpace, parts: list[Requirement]) -> ActionSpace:
+def _restrict_to_list(space: ActionSpace, parts: list[ChanceConstraint]) -> ActionSpace:
     space.refuse_enumeration("What every action leads to is looked at", PREDICATE_LIMIT)
     choices = space.array()
-    requirements = Requirements(space, tuple(parts))
-    complies = requirements.complying(choices)
+    requirements = ChanceConstraints(space, tuple(parts))
+    complies = requirements.are_satisfied(choices)
     if not complies.any():
-        raise ProblemError(requirements.none_complies(choices))
-    return space if complies.all() else space.listing(map(tuple, choices[complies].tolist()))
+        raise ProblemError(requirements.explain_infeasibility(choices))
+    return space if complies.all() else space.only_choices(map(tuple, choices[complies].tolist()))
 
 
-def _limits(variable: Variable, given: object) -> Iterable[tuple[tuple[int, ...], float]]:
+def _parse_limits(variable: Variable, limit_spec: object) -> Iterable[tuple[tuple[int, ...], float]]:
     """Codes of values, and how likely they may be together."""
-    if not isinstance(given, Mapping):
-        if not is_real(given) or set(variable.states) != {0, 1}:
+    if not isinstance(limit_spec, Mapping):
+        if not is_real(limit_spec) or set(variable.states) != {0, 1}:
             value = variable.states[-1]
             raise ProblemError(
                 f"require must say how likely which value of {variable.name!r} may be, such as "
-                f"{{{variable.name!r}: {{{value!r}: 0.01}}}}; got {given!r}."
+                f"{{{variable.name!r}: {{{value!r}: 0.01}}}}; got {limit_spec!r}."
             )
-        given = {1: given}
-    for values, limit in given.items():
+        limit_spec = {1: limit_spec}
+    for values, limit in limit_spec.items():
         if not is_real(limit) or not 0 <= limit < 1:
             raise ProblemError(
                 f"How likely {variable.name}={values} may be must be a number from 0 to below 1; got {limit!r}."
             )
-        yield _codes(variable, values), float(limit)
+        yield _parse_codes(variable, values), float(limit)
 
 
-def _codes(variable: Variable, values: object) -> tuple[int, ...]:
+def _parse_codes(variable: Variable, values: object) -> tuple[int, ...]:
     several = isinstance(values, tuple) and values not in variable.states
     try:
         codes = {variable.code(value) for value in (values if isinstance(values, tuple) and several else (values,))}
@@ -291,16 +298,20 @@ def _codes(variable: Variable, values: object) -> tuple[int, ...]:
     return tuple(sorted(codes))
 
 
-def requirements_of(record: Any, space: ActionSpace, model: CausalModel | ObservedModel) -> Requirements | None:
-    """What `Requirements.to_record` describes; the actions that it left are listed elsewhere."""
+def decode_chance_constraints(
+    record: Any, space: ActionSpace, model: CausalModel | ObservedModel
+) -> ChanceConstraints | None:
+    """What `ChanceConstraints.to_record` describes; the actions that it left are listed elsewhere."""
     if record is None:
         return None
     try:
         every = space if record["of"] is None else ActionSpace.from_record(record["of"], model)
         parts = [
-            Requirement(model[name], tuple(map(int, codes)), float(limit), blocks_given(model, every, [name])({})[0])
+            ChanceConstraint(
+                model[name], tuple(map(int, codes)), float(limit), build_conditioned_blocks(model, every, [name])({})[0]
+            )
             for name, codes, limit in record["limits"]
         ]
     except (TypeError, ValueError, LookupError) as error:
         raise ProblemError(f"require must have limits, each with variable, codes and number ({error!r}).") from None
-    return Requirements(every, tuple(parts))
+    return ChanceConstraints(every, tuple(parts))

@@ -16,48 +16,53 @@ if TYPE_CHECKING:
     from causalbandits.problem.problem import Problem
 
 
-def playable(problem: Problem, contexts: list[tuple[Z, float]]) -> list[tuple[Z, float]]:
+def feasible_contexts(problem: Problem, contexts: list[tuple[Z, float]]) -> list[tuple[Z, float]]:
     """Those contexts in which something may be done, with their shares of the rounds in which something may."""
     if problem.requirements is None:
         return contexts
-    left = [(codes, share) for codes, share in contexts if problem.in_context(codes).has_actions]
-    if not left:
-        raise ProblemError(f"Nothing may be done in any context. {problem.in_context(contexts[0][0]).no_action}")
-    total = sum(share for _, share in left)
-    return contexts if len(left) == len(contexts) else [(codes, share / total) for codes, share in left]
+    feasible = [(codes, share) for codes, share in contexts if problem.condition_codes(codes).has_actions]
+    if not feasible:
+        raise ProblemError(
+            f"Nothing may be done in any context. {problem.condition_codes(contexts[0][0]).infeasibility}"
+        )
+    total = sum(share for _, share in feasible)
+    return contexts if len(feasible) == len(contexts) else [(codes, share / total) for codes, share in feasible]
 
 
-class Occasions:
+class ContextFrequencies:
     """The contexts of a problem as far as the same variables are known as now, and their shares.
 
     Who knows the segment now will know it in later rounds, and who does not look will not. Of more than
-    `CONTEXTS_WEIGHED` contexts so many are drawn. Contexts in which nothing may be done are left out.
+    `CONTEXT_SAMPLE_SIZE` contexts so many are drawn. Contexts in which nothing may be done are left out.
     """
 
-    def __init__(self, problem: Problem, known: Z) -> None:
-        whole, names = problem.whole, [name for name, code in zip(problem.context, known, strict=True) if code >= 0]
-        contexts, known_model = Contexts(whole.knowledge, tuple(names), None), whole.knowledge
+    def __init__(self, problem: Problem, context_codes: Z) -> None:
+        unconditional, names = (
+            problem.unconditional,
+            [name for name, code in zip(problem.context, context_codes, strict=True) if code >= 0],
+        )
+        contexts, knowledge = Contexts(unconditional.knowledge, tuple(names), None), unconditional.knowledge
         places = [problem.context.index(name) for name in names]
-        found: dict[Z, float] = {}
-        for codes, share in contexts.weighed():
-            full = [-1] * len(problem.context)
+        shares: dict[Z, float] = {}
+        for codes, share in contexts.weighted_contexts():
+            full_codes = [-1] * len(problem.context)
             for place, code in zip(places, codes, strict=True):
-                full[place] = code
-            found[tuple(full)] = found.get(tuple(full), 0.0) + share
-        left = dict(playable(whole, list(found.items())))
-        self.codes, self._shares = tuple(left), np.array(list(left.values()))
-        self._weight = known_model.rows + len(left) if isinstance(known_model, FittedModel) else None
+                full_codes[place] = code
+            shares[tuple(full_codes)] = shares.get(tuple(full_codes), 0.0) + share
+        feasible = dict(feasible_contexts(unconditional, list(shares.items())))
+        self.codes, self._shares = tuple(feasible), np.array(list(feasible.values()))
+        self._model_weight = knowledge.rows + len(feasible) if isinstance(knowledge, FittedModel) else None
         """For how many rounds the model's shares count; None if they are known."""
 
-    def shares(self, came: Mapping[Z, int]) -> Array:
-        """How often each context comes: as the model says, and where that is an estimate, as they `came` so far."""
-        if self._weight is None:
+    def frequencies(self, context_counts: Mapping[Z, int]) -> Array:
+        """How often each context comes: as the model says, and where that is an estimate, as they `context_counts` so far."""
+        if self._model_weight is None:
             return self._shares
-        counts = np.array([came.get(codes, 0) for codes in self.codes])
-        return np.asarray((self._weight * self._shares + counts) / (self._weight + counts.sum()))
+        counts = np.array([context_counts.get(codes, 0) for codes in self.codes])
+        return np.asarray((self._model_weight * self._shares + counts) / (self._model_weight + counts.sum()))
 
 
-def occasions_of(problem: Problem, known: Z) -> Occasions:
+def context_frequencies(problem: Problem, context_codes: Z) -> ContextFrequencies:
     """Remembered by which variables are known."""
-    key = tuple(code >= 0 for code in known)
-    return problem.whole.remember(("occasions", key), lambda: Occasions(problem, known))
+    key = tuple(code >= 0 for code in context_codes)
+    return problem.unconditional.compute_once(("occasions", key), lambda: ContextFrequencies(problem, context_codes))

@@ -9,17 +9,17 @@ from functools import cached_property
 
 import numpy as np
 
-from causalbandits._typing import Array, Z, is_whole
+from causalbandits._typing import Array, Z, is_integer
 from causalbandits.errors import ProblemError, SizeError
-from causalbandits.model import CausalGraph, CausalModel, Knowledge, ObservedModel, State, cumulative
+from causalbandits.model import CausalGraph, CausalModel, Knowledge, ObservedModel, State, cumulative_probabilities
 from causalbandits.model import graph as graphs
-from causalbandits.problem.actions import shown
-from causalbandits.problem.inference import ENTRY_LIMIT, Block, BlocksGiven, joint_of
+from causalbandits.problem.actions import format_count
+from causalbandits.problem.inference import ENTRY_LIMIT, Block, ConditionedBlocks, joint_distribution
 
 CONTEXTS_LIMIT = 2**16
 """No more contexts than this are listed."""
 
-CONTEXTS_WEIGHED = 2**8
+CONTEXT_SAMPLE_SIZE = 2**8
 """A mean over contexts is one over all of them, or over so many that were drawn."""
 
 
@@ -29,8 +29,8 @@ class Contexts:
     A context is given by its codes, one per variable, -1 for what is not known. The last variable's moves fastest.
     """
 
-    def __init__(self, knowledge: Knowledge | None, names: tuple[str, ...], known: Z | None) -> None:
-        self.names, self._knowledge, self._known = names, knowledge, known
+    def __init__(self, knowledge: Knowledge | None, names: tuple[str, ...], context_codes: Z | None) -> None:
+        self.names, self._knowledge, self._context_codes = names, knowledge, context_codes
         self._states = {} if knowledge is None else {name: knowledge[name].states for name in names}
         self.shape = tuple(map(len, self._states.values()))
         self.size = math.prod(self.shape)
@@ -45,41 +45,45 @@ class Contexts:
                 "in which context you ask, or give a CausalModel or an ObservedModel."
             )
         # No action changes a context, so that it comes as it does while nothing is set.
-        return self._knowledge.left_alone if isinstance(self._knowledge, ObservedModel) else self._knowledge
+        return self._knowledge.observational_model if isinstance(self._knowledge, ObservedModel) else self._knowledge
 
     @property
-    def has_shares(self) -> bool:
+    def has_probabilities(self) -> bool:
         """Whether it is known how likely contexts are."""
         return not isinstance(self._knowledge, CausalGraph)
 
     @cached_property
     def blocks(self) -> tuple[Block, ...]:
         """The parts of the context that have nothing to do with each other; no action changes them."""
-        return BlocksGiven(self._model, (), self.names)(self._codes(self._known)) if self.names else ()
+        return (
+            ConditionedBlocks(self._model, (), self.names)(self._codes_by_name(self._context_codes))
+            if self.names
+            else ()
+        )
 
     @cached_property
     def distribution(self) -> Array:
         """P(c), one axis per variable of the context."""
         if self.size > ENTRY_LIMIT:
             raise SizeError(
-                f"There are {shown(self.size)} contexts; the limit for their distribution is {ENTRY_LIMIT}."
+                f"There are {format_count(self.size)} contexts; the limit for their distribution is {ENTRY_LIMIT}."
             )
         if not self.names:
             return np.ones(())
-        return np.asarray(joint_of(self.blocks, self.shape, [block.table for block in self.blocks])[0])
+        return np.asarray(joint_distribution(self.blocks, self.shape, [block.table for block in self.blocks])[0])
 
-    def likely(self) -> list[tuple[Z, float]]:
+    def by_probability(self) -> list[tuple[Z, float]]:
         """Every context that can occur and its probability, the likeliest first."""
         if self.size > CONTEXTS_LIMIT:
             raise SizeError(
-                f"This would list {shown(self.size)} contexts; the limit is {CONTEXTS_LIMIT}. Ask for those that "
+                f"This would list {format_count(self.size)} contexts; the limit is {CONTEXTS_LIMIT}. Ask for those that "
                 "matter, one by one."
             )
         flat = self.distribution.reshape(-1)
         order = np.argsort(-flat, kind="stable")
         return [(self.at(number), float(flat[number])) for number in order.tolist() if flat[number] > 0]
 
-    def draw(self, rng: np.random.Generator) -> Z:
+    def sample(self, rng: np.random.Generator) -> Z:
         """A context as they come: one uniform for each part of it, in order."""
         codes = [0] * len(self.names)
         for block, cdf in self._cdfs:
@@ -90,21 +94,21 @@ class Contexts:
 
     @cached_property
     def _cdfs(self) -> list[tuple[Block, list[float]]]:
-        return [(block, cumulative(block.table[0]).tolist()) for block in self.blocks]
+        return [(block, cumulative_probabilities(block.table[0]).tolist()) for block in self.blocks]
 
-    def weighed(self) -> list[tuple[Z, float]]:
+    def weighted_contexts(self) -> list[tuple[Z, float]]:
         """Every context that can occur and its probability; of too many, so many that are drawn, all alike."""
-        if self.size <= CONTEXTS_WEIGHED:
-            return self.likely()
+        if self.size <= CONTEXT_SAMPLE_SIZE:
+            return self.by_probability()
         rng = np.random.default_rng(0)
-        return [(self.draw(rng), 1 / CONTEXTS_WEIGHED) for _ in range(CONTEXTS_WEIGHED)]
+        return [(self.sample(rng), 1 / CONTEXT_SAMPLE_SIZE) for _ in range(CONTEXT_SAMPLE_SIZE)]
 
     def probability(self, codes: Z) -> float:
         """The probability of what these codes say, before anything else is known."""
-        known = self._codes(codes)
+        evidence = self._codes_by_name(codes)
         graph = self._model.graph
-        names = [n for n in self._model.order if n in graphs.ancestors(graph, known) and n not in known]
-        return Block(self._model, names, (), (), known, tuple(known)).mass()
+        names = [n for n in self._model.order if n in graphs.ancestors(graph, evidence) and n not in evidence]
+        return Block(self._model, names, (), (), evidence, tuple(evidence)).evidence_probability()
 
     def number(self, codes: Z | None) -> int | None:
         """The number of a context that is known in full (0, where there is none); else None."""
@@ -121,22 +125,22 @@ class Contexts:
 
     def values(self, codes: Z | None) -> dict[str, State]:
         """What is known, by name."""
-        return {name: self._states[name][code] for name, code in self._codes(codes).items()}
+        return {name: self._states[name][code] for name, code in self._codes_by_name(codes).items()}
 
-    def shown(self, codes: Z | None) -> str:
+    def format_context(self, codes: Z | None) -> str:
         """The same for people."""
         return ", ".join(f"{name}={value}" for name, value in self.values(codes).items())
 
-    def checked(self, given: object) -> Z | None:
+    def parse_codes(self, codes: object) -> Z | None:
         """Codes from a file."""
-        if given is None:
+        if codes is None:
             return None
-        if not isinstance(given, Sequence) or len(given) != len(self.shape):
-            raise ProblemError(f"A context has one code per variable of {list(self.names)}; got {given!r}.")
-        for code, size in zip(given, self.shape, strict=True):
-            if not is_whole(code) or not -1 <= code < size:
-                raise ProblemError(f"A context's codes lie below {list(self.shape)}, or are -1; got {given!r}.")
-        return tuple(map(int, given)) if any(code >= 0 for code in given) else None
+        if not isinstance(codes, Sequence) or len(codes) != len(self.shape):
+            raise ProblemError(f"A context has one code per variable of {list(self.names)}; got {codes!r}.")
+        for code, size in zip(codes, self.shape, strict=True):
+            if not is_integer(code) or not -1 <= code < size:
+                raise ProblemError(f"A context's codes lie below {list(self.shape)}, or are -1; got {codes!r}.")
+        return tuple(map(int, codes)) if any(code >= 0 for code in codes) else None
 
-    def _codes(self, codes: Z | None) -> dict[str, int]:
+    def _codes_by_name(self, codes: Z | None) -> dict[str, int]:
         return {name: code for name, code in zip(self.names, codes or (), strict=False) if code >= 0}

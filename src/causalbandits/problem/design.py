@@ -27,7 +27,7 @@ from causalbandits.errors import ProblemError, SizeError
 from causalbandits.model import Intervention, State
 from causalbandits.problem.problem import Problem
 from causalbandits.problem.projection import TIE, Scores
-from causalbandits.problem.separators import shown_names
+from causalbandits.problem.separators import format_names
 from causalbandits.problem.situation import Situation
 
 # The fewest tries that tell apart what is to be told apart: one convex problem, solved with a certificate.
@@ -52,16 +52,16 @@ from causalbandits.problem.situation import Situation
 # the
 # configurations, so that a step takes O((actions + goals) configurations^2).
 
-PRECISION = 1e-7
+GAP_TOLERANCE = 1e-7
 """The value and the bound on it agree to this share of it, if rounding lets them."""
 
-STEPS, IDLE_STEPS = 300, 12
+MAX_STEPS, MAX_IDLE_STEPS = 300, 12
 """No more Newton steps are made, nor so many in a row from which nothing comes."""
 
-CUTS = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9)
-"""What gets less than such a share of the tries gets none, where that costs no more than `TRIMMED`."""
+TRIM_SHARES = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9)
+"""What gets less than such a share of the tries gets none, where that costs no more than `TRIM_TOLERANCE`."""
 
-TRIMMED = 1e-5
+TRIM_TOLERANCE = 1e-5
 
 
 class Allocation(NamedTuple):
@@ -80,19 +80,19 @@ def allocate(rows: Array, goals: Array, prices: Array) -> Allocation:
     >>> allocate(np.eye(2), np.array([[1., 4.]]), np.ones(2)).tries.round(6)  # as the square roots
     array([3., 6.])
     """
-    needed = (goals > 0).any(axis=0)
-    points = _Points(rows[:, needed] / prices[:, None], goals[:, needed])
-    best, idle = points.rounded(), 0
-    for _ in range(STEPS):
-        if best.value - best.bound <= PRECISION * best.value or idle == IDLE_STEPS or not points.step():
+    relevant = (goals > 0).any(axis=0)
+    iterate = _InteriorPoint(rows[:, relevant] / prices[:, None], goals[:, relevant])
+    best, idle = iterate.scaled_allocation(), 0
+    for _ in range(MAX_STEPS):
+        if best.value - best.bound <= GAP_TOLERANCE * best.value or idle == MAX_IDLE_STEPS or not iterate.step():
             break
-        before, best = best, _tighter(best, points.rounded())
-        idle = idle + 1 if best.value - best.bound == before.value - before.bound else 0
-    tries = _trimmed(points, best.tries)
+        previous, best = best, _tighten(best, iterate.scaled_allocation())
+        idle = idle + 1 if best.value - best.bound == previous.value - previous.bound else 0
+    tries = _trim(iterate, best.tries)
     return Allocation(tries / prices, float(tries.sum()), best.bound)
 
 
-class _Points:
+class _InteriorPoint:
     """Where the method stands: tries u and their shadow prices s, slacks g of the goals and their weights l.
 
     Tries are counted in what they cost, and everything in units of the first guess, so that numbers are near 1.
@@ -112,73 +112,73 @@ class _Points:
         slopes = self.goals / (q * q)
         y = self.l @ slopes
         m = 0.1 * float(self.u @ self.s + self.l @ self.g) / (len(self.u) + len(self.g))
-        missing = 1.0 - self.goals @ (1.0 / q) - self.g
-        pull = (m - self.l * (self.g + missing)) / self.g
-        du = self._moved(slopes, 2.0 * y / q, pull, m / self.u - (1.0 - self.rows @ y))
+        infeasibility = 1.0 - self.goals @ (1.0 / q) - self.g
+        pull = (m - self.l * (self.g + infeasibility)) / self.g
+        du = self._newton_direction(slopes, 2.0 * y / q, pull, m / self.u - (1.0 - self.rows @ y))
         if not np.isfinite(du).all():
             return False
-        dg = missing + slopes @ (du @ self.rows)
+        dg = infeasibility + slopes @ (du @ self.rows)
         dl, ds = (m - self.l * (self.g + dg)) / self.g, (m - self.s * (self.u + du)) / self.u
         # Beyond half of q, 1/q is no longer near its tangent.
         length = min(1.0, 0.5 / max(1e-300, float(np.abs(du @ self.rows / q).max())))
-        ahead = min(length, *(0.95 * _room(x, dx) for x, dx in ((self.u, du), (self.g, dg))))
-        behind = min(length, *(0.95 * _room(x, dx) for x, dx in ((self.s, ds), (self.l, dl))))
-        self.u, self.g = self.u + ahead * du, self.g + ahead * dg
-        self.s, self.l = self.s + behind * ds, self.l + behind * dl
-        return max(ahead, behind) > 1e-12
+        primal_length = min(length, *(0.95 * _largest_step(x, dx) for x, dx in ((self.u, du), (self.g, dg))))
+        dual_length = min(length, *(0.95 * _largest_step(x, dx) for x, dx in ((self.s, ds), (self.l, dl))))
+        self.u, self.g = self.u + primal_length * du, self.g + primal_length * dg
+        self.s, self.l = self.s + dual_length * ds, self.l + dual_length * dl
+        return max(primal_length, dual_length) > 1e-12
 
-    def _moved(self, slopes: Array, bend: Array, pull: Array, push: Array) -> Array:
+    def _newton_direction(self, slopes: Array, bend: Array, pull: Array, push: Array) -> Array:
         """The du with (diag(s/u) + P C P') du = push + P V' pull, where C = V' diag(l/g) V + diag(bend).
 
         It is the residual of a least-squares problem in as many unknowns as configurations, found by orthogonal steps:
         near the end s/u is tiny where tries are made, and forming the matrix would lose all digits.
         """
-        steep = np.sqrt(self.l / self.g)
-        turn, root = np.linalg.qr(np.vstack([slopes * steep[:, None], np.diag(np.sqrt(bend))]))
+        weight_roots = np.sqrt(self.l / self.g)
+        turn, root = np.linalg.qr(np.vstack([slopes * weight_roots[:, None], np.diag(np.sqrt(bend))]))
         scale = np.sqrt(self.u / self.s)
         low = (self.rows * scale[:, None]) @ root.T
         basis = np.linalg.qr(np.vstack([low, np.eye(low.shape[1])]))[0]
-        rest = np.concatenate([scale * push, -(pull / steep) @ turn[: len(pull)]])
+        rest = np.concatenate([scale * push, -(pull / weight_roots) @ turn[: len(pull)]])
         for _ in range(2):
             rest = rest - basis @ (rest @ basis)
         return np.asarray(scale * rest[: len(scale)])
 
-    def enough(self, u: Array) -> Array:
+    def scale_to_goals(self, u: Array) -> Array:
         """Tries in these proportions that just reach every goal."""
         return np.asarray(u * float((self.goals @ (1.0 / (u @ self.rows))).max()))
 
-    def rounded(self) -> Allocation:
+    def scaled_allocation(self) -> Allocation:
         """The tries in these proportions, and the bound that the weights give."""
-        tries = self.unit * self.enough(self.u)
+        tries = self.unit * self.scale_to_goals(self.u)
         q = self.u @ self.rows
-        shared = (self.l / self.l.sum()) @ self.goals
-        y = shared / (q * q)
-        bound = self.unit * float(np.sqrt(shared * y).sum() ** 2 / (self.rows @ y).max())
+        combined_goal = (self.l / self.l.sum()) @ self.goals
+        y = combined_goal / (q * q)
+        bound = self.unit * float(np.sqrt(combined_goal * y).sum() ** 2 / (self.rows @ y).max())
         return Allocation(tries, float(tries.sum()), bound)
 
 
-def _room(x: Array, dx: Array) -> float:
+def _largest_step(x: Array, dx: Array) -> float:
     """How often a step may be made until the first of some positive numbers is 0."""
     falling = dx < 0
     return float((-x[falling] / dx[falling]).min(initial=np.inf))
 
 
-def _trimmed(points: _Points, tries: Array) -> Array:
+def _trim(iterate: _InteriorPoint, tries: Array) -> Array:
     """The same without what hardly counts: interior points give every action some tries."""
-    most = (1.0 + TRIMMED) * float(tries.sum())
-    for cut in CUTS:
-        kept = np.where(tries < cut * tries.sum(), 0.0, tries)
-        if (kept @ points.rows > 0).all():
-            again = points.unit * points.enough(kept)
-            if float(again.sum()) <= most:
-                return np.asarray(again)
+    most = (1.0 + TRIM_TOLERANCE) * float(tries.sum())
+    for cut in TRIM_SHARES:
+        trimmed = np.where(tries < cut * tries.sum(), 0.0, tries)
+        if (trimmed @ iterate.rows > 0).all():
+            rescaled = iterate.unit * iterate.scale_to_goals(trimmed)
+            if float(rescaled.sum()) <= most:
+                return np.asarray(rescaled)
     return tries
 
 
-def _tighter(one: Allocation, other: Allocation) -> Allocation:
+def _tighten(first: Allocation, second: Allocation) -> Allocation:
     """The cheaper of two allocations, under the higher of their bounds."""
-    cheaper = one if one.value <= other.value else other
-    return cheaper._replace(bound=max(one.bound, other.bound))
+    cheaper = first if first.value <= second.value else second
+    return cheaper._replace(bound=max(first.bound, second.bound))
 
 
 Goal = Literal["means", "differences", "best"]
@@ -187,10 +187,10 @@ GOALS = ("means", "differences", "best")
 DESIGN_LIMIT = 2**23
 """The table of all that is to be told apart has no more entries."""
 
-SHOWN_FROM = 5e-4
+SMALLEST_SHOWN_SHARE = 5e-4
 """Smaller shares are not spelt out."""
 
-SAME = 1e-13
+DIFFERENCE_TOLERANCE = 1e-13
 """Probabilities that differ by no more are the same."""
 
 
@@ -213,12 +213,12 @@ class Design(NamedTuple):
     def __repr__(self) -> str:
         unit = "spent" if self.priced else "rounds"
         if self.best is None:
-            what = f"every {'mean' if self.goal == 'means' else 'difference of two means'}"
-            head = f"To know {what}: variance {self.value:.5g} / n at most after n {unit}."
+            subject = f"every {'mean' if self.goal == 'means' else 'difference of two means'}"
+            head = f"To know {subject}: variance {self.value:.5g} / n at most after n {unit}."
         else:
             head = f"To tell {self.best} from all others: T* = {self.value:.5g}, times log(1/delta), {unit}."
         tried = zip(self.shares, self.interventions, strict=True)
-        lines = [f"  {share:6.1%}  {intervention}" for share, intervention in tried if share >= SHOWN_FROM]
+        lines = [f"  {share:6.1%}  {intervention}" for share, intervention in tried if share >= SMALLEST_SHOWN_SHARE]
         rest = ["  (others are below 0.05%)"] if len(lines) < len(self.shares) else []
         return "\n".join([head, *lines, *rest])
 
@@ -269,26 +269,28 @@ def design(
     if graph and problem.unknown_tables:
         raise ProblemError(
             f"A design is made from P(z | do(a)), and nothing is known of the tables of "
-            f"{shown_names(problem.unknown_tables)}: fit them to data (cb.fit), or take what an agent has learnt: "
+            f"{format_names(problem.unknown_tables)}: fit them to data (cb.fit), or take what an agent has learnt: "
             "problem.with_model(agent.model)."
         )
     situation = problem.situation(context=context, every=not graph, eligible=eligible)
-    rows = distributions(situation) if graph else np.eye(situation.size)
-    sought = _checked_goal(goal, means is not None)
-    noise = _numbers("noise_scale", noise_scale, rows.shape[1], positive=True)
-    prices = _prices(situation, round_cost)
+    rows = action_distributions(situation) if graph else np.eye(situation.size)
+    validated_goal = _parse_goal(goal, means is not None)
+    noise = _parse_numbers("noise_scale", noise_scale, rows.shape[1], positive=True)
+    prices = _trial_prices(situation, round_cost)
     best = None
     if means is None:
-        weights = rows if sought == "means" else _pairs(rows)
+        weights = rows if validated_goal == "means" else _pairwise_differences(rows)
     else:
-        guess = _numbers("means", means, rows.shape[1])
-        position, weights = told_apart(rows, situation.priced(Scores.of(rows @ guess)), _epsilon(epsilon))
+        mean_values = _parse_numbers("means", means, rows.shape[1])
+        position, weights = separation_weights(
+            rows, situation.net_of_costs(Scores.of(rows @ mean_values)), _parse_epsilon(epsilon)
+        )
         weights, best = math.sqrt(2.0) * weights, situation.action(position).intervention
-    found = cheapest(rows, weights * noise, prices)
-    return _named(situation, found, sought, best, round_cost is not None)
+    allocation = cheapest_allocation(rows, weights * noise, prices)
+    return _build_design(situation, allocation, validated_goal, best, round_cost is not None)
 
 
-def distributions(situation: Situation) -> Array:
+def action_distributions(situation: Situation) -> Array:
     """P(z | a) of the searched actions, a row each."""
     configurations = situation.problem.configurations
     if situation.size * configurations > DESIGN_LIMIT:
@@ -296,25 +298,25 @@ def distributions(situation: Situation) -> Array:
             f"A design looks at {situation.size} actions x {configurations} configurations; the limit is "
             f"{DESIGN_LIMIT} numbers. Narrow the actions (eligible=, at_most=), or the parents (separator=)."
         )
-    return np.ascontiguousarray(situation.search.project(np.eye(configurations)).reshape(configurations, -1).T)
+    return np.ascontiguousarray(situation.candidates.project(np.eye(configurations)).reshape(configurations, -1).T)
 
 
-def told_apart(rows: Array, values: Scores, epsilon: float) -> tuple[int, Array]:
+def separation_weights(rows: Array, values: Scores, epsilon: float) -> tuple[int, Array]:
     """The best position by these values, and for each other (P_b - P_best) / (how much worse it is, and epsilon)."""
     best = values.best_position()
-    apart = np.where(np.abs(rows - rows[best]) <= SAME, 0.0, rows - rows[best])
-    rivals = np.flatnonzero(apart.any(axis=1))
+    differences = np.where(np.abs(rows - rows[best]) <= DIFFERENCE_TOLERANCE, 0.0, rows - rows[best])
+    rivals = np.flatnonzero(differences.any(axis=1))
     gaps = values.values[best] - values.values[rivals] + epsilon
     if (gaps <= TIE * max(1.0, float(values.scale))).any():
         raise ProblemError(
-            f"By these means {_count(rivals[gaps <= TIE * max(1.0, float(values.scale))])} as good as the best, and no "
+            f"By these means {_count_text(rivals[gaps <= TIE * max(1.0, float(values.scale))])} as good as the best, and no "
             "number of rounds tells equal ones apart. Say what is good enough: epsilon=0.01 lets any action pass that "
             "is worse by no more."
         )
-    return best, np.asarray(apart[rivals] / gaps[:, None])
+    return best, np.asarray(differences[rivals] / gaps[:, None])
 
 
-def cheapest(rows: Array, weights: Array, prices: Array) -> Allocation:
+def cheapest_allocation(rows: Array, weights: Array, prices: Array) -> Allocation:
     """Tries after which no sum of `weights` times the configurations' means has a variance above 1."""
     goals = np.unique(weights * weights, axis=0)
     goals = goals[goals.any(axis=1)]
@@ -325,28 +327,28 @@ def cheapest(rows: Array, weights: Array, prices: Array) -> Allocation:
     return allocate(rows, goals, prices)
 
 
-def _count(equal: Codes) -> str:
+def _count_text(equal: Codes) -> str:
     return "another action is" if len(equal) == 1 else f"{len(equal)} other actions are"
 
 
-def _pairs(rows: Array) -> Array:
+def _pairwise_differences(rows: Array) -> Array:
     """The differences of every two rows."""
-    one, other = np.triu_indices(len(rows), 1)
-    if len(one) * rows.shape[1] > DESIGN_LIMIT:
+    first, second = np.triu_indices(len(rows), 1)
+    if len(first) * rows.shape[1] > DESIGN_LIMIT:
         raise SizeError(
-            f"{len(rows)} actions have {len(one)} differences on {rows.shape[1]} configurations; the limit is "
+            f"{len(rows)} actions have {len(first)} differences on {rows.shape[1]} configurations; the limit is "
             f'{DESIGN_LIMIT} numbers. Use goal="means": no difference has more than four times that variance.'
         )
-    apart = rows[one] - rows[other]
-    return np.where(np.abs(apart) <= SAME, 0.0, apart)
+    differences = rows[first] - rows[second]
+    return np.where(np.abs(differences) <= DIFFERENCE_TOLERANCE, 0.0, differences)
 
 
-def _checked_goal(goal: object, guessed: bool) -> Goal:
+def _parse_goal(goal: object, has_means: bool) -> Goal:
     if goal is None:
-        return "best" if guessed else "means"
+        return "best" if has_means else "means"
     if not isinstance(goal, str) or goal not in GOALS:
         raise ProblemError(f"goal must be one of {', '.join(map(repr, GOALS))}; got {goal!r}.")
-    if (goal == "best") != guessed:
+    if (goal == "best") != has_means:
         raise ProblemError(
             'goal="best" needs to know the means: design(problem, means), a number for each configuration.'
             if goal == "best"
@@ -355,28 +357,28 @@ def _checked_goal(goal: object, guessed: bool) -> Goal:
     return goal  # type: ignore[return-value]
 
 
-def _numbers(name: str, given: npt.ArrayLike, size: int, *, positive: bool = False) -> Array:
+def _parse_numbers(name: str, values: npt.ArrayLike, size: int, *, positive: bool = False) -> Array:
     """A number for each configuration, as a flat array; one for all where it must be positive."""
     try:
-        numbers = np.asarray(given, dtype=np.float64)
+        numbers = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
-        raise ProblemError(f"{name} must be numbers, one for each of {size}; got {given!r}.") from None
+        raise ProblemError(f"{name} must be numbers, one for each of {size}; got {values!r}.") from None
     flat = np.full(size, float(numbers)) if positive and numbers.ndim == 0 else numbers.reshape(-1)
     if flat.shape != (size,):
         raise ProblemError(f"{name} must be one number for each of {size}; got shape {numbers.shape}.")
     if not np.isfinite(flat).all() or (positive and not (flat > 0).all()):
         kind = "positive finite numbers" if positive else "finite numbers"
-        raise ProblemError(f"{name} must be {kind}; got {given!r}.")
+        raise ProblemError(f"{name} must be {kind}; got {values!r}.")
     return flat
 
 
-def _epsilon(given: float) -> float:
-    if not is_real(given) or not 0 <= given < math.inf:
-        raise ProblemError(f"epsilon must be a number, 0 or more, in the reward's units; got {given!r}.")
-    return float(given)
+def _parse_epsilon(epsilon: float) -> float:
+    if not is_real(epsilon) or not 0 <= epsilon < math.inf:
+        raise ProblemError(f"epsilon must be a number, 0 or more, in the reward's units; got {epsilon!r}.")
+    return float(epsilon)
 
 
-def _prices(situation: Situation, round_cost: float | None) -> Array:
+def _trial_prices(situation: Situation, round_cost: float | None) -> Array:
     """What a try of each action costs: 1 where rounds are counted."""
     if round_cost is None:
         return np.ones(situation.size)
@@ -384,16 +386,18 @@ def _prices(situation: Situation, round_cost: float | None) -> Array:
         raise ProblemError(f"round_cost must be a number, 0 or more, in the units of the costs; got {round_cost!r}.")
     prices = np.full(situation.size, float(round_cost)) + (0.0 if situation.costs is None else situation.costs)
     if not (prices > 0).all():
-        free = situation.action(int(prices.argmin()))
+        free_action = situation.action(int(prices.argmin()))
         raise ProblemError(
-            f"{free} costs nothing, so that it could be tried for ever without spending anything. Say what a round "
+            f"{free_action} costs nothing, so that it could be tried for ever without spending anything. Say what a round "
             "costs besides: round_cost=0.01."
         )
     return np.asarray(prices)
 
 
-def _named(situation: Situation, found: Allocation, goal: Goal, best: Intervention | None, priced: bool) -> Design:
-    shares = found.tries / found.tries.sum()
+def _build_design(
+    situation: Situation, allocation: Allocation, goal: Goal, best: Intervention | None, priced: bool
+) -> Design:
+    shares = allocation.tries / allocation.tries.sum()
     order = [int(a) for a in np.argsort(-shares, kind="stable") if shares[a] > 0]
     names = tuple(situation.action(a).intervention for a in order)
-    return Design(goal, names, tuple(float(shares[a]) for a in order), found.value, found.bound, best, priced)
+    return Design(goal, names, tuple(float(shares[a]) for a in order), allocation.value, allocation.bound, best, priced)

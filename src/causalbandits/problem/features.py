@@ -18,68 +18,68 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from causalbandits._cache import Memory
+from causalbandits._cache import BoundedCache
 from causalbandits._typing import Array, Codes
-from causalbandits.errors import ProblemError, SizeError, unknown
+from causalbandits.errors import ProblemError, SizeError, unknown_name_message
 from causalbandits.model import State
 from causalbandits.problem.actions import Choices
 from causalbandits.problem.inference import Block
 from causalbandits.problem.problem import Problem
-from causalbandits.problem.projection import AT_ONCE, Projection
+from causalbandits.problem.projection import PRODUCT_BATCH_SIZE, Projection
 
 # How a function of the parents' values takes them: by their names if it has these, else by their places.
 
-IN_PLACES = (Parameter.POSITIONAL_ONLY, Parameter.VAR_POSITIONAL)
+POSITIONAL_KINDS = (Parameter.POSITIONAL_ONLY, Parameter.VAR_POSITIONAL)
 
 
-def named_parents(function: Callable[..., Any], parents: Sequence[str], what: str) -> tuple[str, ...] | None:
+def parents_by_name(function: Callable[..., Any], parents: Sequence[str], label: str) -> tuple[str, ...] | None:
     """The parents that a function takes by name, in whatever order it has them; None if it takes all by place.
 
     It has names of parents or other names, never both: of a mixture nobody knows which place is whose. It need not have
     all parents' names; what is no parent's name and has a default keeps it.
 
-    >>> named_parents(lambda b, a: a - b, ["a", "b"], "f"), named_parents(lambda x, y: x - y, ["a", "b"], "f")
+    >>> parents_by_name(lambda b, a: a - b, ["a", "b"], "f"), parents_by_name(lambda x, y: x - y, ["a", "b"], "f")
     (('b', 'a'), None)
     """
-    return _named(_parameters(function), parents, what)
+    return _match_parent_names(_parameters(function), parents, label)
 
 
-def named_with_rng(
-    function: Callable[..., Any], parents: Sequence[str], what: str
+def parents_and_rng_by_name(
+    function: Callable[..., Any], parents: Sequence[str], label: str
 ) -> tuple[tuple[str, ...], str] | None:
     """The same for a function that takes a generator, too: as `rng`, or else as the last. Its name comes second.
 
-    >>> named_with_rng(lambda rng, b, a: 0.0, ["a", "b"], "f"), named_with_rng(lambda x, y, g: 0.0, ["a", "b"], "f")
+    >>> parents_and_rng_by_name(lambda rng, b, a: 0.0, ["a", "b"], "f"), parents_and_rng_by_name(lambda x, y, g: 0.0, ["a", "b"], "f")
     ((('b', 'a'), 'rng'), None)
     """
     parameters = _parameters(function)
-    if not parameters or any(p.kind in IN_PLACES for p in parameters):
+    if not parameters or any(p.kind in POSITIONAL_KINDS for p in parameters):
         return None
     names = [p.name for p in parameters if p.kind is not Parameter.VAR_KEYWORD]
-    needed = [p.name for p in parameters if p.default is Parameter.empty and p.name in names]
-    rng = "rng" if "rng" in names and "rng" not in parents else next(iter(needed[::-1]), "rng")
+    required = [p.name for p in parameters if p.default is Parameter.empty and p.name in names]
+    rng = "rng" if "rng" in names and "rng" not in parents else next(iter(required[::-1]), "rng")
     if rng in parents:
         raise ProblemError(
-            f"{what} must take the parents' values and a generator, rng; its parameters are {', '.join(names)}."
+            f"{label} must take the parents' values and a generator, rng; its parameters are {', '.join(names)}."
         )
-    found = _named([p for p in parameters if p.name != rng], parents, what)
-    return None if found is None else (found, rng)
+    matched = _match_parent_names([p for p in parameters if p.name != rng], parents, label)
+    return None if matched is None else (matched, rng)
 
 
-def _named(parameters: Sequence[Parameter], parents: Sequence[str], what: str) -> tuple[str, ...] | None:
-    if any(p.kind in IN_PLACES for p in parameters):
+def _match_parent_names(parameters: Sequence[Parameter], parents: Sequence[str], label: str) -> tuple[str, ...] | None:
+    if any(p.kind in POSITIONAL_KINDS for p in parameters):
         return None
     if [p.kind for p in parameters] == [Parameter.VAR_KEYWORD]:
         return tuple(parents)
     parameters = [p for p in parameters if p.kind is not Parameter.VAR_KEYWORD]
-    named = tuple(p.name for p in parameters if p.name in parents)
-    others = [p.name for p in parameters if p.name not in parents and p.default is Parameter.empty]
-    if named and others:
+    matched = tuple(p.name for p in parameters if p.name in parents)
+    unmatched = [p.name for p in parameters if p.name not in parents and p.default is Parameter.empty]
+    if matched and unmatched:
         raise ProblemError(
-            f"{what} must name its parameters after the parents {list(parents)}, in any order, or none of them; "
-            f"{', '.join(map(repr, named))} is a parent's name, {', '.join(map(repr, others))} is not."
+            f"{label} must name its parameters after the parents {list(parents)}, in any order, or none of them; "
+            f"{', '.join(map(repr, matched))} is a parent's name, {', '.join(map(repr, unmatched))} is not."
         )
-    return named or None
+    return matched or None
 
 
 def _parameters(function: Callable[..., Any]) -> list[Parameter]:
@@ -96,7 +96,7 @@ TABULATION_LIMIT = 2**22
 """A function of all the parents is evaluated at no more configurations than this."""
 
 
-FEATURES_KEPT = 4096
+FEATURE_CACHE_SIZE = 4096
 """The means of so many actions are remembered."""
 
 
@@ -118,7 +118,7 @@ class Features(ABC):
         """m_a for every action of a set, a row each."""
 
     @abstractmethod
-    def drawn_means(self, rows: Sequence[Array]) -> Array:
+    def means_of_distributions(self, rows: Sequence[Array]) -> Array:
         """m of several distributions, a row each, given by their blocks' rows."""
 
     @abstractmethod
@@ -134,12 +134,12 @@ class Features(ABC):
         """All numbers that define it."""
 
     @abstractmethod
-    def on(self, problem: Problem) -> Features:
+    def on_problem(self, problem: Problem) -> Features:
         """The same functions of the same parents on a problem with another P(z | a)."""
 
 
-def resolve(problem: Problem, spec: FeatureSpec = None, *, intercept: bool = False) -> Features:
-    """The features that `spec` means on this problem: None, a function per parent, or a function of all parents.
+def resolve_features(problem: Problem, spec: FeatureSpec = None, *, intercept: bool = False) -> Features:
+    """The features that `build_spec` means on this problem: None, a function per parent, or a function of all parents.
 
     With `intercept`, a constant 1 comes before them.
     """
@@ -149,45 +149,47 @@ def resolve(problem: Problem, spec: FeatureSpec = None, *, intercept: bool = Fal
             "features must be None (the parents' values), a function of the parents' values, by name or in the order "
             f"{list(problem.parents)}, or a mapping from each parent to a function of its value; got {spec!r}."
         )
-    return problem.remember(("features", _key(spec), intercept), lambda: _made(problem, spec, intercept))
+    return problem.compute_once(
+        ("features", _spec_key(spec), intercept), lambda: _build_features(problem, spec, intercept)
+    )
 
 
-def _made(problem: Problem, spec: FeatureSpec, intercept: bool) -> Features:
-    if problem.whole is not problem:  # the same features, with other means
-        return resolve(problem.whole, spec, intercept=intercept).on(problem)
+def _build_features(problem: Problem, spec: FeatureSpec, intercept: bool) -> Features:
+    if problem.unconditional is not problem:  # the same features, with other means
+        return resolve_features(problem.unconditional, spec, intercept=intercept).on_problem(problem)
     if spec is None or isinstance(spec, Mapping):
-        tables = _per_parent(problem, spec or {})
+        tables = _parent_tables(problem, spec or {})
         # The first parent's features carry the constant: so it is additive, too.
-        return AdditiveFeatures(problem, [_after_one(tables[0]), *tables[1:]] if intercept else tables)
+        return AdditiveFeatures(problem, [_prepend_intercept(tables[0]), *tables[1:]] if intercept else tables)
     table = tabulate(problem, spec, "features").reshape(problem.configurations, -1)
-    return TabulatedFeatures(problem, _after_one(table) if intercept else table)
+    return TabulatedFeatures(problem, _prepend_intercept(table) if intercept else table)
 
 
-def _after_one(table: Array) -> Array:
+def _prepend_intercept(table: Array) -> Array:
     return np.column_stack([np.ones(len(table)), table])
 
 
-def _key(spec: FeatureSpec) -> Hashable:
+def _spec_key(spec: FeatureSpec) -> Hashable:
     """Equal for specs that mean the same; a callable that cannot be hashed is only itself."""
     if spec is None:
         return None
     if isinstance(spec, Mapping):
-        return tuple((name, _key(function)) for name, function in spec.items())
+        return tuple((name, _spec_key(function)) for name, function in spec.items())
     try:
         hash(spec)
     except TypeError:
-        return _Itself(spec)
+        return _ByIdentity(spec)
     return spec
 
 
-class _Itself:
+class _ByIdentity:
     """Stands for one object, and holds it, so that nothing else is ever given its id."""
 
     def __init__(self, thing: object) -> None:
         self._thing = thing
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Itself) and other._thing is self._thing
+        return isinstance(other, _ByIdentity) and other._thing is self._thing
 
     def __hash__(self) -> int:
         return id(self._thing)
@@ -197,17 +199,17 @@ class Stack(NamedTuple):
     """Blocks with as many rows and as many features as each other, together."""
 
     blocks: Codes
-    where: Codes
+    coordinates: Codes
     """Each block's coordinates."""
     means: Array
     """Axes: block, row, coordinate."""
 
     def values(self, theta: Array) -> Array:
         """<theta, m> for every row of every block, summed in order."""
-        own = theta[self.where]
-        total = self.means[:, :, 0] * own[:, :1]
-        for i in range(1, own.shape[1]):
-            total += self.means[:, :, i] * own[:, i : i + 1]
+        coefficients = theta[self.coordinates]
+        total = self.means[:, :, 0] * coefficients[:, :1]
+        for i in range(1, coefficients.shape[1]):
+            total += self.means[:, :, i] * coefficients[:, i : i + 1]
         return np.asarray(total)
 
 
@@ -219,9 +221,9 @@ class AdditiveFeatures(Features):
         ends = np.cumsum([0, *(table.shape[1] for table in tables)])
         self.slices = [slice(int(a), int(b)) for a, b in itertools.pairwise(ends)]
         self.dimension = int(ends[-1])
-        self._means: Memory[Choices, Array] = Memory(FEATURES_KEPT)
+        self._means: BoundedCache[Choices, Array] = BoundedCache(FEATURE_CACHE_SIZE)
 
-    def on(self, problem: Problem) -> AdditiveFeatures:
+    def on_problem(self, problem: Problem) -> AdditiveFeatures:
         return AdditiveFeatures(problem, self.tables)
 
     def at(self, z: tuple[int, ...]) -> Array:
@@ -232,24 +234,28 @@ class AdditiveFeatures(Features):
         if m is None:
             m = np.empty(self.dimension)
             for block in self.blocks:
-                where, means = self.block_mean(block, block.row(tuple(choices[k] for k in block.knobs))[None])
-                m[where] = means[0]
-            self._means.keep(choices, m)
+                coordinates, means = self.block_mean(block, block.row(tuple(choices[k] for k in block.knobs))[None])
+                m[coordinates] = means[0]
+            self._means.store(choices, m)
         return m
 
     def block_means(self, rows: Sequence[Array]) -> list[tuple[Codes, Array]]:
         """`block_mean` of every block."""
-        return [self.block_mean(block, own) for block, own in zip(self.blocks, rows, strict=True)]
+        return [self.block_mean(block, block_rows) for block, block_rows in zip(self.blocks, rows, strict=True)]
 
     def stacks(self, rows: Sequence[Array]) -> list[Stack]:
         """The same, with like blocks together, so that a thousand of them cost no more than a few."""
         parts = self.block_means(rows)
-        alike: dict[tuple[int, ...], list[int]] = {}
+        blocks_by_shape: dict[tuple[int, ...], list[int]] = {}
         for b, (_, means) in enumerate(parts):
-            alike.setdefault(means.shape, []).append(b)
+            blocks_by_shape.setdefault(means.shape, []).append(b)
         return [
-            Stack(np.array(own), np.array([parts[b][0] for b in own]), np.array([parts[b][1] for b in own]))
-            for own in alike.values()
+            Stack(
+                np.array(block_numbers),
+                np.array([parts[b][0] for b in block_numbers]),
+                np.array([parts[b][1] for b in block_numbers]),
+            )
+            for block_numbers in blocks_by_shape.values()
         ]
 
     def block_mean(self, block: Block, rows: Array) -> tuple[Codes, Array]:
@@ -257,23 +263,23 @@ class AdditiveFeatures(Features):
 
         Sums run in order, so that a row's means do not depend, in their last bit, on the other rows.
         """
-        where, columns = [], []
+        coordinates, columns = [], []
         for position, axis in enumerate(block.parents):
             marginal = np.zeros((len(rows), block.shape[position]))
             for configuration, codes in enumerate(np.ndindex(*block.shape)):
                 marginal[:, codes[position]] += rows[:, configuration]
-            where.append(np.arange(self.dimension)[self.slices[axis]])
-            columns += [in_order(marginal, column) for column in self.tables[axis].T]
-        return np.concatenate(where), np.column_stack(columns)
+            coordinates.append(np.arange(self.dimension)[self.slices[axis]])
+            columns += [dot_in_order(marginal, column) for column in self.tables[axis].T]
+        return np.concatenate(coordinates), np.column_stack(columns)
 
-    def drawn_means(self, rows: Sequence[Array]) -> Array:
+    def means_of_distributions(self, rows: Sequence[Array]) -> Array:
         m = np.empty((len(rows[0]), self.dimension))
-        for where, means in self.block_means(rows):
-            m[:, where] = means
+        for coordinates, means in self.block_means(rows):
+            m[:, coordinates] = means
         return m
 
     def range(self, theta: Array) -> tuple[float, float]:
-        parts = [table @ theta[where] for table, where in zip(self.tables, self.slices, strict=True)]
+        parts = [table @ theta[coordinates] for table, coordinates in zip(self.tables, self.slices, strict=True)]
         return sum(float(part.min()) for part in parts), sum(float(part.max()) for part in parts)
 
     def content(self) -> bytes:
@@ -284,8 +290,8 @@ class AdditiveFeatures(Features):
 
     def means(self, projection: Projection) -> Array:
         m = np.empty((projection.size, self.dimension))
-        for b, (where, means) in enumerate(self.block_means(projection.rows)):
-            m[:, where] = means[projection.row_of_action(b)]
+        for b, (coordinates, means) in enumerate(self.block_means(projection.rows)):
+            m[:, coordinates] = means[projection.row_of_action(b)]
         return m
 
 
@@ -297,7 +303,7 @@ class TabulatedFeatures(Features):
         self.table = table.reshape(problem.configurations, -1)
         self.dimension = self.table.shape[1]
 
-    def on(self, problem: Problem) -> TabulatedFeatures:
+    def on_problem(self, problem: Problem) -> TabulatedFeatures:
         return TabulatedFeatures(problem, self.table)
 
     def at(self, z: tuple[int, ...]) -> Array:
@@ -306,7 +312,7 @@ class TabulatedFeatures(Features):
     def mean(self, choices: Choices) -> Array:
         return np.asarray(self.means(self._problem.projection_of(choices))[0])
 
-    def drawn_means(self, rows: Sequence[Array]) -> Array:
+    def means_of_distributions(self, rows: Sequence[Array]) -> Array:
         return self._problem.joint(rows).reshape(len(rows[0]), -1) @ self.table
 
     def range(self, theta: Array) -> tuple[float, float]:
@@ -323,12 +329,12 @@ class TabulatedFeatures(Features):
         return np.column_stack([projection(np.ascontiguousarray(column)) for column in self.table.T])
 
 
-def in_order(rows: Array, weights: Array) -> Array:
+def dot_in_order(rows: Array, weights: Array) -> Array:
     """rows @ weights, summed in order, so that equal rows have equal sums whatever stands around them.
 
     Few products are formed at once, as in `projection.Level`, for the same bits.
     """
-    if 1 < len(rows) <= AT_ONCE // len(weights):
+    if 1 < len(rows) <= PRODUCT_BATCH_SIZE // len(weights):
         return np.add.reduce(np.multiply(rows.T, weights[:, None], order="C"))  # type: ignore[no-any-return]
     total = rows[:, 0] * weights[0]
     for i in range(1, len(weights)):
@@ -336,71 +342,71 @@ def in_order(rows: Array, weights: Array) -> Array:
     return np.asarray(total)
 
 
-def tabulate(problem: Problem, function: Callable[..., npt.ArrayLike], what: str) -> Array:
+def tabulate(problem: Problem, function: Callable[..., npt.ArrayLike], label: str) -> Array:
     """A function of the parents' values at every configuration: one axis per parent, then the function's own."""
     if problem.configurations > TABULATION_LIMIT:
         raise SizeError(
-            f"{what} as a function would be evaluated at {problem.configurations} configurations of "
+            f"{label} as a function would be evaluated at {problem.configurations} configurations of "
             f"{len(problem.parents)} parents; the limit is {TABULATION_LIMIT}. Give one function per parent instead "
             "(a mapping), whose results are never tabulated jointly."
         )
     states = [problem.variable(name).states for name in problem.parents]
-    by_name = named_parents(function, problem.parents, what)
-    results = [_call(problem, function, by_name, values, what) for values in itertools.product(*states)]
+    by_name = parents_by_name(function, problem.parents, label)
+    results = [_call_at(problem, function, by_name, values, label) for values in itertools.product(*states)]
     shapes = {result.shape for result in results}
     if len(shapes) > 1:
-        raise ProblemError(f"{what} must have the same length at every configuration; got {sorted(shapes)}.")
+        raise ProblemError(f"{label} must have the same length at every configuration; got {sorted(shapes)}.")
     if results[0].size == 0:
-        raise ProblemError(f"{what} must be at least one number; at every configuration there is none.")
+        raise ProblemError(f"{label} must be at least one number; at every configuration there is none.")
     return np.array(results).reshape(*problem.shape, *shapes.pop())
 
 
-def _call(
+def _call_at(
     problem: Problem,
     function: Callable[..., npt.ArrayLike],
     by_name: tuple[str, ...] | None,
     values: tuple[State, ...],
-    what: str,
+    label: str,
 ) -> Array:
     named = dict(zip(problem.parents, values, strict=True))
-    where = ", ".join(f"{name}={value!r}" for name, value in named.items())
+    place = ", ".join(f"{name}={value!r}" for name, value in named.items())
     try:
-        given = function(*values) if by_name is None else function(**{name: named[name] for name in by_name})
-        result = np.asarray(given, dtype=np.float64)
+        returned = function(*values) if by_name is None else function(**{name: named[name] for name in by_name})
+        result = np.asarray(returned, dtype=np.float64)
     except Exception as error:
         raise ProblemError(
-            f"{what} must be a function of the parents' values, by their names or in the order "
-            f"{list(problem.parents)}, that gives numbers; at ({where}) it raised {type(error).__name__}: {error}"
+            f"{label} must be a function of the parents' values, by their names or in the order "
+            f"{list(problem.parents)}, that gives numbers; at ({place}) it raised {type(error).__name__}: {error}"
         ) from error
     if not np.isfinite(result).all():
-        raise ProblemError(f"{what} must be finite; at ({where}) it is {result.tolist()}.")
+        raise ProblemError(f"{label} must be finite; at ({place}) it is {result.tolist()}.")
     return result
 
 
-def _default(problem: Problem, name: str) -> Array:
+def _default_table(problem: Problem, name: str) -> Array:
     states = problem.variable(name).states
     if all(isinstance(s, int | float) and not isinstance(s, bool) and math.isfinite(s) for s in states):
         return np.array(states, dtype=np.float64)[:, None]
     return np.eye(len(states))
 
 
-def _per_parent(problem: Problem, spec: Mapping[str, Callable[[Any], npt.ArrayLike]]) -> list[Array]:
+def _parent_tables(problem: Problem, spec: Mapping[str, Callable[[Any], npt.ArrayLike]]) -> list[Array]:
     for name in spec:
         if name not in problem.parents:
-            raise ProblemError(unknown("parent in features=:", name, problem.parents))
+            raise ProblemError(unknown_name_message("parent in features=:", name, problem.parents))
     tables = []
     for name in problem.parents:
         if name not in spec:
-            tables.append(_default(problem, name))
+            tables.append(_default_table(problem, name))
             continue
-        rows = [np.atleast_1d(_value(spec[name], name, state)) for state in problem.variable(name).states]
+        rows = [np.atleast_1d(_feature_value(spec[name], name, state)) for state in problem.variable(name).states]
         if len({row.shape for row in rows}) > 1 or rows[0].ndim > 1:
             raise ProblemError(f"The features of {name!r} must be vectors of one length.")
         tables.append(np.array(rows))
     return tables
 
 
-def _value(function: Callable[[Any], npt.ArrayLike], name: str, state: State) -> Array:
+def _feature_value(function: Callable[[Any], npt.ArrayLike], name: str, state: State) -> Array:
     try:
         value = np.asarray(function(state), dtype=np.float64)
     except Exception as error:

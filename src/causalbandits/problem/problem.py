@@ -13,10 +13,17 @@ from typing import Any, Literal, NamedTuple, overload
 
 import numpy as np
 
-from causalbandits._cache import Memory, Remembers
+from causalbandits._cache import BoundedCache, Cached
 from causalbandits._random import Seed
 from causalbandits._typing import Array, Codes, Z
-from causalbandits.errors import InterventionError, ProblemError, ProblemWarning, SizeError, StateError, unknown
+from causalbandits.errors import (
+    InterventionError,
+    ProblemError,
+    ProblemWarning,
+    SizeError,
+    StateError,
+    unknown_name_message,
+)
 from causalbandits.model import (
     CausalGraph,
     CausalModel,
@@ -29,36 +36,50 @@ from causalbandits.model import (
     Variable,
     as_causal_graph,
 )
-from causalbandits.problem.actions import Action, ActionSpace, Choices, Costs, Manipulable, Prices, Reasons, shown
-from causalbandits.problem.candidates import (
-    EveryAction,
-    Reduction,
-    SearchSet,
-    SomeActions,
-    reduce_space,
-    search_by_structure,
+from causalbandits.problem.actions import (
+    Action,
+    ActionConstraint,
+    ActionSpace,
+    Choices,
+    Costs,
+    Manipulable,
+    Prices,
+    format_count,
 )
-from causalbandits.problem.chance_constraints import Limits, Requirements
+from causalbandits.problem.candidates import (
+    AllActions,
+    CandidateSet,
+    ListedActions,
+    Reduction,
+    candidates_by_structure,
+    reduce_space,
+)
+from causalbandits.problem.chance_constraints import ChanceConstraints, Limits
 from causalbandits.problem.contexts import Contexts
 from causalbandits.problem.inference import (
-    DRAWS_AT_ONCE,
+    DRAW_BATCH_SIZE,
     ENTRY_LIMIT,
     Block,
-    BlocksGiven,
-    DistrictsGiven,
-    blocks_given,
-    can_happen,
-    joint_of,
+    ConditionedBlocks,
+    ConditionedDistricts,
+    build_conditioned_blocks,
+    has_support,
+    joint_distribution,
 )
-from causalbandits.problem.projection import Projection, agreeing
-from causalbandits.problem.separators import context_codes, shown_names
-from causalbandits.problem.situation import Narrowed, Situation
-from causalbandits.problem.specification import Stated, checked_problem, difference, stated_in
+from causalbandits.problem.projection import Projection, compatible_configurations
+from causalbandits.problem.separators import encode_context, format_names
+from causalbandits.problem.situation import EligibleSituations, Situation
+from causalbandits.problem.specification import (
+    Specification,
+    decode_specification,
+    first_difference,
+    parse_specification,
+)
 
 # How configurations are written: the names, values, codes and numbers of the parents, and who the variables are.
 
 
-class Encoding(Remembers):
+class Encoding(Cached):
     """What follows from the knowledge and the parents' names, and nothing else."""
 
     knowledge: Knowledge
@@ -90,15 +111,15 @@ class Encoding(Remembers):
         return as_causal_graph(self.knowledge)
 
     @property
-    def learns(self) -> Literal["configurations", "actions"]:
+    def unit(self) -> Literal["configurations", "actions"]:
         """What a number is learnt for: each configuration of the parents or, where there are none, each action."""
         return "configurations" if self.parents else "actions"
 
-    def refuse_by_actions(self, what: str) -> None:
+    def require_parents(self, subject: str) -> None:
         """Say so if there are no parents, for what is of them or of what leads to them."""
-        if self.learns == "actions":
+        if self.unit == "actions":
             raise ProblemError(
-                f"{what} is of what leads to the reward's parents, and this problem has none: it learns a number per "
+                f"{subject} is of what leads to the reward's parents, and this problem has none: it learns a number per "
                 "action (parents=[])."
             )
 
@@ -135,7 +156,7 @@ class Encoding(Remembers):
         if values.keys() != self._parent_names:
             for name in values:
                 if name not in self.parents:
-                    raise ProblemError(unknown("parent", name, self.parents))
+                    raise ProblemError(unknown_name_message("parent", name, self.parents))
             missing = [name for name in self.parents if name not in values]
             raise ProblemError(f"Every parent must be observed; missing: {', '.join(map(repr, missing))}.")
         return tuple([code(values[name]) for name, code in self._parent_codes])
@@ -164,19 +185,19 @@ class Distributions(Encoding):
     blocks: tuple[Block, ...]
 
     @cached_property
-    def every(self) -> EveryAction:
+    def all_actions(self) -> AllActions:
         """All actions, in the order of their numbers."""
-        return EveryAction(self.actions, self.blocks, self.shape)
+        return AllActions(self.actions, self.blocks, self.shape)
 
     @property
     def projection(self) -> Projection:
         """Sums over P(z | a) for every action, in the order of their numbers."""
-        self.refuse_by_actions("P(z | do(a))")
-        return self.every.projection
+        self.require_parents("P(z | do(a))")
+        return self.all_actions.projection
 
     def projection_of(self, choices: Choices) -> Projection:
         """Sums over P(z | a) for a single action, equal to `projection`'s in every bit."""
-        self.refuse_by_actions("P(z | do(a))")
+        self.require_parents("P(z | do(a))")
         rows = [block.row(tuple(choices[k] for k in block.knobs))[None] for block in self.blocks]
         return Projection(rows, None, self.shape, self.blocks, all_pairs=True)
 
@@ -226,15 +247,15 @@ class Distributions(Encoding):
         If the model was fitted, `interval=True` adds what the data leave uncertain: for each configuration, the
         quantiles between which its probability lies with probability `level`, from `draws` of the posterior.
         """
-        self.refuse_by_actions("P(z | do(a))")
+        self.require_parents("P(z | do(a))")
         choices = self.choices(action)
         if self.configurations > ENTRY_LIMIT:
             raise SizeError(
-                f"The joint distribution of {len(self.parents)} parents has {shown(self.configurations)} entries; the "
+                f"The joint distribution of {len(self.parents)} parents has {format_count(self.configurations)} entries; the "
                 f"limit is {ENTRY_LIMIT}. Use features, whose means need the parents' marginals only."
             )
-        own = [tuple(choices[k] for k in block.knobs) for block in self.blocks]
-        mean = self.joint([block.row(c)[None] for block, c in zip(self.blocks, own, strict=True)])[0]
+        choices_by_block = [tuple(choices[k] for k in block.knobs) for block in self.blocks]
+        mean = self.joint([block.row(c)[None] for block, c in zip(self.blocks, choices_by_block, strict=True)])[0]
         if not isinstance(interval, bool):
             raise ProblemError(f"interval must be True or False; got {interval!r}.")
         if not interval:
@@ -251,11 +272,13 @@ class Distributions(Encoding):
                 f"{self.configurations} configurations; got {draws!r}."
             )
         tables = self.knowledge.draw_tables(int(draws), rng)
-        drawn = self.joint([block.under(tables, c) for block, c in zip(self.blocks, own, strict=True)])
-        lower, upper = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2], axis=0)
+        samples = self.joint(
+            [block.rows_under_models(tables, c) for block, c in zip(self.blocks, choices_by_block, strict=True)]
+        )
+        lower, upper = np.quantile(samples, [(1 - level) / 2, (1 + level) / 2], axis=0)
         return CredibleInterval(mean, lower, upper)
 
-    def block_draws(self, action: Action, draws: int = 400) -> list[Array] | None:
+    def sample_block_distributions(self, action: Action, draws: int = 400) -> list[Array] | None:
         """Each block's P(z_b | do(a)) drawn from the posterior of fitted tables, a row each; None where they are exact.
 
         The draws are the same every time, so that an interval made of them is.
@@ -263,16 +286,16 @@ class Distributions(Encoding):
         if not isinstance(self.knowledge, Fitted):
             return None
         tables = self.knowledge.draw_tables(draws, np.random.default_rng(0))
-        return [block.under(tables, [action.choices[k] for k in block.knobs]) for block in self.blocks]
+        return [block.rows_under_models(tables, [action.choices[k] for k in block.knobs]) for block in self.blocks]
 
-    def parent_draws(self, action: Action) -> Array | None:
+    def sample_parent_distributions(self, action: Action) -> Array | None:
         """The same for P(z | do(a))."""
-        rows = self.block_draws(action, max(2, min(400, DRAWS_AT_ONCE // self.configurations)))
+        rows = self.sample_block_distributions(action, max(2, min(400, DRAW_BATCH_SIZE // self.configurations)))
         return None if rows is None else self.joint(rows).reshape(len(rows[0]), -1)
 
     def joint(self, rows: Sequence[Array]) -> Array:
         """The product of the blocks' distributions, given as rows of as many models: models, then the parents' axes."""
-        return joint_of(self.blocks, self.shape, rows)
+        return joint_distribution(self.blocks, self.shape, rows)
 
     def parent_distributions(self) -> Array:
         """P(z | do(a)) for all actions at once: a row per action, then one axis per parent."""
@@ -295,16 +318,16 @@ class Distributions(Encoding):
         choices = self.actions.choices(action)
         return math.prod([block.probability(choices, z) for block in self.blocks])
 
-    def possible(self, action: Action, z: Sequence[int]) -> bool:
+    def is_supported(self, action: Action, z: Sequence[int]) -> bool:
         """Whether P(z | do(a)) > 0; asks only the blocks in which something is impossible."""
-        doubtful = self._blocks_with_zeros
-        return not doubtful or all(block.probability(action.choices, z) > 0.0 for block in doubtful)
+        blocks = self._blocks_with_zeros
+        return not blocks or all(block.probability(action.choices, z) > 0.0 for block in blocks)
 
-    def possible_together(self, action: Action, seen: Mapping[str, int]) -> bool:
+    def is_jointly_supported(self, action: Action, observed: Mapping[str, int]) -> bool:
         """Whether P(seen | do(a)) > 0 for values of any variables, given by their codes; True if it is hard to tell."""
         if not isinstance(self.knowledge, CausalModel):
             return True
-        return not self._has_zeros or can_happen(self.model, self.model.codes(action.intervention), seen)
+        return not self._has_zeros or has_support(self.model, self.model.codes(action.intervention), observed)
 
     @cached_property
     def _has_zeros(self) -> bool:
@@ -313,7 +336,7 @@ class Distributions(Encoding):
     @cached_property
     def cells(self) -> Codes | None:
         """The configurations that agree with what is known of the parents; None where that is all of them."""
-        return agreeing(self.shape, self.blocks)
+        return compatible_configurations(self.shape, self.blocks)
 
     @cached_property
     def _blocks_with_zeros(self) -> tuple[Block, ...]:
@@ -331,80 +354,98 @@ class Searched(Distributions):
     """What actions cost; None where none costs anything."""
     context: tuple[str, ...]
     """The variables whose values may be known before a decision."""
-    known: Z | None
+    context_codes: Z | None
     """The codes of the context's variables, -1 for those that are not known; None if none is."""
-    known_codes: dict[str, int]
+    context_codes_by_name: dict[str, int]
     """What is known of the context, by name."""
 
     @cached_property
     def contexts(self) -> Contexts:
         """The values that the context may have, and how likely they are, given what is known."""
-        return Contexts(self.knowledge if self.context else None, self.context, self.known)
+        return Contexts(self.knowledge if self.context else None, self.context, self.context_codes)
 
     @cached_property
-    def requirements(self) -> Reasons | None:
+    def requirements(self) -> ActionConstraint | None:
         """What was required of actions, and which it leaves, here; None if nothing was."""
-        found = self.actions.requirements
-        return found.given(self.known_codes) if self.known and isinstance(found, Requirements) else found
+        constraints = self.actions.requirements
+        return (
+            constraints.condition(self.context_codes_by_name)
+            if self.context_codes and isinstance(constraints, ChanceConstraints)
+            else constraints
+        )
 
     @property
-    def required(self) -> tuple[str, ...]:
+    def constrained_variables(self) -> tuple[str, ...]:
         """The variables of which something is required."""
-        found = self.requirements
+        constraints = self.requirements
         return (
-            tuple(dict.fromkeys(part.variable.name for part in found.parts)) if isinstance(found, Requirements) else ()
+            tuple(dict.fromkeys(part.variable.name for part in constraints.parts))
+            if isinstance(constraints, ChanceConstraints)
+            else ()
         )
 
     @cached_property
-    def _left(self) -> tuple[int, ...] | None:
+    def _feasible_or_empty(self) -> tuple[int, ...] | None:
         """Where what is required depends on the context: the actions that keep to it here; None if all do."""
-        if not self.context or not isinstance(self.requirements, Requirements):
+        if not self.context or not isinstance(self.requirements, ChanceConstraints):
             return None
-        complies = self.requirements.complying(self.actions.array())
+        complies = self.requirements.are_satisfied(self.actions.array())
         return None if complies.all() else tuple(np.flatnonzero(complies).tolist())
 
     @property
     def has_actions(self) -> bool:
         """Whether anything may be done here: what is required may leave nothing in a context."""
-        return self._left is None or bool(self._left)
+        return self._feasible_or_empty is None or bool(self._feasible_or_empty)
 
     @property
-    def no_action(self) -> str:
+    def infeasibility(self) -> str:
         """Why nothing may be done here; empty if something may."""
-        if self.has_actions or not isinstance(self.requirements, Requirements):
+        if self.has_actions or not isinstance(self.requirements, ChanceConstraints):
             return ""
-        where = f" where {self.contexts.shown(self.known)}" if self.known else " where the context is not known"
-        return self.requirements.none_complies(self.actions.array(), where)
+        place = (
+            f" where {self.contexts.format_context(self.context_codes)}"
+            if self.context_codes
+            else " where the context is not known"
+        )
+        return self.requirements.explain_infeasibility(self.actions.array(), place)
 
     @property
-    def _complying(self) -> tuple[int, ...] | None:
-        """The same as `_left`; refused if there are none."""
+    def _feasible(self) -> tuple[int, ...] | None:
+        """The same as `_feasible_actions`; refused if there are none."""
         if not self.has_actions:
-            raise ProblemError(self.no_action)
-        return self._left
+            raise ProblemError(self.infeasibility)
+        return self._feasible_or_empty
 
     @property
-    def is_narrowed(self) -> bool:
+    def is_restricted(self) -> bool:
         """Whether fewer actions may be chosen here than there are, because of what is required."""
-        return self._complying is not None
+        return self._feasible is not None
 
     @cached_property
-    def _reduced(self) -> tuple[SearchSet, Reduction]:
-        if self._complying is not None:
-            size, why = len(self._complying), "the others do not keep to what is required"
-            return SomeActions(self.every, self._complying), Reduction(self.actions, (), (), size, aside=why)
-        if self.learns == "actions":
+    def _candidates_and_reduction(self) -> tuple[CandidateSet, Reduction]:
+        if self._feasible is not None:
+            size, why = len(self._feasible), "the others do not keep to what is required"
+            return ListedActions(self.all_actions, self._feasible), Reduction(
+                self.actions, (), (), size, unreduced_reason=why
+            )
+        if self.unit == "actions":
             why = "they may each be the only best, by the graph alone" if self.reduce else "reduce=False"
-            return self.every, Reduction(self.actions, (), (), self.actions.size, aside=why)
-        why = "the action set is a list" if self.actions.listed is not None else "" if self.reduce else "reduce=False"
+            return self.all_actions, Reduction(self.actions, (), (), self.actions.size, unreduced_reason=why)
+        why = (
+            "the action set is a list"
+            if self.actions.explicit_choices is not None
+            else ""
+            if self.reduce
+            else "reduce=False"
+        )
         if why:
-            return self.every, Reduction(self.actions, (), (), self.actions.size, aside=why)
+            return self.all_actions, Reduction(self.actions, (), (), self.actions.size, unreduced_reason=why)
         return reduce_space(self.actions, self.blocks, self.shape, self.costs)
 
     @property
-    def search(self) -> SearchSet:
+    def candidates(self) -> CandidateSet:
         """The actions that can be the best for some reward, which causal policies search."""
-        return self._reduced[0]
+        return self._candidates_and_reduction[0]
 
     def reduction(self) -> Reduction:
         """Which actions need not be searched, and why.
@@ -416,10 +457,10 @@ class Searched(Distributions):
         X1 -> X1: 3 choices, 2 kept.
           do() = 0.5 do(X1=1) + 0.5 do(X1=2)
         """
-        return self._reduced[1]
+        return self._candidates_and_reduction[1]
 
 
-GIVEN_KEPT, CONFIGURATIONS_KEPT = 2**12, 2**24
+CONDITIONED_CACHE_SIZE, CONDITIONED_CACHE_CONFIGURATIONS = 2**12, 2**24
 """The problem is remembered in so many contexts, and no more of them than have this many configurations together."""
 
 
@@ -455,7 +496,7 @@ class Problem(Searched):
     0.01 at most may be chosen (see `requirements`); a number alone is for the value 1 of a variable that is 0 or 1.
     Where tables were fitted to data, this must be so with probability 0.95; in a context, for P(. | do(a), c).
 
-    `parents=[]` with `reward="Y"` learns a number per action instead (`problem.learns`), without P(z | a): of the
+    `parents=[]` with `reward="Y"` learns a number per action instead (`problem.unit`), without P(z | a): of the
     actions that are allowed, those that may be the only best by the graph alone (`CausalGraph.optimal_sets`) are kept.
     So does a `CausalGraph` in the model's place, which has no tables, and may have hidden causes.
 
@@ -467,9 +508,9 @@ class Problem(Searched):
     reward: str | None
     observable: tuple[str, ...]
     """Where the separator was looked for; empty where the parents were given."""
-    whole: Problem
+    unconditional: Problem
     """The problem before anything is known."""
-    _blocks_given: BlocksGiven | DistrictsGiven | None
+    _conditioned_blocks: ConditionedBlocks | ConditionedDistricts | None
 
     def __init__(
         self,
@@ -489,7 +530,7 @@ class Problem(Searched):
         require: Limits | None = None,
         context: Iterable[str] = (),
     ) -> None:
-        stated = checked_problem(
+        specification = parse_specification(
             model,
             manipulable,
             parents,
@@ -506,77 +547,85 @@ class Problem(Searched):
             context=context,
             stacklevel=2,
         )
-        self._settle(stated)
-        _warn_of_idle(stated.idle, self.parents)
+        self._set_up(specification)
+        _warn_of_idle_knobs(specification.idle, self.parents)
 
-    def _settle(self, stated: Stated, known: Z | None = None, whole: Problem | None = None) -> Problem:
+    def _set_up(self, stated: Specification, context_codes: Z | None = None, whole: Problem | None = None) -> Problem:
         """What was stated, and what follows from it."""
-        self._stated = stated
+        self._specification = stated
         self.knowledge, self.actions, self.parents, self.reward, self.observable, self.reduce = stated[:6]
         self.costs, self.context = stated.costs, stated.context
         self.manipulable = self.actions.names
         self.shape = tuple(len(self.knowledge[name].states) for name in self.parents)
         self.configurations = math.prod(self.shape)
-        self.known = known
-        self.known_codes = dict(_told(self.context, known))
-        self.whole = self if whole is None else whole
-        self._blocks_given = _blocks_given(stated) if whole is None else whole._blocks_given
-        self.blocks = () if self._blocks_given is None else self._blocks_given(self.known_codes)
-        if whole is None and isinstance(self._blocks_given, DistrictsGiven):
-            self._blocks_given.check(self.context)
-        self._given: Memory[Z, Problem] = Memory(max(16, min(GIVEN_KEPT, CONFIGURATIONS_KEPT // self.configurations)))
-        self._given_values: Memory[frozenset[tuple[str, State]], Problem] = Memory(GIVEN_KEPT)
-        self._narrowed = Narrowed()
+        self.context_codes = context_codes
+        self.context_codes_by_name = dict(_codes_by_name(self.context, context_codes))
+        self.unconditional = self if whole is None else whole
+        self._conditioned_blocks = _build_blocks(stated) if whole is None else whole._conditioned_blocks
+        self.blocks = () if self._conditioned_blocks is None else self._conditioned_blocks(self.context_codes_by_name)
+        if whole is None and isinstance(self._conditioned_blocks, ConditionedDistricts):
+            self._conditioned_blocks.validate_context(self.context)
+        self._conditioned_cache: BoundedCache[Z, Problem] = BoundedCache(
+            max(16, min(CONDITIONED_CACHE_SIZE, CONDITIONED_CACHE_CONFIGURATIONS // self.configurations))
+        )
+        self._conditioned_by_values: BoundedCache[frozenset[tuple[str, State]], Problem] = BoundedCache(
+            CONDITIONED_CACHE_SIZE
+        )
+        self._eligible_situations = EligibleSituations()
         return self
 
     @cached_property
     def context_number(self) -> int | None:
         """The number of the context; 0 where there is none, None where it is not known in full."""
-        return self.contexts.number(self.known)
+        return self.contexts.number(self.context_codes)
 
     @cached_property
     def known_parents(self) -> dict[str, State]:
         """What is known of the parents, by name."""
-        return {name: value for name, value in self.contexts.values(self.known).items() if name in self.parents}
+        return {name: value for name, value in self.contexts.values(self.context_codes).items() if name in self.parents}
 
     @cached_property
     def can_occur(self) -> bool:
         """Whether what is known has a probability above 0."""
-        return self.known is None or not self.contexts.has_shares or self.contexts.probability(self.known) > 0.0
+        return (
+            self.context_codes is None
+            or not self.contexts.has_probabilities
+            or self.contexts.probability(self.context_codes) > 0.0
+        )
 
     @property
     def context_distribution(self) -> Array:
         """P(c), one axis per variable of the context."""
         return self.contexts.distribution
 
-    def given(self, context: Mapping[str, State]) -> Problem:
+    def condition(self, context: Mapping[str, State]) -> Problem:
         """The same problem once some or all of its context is known: P(z | do(a)) is P(z | do(a), c) there.
 
         Actions and configurations, and their numbers, are the same. It is remembered.
         """
         try:
             key = frozenset(context.items())
-            found = self._given_values.get(key)
+            found = self._conditioned_by_values.get(key)
         except (AttributeError, TypeError):
             key, found = frozenset(), None
         if found is None:
-            codes = context_codes(self.knowledge, self.context, context)
-            found = self.in_context(self._also_known(codes)) if codes else self
-            self._given_values.keep(key, found)
+            codes = encode_context(self.knowledge, self.context, context)
+            found = self.condition_codes(self._merge_context_codes(codes)) if codes else self
+            self._conditioned_by_values.store(key, found)
         return found
 
-    def in_context(self, codes: Z | None) -> Problem:
+    def condition_codes(self, codes: Z | None) -> Problem:
         """The same, given by codes: one per variable of the context, -1 for what is not known; None if nothing is."""
-        if codes is None or codes == self.known:
-            return self.whole if codes is None else self
-        found = self.whole._given.get(codes)
+        if codes is None or codes == self.context_codes:
+            return self.unconditional if codes is None else self
+        found = self.unconditional._conditioned_cache.get(codes)
         if found is None:
-            view = Problem.__new__(Problem)._settle(self._stated, codes, self.whole)
-            found = self.whole._given.keep(codes, view)
+            view = Problem.__new__(Problem)._set_up(self._specification, codes, self.unconditional)
+            found = self.unconditional._conditioned_cache.store(codes, view)
         return found
 
-    def _also_known(self, codes: Mapping[str, int]) -> Z:
-        before = self.known or (-1,) * len(self.context)
+    def _merge_context_codes(self, codes: Mapping[str, int]) -> Z:
+        before = self.context_codes or (-1,) * len(self.context)
         for name, code in zip(self.context, before, strict=True):
             if code >= 0 and codes.get(name, code) != code:
                 known, told = (self.knowledge[name].states[i] for i in (code, codes[name]))
@@ -584,16 +633,14 @@ class Problem(Searched):
         return tuple([codes.get(name, code) for name, code in zip(self.context, before, strict=True)])
 
     def __repr__(self) -> str:
-        costs = "" if self.costs is None else f"; costs on {shown_names(self.costs.names)}"
-        context = f"; context {shown_names(self.context)}" if self.context else ""
-        known = f", known: {self.contexts.shown(self.known)}" if self.known else ""
-        if self.learns == "actions":
-            return (
-                f"Problem({shown(self.actions.size)} actions on {shown_names(self.manipulable)}{costs}{context}{known})"
-            )
+        costs = "" if self.costs is None else f"; costs on {format_names(self.costs.names)}"
+        context = f"; context {format_names(self.context)}" if self.context else ""
+        context_values = f", known: {self.contexts.format_context(self.context_codes)}" if self.context_codes else ""
+        if self.unit == "actions":
+            return f"Problem({format_count(self.actions.size)} actions on {format_names(self.manipulable)}{costs}{context}{context_values})"
         return (
-            f"Problem({shown(self.actions.size)} actions on {shown_names(self.manipulable)}; "
-            f"{shown(self.configurations)} configurations of {shown_names(self.parents)}{costs}{context}{known})"
+            f"Problem({format_count(self.actions.size)} actions on {format_names(self.manipulable)}; "
+            f"{format_count(self.configurations)} configurations of {format_names(self.parents)}{costs}{context}{context_values})"
         )
 
     def situation(
@@ -607,40 +654,48 @@ class Problem(Searched):
         """What is known before one decision, in which all actions may be chosen, or only the `eligible` ones.
 
         `context` are values of its variables, some or all of them. The actions that can be the best for some reward are
-        searched; with `any_tables` those that can be, whatever the tables are, or `every` one that may be chosen.
+        searched; with `any_tables` those that can be, whatever the tables are, or `all_actions` one that may be chosen.
         Situations are remembered: asking again for the same one costs next to nothing.
         """
         if context is not None:
-            return self.given(context).situation(every=every, any_tables=any_tables, eligible=eligible)
+            return self.condition(context).situation(every=every, any_tables=any_tables, eligible=eligible)
         for name, value in (("every", every), ("any_tables", any_tables)):
             if not isinstance(value, bool):
                 raise ProblemError(f"{name} must be True or False; got {value!r}.")
         if eligible is None:
-            return self._in_all if every else self._in_unknown if any_tables else self._in_searched
-        return self._narrowed.situation(self, eligible, any_tables=any_tables)
+            return (
+                self._full_situation
+                if every
+                else self._structural_situation
+                if any_tables
+                else self._candidate_situation
+            )
+        return self._eligible_situations.situation(self, eligible, any_tables=any_tables)
 
     @cached_property
-    def _in_searched(self) -> Situation:
-        return Situation(self, self.search)
+    def _candidate_situation(self) -> Situation:
+        return Situation(self, self.candidates)
 
     @cached_property
-    def _in_all(self) -> Situation:
-        return Situation(self, self.every if self._complying is None else self.search)
+    def _full_situation(self) -> Situation:
+        return Situation(self, self.all_actions if self._feasible is None else self.candidates)
 
     @cached_property
-    def _in_unknown(self) -> Situation:
-        if self.required:  # what complies is not known, and may be needed where what it is a mixture of does not
-            return Situation(self, self.every)
-        if not self.reduce or self.actions.listed is not None:
-            return self._in_all
-        return Situation(self, search_by_structure(self.actions, self.blocks, self.shape, self.costs))
+    def _structural_situation(self) -> Situation:
+        if (
+            self.constrained_variables
+        ):  # what complies is not known, and may be needed where what it is a mixture of does not
+            return Situation(self, self.all_actions)
+        if not self.reduce or self.actions.explicit_choices is not None:
+            return self._full_situation
+        return Situation(self, candidates_by_structure(self.actions, self.blocks, self.shape, self.costs))
 
     def with_model(self, model: CausalModel | ObservedModel) -> Problem:
         """The same problem with other tables; variables and states must be the same."""
-        if self.learns == "actions":
+        if self.unit == "actions":
             raise ProblemError("A problem that learns a number per action has no use for tables: make it anew.")
-        known = self.knowledge
-        kind = ObservedModel if isinstance(known, ObservedModel) else CausalModel
+        knowledge = self.knowledge
+        kind = ObservedModel if isinstance(knowledge, ObservedModel) else CausalModel
         if not isinstance(model, kind):
             raise ProblemError(f"with_model() takes a model of the same kind, {kind.__name__}; got {model!r}.")
         if isinstance(model, ObservedModel) and model.causal_graph != self.graph:
@@ -648,8 +703,8 @@ class Problem(Searched):
         for name in self.model.names if isinstance(model, CausalModel) else ():
             if model[name].states != self.model[name].states or model[name].parents != self.model[name].parents:
                 raise ProblemError(f"with_model() takes the same graph and states; {name!r} differs.")
-        again = Problem.__new__(Problem)._settle(self._stated._replace(knowledge=model))
-        return again.in_context(self.known)
+        reweighted = Problem.__new__(Problem)._set_up(self._specification._replace(knowledge=model))
+        return reweighted.condition_codes(self.context_codes)
 
     @cached_property
     def unknown_tables(self) -> tuple[str, ...]:
@@ -657,8 +712,8 @@ class Problem(Searched):
         if not self.parents or not isinstance(self.knowledge, FittedModel):
             return ()
         between = {name for block in self.blocks for name in block.names if block.knobs}.difference(self.manipulable)
-        known = self.knowledge
-        return tuple(name for name in known.order if name in between and known.is_unknown(name))
+        fitted = self.knowledge
+        return tuple(name for name in fitted.order if name in between and fitted.is_unknown(name))
 
     def without_tables(self) -> Problem:
         """The same problem, of whose tables nothing is known but their shapes: for policies that learn them.
@@ -667,20 +722,23 @@ class Problem(Searched):
         >>> zoo.email_campaign().problem.without_tables().parent_distribution({"purpose": "Promo"})[0, :, 0].round(3)
         array([0.083, 0.083])
         """
-        return self.remember("without tables", lambda: self.with_model(FittedModel.of_nothing(self.model)))
+        return self.compute_once("without tables", lambda: self.with_model(FittedModel.from_flat_prior(self.model)))
 
-    def same_but_tables(self, other: Problem) -> bool:
+    def is_same_but_for_tables(self, other: Problem) -> bool:
         """Whether another problem differs in the numbers of its tables at most."""
-        return not difference(self, other)
+        return not first_difference(self, other)
 
     def cost(self, action: Action | Mapping[str, State] | int) -> float:
         """What an action costs; 0 in a problem without costs."""
         choices = self.choices(action)
-        return 0.0 if self.costs is None else self.costs.of(choices)
+        return 0.0 if self.costs is None else self.costs.cost_of(choices)
 
     def to_record(self) -> dict[str, Any]:
         """A JSON-ready description, enough to make the problem again."""
-        return {**self._stated.to_record(), **({"known": list(self.known)} if self.known else {})}
+        return {
+            **self._specification.to_record(),
+            **({"known": list(self.context_codes)} if self.context_codes else {}),
+        }
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Problem:
@@ -688,8 +746,8 @@ class Problem(Searched):
         if not isinstance(record, Mapping):
             raise StateError(f"Not the description of a problem: a mapping is needed, not {record!r}.")
         try:
-            problem = cls.__new__(cls)._settle(stated_in(record))
-            return problem.in_context(problem.contexts.checked(record.get("known")))
+            problem = cls.__new__(cls)._set_up(decode_specification(record))
+            return problem.condition_codes(problem.contexts.parse_codes(record.get("known")))
         except KeyError as error:
             raise StateError(f"Not the description of a problem: {error} is missing.") from None
         except (TypeError, ProblemError, InterventionError) as error:
@@ -703,22 +761,22 @@ class Problem(Searched):
         return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def _told(context: tuple[str, ...], known: Z | None) -> Iterator[tuple[str, int]]:
+def _codes_by_name(context: tuple[str, ...], context_codes: Z | None) -> Iterator[tuple[str, int]]:
     """What is known of the context, by name."""
-    return ((name, code) for name, code in zip(context, known or (), strict=False) if code >= 0)
+    return ((name, code) for name, code in zip(context, context_codes or (), strict=False) if code >= 0)
 
 
-def _blocks_given(stated: Stated) -> BlocksGiven | DistrictsGiven | None:
+def _build_blocks(specification: Specification) -> ConditionedBlocks | ConditionedDistricts | None:
     """The blocks of z by what is known; None where there are no parents, or no tables."""
-    if not stated.parents or isinstance(stated.knowledge, CausalGraph):
+    if not specification.parents or isinstance(specification.knowledge, CausalGraph):
         return None
-    return blocks_given(stated.knowledge, stated.actions, stated.parents)
+    return build_conditioned_blocks(specification.knowledge, specification.actions, specification.parents)
 
 
-def _warn_of_idle(knobs: tuple[str, ...], parents: tuple[str, ...]) -> None:
+def _warn_of_idle_knobs(knobs: tuple[str, ...], parents: tuple[str, ...]) -> None:
     if knobs:
         warnings.warn(
-            f"No path leads from {shown_names(knobs)} to the reward's parents, {shown_names(parents)}: by this graph, "
+            f"No path leads from {format_names(knobs)} to the reward's parents, {format_names(parents)}: by this graph, "
             "setting such a variable changes nothing. Causal policies will not try it; others will waste rounds on "
             "it. Take it out of manipulable, or draw the arrow that is missing.",
             ProblemWarning,

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 
-from causalbandits.errors import ProblemError, unknown
-from causalbandits.model import CausalGraph, CausalModel, Knowledge, ObservedModel, unique_names
+from causalbandits.errors import ProblemError, unknown_name_message
+from causalbandits.model import CausalGraph, CausalModel, Knowledge, ObservedModel, validate_unique_names
 from causalbandits.model import graph as graphs
 
 
@@ -20,31 +20,31 @@ class AugmentedGraph:
         self,
         model: Knowledge,
         manipulable: Iterable[str],
-        surely_set: Collection[str],
-        worth_trying: Callable[[], int | None] = lambda: None,
+        always_set: Collection[str],
+        count_actions: Callable[[], int | None] = lambda: None,
     ) -> None:
-        self.model, self.manipulable, self.surely_set = model, tuple(manipulable), frozenset(surely_set)
-        self._worth_trying = worth_trying
+        self.model, self.manipulable, self.always_set = model, tuple(manipulable), frozenset(always_set)
+        self._count_actions = count_actions
         """How many actions a number would be learnt for, if that can be said."""
-        own = graphs.without_causes_of(model.graph, surely_set)
-        self.graph, self.nodes = graphs.with_intervention_nodes(own, self.manipulable)
+        cut_graph = graphs.without_causes_of(model.graph, always_set)
+        self.graph, self.nodes = graphs.with_intervention_nodes(cut_graph, self.manipulable)
 
     def without_effect_on(self, names: Iterable[str]) -> tuple[str, ...]:
         """The knobs from which no path leads to any of these variables."""
-        reached = graphs.ancestors(self.graph, names)
-        return tuple(name for name in self.manipulable if name not in reached)
+        relevant = graphs.ancestors(self.graph, names)
+        return tuple(name for name in self.manipulable if name not in relevant)
 
-    def checked_parents(self, given: Iterable[str] | None, reward: str | None) -> tuple[str, ...]:
+    def validate_parents(self, parents: Iterable[str] | None, reward: str | None) -> tuple[str, ...]:
         """What was given, if it may stand in for the reward's parents; its own where nothing was."""
-        if reward is None and given is None:
+        if reward is None and parents is None:
             raise ProblemError("Name the reward's parents (parents=[...]) or the reward's variable (reward='Y').")
         if reward is not None:
             self._refuse_manipulable(reward)
-        own = () if reward is None else self.model.parents_of(reward)
-        names = own if given is None else unique_names("parent", given, self.model.__getitem__)
+        graph_parents = () if reward is None else self.model.parents_of(reward)
+        names = graph_parents if parents is None else validate_unique_names("parent", parents, self.model.__getitem__)
         if reward is not None:
-            self._check_order(names, reward)
-            self._check_separation(names, reward)
+            self._validate_order(names, reward)
+            self._validate_separation(names, reward)
         if not names:
             raise ProblemError("The reward needs at least one parent: without one no action can change it.")
         return names
@@ -53,7 +53,7 @@ class AugmentedGraph:
         if reward in self.manipulable:
             raise ProblemError(f"The reward {reward!r} must not be manipulable: setting it is no experiment.")
 
-    def _check_order(self, names: tuple[str, ...], reward: str) -> None:
+    def _validate_order(self, names: tuple[str, ...], reward: str) -> None:
         """What comes after the reward cannot stand in for its causes."""
         if reward in names:
             raise ProblemError(f"The reward {reward!r} cannot be its own parent.")
@@ -62,7 +62,7 @@ class AugmentedGraph:
             if path:
                 raise ProblemError(
                     f"parents= must come before the reward {reward!r}; {name!r} comes after it: "
-                    f"{graphs.describe_path(self.graph, path)}. Leave {name!r} out; the reward's own parents "
+                    f"{graphs.format_path(self.graph, path)}. Leave {name!r} out; the reward's own parents "
                     f"{list(self.model.parents_of(reward))} always do."
                 )
 
@@ -70,52 +70,60 @@ class AugmentedGraph:
         """Whether given these variables no intervention tells anything of the reward."""
         return not any(graphs.open_path(self.graph, node, reward, names) for node in self.nodes.values())
 
-    def _check_separation(self, names: tuple[str, ...], reward: str) -> None:
+    def _validate_separation(self, names: tuple[str, ...], reward: str) -> None:
         for node in self.nodes.values():
             path = graphs.open_path(self.graph, node, reward, names)
             if path:
                 raise ProblemError(
                     f"The set {list(names)} must separate every intervention from the reward {reward!r}: "
-                    f"{graphs.describe_path(self.graph, path)} is open. {self._way_out(reward)}"
+                    f"{graphs.format_path(self.graph, path)} is open. {self._suggest_separator(reward)}"
                 )
 
-    def _way_out(self, reward: str) -> str:
+    def _suggest_separator(self, reward: str) -> str:
         if isinstance(self.model, CausalModel):
-            own = list(self.model.parents_of(reward))
-            return f"Choose a set that blocks it; the reward's own parents {own} always do."
-        seen = tuple(name for name in self.model.names if name != reward)
-        if self._separates(reward, seen):
+            graph_parents = list(self.model.parents_of(reward))
+            return f"Choose a set that blocks it; the reward's own parents {graph_parents} always do."
+        observable = tuple(name for name in self.model.names if name != reward)
+        if self._has_separator(reward, observable):
             return 'Choose a set that blocks it: separator="cheapest" finds one.'
-        return self._where_causes_are_hidden(self.model, reward, seen)
+        return self._suggest_for_hidden_causes(self.model, reward, observable)
 
-    def _separates(self, reward: str, seen: Iterable[str]) -> bool:
+    def _has_separator(self, reward: str, observable: Iterable[str]) -> bool:
         """Whether some of these variables separate every intervention from the reward."""
-        costs: dict[Hashable, int] = dict.fromkeys(seen, 1)
+        costs: dict[Hashable, int] = dict.fromkeys(observable, 1)
         return graphs.cheapest_separator(self.graph, list(self.nodes.values()), reward, costs) is not None
 
-    def _where_causes_are_hidden(self, known: ObservedModel | CausalGraph, reward: str, seen: Collection[str]) -> str:
+    def _suggest_for_hidden_causes(
+        self, knowledge: ObservedModel | CausalGraph, reward: str, observable: Collection[str]
+    ) -> str:
         """What would make some set separate: a knob that is always set, or hidden causes that are observed."""
-        free = [name for name in self.manipulable if name not in self.surely_set]
-        sure = [[name] for name in free] + ([free] if len(free) > 1 else [])
-        closing = next((k for k in sure if self._always(known, k)._separates(reward, seen)), None)
-        starts, hidden = list(self.nodes.values()), [node for node in known.graph if node not in known.names]
-        costs: dict[Hashable, int] = dict.fromkeys(seen, 1) | {node: 1 + len(seen) for node in hidden}
-        found = graphs.cheapest_separator(self.graph, starts, reward, costs) or set()
-        wanted = [graphs.shown_cause(node) for node in hidden if node in found]
-        ways = [] if closing is None else [f"always={closing} would close it"]
-        ways += (
-            [f"so would observing {', '.join(wanted)}" if ways else f"Observing {', '.join(wanted)} would"]
-            if wanted
+        free = [name for name in self.manipulable if name not in self.always_set]
+        knob_sets = [[name] for name in free] + ([free] if len(free) > 1 else [])
+        closing = next(
+            (k for k in knob_sets if self._with_always_set(knowledge, k)._has_separator(reward, observable)), None
+        )
+        starts, hidden = list(self.nodes.values()), [node for node in knowledge.graph if node not in knowledge.names]
+        costs: dict[Hashable, int] = dict.fromkeys(observable, 1) | {node: 1 + len(observable) for node in hidden}
+        separator = graphs.cheapest_separator(self.graph, starts, reward, costs) or set()
+        causes_to_observe = [graphs.format_hidden_cause(node) for node in hidden if node in separator]
+        suggestions = [] if closing is None else [f"always={closing} would close it"]
+        suggestions += (
+            [
+                f"so would observing {', '.join(causes_to_observe)}"
+                if suggestions
+                else f"Observing {', '.join(causes_to_observe)} would"
+            ]
+            if causes_to_observe
             else []
         )
-        size = self._worth_trying()
+        size = self._count_actions()
         each = "each action" if size is None else f"each of the {size} actions"
-        return "; ".join([*ways, f"parents=[] learns a number for {each} worth trying"]) + "."
+        return "; ".join([*suggestions, f"parents=[] learns a number for {each} worth trying"]) + "."
 
-    def _always(self, known: ObservedModel | CausalGraph, knobs: Collection[str]) -> AugmentedGraph:
-        return AugmentedGraph(known, self.manipulable, self.surely_set.union(knobs))
+    def _with_always_set(self, knowledge: ObservedModel | CausalGraph, knobs: Collection[str]) -> AugmentedGraph:
+        return AugmentedGraph(knowledge, self.manipulable, self.always_set.union(knobs))
 
-    def cheapest(
+    def cheapest_separator(
         self, reward: str, observable: Iterable[str] | None, context: tuple[str, ...] = ()
     ) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """The cheapest set of observable variables that separates every intervention from the reward, and these.
@@ -125,46 +133,46 @@ class AugmentedGraph:
         self._refuse_manipulable(reward)
         self.model.parents_of(reward)
         others = [name for name in self.model.names if name != reward]
-        seen = (
+        candidates = (
             tuple(others)
             if observable is None
-            else unique_names("observable variable", observable, self.model.__getitem__)
+            else validate_unique_names("observable variable", observable, self.model.__getitem__)
         )
-        if reward in seen:
+        if reward in candidates:
             raise ProblemError(f"observable= must not have the reward {reward!r} in it: it comes too late.")
-        seen += tuple(name for name in context if name not in seen)
+        candidates += tuple(name for name in context if name not in candidates)
         starts: list[Hashable] = [*self.nodes.values(), *context]
         costs: dict[Hashable, int] = {name: graphs.product_cost(len(self.model[name].states)) for name in others}
-        found = graphs.cheapest_separator(self.graph, starts, reward, {name: costs[name] for name in seen})
-        if found is None:
-            raise ProblemError(self._not_separated(reward, seen, costs, starts))
-        if found <= set(context):
+        separator = graphs.cheapest_separator(self.graph, starts, reward, {name: costs[name] for name in candidates})
+        if separator is None:
+            raise ProblemError(self._explain_no_separator(reward, candidates, costs, starts))
+        if separator <= set(context):
             raise ProblemError(f"No intervention can change the reward {reward!r}: none leads to it in the graph.")
-        return tuple(name for name in self.model.names if name in found), seen
+        return tuple(name for name in self.model.names if name in separator), candidates
 
-    def _not_separated(
-        self, reward: str, seen: tuple[str, ...], costs: dict[Hashable, int], starts: list[Hashable]
+    def _explain_no_separator(
+        self, reward: str, observable: tuple[str, ...], costs: dict[Hashable, int], starts: list[Hashable]
     ) -> str:
         """What to start observing: as few as possible of what is not seen yet."""
         if not isinstance(self.model, CausalModel):
-            paths = (graphs.open_path(self.graph, node, reward, seen) for node in starts)
+            paths = (graphs.open_path(self.graph, node, reward, observable) for node in starts)
             path = next(path for path in paths if path)
             return (
-                f"No set of the observable variables {shown_names(seen)} separates the interventions from the reward "
-                f"{reward!r}: {graphs.describe_path(self.graph, path)} is open. "
-                f"{self._where_causes_are_hidden(self.model, reward, seen)}"
+                f"No set of the observable variables {format_names(observable)} separates the interventions from the reward "
+                f"{reward!r}: {graphs.format_path(self.graph, path)} is open. "
+                f"{self._suggest_for_hidden_causes(self.model, reward, observable)}"
             )
-        more = 1 + sum(costs.values())
-        dear = {name: cost if name in seen else cost + more for name, cost in costs.items()}
-        wanted = graphs.cheapest_separator(self.graph, starts, reward, dear) or set()
-        missing = [name for name in self.model.names if name in wanted and name not in seen]
+        penalty = 1 + sum(costs.values())
+        penalised_costs = {name: cost if name in observable else cost + penalty for name, cost in costs.items()}
+        separator = graphs.cheapest_separator(self.graph, starts, reward, penalised_costs) or set()
+        missing = [name for name in self.model.names if name in separator and name not in observable]
         return (
-            f"No set of the observable variables {shown_names(seen)} separates the interventions from the "
+            f"No set of the observable variables {format_names(observable)} separates the interventions from the "
             f"reward {reward!r}. Start observing {', '.join(map(repr, missing))}: that would be enough."
         )
 
 
-def shown_names(names: tuple[str, ...]) -> str:
+def format_names(names: tuple[str, ...]) -> str:
     """Names for people, the first few if there are many."""
     return ", ".join(names) if len(names) <= 8 else f"{', '.join(names[:3])}, ... ({len(names)} variables)"
 
@@ -179,9 +187,9 @@ def shown_names(names: tuple[str, ...]) -> str:
 # helps where z cuts all that comes from it, and hurts where the context is an effect of two hidden ways round.
 
 
-def checked_context(augmented: AugmentedGraph, given: Iterable[str], reward: str | None) -> tuple[str, ...]:
+def validate_context(augmented: AugmentedGraph, context: Iterable[str], reward: str | None) -> tuple[str, ...]:
     """Names of variables that can be known before the decision."""
-    names = unique_names("context", given, augmented.model.__getitem__)
+    names = validate_unique_names("context", context, augmented.model.__getitem__)
     for name in names:
         if isinstance(augmented.model, CausalGraph) and name in augmented.model.hidden:
             raise ProblemError(f"The context is known before the decision; {name!r} is hidden. Take it out of context.")
@@ -199,16 +207,16 @@ def checked_context(augmented: AugmentedGraph, given: Iterable[str], reward: str
     return names
 
 
-def _refuse_path(augmented: AugmentedGraph, start: str, name: str, what: str) -> None:
+def _refuse_path(augmented: AugmentedGraph, start: str, name: str, kind: str) -> None:
     path = graphs.directed_path(augmented.graph, start, name)
     if path:
         raise ProblemError(
-            f"The context is known before the decision; {name!r} comes after {what} {start!r}: "
-            f"{graphs.describe_path(augmented.graph, path)}. Take {name!r} out of context."
+            f"The context is known before the decision; {name!r} comes after {kind} {start!r}: "
+            f"{graphs.format_path(augmented.graph, path)}. Take {name!r} out of context."
         )
 
 
-def check_with_context(
+def validate_parents_in_context(
     augmented: AugmentedGraph, parents: tuple[str, ...], context: tuple[str, ...], reward: str | None
 ) -> None:
     """Refuse parents that do not stand in for the reward's once the context is known."""
@@ -219,59 +227,63 @@ def check_with_context(
         )
     if reward is None:
         return
-    opened = {name: graphs.open_path(augmented.graph, name, reward, parents) for name in context if name not in parents}
-    opened = {name: path for name, path in opened.items() if path}
-    if opened:
-        name, path = next(iter(opened.items()))
+    open_paths = {
+        name: graphs.open_path(augmented.graph, name, reward, parents) for name in context if name not in parents
+    }
+    open_paths = {name: path for name, path in open_paths.items() if path}
+    if open_paths:
+        name, path = next(iter(open_paths.items()))
         raise ProblemError(
             f"Given the parents {list(parents)}, the context {name!r} must tell nothing more of the reward {reward!r}: "
-            f"{graphs.describe_path(augmented.graph, path)} is open. {_way_out(augmented, parents, context, reward)}"
+            f"{graphs.format_path(augmented.graph, path)} is open. {_suggest_parents(augmented, parents, context, reward)}"
         )
 
 
-def _way_out(augmented: AugmentedGraph, parents: tuple[str, ...], context: tuple[str, ...], reward: str) -> str:
+def _suggest_parents(augmented: AugmentedGraph, parents: tuple[str, ...], context: tuple[str, ...], reward: str) -> str:
     """What would be enough, checked."""
-    model, more = augmented.model, (*parents, *(name for name in context if name not in parents))
-    for some in _fewest_first(parents, more):
-        if not _still_open(augmented, some, context, reward):
-            added = ", ".join(repr(name) for name in some if name not in parents)
+    model, with_context = augmented.model, (*parents, *(name for name in context if name not in parents))
+    for candidate in _candidates_by_size(parents, with_context):
+        if not _has_open_path(augmented, candidate, context, reward):
+            added = ", ".join(repr(name) for name in candidate if name not in parents)
             return f"Add {added} to parents: that is enough."
-    others = _other_ways(model, reward)
-    knobs = [name for name, node in augmented.nodes.items() if graphs.open_path(augmented.graph, node, reward, more)]
-    settled = AugmentedGraph(model, augmented.manipulable, {*augmented.surely_set, *knobs})
-    if knobs and not _still_open(settled, more, context, reward):
-        path = graphs.open_path(augmented.graph, augmented.nodes[knobs[0]], reward, more)
+    alternatives = _suggest_alternatives(model, reward)
+    knobs = [
+        name for name, node in augmented.nodes.items() if graphs.open_path(augmented.graph, node, reward, with_context)
+    ]
+    with_knobs_set = AugmentedGraph(model, augmented.manipulable, {*augmented.always_set, *knobs})
+    if knobs and not _has_open_path(with_knobs_set, with_context, context, reward):
+        path = graphs.open_path(augmented.graph, augmented.nodes[knobs[0]], reward, with_context)
         return (
-            f"Adding it to parents is not enough: then {graphs.describe_path(augmented.graph, path)} is open, unless "
-            f"always={knobs}. Or {others[0].lower()}{others[1:]}"
+            f"Adding it to parents is not enough: then {graphs.format_path(augmented.graph, path)} is open, unless "
+            f"always={knobs}. Or {alternatives[0].lower()}{alternatives[1:]}"
         )
-    return others
+    return alternatives
 
 
-def _other_ways(model: Knowledge, reward: str) -> str:
+def _suggest_alternatives(model: Knowledge, reward: str) -> str:
     if isinstance(model, CausalModel):
         return f"Name other parents: the reward's own parents {list(model[reward].parents)} always do."
     return "Take it out of context, observe what is hidden on that path, or learn a number per action: parents=[]."
 
 
-def _fewest_first(parents: tuple[str, ...], more: tuple[str, ...]) -> list[tuple[str, ...]]:
+def _candidates_by_size(parents: tuple[str, ...], with_context: tuple[str, ...]) -> list[tuple[str, ...]]:
     """The parents with one variable of the context, then with all."""
-    added = [name for name in more if name not in parents]
-    return [*((*parents, name) for name in added if len(added) > 1), more]
+    added = [name for name in with_context if name not in parents]
+    return [*((*parents, name) for name in added if len(added) > 1), with_context]
 
 
-def _still_open(augmented: AugmentedGraph, parents: tuple[str, ...], context: tuple[str, ...], reward: str) -> bool:
+def _has_open_path(augmented: AugmentedGraph, parents: tuple[str, ...], context: tuple[str, ...], reward: str) -> bool:
     starts = [*augmented.nodes.values(), *(name for name in context if name not in parents)]
     return any(graphs.open_path(augmented.graph, start, reward, parents) for start in starts)
 
 
-def context_codes(model: Knowledge, context: tuple[str, ...], given: object) -> dict[str, int]:
+def encode_context(model: Knowledge, context: tuple[str, ...], values: object) -> dict[str, int]:
     """Values of context variables, some or all of them, as codes."""
     if not context:
-        raise ProblemError(f"This problem has no context: Problem(..., context=[...]) names it; got {given!r}.")
-    if not isinstance(given, Mapping):
-        raise ProblemError(f"context must map {shown_names(context)} to values; got {given!r}.")
-    for name in given:
+        raise ProblemError(f"This problem has no context: Problem(..., context=[...]) names it; got {values!r}.")
+    if not isinstance(values, Mapping):
+        raise ProblemError(f"context must map {format_names(context)} to values; got {values!r}.")
+    for name in values:
         if name not in context:
-            raise ProblemError(unknown("variable of the context:", name, context))
-    return {name: model[name].code(given[name]) for name in context if name in given}
+            raise ProblemError(unknown_name_message("variable of the context:", name, context))
+    return {name: model[name].code(values[name]) for name in context if name in values}

@@ -15,28 +15,28 @@ from causalbandits.model import (
     Knowledge,
     State,
     as_causal_graph,
+    encode_knowledge,
     knowledge_from_record,
-    knowledge_record,
-    unique_names,
+    validate_unique_names,
 )
 from causalbandits.problem.actions import (
     ActionSpace,
     Costs,
     Manipulable,
     Prices,
-    action_space,
-    shown,
-    without_forbidden,
+    build_action_space,
+    format_count,
+    remove_forbidden,
 )
-from causalbandits.problem.candidates import checked_reward, number_worth_trying, worth_trying
-from causalbandits.problem.chance_constraints import Limits, required, requirements_of
-from causalbandits.problem.separators import AugmentedGraph, check_with_context, checked_context
+from causalbandits.problem.candidates import count_possibly_optimal_actions, possibly_optimal_actions, validate_reward
+from causalbandits.problem.chance_constraints import Limits, apply_chance_constraints, decode_chance_constraints
+from causalbandits.problem.separators import AugmentedGraph, validate_context, validate_parents_in_context
 
 if TYPE_CHECKING:
     from causalbandits.problem.problem import Problem
 
 
-class Stated(NamedTuple):
+class Specification(NamedTuple):
     """What a problem is made of; all else follows from it."""
 
     knowledge: Knowledge
@@ -53,7 +53,7 @@ class Stated(NamedTuple):
     def to_record(self) -> dict[str, Any]:
         """A JSON-ready description."""
         return {
-            **knowledge_record(self.knowledge),
+            **encode_knowledge(self.knowledge),
             "parents": list(self.parents),
             "reward": self.reward,
             "reduce": self.reduce,
@@ -63,7 +63,7 @@ class Stated(NamedTuple):
         }
 
 
-def checked_problem(
+def parse_specification(
     model: Knowledge,
     manipulable: Manipulable,
     parents: Iterable[str] | None,
@@ -80,7 +80,7 @@ def checked_problem(
     require: Limits | None,
     context: Iterable[str],
     stacklevel: int,
-) -> Stated:
+) -> Specification:
     """What `Problem` was given, if it fits together."""
     if not isinstance(model, Knowledge):
         raise ProblemError(f"A Problem needs a CausalModel, an ObservedModel or a CausalGraph; got {model!r}.")
@@ -88,24 +88,26 @@ def checked_problem(
         raise ProblemError(f"reduce must be True or False; got {reduce!r}.")
     if reward is not None and not isinstance(reward, str):
         raise ProblemError(f"reward must be the name of a variable, such as 'Y'; got {reward!r}.")
-    space = action_space(model, manipulable, at_most=at_most, always=always, actions=actions)
+    space = build_action_space(model, manipulable, at_most=at_most, always=always, actions=actions)
     if forbid is not None:
-        space = without_forbidden(space, forbid, stacklevel=stacklevel + 1)
+        space = remove_forbidden(space, forbid, stacklevel=stacklevel + 1)
     if isinstance(model, CausalGraph) or (isinstance(parents, list | tuple) and not parents):
-        goal = checked_reward(model, space, reward, parents, separator or observable, require)
-        return _by_actions(model, space, goal, reduce, costs, require, context, stacklevel + 1)
-    known = checked_context(_augmented(model, space), context, reward)
+        goal = validate_reward(model, space, reward, parents, separator or observable, require)
+        return _specify_by_actions(model, space, goal, reduce, costs, require, context, stacklevel + 1)
+    context_names = validate_context(_build_augmented_graph(model, space), context, reward)
     if require is not None:
-        space = required(space, model, require, reward, in_contexts=bool(known))
-    worth = partial(number_worth_trying, model, space, reward, costs)
-    augmented = AugmentedGraph(model, space.names, space.surely_set(), worth)
-    found, seen = _standing_in(augmented, parents, reward, separator, observable, known)
-    check_with_context(augmented, found, known, reward)
-    idle = augmented.without_effect_on(found)
-    return Stated(model, space, found, reward, seen, bool(reduce), Costs.given(space, costs), known, idle)
+        space = apply_chance_constraints(space, model, require, reward, in_contexts=bool(context_names))
+    count_actions = partial(count_possibly_optimal_actions, model, space, reward, costs)
+    augmented = AugmentedGraph(model, space.names, space.variables_always_set(), count_actions)
+    separator_names, searched = _find_parents(augmented, parents, reward, separator, observable, context_names)
+    validate_parents_in_context(augmented, separator_names, context_names, reward)
+    idle = augmented.without_effect_on(separator_names)
+    return Specification(
+        model, space, separator_names, reward, searched, bool(reduce), Costs.parse(space, costs), context_names, idle
+    )
 
 
-def _by_actions(
+def _specify_by_actions(
     model: Knowledge,
     space: ActionSpace,
     goal: str,
@@ -114,38 +116,42 @@ def _by_actions(
     require: Limits | None,
     context: Iterable[str],
     stacklevel: int,
-) -> Stated:
+) -> Specification:
     """A number per action is learnt, of the actions that are worth trying by the graph alone."""
-    before = checked_context(_augmented(model, space), context, goal)
+    context_names = validate_context(_build_augmented_graph(model, space), context, goal)
     if require is not None and not isinstance(model, CausalGraph):
-        space = required(space, model, require, goal, in_contexts=bool(before))
-    priced = Costs.given(space, costs)
-    if reduce and not (before and require):
-        space = worth_trying(as_causal_graph(model), space, goal, priced, before, stacklevel=stacklevel + 1)
-    return Stated(model, space, (), goal, (), reduce, priced, before)
+        space = apply_chance_constraints(space, model, require, goal, in_contexts=bool(context_names))
+    parsed_costs = Costs.parse(space, costs)
+    if reduce and not (context_names and require):
+        space = possibly_optimal_actions(
+            as_causal_graph(model), space, goal, parsed_costs, context_names, stacklevel=stacklevel + 1
+        )
+    return Specification(model, space, (), goal, (), reduce, parsed_costs, context_names)
 
 
-def _augmented(model: Knowledge, space: ActionSpace) -> AugmentedGraph:
-    return AugmentedGraph(model, space.names, space.surely_set())
+def _build_augmented_graph(model: Knowledge, space: ActionSpace) -> AugmentedGraph:
+    return AugmentedGraph(model, space.names, space.variables_always_set())
 
 
-def _standing_in(
+def _find_parents(
     augmented: AugmentedGraph,
     parents: Iterable[str] | None,
     reward: str | None,
     separator: str | None,
     observable: Iterable[str] | None,
-    known: tuple[str, ...],
+    context: tuple[str, ...],
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The parents, given or found, and where they were looked for."""
     if separator is not None:
-        return augmented.cheapest(_sought(separator, parents, reward), observable, known)
+        return augmented.cheapest_separator(
+            _validate_separator_request(separator, parents, reward), observable, context
+        )
     if observable is not None:
         raise ProblemError('observable= says where to look for a separator: give separator="cheapest" too.')
-    return augmented.checked_parents(parents, reward), ()
+    return augmented.validate_parents(parents, reward), ()
 
 
-def _sought(separator: str, parents: Iterable[str] | None, reward: str | None) -> str:
+def _validate_separator_request(separator: str, parents: Iterable[str] | None, reward: str | None) -> str:
     """The reward for which a separator is to be found."""
     if not isinstance(separator, str) or separator != "cheapest":
         raise ProblemError(f'separator must be "cheapest" or left out; got {separator!r}.')
@@ -154,82 +160,82 @@ def _sought(separator: str, parents: Iterable[str] | None, reward: str | None) -
     return reward
 
 
-def stated_in(record: Mapping[str, Any]) -> Stated:
+def decode_specification(record: Mapping[str, Any]) -> Specification:
     """What `to_record` describes."""
     model = knowledge_from_record(record)
     if isinstance(model, CausalGraph) or not record["parents"]:
-        return _stated_by_actions(model, record)
+        return _decode_by_actions(model, record)
     space = ActionSpace.from_record(record, model)
-    parents = unique_names("parent", record["parents"], model.__getitem__)
+    parents = validate_unique_names("parent", record["parents"], model.__getitem__)
     if not isinstance(record["reduce"], bool):
         raise ProblemError(f"reduce must be true or false; got {record['reduce']!r}.")
-    reward, augmented = record["reward"], _augmented(model, space)
-    augmented.checked_parents(parents, reward)
-    context = checked_context(augmented, record.get("context", ()), reward)
-    check_with_context(augmented, parents, context, reward)
-    space.requirements = requirements_of(record.get("require"), space, model)
+    reward, augmented = record["reward"], _build_augmented_graph(model, space)
+    augmented.validate_parents(parents, reward)
+    context = validate_context(augmented, record.get("context", ()), reward)
+    validate_parents_in_context(augmented, parents, context, reward)
+    space.requirements = decode_chance_constraints(record.get("require"), space, model)
     costs = Costs.from_record(record.get("costs"), space)
-    return Stated(model, space, parents, reward, (), record["reduce"], costs, context)
+    return Specification(model, space, parents, reward, (), record["reduce"], costs, context)
 
 
-def _stated_by_actions(known: Knowledge, record: Mapping[str, Any]) -> Stated:
+def _decode_by_actions(knowledge: Knowledge, record: Mapping[str, Any]) -> Specification:
     """Of a problem without parents; which actions are worth trying was found when it was made."""
-    space = ActionSpace.from_record(record, known)
-    reward = checked_reward(known, space, record["reward"], record["parents"])
-    context = checked_context(_augmented(known, space), record.get("context", ()), reward)
-    if not isinstance(known, CausalGraph):
-        space.requirements = requirements_of(record.get("require"), space, known)
+    space = ActionSpace.from_record(record, knowledge)
+    reward = validate_reward(knowledge, space, record["reward"], record["parents"])
+    context = validate_context(_build_augmented_graph(knowledge, space), record.get("context", ()), reward)
+    if not isinstance(knowledge, CausalGraph):
+        space.requirements = decode_chance_constraints(record.get("require"), space, knowledge)
     costs = Costs.from_record(record.get("costs"), space)
-    return Stated(known, space, (), reward, (), bool(record["reduce"]), costs, context)
+    return Specification(knowledge, space, (), reward, (), bool(record["reduce"]), costs, context)
 
 
 # What sets two problems apart, beside the numbers of their tables.
 
 
-def difference(ours: Problem, theirs: Problem) -> str:
+def first_difference(ours: Problem, theirs: Problem) -> str:
     """The first thing in which two problems differ, theirs first, in words; empty where it is their tables at most."""
-    for what in ("variables", "manipulable", "parents", "reward", "context", "known"):
-        mine, its = (_of(problem, what) for problem in (ours, theirs))
-        if mine != its:
-            return f"its {what} {'are' if what in ('variables', 'parents') else 'is'} {its}, not {mine}"
-    mine, its = ours.graph, theirs.graph
-    for name in mine.names:
-        if mine.states.get(name) != its.states.get(name):
-            return f"its states of {name!r} are {list(its.states.get(name, ()))}, not {list(mine.states.get(name, ()))}"
-        if mine.parents[name] != its.parents[name]:
-            return f"its causes of {name!r} are {list(its.parents[name])}, not {list(mine.parents[name])}"
-    if set(mine.hidden) != set(its.hidden):
-        return f"its hidden causes are {list(its.hidden)}, not {list(mine.hidden)}"
+    for attribute in ("variables", "manipulable", "parents", "reward", "context", "known"):
+        our_value, their_value = (_attribute_value(problem, attribute) for problem in (ours, theirs))
+        if our_value != their_value:
+            return f"its {attribute} {'are' if attribute in ('variables', 'parents') else 'is'} {their_value}, not {our_value}"
+    our_value, their_value = ours.graph, theirs.graph
+    for name in our_value.names:
+        if our_value.states.get(name) != their_value.states.get(name):
+            return f"its states of {name!r} are {list(their_value.states.get(name, ()))}, not {list(our_value.states.get(name, ()))}"
+        if our_value.parents[name] != their_value.parents[name]:
+            return f"its causes of {name!r} are {list(their_value.parents[name])}, not {list(our_value.parents[name])}"
+    if set(our_value.hidden) != set(their_value.hidden):
+        return f"its hidden causes are {list(their_value.hidden)}, not {list(our_value.hidden)}"
     if ours.costs != theirs.costs:
-        return f"its costs are {_costs(theirs)}, not {_costs(ours)}"
-    required = [[] if p.requirements is None else p.requirements.to_record() for p in (ours, theirs)]
-    if required[0] != required[1]:
-        return f"what it requires is {_required(theirs)}, not {_required(ours)}"
-    if not ours.actions.same_as(theirs.actions):
-        return f"it has other actions: {shown(theirs.actions.size)}, where these are {shown(ours.actions.size)}"
+        return f"its costs are {_format_costs(theirs)}, not {_format_costs(ours)}"
+    constraints = [[] if p.requirements is None else p.requirements.to_record() for p in (ours, theirs)]
+    if constraints[0] != constraints[1]:
+        return f"what it requires is {_format_requirements(theirs)}, not {_format_requirements(ours)}"
+    if not ours.actions.is_same_as(theirs.actions):
+        return f"it has other actions: {format_count(theirs.actions.size)}, where these are {format_count(ours.actions.size)}"
     return ""
 
 
-def _of(problem: Problem, what: str) -> Any:
-    if what == "variables":
+def _attribute_value(problem: Problem, attribute: str) -> Any:
+    if attribute == "variables":
         return sorted(problem.graph.names)
-    if what == "known":
-        return problem.contexts.shown(problem.known) or "nothing"
-    found = getattr(problem, what)
-    return list(found) if isinstance(found, tuple) else found
+    if attribute == "known":
+        return problem.contexts.format_context(problem.context_codes) or "nothing"
+    value = getattr(problem, attribute)
+    return list(value) if isinstance(value, tuple) else value
 
 
-def _costs(problem: Problem) -> str:
+def _format_costs(problem: Problem) -> str:
     """Every price: a range may be the same where prices differ."""
     if problem.costs is None:
         return "none"
     prices = zip(problem.actions.variables, problem.costs.to_record(), strict=True)
     return ", ".join(
-        f"{variable.name} {{{', '.join(f'{s}: {p:g}' for s, p in zip(variable.states, own, strict=True))}}}"
-        for variable, own in prices
-        if any(own)
+        f"{variable.name} {{{', '.join(f'{s}: {p:g}' for s, p in zip(variable.states, prices_of_variable, strict=True))}}}"
+        for variable, prices_of_variable in prices
+        if any(prices_of_variable)
     )
 
 
-def _required(problem: Problem) -> str:
+def _format_requirements(problem: Problem) -> str:
     return "nothing" if problem.requirements is None else str(problem.requirements.to_record()["limits"])

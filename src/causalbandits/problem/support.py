@@ -8,7 +8,7 @@ from causalbandits.errors import SizeError
 from causalbandits.problem.inference import SMALL_TABLE, Block
 from causalbandits.problem.problem import Problem
 
-ACTIONS_LOOKED_AT = 2**16
+ENUMERATED_ACTIONS = 2**16
 """Where constraints tie blocks together, so many actions at most are looked at, each."""
 
 
@@ -23,12 +23,12 @@ def reachable_configurations(problem: Problem) -> int:
     12
     """
     space = problem.actions
-    if space.is_product or space.size > ACTIONS_LOOKED_AT:
-        return math.prod(_reachable(block) for block in problem.blocks)
+    if space.is_product or space.size > ENUMERATED_ACTIONS:
+        return math.prod(_block_support_size(block) for block in problem.blocks)
     return math.prod(int((rows > 0).any(axis=0).sum()) for rows in problem.projection.rows)
 
 
-def _reachable(block: Block) -> int:
+def _block_support_size(block: Block) -> int:
     if block.choices * block.configurations > SMALL_TABLE:
         return block.configurations
     try:

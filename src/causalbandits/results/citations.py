@@ -141,7 +141,7 @@ TITLES = {
     "abbasi2011": "Abbasi-Yadkori, Pal, Szepesvari (NIPS 2011)",
 }
 
-OF_POLICY: dict[str, tuple[str, ...]] = {
+CITATIONS_OF_POLICY: dict[str, tuple[str, ...]] = {
     "c-gittins-beta": ("lu2020", "brezzi2002"),
     "c-gittins-effects": ("lu2020", "brezzi2002"),
     "c-gittins-gaussian": ("lu2020", "brezzi2002"),
@@ -192,26 +192,26 @@ OF_POLICY: dict[str, tuple[str, ...]] = {
 }
 
 
-def citation(*what: AnyPolicy | str | Run) -> str:
+def citation(*subjects: AnyPolicy | str | Run) -> str:
     """BibTeX for policies (objects or ids) or for all policies of a run.
 
     >>> print(citation("ucb").splitlines()[0])
     @article{auer2002finite,
     """
     keys: dict[str, None] = {}
-    for thing in what:
-        for id in _played(thing) if isinstance(thing, Run) else [as_policy(thing).id]:
-            keys |= dict.fromkeys(OF_POLICY.get(id, ()))
+    for subject in subjects:
+        for id in _policy_ids(subject) if isinstance(subject, Run) else [as_policy(subject).id]:
+            keys |= dict.fromkeys(CITATIONS_OF_POLICY.get(id, ()))
     return "\n\n".join(BIBTEX[key] for key in keys)
 
 
-def _played(run: Run) -> list[str]:
+def _policy_ids(run: Run) -> list[str]:
     """The ids of what was played; where the run did not note them, names are trusted that begin with one."""
     if run.origin is not None and run.origin.ids is not None:
         return [run.origin.ids[name] for name in run.policies]
     ids = {name: name.split("(")[0].strip() for name in run.policies}
     for name, id in ids.items():
-        if id not in OF_POLICY:
+        if id not in CITATIONS_OF_POLICY:
             raise CausalBanditsError(
                 f"This run does not say which policy {name!r} is. Give citation() the policies themselves."
             )

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from causalbandits._files import write_atomically
-from causalbandits._tables import table
+from causalbandits._tables import format_table
 from causalbandits.results.run import Run
 
 if TYPE_CHECKING:
@@ -81,10 +81,10 @@ def write_page(folder: str | Path, parts: Sequence[Part]) -> None:
     write_atomically(folder / "report.md", as_markdown(parts).encode())
 
 
-def number(value: object) -> str:
+def format_number(value: object) -> str:
     """A cell's text: numbers with three digits, or whole from 100 on.
 
-    >>> number(0.12345), number(1234.5), number(1234), number("ucb")
+    >>> format_number(0.12345), format_number(1234.5), format_number(1234), format_number("ucb")
     ('0.123', '1,234', '1,234', 'ucb')
     """
     if isinstance(value, float):
@@ -92,7 +92,7 @@ def number(value: object) -> str:
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
-def final_regrets(runs: Mapping[str, Run]) -> Grid:
+def final_regret_grid(runs: Mapping[str, Run]) -> Grid:
     """Every setting's and policy's final regret."""
     rows = [
         (setting, row.policy, f"{row.mean:.1f}", f"{row.standard_error:.1f}", f"{row.lower:.1f} to {row.upper:.1f}")
@@ -116,7 +116,7 @@ def provenance(command: str, seed: int, replications: int) -> dict[str, Any]:
     }
 
 
-def versions(about: Mapping[str, Any]) -> str:
+def format_versions(about: Mapping[str, Any]) -> str:
     """Commit and versions, in a line."""
     numbers = ", ".join(f"{name} {number}" for name, number in about["versions"].items())
     return f"commit {about['commit']}; {numbers}"
@@ -129,10 +129,10 @@ def _commit() -> str:
         return "unknown"
     command = ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
+        completed = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return "unknown"
-    return done.stdout.strip() if done.returncode == 0 else "unknown"
+    return completed.stdout.strip() if completed.returncode == 0 else "unknown"
 
 
 def write_data(folder: Path, name: str, runs: Mapping[str, Run], about: Mapping[str, Any]) -> None:
@@ -155,7 +155,7 @@ def write_data(folder: Path, name: str, runs: Mapping[str, Run], about: Mapping[
 def write_csv(path: Path, about: Mapping[str, Any], head: tuple[str, ...], rows: list[tuple[Any, ...]]) -> None:
     """Comma-separated, after lines with `#` that say what made it."""
     text = io.StringIO(newline="")
-    for line in (about["command"], f"seed {about['seed']}, {versions(about)}"):
+    for line in (about["command"], f"seed {about['seed']}, {format_versions(about)}"):
         text.write(f"# {line}\n")
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(head)
@@ -197,7 +197,7 @@ def as_markdown(parts: Iterable[Part]) -> str:
             case Drawing(_, caption):
                 lines += [f"*{caption}*", ""]
             case Grid(head, rows):
-                align = ["---:" if right else "---" for right in _right(head, rows)]
+                align = ["---:" if right else "---" for right in _numeric_columns(head, rows)]
                 table = [head, align, *rows]
                 lines += [f"| {' | '.join(cell.replace('|', '&#124;') for cell in row)} |" for row in table]
                 lines.append("")
@@ -206,13 +206,13 @@ def as_markdown(parts: Iterable[Part]) -> str:
 
 def as_html(parts: Sequence[Part], folder: Path) -> str:
     """The parts as one page, figures included."""
-    body = "\n".join(_element(part, folder) for part in parts)
+    body = "\n".join(_part_html(part, folder) for part in parts)
     return PAGE.format(
         title=html.escape(parts[0].text if isinstance(parts[0], Heading) else "Report"), style=STYLE, body=body
     )
 
 
-def _element(part: Part, folder: Path) -> str:
+def _part_html(part: Part, folder: Path) -> str:
     match part:
         case Heading(text, level):
             return f"<h{level}>{html.escape(text)}</h{level}>"
@@ -221,28 +221,28 @@ def _element(part: Part, folder: Path) -> str:
         case Code(text):
             return f"<pre>{html.escape(text)}</pre>"
         case Picture(name, caption):
-            return _figure((folder / "figures" / f"{name}.svg").read_bytes(), caption)
+            return _figure_html((folder / "figures" / f"{name}.svg").read_bytes(), caption)
         case Drawing(svg, caption):
-            return _figure(svg, caption)
+            return _figure_html(svg, caption)
         case Grid(head, rows):
-            kinds = [' class="number"' * right for right in _right(head, rows)]
+            kinds = [' class="number"' * right for right in _numeric_columns(head, rows)]
             top = "".join(f"<th{kind}>{html.escape(cell)}</th>" for cell, kind in zip(head, kinds, strict=True))
-            lines = "".join(f"<tr>{''.join(map(_table_cell, row))}</tr>" for row in rows)
+            lines = "".join(f"<tr>{''.join(map(_cell_html, row))}</tr>" for row in rows)
             kind = "table long" if len(rows) > LONG else "table"
             return f'<div class="{kind}"><table><thead><tr>{top}</tr></thead><tbody>{lines}</tbody></table></div>'
 
 
-def _figure(svg: bytes, caption: str) -> str:
-    picture, shown = base64.b64encode(svg).decode(), html.escape(caption)
+def _figure_html(svg: bytes, caption: str) -> str:
+    picture, escaped_caption = base64.b64encode(svg).decode(), html.escape(caption)
     return (
-        f'<figure><img src="data:image/svg+xml;base64,{picture}" alt="{shown}">'
-        f"<figcaption>{shown}</figcaption></figure>"
+        f'<figure><img src="data:image/svg+xml;base64,{picture}" alt="{escaped_caption}">'
+        f"<figcaption>{escaped_caption}</figcaption></figure>"
     )
 
 
 def as_html_body(parts: Iterable[Part]) -> str:
     """The parts as a piece of a page, for notebooks."""
-    return "\n".join(_element(part, Path()) for part in parts)
+    return "\n".join(_part_html(part, Path()) for part in parts)
 
 
 def as_text(parts: Iterable[Part]) -> str:
@@ -257,16 +257,16 @@ def as_text(parts: Iterable[Part]) -> str:
             case Code(text):
                 lines += [text, ""]
             case Grid(head, rows):
-                lines += [table(tuple(head), [tuple(row) for row in rows]), ""]
+                lines += [format_table(tuple(head), [tuple(row) for row in rows]), ""]
     return "\n".join(lines).rstrip()
 
 
-def _table_cell(cell: str) -> str:
+def _cell_html(cell: str) -> str:
     kind = KINDS.get(cell.split(":")[0], "number" if _is_number(cell) else "")
     return f'<td class="{kind}">{html.escape(cell)}</td>' if kind else f"<td>{html.escape(cell)}</td>"
 
 
-def _right(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[bool]:
+def _numeric_columns(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[bool]:
     """Which columns are set to the right, heads and all: those of numbers."""
     return [_is_number(cell) for cell in (rows[0] if rows else head)]
 

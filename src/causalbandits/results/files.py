@@ -15,8 +15,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from causalbandits._files import FilePath, checked_path, read_arrays, refuse_other_kind, refuse_saved, writing
-from causalbandits._tables import data_frames
+from causalbandits._files import (
+    FilePath,
+    open_atomically,
+    parse_path,
+    read_arrays,
+    refuse_other_kind,
+    refuse_saved_file,
+)
+from causalbandits._tables import import_pandas
 from causalbandits.errors import CausalBanditsError, StateError
 from causalbandits.results.measures import SCALARS, Values
 from causalbandits.results.provenance import Origin
@@ -47,25 +54,25 @@ def write_run(run: Run, path: FilePath) -> None:
         "epsilon": run.epsilon,
     }
     about["checksum"] = _checksum(about, arrays)
-    where = checked_path(path, "run.npz")
+    where = parse_path(path, "run.npz")
     refuse_other_kind(where, "a run", lambda head: head.startswith(b"PK"))
-    with writing(where) as file:
+    with open_atomically(where) as file:
         np.savez(file, about=np.array(json.dumps(about)), **arrays)
 
 
 def read_run(path: FilePath) -> dict[str, Any]:
     """The parts of the run that `write_run` wrote."""
-    where = checked_path(path, "run.npz")
+    where = parse_path(path, "run.npz")
     arrays = read_arrays(where)
-    about = _about(where, arrays)
+    about = _pop_metadata(where, arrays)
     policies, rounds = about["policies"], arrays.pop("rounds")
     measures = {name: dict(zip(policies, values, strict=True)) for name, values in arrays.items()}
     origin = None if about["origin"] is None else Origin(**about["origin"])
-    told = {name: about[name] for name in ("seed", "environment", "first")}
-    return {"rounds": rounds, "measures": measures, "origin": origin, "epsilon": about.get("epsilon", 0.0), **told}
+    metadata = {name: about[name] for name in ("seed", "environment", "first")}
+    return {"rounds": rounds, "measures": measures, "origin": origin, "epsilon": about.get("epsilon", 0.0), **metadata}
 
 
-def _about(path: Path, arrays: dict[str, Values]) -> dict[str, Any]:
+def _pop_metadata(path: Path, arrays: dict[str, Values]) -> dict[str, Any]:
     """What a file says about its arrays, taken out from among them; refused if it is not true."""
     try:
         about = json.loads(str(arrays.pop("about", "")))
@@ -81,11 +88,11 @@ def _about(path: Path, arrays: dict[str, Values]) -> dict[str, Any]:
 
 
 def _checksum(about: Mapping[str, Any], arrays: Mapping[str, Values]) -> str:
-    found = hashlib.sha256(json.dumps(about, sort_keys=True).encode())
+    digest = hashlib.sha256(json.dumps(about, sort_keys=True).encode())
     for name, array in sorted(arrays.items()):
-        found.update(f"{name} {array.dtype.str} {array.shape}".encode())
-        found.update(np.ascontiguousarray(array).data)
-    return found.hexdigest()
+        digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()
 
 
 # A run as a long table: a row per policy, replication and checkpoint, a column per measure; plays by action.
@@ -93,12 +100,12 @@ def _checksum(about: Mapping[str, Any], arrays: Mapping[str, Values]) -> str:
 AXES = ("replication", "round", "action")
 
 
-def chosen(run: Run, measure: str | None) -> list[str]:
+def table_measures(run: Run, measure: str | None) -> list[str]:
     """The measures of the table: the one asked for, or all that are one number a checkpoint."""
     return [name for name in SCALARS if name in run.measures] if measure is None else [measure]
 
 
-def columns(run: Run, policy: str, measures: list[str]) -> dict[str, Values]:
+def policy_columns(run: Run, policy: str, measures: list[str]) -> dict[str, Values]:
     """The part of the table that is about one policy."""
     values = {name: run.measure(name, policy) for name in measures}
     shape = values[measures[0]].shape
@@ -115,33 +122,33 @@ def columns(run: Run, policy: str, measures: list[str]) -> dict[str, Values]:
 
 def all_columns(run: Run, measure: str | None) -> dict[str, Values]:
     """The whole table."""
-    parts = [columns(run, policy, chosen(run, measure)) for policy in run.policies]
+    parts = [policy_columns(run, policy, table_measures(run, measure)) for policy in run.policies]
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
-def as_frame(run: Run, measure: str | None) -> pandas.DataFrame:
+def build_frame(run: Run, measure: str | None) -> pandas.DataFrame:
     """The table in memory."""
-    return data_frames().DataFrame(all_columns(run, measure))
+    return import_pandas().DataFrame(all_columns(run, measure))
 
 
 def write_csv(run: Run, path: FilePath, measure: str | None) -> None:
     """The table as text, policy by policy."""
-    names = chosen(run, measure)
-    where = checked_path(path, "run.csv")
-    refuse_saved(where, "a table")
-    with writing(where) as file:
+    names = table_measures(run, measure)
+    where = parse_path(path, "run.csv")
+    refuse_saved_file(where, "a table")
+    with open_atomically(where) as file:
         text = io.TextIOWrapper(file, "utf-8", newline="")
         writer = csv.writer(text)
-        writer.writerow(columns(run, run.policies[0], names))
+        writer.writerow(policy_columns(run, run.policies[0], names))
         for policy in run.policies:
-            part = columns(run, policy, names)
+            part = policy_columns(run, policy, names)
             writer.writerows(zip(*(column.tolist() for column in part.values()), strict=True))
         text.detach()  # flushed, and left open
 
 
 def write_parquet(run: Run, path: FilePath, measure: str | None) -> None:
     """The table as Parquet; what made it is in the file's metadata."""
-    pyarrow, parquet = _arrow()
+    pyarrow, parquet = _import_arrow()
     about = {
         "horizon": run.horizon,
         "first": run.first,
@@ -150,13 +157,13 @@ def write_parquet(run: Run, path: FilePath, measure: str | None) -> None:
         "environment": run.environment,
     }
     table = pyarrow.table(all_columns(run, measure))
-    where = checked_path(path, "run.parquet")
-    refuse_saved(where, "a table")
-    with writing(where) as file:
+    where = parse_path(path, "run.parquet")
+    refuse_saved_file(where, "a table")
+    with open_atomically(where) as file:
         parquet.write_table(table.replace_schema_metadata({name: str(value) for name, value in about.items()}), file)
 
 
-def _arrow() -> tuple[Any, Any]:
+def _import_arrow() -> tuple[Any, Any]:
     try:
         import pyarrow
         from pyarrow import parquet

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from causalbandits.errors import CausalBanditsError, unknown
+from causalbandits.errors import CausalBanditsError, unknown_name_message
 
 SCALARS = ("regret", "simple regret", "risk", "reward")
 """One number a checkpoint: the pseudo-regret so far, how much worse than the best the action is that the policy would
@@ -24,19 +24,19 @@ Measures = Mapping[str, Mapping[str, Values]]
 """By measure, then policy."""
 
 
-def checked_measures(given: Measures, checkpoints: int) -> dict[str, dict[str, Values]]:
+def validate_measures(measures: Measures, checkpoints: int) -> dict[str, dict[str, Values]]:
     """The same in the order of `MEASURES`, read-only; refused where policies or shapes do not fit together."""
-    if not isinstance(given, Mapping) or not given.get("regret"):
+    if not isinstance(measures, Mapping) or not measures.get("regret"):
         raise CausalBanditsError(
-            f"measures must have the regret of a policy: {{'regret': {{'ucb': an array}}}}; got {given!r}."
+            f"measures must have the regret of a policy: {{'regret': {{'ucb': an array}}}}; got {measures!r}."
         )
-    for name in given:
+    for name in measures:
         if name not in MEASURES:
-            raise CausalBanditsError(unknown("measure", name, MEASURES))
-    policies = tuple(given["regret"])
-    found = {name: _read_only(name, given[name], policies) for name in MEASURES if name in given}
-    replications = len(found["regret"][policies[0]])
-    for name, by_policy in found.items():
+            raise CausalBanditsError(unknown_name_message("measure", name, MEASURES))
+    policies = tuple(measures["regret"])
+    arrays = {name: _read_only_arrays(name, measures[name], policies) for name in MEASURES if name in measures}
+    replications = len(arrays["regret"][policies[0]])
+    for name, by_policy in arrays.items():
         actions = by_policy[policies[0]].shape[2:3] if name == "plays" else ()
         shape, shapes = (replications, checkpoints, *actions), {values.shape for values in by_policy.values()}
         if shapes != {shape} or 0 in shape or (name == "plays") != bool(actions):
@@ -44,14 +44,14 @@ def checked_measures(given: Measures, checkpoints: int) -> dict[str, dict[str, V
                 f"{name!r} must be replications x checkpoints{' x actions' * (name == 'plays')}, one replication at "
                 f"least, here {(replications, checkpoints)}, for every policy; got {sorted(shapes)}."
             )
-    return found
+    return arrays
 
 
-def _read_only(name: str, given: Mapping[str, npt.ArrayLike], policies: Iterable[str]) -> dict[str, Values]:
-    if set(given) != set(policies):
-        raise CausalBanditsError(f"{name!r} must be of the regret's policies, {list(policies)}; got {list(given)}.")
+def _read_only_arrays(name: str, by_policy: Mapping[str, npt.ArrayLike], policies: Iterable[str]) -> dict[str, Values]:
+    if set(by_policy) != set(policies):
+        raise CausalBanditsError(f"{name!r} must be of the regret's policies, {list(policies)}; got {list(by_policy)}.")
     kind = np.int64 if name == "plays" else np.float64
-    found = {policy: np.ascontiguousarray(given[policy], dtype=kind).view() for policy in policies}
-    for values in found.values():
+    arrays = {policy: np.ascontiguousarray(by_policy[policy], dtype=kind).view() for policy in policies}
+    for values in arrays.values():
         values.setflags(write=False)
-    return found
+    return arrays

@@ -16,6 +16,6 @@ class Origin(NamedTuple):
 
     def only(self, names: Iterable[str]) -> Origin:
         """The same for some of the policies, in this order."""
-        chosen = list(names)
-        ids = None if self.ids is None else {name: self.ids[name] for name in chosen}
-        return Origin(self.world, {name: self.policies[name] for name in chosen}, ids)
+        policies = list(names)
+        ids = None if self.ids is None else {name: self.ids[name] for name in policies}
+        return Origin(self.world, {name: self.policies[name] for name in policies}, ids)

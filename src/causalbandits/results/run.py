@@ -11,10 +11,10 @@ import numpy.typing as npt
 
 from causalbandits._files import FilePath
 from causalbandits._typing import Array, is_iterable
-from causalbandits.errors import CausalBanditsError, unknown
-from causalbandits.results.files import as_frame, read_run, write_csv, write_parquet, write_run
-from causalbandits.results.measures import MEASURES, Measures, Values, checked_measures
-from causalbandits.results.merge import merged
+from causalbandits.errors import CausalBanditsError, unknown_name_message
+from causalbandits.results.files import build_frame, read_run, write_csv, write_parquet, write_run
+from causalbandits.results.measures import MEASURES, Measures, Values, validate_measures
+from causalbandits.results.merge import merge_runs
 from causalbandits.results.provenance import Origin
 from causalbandits.results.statistics import (
     Difference,
@@ -22,12 +22,12 @@ from causalbandits.results.statistics import (
     FinalMean,
     Stopping,
     Summary,
-    check_delta,
-    corrected,
-    difference,
+    compute_difference,
+    correct_differences,
     half_width,
     standard_error,
-    stopped,
+    summarise_stopping,
+    validate_delta,
 )
 
 if TYPE_CHECKING:
@@ -72,33 +72,33 @@ class Run:
                 f"first, a replication's number, must be a whole number, 0 or more; got {self.first!r}."
             )
         object.__setattr__(self, "rounds", rounds)
-        object.__setattr__(self, "measures", checked_measures(self.measures, len(rounds)))
-        told = () if self.origin is None else (self.origin.policies, self.origin.ids)
-        if any(by_name is not None and set(by_name) != set(self.policies) for by_name in told):
+        object.__setattr__(self, "measures", validate_measures(self.measures, len(rounds)))
+        by_policy_maps = () if self.origin is None else (self.origin.policies, self.origin.ids)
+        if any(by_name is not None and set(by_name) != set(self.policies) for by_name in by_policy_maps):
             raise CausalBanditsError(f"origin must be of the policies, {list(self.policies)}; got {self.origin!r}.")
 
     def __repr__(self) -> str:
         names = ", ".join(self.policies) if len(self.policies) <= 8 else f"{len(self.policies)} policies"
         several = self.replications > 1
         numbers = f"replications {self.first} to {self.numbers[-1]}" if several else f"replication {self.first}"
-        kept = ", ".join(self.measures)
-        return f"Run({names}; {numbers} of {self.horizon} rounds, seed {self.seed}; {kept})"
+        measure_names = ", ".join(self.measures)
+        return f"Run({names}; {numbers} of {self.horizon} rounds, seed {self.seed}; {measure_names})"
 
     def __eq__(self, other: object) -> bool:
         """Whether all is the same, the measures in every bit."""
         if not isinstance(other, Run):
             return NotImplemented
-        return self._told() == other._told() and all(
-            _same_bits(self.measure(name, policy), other.measure(name, policy))
+        return self._metadata() == other._metadata() and all(
+            _has_same_bits(self.measure(name, policy), other.measure(name, policy))
             for name in self.measures
             for policy in self.policies
         )
 
-    def _told(self) -> tuple[object, ...]:
+    def _metadata(self) -> tuple[object, ...]:
         """All but the measures' values."""
         rounds = self.rounds.tolist()
-        of_what = self.seed, self.environment, self.origin, self.epsilon
-        return rounds, self.policies, self.numbers, [*self.measures], *of_what
+        provenance = self.seed, self.environment, self.origin, self.epsilon
+        return rounds, self.policies, self.numbers, [*self.measures], *provenance
 
     @property
     def policies(self) -> tuple[str, ...]:
@@ -123,14 +123,14 @@ class Run:
     def measure(self, name: str, policy: str) -> Values:
         """A measure up to each checkpoint, a row per replication."""
         if not isinstance(name, str) or name not in MEASURES:
-            raise CausalBanditsError(unknown("measure", name, MEASURES))
+            raise CausalBanditsError(unknown_name_message("measure", name, MEASURES))
         if name not in self.measures:
             raise CausalBanditsError(
                 f"This run has no {name!r}, only {', '.join(map(repr, self.measures))}. Simulate again with "
                 f"measures=[{name!r}]."
             )
         if not isinstance(policy, str) or policy not in self.measures[name]:
-            raise CausalBanditsError(unknown("policy of this run:", policy, self.policies))
+            raise CausalBanditsError(unknown_name_message("policy of this run:", policy, self.policies))
         return self.measures[name][policy]
 
     def regret(self, policy: str) -> Array:
@@ -141,7 +141,7 @@ class Run:
         """How often each action was played up to each checkpoint: replications x checkpoints x actions."""
         return self.measure("plays", policy)
 
-    def _scalar(self, name: str, policy: str) -> Array:
+    def _scalar_measure(self, name: str, policy: str) -> Array:
         """A measure that is one number a checkpoint; plays are refused."""
         if isinstance(name, str) and name == "plays":
             raise CausalBanditsError(
@@ -153,13 +153,13 @@ class Run:
         """The same run with some of the policies, in this order."""
         if isinstance(policies, str) or not is_iterable(policies):
             raise CausalBanditsError(f"only() takes a list of policies, such as ['ucb']; got {policies!r}.")
-        chosen = tuple(policies)
-        measures = {name: {policy: self.measure(name, policy) for policy in chosen} for name in self.measures}
-        return replace(self, measures=measures, origin=None if self.origin is None else self.origin.only(chosen))
+        names = tuple(policies)
+        measures = {name: {policy: self.measure(name, policy) for policy in names} for name in self.measures}
+        return replace(self, measures=measures, origin=None if self.origin is None else self.origin.only(names))
 
     def interval(self, policy: str, *, measure: str = "regret") -> tuple[Array, Array, Array]:
         """At each checkpoint: the mean and its 95% interval (NaN bounds for a single replication)."""
-        values = self._scalar(measure, policy)
+        values = self._scalar_measure(measure, policy)
         mean, half = values.mean(axis=0), half_width(values)
         return mean, mean - half, mean + half
 
@@ -168,7 +168,7 @@ class Run:
         means = []
         for policy in self.policies:
             mean, lower, upper = (float(values[-1]) for values in self.interval(policy, measure=measure))
-            error = float(standard_error(self._scalar(measure, policy))[-1])
+            error = float(standard_error(self._scalar_measure(measure, policy))[-1])
             means.append(FinalMean(policy, mean, error, lower, upper, self.replications))
         return Summary(means, measure)
 
@@ -179,13 +179,15 @@ class Run:
         than `epsilon`: the one that the run was made with, unless you say another. Policies stop at checkpoints only:
         keep `rounds` close to each other where the exact round matters.
         """
-        check_delta(delta)
+        validate_delta(delta)
         epsilon = self.epsilon if epsilon is None else epsilon
-        found = [
-            stopped(name, self.rounds, self.measure("risk", name), self.measure("simple regret", name), delta, epsilon)
+        stopped_policies = [
+            summarise_stopping(
+                name, self.rounds, self.measure("risk", name), self.measure("simple regret", name), delta, epsilon
+            )
             for name in self.policies
         ]
-        return Stopping(found, delta, epsilon)
+        return Stopping(stopped_policies, delta, epsilon)
 
     @overload
     def compare(self, policy: str, other: str, *, measure: str = ...) -> Difference: ...
@@ -204,12 +206,15 @@ class Run:
         lower in 5 of 5 replications.
         """
         self.measure("regret", policy)
-        others = [name for name in self.policies if name != policy] if other is None else [other]
-        if not others:
+        other_policies = [name for name in self.policies if name != policy] if other is None else [other]
+        if not other_policies:
             raise CausalBanditsError(f"This run has no other policy to compare {policy!r} with.")
-        final = self._scalar(measure, policy)[:, -1]
-        found = [difference(policy, name, measure, final, self._scalar(measure, name)[:, -1]) for name in others]
-        return corrected(found) if other is None else found[0]
+        final = self._scalar_measure(measure, policy)[:, -1]
+        differences = [
+            compute_difference(policy, name, measure, final, self._scalar_measure(measure, name)[:, -1])
+            for name in other_policies
+        ]
+        return correct_differences(differences) if other is None else differences[0]
 
     def plot(
         self,
@@ -241,7 +246,7 @@ class Run:
 
         Plays come alone, with a row per action.
         """
-        return as_frame(self, measure)
+        return build_frame(self, measure)
 
     def to_csv(self, path: FilePath, measure: str | None = None) -> None:
         """The same table as `to_pandas`, as text."""
@@ -272,11 +277,11 @@ class Run:
         >>> Run.merged(halves) == simulate(env, "ucb", replications=6, **settings)
         True
         """
-        given = list(runs) if is_iterable(runs) else []
-        if not given or not all(isinstance(run, Run) for run in given):
+        run_list = list(runs) if is_iterable(runs) else []
+        if not run_list or not all(isinstance(run, Run) for run in run_list):
             raise CausalBanditsError(f"Run.merged takes a list of runs, one at least; got {runs!r}.")
-        return merged(given)
+        return merge_runs(run_list)
 
 
-def _same_bits(one: Values, other: Values) -> bool:
-    return np.array_equal(one.view(np.int64), other.view(np.int64))
+def _has_same_bits(first: Values, second: Values) -> bool:
+    return np.array_equal(first.view(np.int64), second.view(np.int64))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-from causalbandits._tables import data_frames, decimals, p_text, table
+from causalbandits._tables import decimal_places, format_p_value, format_table, import_pandas
 from causalbandits._typing import Array, is_real
 from causalbandits.errors import CausalBanditsError
 from causalbandits.problem.projection import TIE
@@ -27,29 +27,29 @@ def standard_error(values: Array) -> Array:
 def half_width(values: Array) -> Array:
     """How far the 95% t interval of the mean over the first axis reaches; NaN for a single value."""
     n = len(values)
-    return np.asarray(quantile(0.975, n - 1) * standard_error(values)) if n > 1 else standard_error(values)
+    return np.asarray(student_quantile(0.975, n - 1) * standard_error(values)) if n > 1 else standard_error(values)
 
 
 def t_statistic(differences: Array) -> float:
     """The mean in units of its standard error; infinite where nothing varies but the mean is not 0."""
-    return in_errors(float(differences.mean()), float(differences.std(ddof=1)) / math.sqrt(len(differences)))
+    return standard_score(float(differences.mean()), float(differences.std(ddof=1)) / math.sqrt(len(differences)))
 
 
-def in_errors(value: float, error: float) -> float:
+def standard_score(value: float, error: float) -> float:
     """How many standard errors from 0; infinitely many, with its sign, where the error is 0 but the value is not."""
     if error == 0.0:
         return 0.0 if value == 0.0 else math.copysign(math.inf, value)
     return value / error
 
 
-def student(t: float, df: int) -> float:
+def student_cdf(t: float, df: int) -> float:
     """P(T <= t)."""
     from scipy.special import stdtr
 
     return float(stdtr(df, t)) if math.isfinite(t) else float(t > 0)
 
 
-def quantile(probability: float, df: int) -> float:
+def student_quantile(probability: float, df: int) -> float:
     """The t below which T lies with this probability."""
     from scipy.special import stdtrit
 
@@ -98,16 +98,18 @@ class Difference(NamedTuple):
 
     def __repr__(self) -> str:
         if self.times_equal == self.replications:
-            return f"Final {self.measure} of {self.policy} and {self.other}: the same in {_each(self.replications)}."
+            return f"Final {self.measure} of {self.policy} and {self.other}: the same in {_format_each_replication(self.replications)}."
         return f"Final {self.measure} of {self.policy} minus {self.other}: {self._evidence()}."
 
     def _evidence(self) -> str:
-        mean, interval = _shown(self, _decimals([self]))
+        mean, interval = _format_difference(self, _difference_decimals([self]))
         if self.replications == 1:
             return f"{mean} in a single replication, which allows neither interval nor test"
         if math.isnan(self.p_value):
-            return f"{mean} in {_each(self.replications)}; it never varies, so there is nothing to test"
-        p = p_text(self.p_value)
+            return (
+                f"{mean} in {_format_each_replication(self.replications)}; it never varies, so there is nothing to test"
+            )
+        p = format_p_value(self.p_value)
         equal = f", equal in {self.times_equal}" if self.times_equal else ""
         return (
             f"{mean} on average, 95% interval {interval}, paired t-test p {p if p[0] == '<' else f'= {p}'}; lower in "
@@ -120,9 +122,12 @@ class Differences(tuple[Difference, ...]):
 
     def __repr__(self) -> str:
         head = (f"{self[0].policy} minus", "mean difference", "95% interval", "p", "lower in", "equal in")
-        digits = _decimals(self)
-        body = [(d.other, *_shown(d, digits), p_text(d.p_value), str(d.times_lower), str(d.times_equal)) for d in self]
-        return f"{table(head, body)}\n{self._note()}"
+        digits = _difference_decimals(self)
+        body = [
+            (d.other, *_format_difference(d, digits), format_p_value(d.p_value), str(d.times_lower), str(d.times_equal))
+            for d in self
+        ]
+        return f"{format_table(head, body)}\n{self._note()}"
 
     def _note(self) -> str:
         tests, n = sum(not math.isnan(d.p_value) for d in self), self[0].replications
@@ -132,40 +137,44 @@ class Differences(tuple[Difference, ...]):
 
     def to_pandas(self) -> pandas.DataFrame:
         """The differences as a DataFrame."""
-        return data_frames().DataFrame(list(self), columns=list(Difference._fields))
+        return import_pandas().DataFrame(list(self), columns=list(Difference._fields))
 
 
-def difference(policy: str, other: str, measure: str, values: Array, others: Array) -> Difference:
+def compute_difference(policy: str, other: str, measure: str, values: Array, other_values: Array) -> Difference:
     """From the final values of both, one a replication."""
-    gaps = values - others
+    gaps = values - other_values
     mean, n = float(gaps.mean()), len(gaps)
     half, p = math.nan, math.nan
     if not (gaps == gaps[0]).all():  # always so for a single one
-        half, p = float(half_width(gaps)), 2 * student(-abs(t_statistic(gaps)), n - 1)
-    lower, equal = int((values < others).sum()), int((values == others).sum())
+        half, p = float(half_width(gaps)), 2 * student_cdf(-abs(t_statistic(gaps)), n - 1)
+    lower, equal = int((values < other_values).sum()), int((values == other_values).sum())
     return Difference(policy, other, measure, mean, mean - half, mean + half, p, lower, equal, n)
 
 
-def corrected(differences: Iterable[Difference]) -> Differences:
+def correct_differences(differences: Iterable[Difference]) -> Differences:
     """The same with p-values that hold for all of them together; where nothing was tested, there is none."""
-    found = list(differences)
-    tested = [i for i, one in enumerate(found) if not math.isnan(one.p_value)]
-    for i, p in zip(tested, holm([found[i].p_value for i in tested]), strict=True):
-        found[i] = found[i]._replace(p_value=p)
-    return Differences(found)
+    corrected_differences = list(differences)
+    tested_positions = [i for i, difference in enumerate(corrected_differences) if not math.isnan(difference.p_value)]
+    for i, p in zip(tested_positions, holm([corrected_differences[i].p_value for i in tested_positions]), strict=True):
+        corrected_differences[i] = corrected_differences[i]._replace(p_value=p)
+    return Differences(corrected_differences)
 
 
-def _decimals(differences: Iterable[Difference]) -> int:
-    return decimals(size for one in differences for size in (one.mean, one.upper - one.mean))
+def _difference_decimals(differences: Iterable[Difference]) -> int:
+    return decimal_places(
+        size for difference in differences for size in (difference.mean, difference.upper - difference.mean)
+    )
 
 
-def _shown(one: Difference, digits: int) -> tuple[str, str]:
+def _format_difference(difference: Difference, digits: int) -> tuple[str, str]:
     """The mean and its interval, as texts."""
-    interval = "-" if math.isnan(one.lower) else f"{one.lower:.{digits}f} to {one.upper:.{digits}f}"
-    return f"{one.mean:.{digits}f}", interval
+    interval = (
+        "-" if math.isnan(difference.lower) else f"{difference.lower:.{digits}f} to {difference.upper:.{digits}f}"
+    )
+    return f"{difference.mean:.{digits}f}", interval
 
 
-def _each(replications: int) -> str:
+def _format_each_replication(replications: int) -> str:
     return "a single replication" if replications == 1 else f"each of {replications} replications"
 
 
@@ -195,7 +204,7 @@ class Summary(tuple[FinalMean, ...]):
 
     def __repr__(self) -> str:
         head = ("policy", f"mean final {self.measure}", "standard error", "95% interval")
-        digits = decimals(value for final in self for value in (final.mean, final.standard_error))
+        digits = decimal_places(value for final in self for value in (final.mean, final.standard_error))
 
         def show(value: float) -> str:
             return "-" if math.isnan(value) else f"{value:.{digits}f}"
@@ -204,13 +213,13 @@ class Summary(tuple[FinalMean, ...]):
             return "-" if math.isnan(final.lower) else f"[{show(final.lower)}, {show(final.upper)}]"
 
         body = [(final.policy, show(final.mean), show(final.standard_error), interval(final)) for final in self]
-        return table(head, body)
+        return format_table(head, body)
 
     __str__ = __repr__
 
     def to_pandas(self) -> pandas.DataFrame:
         """The means as a DataFrame."""
-        return data_frames().DataFrame(list(self), columns=list(FinalMean._fields))
+        return import_pandas().DataFrame(list(self), columns=list(FinalMean._fields))
 
 
 # When the policies of a run stopped, and how often they were wrong.
@@ -238,51 +247,56 @@ class Stopping(tuple[StoppedPolicy, ...]):
     delta: float
     epsilon: float
 
-    def __new__(cls, found: Iterable[StoppedPolicy], delta: float, epsilon: float) -> Self:
-        stopping = super().__new__(cls, found)
+    def __new__(cls, policies: Iterable[StoppedPolicy], delta: float, epsilon: float) -> Self:
+        stopping = super().__new__(cls, policies)
         stopping.delta, stopping.epsilon = delta, epsilon
         return stopping
 
     def __repr__(self) -> str:
         head = ("policy", "stopped", "rounds, mean", "median", f"wrong (at most {self.delta:g})")
-        return table(head, [_line(own) for own in self])
+        return format_table(head, [_stopping_row(policy) for policy in self])
 
     __str__ = __repr__
 
     def to_pandas(self) -> pandas.DataFrame:
         """The same as a DataFrame."""
-        return data_frames().DataFrame(list(self), columns=list(StoppedPolicy._fields))
+        return import_pandas().DataFrame(list(self), columns=list(StoppedPolicy._fields))
 
 
-def _line(own: StoppedPolicy) -> tuple[str, ...]:
-    median = "-" if math.isinf(own.median) else f"{own.median:.0f}"
-    wrong = f"{own.error_rate:.4f} +- {own.standard_error:.4f}"
-    return own.policy, f"{own.stopped:.1%}", f"{own.rounds:.0f}", median, wrong
+def _stopping_row(policy: StoppedPolicy) -> tuple[str, ...]:
+    median = "-" if math.isinf(policy.median) else f"{policy.median:.0f}"
+    wrong = f"{policy.error_rate:.4f} +- {policy.standard_error:.4f}"
+    return policy.policy, f"{policy.stopped:.1%}", f"{policy.rounds:.0f}", median, wrong
 
 
-def check_delta(delta: object) -> None:
+def validate_delta(delta: object) -> None:
     """Refuse anything but a chance of being wrong."""
     if not is_real(delta) or not 0 < delta < 1:
         raise CausalBanditsError(f"delta, the chance of being wrong, must lie between 0 and 1; got {delta!r}.")
 
 
-def stopping_rounds(rounds: npt.NDArray[np.int64], risk: Array, delta: float) -> Array:
+def stopping_rounds(rounds: npt.NDArray[np.int64], error_probability: Array, delta: float) -> Array:
     """The first checkpoint of each replication at which the rule says stop; infinite where it never does."""
-    stops = risk <= delta
+    stops = error_probability <= delta
     return np.where(stops.any(axis=1), rounds[stops.argmax(axis=1)], math.inf)
 
 
-def stopped(
-    policy: str, rounds: npt.NDArray[np.int64], risk: Array, lost: Array, delta: float, epsilon: float
+def summarise_stopping(
+    policy: str,
+    rounds: npt.NDArray[np.int64],
+    error_probability: Array,
+    simple_regret: Array,
+    delta: float,
+    epsilon: float,
 ) -> StoppedPolicy:
     """One policy, from its risk and its simple regret at each checkpoint."""
-    when, n = stopping_rounds(rounds, risk, delta), len(risk)
-    ended = np.isfinite(when)
-    at = (risk <= delta).argmax(axis=1)
-    wrong = ended & (lost[np.arange(n), at] > epsilon + TIE)
-    rate = float(wrong.mean())
-    mean = float(np.minimum(when, float(rounds[-1])).mean())
+    stopping_times, n = stopping_rounds(rounds, error_probability, delta), len(error_probability)
+    has_stopped = np.isfinite(stopping_times)
+    at = (error_probability <= delta).argmax(axis=1)
+    is_wrong = has_stopped & (simple_regret[np.arange(n), at] > epsilon + TIE)
+    rate = float(is_wrong.mean())
+    mean = float(np.minimum(stopping_times, float(rounds[-1])).mean())
     error = math.sqrt(rate * (1 - rate) / n)
     with np.errstate(invalid="ignore"):
-        median = float(np.sort(when)[(n - 1) // 2])
-    return StoppedPolicy(policy, float(ended.mean()), mean, median, rate, error, n)
+        median = float(np.sort(stopping_times)[(n - 1) // 2])
+    return StoppedPolicy(policy, float(has_stopped.mean()), mean, median, rate, error, n)

@@ -16,42 +16,42 @@ from starlette.routing import Route
 from causalbandits.service.auth import Keys, Role, allows
 from causalbandits.service.dashboard import (
     COOKIE,
-    decision,
-    enter,
     is_own_form,
-    listed,
-    live,
-    login,
+    list_studies,
+    log_in,
     set_mode,
-    shown,
-    static,
+    show_decision,
+    show_login,
+    show_study,
+    static_file,
+    stream_changes,
     what_if,
 )
-from causalbandits.service.http import Answer, RefusedError, given_key, header, nothing, refusal
-from causalbandits.service.routes import ROUTES, STUDY, HTTPRoute
+from causalbandits.service.http import Answer, RequestError, error_response, header, not_found_response, request_key
+from causalbandits.service.routes import ROUTES, STUDY_ROUTE, HTTPRoute
 from causalbandits.service.workers import Writer
 from causalbandits.study import Study
 
-TEXT = "text/plain; version=0.0.4; charset=utf-8"
+PROMETHEUS_MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
-LOCAL = ("127.0.0.1", "localhost", "[::1]")
+LOCAL_HOSTS = ("127.0.0.1", "localhost", "[::1]")
 
-NOT_KNOWN = "This key is not known here: it was mistyped, or revoked, or is for another service."
+UNKNOWN_KEY_MESSAGE = "This key is not known here: it was mistyped, or revoked, or is for another service."
 
-OF_A_STUDY = re.compile(f"{STUDY.format(study='(?P<study>[^/]+)')}/(?P<word>[^/]+)")
+STUDY_PATH = re.compile(f"{STUDY_ROUTE.format(study='(?P<study>[^/]+)')}/(?P<word>[^/]+)")
 
 Endpoint = Callable[[Request], Awaitable[Response]]
-Page = Callable[["Service", Request], Awaitable[Response]]
+PageHandler = Callable[["Service", Request], Awaitable[Response]]
 
-PAGES: tuple[tuple[str, str, Role | None, Page], ...] = (
-    ("GET", "/", "reader", listed),
-    ("GET", "/login", None, login),
-    ("POST", "/login", None, enter),
-    ("GET", "/{study}", "reader", shown),
-    ("GET", "/{study}/decision", "reader", decision),
+PAGES: tuple[tuple[str, str, Role | None, PageHandler], ...] = (
+    ("GET", "/", "reader", list_studies),
+    ("GET", "/login", None, show_login),
+    ("POST", "/login", None, log_in),
+    ("GET", "/{study}", "reader", show_study),
+    ("GET", "/{study}/decision", "reader", show_decision),
     ("GET", "/{study}/what-if", "reader", what_if),
     ("POST", "/{study}/mode", "admin", set_mode),
-    ("GET", "/{study}/live", "reader", live),
+    ("GET", "/{study}/live", "reader", stream_changes),
 )
 """What people look at, likewise with the role that it needs."""
 
@@ -63,21 +63,21 @@ class Service:
         self.keys, self.directory = keys, directory
         self.writers = {name: Writer(study) for name, study in studies.items()}
         self.is_closing = False
-        answers = {(one.method, one.path): self._endpoint(one) for one in ROUTES}
-        self._straight = {
-            (method, path.removeprefix(f"{STUDY}/")): answer
-            for (method, path), answer in answers.items()
-            if path.startswith(f"{STUDY}/")
+        endpoints = {(route.method, route.path): self._endpoint(route) for route in ROUTES}
+        self._direct_endpoints = {
+            (method, path.removeprefix(f"{STUDY_ROUTE}/")): endpoint
+            for (method, path), endpoint in endpoints.items()
+            if path.startswith(f"{STUDY_ROUTE}/")
         }
         """What is asked of a study as a whole, by method and last word; without a framework's detours, which took a
         third of the time of an answer."""
         self.app = Starlette(
             routes=[
-                *(Route(path, answer, methods=[method]) for (method, path), answer in answers.items()),
-                Route("/static/{file}", static),
-                *(self._page(*one) for one in PAGES),
+                *(Route(path, endpoint, methods=[method]) for (method, path), endpoint in endpoints.items()),
+                Route("/static/{file}", static_file),
+                *(self._page_route(*route) for route in PAGES),
             ],
-            exception_handlers={404: nothing, 405: nothing},
+            exception_handlers={404: not_found_response, 405: not_found_response},
         )
         self.app.router.redirect_slashes = False  # which fails where a query is no text
 
@@ -88,82 +88,83 @@ class Service:
             writer.close()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] == "http" and (found := OF_A_STUDY.fullmatch(scope["path"])):
-            straight = self._straight.get((scope["method"], found["word"]))
-            if straight is not None:
-                scope["path_params"] = {"study": found["study"]}
-                response = await straight(Request(scope, receive))
+        if scope["type"] == "http" and (path_match := STUDY_PATH.fullmatch(scope["path"])):
+            endpoint = self._direct_endpoints.get((scope["method"], path_match["word"]))
+            if endpoint is not None:
+                scope["path_params"] = {"study": path_match["study"]}
+                response = await endpoint(Request(scope, receive))
                 return await response(scope, receive, send)
         await self.app(scope, receive, send)
 
     def _endpoint(self, route: HTTPRoute) -> Endpoint:
         async def endpoint(request: Request) -> Response:
             try:
-                answer = await self._answer(route, request)
+                answer = await self._handle(route, request)
                 if isinstance(answer.content, str):
-                    return Response(answer.content, answer.status, media_type=TEXT)
+                    return Response(answer.content, answer.status, media_type=PROMETHEUS_MEDIA_TYPE)
                 return Response(msgspec.json.encode(answer.content), answer.status, media_type="application/json")
             except ClientDisconnect:
                 return Response(status_code=400)
             except Exception as error:
-                return refusal(error)
+                return error_response(error)
 
         return endpoint
 
-    def _page(self, method: str, path: str, role: Role | None, make: Page) -> Route:
+    def _page_route(self, method: str, path: str, role: Role | None, handler: PageHandler) -> Route:
         async def endpoint(request: Request) -> Response:
             try:
                 if role is not None:
-                    self._admit(role, request, by_cookie=method == "GET" or is_own_form(request))
-                self._named(request)
-                return await make(self, request)
+                    self._authorize(role, request, by_cookie=method == "GET" or is_own_form(request))
+                self._find_writer(request)
+                return await handler(self, request)
             except ClientDisconnect:
                 return Response(status_code=400)
-            except RefusedError as error:
+            except RequestError as error:
                 if error.status == 401:
                     return RedirectResponse("/login", 303)
-                return refusal(error)
+                return error_response(error)
             except Exception as error:
-                return refusal(error)
+                return error_response(error)
 
         return Route(path, endpoint, methods=[method])
 
-    def _named(self, request: Request) -> Writer | None:
+    def _find_writer(self, request: Request) -> Writer | None:
         """The study that a path names."""
         name = request.path_params.get("study")
         if name is not None and name not in self.writers:
-            raise RefusedError(404, f"There is no study {name!r:.80} here.")
+            raise RequestError(404, f"There is no study {name!r:.80} here.")
         return None if name is None else self.writers[name]
 
-    async def _answer(self, route: HTTPRoute, request: Request) -> Answer:
+    async def _handle(self, route: HTTPRoute, request: Request) -> Answer:
         if route.role is not None:
-            self._admit(route.role, request, by_cookie=request.method == "GET")
-        return await route.handler(self, self._named(request), request)  # type: ignore[arg-type]
+            self._authorize(route.role, request, by_cookie=request.method == "GET")
+        return await route.handler(self, self._find_writer(request), request)  # type: ignore[arg-type]
 
-    def still_admits(self, request: Request) -> bool:
+    def is_still_authorized(self, request: Request) -> bool:
         """Whether one who was let in to look would be let in again."""
         try:
-            self._admit("reader", request, by_cookie=True)
-        except RefusedError:
+            self._authorize("reader", request, by_cookie=True)
+        except RequestError:
             return False
         return True
 
-    def _admit(self, needed: Role, request: Request, *, by_cookie: bool) -> None:
-        if not self.keys.are_needed and header(request, b"host").rsplit(":", 1)[0] not in LOCAL:
-            raise RefusedError(403, "Without keys, this service answers to this machine alone.")
-        bearer = given_key(request)
-        looking = request.cookies.get(COOKIE) if by_cookie else None
-        own = self.keys.record_of(bearer or looking)
-        if own is None:
-            raise RefusedError(
-                401, NOT_KNOWN if bearer or looking else "This needs a key: Authorization: Bearer cb_..."
+    def _authorize(self, required_role: Role, request: Request, *, by_cookie: bool) -> None:
+        if not self.keys.are_needed and header(request, b"host").rsplit(":", 1)[0] not in LOCAL_HOSTS:
+            raise RequestError(403, "Without keys, this service answers to this machine alone.")
+        bearer_key = request_key(request)
+        cookie_key = request.cookies.get(COOKIE) if by_cookie else None
+        key_record = self.keys.record_of(bearer_key or cookie_key)
+        if key_record is None:
+            raise RequestError(
+                401,
+                UNKNOWN_KEY_MESSAGE if bearer_key or cookie_key else "This needs a key: Authorization: Bearer cb_...",
             )
-        if not allows(own.role, needed):
-            raise RefusedError(403, f"This needs a key with the role {needed}; yours has {own.role}.")
-        if "study" in request.path_params and not own.opens(request.path_params["study"]):
-            raise RefusedError(403, "Your key is for other studies.")
-        request.state.key = own
+        if not allows(key_record.role, required_role):
+            raise RequestError(403, f"This needs a key with the role {required_role}; yours has {key_record.role}.")
+        if "study" in request.path_params and not key_record.opens(request.path_params["study"]):
+            raise RequestError(403, "Your key is for other studies.")
+        request.state.key = key_record
 
-    def open_to(self, request: Request) -> dict[str, Writer]:
+    def accessible_writers(self, request: Request) -> dict[str, Writer]:
         """The studies that a request's key opens, by their names."""
-        return {name: own for name, own in sorted(self.writers.items()) if request.state.key.opens(name)}
+        return {name: writer for name, writer in sorted(self.writers.items()) if request.state.key.opens(name)}

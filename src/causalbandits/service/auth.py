@@ -31,7 +31,7 @@ Role = Literal["reader", "writer", "admin"]
 ROLES: tuple[Role, ...] = ("reader", "writer", "admin")
 """Each may do what those before it may."""
 
-LONGEST_NAME = 100
+MAX_KEY_NAME_LENGTH = 100
 
 KEYS_FORMAT = "causalbandits-keys"
 
@@ -50,7 +50,7 @@ class KeyRecord(NamedTuple):
         return self.studies is None or study in self.studies
 
 
-ANYBODY = KeyRecord("", "admin", "")
+ANONYMOUS_ADMIN = KeyRecord("", "admin", "")
 """Who comes where there are no keys."""
 
 
@@ -59,106 +59,110 @@ class Keys:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._seen = _edition(path)
-        self._kept = _read(path)
-        self.are_needed = bool(self._kept)
+        self._file_version = _file_version(path)
+        self._records = _load_records(path)
+        self.are_needed = bool(self._records)
         """Whether there have been any: who has revoked the last one does not want to let everybody in."""
 
     def __len__(self) -> int:
-        return len(self._kept)
+        return len(self._records)
 
     def __iter__(self):  # type: ignore[no-untyped-def]
-        return iter(self._kept)
+        return iter(self._records)
 
-    def make(self, name: str, role: str, studies: Iterable[str] = ()) -> str:
+    def create(self, name: str, role: str, studies: Iterable[str] = ()) -> str:
         """A new key, shown this once; for some studies, or, where none is named, for all."""
         if role not in ROLES:
             raise StateError(f"A key's role is one of {', '.join(ROLES)}; got {role!r}.")
-        if not isinstance(name, str) or not 0 < len(name) <= LONGEST_NAME or not name.isprintable():
-            raise StateError(f"A key's name is printable text of 1 to {LONGEST_NAME} characters; got {name!r:.60}.")
-        self._follow()
-        if any(own.name == name for own in self._kept):
+        if not isinstance(name, str) or not 0 < len(name) <= MAX_KEY_NAME_LENGTH or not name.isprintable():
+            raise StateError(
+                f"A key's name is printable text of 1 to {MAX_KEY_NAME_LENGTH} characters; got {name!r:.60}."
+            )
+        self._reload_if_changed()
+        if any(record.name == name for record in self._records):
             raise StateError(f"There is a key named {name!r} already. Revoke it first, or choose another name.")
         key = f"cb_{secrets.token_urlsafe(32)}"
-        self._kept.append(KeyRecord(name, ROLES[ROLES.index(role)], _hash(key), tuple(studies) or None))
-        self._write()
+        self._records.append(KeyRecord(name, ROLES[ROLES.index(role)], _hash_key(key), tuple(studies) or None))
+        self._save()
         return key
 
     def revoke(self, name: str) -> None:
         """From now on, it opens nothing."""
-        self._follow()
-        kept = [own for own in self._kept if own.name != name]
-        if len(kept) == len(self._kept):
+        self._reload_if_changed()
+        remaining = [record for record in self._records if record.name != name]
+        if len(remaining) == len(self._records):
             raise StateError(f"There is no key named {name!r}.")
-        self._kept = kept
-        self._write()
+        self._records = remaining
+        self._save()
 
     def role_of(self, key: str | None) -> Role | None:
         """What a key allows; None if it opens nothing. Without any keys, everything is allowed."""
-        own = self.record_of(key)
-        return None if own is None else own.role
+        record = self.record_of(key)
+        return None if record is None else record.role
 
     def record_of(self, key: str | None) -> KeyRecord | None:
         """Whose key it is; None if it is nobody's, and anybody's where there are no keys."""
-        self._follow()
+        self._reload_if_changed()
         if not self.are_needed:
-            return ANYBODY
-        given, found = _hash(key or ""), None
-        for own in self._kept:  # all of them: time tells nothing
-            if hmac.compare_digest(own.hash, given):
-                found = own
-        return found
+            return ANONYMOUS_ADMIN
+        key_hash, match = _hash_key(key or ""), None
+        for record in self._records:  # all of them: time tells nothing
+            if hmac.compare_digest(record.hash, key_hash):
+                match = record
+        return match
 
-    def _follow(self) -> None:
+    def _reload_if_changed(self) -> None:
         """Take in what was made and revoked since."""
-        edition = _edition(self.path)
-        if edition == self._seen:
+        file_version = _file_version(self.path)
+        if file_version == self._file_version:
             return
-        self._seen = edition
+        self._file_version = file_version
         try:
-            self._kept = self._kept if edition is None else _read(self.path)
-            self.are_needed = self.are_needed or bool(self._kept)
+            self._records = self._records if file_version is None else _load_records(self.path)
+            self.are_needed = self.are_needed or bool(self._records)
         except StateError as error:
             logger.error("Keys are as they were: %s", error)
 
-    def _write(self) -> None:
-        content = {"format": KEYS_FORMAT, "keys": [own._asdict() for own in self._kept]}
+    def _save(self) -> None:
+        content = {"format": KEYS_FORMAT, "keys": [record._asdict() for record in self._records]}
         write_atomically(self.path, json.dumps(content, indent=2).encode())
         self.path.chmod(0o600)
 
 
-def _edition(path: Path) -> tuple[int, int, int] | None:
+def _file_version(path: Path) -> tuple[int, int, int] | None:
     """Changes whenever the file does; None where there is none."""
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_size, found.st_ino
+    return status.st_mtime_ns, status.st_size, status.st_ino
 
 
-def allows(role: Role | None, needed: Role) -> bool:
+def allows(role: Role | None, required_role: Role) -> bool:
     """Whether a role is enough."""
-    return role is not None and ROLES.index(role) >= ROLES.index(needed)
+    return role is not None and ROLES.index(role) >= ROLES.index(required_role)
 
 
-def _hash(key: str) -> str:
+def _hash_key(key: str) -> str:
     return hashlib.sha256(key.encode()).hexdigest()  # keys are random, so that no salt is needed
 
 
-def _record(own: Mapping[str, Any]) -> KeyRecord:
-    some, role = own.get("studies"), ROLES[ROLES.index(own["role"])]
-    if some is not None and not isinstance(some, list):
-        raise ValueError(f"studies must be a list; got {some!r:.60}")
-    return KeyRecord(str(own["name"]), role, str(own["hash"]), None if some is None else tuple(map(str, some)))
+def _decode_record(entry: Mapping[str, Any]) -> KeyRecord:
+    studies, role = entry.get("studies"), ROLES[ROLES.index(entry["role"])]
+    if studies is not None and not isinstance(studies, list):
+        raise ValueError(f"studies must be a list; got {studies!r:.60}")
+    return KeyRecord(
+        str(entry["name"]), role, str(entry["hash"]), None if studies is None else tuple(map(str, studies))
+    )
 
 
-def _read(path: Path) -> list[KeyRecord]:
+def _load_records(path: Path) -> list[KeyRecord]:
     if not path.exists():
         return []
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         if content["format"] != KEYS_FORMAT:
             raise ValueError(content["format"])
-        return [_record(own) for own in content["keys"]]
+        return [_decode_record(entry) for entry in content["keys"]]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise StateError(f"{path} is no file of keys, or is damaged: {error!r}.") from None

@@ -11,18 +11,18 @@ import msgspec
 from starlette.requests import Request
 
 from causalbandits.campaign import Decision
-from causalbandits.errors import ConflictError, StateError, unknown
+from causalbandits.errors import ConflictError, StateError, unknown_name_message
 from causalbandits.policies import policy
 from causalbandits.problem import Budget, Problem
-from causalbandits.service.http import MOST_ITEMS, UNREADABLE, Answer, RefusedError, decoded, named_decision
+from causalbandits.service.http import DECODE_ERRORS, MAX_ITEMS, Answer, RequestError, decode_body, parse_decision_id
 from causalbandits.service.schemas import (
-    Corrected,
-    DecisionWanted,
-    ModeWanted,
-    OutcomesSent,
-    OutcomeTold,
-    PolicyWanted,
-    StudyWanted,
+    AskRequest,
+    CorrectRequest,
+    CreateStudyRequest,
+    OutcomeItem,
+    RawTellRequest,
+    SetModeRequest,
+    SetPolicyRequest,
 )
 from causalbandits.service.workers import Writer
 from causalbandits.study import MODES, Receipt, Study
@@ -33,69 +33,67 @@ if TYPE_CHECKING:
 
 # Studies that are made over HTTP: files of a directory, by names that reach no path.
 
-LONGEST_STUDY_NAME = 100
-TAKEN = ("login", "static", "v1", "livez", "readyz", "metrics", "openapi")
+MAX_STUDY_NAME_LENGTH = 100
+RESERVED_NAMES = ("login", "static", "v1", "livez", "readyz", "metrics", "openapi")
 """Other things are at these addresses."""
 
-MADE_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
+NEW_STUDY_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 
 
-def check_served_name(name: str) -> None:
+def validate_study_name(name: str) -> None:
     """Say so if a study cannot be served by this name."""
-    if name in TAKEN or len(name) > LONGEST_STUDY_NAME or not name.isprintable():
+    if name in RESERVED_NAMES or len(name) > MAX_STUDY_NAME_LENGTH or not name.isprintable():
         raise StateError(
             "A study is served by its file's name, which must be printable, of "
-            f"{LONGEST_STUDY_NAME} characters at most, and none of {', '.join(TAKEN)}; got {name!r:.60}."
+            f"{MAX_STUDY_NAME_LENGTH} characters at most, and none of {', '.join(RESERVED_NAMES)}; got {name!r:.60}."
         )
 
 
-def made_study(directory: Path, wanted: StudyWanted) -> Study:
+def create_study(directory: Path, request: CreateStudyRequest) -> Study:
     """A new study in a directory."""
-    if not MADE_NAME.fullmatch(wanted.name):
+    if not NEW_STUDY_NAME.fullmatch(request.name):
         raise StateError(
             "A study's name has small letters, digits, - and _, 64 at most, a letter or digit first; got "
-            f"{wanted.name!r:.60}."
+            f"{request.name!r:.60}."
         )
-    check_served_name(wanted.name)
-    file = directory / f"{wanted.name}.db"
+    validate_study_name(request.name)
+    file = directory / f"{request.name}.db"
     if file.exists():
-        raise ConflictError(f"There is a study named {wanted.name!r} already.")
-    chosen = None if wanted.policy is None else policy(wanted.policy, **wanted.parameters)
+        raise ConflictError(f"There is a study named {request.name!r} already.")
+    resolved_policy = None if request.policy is None else policy(request.policy, **request.parameters)
     return Study.create(
         file,
-        Problem.from_record(wanted.problem),
-        chosen,
-        horizon=wanted.horizon,
-        seed=wanted.seed,
-        window=wanted.window,
-        default=wanted.default,
-        late=wanted.late,
-        impossible=wanted.impossible,
-        budget=None if wanted.budget is None else Budget(*wanted.budget),
-        hold=wanted.hold,
-        floor=wanted.floor,
+        Problem.from_record(request.problem),
+        resolved_policy,
+        horizon=request.horizon,
+        seed=request.seed,
+        window=request.window,
+        default=request.default,
+        late=request.late,
+        impossible=request.impossible,
+        budget=None if request.budget is None else Budget(*request.budget),
+        hold=request.hold,
+        floor=request.floor,
     )
 
 
 async def ask(service: Service, writer: Writer, request: Request) -> Answer:
     """Ask for a decision, or for `n`, in `items`. With a `key`, asking again gives the same."""
-    asked: DecisionWanted = await decoded(request, DecisionWanted)
-    question: dict[str, Any] = {"context": asked.context, "eligible": asked.eligible, "key": asked.key}
-    n = asked.n
-    if n is not None and not 1 <= n <= MOST_ITEMS:
-        raise RefusedError(
-            413 if n > 0 else 422, f"From 1 to {MOST_ITEMS} decisions can be asked for at once; got {n}."
-        )
+    body: AskRequest = await decode_body(request, AskRequest)
+    arguments: dict[str, Any] = {"context": body.context, "eligible": body.eligible, "key": body.key}
+    n = body.n
+    if n is not None and not 1 <= n <= MAX_ITEMS:
+        raise RequestError(413 if n > 0 else 422, f"From 1 to {MAX_ITEMS} decisions can be asked for at once; got {n}.")
 
     def work(study: Study) -> Any:
         if n is None:
-            return _shown(study, study.ask(**question))
-        return {"items": [_shown(study, decision) for decision in study.ask(n, **question)]}
+            return _decision_record(study, study.ask(**arguments))
+        return {"items": [_decision_record(study, decision) for decision in study.ask(n, **arguments)]}
 
-    return Answer(await writer.do(work), 201)
+    return Answer(await writer.submit(work), 201)
 
 
-def _shown(study: Study, decision: Decision) -> dict[str, Any]:
+def _decision_record(study: Study, decision: Decision) -> dict[str, Any]:
     return {
         "id": decision.id,
         "intervention": dict(decision.intervention),
@@ -106,88 +104,88 @@ def _shown(study: Study, decision: Decision) -> dict[str, Any]:
 
 async def tell(service: Service, writer: Writer, request: Request) -> Answer:
     """Tell outcomes; each has a status: applied, held, duplicate, early, late, conflict, unknown, refused."""
-    told: OutcomesSent = await decoded(request, OutcomesSent)
-    if len(told.items) > MOST_ITEMS:
-        raise RefusedError(413, f"{MOST_ITEMS} outcomes at most can be told at once; got {len(told.items)}.")
-    items = [_outcome(one) for one in told.items]
-    read = [one for one in items if isinstance(one, dict)]
-    answers = await writer.do(lambda study: study.tell_many(read))
-    writer.duplicates += sum(one.status == "duplicate" for one in answers)
-    given = iter(answers)
-    receipts = [next(given) if isinstance(one, dict) else one for one in items]
-    return Answer({"items": [{"status": one.status, "why": one.why} for one in receipts]})
+    body: RawTellRequest = await decode_body(request, RawTellRequest)
+    if len(body.items) > MAX_ITEMS:
+        raise RequestError(413, f"{MAX_ITEMS} outcomes at most can be told at once; got {len(body.items)}.")
+    items = [_decode_outcome(item) for item in body.items]
+    valid_items = [item for item in items if isinstance(item, dict)]
+    valid_receipts = await writer.submit(lambda study: study.tell_many(valid_items))
+    writer.duplicates += sum(item.status == "duplicate" for item in valid_receipts)
+    remaining = iter(valid_receipts)
+    receipts = [next(remaining) if isinstance(item, dict) else item for item in items]
+    return Answer({"items": [{"status": item.status, "why": item.why} for item in receipts]})
 
 
-def _outcome(sent: msgspec.Raw) -> dict[str, Any] | Receipt:
+def _decode_outcome(raw: msgspec.Raw) -> dict[str, Any] | Receipt:
     """One of many, or why it is none."""
     try:
-        return msgspec.structs.asdict(msgspec.json.decode(sent, type=OutcomeTold))
-    except UNREADABLE as error:
+        return msgspec.structs.asdict(msgspec.json.decode(raw, type=OutcomeItem))
+    except DECODE_ERRORS as error:
         return Receipt("refused", str(error))
 
 
 async def correct(service: Service, writer: Writer, request: Request) -> Answer:
     """Another outcome than the one that was told."""
-    told: Corrected = await decoded(request, Corrected)
-    named = named_decision(request)
+    body: CorrectRequest = await decode_body(request, CorrectRequest)
+    decision_id = parse_decision_id(request)
 
     def work(study: Study) -> Any:
-        return study.correct(study.id_of(*named), told.parents, told.reward, observed=told.observed)
+        return study.correct(study.id_of(*decision_id), body.parents, body.reward, observed=body.observed)
 
-    answer = await writer.do(work)
-    return Answer({"status": answer.status})
+    receipt = await writer.submit(work)
+    return Answer({"status": receipt.status})
 
 
 async def retract(service: Service, writer: Writer, request: Request) -> Answer:
     """Take back what was told: the decision waits for its outcome again."""
-    named = named_decision(request)
-    await writer.do(lambda study: study.retract(study.id_of(*named)))
+    decision_id = parse_decision_id(request)
+    await writer.submit(lambda study: study.retract(study.id_of(*decision_id)))
     return Answer({"status": "applied"})
 
 
 async def forget(service: Service, writer: Writer, request: Request) -> Answer:
     """Stop waiting for an outcome: the decision was not carried out."""
-    named = named_decision(request)
-    await writer.do(lambda study: study.forget(study.id_of(*named)))
+    decision_id = parse_decision_id(request)
+    await writer.submit(lambda study: study.forget(study.id_of(*decision_id)))
     return Answer({"status": "applied"})
 
 
 async def expire(service: Service, writer: Writer, request: Request) -> Answer:
     """Take the silence of decisions whose window has passed for the default outcome."""
-    return Answer({"expired": await writer.do(lambda study: study.expire())})
+    return Answer({"expired": await writer.submit(lambda study: study.expire())})
 
 
 async def set_mode(service: Service, writer: Writer, request: Request) -> Answer:
     """How decisions come about from now on; logged with the key's name."""
-    wanted: ModeWanted = await decoded(request, ModeWanted)
-    if wanted.mode not in MODES:
-        raise RefusedError(422, unknown("mode", wanted.mode, MODES), "StudyModeError")
+    body: SetModeRequest = await decode_body(request, SetModeRequest)
+    if body.mode not in MODES:
+        raise RequestError(422, unknown_name_message("mode", body.mode, MODES), "StudyModeError")
     by = request.state.key.name
 
     def work(study: Study) -> Any:
-        study.set_mode(wanted.mode, baseline=wanted.baseline, by=by, why=wanted.why)  # type: ignore[arg-type]
+        study.set_mode(body.mode, baseline=body.baseline, by=by, why=body.why)  # type: ignore[arg-type]
         return study.modes()
 
-    return Answer({"modes": await writer.do(work)})
+    return Answer({"modes": await writer.submit(work)})
 
 
 async def use(service: Service, writer: Writer, request: Request) -> Answer:
     """Another policy decides from now on; it starts with all that was learnt."""
-    wanted: PolicyWanted = await decoded(request, PolicyWanted)
-    chosen = policy(wanted.policy, **wanted.parameters)
-    await writer.do(lambda study: study.use(chosen))
-    return Answer({"policy": str(chosen)})
+    body: SetPolicyRequest = await decode_body(request, SetPolicyRequest)
+    new_policy = policy(body.policy, **body.parameters)
+    await writer.submit(lambda study: study.use(new_policy))
+    return Answer({"policy": str(new_policy)})
 
 
 async def create(service: Service, writer: Writer, request: Request) -> Answer:
     """Make a study, in the directory that the service was started with."""
-    wanted: StudyWanted = await decoded(request, StudyWanted)
+    body: CreateStudyRequest = await decode_body(request, CreateStudyRequest)
     if service.directory is None:
-        raise RefusedError(403, "This service makes no studies: causalbandits serve --directory DIRECTORY does.")
+        raise RequestError(403, "This service makes no studies: causalbandits serve --directory DIRECTORY does.")
     if not request.state.key.opens(None):
-        raise RefusedError(403, "Your key is for some studies: it makes no others.")
-    if wanted.name in service.writers:
-        raise RefusedError(409, f"There is a study named {wanted.name!r:.80} already.")
-    made = await asyncio.to_thread(made_study, service.directory, wanted)
-    service.writers[wanted.name] = Writer(made)
-    return Answer({"study": wanted.name}, 201)
+        raise RequestError(403, "Your key is for some studies: it makes no others.")
+    if body.name in service.writers:
+        raise RequestError(409, f"There is a study named {body.name!r:.80} already.")
+    study = await asyncio.to_thread(create_study, service.directory, body)
+    service.writers[body.name] = Writer(study)
+    return Answer({"study": body.name}, 201)

@@ -22,15 +22,15 @@ from causalbandits.service.workers import BusyError
 logger = logging.getLogger("causalbandits.service")
 
 
-class RefusedError(Exception):
+class RequestError(Exception):
     def __init__(self, status: int, why: str, kind: str | None = None) -> None:
         super().__init__(why)
         self.status, self.kind = status, kind
 
 
-def refusal(error: Exception) -> Response:
+def error_response(error: Exception) -> Response:
     headers: dict[str, str] = {}
-    if isinstance(error, RefusedError):
+    if isinstance(error, RequestError):
         status = error.status
     elif isinstance(error, UnknownDecisionError):
         status = 404
@@ -47,20 +47,20 @@ def refusal(error: Exception) -> Response:
         return JSONResponse({"error": "Something went wrong here; the log says what."}, 500)
     if status == 401:
         headers["WWW-Authenticate"] = "Bearer"
-    kind = error.kind if isinstance(error, RefusedError) else type(error).__name__
+    kind = error.kind if isinstance(error, RequestError) else type(error).__name__
     return JSONResponse({"error": str(error), **({} if kind is None else {"kind": kind})}, status, headers)
 
 
-async def nothing(request: Request, error: Exception) -> Response:
+async def not_found_response(request: Request, error: Exception) -> Response:
     if getattr(error, "status_code", 404) == 404:
         return JSONResponse({"error": "There is nothing here; GET /openapi.json says what there is."}, 404)
-    here = [route for route in request.app.routes if route.matches(request.scope)[0] != Match.NONE]
-    allowed = ", ".join(sorted({method for route in here for method in route.methods}))
+    matching_routes = [route for route in request.app.routes if route.matches(request.scope)[0] != Match.NONE]
+    allowed = ", ".join(sorted({method for route in matching_routes for method in route.methods}))
     return JSONResponse({"error": f"Not with this method; with {allowed}."}, 405, {"Allow": allowed})
 
 
-LONGEST_BODY = 2**20
-MOST_ITEMS, MOST_CONTEXTS = 1000, 100
+MAX_BODY_BYTES = 2**20
+MAX_ITEMS, MAX_RECOMMENDED_CONTEXTS = 1000, 100
 """So many outcomes may be told at once, and decisions asked for; so many contexts have a recommendation."""
 
 
@@ -73,19 +73,19 @@ class Answer(NamedTuple):
 
 def header(request: Request, name: bytes) -> str:
     """The first one of a name (in small letters), or nothing."""
-    for own, content in request.scope["headers"]:
-        if own == name:
+    for header_name, content in request.scope["headers"]:
+        if header_name == name:
             return str(content, "latin-1")
     return ""
 
 
-def given_key(request: Request) -> str | None:
+def request_key(request: Request) -> str | None:
     """The key that a request came with."""
-    scheme, _, given = header(request, b"authorization").partition(" ")
-    return given if scheme.lower() == "bearer" else None
+    scheme, _, credentials = header(request, b"authorization").partition(" ")
+    return credentials if scheme.lower() == "bearer" else None
 
 
-async def _body(request: Request) -> bytes:
+async def _read_body(request: Request) -> bytes:
     """All of it, or a refusal as soon as it is too long."""
     body, more = b"", True
     while more:
@@ -93,26 +93,26 @@ async def _body(request: Request) -> bytes:
         if message["type"] == "http.disconnect":
             raise ClientDisconnect
         body, more = body + message.get("body", b""), message.get("more_body", False)
-        if len(body) > LONGEST_BODY:
-            raise RefusedError(413, f"A body has {LONGEST_BODY} bytes at most.")
+        if len(body) > MAX_BODY_BYTES:
+            raise RequestError(413, f"A body has {MAX_BODY_BYTES} bytes at most.")
     return body
 
 
-UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+DECODE_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """What JSON that is none, or nested too deeply, ends in."""
 
 
-async def decoded(request: Request, kind: type) -> Any:
+async def decode_body(request: Request, schema: type) -> Any:
     """The body, read strictly."""
     if header(request, b"content-type").split(";")[0].strip() != "application/json":
-        raise RefusedError(415, "The body must be JSON: Content-Type: application/json.")
+        raise RequestError(415, "The body must be JSON: Content-Type: application/json.")
     try:
-        return msgspec.json.decode(await _body(request), type=kind)
-    except UNREADABLE as error:
-        raise RefusedError(400, str(error)) from None
+        return msgspec.json.decode(await _read_body(request), type=schema)
+    except DECODE_ERRORS as error:
+        raise RequestError(400, str(error)) from None
 
 
-def named_decision(request: Request) -> tuple[str, str | None]:
+def parse_decision_id(request: Request) -> tuple[str, str | None]:
     """Which decision is meant, and by what: ?key= and ?number= are exact, and the path is whichever it is."""
     for by in ("key", "number"):
         if by in request.query_params:

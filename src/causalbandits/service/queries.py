@@ -11,11 +11,18 @@ import msgspec
 from starlette.requests import Request
 
 from causalbandits.errors import CausalBanditsError
-from causalbandits.service.http import MOST_CONTEXTS, MOST_ITEMS, Answer, RefusedError, decoded, named_decision
-from causalbandits.service.schemas import EvidenceWanted, RecommendationsWanted, RecommendationWanted
-from causalbandits.service.workers import Verified, Writer
+from causalbandits.service.http import (
+    MAX_ITEMS,
+    MAX_RECOMMENDED_CONTEXTS,
+    Answer,
+    RequestError,
+    decode_body,
+    parse_decision_id,
+)
+from causalbandits.service.schemas import EvidenceRequest, RecommendEachRequest, RecommendRequest
+from causalbandits.service.workers import LastVerification, Writer
 from causalbandits.study import MODES, Study
-from causalbandits.study.remote import evidence_record, recommendation_record, recommendations_record
+from causalbandits.study.remote import encode_evidence, encode_recommendation, encode_recommendations
 
 if TYPE_CHECKING:
     from causalbandits.service.app import Service
@@ -25,7 +32,7 @@ if TYPE_CHECKING:
 #
 # Everything is a count that is kept anyway, so that looking costs a few lookups, however long a study is.
 
-HELP = {
+METRICS = {
     "decisions": ("counter", "Decisions that were made."),
     "events": ("counter", "Events of decisions: outcomes, corrections, expiries."),
     "outcomes": ("gauge", "Outcomes that count."),
@@ -43,109 +50,118 @@ HELP = {
 }
 
 
-async def metrics_text(writers: Mapping[str, Writer]) -> str:
+async def format_metrics(writers: Mapping[str, Writer]) -> str:
     """All studies, in Prometheus' text format."""
-    samples: dict[str, list[str]] = {name: [] for name in HELP}
+    samples: dict[str, list[str]] = {name: [] for name in METRICS}
     for study, writer in sorted(writers.items()):
-        for name, value, labels in [*await writer.reader.look(_of_study), *_of_writer(writer)]:
-            shown = ",".join(f'{key}="{_escaped(text)}"' for key, text in (("study", study), *labels))
-            samples[name].append(f"causalbandits_{name}{{{shown}}} {value!r}")
+        for name, value, labels in [*await writer.reader.read(_study_samples), *_writer_samples(writer)]:
+            label_text = ",".join(f'{key}="{_escape_label(text)}"' for key, text in (("study", study), *labels))
+            samples[name].append(f"causalbandits_{name}{{{label_text}}} {value!r}")
     lines: list[str] = []
-    for name, (kind, says) in HELP.items():
+    for name, (kind, description) in METRICS.items():
         if samples[name]:
-            lines += [f"# HELP causalbandits_{name} {says}", f"# TYPE causalbandits_{name} {kind}", *samples[name]]
+            lines += [
+                f"# HELP causalbandits_{name} {description}",
+                f"# TYPE causalbandits_{name} {kind}",
+                *samples[name],
+            ]
     return "\n".join(lines) + "\n"
 
 
 Sample = tuple[str, Any, tuple[tuple[str, str], ...]]
 
 
-def _of_study(study: Study) -> list[Sample]:
-    found: list[Sample] = [(name, value, ()) for name, value in study.counts().items() if value is not None]
-    return found + [("mode", int(mode == study.mode), (("mode", mode),)) for mode in MODES]
+def _study_samples(study: Study) -> list[Sample]:
+    samples: list[Sample] = [(name, value, ()) for name, value in study.counts().items() if value is not None]
+    return samples + [("mode", int(mode == study.mode), (("mode", mode),)) for mode in MODES]
 
 
-def _of_writer(writer: Writer) -> list[Sample]:
-    own = {"requests": writer.done, "refused": writer.refused, "commits": writer.commits, "queue": writer.waiting}
-    return [(name, value, ()) for name, value in {**own, "duplicates": writer.duplicates}.items()]
+def _writer_samples(writer: Writer) -> list[Sample]:
+    counts = {
+        "requests": writer.completed,
+        "refused": writer.rejected,
+        "commits": writer.commits,
+        "queue": writer.waiting,
+    }
+    return [(name, value, ()) for name, value in {**counts, "duplicates": writer.duplicates}.items()]
 
 
-def _escaped(text: str) -> str:
+def _escape_label(text: str) -> str:
     return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
 
 
-READY_SECONDS = 5.0
+READINESS_TIMEOUT = 5.0
 """A study that takes longer to answer is not ready."""
 
 
 async def modes(service: Service, writer: Writer, request: Request) -> Answer:
     """The modes that a study has been in, since when, who chose them and why."""
-    return Answer({"modes": await writer.reader.look(lambda study: study.modes())})
+    return Answer({"modes": await writer.reader.read(lambda study: study.modes())})
 
 
 async def studies(service: Service, writer: Writer, request: Request) -> Answer:
     """The studies that are served."""
-    return Answer({"studies": list(service.open_to(request))})
+    return Answer({"studies": list(service.accessible_writers(request))})
 
 
 async def describe(service: Service, writer: Writer, request: Request) -> Answer:
     """What a study is: its problem, who decides, its rules."""
-    return Answer(await writer.reader.look(lambda study: study.description()))
+    return Answer(await writer.reader.read(lambda study: study.description()))
 
 
 async def recommend(service: Service, writer: Writer, request: Request) -> Answer:
     """What to do if the study had to stop now, how sure that is, and whether it may."""
-    asked = msgspec.structs.asdict(await decoded(request, RecommendationWanted))
-    return Answer(await writer.reader.look(lambda study: recommendation_record(study.recommend(**asked))))
+    arguments = msgspec.structs.asdict(await decode_body(request, RecommendRequest))
+    return Answer(await writer.reader.read(lambda study: encode_recommendation(study.recommend(**arguments))))
 
 
 async def recommend_each(service: Service, writer: Writer, request: Request) -> Answer:
     """The same in each context, the likeliest 100 at most."""
-    wanted: RecommendationsWanted = await decoded(request, RecommendationsWanted)
-    most = MOST_CONTEXTS if wanted.at_most is None else max(0, min(MOST_CONTEXTS, wanted.at_most))
+    body: RecommendEachRequest = await decode_body(request, RecommendEachRequest)
+    limit = MAX_RECOMMENDED_CONTEXTS if body.at_most is None else max(0, min(MAX_RECOMMENDED_CONTEXTS, body.at_most))
 
     def work(study: Study) -> Any:
-        found = study.recommendations(level=wanted.level, epsilon=wanted.epsilon, at_most=most)
-        return recommendations_record(found)
+        recommendations = study.recommendations(level=body.level, epsilon=body.epsilon, at_most=limit)
+        return encode_recommendations(recommendations)
 
-    return Answer(await writer.reader.look(work))
+    return Answer(await writer.reader.read(work))
 
 
 async def evidence(service: Service, writer: Writer, request: Request) -> Answer:
     """What the outcomes say of the model; looks at every one of them."""
-    wanted: EvidenceWanted = await decoded(request, EvidenceWanted)
-    return Answer(await writer.reader.look(lambda study: evidence_record(study.evidence(level=wanted.level))))
+    body: EvidenceRequest = await decode_body(request, EvidenceRequest)
+    return Answer(await writer.reader.read(lambda study: encode_evidence(study.evidence(level=body.level))))
 
 
 async def report(service: Service, writer: Writer, request: Request) -> Answer:
     """How a study stands: counts, means by action and by configuration."""
-    return Answer(await writer.reader.look(lambda study: study.report().to_record()))
+    return Answer(await writer.reader.read(lambda study: study.report().to_record()))
 
 
 async def statistics(service: Service, writer: Writer, request: Request) -> Answer:
     """What was learnt: a line for each context, action and configuration that occurred, the most frequent 10,000."""
-    return Answer({"lines": await writer.reader.look(lambda study: study.lines())})
+    return Answer({"lines": await writer.reader.read(lambda study: study.lines())})
 
 
 async def explain(service: Service, writer: Writer, request: Request) -> Answer:
     """A decision: what was asked, what was decided, what was told since, and whether it comes out the same again."""
-    named = named_decision(request)
-    return Answer(await writer.reader.look(lambda study: study.explain(study.id_of(*named))))
+    decision_id = parse_decision_id(request)
+    return Answer(await writer.reader.read(lambda study: study.explain(study.id_of(*decision_id))))
 
 
 async def events(service: Service, writer: Writer, request: Request) -> Answer:
     """Events after a number, 1,000 at most: to follow a study from outside."""
     after = request.query_params.get("after", "0")
     if not (after.isascii() and after.isdigit() and len(after) < 19):
-        raise RefusedError(400, f"after must be the number of an event; got {after!r:.60}.")
-    return Answer({"events": await writer.reader.look(lambda study: study.events(int(after), MOST_ITEMS))})
+        raise RequestError(400, f"after must be the number of an event; got {after!r:.60}.")
+    return Answer({"events": await writer.reader.read(lambda study: study.events(int(after), MAX_ITEMS))})
 
 
 async def verify(service: Service, writer: Writer, request: Request) -> Answer:
     """Fold the log again, and compare with what is kept, bit for bit."""
-    found = await writer.reader.look(lambda study: study.verify())
-    writer.verified = Verified(time.time(), found)
-    return Answer({"ok": bool(found), **found._asdict()})
+    verification = await writer.reader.read(lambda study: study.verify())
+    writer.last_verification = LastVerification(time.time(), verification)
+    return Answer({"ok": bool(verification), **verification._asdict()})
 
 
 async def alive(service: Service, writer: Writer, request: Request) -> Answer:
@@ -155,17 +171,17 @@ async def alive(service: Service, writer: Writer, request: Request) -> Answer:
 
 async def ready(service: Service, writer: Writer, request: Request) -> Answer:
     """Every study can be written."""
-    able = await asyncio.gather(*(_answers(own) for own in service.writers.values()))
-    dead = [name for name, is_able in zip(service.writers, able, strict=True) if not is_able]
-    return Answer({"status": "dead", "studies": dead}, 503) if dead else Answer({"status": "ok"})
+    responses = await asyncio.gather(*(_is_responsive(study_writer) for study_writer in service.writers.values()))
+    unavailable = [name for name, is_responsive in zip(service.writers, responses, strict=True) if not is_responsive]
+    return Answer({"status": "dead", "studies": unavailable}, 503) if unavailable else Answer({"status": "ok"})
 
 
-async def _answers(writer: Writer) -> bool:
+async def _is_responsive(writer: Writer) -> bool:
     """Whether a writer gets a transaction of its study, in time."""
     if not writer.is_alive:
         return False
     try:
-        await asyncio.wait_for(writer.do(lambda study: study.version), READY_SECONDS)
+        await asyncio.wait_for(writer.submit(lambda study: study.version), READINESS_TIMEOUT)
     except (TimeoutError, CausalBanditsError):
         return False
     return True
@@ -173,12 +189,12 @@ async def _answers(writer: Writer) -> bool:
 
 async def metrics(service: Service, writer: Writer, request: Request) -> Answer:
     """Counts of every study and its writer, as Prometheus reads them."""
-    return Answer(await metrics_text(service.open_to(request)))
+    return Answer(await format_metrics(service.accessible_writers(request)))
 
 
 async def openapi(service: Service, writer: Writer, request: Request) -> Answer:
     """This interface, for tools."""
-    from causalbandits.service.openapi import document
+    from causalbandits.service.openapi import build_document
     from causalbandits.service.routes import ROUTES
 
-    return Answer(document(ROUTES))
+    return Answer(build_document(ROUTES))

@@ -12,29 +12,29 @@ from causalbandits.service import queries as looking
 from causalbandits.service.auth import Role
 from causalbandits.service.http import Answer
 from causalbandits.service.schemas import (
-    Corrected,
-    DecisionMade,
-    DecisionsMade,
-    DecisionWanted,
-    Done,
-    EvidenceWanted,
-    Expired,
-    KeptRecord,
-    LogVerified,
-    Modes,
-    ModeWanted,
-    OutcomeReceipts,
-    OutcomesTold,
-    PolicyTaken,
-    PolicyWanted,
-    Readiness,
-    RecommendationsWanted,
-    RecommendationWanted,
-    StatisticLines,
-    StudiesServed,
-    StudyEvents,
-    StudyMade,
-    StudyWanted,
+    AskRequest,
+    CorrectRequest,
+    CreateStudyRequest,
+    DecisionResponse,
+    DecisionsResponse,
+    EventsResponse,
+    EvidenceRequest,
+    ExpireResponse,
+    JSONRecord,
+    ModesResponse,
+    OutcomesResponse,
+    PolicyResponse,
+    ReadinessResponse,
+    RecommendEachRequest,
+    RecommendRequest,
+    SetModeRequest,
+    SetPolicyRequest,
+    StatisticsResponse,
+    StatusResponse,
+    StudiesResponse,
+    StudyResponse,
+    TellRequest,
+    VerifyResponse,
 )
 from causalbandits.service.workers import Writer
 
@@ -52,57 +52,107 @@ class HTTPRoute(NamedTuple):
     role: Role | None
     """None: open to everybody."""
     handler: Handler
-    takes: type | None = None
-    gives: tuple[Any, ...] = ()
+    request_schema: type | None = None
+    response_schemas: tuple[Any, ...] = ()
     """One of these, with this status; refusals have others."""
     status: int = 200
     queries: tuple[str, ...] = ()
     """What may stand behind ?, all of it optional."""
 
     @property
-    def says(self) -> str:
+    def summary(self) -> str:
         """What it is for."""
         return (self.handler.__doc__ or "").strip()
 
 
-STUDY, DECISION = "/v1/studies/{study}", "/v1/studies/{study}/decisions/{decision}"
-BY = ("key", "number")
+STUDY_ROUTE, DECISION_ROUTE = "/v1/studies/{study}", "/v1/studies/{study}/decisions/{decision}"
+ID_QUERIES = ("key", "number")
 
 ROUTES: tuple[HTTPRoute, ...] = (
-    HTTPRoute("GET", "/livez", None, looking.alive, gives=(Done,)),
-    HTTPRoute("GET", "/readyz", None, looking.ready, gives=(Readiness,)),
-    HTTPRoute("GET", "/openapi.json", None, looking.openapi, gives=(KeptRecord,)),
-    HTTPRoute("GET", "/metrics", "reader", looking.metrics, gives=(str,)),
-    HTTPRoute("GET", "/v1/studies", "reader", looking.studies, gives=(StudiesServed,)),
-    HTTPRoute("POST", "/v1/studies", "admin", commands.create, StudyWanted, gives=(StudyMade,), status=201),
-    HTTPRoute("GET", STUDY, "reader", looking.describe, gives=(KeptRecord,)),
+    HTTPRoute("GET", "/livez", None, looking.alive, response_schemas=(StatusResponse,)),
+    HTTPRoute("GET", "/readyz", None, looking.ready, response_schemas=(ReadinessResponse,)),
+    HTTPRoute("GET", "/openapi.json", None, looking.openapi, response_schemas=(JSONRecord,)),
+    HTTPRoute("GET", "/metrics", "reader", looking.metrics, response_schemas=(str,)),
+    HTTPRoute("GET", "/v1/studies", "reader", looking.studies, response_schemas=(StudiesResponse,)),
     HTTPRoute(
         "POST",
-        f"{STUDY}/decisions",
-        "writer",
-        commands.ask,
-        DecisionWanted,
-        gives=(DecisionMade, DecisionsMade),
+        "/v1/studies",
+        "admin",
+        commands.create,
+        CreateStudyRequest,
+        response_schemas=(StudyResponse,),
         status=201,
     ),
-    HTTPRoute("POST", f"{STUDY}/outcomes", "writer", commands.tell, OutcomesTold, gives=(OutcomeReceipts,)),
-    HTTPRoute("GET", f"{STUDY}/report", "reader", looking.report, gives=(KeptRecord,)),
+    HTTPRoute("GET", STUDY_ROUTE, "reader", looking.describe, response_schemas=(JSONRecord,)),
     HTTPRoute(
-        "POST", f"{STUDY}/recommendation", "reader", looking.recommend, RecommendationWanted, gives=(KeptRecord,)
+        "POST",
+        f"{STUDY_ROUTE}/decisions",
+        "writer",
+        commands.ask,
+        AskRequest,
+        response_schemas=(DecisionResponse, DecisionsResponse),
+        status=201,
     ),
     HTTPRoute(
-        "POST", f"{STUDY}/recommendations", "reader", looking.recommend_each, RecommendationsWanted, gives=(KeptRecord,)
+        "POST", f"{STUDY_ROUTE}/outcomes", "writer", commands.tell, TellRequest, response_schemas=(OutcomesResponse,)
     ),
-    HTTPRoute("POST", f"{STUDY}/evidence", "admin", looking.evidence, EvidenceWanted, gives=(KeptRecord,)),
-    HTTPRoute("GET", f"{STUDY}/statistics", "reader", looking.statistics, gives=(StatisticLines,)),
-    HTTPRoute("GET", f"{STUDY}/events", "reader", looking.events, gives=(StudyEvents,), queries=("after",)),
-    HTTPRoute("GET", f"{STUDY}/mode", "reader", looking.modes, gives=(Modes,)),
-    HTTPRoute("POST", f"{STUDY}/mode", "admin", commands.set_mode, ModeWanted, gives=(Modes,)),
-    HTTPRoute("POST", f"{STUDY}/policy", "admin", commands.use, PolicyWanted, gives=(PolicyTaken,)),
-    HTTPRoute("POST", f"{STUDY}/expire", "writer", commands.expire, gives=(Expired,)),
-    HTTPRoute("POST", f"{STUDY}/verify", "admin", looking.verify, gives=(LogVerified,)),
-    HTTPRoute("GET", DECISION, "reader", looking.explain, gives=(KeptRecord,), queries=BY),
-    HTTPRoute("POST", f"{DECISION}/correct", "admin", commands.correct, Corrected, gives=(Done,), queries=BY),
-    HTTPRoute("POST", f"{DECISION}/retract", "admin", commands.retract, gives=(Done,), queries=BY),
-    HTTPRoute("POST", f"{DECISION}/forget", "writer", commands.forget, gives=(Done,), queries=BY),
+    HTTPRoute("GET", f"{STUDY_ROUTE}/report", "reader", looking.report, response_schemas=(JSONRecord,)),
+    HTTPRoute(
+        "POST",
+        f"{STUDY_ROUTE}/recommendation",
+        "reader",
+        looking.recommend,
+        RecommendRequest,
+        response_schemas=(JSONRecord,),
+    ),
+    HTTPRoute(
+        "POST",
+        f"{STUDY_ROUTE}/recommendations",
+        "reader",
+        looking.recommend_each,
+        RecommendEachRequest,
+        response_schemas=(JSONRecord,),
+    ),
+    HTTPRoute(
+        "POST", f"{STUDY_ROUTE}/evidence", "admin", looking.evidence, EvidenceRequest, response_schemas=(JSONRecord,)
+    ),
+    HTTPRoute("GET", f"{STUDY_ROUTE}/statistics", "reader", looking.statistics, response_schemas=(StatisticsResponse,)),
+    HTTPRoute(
+        "GET", f"{STUDY_ROUTE}/events", "reader", looking.events, response_schemas=(EventsResponse,), queries=("after",)
+    ),
+    HTTPRoute("GET", f"{STUDY_ROUTE}/mode", "reader", looking.modes, response_schemas=(ModesResponse,)),
+    HTTPRoute(
+        "POST", f"{STUDY_ROUTE}/mode", "admin", commands.set_mode, SetModeRequest, response_schemas=(ModesResponse,)
+    ),
+    HTTPRoute(
+        "POST", f"{STUDY_ROUTE}/policy", "admin", commands.use, SetPolicyRequest, response_schemas=(PolicyResponse,)
+    ),
+    HTTPRoute("POST", f"{STUDY_ROUTE}/expire", "writer", commands.expire, response_schemas=(ExpireResponse,)),
+    HTTPRoute("POST", f"{STUDY_ROUTE}/verify", "admin", looking.verify, response_schemas=(VerifyResponse,)),
+    HTTPRoute("GET", DECISION_ROUTE, "reader", looking.explain, response_schemas=(JSONRecord,), queries=ID_QUERIES),
+    HTTPRoute(
+        "POST",
+        f"{DECISION_ROUTE}/correct",
+        "admin",
+        commands.correct,
+        CorrectRequest,
+        response_schemas=(StatusResponse,),
+        queries=ID_QUERIES,
+    ),
+    HTTPRoute(
+        "POST",
+        f"{DECISION_ROUTE}/retract",
+        "admin",
+        commands.retract,
+        response_schemas=(StatusResponse,),
+        queries=ID_QUERIES,
+    ),
+    HTTPRoute(
+        "POST",
+        f"{DECISION_ROUTE}/forget",
+        "writer",
+        commands.forget,
+        response_schemas=(StatusResponse,),
+        queries=ID_QUERIES,
+    ),
 )

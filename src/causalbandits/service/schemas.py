@@ -11,7 +11,7 @@ from causalbandits.study import Status
 Value = str | int | float | bool
 
 
-class DecisionWanted(msgspec.Struct, forbid_unknown_fields=True):
+class AskRequest(msgspec.Struct, forbid_unknown_fields=True):
     """A question; with `n`, so many at once, 1,000 at most."""
 
     n: int | None = None
@@ -20,7 +20,7 @@ class DecisionWanted(msgspec.Struct, forbid_unknown_fields=True):
     eligible: list[dict[str, Value]] | None = None
 
 
-class OutcomeTold(msgspec.Struct, forbid_unknown_fields=True):
+class OutcomeItem(msgspec.Struct, forbid_unknown_fields=True):
     """An outcome: of a decision by its number or its key."""
 
     id: int | str
@@ -29,19 +29,19 @@ class OutcomeTold(msgspec.Struct, forbid_unknown_fields=True):
     observed: dict[str, Value] | None = None
 
 
-class OutcomesTold(msgspec.Struct, forbid_unknown_fields=True):
+class TellRequest(msgspec.Struct, forbid_unknown_fields=True):
     """Outcomes, 1,000 at most."""
 
-    items: list[OutcomeTold]
+    items: list[OutcomeItem]
 
 
-class OutcomesSent(msgspec.Struct, forbid_unknown_fields=True):
+class RawTellRequest(msgspec.Struct, forbid_unknown_fields=True):
     """The same as they came: each is read for itself, so that one that cannot be does not keep back the others."""
 
     items: list[msgspec.Raw]
 
 
-class Corrected(msgspec.Struct, forbid_unknown_fields=True):
+class CorrectRequest(msgspec.Struct, forbid_unknown_fields=True):
     """Another outcome than the one that was told."""
 
     reward: int | float
@@ -49,7 +49,7 @@ class Corrected(msgspec.Struct, forbid_unknown_fields=True):
     observed: dict[str, Value] | None = None
 
 
-class StudyWanted(msgspec.Struct, forbid_unknown_fields=True):
+class CreateStudyRequest(msgspec.Struct, forbid_unknown_fields=True):
     """A study that is to be made; `problem` is what `problem.to_record()` gives, the rest as for `Study.create`."""
 
     name: str
@@ -69,14 +69,14 @@ class StudyWanted(msgspec.Struct, forbid_unknown_fields=True):
     floor: float = 0.0
 
 
-class PolicyWanted(msgspec.Struct, forbid_unknown_fields=True):
+class SetPolicyRequest(msgspec.Struct, forbid_unknown_fields=True):
     """Who is to decide from now on."""
 
     policy: str
     parameters: dict[str, Value | None] = {}
 
 
-class RecommendationWanted(msgspec.Struct, forbid_unknown_fields=True):
+class RecommendRequest(msgspec.Struct, forbid_unknown_fields=True):
     """What to do if the study had to stop now."""
 
     context: dict[str, Value] | None = None
@@ -84,7 +84,7 @@ class RecommendationWanted(msgspec.Struct, forbid_unknown_fields=True):
     epsilon: float = 0.0
 
 
-class RecommendationsWanted(msgspec.Struct, forbid_unknown_fields=True):
+class RecommendEachRequest(msgspec.Struct, forbid_unknown_fields=True):
     """The same in each context, the likeliest 100 at most."""
 
     level: float = 0.95
@@ -92,13 +92,13 @@ class RecommendationsWanted(msgspec.Struct, forbid_unknown_fields=True):
     at_most: int | None = None
 
 
-class EvidenceWanted(msgspec.Struct, forbid_unknown_fields=True):
+class EvidenceRequest(msgspec.Struct, forbid_unknown_fields=True):
     """What the outcomes say of the model; the chance of a false alarm is `level` at most."""
 
     level: float | None = None
 
 
-class ModeWanted(msgspec.Struct, forbid_unknown_fields=True):
+class SetModeRequest(msgspec.Struct, forbid_unknown_fields=True):
     """How decisions are to come about: online, shadow, uniform, frozen, paused, closed."""
 
     mode: str
@@ -108,18 +108,18 @@ class ModeWanted(msgspec.Struct, forbid_unknown_fields=True):
 
 # What programs are answered, for those who read the interface; a test holds every answer against it.
 
-KeptRecord = dict[str, Any]
+JSONRecord = dict[str, Any]
 """What a study keeps, as `to_record()` and the like give it."""
 
 
-class Refused(msgspec.Struct, forbid_unknown_fields=True):
+class ErrorResponse(msgspec.Struct, forbid_unknown_fields=True):
     """Why; `kind` is the error's name in Python."""
 
     error: str
     kind: str | None = None
 
 
-class DecisionMade(msgspec.Struct, forbid_unknown_fields=True):
+class DecisionResponse(msgspec.Struct, forbid_unknown_fields=True):
     """A decision: what to do, with which probability it was chosen if that is known, until when its outcome counts."""
 
     id: int
@@ -128,81 +128,81 @@ class DecisionMade(msgspec.Struct, forbid_unknown_fields=True):
     due: float | None
 
 
-class DecisionsMade(msgspec.Struct, forbid_unknown_fields=True):
+class DecisionsResponse(msgspec.Struct, forbid_unknown_fields=True):
     """As many as were asked for with `n`."""
 
-    items: list[DecisionMade]
+    items: list[DecisionResponse]
 
 
-class OutcomeReceipt(msgspec.Struct, forbid_unknown_fields=True):
+class OutcomeResponse(msgspec.Struct, forbid_unknown_fields=True):
     """What became of an outcome, and why."""
 
     status: Status
     why: str
 
 
-class OutcomeReceipts(msgspec.Struct, forbid_unknown_fields=True):
+class OutcomesResponse(msgspec.Struct, forbid_unknown_fields=True):
     """One for each, in the order sent."""
 
-    items: list[OutcomeReceipt]
+    items: list[OutcomeResponse]
 
 
-class Done(msgspec.Struct, forbid_unknown_fields=True):
+class StatusResponse(msgspec.Struct, forbid_unknown_fields=True):
     """What became of it."""
 
     status: str
 
 
-class Readiness(msgspec.Struct, forbid_unknown_fields=True):
+class ReadinessResponse(msgspec.Struct, forbid_unknown_fields=True):
     """Whether it is well; if not, which studies are not."""
 
     status: str
     studies: list[str] = []
 
 
-class Expired(msgspec.Struct, forbid_unknown_fields=True):
+class ExpireResponse(msgspec.Struct, forbid_unknown_fields=True):
     """How many decisions."""
 
     expired: int
 
 
-class Modes(msgspec.Struct, forbid_unknown_fields=True):
+class ModesResponse(msgspec.Struct, forbid_unknown_fields=True):
     """The last is that of now."""
 
-    modes: list[KeptRecord]
+    modes: list[JSONRecord]
 
 
-class PolicyTaken(msgspec.Struct, forbid_unknown_fields=True):
+class PolicyResponse(msgspec.Struct, forbid_unknown_fields=True):
     """Who decides."""
 
     policy: str
 
 
-class StudyMade(msgspec.Struct, forbid_unknown_fields=True):
+class StudyResponse(msgspec.Struct, forbid_unknown_fields=True):
     """Its name."""
 
     study: str
 
 
-class StudiesServed(msgspec.Struct, forbid_unknown_fields=True):
+class StudiesResponse(msgspec.Struct, forbid_unknown_fields=True):
     """Their names."""
 
     studies: list[str]
 
 
-class StudyEvents(msgspec.Struct, forbid_unknown_fields=True):
+class EventsResponse(msgspec.Struct, forbid_unknown_fields=True):
     """In their order."""
 
-    events: list[KeptRecord]
+    events: list[JSONRecord]
 
 
-class StatisticLines(msgspec.Struct, forbid_unknown_fields=True):
+class StatisticsResponse(msgspec.Struct, forbid_unknown_fields=True):
     """The most frequent first."""
 
-    lines: list[KeptRecord]
+    lines: list[JSONRecord]
 
 
-class LogVerified(msgspec.Struct, forbid_unknown_fields=True):
+class VerifyResponse(msgspec.Struct, forbid_unknown_fields=True):
     """Whether all is as its log says; if not, where it differs."""
 
     ok: bool

@@ -7,44 +7,47 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from causalbandits._files import PART, checked_path, refuse_unwritable
+from causalbandits._files import PART, parse_path, refuse_unwritable
 from causalbandits.errors import StateError, StorageError
-from causalbandits.study.storage import SQLite, Verification, is_address
+from causalbandits.study.storage import SQLite, Verification, is_postgres_url
 from causalbandits.study.study import Study
 
 
-def back_up(where: str | os.PathLike[str], to: str | os.PathLike[str]) -> Verification:
+def back_up(location: str | os.PathLike[str], to: str | os.PathLike[str]) -> Verification:
     """Copy a study's file as of one moment, while others write to it; the copy appears when it has been verified.
 
     To go back to it, stop whatever uses the study and put the copy in its place.
     """
-    if is_address(where):
+    if is_postgres_url(location):
         raise StateError(
             "A study in PostgreSQL is copied by the server's own means: pg_dump --schema=causalbandits_NAME."
         )
-    source, target = checked_path(where, "campaign.db"), checked_path(to, "copy.db")
+    source, target = parse_path(location, "campaign.db"), parse_path(to, "copy.db")
     refuse_unwritable(target)
     if target.exists():
         raise StateError(f"{target} exists already. Choose another name: copies are not overwritten.")
     SQLite(source, new=False).close()  # which says if it is no study
-    part = target.with_name(target.name + PART)
+    partial_file = target.with_name(target.name + PART)
     try:
-        _copy(source, part)
-        with Study.open(part) as study:
-            found = study.verify()
-        if not found:
-            raise StateError(f"{source} was not copied: {found!r}")
-        part.replace(target)
+        _copy_database(source, partial_file)
+        with Study.open(partial_file) as study:
+            verification = study.verify()
+        if not verification:
+            raise StateError(f"{source} was not copied: {verification!r}")
+        partial_file.replace(target)
     finally:
-        for rest in ("", "-wal", "-shm"):
-            part.with_name(part.name + rest).unlink(missing_ok=True)
-    return found
+        for suffix in ("", "-wal", "-shm"):
+            partial_file.with_name(partial_file.name + suffix).unlink(missing_ok=True)
+    return verification
 
 
-def _copy(source: Path, part: Path) -> None:
-    part.unlink(missing_ok=True)
+def _copy_database(source: Path, target: Path) -> None:
+    target.unlink(missing_ok=True)
     try:
-        with closing(sqlite3.connect(source)) as own, closing(sqlite3.connect(part)) as copy:
-            own.backup(copy)
+        with (
+            closing(sqlite3.connect(source)) as source_connection,
+            closing(sqlite3.connect(target)) as target_connection,
+        ):
+            source_connection.backup(target_connection)
     except sqlite3.Error as error:
         raise StorageError(f"{source} was not copied: {error}.") from error

@@ -7,47 +7,47 @@ carried out as well: it is paid for again.
 
 from __future__ import annotations
 
-from causalbandits.policies import AnyPolicy, situations_to_come
-from causalbandits.problem import Budget, Problem, Purse, cheapest_everywhere
+from causalbandits.policies import AnyPolicy, future_situations
+from causalbandits.problem import Budget, BudgetTracker, Problem, largest_cheapest_cost
 from causalbandits.study.storage import Log, LogEvent, Row
 
 
-class Charges:
+class BudgetLedger:
     """What was spent by some decisions and some events."""
 
     def __init__(self, problem: Problem, budget: Budget, policy: AnyPolicy) -> None:
         self._problem = problem
-        self.purse = Purse(budget, cheapest_everywhere(situations_to_come(policy, problem)))
+        self.tracker = BudgetTracker(budget, largest_cheapest_cost(future_situations(policy, problem)))
         self._forgotten: set[int] = set()
 
     @classmethod
-    def at(cls, log: Log, budget: Budget, policy: AnyPolicy, decided: int, events: int) -> Charges:
+    def at(cls, log: Log, budget: Budget, policy: AnyPolicy, n_decisions: int, events: int) -> BudgetLedger:
         """After so many decisions and events."""
-        found = cls(log.problem, budget, policy)
-        for action, known, times in log.charged(decided):
-            found.purse.pay(log.problem.cost(action), known, times)
+        ledger = cls(log.problem, budget, policy)
+        for action, context, times in log.charged_actions(n_decisions):
+            ledger.tracker.charge(log.problem.cost(action), context, times)
         for number, kind in log.last_events(events):
-            row = log.decision(number) if kind == "forget" and number < decided else None
+            row = log.decision(number) if kind == "forget" and number < n_decisions else None
             if row is not None:
-                found._forget(row)
-        return found
+                ledger._refund_forgotten(row)
+        return ledger
 
-    def pay(self, row: Row) -> None:
+    def charge(self, row: Row) -> None:
         """A decision is made."""
-        self.purse.pay(self._problem.cost(row.choice.action), row.context)
+        self.tracker.charge(self._problem.cost(row.choice.action), row.context)
 
-    def give_back(self, row: Row) -> None:
+    def refund(self, row: Row) -> None:
         """It was not, or not carried out."""
-        self.purse.give_back(self._problem.cost(row.choice.action), row.context)
+        self.tracker.refund(self._problem.cost(row.choice.action), row.context)
 
-    def follow(self, event: LogEvent, row: Row) -> None:
+    def apply_event(self, event: LogEvent, row: Row) -> None:
         """Something was told of a decision."""
         if event.kind == "forget":
-            self._forget(row)
+            self._refund_forgotten(row)
         elif event.kind not in ("late", "parents") and row.number in self._forgotten:
             self._forgotten.remove(row.number)
-            self.pay(row)
+            self.charge(row)
 
-    def _forget(self, row: Row) -> None:
+    def _refund_forgotten(self, row: Row) -> None:
         self._forgotten.add(row.number)
-        self.give_back(row)
+        self.refund(row)

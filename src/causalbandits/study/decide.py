@@ -17,84 +17,96 @@ import numpy as np
 
 from causalbandits.errors import BudgetError, InterventionError, StudyModeError
 from causalbandits.policies import AnyPolicy, Choice
-from causalbandits.problem import Action, Problem, Purse
-from causalbandits.study.propensities import Mixed, actions_of, any_of, open_situation, with_floor
+from causalbandits.problem import Action, BudgetTracker, Problem
+from causalbandits.study.propensities import (
+    PropensityMixture,
+    feasible_situation,
+    list_actions,
+    mix_floor,
+    sample_uniformly,
+)
 
 Mode = Literal["online", "shadow", "uniform", "frozen", "paused", "closed"]
 MODES: tuple[Mode, ...] = get_args(Mode)
 
 
-class Inquiry(NamedTuple):
+class DecisionRequest(NamedTuple):
     """What is known, and which actions may be chosen (None: all that the problem allows)."""
 
     problem: Problem
     eligible: Sequence[Action] | None
 
 
-class Mind(NamedTuple):
+class Decider(NamedTuple):
     """Who decides, what was learnt, what there is to spend, and the floor under all chances."""
 
     policy: AnyPolicy
     statistic: Any
-    purse: Purse | None
+    budget_tracker: BudgetTracker | None
     floor: float
 
 
-class Made(NamedTuple):
+class DecisionMade(NamedTuple):
     """A decision."""
 
     choice: Choice
-    mixed: Mixed | None = None
+    mixture: PropensityMixture | None = None
     would: Action | None = None
 
 
-def made(mode: str, baseline: Action | None, asked: Inquiry, mind: Mind, rng: np.random.Generator) -> Made:
+def make_decision(
+    mode: str, baseline: Action | None, request: DecisionRequest, decider: Decider, rng: np.random.Generator
+) -> DecisionMade:
     """The decision that a mode makes."""
     if mode == "uniform":
-        return _uniform(asked, mind, rng)
+        return _decide_uniformly(request, decider, rng)
     if mode == "shadow":
         assert baseline is not None
-        return _in_shadow(baseline, asked, mind, rng)
+        return _decide_in_shadow(baseline, request, decider, rng)
     if mode in ("paused", "closed"):
         raise StudyModeError(
             f"The study is {mode}: nothing is decided"
             + (" until it is online again. " if mode == "paused" else " any more. ")
             + "Outcomes of earlier decisions are taken."
         )
-    return _by_policy(asked, mind, rng)
+    return _decide_by_policy(request, decider, rng)
 
 
-def _by_policy(asked: Inquiry, mind: Mind, rng: np.random.Generator) -> Made:
-    policy, statistic, purse, floor = mind
-    problem, eligible = asked
+def _decide_by_policy(request: DecisionRequest, decider: Decider, rng: np.random.Generator) -> DecisionMade:
+    policy, statistic, budget_tracker, floor = decider
+    problem, eligible = request
     situation = policy.situation(problem) if eligible is None else policy.situation(problem, eligible=eligible)
-    if purse is not None:
-        return Made(policy.paced(situation, statistic, rng, purse))
-    choice = policy.chosen(situation, statistic, rng)
+    if budget_tracker is not None:
+        return DecisionMade(policy.choose_within_budget(situation, statistic, rng, budget_tracker))
+    choice = policy.choose(situation, statistic, rng)
     if not floor:
-        return Made(choice)
-    among = actions_of(open_situation(policy, problem, eligible, statistic))
-    return Made(*with_floor(choice, floor, among, rng))
+        return DecisionMade(choice)
+    actions = list_actions(feasible_situation(policy, problem, eligible, statistic))
+    return DecisionMade(*mix_floor(choice, floor, actions, rng))
 
 
-def _uniform(asked: Inquiry, mind: Mind, rng: np.random.Generator) -> Made:
-    situation = open_situation(mind.policy, *asked, mind.statistic)
-    among = actions_of(situation)
-    if mind.purse is not None:
+def _decide_uniformly(request: DecisionRequest, decider: Decider, rng: np.random.Generator) -> DecisionMade:
+    situation = feasible_situation(decider.policy, *request, decider.statistic)
+    actions = list_actions(situation)
+    if decider.budget_tracker is not None:
         assert situation.costs is not None
-        among = tuple(among[i] for i in mind.purse.pace(situation.costs, rng.random).positions)
-    mixed = Mixed((), 1.0, among)
-    return Made(mixed.choice(any_of(among, rng)), None if mind.purse is not None else mixed)
+        actions = tuple(actions[i] for i in decider.budget_tracker.pacing_rule(situation.costs, rng.random).positions)
+    mixture = PropensityMixture((), 1.0, actions)
+    return DecisionMade(
+        mixture.choice(sample_uniformly(actions, rng)), None if decider.budget_tracker is not None else mixture
+    )
 
 
-def _in_shadow(baseline: Action, asked: Inquiry, mind: Mind, rng: np.random.Generator) -> Made:
-    problem, eligible = asked
-    situation = open_situation(mind.policy, problem, eligible, mind.statistic)
+def _decide_in_shadow(
+    baseline: Action, request: DecisionRequest, decider: Decider, rng: np.random.Generator
+) -> DecisionMade:
+    problem, eligible = request
+    situation = feasible_situation(decider.policy, problem, eligible, decider.statistic)
     if not situation.allows(baseline):
         raise InterventionError(f"In the shadow {baseline} is done, which may not be chosen here. Nothing was decided.")
     cost = problem.cost(baseline)
-    if mind.purse is not None:
+    if decider.budget_tracker is not None:
         assert situation.costs is not None
-        if not mind.purse.pace(situation.costs, rng.random).affords(cost):
+        if not decider.budget_tracker.pacing_rule(situation.costs, rng.random).can_afford(cost):
             raise BudgetError(f"In the shadow {baseline} is done, which costs {cost:g}: more than may be spent now.")
-    return Made(Choice(baseline, 1.0), None, _by_policy(asked, mind, rng).choice.action)
+    return DecisionMade(Choice(baseline, 1.0), None, _decide_by_policy(request, decider, rng).choice.action)

@@ -17,24 +17,24 @@ from causalbandits.errors import PolicyError, SizeError
 from causalbandits.policies import AnyPolicy, Choice, Support
 from causalbandits.problem import Action, Problem, Situation
 
-MOST_MIXED = 2**12
+MAX_MIXED_ACTIONS = 2**12
 """Chances are mixed over no more actions than this."""
 
 
-class Mixed(NamedTuple):
+class PropensityMixture(NamedTuple):
     """What a decision was drawn from: a policy's own chances, and a floor under those of some actions."""
 
-    drawn: Support
+    policy_support: Support
     floor: float
-    among: tuple[Action, ...]
+    actions: tuple[Action, ...]
 
     def support(self) -> Support:
         """The chance of each action; those of the policy's first."""
-        own, least = dict(self.drawn), self.floor / len(self.among)
-        found = {action: (1.0 - self.floor) * share for action, share in own.items()}
-        for action in self.among:
-            found[action] = found.get(action, 0.0) + least
-        return tuple(found.items())
+        shares, floor_share = dict(self.policy_support), self.floor / len(self.actions)
+        propensities = {action: (1.0 - self.floor) * share for action, share in shares.items()}
+        for action in self.actions:
+            propensities[action] = propensities.get(action, 0.0) + floor_share
+        return tuple(propensities.items())
 
     def choice(self, action: Action) -> Choice:
         """One of them as what was chosen."""
@@ -42,44 +42,48 @@ class Mixed(NamedTuple):
         return Choice(action, dict(support)[action], support)
 
 
-def with_floor(choice: Choice, floor: float, among: Sequence[Action], rng: np.random.Generator) -> tuple[Choice, Mixed]:
+def mix_floor(
+    choice: Choice, floor: float, actions: Sequence[Action], rng: np.random.Generator
+) -> tuple[Choice, PropensityMixture]:
     """A policy's choice, or, with the floor's probability, any of those that may be chosen."""
     if choice.propensity is None:
         raise PolicyError(
             f"floor={floor:g} is mixed into the chances of a policy's decisions, and this one does not know them: take "
             'a Thompson policy with draws= above 1, such as cb.policy("c-ts-beta", draws=32), or a deterministic one.'
         )
-    mixed = Mixed(choice.support or ((choice.action, 1.0),), floor, tuple(among))
-    action = any_of(among, rng) if rng.random() < floor else choice.action
-    return mixed.choice(action), mixed
+    mixture = PropensityMixture(choice.support or ((choice.action, 1.0),), floor, tuple(actions))
+    action = sample_uniformly(actions, rng) if rng.random() < floor else choice.action
+    return mixture.choice(action), mixture
 
 
-def any_of(actions: Sequence[Action], rng: np.random.Generator) -> Action:
+def sample_uniformly(actions: Sequence[Action], rng: np.random.Generator) -> Action:
     """Each being as likely."""
     return actions[int(rng.integers(len(actions)))]
 
 
-def open_situation(policy: AnyPolicy, problem: Problem, eligible: Sequence[Action] | None, statistic: Any) -> Situation:
+def feasible_situation(
+    policy: AnyPolicy, problem: Problem, eligible: Sequence[Action] | None, statistic: Any
+) -> Situation:
     """All that may be chosen: what is eligible and keeps to what is required, worth searching or not."""
-    if not policy.learns_tables or not problem.required:
-        return all_that_may_be_chosen(problem, eligible)
-    searched = policy.situation(problem) if eligible is None else policy.situation(problem, eligible=eligible)
-    return policy.permitted(searched, statistic)
+    if not policy.learns_tables or not problem.constrained_variables:
+        return unpruned_situation(problem, eligible)
+    situation = policy.situation(problem) if eligible is None else policy.situation(problem, eligible=eligible)
+    return policy.feasible(situation, statistic)
 
 
-def all_that_may_be_chosen(problem: Problem, eligible: Sequence[Action] | None) -> Situation:
+def unpruned_situation(problem: Problem, eligible: Sequence[Action] | None) -> Situation:
     """The same where the tables are known, or nothing is required of what they say."""
     return problem.situation(every=True, eligible=eligible)
 
 
-def actions_of(situation: Situation) -> tuple[Action, ...]:
+def list_actions(situation: Situation) -> tuple[Action, ...]:
     """The searched actions, in order; refused where they are too many to give each a chance."""
-    if situation.size > MOST_MIXED:
+    if situation.size > MAX_MIXED_ACTIONS:
         raise SizeError(
-            f"Chances are mixed over {MOST_MIXED} actions at most; here {situation.size} may be chosen. Narrow the "
+            f"Chances are mixed over {MAX_MIXED_ACTIONS} actions at most; here {situation.size} may be chosen. Narrow the "
             "problem (at_most=, actions=) or the question (eligible=), or let the policy decide without a floor."
         )
-    found: tuple[Action, ...] = situation.remember(
+    actions: tuple[Action, ...] = situation.compute_once(
         "actions", lambda: tuple(map(situation.action, range(situation.size)))
     )
-    return found
+    return actions

@@ -8,56 +8,56 @@ from typing import NamedTuple
 from causalbandits.model import Intervention
 from causalbandits.policies import AnyPolicy
 from causalbandits.problem import Budget
-from causalbandits.study.budget import Charges
-from causalbandits.study.decide import Inquiry, Made, Mind, made
-from causalbandits.study.fold import Fold, policy_of
-from causalbandits.study.seeds import Coins
-from causalbandits.study.storage import Log, ModeRecord, Refolded, Row, Table
+from causalbandits.study.budget import BudgetLedger
+from causalbandits.study.decide import Decider, DecisionMade, DecisionRequest, make_decision
+from causalbandits.study.fold import Fold, restore_stored_policy
+from causalbandits.study.seeds import DecisionSeeds
+from causalbandits.study.storage import Log, ModeRecord, Replay, Row, SumTable
 
 SNAPSHOT_EVERY = 10_000
 """Events."""
 
 
-def table_at(log: Log, events: int) -> Table:
+def table_at(log: Log, events: int) -> SumTable:
     """The statistic after so many events."""
     start, table = log.snapshot(events)
     for event in log.events(after=start, up_to=events):
-        row = log.decision(event.decision, chances=False)
+        row = log.decision(event.decision, with_propensities=False)
         assert row is not None
         for outcome, sign in log.changes(event, row):
             table.change(outcome, sign)
     return table
 
 
-def fold_at(log: Log, policy: AnyPolicy, decided: int, events: int) -> Fold:
+def fold_at(log: Log, policy: AnyPolicy, n_decisions: int, events: int) -> Fold:
     """What a policy had learnt after so many decisions and events."""
-    fold = Fold(log.problem, policy, Table(), tuple, lambda: 0)
+    fold = Fold(log.problem, policy, SumTable(), tuple, lambda: 0)
     if fold.kind != "log":
         fold.table.update(table_at(log, events))
         return fold
-    past = Refolded(log, log.decisions("number < ?", (decided,)), log.events(up_to=events))
-    return Fold(log.problem, policy, past.table, past.outcomes, lambda: past.frontier(decided))
+    replay = Replay(log, log.decisions("number < ?", (n_decisions,)), log.events(up_to=events))
+    return Fold(log.problem, policy, replay.table, replay.outcomes, lambda: replay.frontier(n_decisions))
 
 
-def mind_at(
-    log: Log, policy: AnyPolicy, mode: ModeRecord, decided: int, events: int, budget: Budget | None, floor: float
-) -> Mind:
+def decider_at(
+    log: Log, policy: AnyPolicy, mode: ModeRecord, n_decisions: int, events: int, budget: Budget | None, floor: float
+) -> Decider:
     """Who decided then, by what."""
-    learnt = (mode.since_decision, mode.since_event) if mode.mode == "frozen" else (decided, events)
-    purse = None if budget is None else Charges.at(log, budget, policy, decided, events).purse
-    return Mind(policy, fold_at(log, policy, *learnt).statistic, purse, floor)
+    moment = (mode.since_decision, mode.since_event) if mode.mode == "frozen" else (n_decisions, events)
+    budget_tracker = None if budget is None else BudgetLedger.at(log, budget, policy, n_decisions, events).tracker
+    return Decider(policy, fold_at(log, policy, *moment).statistic, budget_tracker, floor)
 
 
-def made_again(
-    log: Log, row: Row, coins: Coins, handed_in: AnyPolicy | str | None, budget: Budget | None, floor: float
-) -> Made:
+def replay_decision(
+    log: Log, row: Row, seeds: DecisionSeeds, user_policy: AnyPolicy | str | None, budget: Budget | None, floor: float
+) -> DecisionMade:
     """A decision, from what was known then."""
-    policy = policy_of(log.policies()[row.policy - 1].record, handed_in, log.problem)
+    policy = restore_stored_policy(log.policies()[row.policy - 1].record, user_policy, log.problem)
     mode = log.modes()[row.mode - 1]
     baseline = None if mode.baseline is None else log.action(mode.baseline)
-    mind = mind_at(log, policy, mode, row.number, row.events, budget, floor)
-    asked = Inquiry(log.problem.in_context(row.context), row.eligible(log.problem))
-    return made(mode.mode, baseline, asked, mind, coins.of_ask(row.number))
+    decider = decider_at(log, policy, mode, row.number, row.events, budget, floor)
+    request = DecisionRequest(log.problem.condition_codes(row.context), row.eligible(log.problem))
+    return make_decision(mode.mode, baseline, request, decider, seeds.decision_rng(row.number))
 
 
 # Another policy in the shadow, after the fact: what it would have decided, by what had been told by then.
@@ -75,11 +75,11 @@ class Shadowed(NamedTuple):
     would: Intervention
 
 
-def in_shadow(log: Log, policy: AnyPolicy, coins: Coins) -> Iterator[Shadowed]:
+def replay_in_shadow(log: Log, policy: AnyPolicy, seeds: DecisionSeeds) -> Iterator[Shadowed]:
     """Every decision, in order; outcomes are those of what was done."""
     rows, number = list(log.decisions()), 0
-    past = Refolded(log, rows, ())
-    fold = Fold(log.problem, policy, past.table, past.outcomes, lambda: past.frontier(number))
+    replay = Replay(log, rows, ())
+    fold = Fold(log.problem, policy, replay.table, replay.outcomes, lambda: replay.frontier(number))
     events = log.events()
     event = next(events, None)
     for row in rows:
@@ -87,15 +87,15 @@ def in_shadow(log: Log, policy: AnyPolicy, coins: Coins) -> Iterator[Shadowed]:
             continue
         number = row.number
         while event is not None and event.number <= row.events:
-            of = past.rows[event.decision]
-            past.follow(event)
-            for outcome, sign in log.changes(event, of):
+            event_row = replay.rows[event.decision]
+            replay.apply(event)
+            for outcome, sign in log.changes(event, event_row):
                 fold.change(outcome, sign)
             event = next(events, None)
-        would = _would(log, row, Mind(policy, fold.statistic, None, 0.0), coins)
-        yield Shadowed(number, row.choice.action.intervention, would)
+        intervention = _shadow_intervention(log, row, Decider(policy, fold.statistic, None, 0.0), seeds)
+        yield Shadowed(number, row.choice.action.intervention, intervention)
 
 
-def _would(log: Log, row: Row, mind: Mind, coins: Coins) -> Intervention:
-    asked = Inquiry(log.problem.in_context(row.context), row.eligible(log.problem))
-    return made("online", None, asked, mind, coins.of_ask(row.number)).choice.action.intervention
+def _shadow_intervention(log: Log, row: Row, decider: Decider, seeds: DecisionSeeds) -> Intervention:
+    request = DecisionRequest(log.problem.condition_codes(row.context), row.eligible(log.problem))
+    return make_decision("online", None, request, decider, seeds.decision_rng(row.number)).choice.action.intervention

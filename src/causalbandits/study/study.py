@@ -18,27 +18,27 @@ from dataclasses import asdict, astuple
 from types import EllipsisType
 from typing import Any, Literal, overload
 
-from causalbandits._files import checked_path
+from causalbandits._files import parse_path
 from causalbandits.campaign import (
-    DOUBT,
+    CONTRADICTION_LEVEL,
     Context,
     Decision,
     Eligible,
     Learnt,
     Recommendation,
     Recommendations,
-    checked_model,
-    evidence_of_told,
+    check_model,
+    gather_evidence,
     policy_record,
-    recommended,
+    recommend,
 )
 from causalbandits.errors import BudgetError, CausalBanditsError
 from causalbandits.fitting import Check, Interventions
 from causalbandits.model import CausalModel, Intervention, State
-from causalbandits.policies import AnyPolicy, as_policy, chosen_policy, situations_to_come
+from causalbandits.policies import AnyPolicy, as_policy, future_situations, resolve_policy
 from causalbandits.policies.robust import Evidence
-from causalbandits.policies.tables import said_before
-from causalbandits.problem import Budget, Problem, Situation, Spent, opened
+from causalbandits.policies.tables import suppress_warnings
+from causalbandits.problem import Budget, BudgetStatus, Problem, Situation, build_budget_tracker
 from causalbandits.study.analysis import (
     By,
     Evaluation,
@@ -46,64 +46,64 @@ from causalbandits.study.analysis import (
     History,
     StudyReport,
     Target,
-    checked_statistic,
-    comes_out_again,
-    doubts,
-    evaluated,
+    build_history,
+    build_report,
+    check_statistic,
+    diagnose,
+    evaluate_target,
     event_record,
-    explained,
-    history_of,
+    explain_decision,
+    is_reproducible,
     mode_record,
-    report_of,
     statistic_records,
     write_table,
 )
-from causalbandits.study.ask import Asking
+from causalbandits.study.ask import Asker
 from causalbandits.study.decide import Mode
-from causalbandits.study.modes import next_mode, refuse_log, refuse_unfit
-from causalbandits.study.replay import Shadowed, in_shadow
-from causalbandits.study.seeds import Coins
-from causalbandits.study.session import Clock, Rules, StudyState
+from causalbandits.study.modes import next_mode, validate_policy_fits, validate_policy_fits_log
+from causalbandits.study.replay import Shadowed, replay_in_shadow
+from causalbandits.study.seeds import DecisionSeeds
+from causalbandits.study.session import Clock, Rules, Session
 from causalbandits.study.storage import (
     IS_OPEN,
     Log,
     ModeRecord,
     Store,
     Verification,
-    kept_open,
-    rows_of,
-    stored,
-    value,
-    verified,
-    write_facts,
+    close_on_error,
+    encode_rows,
+    from_fixed_point,
+    open_store,
+    save_facts,
+    verify_log,
 )
-from causalbandits.study.tell import Id, Observed, Outcomes, Parents, Receipt, learn, no_parents
+from causalbandits.study.tell import Id, Observed, OutcomeRecorder, Parents, Receipt, default_parents, learn
 
 # How a study stands: who decides, how much was decided, told and spent, and what was learnt.
 
-STRANDED_NAMED = 100
+MAX_STRANDED = 100
 """At most so many outcomes that could not be taken are listed."""
 
 
 class Standing:
     """What is known of a study at a glance."""
 
-    def __init__(self, state: StudyState) -> None:
-        self._state = state
-        self._log, self._outcomes = state.log, Outcomes(state)
-        self._asking = Asking(state, self._outcomes)
-        self.problem, self.rules = state.problem, state.rules
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._log, self._outcomes = session.log, OutcomeRecorder(session)
+        self._asker = Asker(session, self._outcomes)
+        self.problem, self.rules = session.problem, session.rules
 
     @property
     def policy(self) -> AnyPolicy:
         """Who decides by now."""
-        with self._state.transaction() as fold:
+        with self._session.transaction() as fold:
             return fold.policy
 
     @property
     def statistic(self) -> Any:
         """What the policy keeps, by now; not to be changed."""
-        with self._state.transaction() as fold:
+        with self._session.transaction() as fold:
             return fold.statistic
 
     @property
@@ -114,50 +114,50 @@ class Standing:
     @property
     def rounds(self) -> int:
         """How many outcomes count."""
-        with self._state.transaction():
-            return sum(line.n for line in self._state.table.values())
+        with self._session.transaction():
+            return sum(line.n for line in self._session.table.values())
 
     @property
     def version(self) -> int:
         """Changes with every decision and every event."""
-        return self._log.count() + self._log.newest()
+        return self._log.count() + self._log.newest_event()
 
     def state_hash(self) -> str:
         """A short name of what was learnt: the same outcomes make the same, in whatever order they came."""
-        with self._state.transaction():
-            return hashlib.blake2b(repr(list(rows_of(self._state.table))).encode(), digest_size=6).hexdigest()
+        with self._session.transaction():
+            return hashlib.blake2b(repr(list(encode_rows(self._session.table))).encode(), digest_size=6).hexdigest()
 
     def oldest_open(self) -> float | None:
         """Since when the earliest decision waits that has no outcome yet, as seconds since 1970."""
-        with self._state.transaction():
-            return self._log.oldest_open(self._state.frontier())
+        with self._session.transaction():
+            return self._log.oldest_open(self._session.frontier())
 
     def counts(self) -> dict[str, float | None]:
         """How many of what, from a few lookups: for those who watch a service."""
-        with self._state.transaction():
-            oldest, now, spent = self.oldest_open(), self._state.clock(), self.budget
+        with self._session.transaction():
+            oldest, now, budget = self.oldest_open(), self._session.clock(), self.budget
             return {
-                "decisions": self._state.decided,
-                "events": self._state.events,
-                "outcomes": self._state.counted,
-                "reward_sum": value(self._state.collected),
+                "decisions": self._session.n_decisions,
+                "events": self._session.events,
+                "outcomes": self._session.n_outcomes,
+                "reward_sum": from_fixed_point(self._session.reward_sum),
                 "open_decisions": self._log.count(IS_OPEN),
-                "early_outcomes": self._log.waiting(),
+                "early_outcomes": self._log.early_count(),
                 "oldest_open_seconds": None if oldest is None else now - oldest,
-                "budget_left": None if spent is None else spent.left,
+                "budget_left": None if budget is None else budget.left,
             }
 
     @property
     def model(self) -> CausalModel:
         """The model as it is known by now; with a policy that learns tables, what was observed has been counted."""
-        with self._state.transaction() as fold:
-            return fold.policy.learnt_model(self.problem, fold.statistic) or self.problem.model
+        with self._session.transaction() as fold:
+            return fold.policy.learned_model(self.problem, fold.statistic) or self.problem.model
 
     @property
-    def budget(self) -> Spent | None:
+    def budget(self) -> BudgetStatus | None:
         """What has been spent of the budget, and what is left; None without one."""
-        with self._state.transaction():
-            return None if self._state.charges is None else self._state.charges.purse.spent
+        with self._session.transaction():
+            return None if self._session.ledger is None else self._session.ledger.tracker.status
 
     @property
     def mode(self) -> str:
@@ -175,25 +175,25 @@ class Standing:
 
     def report(self) -> StudyReport:
         """How the study stands: counts, and means by action and by configuration."""
-        with self._state.transaction():
-            return report_of(self._state, self._outcomes.stranded(STRANDED_NAMED))
+        with self._session.transaction():
+            return build_report(self._session, self._outcomes.list_stranded(MAX_STRANDED))
 
     def by_action(self, status: str, *, at_most: int = 20_000) -> dict[Intervention, int] | None:
         """How many decisions of a status ("open", "expired", ...) each action has; None where that are too many."""
-        with self._state.transaction():
+        with self._session.transaction():
             if self._log.count(status) > at_most:
                 return None
             return {action.intervention: n for action, n in self._log.by_action(status).items()}
 
     def lines(self, at_most: int = 10_000) -> list[dict[str, Any]]:
         """The statistic, a line for each context, action and configuration that occurred, the most frequent first."""
-        with self._state.transaction():
-            return statistic_records(self._state, at_most)
+        with self._session.transaction():
+            return statistic_records(self._session, at_most)
 
     def history(self) -> History:
         """How it went: the mean reward, stretch by stretch, and the shares of the actions."""
-        with self._state.transaction():
-            return history_of(self._state)
+        with self._session.transaction():
+            return build_history(self._session)
 
 
 # What can be asked of a study without changing it.
@@ -208,50 +208,52 @@ class Answers(Standing):
         What it says against the model comes from the statistic alone, however many decisions there are; `check` and
         `evidence` look at every one.
         """
-        with self._state.transaction() as fold:
-            known = self._asking.known(context)
-            return self._recommended(fold.policy.situation(known), level, epsilon, doubts(self._state))
+        with self._session.transaction() as fold:
+            conditioned = self._asker.condition(context)
+            return self._recommend(fold.policy.situation(conditioned), level, epsilon, diagnose(self._session))
 
     def recommendations(
         self, *, level: float = 0.95, epsilon: float = 0.0, at_most: int | None = None
     ) -> Recommendations:
         """What to do in each context that can occur, or in the likeliest of them: as `Agent.recommendations`."""
-        with self._state.transaction() as fold:
-            against, found, refused = doubts(self._state), [], []
-            known = self.problem.with_model(self.model) if fold.policy.learns_tables else self.problem
-            for codes, share in known.contexts.likely()[:at_most]:
-                here = self.problem.in_context(codes or None)
-                if here.has_actions:
-                    found.append((share, self._recommended(fold.policy.situation(here), level, epsilon, against)))
+        with self._session.transaction() as fold:
+            diagnostics_found, recommendations, refused = diagnose(self._session), [], []
+            current_problem = self.problem.with_model(self.model) if fold.policy.learns_tables else self.problem
+            for codes, share in current_problem.contexts.by_probability()[:at_most]:
+                conditioned = self.problem.condition_codes(codes or None)
+                if conditioned.has_actions:
+                    recommendations.append(
+                        (share, self._recommend(fold.policy.situation(conditioned), level, epsilon, diagnostics_found))
+                    )
                 else:
-                    refused.append((share, here.no_action))
-            return Recommendations(found, refused)
+                    refused.append((share, conditioned.infeasibility))
+            return Recommendations(recommendations, refused)
 
-    def _recommended(
-        self, situation: Situation, level: float, epsilon: float, against: tuple[str, ...]
+    def _recommend(
+        self, situation: Situation, level: float, epsilon: float, diagnostics: tuple[str, ...]
     ) -> Recommendation:
-        fold, budget = self._state.fold, self._state.budget
-        allowance = None if budget is None else budget.a_round
-        return recommended(fold.policy, situation, fold.statistic, level, epsilon, against, allowance)
+        fold, budget = self._session.fold, self._session.budget
+        allowance = None if budget is None else budget.per_round
+        return recommend(fold.policy, situation, fold.statistic, level, epsilon, diagnostics, allowance)
 
     def evidence(self, *, level: float | None = None) -> Evidence:
         """What the outcomes say of the model, whenever you look: as `Agent.evidence`. Looks at every outcome."""
-        self.problem.refuse_by_actions("Evidence")
-        with self._state.transaction() as fold:
-            told = self.problem, fold.policy, fold.statistic, self._log.outcomes()
-            return evidence_of_told(*told, self._log.first_open(), level)
+        self.problem.require_parents("Evidence")
+        with self._session.transaction() as fold:
+            arguments = self.problem, fold.policy, fold.statistic, self._log.outcomes()
+            return gather_evidence(*arguments, self._log.first_open(), level)
 
     def check(self, *, level: float = 0.05) -> Check:
         """The same claims by Pearson's statistic, approximate while running: as `Agent.check`. Looks at every one."""
-        self.problem.refuse_by_actions("A check")
-        with self._state.transaction():
-            return checked_model(self.problem, self._log.outcomes(), level)
+        self.problem.require_parents("A check")
+        with self._session.transaction():
+            return check_model(self.problem, self._log.outcomes(), level)
 
-    def quick_check(self, *, level: float = DOUBT) -> Check:
+    def quick_check(self, *, level: float = CONTRADICTION_LEVEL) -> Check:
         """As `check`, from the statistic alone: as quick after a million. Rewards other than 0 and 1 are left out."""
-        self.problem.refuse_by_actions("A check")
-        with self._state.transaction():
-            return checked_statistic(self._state, level)
+        self.problem.require_parents("A check")
+        with self._session.transaction():
+            return check_statistic(self._session, level)
 
     def evaluate(self, target: Target, *, by: By = "configurations") -> Evaluation:
         """What always doing something else would have brought: an intervention, or several with their shares.
@@ -261,10 +263,10 @@ class Answers(Standing):
         `"logged"` gives the mean of what came. Where the policy learns
         tables, or has mended them, the tables are those of `model`.
         """
-        with self._state.transaction() as fold:
-            learnt = fold.policy.learnt_model(self.problem, fold.statistic)
-            known = self.problem if learnt is None else self.problem.with_model(learnt)
-            return evaluated(known, self._log.logged(), target, by)
+        with self._session.transaction() as fold:
+            learned_model = fold.policy.learned_model(self.problem, fold.statistic)
+            current_problem = self.problem if learned_model is None else self.problem.with_model(learned_model)
+            return evaluate_target(current_problem, self._log.logged_outcomes(), target, by)
 
     def in_shadow(self, policy: AnyPolicy | str) -> list[Shadowed]:
         """What another policy would have decided, each time by what had been told by then: in the shadow, afterwards.
@@ -272,57 +274,59 @@ class Answers(Standing):
         It learns from what was done. Its random numbers are those of the decision, so that the policy that decided,
         without a floor, would have done what was done.
         """
-        chosen = as_policy(policy)
-        chosen.begin(self.problem)
-        if self._state.budget is not None:
+        shadow_policy = as_policy(policy)
+        shadow_policy.init_or_raise(self.problem)
+        if self._session.budget is not None:
             raise BudgetError("What another policy would have spent is not known: a budget is spent by what was done.")
-        with self._state.transaction():
-            refuse_log(self._state, chosen)
-            with said_before():
-                return list(in_shadow(self._log, chosen, self._state.coins))
+        with self._session.transaction():
+            validate_policy_fits_log(self._session, shadow_policy)
+            with suppress_warnings():
+                return list(replay_in_shadow(self._log, shadow_policy, self._session.seeds))
 
     def export(self, path: str | os.PathLike[str]) -> Exported:
         """Write a line for each decision to a .csv or .parquet file, or to a .dsjson file, if it can be learnt from."""
-        with self._state.transaction():
-            return write_table(self._log, checked_path(path, "decisions.csv"))
+        with self._session.transaction():
+            return write_table(self._log, parse_path(path, "decisions.csv"))
 
     def id_of(self, text: str, by: str | None = None) -> Id:
         """The decision that a text from outside means: `by` its "number" or its "key", or whichever it is.
 
         Refused where it is the number of one decision and the key of another.
         """
-        with self._state.transaction():
-            return self._outcomes.named(text, by)
+        with self._session.transaction():
+            return self._outcomes.parse_id(text, by)
 
     def status(self, id: Id) -> str | None:
         """What became of a decision: open, held, told, expired or forgotten; None where a key was not asked with."""
-        with self._state.transaction():
-            row = self._outcomes.found(id, chances=False)
+        with self._session.transaction():
+            row = self._outcomes.find_decision(id, with_propensities=False)
             return None if row is None else row.status
 
     def due(self, id: Id) -> float | None:
         """Until when a decision's outcome is waited for, as seconds since 1970; None where that is for ever."""
-        with self._state.transaction():
-            return self._outcomes.known(id, chances=False).due
+        with self._session.transaction():
+            return self._outcomes.get_decision(id, with_propensities=False).due
 
     def chances(self, id: Id) -> dict[Intervention, float]:
         """What a decision was drawn from, each with its probability; empty where that is not known."""
-        with self._state.transaction():
-            action, propensity, support = self._outcomes.known(id).choice
-            drawn = ((action, propensity),) if support is None else support
-            return {one.intervention: chance for one, chance in drawn if chance is not None}
+        with self._session.transaction():
+            action, propensity, support = self._outcomes.get_decision(id).choice
+            mixture = ((action, propensity),) if support is None else support
+            return {
+                candidate.intervention: probability for candidate, probability in mixture if probability is not None
+            }
 
     def description(self) -> dict[str, Any]:
         """What was agreed on: the problem, as `to_record()` gives it, who decides, and the rules."""
-        with self._state.transaction() as fold:
-            decides = policy_record(fold.policy, self.problem)
-            return {"problem": self.problem.to_record(), "policy": decides, "rules": asdict(self.rules)}
+        with self._session.transaction() as fold:
+            decider_record = policy_record(fold.policy, self.problem)
+            return {"problem": self.problem.to_record(), "policy": decider_record, "rules": asdict(self.rules)}
 
     def explain(self, id: Id) -> dict[str, Any]:
         """A decision: who decided when, from what, what was told since; whether it comes out the same again."""
-        with self._state.transaction():
-            row = self._outcomes.known(id)
-            return {**explained(self._state, row), "stranded": self._outcomes.why_stranded(row)}
+        with self._session.transaction():
+            row = self._outcomes.get_decision(id)
+            return {**explain_decision(self._session, row), "stranded": self._outcomes.stranded_reason(row)}
 
     def events(self, after: int = 0, at_most: int = 1000) -> list[dict[str, Any]]:
         """What was told after an event, in its order: to follow the study from outside."""
@@ -330,14 +334,14 @@ class Answers(Standing):
 
     def verify(self) -> Verification:
         """Fold the log again and compare, bit for bit, with what is kept; true if all is well."""
-        with self._state.store.transaction():
-            self._state.write_lines()  # where this is within a transaction of the caller's
-            return verified(self._log)
+        with self._session.store.transaction():
+            self._session.flush_statistic()  # where this is within a transaction of the caller's
+            return verify_log(self._log)
 
     def replay(self, id: Id) -> bool:
         """Whether a decision comes out the same again, from what had been told when it was made."""
-        with self._state.transaction():
-            return comes_out_again(self._state, self._outcomes.known(id))
+        with self._session.transaction():
+            return is_reproducible(self._session, self._outcomes.get_decision(id))
 
 
 class Study(Answers):
@@ -357,7 +361,7 @@ class Study(Answers):
     """
 
     def __init__(self, store: Store, policy: AnyPolicy | str | None, clock: Clock) -> None:
-        super().__init__(StudyState(store, policy, clock))
+        super().__init__(Session(store, policy, clock))
 
     @classmethod
     def create(
@@ -391,42 +395,42 @@ class Study(Answers):
         """
         if not isinstance(problem, Problem):
             raise CausalBanditsError(f"A Study works on a Problem; got {problem!r}.")
-        chosen = chosen_policy(problem, policy, horizon=horizon, late=policy is None)
+        resolved_policy = resolve_policy(problem, policy, horizon=horizon, late=policy is None)
         rules = Rules(window, default, late, impossible, hold, floor)
-        chosen.begin(problem)
+        resolved_policy.init_or_raise(problem)
         if default is not None:
-            chosen.check_reward(default)
+            resolved_policy.validate_reward(default)
         if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int) or seed < 0):
             raise CausalBanditsError(f"seed must be a whole number, 0 or more, or None; got {seed!r}.")
         if budget is not None:
-            opened(budget, situations_to_come(chosen, problem), stacklevel=2)
-        refuse_unfit(problem, chosen, rules, budget)
+            build_budget_tracker(budget, future_situations(resolved_policy, problem), stacklevel=2)
+        validate_policy_fits(problem, resolved_policy, rules, budget)
         entropy = secrets.randbits(64) if seed is None else seed
         facts = {"problem": problem.to_record(), "seed": entropy, "rules": asdict(rules), "made": clock()}
         if budget is not None:
             facts["budget"] = astuple(budget)
-        with kept_open(stored(where, new=True)) as store:
+        with close_on_error(open_store(where, new=True)) as store:
             with store.transaction():
-                write_facts(store, facts, clock())
-                log = Log(store, problem, Coins(entropy))
-                log.add_policy(1, policy_record(chosen, problem), 0, 0)
+                save_facts(store, facts, clock())
+                log = Log(store, problem, DecisionSeeds(entropy))
+                log.add_policy(1, policy_record(resolved_policy, problem), 0, 0)
                 log.add_mode(ModeRecord(1, "online", None, 0, 0, clock(), "", ""))
-            return cls(store, chosen, clock)
+            return cls(store, resolved_policy, clock)
 
     @classmethod
     def open(
         cls, where: str | os.PathLike[str], *, policy: AnyPolicy | str | None = None, clock: Clock = time.time
     ) -> Study:
         """Go on with a study. A policy that a file cannot hold (your own class) must be handed in as `policy`."""
-        with kept_open(stored(where, new=False)) as store:
+        with close_on_error(open_store(where, new=False)) as store:
             study = cls(store, policy, clock)
-            with study._state.transaction():
+            with study._session.transaction():
                 return study
 
     def reader(self) -> Study:
         """The same study on a connection that only looks, for reports and pages: no writer waits for it."""
-        with kept_open(self._state.store.reader()) as store:
-            return Study(store, self._state.handed_in, self._state.clock)
+        with close_on_error(self._session.store.reader()) as store:
+            return Study(store, self._session.user_policy, self._session.clock)
 
     def __repr__(self) -> str:
         return f"Study({self.policy}, {self.decided} decisions, {self.rounds} outcomes)"
@@ -439,12 +443,12 @@ class Study(Answers):
 
     def close(self) -> None:
         """Close the file; what was acknowledged is in it."""
-        self._state.store.close()
+        self._session.store.close()
 
     @contextmanager
     def together(self) -> Iterator[None]:
         """Calls within become durable together, when it ends: one wait for the disk instead of one each."""
-        with self._state.transaction():
+        with self._session.transaction():
             yield
 
     @overload
@@ -468,10 +472,10 @@ class Study(Answers):
         `context` and `eligible` as for `Agent.ask`. A key that was used for another question is refused. Of `n`
         decisions with a key, each has one of its own, by which it can be told: key/0, key/1, ...
         """
-        with self._state.transaction():
+        with self._session.transaction():
             if n is None:
-                return self._asking.one(context, eligible, key)
-            return self._asking.several(n, context, eligible, key)
+                return self._asker.ask_one(context, eligible, key)
+            return self._asker.ask_batch(n, context, eligible, key)
 
     def tell(
         self,
@@ -487,17 +491,17 @@ class Study(Answers):
         with, the outcome waits for its decision. `reward=None` keeps the parents' values while the reward is awaited.
         Where the problem has no parents they are left out, `tell(id, reward=1)`.
         """
-        with self._state.transaction():
-            said = no_parents(self.problem) if isinstance(parents, EllipsisType) else parents
-            return self._outcomes.tell(id, said, reward, observed)
+        with self._session.transaction():
+            parent_values = default_parents(self.problem) if isinstance(parents, EllipsisType) else parents
+            return self._outcomes.tell(id, parent_values, reward, observed)
 
     def tell_many(self, outcomes: Iterable[Mapping[str, Any]]) -> list[Receipt]:
         """Many outcomes, durable together; each has `id`, `parents`, `reward` and perhaps `observed`.
 
         One that cannot be taken does not keep back the others: its status says why.
         """
-        with self._state.transaction():
-            return [self._outcomes.tell_one(told) for told in outcomes]
+        with self._session.transaction():
+            return [self._outcomes.tell_one(outcome) for outcome in outcomes]
 
     def learn(self, past: Any, *, reward: str | None = None, interventions: Interventions = None) -> Learnt:
         """Take in rounds of the past that the study did not decide; what was used, what was not and why.
@@ -505,22 +509,22 @@ class Study(Answers):
         As `Agent.learn`, and durable: all of them or none. The same rows learnt again are left out, so that who does
         not know whether it was done may do it again.
         """
-        with self._state.transaction():
-            return learn(self._state, past, reward, interventions)
+        with self._session.transaction():
+            return learn(self._session, past, reward, interventions)
 
     def correct(self, id: Id, parents: Parents, reward: float, *, observed: Observed = None) -> Receipt:
         """Another outcome than the one that was told: exactly as if it had been told at first."""
-        with self._state.transaction():
+        with self._session.transaction():
             return self._outcomes.correct(id, parents, reward, observed)
 
     def retract(self, id: Id) -> None:
         """Take back what was told of a decision: it waits for its outcome again."""
-        with self._state.transaction():
+        with self._session.transaction():
             self._outcomes.retract(id)
 
     def forget(self, id: Id) -> None:
         """Stop waiting for an outcome: the decision was not carried out."""
-        with self._state.transaction():
+        with self._session.transaction():
             self._outcomes.forget(id)
 
     def expire(self, *, at_most: int = 10_000) -> int:
@@ -530,26 +534,26 @@ class Study(Answers):
 
         Where the parents' values were told, they count with it; where not, a policy that needs them learns nothing.
         """
-        with self._state.transaction():
+        with self._session.transaction():
             return self._outcomes.expire(at_most)
 
     def use(self, policy: AnyPolicy | str) -> None:
         """Another policy decides from now on; it starts with all that was learnt."""
-        chosen = as_policy(policy)
-        chosen.begin(self.problem)
-        refuse_unfit(self.problem, chosen, self.rules, self._state.budget)
-        with self._state.transaction():
-            refuse_log(self._state, chosen)
-            state, record = self._state, policy_record(chosen, self.problem)
-            self._log.add_policy(state.policy_version + 1, record, state.decided, state.events)
-            state.handed_in = chosen
-            state.events = -1  # all is folded anew for it
+        new_policy = as_policy(policy)
+        new_policy.init_or_raise(self.problem)
+        validate_policy_fits(self.problem, new_policy, self.rules, self._session.budget)
+        with self._session.transaction():
+            validate_policy_fits_log(self._session, new_policy)
+            session, record = self._session, policy_record(new_policy, self.problem)
+            self._log.add_policy(session.policy_version + 1, record, session.n_decisions, session.events)
+            session.user_policy = new_policy
+            session.events = -1  # all is folded anew for it
 
     def set_mode(self, mode: Mode, *, baseline: Mapping[str, State] | None = None, by: str = "", why: str = "") -> None:
         """How decisions come about from now on; logged, with who wanted it and why. See `causalbandits.study.decide`.
 
         In the shadow, `baseline` is done (nothing, if it is left out). What is closed stays closed.
         """
-        with self._state.transaction():
-            self._log.add_mode(next_mode(self._state, mode, baseline, by, why))
-            self._state.mode = self._log.mode()
+        with self._session.transaction():
+            self._log.add_mode(next_mode(self._session, mode, baseline, by, why))
+            self._session.mode = self._log.mode()

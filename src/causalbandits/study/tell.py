@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from causalbandits._typing import Z
-from causalbandits.campaign import Learnt, Past, checked
+from causalbandits.campaign import HistoryImporter, Learnt, validate_outcome
 from causalbandits.errors import (
     CausalBanditsError,
     ConflictError,
@@ -26,13 +26,13 @@ from causalbandits.errors import (
     StorageError,
     TellError,
     UnknownDecisionError,
-    unknown,
+    unknown_name_message,
 )
 from causalbandits.fitting import Interventions
 from causalbandits.model import State
 from causalbandits.policies import Choice, Outcome
 from causalbandits.problem import Problem
-from causalbandits.study.session import StudyState
+from causalbandits.study.session import Session
 from causalbandits.study.storage import (
     IS_EXPIRED,
     IS_FORGOTTEN,
@@ -40,9 +40,9 @@ from causalbandits.study.storage import (
     IS_OPEN,
     IS_PAST,
     IS_TOLD,
-    WAITING,
+    WAITING_STATUSES,
     Row,
-    steps,
+    to_fixed_point,
 )
 
 Parents = Mapping[str, State] | None
@@ -50,10 +50,10 @@ Observed = Mapping[str, State] | None
 Id = int | str
 """A decision's number, or the key that its asker gave it."""
 
-LONGEST_KEY = 200
+MAX_KEY_LENGTH = 200
 
-NEEDED = {"id", "reward"}
-NAMES = {*NEEDED, "parents", "observed"}
+REQUIRED_FIELDS = {"id", "reward"}
+OUTCOME_FIELDS = {*REQUIRED_FIELDS, "parents", "observed"}
 """What an outcome has, among many."""
 
 Status = Literal["applied", "held", "duplicate", "early", "late", "conflict", "unknown", "refused"]
@@ -74,66 +74,66 @@ class Stranded(NamedTuple):
     why: str
 
 
-class Outcomes:
+class OutcomeRecorder:
     """The outcomes of a study's decisions; every method within a transaction of its state."""
 
-    def __init__(self, state: StudyState) -> None:
-        self._state, self._log = state, state.log
+    def __init__(self, session: Session) -> None:
+        self._session, self._log = session, session.log
 
-    def found(self, id: Id, *, chances: bool = True) -> Row | None:
+    def find_decision(self, id: Id, *, with_propensities: bool = True) -> Row | None:
         """A decision; None if it is called by a key that nobody has asked with yet."""
         if isinstance(id, str):
-            check_key(id)
-            return self._log.decision_of_key(id, chances=chances)
-        whole = not isinstance(id, bool) and isinstance(id, int)
-        row = self._log.decision(id, chances=chances) if whole and 0 <= id < 2**62 else None
+            validate_key(id)
+            return self._log.decision_by_key(id, with_propensities=with_propensities)
+        is_integer = not isinstance(id, bool) and isinstance(id, int)
+        row = self._log.decision(id, with_propensities=with_propensities) if is_integer and 0 <= id < 2**62 else None
         if row is None:
             raise UnknownDecisionError(f"Unknown decision {id!r}: {self._log.count()} have been made, numbered from 0.")
         return row
 
-    def known(self, id: Id, *, chances: bool = True) -> Row:
+    def get_decision(self, id: Id, *, with_propensities: bool = True) -> Row:
         """A decision that was made."""
-        row = self.found(id, chances=chances)
+        row = self.find_decision(id, with_propensities=with_propensities)
         if row is None:
             raise UnknownDecisionError(f"No decision was asked for with the key {id!r}.")
         return row
 
-    def named(self, text: str, by: str | None) -> Id:
+    def parse_id(self, text: str, by: str | None) -> Id:
         """The decision that a text means, `by` its number or its key; None: whichever it is, if it is not both."""
         if by not in (None, "number", "key"):
-            raise CausalBanditsError(unknown("way to name a decision", by, ("number", "key")))
+            raise CausalBanditsError(unknown_name_message("way to name a decision", by, ("number", "key")))
         is_number = text.isascii() and text.isdigit() and len(text) < 19
         if by == "key" or not (is_number or by):
             return text
         if not is_number:
             raise CausalBanditsError(f"A decision's number is a whole number, 0 or more; got {text!r:.60}.")
-        own = None if by else self._log.decision_of_key(text)
-        if own is None or own.number == int(text):
+        row = None if by else self._log.decision_by_key(text)
+        if row is None or row.number == int(text):
             return int(text)
         if int(text) < self._log.count():
             raise CausalBanditsError(
-                f"{text} is the number of one decision and the key of another, number {own.number}. Say which is "
+                f"{text} is the number of one decision and the key of another, number {row.number}. Say which is "
                 "meant: --by key or --by number on the command line, /decisions/-?key= or ?number= over HTTP."
             )
         return text
 
     def tell(self, id: Id, parents: Parents, reward: float | None, observed: Observed) -> Receipt:
         """An outcome comes."""
-        row = self.found(id, chances=self._state.fold.takes_chances)
+        row = self.find_decision(id, with_propensities=self._session.fold.needs_propensities)
         if row is None:
             assert isinstance(id, str)
-            return self._wait(id, parents, reward, observed)
+            return self._save_early(id, parents, reward, observed)
         receipt = self._tell(row, parents, reward, observed)
         if row.key is not None and reward is not None and row.reward is None:
-            self._log.drop_early(row.key)  # what came early and could not be taken, if anything did
+            self._log.delete_early_outcome(row.key)  # what came early and could not be taken, if anything did
         return receipt
 
-    def tell_one(self, told: Mapping[str, Any]) -> Receipt:
+    def tell_one(self, item: Mapping[str, Any]) -> Receipt:
         """One of many: what cannot be taken is a status, too."""
         try:
-            if not isinstance(told, Mapping) or not NEEDED <= told.keys() <= NAMES:
-                raise TellError(f"An outcome has id, parents, reward and perhaps observed; got {told!r:.200}.")
-            return self.tell(told["id"], told.get("parents"), told["reward"], told.get("observed"))
+            if not isinstance(item, Mapping) or not REQUIRED_FIELDS <= item.keys() <= OUTCOME_FIELDS:
+                raise TellError(f"An outcome has id, parents, reward and perhaps observed; got {item!r:.200}.")
+            return self.tell(item["id"], item.get("parents"), item["reward"], item.get("observed"))
         except ConflictError as error:
             return Receipt("conflict", str(error))
         except UnknownDecisionError as error:
@@ -143,173 +143,187 @@ class Outcomes:
         except CausalBanditsError as error:
             return Receipt("refused", str(error))
 
-    def _wait(self, key: str, parents: Parents, reward: float | None, observed: Observed) -> Receipt:
-        self._codes(self._state.problem, None, parents, reward, observed)
-        told = json.loads(json.dumps([parents, reward, observed], default=_plain))
-        before = self._log.early(key)
-        if before is None:
-            self._log.keep_early(key, told, self._state.clock())
+    def _save_early(self, key: str, parents: Parents, reward: float | None, observed: Observed) -> Receipt:
+        self._encode_outcome(self._session.problem, None, parents, reward, observed)
+        parts = json.loads(json.dumps([parents, reward, observed], default=_plain_value))
+        stored = self._log.early_outcome(key)
+        if stored is None:
+            self._log.save_early_outcome(key, parts, self._session.clock())
             return Receipt("early", f"no decision was asked for with the key {key!r} yet: it waits")
-        whole = [
-            _merged(old, new, f"{key!r} that waits for its decision") for old, new in zip(before, told, strict=True)
+        merged = [
+            _merge_parts(old, new, f"{key!r} that waits for its decision")
+            for old, new in zip(stored, parts, strict=True)
         ]
-        if whole == before:
+        if merged == stored:
             return Receipt("duplicate")
-        self._log.drop_early(key)
-        self._log.keep_early(key, whole, self._state.clock())
+        self._log.delete_early_outcome(key)
+        self._log.save_early_outcome(key, merged, self._session.clock())
         return Receipt("early", f"it was put together with what waits for the decision of {key!r}")
 
-    def arrive(self, key: str, row: Row) -> None:
+    def apply_early(self, key: str, row: Row) -> None:
         """A decision was made: what came before it, if anything did, is told now, or is stranded."""
-        told = self._log.early(key)
-        if told is None:
+        parts = self._log.early_outcome(key)
+        if parts is None:
             return
         try:
-            self._tell(row, *told)
+            self._tell(row, *parts)
         except TellError:  # refused before anything was written
             return
-        self._log.drop_early(key)
+        self._log.delete_early_outcome(key)
 
-    def stranded(self, at_most: int) -> list[Stranded]:
+    def list_stranded(self, at_most: int) -> list[Stranded]:
         """What came early and could not be taken when its decision was made, the earliest decisions first."""
         by_key = "key IN (SELECT key FROM early) AND status || '' = ?"  # not by status: many are open, few came early
-        found = self._log.decisions(by_key, (IS_OPEN,), limit=at_most)
-        return [Stranded(row.number, str(row.key), self._why_stranded(row)) for row in found]
+        rows = self._log.decisions(by_key, (IS_OPEN,), limit=at_most)
+        return [Stranded(row.number, str(row.key), self._stranded_reason(row)) for row in rows]
 
-    def why_stranded(self, row: Row) -> str | None:
+    def stranded_reason(self, row: Row) -> str | None:
         """Why what came early could not be taken; None where nothing is stranded."""
-        waits = row.key is not None and row.status == IS_OPEN and self._log.early(row.key) is not None
-        return self._why_stranded(row) if waits else None
+        is_stranded = row.key is not None and row.status == IS_OPEN and self._log.early_outcome(row.key) is not None
+        return self._stranded_reason(row) if is_stranded else None
 
-    def _why_stranded(self, row: Row) -> str:
+    def _stranded_reason(self, row: Row) -> str:
         try:
-            self._taken(row, *self._log.early(str(row.key)))
+            self._merge_with_stored(row, *self._log.early_outcome(str(row.key)))
         except TellError as error:
             return str(error)
         return "It could not be taken when the decision was made. By now it can: tell it again."
 
     def _tell(self, row: Row, parents: Parents, reward: float | None, observed: Observed) -> Receipt:
-        z, told, seen = self._taken(row, parents, reward, observed)
+        z, fixed_reward, observed_codes = self._merge_with_stored(row, parents, reward, observed)
         if row.status == IS_OPEN:
-            return self._first(row, z, told, seen)
+            return self._tell_first(row, z, fixed_reward, observed_codes)
         if row.status in (IS_TOLD, IS_HELD):
-            return self._completed(row, z, _merged(self._reward(row), told, _whose(row)), seen)
-        if told is None and (z, seen) == (row.z, row.observed):
+            return self._complete(
+                row, z, _merge_parts(self._latest_reward(row), fixed_reward, _format_decision(row)), observed_codes
+            )
+        if fixed_reward is None and (z, observed_codes) == (row.z, row.observed):
             return Receipt("duplicate")
-        return self._late(row, z, told, seen)
+        return self._tell_late(row, z, fixed_reward, observed_codes)
 
-    def _completed(self, row: Row, z: Z | None, reward: int, seen: Any) -> Receipt:
+    def _complete(self, row: Row, z: Z | None, reward: int, observed_codes: Any) -> Receipt:
         """What was missing of an outcome may have come; what counts is as if it had come at once."""
-        if (z, seen) == (row.z, row.observed):
+        if (z, observed_codes) == (row.z, row.observed):
             return Receipt("duplicate")
         if row.status == IS_HELD:
-            return self._hold(row, z, reward, seen)
-        self._state.write(row, "correct", z, reward, seen)
+            return self._hold(row, z, reward, observed_codes)
+        self._session.record_event(row, "correct", z, reward, observed_codes)
         return Receipt("applied", "what was missing is there by now")
 
-    def _first(self, row: Row, z: Z | None, told: int | None, seen: Any) -> Receipt:
-        if told is not None and self._state.rules.hold:
-            return self._hold(row, z, told, seen)
-        if told is not None:
-            self._state.write(row, "outcome", z, told, seen)
-        elif (z, seen) == (row.z, row.observed):
+    def _tell_first(self, row: Row, z: Z | None, fixed_reward: int | None, observed_codes: Any) -> Receipt:
+        if fixed_reward is not None and self._session.rules.hold:
+            return self._hold(row, z, fixed_reward, observed_codes)
+        if fixed_reward is not None:
+            self._session.record_event(row, "outcome", z, fixed_reward, observed_codes)
+        elif (z, observed_codes) == (row.z, row.observed):
             return Receipt("duplicate")
         else:
-            self._state.write(row, "parents", z, None, seen)
+            self._session.record_event(row, "parents", z, None, observed_codes)
         return Receipt("applied")
 
-    def _hold(self, row: Row, z: Z | None, told: int, seen: Any) -> Receipt:
-        self._state.write(row, "held", z, told, seen)
+    def _hold(self, row: Row, z: Z | None, fixed_reward: int, observed_codes: Any) -> Receipt:
+        self._session.record_event(row, "held", z, fixed_reward, observed_codes)
         return Receipt("held", "it counts when the window has passed")
 
-    def _reward(self, row: Row) -> int | None:
+    def _latest_reward(self, row: Row) -> int | None:
         """What was told last, whether or not it counts yet."""
-        return self._log.held(row.number).reward if row.status == IS_HELD else row.reward
+        return self._log.held_event(row.number).reward if row.status == IS_HELD else row.reward
 
-    def _late(self, row: Row, z: Z | None, told: int | None, seen: Any) -> Receipt:
-        if self._state.rules.late == "apply":
-            if told is not None and self._still_held(row):
-                return self._hold(row, z, told, seen)
-            if told is not None:
-                self._state.write(row, "outcome", z, told, seen)
+    def _tell_late(self, row: Row, z: Z | None, fixed_reward: int | None, observed_codes: Any) -> Receipt:
+        if self._session.rules.late == "apply":
+            if fixed_reward is not None and self._is_within_window(row):
+                return self._hold(row, z, fixed_reward, observed_codes)
+            if fixed_reward is not None:
+                self._session.record_event(row, "outcome", z, fixed_reward, observed_codes)
             else:
-                self._state.write(row, "expire" if row.status == IS_EXPIRED else "parents", z, row.reward, seen)
+                self._session.record_event(
+                    row, "expire" if row.status == IS_EXPIRED else "parents", z, row.reward, observed_codes
+                )
             return Receipt("late", f"the decision was {row.status}; the outcome counts by now")
-        if self._log.told_late(row.number, z, told):
+        if self._log.was_told_late(row.number, z, fixed_reward):
             return Receipt("duplicate")
-        self._state.write(row, "late", z, told, seen)
+        self._session.record_event(row, "late", z, fixed_reward, observed_codes)
         return Receipt("late", f"the decision was {row.status}; the outcome is recorded, and does not count")
 
-    def _still_held(self, row: Row) -> bool:
+    def _is_within_window(self, row: Row) -> bool:
         """Whether what was forgotten, and is told all the same, is to wait for the end of its window like the rest."""
-        return self._state.rules.hold and row.status == IS_FORGOTTEN and self._state.clock() < (row.due or 0.0)
+        return self._session.rules.hold and row.status == IS_FORGOTTEN and self._session.clock() < (row.due or 0.0)
 
-    def _taken(self, row: Row, parents: Parents, reward: float | None, observed: Observed) -> Any:
+    def _merge_with_stored(self, row: Row, parents: Parents, reward: float | None, observed: Observed) -> Any:
         """In codes and steps; the parents, and what was observed, as told before, if they are not told now."""
-        known = self._state.problem.in_context(row.context)
+        conditioned = self._session.problem.condition_codes(row.context)
         try:
-            self._state.fold.refuse_context(row.context, row.choice.action)
+            self._session.fold.validate_context(row.context, row.choice.action)
         except PolicyError as error:
             raise TellError(f"{error} Nothing was changed.") from None
-        z, told, seen = self._codes(known, row.choice, parents, reward, observed)
-        whole = _merged(row.z, z or None, _whose(row)), _merged(row.observed, seen, _whose(row))
-        if whole[1] and whole != (z or None, seen):
-            self._refuse_together(known, row, *whole)
-        return whole[0], told, whole[1]
+        z, fixed_reward, observed_codes = self._encode_outcome(conditioned, row.choice, parents, reward, observed)
+        merged = (
+            _merge_parts(row.z, z or None, _format_decision(row)),
+            _merge_parts(row.observed, observed_codes, _format_decision(row)),
+        )
+        if merged[1] and merged != (z or None, observed_codes):
+            self._validate_jointly(conditioned, row, *merged)
+        return merged[0], fixed_reward, merged[1]
 
-    def _refuse_together(self, known: Problem, row: Row, z: Z | None, seen: Mapping[str, int]) -> None:
+    def _validate_jointly(self, conditioned: Problem, row: Row, z: Z | None, observed_codes: Mapping[str, int]) -> None:
         """Parts that are possible by themselves may not be so together."""
-        parents = dict(zip(known.parents, z, strict=True)) if z else {}
-        _merged(parents, {name: code for name, code in seen.items() if name in parents}, _whose(row))
-        together = {**known.known_codes, **parents, **seen}
-        if not self._state.accepts_impossible and not known.possible_together(row.choice.action, together):
+        parents = dict(zip(conditioned.parents, z, strict=True)) if z else {}
+        _merge_parts(
+            parents, {name: code for name, code in observed_codes.items() if name in parents}, _format_decision(row)
+        )
+        joint_codes = {**conditioned.context_codes_by_name, **parents, **observed_codes}
+        if not self._session.accepts_impossible and not conditioned.is_jointly_supported(
+            row.choice.action, joint_codes
+        ):
             raise TellError(
                 "What was observed is impossible together with what was told before, says the model. Nothing was "
                 "changed."
             )
 
-    def _codes(
-        self, known: Problem, choice: Choice | None, parents: Parents, reward: float | None, observed: Observed
+    def _encode_outcome(
+        self, conditioned: Problem, choice: Choice | None, parents: Parents, reward: float | None, observed: Observed
     ) -> tuple[Z, int | None, Any]:
         """What was told, if it can be; of a decision that was not made yet, as far as that can be judged."""
         if reward is None and parents is None:
             raise TellError("Tell the parents' values, the reward, or both. Nothing was changed.")
-        action = self._state.problem.actions.action(0) if choice is None else choice.action
-        z, told, seen = checked(
-            known,
-            self._state.fold.policy,
+        action = self._session.problem.actions.action(0) if choice is None else choice.action
+        z, reward_value, observed_codes = validate_outcome(
+            conditioned,
+            self._session.fold.policy,
             action,
             parents,
             0.0 if reward is None else reward,
             None if choice is None else observed,
-            accept_impossible=choice is None or self._state.accepts_impossible,
-            lost=True,
+            accept_impossible=choice is None or self._session.accepts_impossible,
+            allow_missing_parents=True,
         )
-        return z, None if reward is None else steps(told), seen
+        return z, None if reward is None else to_fixed_point(reward_value), observed_codes
 
     def correct(self, id: Id, parents: Parents, reward: float, observed: Observed) -> Receipt:
         """Another outcome than the one that counts."""
-        row = self.known(id)
+        row = self.get_decision(id)
         if row.status not in (IS_TOLD, IS_EXPIRED, IS_HELD):
             raise TellError(f"Nothing counts as the outcome of decision {row.number}: tell() it. Nothing was changed.")
-        z, told, seen = self._taken(row._replace(z=None, observed=None), parents, reward, observed)
-        if (z, told, seen) == (row.z, self._reward(row), row.observed):
+        z, fixed_reward, observed_codes = self._merge_with_stored(
+            row._replace(z=None, observed=None), parents, reward, observed
+        )
+        if (z, fixed_reward, observed_codes) == (row.z, self._latest_reward(row), row.observed):
             return Receipt("duplicate")
         if row.status == IS_HELD:
-            return self._hold(row, z, told, seen)
-        self._state.write(row, "correct", z, told, seen)
+            return self._hold(row, z, fixed_reward, observed_codes)
+        self._session.record_event(row, "correct", z, fixed_reward, observed_codes)
         return Receipt("applied")
 
     def retract(self, id: Id) -> None:
         """Nothing counts any more, and the decision waits."""
-        row = self.known(id)
+        row = self.get_decision(id)
         if row.status == IS_OPEN and row.z is None and row.observed is None:
             raise TellError(f"Nothing has been told of decision {row.number}. Nothing was changed.")
-        self._state.write(row, "retract", None, None, None)
+        self._session.record_event(row, "retract", None, None, None)
 
     def forget(self, id: Id) -> None:
         """Nothing is waited for any more."""
-        row = self.known(id)
+        row = self.get_decision(id)
         if row.status == IS_FORGOTTEN:
             return
         if row.status != IS_OPEN:
@@ -317,44 +331,44 @@ class Outcomes:
                 f"Decision {row.number} is {row.status}; what counts must be taken back first: retract(). Nothing was "
                 "changed."
             )
-        self._state.write(row, "forget", None, None, None)
+        self._session.record_event(row, "forget", None, None, None)
         if row.key is not None:
-            self._log.drop_early(row.key)
+            self._log.delete_early_outcome(row.key)
 
     def expire(self, at_most: int) -> int:
         """Of those whose window has passed, silence counts as the default, and what was held as told; how many."""
-        rules = self._state.rules
+        rules = self._session.rules
         if rules.window is None or rules.default is None:
             raise TellError("This study has no window: decisions wait for ever. Study.create(..., window=, default=).")
-        passed = "status IN (?, ?) AND due <= ?", (*WAITING, self._state.clock())
-        rows = list(self._log.decisions(*passed, limit=at_most))
+        condition = "status IN (?, ?) AND due <= ?", (*WAITING_STATUSES, self._session.clock())
+        rows = list(self._log.decisions(*condition, limit=at_most))
         for row in rows:
             if row.status == IS_HELD:
-                self._state.write(row, "outcome", row.z, self._reward(row), row.observed)
+                self._session.record_event(row, "outcome", row.z, self._latest_reward(row), row.observed)
             else:
-                self._state.write(row, "expire", row.z, steps(rules.default), row.observed)
+                self._session.record_event(row, "expire", row.z, to_fixed_point(rules.default), row.observed)
         return len(rows)
 
 
-def _merged(before: Any, told: Any, whose: str) -> Any:
+def _merge_parts(stored: Any, part: Any, owner: str) -> Any:
     """A part of an outcome, or what it says by name, from what was told before and what is told now."""
-    if before is None or told is None:
-        return told if before is None else before
-    if isinstance(before, dict) and isinstance(told, dict):
-        return {name: _merged(before.get(name), told.get(name), whose) for name in sorted({**before, **told})}
-    if before != told:
+    if stored is None or part is None:
+        return part if stored is None else stored
+    if isinstance(stored, dict) and isinstance(part, dict):
+        return {name: _merge_parts(stored.get(name), part.get(name), owner) for name in sorted({**stored, **part})}
+    if stored != part:
         raise ConflictError(
-            f"Another outcome of {whose} was told before. To change what counts: correct(); to begin anew: retract(); "
+            f"Another outcome of {owner} was told before. To change what counts: correct(); to begin anew: retract(); "
             "each once the decision is made. Nothing was changed."
         )
-    return before
+    return stored
 
 
-def _whose(row: Row) -> str:
+def _format_decision(row: Row) -> str:
     return f"decision {row.number}"
 
 
-def no_parents(problem: Problem) -> Parents:
+def default_parents(problem: Problem) -> Parents:
     """What the parents' values are where they are left out: nothing, where there are none; else that is refused."""
     if problem.parents:
         raise TellError(
@@ -364,13 +378,13 @@ def no_parents(problem: Problem) -> Parents:
     return {}
 
 
-def check_key(key: object) -> None:
+def validate_key(key: object) -> None:
     """Refuse what cannot be a key."""
-    if not isinstance(key, str) or not 0 < len(key) <= LONGEST_KEY or not key.isprintable():
-        raise StateError(f"A key is printable text of 1 to {LONGEST_KEY} characters; got {key!r:.60}.")
+    if not isinstance(key, str) or not 0 < len(key) <= MAX_KEY_LENGTH or not key.isprintable():
+        raise StateError(f"A key is printable text of 1 to {MAX_KEY_LENGTH} characters; got {key!r:.60}.")
 
 
-def _plain(value: Any) -> Any:
+def _plain_value(value: Any) -> Any:
     return value.item() if hasattr(value, "item") else str(value)
 
 
@@ -380,29 +394,35 @@ def _plain(value: Any) -> Any:
 # seal, a
 # place in the fold. They are no part of what is decided, evaluated, exported or paid for.
 
-LEARNT_BEFORE = "they were learnt before"
+ALREADY_LEARNED = "they were learnt before"
 
 
-def learn(state: StudyState, past: Any, reward: str | None, interventions: Interventions) -> Learnt:
+def learn(session: Session, past: Any, reward: str | None, interventions: Interventions) -> Learnt:
     """Take in rows of the past, once; within a transaction."""
-    column = state.problem.reward if reward is None else reward
+    column = session.problem.reward if reward is None else reward
     if not isinstance(column, str):
         raise CausalBanditsError("Say which column has the rewards: learn(past, reward='clicked').")
-    rows = Past(state.problem, state.fold.policy, state.coins.of_past, state.accepts_impossible)
-    told = rows.outcomes(past, column, interventions, -1 - state.log.past())
-    request = _request(told)
-    if told and state.log.has_learnt(request):
-        return Learnt(0, {**rows.left_out, LEARNT_BEFORE: len(told)})
-    since = state.policy_version, state.events, state.clock(), None
-    for outcome in told:
+    importer = HistoryImporter(
+        session.problem, session.fold.policy, session.seeds.past_seed, session.accepts_impossible
+    )
+    outcomes = importer.outcomes(past, column, interventions, -1 - session.log.past_count())
+    request = _history_checksum(outcomes)
+    if outcomes and session.log.has_past_rows(request):
+        return Learnt(0, {**importer.left_out, ALREADY_LEARNED: len(outcomes)})
+    provenance = session.policy_version, session.events, session.clock(), None
+    for outcome in outcomes:
         choice = Choice(outcome.action, None)
-        row = Row(outcome.number, None, request, choice, outcome.context, *since, IS_PAST, mode=state.mode.version)
-        state.log.add_decision(row)
-        state.write(row, "past", outcome.z or None, steps(outcome.reward), None)
-    return Learnt(len(told), dict(rows.left_out))
+        row = Row(
+            outcome.number, None, request, choice, outcome.context, *provenance, IS_PAST, mode=session.mode.version
+        )
+        session.log.add_decision(row)
+        session.record_event(row, "past", outcome.z or None, to_fixed_point(outcome.reward), None)
+    return Learnt(len(outcomes), dict(importer.left_out))
 
 
-def _request(told: Sequence[Outcome]) -> str:
+def _history_checksum(outcomes: Sequence[Outcome]) -> str:
     """By what rows are known again that come a second time; refuses rewards that are too large to be kept."""
-    rows = [(one.action.choices, one.z, steps(one.reward), one.context) for one in told]
+    rows = [
+        (outcome.action.choices, outcome.z, to_fixed_point(outcome.reward), outcome.context) for outcome in outcomes
+    ]
     return hashlib.sha256(json.dumps(rows).encode()).hexdigest()

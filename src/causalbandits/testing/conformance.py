@@ -18,7 +18,7 @@ from causalbandits.engine import simulate
 from causalbandits.environments import BernoulliReward, Environment, zoo
 from causalbandits.errors import PolicyError
 from causalbandits.model import CausalModel, Intervention, State, Variable
-from causalbandits.policies import AnyPolicy, Choice, Outcome, Policy, Totals, flip
+from causalbandits.policies import AnyPolicy, Choice, Outcome, OutcomeSums, Policy, randomised_rounding
 from causalbandits.problem import Budget, Problem, Scores, Situation
 from causalbandits.problem.actions import Prices
 
@@ -35,9 +35,9 @@ class Event(NamedTuple):
     reward: float
 
 
-def require(kept: bool, rule: str) -> None:
+def require(holds: bool, rule: str) -> None:
     """Say which rule was broken; unlike an assert statement, also under `python -O`."""
-    if not kept:
+    if not holds:
         raise AssertionError(rule)
 
 
@@ -55,65 +55,74 @@ def check_scoring_is_pure(policy: AnyPolicy) -> None:
     """Scoring and deciding change nothing, and depend on nothing but situation, statistic and random numbers."""
     if not isinstance(policy, Policy):
         raise PolicyError(f"The checks take a policy, such as CausalUCB(); got {policy!r}.")
-    env = _campaign(policy)
+    env = _build_campaign(policy)
     situation = _situation(policy, env.problem)
-    fresh = policy.scored(situation, policy.begin(env.problem), np.random.default_rng(3))
-    require(bool(np.isfinite(fresh.values).all()), f"{policy}: scores must be finite, also before the first reward.")
+    untrained_scores = policy.score_or_raise(situation, policy.init_or_raise(env.problem), np.random.default_rng(3))
     require(
-        fresh.values.shape == (situation.size,),
-        f"{policy}: {situation.size} searched actions need as many scores; got shape {fresh.values.shape}.",
+        bool(np.isfinite(untrained_scores.values).all()),
+        f"{policy}: scores must be finite, also before the first reward.",
     )
-    statistic = _taught(policy, env.problem, _history(env, 60))
+    require(
+        untrained_scores.values.shape == (situation.size,),
+        f"{policy}: {situation.size} searched actions need as many scores; got shape {untrained_scores.values.shape}.",
+    )
+    statistic = _train_statistic(policy, env.problem, _sample_history(env, 60))
     before = json.dumps(statistic.to_record())
 
-    def twice(what: Callable[[np.random.Generator], Any], name: str) -> tuple[Any, Any]:
-        found = what(np.random.default_rng(3)), what(np.random.default_rng(3))
+    def compute_twice(compute: Callable[[np.random.Generator], Any], name: str) -> tuple[Any, Any]:
+        results = compute(np.random.default_rng(3)), compute(np.random.default_rng(3))
         require(json.dumps(statistic.to_record()) == before, f"{policy}: {name}() changed the statistic.")
-        return found
+        return results
 
-    first, second = twice(lambda rng: policy.score(situation, statistic, rng).values, "score")
+    first, second = compute_twice(lambda rng: policy.score(situation, statistic, rng).values, "score")
     require(np.array_equal(first, second), f"{policy}: two scorings with the same random numbers differ.")
     if not policy.randomised:
         other_seed = policy.score(situation, statistic, np.random.default_rng(4)).values
         require(np.array_equal(first, other_seed), f"{policy}: it draws, so it must not say randomised = False.")
-    one, other = twice(lambda rng: policy.decide(situation, statistic, rng), "decide")
-    require(one == other, f"{policy}: two decisions with the same random numbers differ.")
+    first_choice, second_choice = compute_twice(lambda rng: policy.decide(situation, statistic, rng), "decide")
+    require(first_choice == second_choice, f"{policy}: two decisions with the same random numbers differ.")
 
 
 def check_decisions_follow_scores(policy: AnyPolicy) -> None:
     """What is decided is the first of the best scores; a policy that draws may draw anew, with the same chances."""
-    env = _campaign(policy)
-    situation, statistic = _situation(policy, env.problem), _taught(policy, env.problem, _history(env, 60))
+    env = _build_campaign(policy)
+    situation, statistic = (
+        _situation(policy, env.problem),
+        _train_statistic(policy, env.problem, _sample_history(env, 60)),
+    )
 
-    def scored(seed: int) -> Any:
+    def best_by_score(seed: int) -> Any:
         scores: Scores = policy.score(situation, statistic, np.random.default_rng(seed))
         return situation.action(scores.best_position())
 
-    def decided(seed: int) -> Any:
+    def decide(seed: int) -> Any:
         choice = policy.decide(situation, statistic, np.random.default_rng(seed))
         _check_choice(policy, situation, choice)
         return choice.action
 
-    if all(scored(seed) == decided(seed) for seed in range(20)):
+    if all(best_by_score(seed) == decide(seed) for seed in range(20)):
         return
     require(policy.randomised, f"{policy}: decide() does not play the first of the best scores.")
-    ours, theirs = Counter(map(scored, range(DRAWS))), Counter(decided(seed + DRAWS) for seed in range(DRAWS))
-    for action in {*ours, *theirs}:
-        p = (ours[action] + theirs[action]) / (2 * DRAWS)
+    by_score, by_decision = (
+        Counter(map(best_by_score, range(DRAWS))),
+        Counter(decide(seed + DRAWS) for seed in range(DRAWS)),
+    )
+    for action in {*by_score, *by_decision}:
+        p = (by_score[action] + by_decision[action]) / (2 * DRAWS)
         error = np.sqrt(2 * p * (1 - p) / DRAWS)
         require(
-            abs(ours[action] - theirs[action]) / DRAWS <= STANDARD_ERRORS * error,
-            f"{policy}: decide() plays {action} in {theirs[action]} of {DRAWS} draws, and by score() it is the best in "
-            f"{ours[action]} of {DRAWS}.",
+            abs(by_score[action] - by_decision[action]) / DRAWS <= STANDARD_ERRORS * error,
+            f"{policy}: decide() plays {action} in {by_decision[action]} of {DRAWS} draws, and by score() it is the best in "
+            f"{by_score[action]} of {DRAWS}.",
         )
 
 
 def check_decisions_stay_eligible(policy: AnyPolicy) -> None:
     """Where only some actions are eligible, one of them is chosen."""
-    env = _campaign(policy)
-    statistic = _taught(policy, env.problem, _history(env, 60))
-    some = [env.problem.actions[number] for number in (2, 31, 77)]
-    situation = env.problem.situation(eligible=some)
+    env = _build_campaign(policy)
+    statistic = _train_statistic(policy, env.problem, _sample_history(env, 60))
+    eligible = [env.problem.actions[number] for number in (2, 31, 77)]
+    situation = env.problem.situation(eligible=eligible)
     for seed in range(20):
         _check_choice(policy, situation, policy.decide(situation, statistic, np.random.default_rng(seed)))
 
@@ -124,16 +133,16 @@ def check_budgets_are_kept(policy: AnyPolicy) -> None:
         policy.refuse_budget()
     except PolicyError:
         return
-    env = _campaign(policy)
+    env = _build_campaign(policy)
     p = env.problem
     prices: Prices = {"product": 0.5, "purpose": {"Promo": 2.0}, "send_time": 0.25}
-    priced = Environment(Problem(p.model, p.manipulable, p.parents, costs=prices), env.reward)
-    agent = Agent(priced.problem, policy, seed=5, budget=Budget(8, rounds=40))
+    with_costs = Environment(Problem(p.model, p.manipulable, p.parents, costs=prices), env.reward)
+    agent = Agent(with_costs.problem, policy, seed=5, budget=Budget(8, rounds=40))
     try:
-        decided = _converse(agent, priced, 40)
+        interventions = _run_agent(agent, with_costs, 40)
     except PolicyError as error:
         raise AssertionError(f"{policy}: within a budget, it must choose what is affordable. {error}") from error
-    spent = sum(priced.problem.cost(do) for do in decided)
+    spent = sum(with_costs.problem.cost(do) for do in interventions)
     require(spent <= 8 + 1e-9, f"{policy}: it spent {spent:g} of 8.")
 
 
@@ -161,77 +170,86 @@ def check_scores_permute(policy: AnyPolicy) -> None:
 
     A policy that draws a number per action meets this in the mean over draws only, and is checked so.
     """
-    env = _campaign(policy)
+    env = _build_campaign(policy)
     p = env.problem
     env = Environment(Problem(p.model, p.manipulable, p.parents, reduce=False), env.reward)
     actions = list(env.problem.actions)
     order = np.random.default_rng(11).permutation(len(actions))
-    shuffled = Problem(p.model, p.manipulable, p.parents, actions=[actions[i] for i in order])
-    history = _history(env, 200)
-    ours = _taught(policy, env.problem, history)
-    theirs = _taught(policy, shuffled, history)
+    permuted = Problem(p.model, p.manipulable, p.parents, actions=[actions[i] for i in order])
+    history = _sample_history(env, 200)
+    original_statistic = _train_statistic(policy, env.problem, history)
+    permuted_statistic = _train_statistic(policy, permuted, history)
 
     def scores(problem: Problem, statistic: Any, seed: int) -> Array:
         return policy.score(_situation(policy, problem), statistic, np.random.default_rng(seed)).values
 
-    straight, turned = scores(env.problem, ours, 0)[order], scores(shuffled, theirs, 0)
-    if np.allclose(straight, turned, rtol=1e-9, atol=1e-9):
-        runner_up, best = np.sort(turned)[-2:]
+    expected, permuted_scores = (
+        scores(env.problem, original_statistic, 0)[order],
+        scores(permuted, permuted_statistic, 0),
+    )
+    if np.allclose(expected, permuted_scores, rtol=1e-9, atol=1e-9):
+        runner_up, best = np.sort(permuted_scores)[-2:]
         if best - runner_up > 1e-6:
-            same = np.argmax(straight) == np.argmax(turned)
-            require(bool(same), f"{policy}: the choice depends on the numbering.")
+            is_same_choice = np.argmax(expected) == np.argmax(permuted_scores)
+            require(bool(is_same_choice), f"{policy}: the choice depends on the numbering.")
         return
     require(policy.randomised, f"{policy}: scores depend on how the actions are numbered.")
-    a = np.array([scores(env.problem, ours, seed)[order] for seed in range(DRAWS)])
-    b = np.array([scores(shuffled, theirs, seed + DRAWS) for seed in range(DRAWS)])
+    a = np.array([scores(env.problem, original_statistic, seed)[order] for seed in range(DRAWS)])
+    b = np.array([scores(permuted, permuted_statistic, seed + DRAWS) for seed in range(DRAWS)])
     error = np.sqrt((a.var(axis=0, ddof=1) + b.var(axis=0, ddof=1)) / DRAWS)
     worst = int(np.argmax(np.abs(a.mean(axis=0) - b.mean(axis=0)) - STANDARD_ERRORS * error))
     require(
         abs(a[:, worst].mean() - b[:, worst].mean()) <= STANDARD_ERRORS * error[worst] + 1e-9,
-        f"{policy}: the mean score of {shuffled.actions[worst]} depends on how the actions are numbered.",
+        f"{policy}: the mean score of {permuted.actions[worst]} depends on how the actions are numbered.",
     )
 
 
 def check_state_is_a_fold(policy: AnyPolicy) -> None:
     """The same outcomes give the same statistic; made from their sums, where the policy can, it is the same again."""
-    env = _campaign(policy)
-    history = _history(env, 200)
-    first, second = (_taught(policy, env.problem, history) for _ in range(2))
-    require(_numbers(first) == _numbers(second), f"{policy}: the same outcomes gave two different statistics.")
+    env = _build_campaign(policy)
+    history = _sample_history(env, 200)
+    first, second = (_train_statistic(policy, env.problem, history) for _ in range(2))
+    require(
+        _encode_statistic(first) == _encode_statistic(second),
+        f"{policy}: the same outcomes gave two different statistics.",
+    )
     try:
-        summed = policy.from_totals(env.problem, Totals.of(_outcomes(env.problem, history)))
+        from_sums = policy.from_sums(env.problem, OutcomeSums.of(_build_outcomes(env.problem, history)))
     except PolicyError:  # it says that sums are not enough
         return
     for name, value in first.to_record().items():
         require(
-            np.allclose(value, summed.to_record()[name], rtol=1e-9, atol=1e-9),
+            np.allclose(value, from_sums.to_record()[name], rtol=1e-9, atol=1e-9),
             f"{policy}: the statistic from sums has another {name} than the one from outcomes.",
         )
 
 
 def check_state_round_trips(policy: AnyPolicy) -> None:
     """A statistic through JSON, and an agent through a file, go on as if nothing had happened."""
-    env = _campaign(policy)
-    situation, statistic = _situation(policy, env.problem), _taught(policy, env.problem, _history(env, 60))
-    restored = policy.start(env.problem)
+    env = _build_campaign(policy)
+    situation, statistic = (
+        _situation(policy, env.problem),
+        _train_statistic(policy, env.problem, _sample_history(env, 60)),
+    )
+    restored = policy.init(env.problem)
     restored.restore(json.loads(json.dumps(statistic.to_record())))
     scores = [policy.score(situation, s, np.random.default_rng(5)).values for s in (statistic, restored)]
     require(np.array_equal(scores[0], scores[1]), f"{policy}: a statistic that went through JSON scores differently.")
     agent = Agent(env.problem, policy, seed=1)
-    _converse(agent, env, 40)
+    _run_agent(agent, env, 40)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "agent.json"
         agent.save(path)
         resumed = Agent.load(path, policy=policy)
     require(
-        _converse(agent, env, 40) == _converse(resumed, env, 40),
+        _run_agent(agent, env, 40) == _run_agent(resumed, env, 40),
         f"{policy}: an agent that was saved and loaded decides differently.",
     )
 
 
 def check_seeded_runs_repeat(policy: AnyPolicy) -> None:
     """The same seed gives the same regret, also for a copy of the policy that was pickled."""
-    env = _campaign(policy)
+    env = _build_campaign(policy)
     copy = pickle.loads(pickle.dumps(policy))
     runs = [simulate(env, {"it": p}, horizon=80, replications=2, seed=4) for p in (policy, policy, copy)]
     for run in runs[1:]:
@@ -250,7 +268,7 @@ def check_identity(causal: AnyPolicy, plain: AnyPolicy, *, horizon: int = 400) -
     env = Environment(problem, BernoulliReward(np.linspace(0.2, 0.8, k)))
     rngs = [np.random.default_rng(9) for _ in range(2)]
     world = np.random.default_rng(10)
-    pair = [(p.for_horizon(horizon), _situation(p, problem), p.start(problem)) for p in (causal, plain)]
+    pair = [(p.for_horizon(horizon), _situation(p, problem), p.init(problem)) for p in (causal, plain)]
     for t in range(horizon):
         scores = [p.score(situation, s, rng) for (p, situation, s), rng in zip(pair, rngs, strict=True)]
         require(
@@ -275,7 +293,7 @@ CHECKS: tuple[Callable[[AnyPolicy], None], ...] = (
 )
 
 
-def _campaign(policy: AnyPolicy) -> Environment:
+def _build_campaign(policy: AnyPolicy) -> Environment:
     """A world in which the policy can decide."""
     env = zoo.email_campaign()
     return Environment(env.problem.without_tables(), env.reward) if policy.learns_tables else env
@@ -285,37 +303,43 @@ def _situation(policy: AnyPolicy, problem: Problem) -> Situation:
     return policy.situation(problem)
 
 
-def _history(env: Environment, rounds: int) -> list[Event]:
+def _sample_history(env: Environment, rounds: int) -> list[Event]:
     rng = np.random.default_rng(0)
     actions = rng.integers(env.problem.actions.size, size=rounds).tolist()
     return [Event(env.problem.actions[a], *env.draw(env.problem.actions.choices(a), rng)) for a in actions]
 
 
-def _outcomes(problem: Problem, history: list[Event]) -> list[Outcome]:
+def _build_outcomes(problem: Problem, history: list[Event]) -> list[Outcome]:
     seed = np.random.SeedSequence(1)
     return [
-        Outcome(problem.actions.find(event.intervention), event.z, event.reward, flip(event.reward, seed, t), t)
+        Outcome(
+            problem.actions.find(event.intervention),
+            event.z,
+            event.reward,
+            randomised_rounding(event.reward, seed, t),
+            t,
+        )
         for t, event in enumerate(history)
     ]
 
 
-def _taught(policy: AnyPolicy, problem: Problem, history: list[Event]) -> Any:
-    statistic = policy.begin(problem)
-    for outcome in _outcomes(problem, history):
+def _train_statistic(policy: AnyPolicy, problem: Problem, history: list[Event]) -> Any:
+    statistic = policy.init_or_raise(problem)
+    for outcome in _build_outcomes(problem, history):
         policy.update(_situation(policy, problem), statistic, outcome)
     return statistic
 
 
-def _numbers(statistic: Any) -> str:
+def _encode_statistic(statistic: Any) -> str:
     return json.dumps(statistic.to_record())
 
 
-def _converse(agent: Agent, env: Environment, rounds: int) -> list[Intervention]:
+def _run_agent(agent: Agent, env: Environment, rounds: int) -> list[Intervention]:
     world = np.random.default_rng(2)
-    decided = []
+    interventions = []
     for _ in range(rounds):
         decision = agent.ask()
         outcome = env.pull(decision.intervention, world)
         agent.tell(decision.id, outcome.parents, outcome.reward)
-        decided.append(decision.intervention)
-    return decided
+        interventions.append(decision.intervention)
+    return interventions

@@ -9,7 +9,7 @@ from typing import Any, Literal, overload
 import numpy as np
 import numpy.typing as npt
 
-from causalbandits._typing import Array, is_whole
+from causalbandits._typing import Array, is_integer
 from causalbandits.errors import CausalBanditsError
 
 Curve = Callable[[Array, Array], Array]
@@ -59,28 +59,28 @@ class Bound:
     def vacuous(self, rounds: Any, *, horizon: int | None = None) -> bool | npt.NDArray[np.bool_]:
         """Whether the bound says no more than T Delta_max, which no policy can exceed."""
         t, value = self._values(rounds, horizon)
-        found = np.asarray(value >= t * self.largest_gap)
-        return found if found.ndim else bool(found)
+        is_vacuous = np.asarray(value >= t * self.largest_gap)
+        return is_vacuous if is_vacuous.ndim else bool(is_vacuous)
 
     def _values(self, rounds: Any, horizon: int | None) -> tuple[Array, Array]:
-        t = whole_rounds("Rounds", rounds)
-        told = t if horizon is None else np.broadcast_to(whole_rounds("The horizon", horizon), t.shape)
-        return t, self.curve(t, told)
+        t = parse_rounds("Rounds", rounds)
+        horizons = t if horizon is None else np.broadcast_to(parse_rounds("The horizon", horizon), t.shape)
+        return t, self.curve(t, horizons)
 
 
-def whole_rounds(what: str, given: Any, least: int = 2) -> Array:
+def parse_rounds(subject: str, rounds: Any, least: int = 2) -> Array:
     """Numbers of rounds, none below `least`."""
     try:
-        t = np.asarray(given, dtype=np.float64)
+        t = np.asarray(rounds, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
         t = np.array(np.nan)
     # NumPy would read numbers out of text.
-    if not (np.isfinite(t) & (t >= least)).all() or np.asarray(given).dtype.kind in "US":
-        raise CausalBanditsError(f"{what} must be {least} or more for this bound, in numbers; got {given!r}.")
+    if not (np.isfinite(t) & (t >= least)).all() or np.asarray(rounds).dtype.kind in "US":
+        raise CausalBanditsError(f"{subject} must be {least} or more for this bound, in numbers; got {rounds!r}.")
     return t
 
 
-def require_horizon(horizon: object) -> None:
+def validate_horizon(horizon: object) -> None:
     """Refuse anything but a number of rounds after which bounds can be told."""
-    if not is_whole(horizon) or horizon < 2:
+    if not is_integer(horizon) or horizon < 2:
         raise CausalBanditsError(f"horizon must be a whole number, 2 or more; got {horizon!r}.")

@@ -27,7 +27,7 @@ from causalbandits.policies import (
     as_policy,
 )
 from causalbandits.problem import Problem
-from causalbandits.problem.actions import shown
+from causalbandits.problem.actions import format_count
 from causalbandits.theory.bound import Bound, Curve
 from causalbandits.theory.facts import Facts
 
@@ -49,25 +49,27 @@ def bound(policy: AnyPolicy | str, problem: Problem | Environment, *, largest_ga
     >>> bound("c-ucb", zoo.figure2().problem, largest_gap=0.4).formula
     '8 s sqrt(J T log T) + 2 J Delta_max with s = 1, J = 16, Delta_max = 0.4'
     """
-    found = derived(as_policy(policy), Facts.of(problem), largest_gap)
-    if found.broken:
+    derived_bound = derive_bound(as_policy(policy), Facts.of(problem), largest_gap)
+    if derived_bound.broken:
         warnings.warn(
-            f"The bound of {found.policy} does not cover this case. {' '.join(found.broken)}",
+            f"The bound of {derived_bound.policy} does not cover this case. {' '.join(derived_bound.broken)}",
             TheoryWarning,
             stacklevel=2,
         )
-    return found
+    return derived_bound
 
 
-def derived(policy: AnyPolicy, facts: Facts, largest_gap: float | None) -> Bound:
+def derive_bound(policy: AnyPolicy, facts: Facts, largest_gap: float | None) -> Bound:
     """The same, without the warning."""
     if type(policy) not in DERIVATIONS:
         why = NO_BOUND.get(type(policy), "none is derived for it")
-        raise PolicyError(_refusal(policy, why))
+        raise PolicyError(_no_bound_message(policy, why))
     if policy.learns_tables:
-        raise PolicyError(_refusal(policy, "what learning the tables costs is known up to a constant factor only"))
+        raise PolicyError(
+            _no_bound_message(policy, "what learning the tables costs is known up to a constant factor only")
+        )
     if getattr(policy, "learns_scales", False):
-        raise PolicyError(_refusal(policy, "none is known that holds with scales learnt on the way"))
+        raise PolicyError(_no_bound_message(policy, "none is known that holds with scales learnt on the way"))
     if largest_gap is not None and (
         not isinstance(largest_gap, int | float | np.number) or not 0 <= largest_gap < math.inf
     ):
@@ -75,54 +77,54 @@ def derived(policy: AnyPolicy, facts: Facts, largest_gap: float | None) -> Bound
     return DERIVATIONS[type(policy)](policy, facts, largest_gap)
 
 
-def _largest_gap(facts: Facts, given: float | None) -> float | None:
+def _largest_gap(facts: Facts, requested: float | None) -> float | None:
     """Delta_max, from the environment or as given."""
-    own = facts.largest_gap()
-    if own is not None and given is not None and given < own * (1 - 1e-12):
+    true_gap = facts.largest_gap()
+    if true_gap is not None and requested is not None and requested < true_gap * (1 - 1e-12):
         raise CausalBanditsError(
-            f"largest_gap must be no smaller than the environment's, {own:g}; got {given:g}. Leave it out."
+            f"largest_gap must be no smaller than the environment's, {true_gap:g}; got {requested:g}. Leave it out."
         )
-    return own if given is None else float(given)
+    return true_gap if requested is None else float(requested)
 
 
-def _refusal(policy: AnyPolicy, why: str) -> str:
-    found = [i for i, (kind, _) in POLICIES.items() if kind in DERIVATIONS and i != "cl-ts"]
-    with_one = [i for i in found if not i.endswith(("-learnt", "-scaled"))]
+def _no_bound_message(policy: AnyPolicy, why: str) -> str:
+    derivable = [i for i, (kind, _) in POLICIES.items() if kind in DERIVATIONS and i != "cl-ts"]
+    with_one = [i for i in derivable if not i.endswith(("-learnt", "-scaled"))]
     return f"No regret bound for {policy.id!r}: {why}. Policies with one: {', '.join(with_one)}."
 
 
-def _made(
+def _build_bound(
     policy: AnyPolicy,
     kind: Literal["frequentist", "Bayesian"],
     formula: str,
     checks: list[Assumption],
     gap: float,
-    f: Curve,
+    curve: Curve,
 ) -> Bound:
     return Bound(
         policy=policy.id,
         kind=kind,
         formula=formula,
         assumptions=tuple(f"{text}." for text, _ in checks),
-        broken=tuple(f"It assumes that {text}; here {found}." for text, found in checks if found),
+        broken=tuple(f"It assumes that {text}; here {violation}." for text, violation in checks if violation),
         largest_gap=gap,
-        curve=f,
+        curve=curve,
     )
 
 
-def _optimistic(policy: UCB | CausalUCB, facts: Facts, largest_gap: float | None) -> Bound:
+def _ucb_bound(policy: UCB | CausalUCB, facts: Facts, largest_gap: float | None) -> Bound:
     gap = _largest_gap(facts, largest_gap)
     if gap is None:
         raise PolicyError(
             f"The bound of {policy.id} needs the largest gap between two actions' means: give largest_gap= (1 is "
             "enough for rewards in [0, 1]), or an Environment."
         )
-    count, cells, given = _cells(policy, facts)
+    count, cells, conditioning = _cell_counts(policy, facts)
     s, tau = policy.noise_scale, policy.prior_scale
     unseen = max(0.0, tau - s)
 
-    def curve(t: Array, told: Array) -> Array:
-        h = t if policy.anytime else told if policy.horizon is None else np.full_like(t, policy.clock(0))
+    def curve(t: Array, horizon: Array) -> Array:
+        h = t if policy.anytime else horizon if policy.horizon is None else np.full_like(t, policy.clock(0))
         failures = 1 + np.log(t) if policy.anytime else (t / h) ** 2
         return np.asarray(
             8 * s * np.sqrt(count * t * np.log(h))
@@ -133,51 +135,57 @@ def _optimistic(policy: UCB | CausalUCB, facts: Facts, largest_gap: float | None
     letter = "J" if policy.causal else "K"
     first = f"4 {letter} (tau - s) sqrt(log T) + " if unseen else ""
     last = " (1 + log T)" if policy.anytime else ""
-    numbers = f"s = {s:g}, {f'tau = {tau:g}, ' if unseen else ''}{letter} = {shown(cells)}, Delta_max = {gap:g}"
+    numbers = f"s = {s:g}, {f'tau = {tau:g}, ' if unseen else ''}{letter} = {format_count(cells)}, Delta_max = {gap:g}"
     formula = f"8 s sqrt({letter} T log T) + {first}2 {letter} Delta_max{last} with {numbers}"
     # An unseen cell's index is tau 2 sqrt(log T), and must be optimistic from the first T on.
     limit = 2 * tau * math.sqrt(math.log(policy.clock(0)))
     checks = [
-        _noise(facts, given, s),
+        _noise_assumption(facts, conditioning, s),
         (
-            f"no mean given the {given} exceeds {limit:.3g} in size (prior_scale)",
-            _if_more("one has size", facts.largest_mean(policy.causal), limit),
+            f"no mean given the {conditioning} exceeds {limit:.3g} in size (prior_scale)",
+            _describe_excess("one has size", facts.largest_mean(policy.causal), limit),
         ),
     ]
-    return _made(policy, "frequentist", formula, checks, gap, curve)
+    return _build_bound(policy, "frequentist", formula, checks, gap, curve)
 
 
-def _thompson(policy: ThompsonSampling | CausalThompsonSampling, facts: Facts, largest_gap: float | None) -> Bound:
-    count, cells, given = _cells(policy, facts)
+def _thompson_bound(
+    policy: ThompsonSampling | CausalThompsonSampling, facts: Facts, largest_gap: float | None
+) -> Bound:
+    count, cells, conditioning = _cell_counts(policy, facts)
     beta = policy.prior == "beta"
     s, tau = policy.noise_scale, policy.prior_scale
     first = max(0.0, tau - s)
 
-    def gaussian(t: Array, told: Array) -> Array:
+    def gaussian(t: Array, horizon: Array) -> Array:
         c = np.sqrt(2 * np.log(t))
         learning = c * (2 * s * np.sqrt(count * t) + count * first)
         return np.asarray(learning + count * tau / (math.sqrt(2 * math.pi) * (1 + c**2)))
 
-    def bernoulli(t: Array, told: Array) -> Array:
+    def bernoulli(t: Array, horizon: Array) -> Array:
         return np.asarray(4 * np.sqrt(count * t * np.log(t)) + 4 * count)
 
     letter = "J" if policy.causal else "K"
     if beta:
-        formula = f"4 sqrt({letter} T log T) + 4 {letter} with {letter} = {shown(cells)}"
+        formula = f"4 sqrt({letter} T log T) + 4 {letter} with {letter} = {format_count(cells)}"
         uniform = (policy.successes, policy.failures) == (1.0, 1.0)
         wide = ((count - 1) / (count + 1) if uniform else 1.0) + facts.largest_cost()
     else:
-        more = f" + {letter} (tau - s) sqrt(2 log T)" if first else ""
+        prior_term = f" + {letter} (tau - s) sqrt(2 log T)" if first else ""
         formula = (
-            f"2 s sqrt(2 {letter} T log T){more} + {letter} tau / (sqrt(2 pi) (1 + 2 log T)) "
-            f"with s = {s:g}, tau = {tau:g}, {letter} = {shown(cells)}"
+            f"2 s sqrt(2 {letter} T log T){prior_term} + {letter} tau / (sqrt(2 pi) (1 + 2 log T)) "
+            f"with s = {s:g}, tau = {tau:g}, {letter} = {format_count(cells)}"
         )
         wide = 2 * tau * math.sqrt(2 * math.log(count)) + facts.largest_cost()
-    what = _beta_prior(policy) if beta else f"N(0, {tau:g}^2) (prior_scale)"
-    tied = "" if policy.causal or facts.own_configurations() is not False else "actions lead to the same configurations"
-    checks = [(f"the means given the {given} are drawn independently, {what}", tied)]
-    checks.append(_unit_rewards(facts) if beta else _gaussian(facts, given, s))
-    return _made(
+    prior_text = _format_beta_prior(policy) if beta else f"N(0, {tau:g}^2) (prior_scale)"
+    violation = (
+        ""
+        if policy.causal or facts.has_own_configurations() is not False
+        else "actions lead to the same configurations"
+    )
+    checks = [(f"the means given the {conditioning} are drawn independently, {prior_text}", violation)]
+    checks.append(_unit_reward_assumption(facts) if beta else _gaussian_assumption(facts, conditioning, s))
+    return _build_bound(
         policy,
         "Bayesian",
         formula,
@@ -187,7 +195,7 @@ def _thompson(policy: ThompsonSampling | CausalThompsonSampling, facts: Facts, l
     )
 
 
-def _beta_prior(policy: ThompsonSampling | CausalThompsonSampling) -> str:
+def _format_beta_prior(policy: ThompsonSampling | CausalThompsonSampling) -> str:
     if (policy.successes, policy.failures) == (1.0, 1.0):
         return "uniform on [0, 1]"
     if isinstance(policy.successes, tuple) or isinstance(policy.failures, tuple):
@@ -195,15 +203,15 @@ def _beta_prior(policy: ThompsonSampling | CausalThompsonSampling) -> str:
     return f"Beta({policy.successes:g}, {policy.failures:g})"
 
 
-def _linear_ucb(policy: CausalLinearUCB, facts: Facts, largest_gap: float | None) -> Bound:
-    features, observed = policy.resolved(facts.problem), policy.regressor == "observed"
+def _linear_ucb_bound(policy: CausalLinearUCB, facts: Facts, largest_gap: float | None) -> Bound:
+    features, observed = policy.resolve_features(facts.problem), policy.regressor == "observed"
     d, s, S, L = features.dimension, policy.noise_scale, policy.prior_scale, policy.feature_bound
 
     def growth(t: Array) -> Array:
         return np.asarray(np.log1p(t * L * L / d))
 
-    def curve(t: Array, told: Array) -> Array:
-        h = t if policy.anytime else told if policy.horizon is None else np.full_like(t, policy.clock(0))
+    def curve(t: Array, horizon: Array) -> Array:
+        h = t if policy.anytime else horizon if policy.horizon is None else np.full_like(t, policy.clock(0))
         beta = S + s * np.sqrt(2 * np.log(h) + d * growth(h))
         # Beyond the horizon V outgrows what beta allows for, and the ellipsoid fails more often than 1/h.
         beyond = np.exp(np.minimum(700.0, d / 2 * np.maximum(0.0, growth(t) - growth(h))))
@@ -216,26 +224,26 @@ def _linear_ucb(policy: CausalLinearUCB, facts: Facts, largest_gap: float | None
         f"with d = {d}, s = {s:g}, S = {S:g}, L = {L:g}"
     )
     checks = [
-        _noise(facts, "parents" if observed else "action", s),
-        *_linearity(facts, policy, S),
+        _noise_assumption(facts, "parents" if observed else "action", s),
+        *_linearity_assumptions(facts, policy, S),
         (
             f"the {'' if observed else 'expected '}features have norm at most {L:g} (feature_bound)",
-            _if_more("one has norm", facts.feature_norm(features, observed), L),
+            _describe_excess("one has norm", facts.feature_norm(features, observed), L),
         ),
     ]
     gap = _largest_gap(facts, largest_gap)
-    return _made(policy, "frequentist", formula, checks, 2 * S * L if gap is None else gap, curve)
+    return _build_bound(policy, "frequentist", formula, checks, 2 * S * L if gap is None else gap, curve)
 
 
-def _linear_thompson(policy: CausalLinearThompsonSampling, facts: Facts, largest_gap: float | None) -> Bound:
+def _linear_thompson_bound(policy: CausalLinearThompsonSampling, facts: Facts, largest_gap: float | None) -> Bound:
     if policy.regressor == "expected":
         why = "it does not draw from the posterior given what it has seen, f(Z), on which the proof rests"
-        raise PolicyError(_refusal(policy, why))
-    features = policy.resolved(facts.problem)
+        raise PolicyError(_no_bound_message(policy, why))
+    features = policy.resolve_features(facts.problem)
     d, s, tau, L = features.dimension, policy.noise_scale, policy.prior_scale, features.largest_norm()
     signal = tau * L / s
 
-    def curve(t: Array, told: Array) -> Array:
+    def curve(t: Array, horizon: Array) -> Array:
         width = s * (math.sqrt(d) + np.sqrt(2 * np.log(t)))
         return np.asarray(tau * L + width * max(1.0, signal) * np.sqrt(2 * d * t * np.log1p(t * signal**2 / d)))
 
@@ -245,67 +253,73 @@ def _linear_thompson(policy: CausalLinearThompsonSampling, facts: Facts, largest
     )
     checks = [
         (f"theta is drawn from N(0, {tau:g}^2 I) (prior_scale)", ""),
-        _linearity(facts, policy, math.inf)[0],
-        _gaussian(facts, "parents", s),
+        _linearity_assumptions(facts, policy, math.inf)[0],
+        _gaussian_assumption(facts, "parents", s),
         ("v = 1", "" if policy.v == 1 else f"v is {policy.v:g}"),
     ]
     wide = 2 * tau * L * math.sqrt(d) + facts.largest_cost()
-    return _made(policy, "Bayesian", formula, checks, wide if largest_gap is None else min(wide, largest_gap), curve)
-
-
-def _uniform(policy: Uniform, facts: Facts, largest_gap: float | None) -> Bound:
-    mean, gap = facts.mean_gap(), _largest_gap(facts, largest_gap)
-    if mean is None or gap is None:
-        raise PolicyError("The regret of uniform is T times the mean gap: give an Environment with few enough actions.")
-    return _made(
-        policy, "frequentist", f"T mean_gap, exactly, with mean_gap = {mean:g}", [], gap, lambda t, told: t * mean
+    return _build_bound(
+        policy, "Bayesian", formula, checks, wide if largest_gap is None else min(wide, largest_gap), curve
     )
 
 
-def _cells(policy: UCB | CausalUCB | ThompsonSampling | CausalThompsonSampling, facts: Facts) -> tuple[float, int, str]:
+def _uniform_bound(policy: Uniform, facts: Facts, largest_gap: float | None) -> Bound:
+    mean, gap = facts.mean_gap(), _largest_gap(facts, largest_gap)
+    if mean is None or gap is None:
+        raise PolicyError("The regret of uniform is T times the mean gap: give an Environment with few enough actions.")
+    return _build_bound(
+        policy, "frequentist", f"T mean_gap, exactly, with mean_gap = {mean:g}", [], gap, lambda t, horizon: t * mean
+    )
+
+
+def _cell_counts(
+    policy: UCB | CausalUCB | ThompsonSampling | CausalThompsonSampling, facts: Facts
+) -> tuple[float, int, str]:
     cells = facts.cells(policy.causal)
     return float(min(cells, LARGEST_COUNT)), cells, "parents" if policy.causal else "action"
 
 
-def _if_more(what: str, found: float | None, limit: float) -> str:
-    return f"{what} {found:.4g}" if found is not None and found > limit * (1 + 1e-9) else ""
+def _describe_excess(subject: str, value: float | None, limit: float) -> str:
+    return f"{subject} {value:.4g}" if value is not None and value > limit * (1 + 1e-9) else ""
 
 
-def _noise(facts: Facts, given: str, s: float) -> Assumption:
-    found = _if_more("they are known to be so only at scale", facts.noise(given == "parents"), s)
-    return f"given the {given}, rewards are independent and {s:g}-sub-Gaussian (noise_scale)", found
+def _noise_assumption(facts: Facts, conditioning: str, s: float) -> Assumption:
+    violation = _describe_excess("they are known to be so only at scale", facts.noise(conditioning == "parents"), s)
+    return f"given the {conditioning}, rewards are independent and {s:g}-sub-Gaussian (noise_scale)", violation
 
 
-def _gaussian(facts: Facts, given: str, s: float) -> Assumption:
-    sd, kind, found = facts.gaussian_sd(), facts.reward_kind(), ""
+def _gaussian_assumption(facts: Facts, conditioning: str, s: float) -> Assumption:
+    sd, kind, violation = facts.gaussian_sd(), facts.reward_kind(), ""
     if kind is not None and sd is None:
-        found = f"the reward is a {kind}"
+        violation = f"the reward is a {kind}"
     elif sd is not None and not math.isclose(sd, s):
-        found = f"the standard deviation is {sd:g}"
-    return f"given the {given}, rewards are Gaussian with standard deviation {s:g} (noise_scale)", found
+        violation = f"the standard deviation is {sd:g}"
+    return f"given the {conditioning}, rewards are Gaussian with standard deviation {s:g} (noise_scale)", violation
 
 
-def _unit_rewards(facts: Facts) -> Assumption:
+def _unit_reward_assumption(facts: Facts) -> Assumption:
     return "rewards lie in [0, 1]", "they may leave it" if facts.unit_rewards() is False else ""
 
 
-def _linearity(facts: Facts, policy: CausalLinearUCB | CausalLinearThompsonSampling, S: float) -> list[Assumption]:
+def _linearity_assumptions(
+    facts: Facts, policy: CausalLinearUCB | CausalLinearThompsonSampling, S: float
+) -> list[Assumption]:
     observed = policy.regressor == "observed"
-    line = facts.line(policy.resolved(facts.problem), observed)
+    line = facts.line(policy.resolve_features(facts.problem), observed)
     curved = "" if line is None or line.error < 1e-8 else f"the nearest line is off by {line.error:.3g}"
     means = "E[Y | z] = <theta, f(z)>" if observed else "E[Y | a] = <theta, m_a>"
-    long = "" if line is None else _if_more("the shortest has norm", line.norm, S)
+    long = "" if line is None else _describe_excess("the shortest has norm", line.norm, S)
     return [(means, curved), (f"theta has norm at most {S:g} (prior_scale)", long)]
 
 
 DERIVATIONS: dict[type[AnyPolicy], Callable[[Any, Facts, float | None], Bound]] = {
-    UCB: _optimistic,
-    CausalUCB: _optimistic,
-    ThompsonSampling: _thompson,
-    CausalThompsonSampling: _thompson,
-    CausalLinearUCB: _linear_ucb,
-    CausalLinearThompsonSampling: _linear_thompson,
-    Uniform: _uniform,
+    UCB: _ucb_bound,
+    CausalUCB: _ucb_bound,
+    ThompsonSampling: _thompson_bound,
+    CausalThompsonSampling: _thompson_bound,
+    CausalLinearUCB: _linear_ucb_bound,
+    CausalLinearThompsonSampling: _linear_thompson_bound,
+    Uniform: _uniform_bound,
 }
 
 _NO_UNION = "with exploration log T its confidence bounds fail too often for a union over the counts of visits"

@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 
-from causalbandits._typing import is_whole
+from causalbandits._typing import is_integer
 from causalbandits.errors import CausalBanditsError
-from causalbandits.theory.bound import whole_rounds
+from causalbandits.theory.bound import parse_rounds
 
 
 def paper_c_ucb_bound(configurations: int, horizon: float) -> float:
@@ -17,7 +17,7 @@ def paper_c_ucb_bound(configurations: int, horizon: float) -> float:
     >>> round(paper_c_ucb_bound(16, 5000))
     56308
     """
-    J, T = _count("configurations", configurations), float(whole_rounds("The horizon", horizon, least=4))
+    J, T = _validate_count("configurations", configurations), float(parse_rounds("The horizon", horizon, least=4))
     log = math.log(T)
     return 8 * math.sqrt(J * T * log) * log + 4 * J + 2 * T * math.exp(-J * log**2 / 64)
 
@@ -31,13 +31,13 @@ def ucb_lower_bound(N: int, horizon: float, delta: float) -> float:
     >>> ucb_lower_bound(3, 10_000, 0.5), round(ucb_lower_bound(3, 10**9, 0.5))
     (0.0, 21)
     """
-    K, T = 3.0 ** _count("N", N), float(whole_rounds("The horizon", horizon))
+    K, T = 3.0 ** _validate_count("N", N), float(parse_rounds("The horizon", horizon))
     if not isinstance(delta, int | float | np.number) or not 0 < delta < math.inf:
         raise CausalBanditsError(f"delta must be a positive finite number; got {delta!r}.")
-    return 0.5 * K / 3 * max(0.0, math.log(T * delta / (8 * _uniform_bound(K, T, float(delta))))) / delta
+    return 0.5 * K / 3 * max(0.0, math.log(T * delta / (8 * _ucb_regret_cap(K, T, float(delta))))) / delta
 
 
-def _uniform_bound(K: float, T: float, delta: float) -> float:
+def _ucb_regret_cap(K: float, T: float, delta: float) -> float:
     """A bound on UCB's regret in the environment and wherever a single action's mean is raised from delta to 3 delta.
 
     The actions that leave X_1 alone are mixtures, sub-Gaussian at scale sqrt(1 + delta^2/4) only: their confidence
@@ -49,7 +49,7 @@ def _uniform_bound(K: float, T: float, delta: float) -> float:
     return min(2 * delta * T, 8 * math.sqrt(K * T * math.log(T)) + 4 / 3 * K * delta * (2 + mixtures))
 
 
-def _count(name: str, value: int) -> int:
-    if not is_whole(value) or value < 1:
+def _validate_count(name: str, value: int) -> int:
+    if not is_integer(value) or value < 1:
         raise CausalBanditsError(f"{name} must be a whole number, 1 or more; got {value!r}.")
     return int(value)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from causalbandits._tables import data_frames, decimals, table
+from causalbandits._tables import decimal_places, format_table, import_pandas
 from causalbandits.environments import Environment
 from causalbandits.errors import PolicyError
-from causalbandits.policies import POLICIES, AnyPolicy, Policies, as_policy, named
+from causalbandits.policies import POLICIES, AnyPolicy, Policies, as_policy, name_policies
 from causalbandits.problem import Problem
-from causalbandits.theory.bound import Bound, require_horizon
-from causalbandits.theory.bounds import derived
+from causalbandits.theory.bound import Bound, validate_horizon
+from causalbandits.theory.bounds import derive_bound
 from causalbandits.theory.facts import Facts
 
 if TYPE_CHECKING:
@@ -45,16 +45,16 @@ class Comparison(tuple[PolicyBound, ...]):
 
     def _group(self, kind: str) -> str:
         rows = [row for row in self if row.kind == kind]
-        digits = decimals([row.bound for row in rows])
-        body = [(row.policy + "*" * bool(row.broken), f"{row.bound:.{digits}f}", _remark(row)) for row in rows]
-        return f"{MEANING[kind]}\n{table(('policy', f'bound at T = {rows[0].horizon}', ''), body)}"
+        digits = decimal_places([row.bound for row in rows])
+        body = [(row.policy + "*" * bool(row.broken), f"{row.bound:.{digits}f}", _format_remark(row)) for row in rows]
+        return f"{MEANING[kind]}\n{format_table(('policy', f'bound at T = {rows[0].horizon}', ''), body)}"
 
     def to_pandas(self) -> pandas.DataFrame:
         """The rows as a DataFrame."""
-        return data_frames().DataFrame(list(self), columns=list(PolicyBound._fields))
+        return import_pandas().DataFrame(list(self), columns=list(PolicyBound._fields))
 
 
-def _remark(row: PolicyBound) -> str:
+def _format_remark(row: PolicyBound) -> str:
     return "vacuous: no better than T Delta_max" if row.vacuous else ""
 
 
@@ -77,14 +77,14 @@ def compare(
     policy  bound at T = 100000
     ...
     """
-    require_horizon(horizon)
+    validate_horizon(horizon)
     facts = Facts.of(problem)
     gap = 1.0 if largest_gap is None and facts.environment is None else largest_gap
-    chosen = {id: as_policy(id) for id in POLICIES} if policies is None else named(policies)
+    policies_by_name = {id: as_policy(id) for id in POLICIES} if policies is None else name_policies(policies)
     rows = []
-    for name, policy in chosen.items():
+    for name, policy in policies_by_name.items():
         try:
-            bound = _derived(policy, facts, gap)
+            bound = _comparable_bound(policy, facts, gap)
         except PolicyError:
             if policies is not None:
                 raise
@@ -94,7 +94,7 @@ def compare(
     return Comparison(sorted(rows, key=lambda row: list(MEANING).index(row.kind)))
 
 
-def _derived(policy: AnyPolicy, facts: Facts, gap: float | None) -> Bound:
-    policy.refuse_without_parents(facts.problem)
-    bound = derived(policy, facts, gap)
-    return bound if bound.kind == "frequentist" else derived(policy, facts, None)
+def _comparable_bound(policy: AnyPolicy, facts: Facts, gap: float | None) -> Bound:
+    policy.validate_parents(facts.problem)
+    bound = derive_bound(policy, facts, gap)
+    return bound if bound.kind == "frequentist" else derive_bound(policy, facts, None)

@@ -17,7 +17,7 @@ from causalbandits.environments import Environment
 from causalbandits.errors import PolicyError, ProblemError
 from causalbandits.policies import AnyPolicy, CausalThompsonSampling, ThompsonSampling, as_policy
 from causalbandits.policies.cells import SamplingPolicy
-from causalbandits.problem import Problem, distributions
+from causalbandits.problem import Problem, action_distributions
 from causalbandits.theory.bound import Bound
 from causalbandits.theory.facts import Facts
 
@@ -30,7 +30,7 @@ def effective_configurations(problem: Problem) -> float:
     >>> problem.configurations, round(effective_configurations(problem), 2)
     (12, 5.67)
     """
-    return float(distributions(problem.situation()).max(axis=0).sum())
+    return float(action_distributions(problem.situation()).max(axis=0).sum())
 
 
 def entropy_bound(policy: AnyPolicy | str, problem: Problem | Environment, *, entropy: float | None = None) -> Bound:
@@ -44,41 +44,45 @@ def entropy_bound(policy: AnyPolicy | str, problem: Problem | Environment, *, en
     >>> round(theory.bound("c-ts-beta", env).at(5000)), round(entropy_bound("c-ts-beta", env).at(5000))
     (2907, 188)
     """
-    chosen, facts = as_policy(policy), Facts.of(problem)
-    if not isinstance(chosen, CausalThompsonSampling | ThompsonSampling) or chosen.learns_tables:
-        raise PolicyError(f"The entropy bound is of Thompson sampling with known tables; got {chosen}.")
+    thompson, facts = as_policy(policy), Facts.of(problem)
+    if not isinstance(thompson, CausalThompsonSampling | ThompsonSampling) or thompson.learns_tables:
+        raise PolicyError(f"The entropy bound is of Thompson sampling with known tables; got {thompson}.")
     if facts.problem.context:
         raise ProblemError("The entropy bound is derived without a context: in each of them another action is best.")
-    size = facts.problem.situation(every=not chosen.causal).size
-    bits = _checked(entropy, math.log(size))
-    cells = effective_configurations(facts.problem) if chosen.causal else float(size)
-    beta = chosen.prior == "beta"
-    scale = 0.5 if beta else 2.0 * (chosen.noise_scale**2 + chosen.prior_scale**2)
+    size = facts.problem.situation(every=not thompson.causal).size
+    nats = _validate_entropy(entropy, math.log(size))
+    cells = effective_configurations(facts.problem) if thompson.causal else float(size)
+    beta = thompson.prior == "beta"
+    scale = 0.5 if beta else 2.0 * (thompson.noise_scale**2 + thompson.prior_scale**2)
 
-    def curve(t: Array, told: Array) -> Array:
-        return np.asarray(np.sqrt(scale * cells * bits * t))
+    def curve(t: Array, horizon: Array) -> Array:
+        return np.asarray(np.sqrt(scale * cells * nats * t))
 
     factor = "J' H T / 2" if beta else "2 (s^2 + tau^2) J' H T"
-    formula = f"sqrt({factor}) with J' = {cells:.4g}, H = {bits:.4g}"
-    given = "configuration" if chosen.causal else "action"
-    what = "rewards lie in [0, 1]" if beta else f"given the {given}, rewards are normal with the policy's noise_scale"
-    wide = _largest_gap(chosen, cells) + facts.largest_cost()
+    formula = f"sqrt({factor}) with J' = {cells:.4g}, H = {nats:.4g}"
+    conditioning = "configuration" if thompson.causal else "action"
+    reward_assumption = (
+        "rewards lie in [0, 1]"
+        if beta
+        else f"given the {conditioning}, rewards are normal with the policy's noise_scale"
+    )
+    wide = _expected_largest_gap(thompson, cells) + facts.largest_cost()
     return Bound(
-        policy=chosen.id,
+        policy=thompson.id,
         kind="Bayesian",
         formula=formula,
-        assumptions=(f"the means given the {given} are drawn from the policy's prior", what),
+        assumptions=(f"the means given the {conditioning} are drawn from the policy's prior", reward_assumption),
         largest_gap=wide,
         curve=curve,
     )
 
 
-def _largest_gap(policy: SamplingPolicy, cells: float) -> float:
+def _expected_largest_gap(policy: SamplingPolicy, cells: float) -> float:
     """A bound on the mean of the largest gap under the prior."""
     return 1.0 if policy.prior == "beta" else 2.0 * policy.prior_scale * math.sqrt(2.0 * math.log(max(2.0, cells)))
 
 
-def _checked(entropy: float | None, most: float) -> float:
+def _validate_entropy(entropy: float | None, most: float) -> float:
     if entropy is None:
         return most
     if not is_real(entropy) or not 0 <= entropy <= most * (1 + 1e-12):

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from causalbandits._typing import Array
 from causalbandits.environments import LISTED, AdditiveMean, BernoulliReward, Environment, GaussianReward, LinearReward
 from causalbandits.errors import ProblemError
-from causalbandits.problem import Features, Problem, playable, reachable_configurations
+from causalbandits.problem import Features, Problem, feasible_contexts, reachable_configurations
 from causalbandits.problem.inference import SMALL_TABLE
 
 
@@ -32,12 +32,12 @@ class Facts:
     environment: Environment | None
 
     @classmethod
-    def of(cls, given: object) -> Facts:
-        if isinstance(given, Environment):
-            return cls(given.problem, given)
-        if isinstance(given, Problem):
-            return cls(given, None)
-        raise ProblemError(f"A bound needs a Problem or an Environment; got {given!r}.")
+    def of(cls, source: object) -> Facts:
+        if isinstance(source, Environment):
+            return cls(source.problem, source)
+        if isinstance(source, Problem):
+            return cls(source, None)
+        raise ProblemError(f"A bound needs a Problem or an Environment; got {source!r}.")
 
     def cells(self, causal: bool) -> int:
         """J or K: how many means a policy learns; those of configurations count in every context, actions' do not."""
@@ -46,18 +46,18 @@ class Facts:
         return self.problem.actions.size * self.problem.contexts.size
 
     @cached_property
-    def places(self) -> list[tuple[float, Environment]] | None:
+    def environments_by_context(self) -> list[tuple[float, Environment]] | None:
         """The environment in every context, with its probability; None where there are too many, or none is known."""
         env = self.environment
         if env is None or self.problem.contexts.size * self.problem.actions.size > SMALL_TABLE:
             return None
         if not self.problem.context:
             return [(1.0, env)]
-        likely = playable(self.problem, self.problem.contexts.likely())
-        return [(share, env.in_context(codes)) for codes, share in likely]
+        likely = feasible_contexts(self.problem, self.problem.contexts.by_probability())
+        return [(share, env.condition_codes(codes)) for codes, share in likely]
 
     @property
-    def listed(self) -> bool:
+    def has_few_actions(self) -> bool:
         """Whether the actions are few enough to look at each."""
         return self.problem.actions.size <= LISTED
 
@@ -68,11 +68,11 @@ class Facts:
             return None
         return np.asarray(self.problem.parent_distributions().reshape(self.problem.actions.size, -1) > 0)
 
-    def own_configurations(self) -> bool | None:
+    def has_own_configurations(self) -> bool | None:
         """Whether every action leads to one configuration, and no two actions to the same."""
         if self.problem.context:
             return False  # it leads to the same ones in several
-        if self.problem.learns == "actions":
+        if self.problem.unit == "actions":
             return None  # what actions lead to is not known
         if self.support is None:
             return False if self.problem.actions.size > self.problem.configurations else None
@@ -82,8 +82,8 @@ class Facts:
         """Delta_max, of any context; the range of E[Y | z], which is no smaller, where there are too many actions."""
         if self.environment is None:
             return None
-        if self.listed and self.places is not None:
-            return max(float(env.gaps().max()) for _, env in self.places)
+        if self.has_few_actions and self.environments_by_context is not None:
+            return max(float(env.gaps().max()) for _, env in self.environments_by_context)
         low, high = self.environment.mean.range()
         return high - low + self.largest_cost()
 
@@ -93,9 +93,9 @@ class Facts:
 
     def mean_gap(self) -> float | None:
         """The regret of a round with an action drawn at random."""
-        if self.places is None or not self.listed:
+        if self.environments_by_context is None or not self.has_few_actions:
             return None
-        return sum(share * float(env.gaps().mean()) for share, env in self.places)
+        return sum(share * float(env.gaps().mean()) for share, env in self.environments_by_context)
 
     def gaussian_sd(self) -> float | None:
         """The standard deviation of a Gaussian reward given the parents."""
@@ -123,30 +123,30 @@ class Facts:
         if isinstance(self.environment.reward, BernoulliReward) or self.environment.reward.bounded:
             return 0.5
         sd = self.gaussian_sd()
-        return sd if sd is None or given_parents else math.hypot(sd, self._spread_within_an_action())
+        return sd if sd is None or given_parents else math.hypot(sd, self._half_range_within_an_action())
 
-    def _spread_within_an_action(self) -> float:
+    def _half_range_within_an_action(self) -> float:
         assert self.environment is not None
         mean = self.environment.mean
         if self.support is None:
             low, high = mean.range()
-            spread = (high - low) / 2
+            half_range = (high - low) / 2
         else:
             means = self.environment.configuration_means
             highest = np.where(self.support, means, -np.inf).max(axis=1)
-            spread = float((highest - np.where(self.support, means, np.inf).min(axis=1)).max()) / 2
+            half_range = float((highest - np.where(self.support, means, np.inf).min(axis=1)).max()) / 2
         if isinstance(mean, AdditiveMean):
             ranges = [max(states) - min(states) for states in mean.by_parent]
             by_block = [sum(ranges[axis] for axis in block.parents) / 2 for block in self.problem.blocks]
-            spread = min(spread, math.hypot(*by_block))
-        return spread
+            half_range = min(half_range, math.hypot(*by_block))
+        return half_range
 
     def largest_mean(self, causal: bool) -> float | None:
         """The largest |E[Y | z]| over reachable configurations, or |E[Y | a]| over actions."""
         if self.environment is None:
             return None
-        if not causal and self.listed and self.places is not None:
-            return max(float(np.abs(env.means).max()) for _, env in self.places)
+        if not causal and self.has_few_actions and self.environments_by_context is not None:
+            return max(float(np.abs(env.means).max()) for _, env in self.environments_by_context)
         if not self.environment.mean.by_configuration:
             return None
         if self.support is None:
@@ -155,7 +155,7 @@ class Facts:
 
     def feature_norm(self, features: Features, observed: bool) -> float:
         """A bound on the norm of what is regressed on: f(z), or its mean under each action."""
-        if observed or not self.listed or self.problem.context:
+        if observed or not self.has_few_actions or self.problem.context:
             return features.largest_norm()
         return float(np.linalg.norm(features.means(self.problem.projection), axis=1).max())
 
@@ -168,17 +168,17 @@ class Facts:
             return None
         if observed and self.support is not None:
             reached = self.support.any(axis=0)
-            every = [features.at(z) for z in np.ndindex(*self.problem.shape)]
-            return _fit(np.array(every)[reached], env.configuration_means[reached])
-        if not observed and self.listed and self.places is not None:
-            worlds = [place for _, place in self.places]
-            means = [features.on(world.problem).means(world.problem.projection) for world in worlds]
-            return _fit(np.concatenate(means), np.concatenate([world.means for world in worlds]))
+            all_features = [features.at(z) for z in np.ndindex(*self.problem.shape)]
+            return _fit_line(np.array(all_features)[reached], env.configuration_means[reached])
+        if not observed and self.has_few_actions and self.environments_by_context is not None:
+            environments = [place for _, place in self.environments_by_context]
+            means = [features.on_problem(world.problem).means(world.problem.projection) for world in environments]
+            return _fit_line(np.concatenate(means), np.concatenate([world.means for world in environments]))
         mean: Any = env.mean
         return Line(float(np.linalg.norm(mean.theta)), 0.0) if getattr(mean, "features", None) is features else None
 
 
-def _fit(rows: Array, targets: Array) -> Line:
+def _fit_line(rows: Array, targets: Array) -> Line:
     theta = np.linalg.lstsq(rows, targets, rcond=None)[0]
     return Line(float(np.linalg.norm(theta)), float(np.abs(rows @ theta - targets).max()))
 

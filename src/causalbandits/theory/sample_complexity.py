@@ -11,7 +11,7 @@ import numpy as np
 from causalbandits._typing import is_real
 from causalbandits.environments import Environment
 from causalbandits.errors import ProblemError
-from causalbandits.problem import SAME, cheapest, design, distributions
+from causalbandits.problem import DIFFERENCE_TOLERANCE, action_distributions, cheapest_allocation, design
 from causalbandits.problem.projection import TIE
 from causalbandits.theory.facts import noise_scales
 
@@ -23,7 +23,7 @@ def characteristic_time(env: Environment, *, noise_scale: float | None = None, e
     >>> round(characteristic_time(zoo.email_campaign(), noise_scale=1.0), 1)
     968.6
     """
-    _check(env)
+    _require_environment(env)
     noise = noise_scales(env)[0] if noise_scale is None else noise_scale
     return design(env.problem, env.configuration_means, noise_scale=noise, epsilon=epsilon).value
 
@@ -38,22 +38,22 @@ def graves_lai_constant(env: Environment, *, noise_scale: float | None = None) -
     >>> [round(graves_lai_constant(env), 2) for env in (zoo.email_campaign(), zoo.figure2(), zoo.lower_bound(3, 0.5))]
     [8.07, 0.0, 4.0]
     """
-    _check(env)
+    _require_environment(env)
     noise = noise_scales(env)[0] if noise_scale is None else noise_scale
     if not is_real(noise) or not 0 < noise < np.inf:
         raise ProblemError(f"noise_scale must be a positive finite number; got {noise!r}.")
     situation = env.problem.situation()
-    rows = distributions(situation)
-    gaps = env.gaps_in(situation.search.projection, situation.costs)
-    free = gaps <= TIE * max(1.0, float(np.abs(gaps).max()))
-    unknown = ~(rows[free] > SAME).any(axis=0)
-    paid = ~free
-    wanted = np.sqrt(2.0) * noise * rows[paid][:, unknown] / gaps[paid, None]
-    if not unknown.any() or not wanted.any():
+    rows = action_distributions(situation)
+    gaps = env.gaps_in(situation.candidates.projection, situation.costs)
+    is_optimal = gaps <= TIE * max(1.0, float(np.abs(gaps).max()))
+    is_uncovered = ~(rows[is_optimal] > DIFFERENCE_TOLERANCE).any(axis=0)
+    is_suboptimal = ~is_optimal
+    targets = np.sqrt(2.0) * noise * rows[is_suboptimal][:, is_uncovered] / gaps[is_suboptimal, None]
+    if not is_uncovered.any() or not targets.any():
         return 0.0
-    return cheapest(rows[paid][:, unknown], wanted, gaps[paid]).value
+    return cheapest_allocation(rows[is_suboptimal][:, is_uncovered], targets, gaps[is_suboptimal]).value
 
 
-def _check(env: object) -> None:
+def _require_environment(env: object) -> None:
     if not isinstance(env, Environment):
         raise ProblemError(f"This is asked of an Environment, which knows its means; got {env!r}.")

@@ -19,14 +19,14 @@ from hypothesis import given
 
 import causalbandits as cb
 from causalbandits.engine.compiled import primitives
-from causalbandits.engine.compiled.compile import forget_unreadable
+from causalbandits.engine.compiled.compile import remove_unreadable_cache
 from causalbandits.engine.compiled.driver import can_play, play_compiled
 from causalbandits.engine.driver import play
 from causalbandits.engine.simulation import checkpoints
 from causalbandits.policies import _qr
 from causalbandits.policies.cells.policy import CellPolicy
 from causalbandits.policies.registry import POLICIES
-from causalbandits.problem.features import resolve
+from causalbandits.problem.features import resolve_features
 from oracles import cases, hear_interrupts, patient
 
 compiled_module = importlib.import_module("causalbandits.engine.compiled.driver")
@@ -181,7 +181,7 @@ def test_playing_in_parts_changes_no_bit(monkeypatch, id, anytime):
         return
     policy = cb.policy(id, anytime=True) if anytime else policy.for_horizon(3000)
     env, rounds = cb.zoo.email_campaign(), np.array([5, 1024, 1500, 3000])
-    assert compiled_module.ROUNDS_AT_ONCE % primitives.FRESH == 0
+    assert compiled_module.ROUNDS_AT_ONCE % primitives.RECOMPUTE_EVERY == 0
     whole = play_compiled(env, policy, env.problem, rounds, 0, 0)
     monkeypatch.setattr(compiled_module, "ROUNDS_AT_ONCE", 1024)
     assert np.array_equal(play_compiled(env, policy, env.problem, rounds, 0, 0), whole)
@@ -209,10 +209,10 @@ def test_the_user_is_listened_to_more_often_where_rounds_cost_more():
 
     def at_once(env, id):
         policy = cb.policy(id)
-        return compiled_module.rounds_at_once(compiled_module.scene_of(env, policy, env.problem), policy)
+        return compiled_module.rounds_at_once(compiled_module.build_scene(env, policy, env.problem), policy)
 
     assert at_once(small, "c-ts-gaussian") == at_once(small, "cl-ucb") == 2**16
-    assert at_once(large, "c-ts-gaussian") == compiled_module.NUMBERS_AT_ONCE // 2**28 < primitives.FRESH
+    assert at_once(large, "c-ts-gaussian") == compiled_module.NUMBERS_AT_ONCE // 2**28 < primitives.RECOMPUTE_EVERY
     assert at_once(large, "cl-ucb") == compiled_module.NUMBERS_AT_ONCE // (2**14 * 14**2)
     assert at_once(vast, "cl-ts") == 2**16
 
@@ -236,7 +236,7 @@ def test_a_run_without_end_can_be_interrupted():
 
 def test_a_matrix_too_large_to_remember_is_made_column_by_column():
     env = cb.zoo.random_parallel(3, 9, theta=np.linspace(-0.5, 0.5, 9), rng=2)
-    assert env.problem.search.size * env.problem.configurations > primitives.COLUMNS_KEPT
+    assert env.problem.candidates.size * env.problem.configurations > primitives.COLUMN_CACHE_SIZE
     assert_same(env, cb.CausalUCB(), horizon=40)
     swapped = cb.Problem(env.problem.model, env.problem.manipulable, env.problem.parents[::-1], at_most=3)
     assert_same(cb.Environment(swapped, cb.LinearReward(np.linspace(-0.5, 0.5, 9), sd=0.1)), cb.CausalUCB(), horizon=40)
@@ -246,7 +246,7 @@ def test_a_matrix_too_large_to_remember_is_made_column_by_column():
 def test_actions_and_configurations_without_number(id):
     n = 40
     env = cb.zoo.random_parallel(3, n, theta=np.linspace(-0.1, 0.1, n), rng=5)
-    assert env.problem.search.size > 10**11
+    assert env.problem.candidates.size > 10**11
     assert_same(env, cb.policy(id), horizon=60)
     several = {name: lambda w: [1.0, w * w] for name in env.problem.parents}
     assert_same(env, cb.CausalLinearThompsonSampling(features=several, regressor="observed"), horizon=20)
@@ -258,7 +258,7 @@ def test_linear_rewards_on_random_models(case):
     """Blocks of several parents, in any order, with one-hot features."""
     problem = cb.Problem(*case)
     rng = np.random.default_rng(problem.configurations)
-    dimension = resolve(problem).dimension
+    dimension = resolve_features(problem).dimension
     env = cb.Environment(problem, cb.LinearReward(rng.normal(size=dimension), sd=0.3))
     for id in ("cl-ts", "cl-ts-observed", "cl-ucb", "c-ts-gaussian"):
         assert_same(env, cb.policy(id), horizon=40)
@@ -272,13 +272,13 @@ def test_the_two_ways_of_writing_the_linear_algebra_agree_in_every_bit(d, few_ro
     plain, loops = (np.eye(d), np.zeros(d)), (np.eye(d), np.zeros(d))
     for _ in range(50):
         x, y = rng.normal(size=d), rng.normal()
-        _qr.rotate_in(*plain, x, y)
-        _qr.rotate_in(*loops, x.copy(), y)
+        _qr.qr_update(*plain, x, y)
+        _qr.qr_update(*loops, x.copy(), y)
     assert np.array_equal(plain[0], loops[0])
     assert np.array_equal(plain[1], loops[1])
     theta = plain[1].copy()
-    _qr.solve(plain[0], theta)
-    assert np.array_equal(_qr.solve(*plain), theta)
+    _qr.back_substitute(plain[0], theta)
+    assert np.array_equal(_qr.back_substitute(*plain), theta)
     rows = rng.normal(size=(9, d))
     squares = np.empty(9)
     _qr.squared_norms(np.ascontiguousarray(rows.T), plain[0], np.empty((d, 9)), squares)
@@ -422,5 +422,5 @@ def test_what_a_cache_lists_is_forgotten_where_it_cannot_be_read(tmp_path):
     lists |= {"rounds.of another numba": pickle.dumps("0.1") + gone, "others.gone": now + gone}
     for name, written in lists.items():
         (tmp_path / f"{name}.nbi").write_bytes(written)
-    forget_unreadable(tmp_path, "rounds")
+    remove_unreadable_cache(tmp_path, "rounds")
     assert {path.stem for path in tmp_path.iterdir()} == set(lists) - {"rounds.gone", "rounds.cut"}

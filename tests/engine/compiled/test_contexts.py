@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import causalbandits as cb
-from causalbandits.engine.compiled.dispatch import call_of, scene_of
+from causalbandits.engine.compiled.dispatch import build_call, build_scene
 from causalbandits.engine.compiled.driver import can_play, play_compiled
 from causalbandits.engine.driver import play
 from oracles import played_compiled
@@ -122,8 +122,8 @@ def test_rounds_are_compiled_once_for_contexts_that_are_parents_and_for_those_th
     found = []
     for env in (cb.zoo.email_segments(), parts()):
         policy = cb.policy(id).for_horizon(100)
-        scene = scene_of(env, policy, env.problem)
-        name, arguments = call_of(policy, scene, policy.begin(env.problem), range(100))
+        scene = build_scene(env, policy, env.problem)
+        name, arguments = build_call(policy, scene, policy.init_or_raise(env.problem), range(100))
         found.append((name, *map(numba.typeof, arguments)))
     assert found[0] == found[1]
 
@@ -134,8 +134,8 @@ def test_rounds_are_compiled_once_for_whole_numbers_and_for_others():
         cb.policy("c-ts-gaussian", prior_scale=2, noise_scale=1),
         cb.policy("c-ts-gaussian", prior_scale=0.5),
     ):
-        scene = scene_of(cb.zoo.figure2(), policy, problem)
-        rule = call_of(policy, scene, policy.begin(problem), range(100))[1][0]
+        scene = build_scene(cb.zoo.figure2(), policy, problem)
+        rule = build_call(policy, scene, policy.init_or_raise(problem), range(100))[1][0]
         found.append(numba.typeof(rule))
     assert found[0] == found[1]
     equal(cb.zoo.figure2(), cb.policy("c-ts-gaussian", prior_scale=2, noise_scale=1))

@@ -300,9 +300,9 @@ def test_projections_of_hidden_variables_with_causes_with_one_effect_and_with_th
 def test_a_path_by_way_of_a_hidden_cause_is_shown_as_a_hidden_pair():
     graph = cb.CausalGraph.from_text("channel -> sale; channel <-> sale; u -> {channel, sale}; u [hidden]").graph
     augmented, nodes = graphs.with_intervention_nodes(graph, ["channel"])
-    assert graphs.describe_path(augmented, ["channel", ("hidden", ("channel", "sale")), "sale"]) == "channel <-> sale"
+    assert graphs.format_path(augmented, ["channel", ("hidden", ("channel", "sale")), "sale"]) == "channel <-> sale"
     path = [nodes["channel"], "channel", ("hidden", ("channel", "sale")), "sale", "u"]
-    assert graphs.describe_path(augmented, path) == "do(channel) -> channel <-> sale <- u"
+    assert graphs.format_path(augmented, path) == "do(channel) -> channel <-> sale <- u"
 
 
 # --- where graphs are taken ---------------------------------------------------------------------------

@@ -86,13 +86,13 @@ def test_no_open_path_is_shorter_than_the_one_shown(question):
 def test_chains_forks_and_colliders_open_and_close_as_they_should(edges, given, shown):
     graph = nx.DiGraph(edges)
     path = graphs.open_path(graph, "a", "c", given)
-    assert (graphs.describe_path(graph, path) if path else None) == shown
+    assert (graphs.format_path(graph, path) if path else None) == shown
 
 
 def test_an_intervention_is_a_new_root_and_is_shown_as_do():
     augmented, nodes = graphs.with_intervention_nodes(nx.DiGraph([("u", "x"), ("u", "y"), ("x", "z")]), ["x"])
     path = graphs.open_path(augmented, nodes["x"], "y", ["x"])
-    assert graphs.describe_path(augmented, path) == "do(x) -> x <- u -> y"
+    assert graphs.format_path(augmented, path) == "do(x) -> x <- u -> y"
     assert list(augmented.predecessors(nodes["x"])) == []
 
 

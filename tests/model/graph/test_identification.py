@@ -10,7 +10,7 @@ import pytest
 
 import causalbandits as cb
 from causalbandits.errors import ModelError, NotIdentifiedError, ProblemError
-from causalbandits.model.graph.estimand import Conditional, summed, times
+from causalbandits.model.graph.estimand import Conditional, product_of, sum_out
 from oracles.latent_graphs import EXAMPLES, distribution, example, random_graph, random_model
 
 
@@ -65,7 +65,7 @@ def test_what_is_identified_is_the_truth_and_what_is_not_has_a_hedge(seed):
             refused += 1
             continue
         model = random_model(rng, graph, sharp=2.0)
-        found = effect.computed(tables_of(model), sizes_of(model))
+        found = effect.evaluate(tables_of(model), sizes_of(model))
         np.testing.assert_allclose(found, truth(model, of, do), rtol=0, atol=1e-12, err_msg=f"{graph} {effect!r}")
         identified += 1
     assert identified > 20
@@ -117,7 +117,7 @@ def test_an_experiment_on_other_variables_helps_where_its_rows_say_what_is_missi
         except NotIdentifiedError:
             continue
         model = random_model(rng, graph, sharp=2.0)
-        found = effect.computed(tables_of(model), sizes_of(model))
+        found = effect.evaluate(tables_of(model), sizes_of(model))
         np.testing.assert_allclose(found, truth(model, of, do), rtol=0, atol=1e-12, err_msg=f"{graph} {effect!r}")
         helped += 1
     assert helped > 3
@@ -147,7 +147,7 @@ def test_formulas_are_those_of_the_books(text, of, do, formula):
     effect = graph.effect([of], do=[do])
     assert str(effect) == formula
     model = random_model(np.random.default_rng(2), graph, states=3, sharp=2.0)
-    found = effect.computed(tables_of(model), sizes_of(model))
+    found = effect.evaluate(tables_of(model), sizes_of(model))
     np.testing.assert_allclose(found, truth(model, [of], [do]), rtol=0, atol=1e-12)
     assert repr(effect) == f"P({of} | do({do})) = {formula}"
 
@@ -181,7 +181,7 @@ def test_all_other_effects_of_single_variables_in_the_examples_are_identified():
         model = random_model(rng, graph, sharp=2.0)
         for knob in graph.names:
             if knob != "Y" and (name, knob) not in refused:
-                found = graph.effect(["Y"], do=[knob]).computed(tables_of(model), sizes_of(model))
+                found = graph.effect(["Y"], do=[knob]).evaluate(tables_of(model), sizes_of(model))
                 np.testing.assert_allclose(found, truth(model, ["Y"], [knob]), rtol=0, atol=1e-12)
 
 
@@ -226,7 +226,7 @@ def test_nothing_set_is_what_is_observed():
     rng = np.random.default_rng(4)
     graph = example("H5")
     model = random_model(rng, graph, sharp=2.0)
-    found = graph.effect(["Y", "B"], do=[]).computed(tables_of(model), sizes_of(model))
+    found = graph.effect(["Y", "B"], do=[]).evaluate(tables_of(model), sizes_of(model))
     np.testing.assert_allclose(found, distribution(model, ["Y", "B"]), rtol=0, atol=1e-12)
 
 
@@ -241,9 +241,9 @@ def test_what_was_never_seen_is_refused_and_zeros_of_no_weight_are_not():
         found = {"Z": np.array(z), "Y": y}
         return lambda asked: found[asked.variable]
 
-    assert effect.computed(tables([1.0, 0.0], (1, 0)), sizes) == pytest.approx(np.full((2, 2), 0.5))
+    assert effect.evaluate(tables([1.0, 0.0], (1, 0)), sizes) == pytest.approx(np.full((2, 2), 0.5))
     with pytest.raises(ProblemError, match="needs what was never seen"):
-        effect.computed(tables([0.5, 0.5], (1, 0)), sizes)
+        effect.evaluate(tables([0.5, 0.5], (1, 0)), sizes)
 
 
 def test_an_effect_among_24_variables_takes_milliseconds():
@@ -263,8 +263,8 @@ def test_an_effect_among_24_variables_takes_milliseconds():
 
 
 def test_sums_never_confuse_two_variables_of_one_name():
-    inner = summed(["x"], times([Conditional("x", ()), Conditional("y", ("x", "m"))]))
-    whole = summed(["m"], times([Conditional("m", ("x",)), inner]))
+    inner = sum_out(["x"], product_of([Conditional("x", ()), Conditional("y", ("x", "m"))]))
+    whole = sum_out(["m"], product_of([Conditional("m", ("x",)), inner]))
     assert str(whole) == "sum over m: P(m | x) (sum over x: P(x) P(y | x, m))"
-    joined = summed(["m"], times([Conditional("m", ("z",)), inner]))
+    joined = sum_out(["m"], product_of([Conditional("m", ("z",)), inner]))
     assert str(joined) == "sum over m, x: P(m | z) P(x) P(y | x, m)"

@@ -299,7 +299,7 @@ def test_too_many_sets_are_refused_before_they_are_listed(monkeypatch):
     with pytest.raises(SizeError, match=r"More than 3 sets .*Use at_most=, or fewer manipulable variables"):
         example("H2").minimal_sets("Y")
     monkeypatch.undo()
-    monkeypatch.setattr(pomis, "COMPARED_LIMIT", 3)
+    monkeypatch.setattr(pomis, "COMPARISON_LIMIT", 3)
     with pytest.raises(SizeError, match=r"4 sets of at most 1 variables would be compared"):
         example("H2").optimal_sets("Y", at_most=1)
 

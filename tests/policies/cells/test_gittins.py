@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 
 import causalbandits as cb
 from causalbandits.engine.compiled.driver import can_play, play_compiled
-from causalbandits.engine.compiled.primitives import COLUMNS_KEPT
+from causalbandits.engine.compiled.primitives import COLUMN_CACHE_SIZE
 from causalbandits.engine.driver import play
 from causalbandits.engine.simulation import checkpoints
-from causalbandits.policies.cells.gittins import AHEAD, AMID, SO_FAR, psi, psi_of_each
+from causalbandits.policies.cells.gittins import ELAPSED_FACTOR, MIDWAY_FACTOR, REMAINING_FACTOR, psi, psi_array
 from causalbandits.policies.statistics import Cells
 from causalbandits.problem.projection import sparse, tree
-from causalbandits.problem.projection.power_sums import Powers
+from causalbandits.problem.projection.power_sums import PowerSums
 from causalbandits_bench.index_cost import one_knob, three_knobs
 from oracles import cases, pairs, patient
 
@@ -81,22 +81,22 @@ def test_an_index_is_the_mean_and_what_a_try_is_worth(case, seed, prior, priced)
     policy, cells = cb.CausalGittins(prior=prior, horizon=5000), seen(problem, rng)
     situation = policy.situation(problem)
     scores = policy.score(situation, cells, rng).values
-    H = policy.patience(cells.rounds)
+    H = policy.effective_horizon(cells.rounds)
     expected, _ = plain_worths(rows_of(situation), *belief(policy, cells), H, situation.costs)
     # psi jumps at 0.2, 1, 5 and 15, where rounding may take either side; the largest jump is 0.09.
     np.testing.assert_allclose(scores, expected, atol=2e-6)
 
 
 def test_with_an_open_horizon_patience_grows_with_the_rounds():
-    assert [cb.CausalGittins().patience(n) for n in (0, 9)] == [SO_FAR, 10 * SO_FAR]
+    assert [cb.CausalGittins().effective_horizon(n) for n in (0, 9)] == [ELAPSED_FACTOR, 10 * ELAPSED_FACTOR]
 
 
 def test_with_a_horizon_patience_shrinks_and_is_doubled_amid_the_rounds():
     policy = cb.CausalGittins(horizon=100)
-    assert [policy.patience(n) for n in (0, 20)] == [100 * AHEAD, 80 * AHEAD]
-    assert [policy.patience(n) for n in (40, 49)] == [41 * AMID, 50 * AMID]
-    assert [policy.patience(n) for n in (60, 99)] == [40 * AMID, AMID]
-    assert policy.patience(300) == AMID
+    assert [policy.effective_horizon(n) for n in (0, 20)] == [100 * REMAINING_FACTOR, 80 * REMAINING_FACTOR]
+    assert [policy.effective_horizon(n) for n in (40, 49)] == [41 * MIDWAY_FACTOR, 50 * MIDWAY_FACTOR]
+    assert [policy.effective_horizon(n) for n in (60, 99)] == [40 * MIDWAY_FACTOR, MIDWAY_FACTOR]
+    assert policy.effective_horizon(300) == MIDWAY_FACTOR
 
 
 def test_equal_rows_are_worth_their_mean():
@@ -106,7 +106,7 @@ def test_equal_rows_are_worth_their_mean():
     policy, rng = cb.CausalGittins(prior="beta"), np.random.default_rng(0)
     situation, cells = policy.situation(twins), seen(twins, rng, most=400)
     P, (x, q, noise) = rows_of(situation), belief(policy, cells)
-    _, b = plain_worths(P, x, q, noise, policy.patience(cells.rounds))
+    _, b = plain_worths(P, x, q, noise, policy.effective_horizon(cells.rounds))
     same = np.flatnonzero(np.abs(P - P[b]).max(axis=1) < 1e-12)
     assert len(same) > 0
     assert np.abs(policy.score(situation, cells, rng).values[same] - P[same] @ x).max() < 1e-14
@@ -119,7 +119,7 @@ def test_a_screen_plays_its_draw_only_if_that_is_worth_more_than_the_best_mean()
     situation, rejected, taken = policy.situation(env.problem), 0, 0
     for seed in range(300):
         cells = seen(env.problem, np.random.default_rng(seed), most=300)
-        worths, b = plain_worths(rows_of(situation), *belief(policy, cells), policy.patience(cells.rounds))
+        worths, b = plain_worths(rows_of(situation), *belief(policy, cells), policy.effective_horizon(cells.rounds))
         drawn = thompson.score(situation, cells, np.random.default_rng(seed)).best_position()
         played = policy.decide(situation, cells, np.random.default_rng(seed)).action
         worth_it = drawn != b and worths[drawn] > worths[b]
@@ -195,7 +195,7 @@ def test_a_list_over_blocks_is_played_the_same_compiled(id, order):
     """So many that columns of P are not kept: all sums are taken in one pass over the list's beginnings."""
     env = three_knobs(400, values=9, states=8)
     p = env.problem
-    assert p.situation().size * p.configurations > COLUMNS_KEPT
+    assert p.situation().size * p.configurations > COLUMN_CACHE_SIZE
     problem = cb.Problem(p.model, p.manipulable, order, actions=list(p.actions))
     assert_same(cb.Environment(problem, env.reward), cb.policy(id), 60)
 
@@ -210,7 +210,7 @@ def assert_same(env, policy, horizon):
 def test_psi_of_many_is_psi_of_each():
     s = np.concatenate([np.geomspace(1e-9, 1e13, 4001), [0.2, 1.0, 5.0, 15.0]])
     expected = [brezzi_lai(one) for one in s.tolist()]
-    np.testing.assert_allclose(psi_of_each(s), expected, rtol=1e-14)
+    np.testing.assert_allclose(psi_array(s), expected, rtol=1e-14)
     np.testing.assert_allclose([psi(one) for one in s.tolist()], expected, rtol=1e-14)
 
 
@@ -219,11 +219,11 @@ def test_psi_of_many_is_psi_of_each():
 def test_sums_under_powers_of_P(case, power, at_most, long):
     with mock.patch.object(tree, "MANY_PRODUCTS", 0 if long else tree.MANY_PRODUCTS):
         situation = cb.Problem(*case, at_most=at_most).situation()
-        powers = Powers(situation.search.projection)
+        powers = PowerSums(situation.candidates.projection)
     P, x = rows_of(situation), np.random.default_rng(power).random(situation.problem.configurations)
-    np.testing.assert_allclose(powers.sums(powers.ordered(x), power), P**power @ x, rtol=1e-12, atol=1e-15)
+    np.testing.assert_allclose(powers.sums(powers.in_tree_order(x), power), P**power @ x, rtol=1e-12, atol=1e-15)
     for position in range(situation.size):
-        np.testing.assert_allclose(powers.row(position), powers.ordered(P[position]), rtol=1e-12, atol=1e-16)
+        np.testing.assert_allclose(powers.row(position), powers.in_tree_order(P[position]), rtol=1e-12, atol=1e-16)
 
 
 @pytest.mark.parametrize("most", [0, 1.5, 1000])
@@ -232,8 +232,8 @@ def test_sums_under_powers_of_P_along_a_list(most, power):
     """By sparse matrices, by those and products, and by products."""
     problem = three_knobs(400, values=9, states=8).problem
     P = problem.parent_distributions().reshape(400, -1)
-    own, x = Powers(problem.projection), np.random.default_rng(0).random((2, 512))
-    with mock.patch.object(sparse, "MOST", most):
+    own, x = PowerSums(problem.projection), np.random.default_rng(0).random((2, 512))
+    with mock.patch.object(sparse, "DENSE_RATIO", most):
         for given_ in (x, x[0]):
             np.testing.assert_allclose(own.sums(given_, power), given_ @ (P**power).T, rtol=1e-12)
 

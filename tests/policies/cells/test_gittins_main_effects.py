@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 import causalbandits as cb
 from causalbandits.errors import SizeError
 from causalbandits.policies.cells.gittins import psi
-from causalbandits.policies.posteriors.empirical_gaussian import noise_and_spread
-from causalbandits.policies.posteriors.main_effects import LOOSE, EffectCells
+from causalbandits.policies.posteriors.empirical_gaussian import noise_and_prior_variance
+from causalbandits.policies.posteriors.main_effects import LOOSE, MainEffectCells
 from oracles import cases, pairs, patient
 
 
 def taught(problem, seed, number):
     """What is kept after some rewards of a mean with main effects and remainders."""
-    rng, kept = np.random.default_rng(seed), EffectCells.of_shape(problem.shape)
+    rng, kept = np.random.default_rng(seed), MainEffectCells.of_shape(problem.shape)
     theta = sum(np.meshgrid(*(rng.normal(size=k) for k in problem.shape), indexing="ij"))
     theta = (theta + 0.3 * rng.normal(size=problem.shape)).reshape(-1)
     for cell in rng.integers(0, len(theta), number).tolist():
@@ -30,7 +30,7 @@ def taught(problem, seed, number):
 def joint(kept):
     """Means and covariances of the cells, from the precision of all coefficients and remainders; and the noise."""
     effects, remainder, centre, _ = kept.ratios
-    F, noise, cells = kept.features, noise_and_spread(kept.pooled, 0.0)[0], len(kept.count)
+    F, noise, cells = kept.features, noise_and_prior_variance(kept.pooled, 0.0)[0], len(kept.count)
     X = np.hstack([F, np.eye(cells)])
     prior = np.diag([LOOSE] + [1 / effects] * (F.shape[1] - 1) + [1 / remainder] * cells)
     inverse = np.linalg.inv(prior + (X.T * kept.count) @ X)
@@ -61,7 +61,7 @@ def test_an_index_weighs_what_a_try_teaches_of_all_cells(case, seed):
     policy = cb.CausalGittins(prior="main effects", horizon=5000)
     situation = policy.situation(problem)
     P = np.array([problem.parent_distribution(situation.action(i)).reshape(-1) for i in range(situation.size)])
-    expected = plain_worths(P, *joint(kept), policy.patience(kept.rounds))
+    expected = plain_worths(P, *joint(kept), policy.effective_horizon(kept.rounds))
     found = policy.score(situation, kept, np.random.default_rng(0)).values
     # psi jumps at 0.2, 1, 5 and 15, where rounding may take either side; the largest jump is 0.09.
     np.testing.assert_allclose(found, expected, atol=1e-5)
@@ -73,9 +73,9 @@ def test_a_screen_weighs_its_proposal_as_the_index_does():
     index, screen = cb.CausalGittins(prior="main effects"), cb.CausalScreen(prior="main effects")
     situation = index.situation(problem)
     worths = index.score(situation, kept, np.random.default_rng(0)).values
-    proposal = screen.proposed(situation, kept, np.random.default_rng(0), 1)
+    proposal = screen.propose(situation, kept, np.random.default_rng(0), 1)
     for a in range(situation.size):
-        own = proposal.screened(a).values[a]
+        own = proposal.screen(a).values[a]
         assert math.isclose(own, worths[a], rel_tol=1e-9)
 
 
@@ -91,4 +91,4 @@ def test_more_rows_than_can_be_compared_are_refused():
     problem = cb.Problem(pairs(12, np.random.default_rng(0)), names[:12], names[12:])
     policy = cb.CausalGittins(prior="main effects")
     with pytest.raises(SizeError, match="Use 'c-gittins-scaled'"):
-        policy.decide(policy.situation(problem), policy.start(problem), np.random.default_rng(0))
+        policy.decide(policy.situation(problem), policy.init(problem), np.random.default_rng(0))

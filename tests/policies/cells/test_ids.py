@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import causalbandits as cb
-from causalbandits.policies.cells.ids import best_mixture_for
+from causalbandits.policies.cells.ids import minimise_information_ratio
 from causalbandits.policies.statistics import Cells
 
 
@@ -23,8 +23,8 @@ def test_no_mixture_of_two_actions_has_a_lower_ratio(seed, actions):
     lost, told = rng.random(actions), rng.random(actions) * (rng.random(actions) < 0.8)
     if not told.any():
         return
-    found = best_mixture_for(lost, told)
-    assert found.ratio == pytest.approx(ratio(lost, told, found.one, found.other, found.share), rel=1e-9)
+    found = minimise_information_ratio(lost, told)
+    assert found.ratio == pytest.approx(ratio(lost, told, found.first, found.second, found.share), rel=1e-9)
     shares = np.linspace(0, 1, 201)
     least = min(ratio(lost, told, i, j, q) for i, j in itertools.product(range(actions), repeat=2) for q in shares)
     assert found.ratio <= least + 1e-12
@@ -37,16 +37,16 @@ def test_the_information_ratio_is_at_most_half_the_number_of_configurations(id):
     policy, rng = cb.policy(id), np.random.default_rng(1)
     if id == "c-ids-gaussian":
         policy = cb.CausalIDS(noise_scale=0.5, prior_scale=0.3)
-    situation, cells = policy.situation(env.problem), policy.start(env.problem)
+    situation, cells = policy.situation(env.problem), policy.init(env.problem)
     looked = 0
     for _ in range(150):
-        lost, told, best = policy.weighed(situation, cells, rng)
+        lost, told, best = policy.regret_and_information(situation, cells, rng)
         if told.max() > 1e-12:
             looked += 1
-            assert best_mixture_for(lost, told).ratio <= env.problem.configurations  # J / 2 over 1 / 2
+            assert minimise_information_ratio(lost, told).ratio <= env.problem.configurations  # J / 2 over 1 / 2
             # Of what the policy could do, following the draws is one thing: it cannot beat the best mixture.
             shares = np.bincount(best, minlength=situation.size) / len(best)
-            assert best_mixture_for(lost, told).ratio <= (shares @ lost) ** 2 / (shares @ told) + 1e-12
+            assert minimise_information_ratio(lost, told).ratio <= (shares @ lost) ** 2 / (shares @ told) + 1e-12
         choice = policy.decide(situation, cells, rng)
         z, reward = env.draw(choice.action.choices, rng)
         cells.add(env.problem.configuration(z), reward)
@@ -84,7 +84,7 @@ def test_propensities_are_those_of_the_mixture():
 def test_draws_that_agree_are_followed():
     env = cb.zoo.email_campaign()
     policy = cb.CausalIDS(prior="beta")
-    situation, cells = policy.situation(env.problem), policy.start(env.problem)
+    situation, cells = policy.situation(env.problem), policy.init(env.problem)
     cells.count[:] = 1e12
     cells.total[:] = env.configuration_means * 1e12
     choice = policy.decide(situation, cells, np.random.default_rng(0))

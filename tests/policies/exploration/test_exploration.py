@@ -93,7 +93,7 @@ def test_a_design_is_played_in_its_shares_with_its_propensities():
 def test_weighted_means_are_those_of_the_printed_algorithm():
     env = zoo.email_campaign()
     policy = WeightedDesign()
-    situation, cells = policy.situation(env.problem), policy.start(env.problem)
+    situation, cells = policy.situation(env.problem), policy.init(env.problem)
     rows = env.problem.parent_distributions().reshape(80, -1)
     rng, told = np.random.default_rng(3), []
     for _ in range(150):
@@ -106,12 +106,12 @@ def test_weighted_means_are_those_of_the_printed_algorithm():
     q = np.array(found.shares) @ rows[actions]
     T, K = 150, situation.size
     bound = math.sqrt(found.value * T / math.log(2 * T * K))
-    means = policy.weighted_means(situation, cells)
+    means = policy.importance_weighted_means(situation, cells)
     for position in range(K):
         ratio = rows[situation.action(position).number] / q
         expected = sum(y * ratio[z] * (ratio[z] <= bound) for z, y in told) / T
         assert means[position] == pytest.approx(expected, rel=1e-4)
-    assert policy.favourite(situation, cells).action == situation.action(int(means.argmax()))
+    assert policy.incumbent(situation, cells).action == situation.action(int(means.argmax()))
 
 
 def test_plug_in_means_are_never_worse_than_importance_weights_exactly():
@@ -123,7 +123,7 @@ def test_plug_in_means_are_never_worse_than_importance_weights_exactly():
     lost = {}
     for policy in (cb.CausalDesign(), WeightedDesign()):
         situation = policy.situation(problem)
-        eta, rows = policy.shares(situation).eta, problem.parent_distributions()
+        eta, rows = policy.allocation(situation).eta, problem.parent_distributions()
         numbers = [situation.action(position).number for position in range(situation.size)]
         lost[policy.id] = 0.0
         for means in ([0.2, 0.7], [0.6, 0.3], [0.5, 0.9]):
@@ -131,11 +131,11 @@ def test_plug_in_means_are_never_worse_than_importance_weights_exactly():
             q = eta @ rows[numbers]
             single = {(z, y): q[z] * (means[z] if y else 1 - means[z]) for z in (0, 1) for y in (0, 1)}
             for run in itertools.product(single, repeat=4):
-                cells = policy.start(problem)
+                cells = policy.init(problem)
                 for z, y in run:
                     cells.add(z, float(y))
                 chance = math.prod(single[one] for one in run)
-                lost[policy.id] += chance * env.gap(policy.favourite(situation, cells).action.number)
+                lost[policy.id] += chance * env.gap(policy.incumbent(situation, cells).action.number)
     assert lost["c-design"] <= lost["c-design-weighted"] + 1e-12
 
 
@@ -149,7 +149,7 @@ def test_elimination_keeps_the_best_and_drops_the_others_after_batches():
     policy = cb.CausalElimination(noise_scale=0.1, batch=50)
     _, agent = played_shares(env, policy, 420)
     situation = policy.situation(env.problem)
-    left = [policy.rivals(situation, cells) for cells in (policy.start(env.problem), agent._statistic.before)]
+    left = [policy.rivals(situation, cells) for cells in (policy.init(env.problem), agent._statistic.before)]
     assert len(left[0]) == situation.size
     assert len(left[1]) < situation.size
     assert env.best().intervention in [situation.action(position).intervention for position in left[1]]
@@ -186,11 +186,11 @@ def test_the_parallel_algorithm_looks_then_tries_what_is_rare():
     shares, agent = played_shares(env, ParallelBandit(horizon=400), 400)
     number = problem.actions.find({"X2": 1}).number
     assert shares[problem.actions.find({}).number] == 0.5
-    rare = agent.policy.rare(problem, agent._statistic)
+    rare = agent.policy.rare_actions(problem, agent._statistic)
     assert number in rare
     assert np.flatnonzero(shares > 0).tolist() == sorted({problem.actions.find({}).number, *rare})
     assert shares[rare].std() < 0.01
-    found = agent.policy.favourite(agent.policy.situation(problem), agent._statistic)
+    found = agent.policy.incumbent(agent.policy.situation(problem), agent._statistic)
     assert found.action.number == number
     statistic = agent._statistic
     assert found.mean == statistic.tried_total[number] / statistic.tried[number]

@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 import causalbandits as cb
 from causalbandits.errors import PolicyError
 from causalbandits.policies.cells.ts_ucb import LEAST_UNCERTAINTY
-from causalbandits.policies.linear.cl_ts_ucb import LikeBlocks, least_ratio
+from causalbandits.policies.linear.cl_ts_ucb import BlockGroup, minimise_ratio
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 3), st.integers(1, 4), st.floats(0, 5))
 def test_the_least_ratio_of_all_combinations_is_found(seed, blocks, choices, more):
     rng = np.random.default_rng(seed)
     parts = [
-        LikeBlocks(np.arange(blocks), rng.normal(size=(blocks, choices)), rng.exponential(size=(blocks, choices))),
-        LikeBlocks(np.array([blocks]), rng.normal(size=(1, 2)), rng.exponential(size=(1, 2))),
+        BlockGroup(np.arange(blocks), rng.normal(size=(blocks, choices)), rng.exponential(size=(blocks, choices))),
+        BlockGroup(np.array([blocks]), rng.normal(size=(1, 2)), rng.exponential(size=(1, 2))),
     ]
     means, uncertain = ([*part0, *part1] for part0, part1 in zip(parts[0][1:], parts[1][1:], strict=True))
     promised = sum(own.max() for own in means) + more
@@ -30,7 +30,7 @@ def test_the_least_ratio_of_all_combinations_is_found(seed, blocks, choices, mor
         return (promised - mean) / max(LEAST_UNCERTAINTY, width)
 
     every = itertools.product(*(range(len(own)) for own in means))
-    assert ratio(least_ratio(parts, promised)) <= min(map(ratio, every)) * (1 + 1e-9) + 1e-12
+    assert ratio(minimise_ratio(parts, promised)) <= min(map(ratio, every)) * (1 + 1e-9) + 1e-12
 
 
 def taught(agent, env, rounds, seed):
@@ -56,9 +56,9 @@ def test_what_is_decided_block_by_block_has_the_best_score_of_all(id, costly):
         problem = cb.Problem(problem.model, problem.manipulable, problem.parents, costs={problem.manipulable[0]: 0.1})
         env = cb.Environment(problem, env.reward)
     policy = cb.policy(id, noise_scale=0.3, samples=5)
-    situation, statistic = policy.situation(problem), policy.start(problem)
+    situation, statistic = policy.situation(problem), policy.init(problem)
     rng = np.random.default_rng(0)
-    assert policy.separates(situation)
+    assert policy.is_separable(situation)
     for t in range(60):
         decided = policy.decide(situation, statistic, np.random.default_rng(t)).action
         scores = policy.score(situation, statistic, np.random.default_rng(t))
@@ -72,7 +72,7 @@ def test_what_is_decided_block_by_block_has_the_best_score_of_all(id, costly):
 def test_a_function_of_all_parents_makes_one_block_whose_uncertainty_is_its_own():
     env = cb.zoo.figure2()
     policy = cb.CausalLinearTSUCB(features=lambda *z: [1.0, *z, z[0] * z[1]])
-    situation, statistic = policy.situation(env.problem), policy.start(env.problem)
+    situation, statistic = policy.situation(env.problem), policy.init(env.problem)
     M = policy.action_features(situation)
     for row, reward in zip(M[:8], np.linspace(0, 1, 8), strict=True):
         statistic.add(row, reward)

@@ -7,7 +7,7 @@ import pytest
 
 import causalbandits as cb
 from causalbandits import zoo
-from causalbandits.policies.stopping import WIDTHS, doubts_by_line, lead_of, seen_by
+from causalbandits.policies.stopping import WIDTHS, contrasts_with_rivals, linear_log_error_bounds, observed_directions
 
 IDS = ("cl-ucb", "cl-ts", "cl-ucb-observed", "cl-ts-observed", "lin-ucb", "lin-ts")
 
@@ -22,7 +22,7 @@ def told(agent, env, rounds, seed=1):
 
 def regression(policy, problem, rng, rounds=400):
     """What a policy keeps of rounds of all actions, and the cells of the same rounds."""
-    env, kept, cells = zoo.email_campaign(), policy.start(problem), cb.CausalUCB().start(problem)
+    env, kept, cells = zoo.email_campaign(), policy.start(problem), cb.CausalUCB().init(problem)
     for _ in range(rounds):
         action = problem.actions.action(int(rng.integers(problem.actions.size)))
         seen = env.pull(action.intervention, rng)
@@ -52,8 +52,10 @@ def test_with_an_indicator_of_each_configuration_it_is_the_rule_of_the_cells(cos
     for position in range(3):
         action = situation.action(position)
         for epsilon in (0.0, 0.1, 0.2, 0.5):
-            found.append(by_cells.risk(situation, cells, action, epsilon))
-            assert line.risk(line.situation(problem), kept, action, epsilon) == pytest.approx(found[-1], rel=1e-5)
+            found.append(by_cells.error_probability(situation, cells, action, epsilon))
+            assert line.error_probability(line.situation(problem), kept, action, epsilon) == pytest.approx(
+                found[-1], rel=1e-5
+            )
     assert rounds == 30 or any(1e-200 < own < 1 for own in found)
 
 
@@ -69,7 +71,7 @@ def test_the_units_of_features_do_not_matter():
         line = cb.CausalLinearThompsonSampling(regressor="observed", features=tables, noise_scale=0.3)
         kept, _ = regression(line, problem, np.random.default_rng(2), 2000)
         situation = line.situation(problem)
-        found.append(line.risk(situation, kept, line.favourite(situation, kept).action, 0.1))
+        found.append(line.error_probability(situation, kept, line.incumbent(situation, kept).action, 0.1))
     assert 1e-200 < found[0] < 0.5
     assert found[0] == pytest.approx(found[1], rel=1e-4)
     assert found[2] == pytest.approx(found[1], rel=1e-4)
@@ -80,19 +82,19 @@ def test_changes_of_one_block_decide_about_all_combinations():
     rng = np.random.default_rng(3)
     env = zoo.random_parallel(2, 5, rng.random(5), rng=rng)
     line = cb.CausalLinearThompsonSampling(noise_scale=0.1)
-    kept, situation = line.start(env.problem), line.situation(env.problem)
+    kept, situation = line.init(env.problem), line.situation(env.problem)
     for _ in range(60):
         action = situation.action(int(rng.integers(situation.size)))
         z, reward = env.draw(action.choices, rng)
         kept.add(line.regressors(env.problem, action, z), reward)
-    best = line.favourite(situation, kept).action
+    best = line.incumbent(situation, kept).action
     row, rows = line.expected_features(env.problem, best), line.action_features(situation)
     size = line.feature_size(env.problem)
-    seen = seen_by(kept, line.ridge, size)
-    leads = line._leads_by_block(situation, best, row)
-    assert sum(len(lead.apart) for lead in leads) < len(rows)
-    listed = doubts_by_line(seen, lead_of(row, rows, size, 0.0, None), 0.0, 0.1)
-    single = [doubts_by_line(seen, lead, 0.0, 0.1) for lead in leads]
+    seen = observed_directions(kept, line.ridge, size)
+    leads = line._contrasts_by_block(situation, best, row)
+    assert sum(len(lead.differences) for lead in leads) < len(rows)
+    listed = linear_log_error_bounds(seen, contrasts_with_rivals(row, rows, size, 0.0, None), 0.0, 0.1)
+    single = [linear_log_error_bounds(seen, lead, 0.0, 0.1) for lead in leads]
     for i in range(len(WIDTHS)):
         assert max(own[i].max() for own in single) == pytest.approx(listed[i].max(), rel=1e-9)
 
@@ -100,12 +102,12 @@ def test_changes_of_one_block_decide_about_all_combinations():
 def test_what_was_never_seen_is_not_known():
     env = zoo.figure2()
     line = cb.CausalLinearUCB(noise_scale=1e-6)
-    kept, situation = line.start(env.problem), line.situation(env.problem)
-    assert line.risk(situation, kept, situation.action(0), 0.0) == 1.0
+    kept, situation = line.init(env.problem), line.situation(env.problem)
+    assert line.error_probability(situation, kept, situation.action(0), 0.0) == 1.0
     first = situation.action(0)
     for _ in range(1000):
         kept.add(line.regressors(env.problem, first, (0, 0, 0, 0)), 1.0)
-    assert line.risk(situation, kept, first, 0.5) == 1.0
+    assert line.error_probability(situation, kept, first, 0.5) == 1.0
 
 
 @pytest.mark.parametrize("id", IDS)

@@ -10,7 +10,7 @@ from causalbandits.engine.compiled.driver import can_play, play_compiled
 from causalbandits.engine.driver import play
 from causalbandits.errors import PolicyError, StateError
 from causalbandits.planning.experiment_spec import read_spec
-from causalbandits.policies.fingerprint import identity
+from causalbandits.policies.fingerprint import policy_fingerprint
 
 ENV = cb.zoo.email_campaign()
 PROBLEM = ENV.problem
@@ -83,7 +83,7 @@ def test_entries_stand_in_the_order_of_the_configurations(z):
 def test_the_interval_agrees_with_draws():
     a, b = numbers(12), 10 * numbers(12, 1)
     policy, rng = causal(successes=a, failures=b), np.random.default_rng(0)
-    statistic = policy.start(PROBLEM)
+    statistic = policy.init(PROBLEM)
     for cell in rng.integers(12, size=150).tolist():
         statistic.add(cell, float(rng.random() < 0.1 + 0.07 * cell))
     draws = rng.beta(a + statistic.total, b + statistic.count - statistic.total, size=(200_000, 12))
@@ -110,8 +110,10 @@ def test_a_saved_agent_goes_on_with_its_prior(tmp_path):
 
 def test_the_prior_is_part_of_a_policys_identity(tmp_path):
     others = [causal(), causal(successes=numbers(12)), causal(successes=numbers(12, 1)), causal(failures=numbers(12))]
-    assert len({identity(policy, PROBLEM) for policy in others}) == 4
-    assert identity(causal(successes=numbers(12)), PROBLEM) == identity(causal(successes=list(numbers(12))), PROBLEM)
+    assert len({policy_fingerprint(policy, PROBLEM) for policy in others}) == 4
+    assert policy_fingerprint(causal(successes=numbers(12)), PROBLEM) == policy_fingerprint(
+        causal(successes=list(numbers(12))), PROBLEM
+    )
     settings = {"horizon": 20, "replications": 2, "checkpoint": tmp_path / "run"}
     cb.simulate(ENV, {"it": others[1]}, **settings)
     with pytest.raises(StateError, match="checkpoint of another run"):

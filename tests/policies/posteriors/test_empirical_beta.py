@@ -10,13 +10,13 @@ from scipy.special import betaln
 
 import causalbandits as cb
 from causalbandits.errors import PolicyError
-from causalbandits.policies.posteriors.empirical_beta import BETA_PAIRS, BETA_WEIGHTS, RateCells, rates_of
+from causalbandits.policies.posteriors.empirical_beta import BETA_PAIRS, BETA_WEIGHTS, BetaGridCells, estimate_beta
 
 flips = st.lists(st.tuples(st.integers(0, 3), st.sampled_from([0.0, 1.0])), max_size=60)
 
 
 def taught(rewards, cells=4):
-    kept = RateCells.empty(cells)
+    kept = BetaGridCells.empty(cells)
     for cell, reward in rewards:
         kept.add(cell, reward)
     return kept
@@ -35,7 +35,7 @@ def test_weights_are_the_likelihoods_of_what_was_seen(rewards):
 
 @given(flips)
 def test_sums_give_the_weights_of_single_rewards(rewards):
-    kept, summed = taught(rewards), RateCells.empty(4)
+    kept, summed = taught(rewards), BetaGridCells.empty(4)
     for cell in range(4):
         own = [reward for c, reward in rewards if c == cell]
         if own:
@@ -50,7 +50,7 @@ def test_the_prior_has_the_mean_and_the_variance_of_the_mixture(rewards):
     means, variances = a / (a + b), a * b / ((a + b) ** 2 * (a + b + 1))
     mean = weights @ means
     variance = weights @ (variances + (means - mean) ** 2)
-    own_a, own_b = rates_of(kept)
+    own_a, own_b = estimate_beta(kept)
     size = own_a + own_b
     assert np.isclose(own_a / size, mean, rtol=1e-9)
     assert np.isclose(own_a * own_b / (size**2 * (size + 1)), variance, rtol=1e-6)
@@ -60,7 +60,7 @@ def test_rates_of_many_cells_say_what_to_expect_of_a_new_one():
     rng = np.random.default_rng(0)
     rates = rng.beta(4, 196, 40)
     kept = taught([(c, float(rng.random() < rates[c])) for c in range(39) for _ in range(400)], cells=40)
-    a, b = rates_of(kept)
+    a, b = estimate_beta(kept)
     assert 0.015 < a / (a + b) < 0.025
     assert 50 < a + b < 1000
 

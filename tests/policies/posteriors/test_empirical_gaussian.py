@@ -15,10 +15,14 @@ from causalbandits.engine.compiled.driver import can_play, play_compiled
 from causalbandits.engine.driver import play
 from causalbandits.engine.simulation import checkpoints
 from causalbandits.errors import PolicyError, TellError
-from causalbandits.policies.feedback import Outcome, Totals
-from causalbandits.policies.posteriors.empirical_gaussian import ScaledPosterior, scaled_posterior, scales_of
-from causalbandits.policies.posteriors.estimates import weighted_bounds
-from causalbandits.policies.statistics import ScaledCells
+from causalbandits.policies.feedback import Outcome, OutcomeSums
+from causalbandits.policies.posteriors.empirical_gaussian import (
+    EmpiricalGaussian,
+    empirical_gaussian_posterior,
+    estimate_scales,
+)
+from causalbandits.policies.posteriors.estimates import bounds_of_weighted_mean
+from causalbandits.policies.statistics import PooledCells
 
 SCALED = ["c-ts-gaussian-scaled", "ts-gaussian-scaled", "c-ucb-scaled", "ucb-scaled"]
 
@@ -31,7 +35,7 @@ def figure2(times=1.0, plus=0.0, sd=None):
 
 
 def taught(rewards, cells=4):
-    kept = ScaledCells.empty(cells)
+    kept = PooledCells.empty(cells)
     for cell, reward in rewards:
         kept.add(cell, reward)
     return kept
@@ -53,12 +57,12 @@ def test_scales_are_what_the_formulas_say(rewards):
     spread = (((means - means.mean()) ** 2).sum() + whole) / len(groups)
     centre = np.average(means, weights=1 / (spread + noise / n))
     expected = (noise, spread, centre, len(y) - 1, 1.0)
-    assert np.allclose(scales_of(taught(rewards)), expected, rtol=1e-9, atol=1e-9)
+    assert np.allclose(estimate_scales(taught(rewards)), expected, rtol=1e-9, atol=1e-9)
 
 
 @given(rewards_of_cells, st.sampled_from([-1000.0, 0.0, 1000.0]))
 def test_the_statistic_from_sums_is_the_one_from_rewards(rewards, plus):
-    kept, summed = taught([(cell, reward + plus) for cell, reward in rewards]), ScaledCells.empty(4)
+    kept, summed = taught([(cell, reward + plus) for cell, reward in rewards]), PooledCells.empty(4)
     for cell in range(4):
         own = np.array([reward + plus for c, reward in rewards if c == cell])
         if len(own):
@@ -137,13 +141,13 @@ def test_equal_rewards_do_not_end_exploration():
     """Rewards of 0.1 add up with rounding, which must not be taken for noise: every cell is seen before long."""
     env = figure2(0.0, 0.1, sd=0.0)
     policy = cb.policy("c-ts-gaussian-scaled")
-    situation, kept, rng = policy.situation(env.problem), policy.begin(env.problem), np.random.default_rng(0)
+    situation, kept, rng = policy.situation(env.problem), policy.init_or_raise(env.problem), np.random.default_rng(0)
     for number in range(300):
-        action = policy.chosen(situation, kept, rng).action
+        action = policy.choose(situation, kept, rng).action
         z, reward = env.draw(action.choices, rng)
         policy.update(situation, kept, Outcome(action, z, reward, reward, number))
     assert kept.count.min() > 0
-    assert policy.index_at(kept) == ScaledPosterior()
+    assert policy.index_parameters_after(kept) == EmpiricalGaussian()
 
 
 @pytest.mark.parametrize("id", SCALED)
@@ -171,7 +175,7 @@ def test_intervals_of_learnt_scales_hold_as_often_as_they_say():
         theta = rng.normal(20.0, 3.0, 8)
         kept = taught([(int(c), rng.normal(theta[c], 5.0)) for c in rng.integers(0, 8, 60)], cells=8)
         weights = rng.dirichlet(np.ones(8))
-        found = weighted_bounds(ScaledPosterior(*scales_of(kept)), kept, weights, level=0.9)
+        found = bounds_of_weighted_mean(EmpiricalGaussian(*estimate_scales(kept)), kept, weights, level=0.9)
         held += found.lower <= weights @ theta <= found.upper
     assert 330 <= held <= 395
 
@@ -179,7 +183,7 @@ def test_intervals_of_learnt_scales_hold_as_often_as_they_say():
 def test_draws_have_heavier_tails_while_rewards_are_few():
     policy, rng = cb.policy("c-ts-gaussian-scaled"), np.random.default_rng(0)
     kept = taught([(0, 1.0), (1, 2.0), (2, 4.0), (3, 3.0), (0, 1.5)])
-    mean, sd = scaled_posterior(policy.index_at(kept), kept.count, kept.total, 0.0)
+    mean, sd = empirical_gaussian_posterior(policy.index_parameters_after(kept), kept.count, kept.total, 0.0)
     draws = (policy.index(kept, rng, 4000)[:, 0] - mean[0]) / sd[0]
     quantile = 2.776  # of Student's t with 4 degrees at 97.5%
     share = np.mean(np.abs(draws) > quantile)
@@ -203,11 +207,13 @@ def test_a_reward_whose_square_overflows_is_refused():
 
 def test_totals_of_outcomes_make_the_statistic():
     env, policy = figure2(100.0, 1000.0), cb.policy("c-ts-gaussian-scaled")
-    situation, kept, rng = policy.situation(env.problem), policy.begin(env.problem), np.random.default_rng(0)
+    situation, kept, rng = policy.situation(env.problem), policy.init_or_raise(env.problem), np.random.default_rng(0)
     outcomes = []
     for number in range(200):
-        action = policy.chosen(situation, kept, rng).action
+        action = policy.choose(situation, kept, rng).action
         z, reward = env.draw(action.choices, rng)
         outcomes.append(Outcome(action, z, reward, reward, number))
         policy.update(situation, kept, outcomes[-1])
-    assert np.allclose(scales_of(policy.from_totals(env.problem, Totals.of(outcomes))), scales_of(kept), rtol=1e-8)
+    assert np.allclose(
+        estimate_scales(policy.from_sums(env.problem, OutcomeSums.of(outcomes))), estimate_scales(kept), rtol=1e-8
+    )

@@ -14,16 +14,16 @@ from causalbandits.engine.compiled.driver import can_play, play_compiled
 from causalbandits.engine.driver import play
 from causalbandits.engine.simulation import checkpoints
 from causalbandits.errors import PolicyError, SizeError
-from causalbandits.policies.posteriors.empirical_gaussian import noise_and_spread
-from causalbandits.policies.posteriors.estimates import drawn_means, weighted_bounds
+from causalbandits.policies.posteriors.empirical_gaussian import noise_and_prior_variance
+from causalbandits.policies.posteriors.estimates import bounds_of_weighted_mean, sample_means
 from causalbandits.policies.posteriors.main_effects import (
     LOOSE,
     RATIOS,
-    EffectCells,
-    effects_of,
-    indicators,
-    likeliest,
+    MainEffectCells,
+    indicator_features,
     mean_and_variance,
+    most_likely_ratios,
+    posterior_main_effects,
     variance_of_sum,
 )
 
@@ -31,7 +31,7 @@ SHAPE = (2, 3)
 
 
 def taught(rewards, shape=SHAPE):
-    kept = EffectCells.of_shape(shape)
+    kept = MainEffectCells.of_shape(shape)
     for cell, reward in rewards:
         kept.add(cell, reward)
     return kept
@@ -39,7 +39,7 @@ def taught(rewards, shape=SHAPE):
 
 def some_rewards(seed, number, shape=SHAPE, sd=1.0, remainder=0.5):
     rng = np.random.default_rng(seed)
-    F = indicators(shape)
+    F = indicator_features(shape)
     theta = 5.0 + F @ rng.normal(0, 1, F.shape[1]) + rng.normal(0, remainder, len(F))
     return theta, [(int(c), float(rng.normal(theta[c], sd))) for c in rng.integers(0, len(F), number)]
 
@@ -47,7 +47,7 @@ def some_rewards(seed, number, shape=SHAPE, sd=1.0, remainder=0.5):
 def by_dense_algebra(kept):
     """Mean and covariance of the cells' means, given n_z and x_z, by conditioning one joint normal distribution."""
     effects, remainder, centre, _ = kept.ratios
-    F, noise = kept.features, noise_and_spread(kept.pooled, 0.0)[0]
+    F, noise = kept.features, noise_and_prior_variance(kept.pooled, 0.0)[0]
     prior = noise * (F @ np.diag([1 / LOOSE] + [effects] * (F.shape[1] - 1)) @ F.T + remainder * np.eye(len(F)))
     seen = kept.count > 0
     observed = prior[np.ix_(seen, seen)] + noise * np.diag(1 / kept.count[seen])
@@ -60,7 +60,7 @@ def by_dense_algebra(kept):
 def test_the_posterior_is_the_one_of_dense_algebra(number):
     kept = taught(some_rewards(number, number)[1])
     mean, covariance = by_dense_algebra(kept)
-    p = effects_of(kept)
+    p = posterior_main_effects(kept)
     ours, variances = mean_and_variance(p, kept.count, kept.total)
     assert np.allclose(ours, mean, rtol=1e-5)
     assert np.allclose(variances, np.diag(covariance), rtol=1e-5)
@@ -75,7 +75,7 @@ def test_draws_have_the_posteriors_mean_and_covariance(stated):
     stretch has mean square (N - 1) / (N - 3)."""
     kept, rng = taught(some_rewards(1, 60)[1]), np.random.default_rng(0)
     if stated:
-        draws = drawn_means(effects_of(kept), kept, None, rng, 20_000)
+        draws = sample_means(posterior_main_effects(kept), kept, None, rng, 20_000)
     else:
         draws = cb.policy("c-ts-effects").index(kept, rng, 20_000)
     mean, covariance = by_dense_algebra(kept)
@@ -99,7 +99,7 @@ def test_rewards_one_by_one_make_the_regression_of_all_of_them(seed):
 @pytest.mark.parametrize("seed", range(5))
 def test_the_ratios_are_the_likeliest_of_the_grid(seed):
     kept = taught(some_rewards(seed, 40)[1])
-    centre, F, noise = kept.pooled[1] / kept.pooled[0], kept.features, noise_and_spread(kept.pooled, 0.0)[0]
+    centre, F, noise = kept.pooled[1] / kept.pooled[0], kept.features, noise_and_prior_variance(kept.pooled, 0.0)[0]
     x = kept.total / kept.count - centre
     found = {}
     for effects in RATIOS:
@@ -108,7 +108,7 @@ def test_the_ratios_are_the_likeliest_of_the_grid(seed):
             covariance = noise * (prior + np.diag(1 / kept.count))
             _, log_det = np.linalg.slogdet(covariance)
             found[effects, remainder] = -log_det - x @ np.linalg.solve(covariance, x)
-    assert found[likeliest(kept, centre)] > max(found.values()) - 1e-4
+    assert found[most_likely_ratios(kept, centre)] > max(found.values()) - 1e-4
 
 
 def test_an_additive_reward_is_found_out_and_another_is_not_taken_for_one():
@@ -120,7 +120,7 @@ def test_an_additive_reward_is_found_out_and_another_is_not_taken_for_one():
 def test_unseen_cells_are_known_where_rewards_are_additive():
     theta, rewards = some_rewards(5, 3000, (3, 3, 3), 0.3, 0.0)
     kept = taught([(c, y) for c, y in rewards if c != 13], (3, 3, 3))
-    mean, variance = mean_and_variance(effects_of(kept), kept.count, kept.total)
+    mean, variance = mean_and_variance(posterior_main_effects(kept), kept.count, kept.total)
     assert kept.count[13] == 0
     assert abs(mean[13] - theta[13]) < 0.1
     assert math.sqrt(variance[13]) < 0.1
@@ -158,14 +158,14 @@ def test_intervals_hold_about_as_often_as_they_say():
         theta, rewards = some_rewards(seed, 80, (3, 3), 2.0, 0.5)
         kept = taught(rewards, (3, 3))
         weights = np.random.default_rng(seed).dirichlet(np.ones(9))
-        found = weighted_bounds(effects_of(kept), kept, weights, level=0.9)
+        found = bounds_of_weighted_mean(posterior_main_effects(kept), kept, weights, level=0.9)
         held += found.lower <= weights @ theta <= found.upper
     assert held >= 160
 
 
 def test_before_there_is_enough_cells_are_drawn_one_by_one():
     kept = taught([(0, 1.0), (1, 2.0)])
-    draws = drawn_means(effects_of(kept), kept, np.array([1, 5]), np.random.default_rng(0), 4000)
+    draws = sample_means(posterior_main_effects(kept), kept, np.array([1, 5]), np.random.default_rng(0), 4000)
     assert draws.shape == (4000, 2)
     assert abs(np.corrcoef(draws.T)[0, 1]) < 5 / math.sqrt(4000)
 
@@ -176,7 +176,7 @@ def test_main_effects_are_of_parents_and_of_few_of_them():
     with pytest.raises(PolicyError, match="leave them out"):
         cb.CausalThompsonSampling(prior="main effects", noise_scale=2.0)
     with pytest.raises(SizeError, match="the limit is"):
-        EffectCells.of_shape((2,) * 20)
+        MainEffectCells.of_shape((2,) * 20)
 
 
 @pytest.mark.parametrize("draws", [1, 3])

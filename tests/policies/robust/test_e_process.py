@@ -13,9 +13,15 @@ from hypothesis import strategies as st
 
 import causalbandits as cb
 from causalbandits.policies.feedback import Outcome
-from causalbandits.policies.robust.e_process import CAUTION, STEADINESS, additions, arrow_factor, log_mean_exp
-from causalbandits.policies.robust.implications import expected_rows, log_dirichlet_multinomial, watched
-from causalbandits.policies.robust.monitor import ARROW, MENDED, NOTHING, ROW, Watching
+from causalbandits.policies.robust.e_process import (
+    EFFECT_PSEUDO_COUNT,
+    STRATUM_PSEUDO_COUNT,
+    choice_effects,
+    e_factor,
+    log_mean_exp,
+)
+from causalbandits.policies.robust.implications import expected_rows, log_dirichlet_multinomial, testable_implications
+from causalbandits.policies.robust.monitor import ARROW, REPAIRED, ROW, UNCHANGED, Monitor
 from oracles.environments import BELIEF, EMAIL, with_arrow
 
 
@@ -50,13 +56,15 @@ def expectation(problem, true, law, rounds, of, prepare=lambda watch: None, nois
     def go(history, probability):
         nonlocal total
         if len(history) == rounds:
-            watch = Watching.begin(problem)
+            watch = Monitor.start(problem)
             prepare(watch)
             for t in range(rounds):
                 action, z, reward = history[t]
                 support = tuple(zip(actions, chances(history[:t]).tolist(), strict=True))
                 pi = support[action][1]
-                watch.take_in(problem, Outcome(actions[action], (z,), reward, reward, t, pi, support), reward, noise)
+                watch.add_outcome(
+                    problem, Outcome(actions[action], (z,), reward, reward, t, pi, support), reward, noise
+                )
             total += probability * of(watch)
             return
         for (action, pi), z in itertools.product(enumerate(chances(history).tolist()), (0, 1)):
@@ -101,12 +109,12 @@ def test_evidence_on_all_knobs_does_not_wait_for_one_that_is_never_left_to_chanc
     """Only b varies: all that there is to win is won on b, and a is not tested."""
     problem = small_problem()
     actions, rng = [problem.actions.action(i) for i in (0, 1)], np.random.default_rng(1)
-    watch = Watching.begin(problem)
+    watch = Monitor.start(problem)
     for t in range(200):
         played, z = int(rng.integers(2)), int(rng.integers(2))
         reward = float(rng.random() < 0.2 + 0.5 * played)
         support = tuple((action, 0.5) for action in actions)
-        watch.take_in(problem, Outcome(actions[played], (z,), reward, reward, t, 0.5, support), reward, None)
+        watch.add_outcome(problem, Outcome(actions[played], (z,), reward, reward, t, 0.5, support), reward, None)
     assert watch.contrasts.tolist() == [0, 200]
     assert watch.log_arrows[0] == 0.0
     assert watch.log_graph == pytest.approx(watch.log_arrows[1], abs=1e-9)
@@ -124,13 +132,13 @@ def test_what_choices_add_is_a_regression_on_strata_and_one_knob(seed):
         reward = rng.normal() + z + 0.5 * own[1]
         seen[z, own] += 1
         paid[z, own] += reward
-    total, added = paid[:, :2].sum(axis=1) + STEADINESS * 0.7, np.zeros(9)
+    total, added = paid[:, :2].sum(axis=1) + STRATUM_PSEUDO_COUNT * 0.7, np.zeros(9)
     for _ in range(300):
-        added = additions(seen, paid, total, starts, added)
+        added = choice_effects(seen, paid, total, starts, added)
     for start, width in zip(starts, widths, strict=True):
         n, s = seen[:, start : start + width], paid[:, start : start + width]
-        count = n.sum(axis=1) + STEADINESS
-        A = np.diag(n.sum(axis=0) + CAUTION) - n.T @ (n / count[:, None])
+        count = n.sum(axis=1) + STRATUM_PSEUDO_COUNT
+        A = np.diag(n.sum(axis=0) + EFFECT_PSEUDO_COUNT) - n.T @ (n / count[:, None])
         b = s.sum(axis=0) - n.T @ (total / count)
         assert added[start : start + width] == pytest.approx(np.linalg.solve(A, b), abs=1e-6)
 
@@ -147,8 +155,8 @@ def test_a_knob_that_has_joined_the_parents_explains_what_it_does():
 
     def join_b(watch):
         watch.joined[1] = 1
-        watch.note(0, ARROW, 1, 5.0, MENDED)
-        watch.start_again(problem)
+        watch.note(0, ARROW, 1, 5.0, REPAIRED)
+        watch.restart(problem)
 
     law = lambda a, z: coin((0.1 if z else 0.3) + 0.6 * (a in (1, 3)))  # noqa: E731
     mean = expectation(problem, problem, law, 3, lambda w: math.exp(w.log_arrows[0]), join_b)
@@ -169,7 +177,7 @@ def test_evidence_on_tables_has_mean_one_if_they_are_right_and_more_if_not():
 )
 def test_a_factor_has_mean_one_whatever_was_guessed(q, weights):
     p = [weight / sum(weights) for weight in weights]
-    factors = [arrow_factor(q, p, x) for x in range(3)]
+    factors = [e_factor(q, p, x) for x in range(3)]
     assert sum(map(math.prod, zip(p, factors, strict=True))) == pytest.approx(1.0, abs=1e-12)
 
 
@@ -187,10 +195,10 @@ def test_evidence_on_rows_is_the_ratio_of_likelihoods_of_their_counts(rows):
     problem = cb.zoo.email_campaign().problem
     if rows:
         problem = problem.with_model(cb.fit(problem.model, problem.model.sample(rows, rng=1)))
-    watch, claims = Watching.begin(problem), watched(problem)
+    watch, claims = Monitor.start(problem), testable_implications(problem)
     for outcome in told(problem, 300, seed=2):
-        watch.take_in(problem, outcome, 1.0, None)
-    places = claims.by_name(np.arange(claims.size))["template"]
+        watch.add_outcome(problem, outcome, 1.0, None)
+    places = claims.split_by_name(np.arange(claims.size))["template"]
     own = slice(int(places.min()), int(places.max()) + 1)
     first, size = int(claims.row_of[own.start]), places.size
     counts = watch.counted[own].reshape(-1, 2)
@@ -206,9 +214,9 @@ def test_rows_count_what_fit_counts():
     """Of the same rounds: a variable that was set says nothing of its table, nor one whose parents were not seen."""
     problem = cb.zoo.email_campaign().problem
     outcomes = list(told(problem, 200, seed=3))
-    claims, watch = watched(problem), Watching.begin(problem)
+    claims, watch = testable_implications(problem), Monitor.start(problem)
     for outcome in outcomes:
-        watch.take_in(problem, outcome, 1.0, None)
+        watch.add_outcome(problem, outcome, 1.0, None)
     complete = [o for o in outcomes if o.action.choices[0] and o.action.choices[1]]
     data = {name: [] for name in ("product", "purpose", "subject", "template", "send_time")}
     for o in complete:
@@ -217,7 +225,7 @@ def test_rows_count_what_fit_counts():
             data[name].append(row[name])
     data["set"] = [",".join(o.action.intervention) for o in complete]
     fitted = cb.fit(problem.model, data, interventions="set")
-    assert claims.by_name(watch.counted)["template"] == pytest.approx(fitted.counts["template"])
+    assert claims.split_by_name(watch.counted)["template"] == pytest.approx(fitted.counts["template"])
 
 
 def test_what_the_table_calls_impossible_is_an_alarm_at_once():
@@ -228,14 +236,14 @@ def test_what_the_table_calls_impossible_is_an_alarm_at_once():
         ]
     )
     problem = cb.Problem(model, ["a"], ["z"])
-    watch = Watching.begin(problem)
+    watch = Monitor.start(problem)
     action = problem.actions.find({"a": 0})
-    watch.take_in(problem, Outcome(action, (1,), 1.0, 1.0, 0), 1.0, None)
-    about, row, log_e = watch.alarm(0.05)
-    assert (about, watched(problem).described(row)) == (ROW, "P(z | a=0)")
+    watch.add_outcome(problem, Outcome(action, (1,), 1.0, 1.0, 0), 1.0, None)
+    about, row, log_e = watch.find_alarm(0.05)
+    assert (about, testable_implications(problem).format_row(row)) == (ROW, "P(z | a=0)")
     assert log_e > 600
-    watch.note(0, about, row, log_e, NOTHING)
-    assert watch.alarm(0.05) is None
+    watch.record_alarm(0, about, row, log_e, UNCHANGED)
+    assert watch.find_alarm(0.05) is None
 
 
 def test_learnt_rows_follow_the_counts_where_these_contradict_the_table_and_else_stay():
@@ -259,8 +267,8 @@ def test_fitted_rows_are_learnt_from_both_until_they_contradict_each_other():
 
 def test_a_constant_added_to_all_rewards_changes_no_evidence():
     env, policy = with_arrow("product", 0.3), cb.CausalThompsonSampling(noise_scale=0.5, draws=16)
-    situation, statistic, rng = BELIEF.situation(), policy.begin(BELIEF), np.random.default_rng(1)
-    watches = [Watching.begin(BELIEF) for _ in range(2)]
+    situation, statistic, rng = BELIEF.situation(), policy.init_or_raise(BELIEF), np.random.default_rng(1)
+    watches = [Monitor.start(BELIEF) for _ in range(2)]
     for t in range(200):
         choice = policy.decide(situation, statistic, rng)
         z, reward = env.draw(choice.action.choices, rng)
@@ -268,32 +276,32 @@ def test_a_constant_added_to_all_rewards_changes_no_evidence():
         outcome = Outcome(choice.action, z[:3], reward, reward, t, choice.propensity, choice.support)
         policy.update(situation, statistic, outcome)
         for watch, more in zip(watches, (0.0, 50.0), strict=True):
-            watch.take_in(BELIEF, outcome, reward + more, 0.5)
+            watch.add_outcome(BELIEF, outcome, reward + more, 0.5)
     assert watches[0].log_arrows == pytest.approx(watches[1].log_arrows, abs=1e-6)
     assert watches[0].log_arrows[0] > math.log(40)
 
 
 def test_an_outlier_leaves_evidence_finite():
     policy = cb.CausalThompsonSampling(noise_scale=0.5, draws=16)
-    situation, statistic, rng = BELIEF.situation(), policy.begin(BELIEF), np.random.default_rng(1)
-    watch = Watching.begin(BELIEF)
+    situation, statistic, rng = BELIEF.situation(), policy.init_or_raise(BELIEF), np.random.default_rng(1)
+    watch = Monitor.start(BELIEF)
     for t in range(60):
         choice = policy.decide(situation, statistic, rng)
         z, _ = EMAIL.draw(choice.action.choices, rng)
         reward = 1e9 if t == 40 else float(rng.normal())
         outcome = Outcome(choice.action, z, reward, reward, t, choice.propensity, choice.support)
-        watch.take_in(BELIEF, outcome, reward, 0.5)
+        watch.add_outcome(BELIEF, outcome, reward, 0.5)
     assert np.isfinite(watch.log_arrows).all()
     assert watch.log_arrows.min() > -60 * math.log(1000)
-    assert watch.alarm(0.05) is None
+    assert watch.find_alarm(0.05) is None
 
 
 def test_learnt_tables_are_those_of_a_problem_with_these_tables():
     problem = cb.zoo.email_campaign().problem
-    claims = watched(problem)
+    claims = testable_implications(problem)
     counts = np.zeros(claims.size)
-    claims.by_name(counts)["subject"][0] = 0.0, 400.0
-    learnt = claims.learnt(counts)
+    claims.split_by_name(counts)["subject"][0] = 0.0, 400.0
+    learnt = claims.with_learned_tables(counts)
     assert learnt.model["subject"].table[0, 1] > 0.95
     assert learnt.model["subject"].table[1:] == pytest.approx(problem.model["subject"].table[1:])
     assert learnt.actions is problem.actions
@@ -323,16 +331,16 @@ def mean_in_contexts(problem, true, law, of, rounds=2):
     def go(history, probability):
         nonlocal total
         if len(history) == rounds:
-            watch = Watching.begin(problem)
+            watch = Monitor.start(problem)
             for t, (c, action, z, reward) in enumerate(history):
                 support = tuple(zip(actions, pi(history[:t], c).tolist(), strict=True))
                 told = Outcome(actions[action], (z,), reward, reward, t, support[action][1], support, None, (c,))
-                watch.take_in(problem.in_context((c,)), told, reward, None)
+                watch.add_outcome(problem.condition_codes((c,)), told, reward, None)
             total += probability * of(watch)
             return
         for c, pc in enumerate((0.7, 0.3)):
             for (action, share), z in itertools.product(enumerate(pi(history, c).tolist()), (0, 1)):
-                pz = true.in_context((c,)).probability(action, (z,))
+                pz = true.condition_codes((c,)).probability(action, (z,))
                 for reward, py in law(action, z):
                     go([*history, (c, action, z, reward)], probability * pc * share * pz * py)
 
@@ -352,12 +360,12 @@ def test_evidence_has_mean_one_where_decisions_look_at_a_context():
 def test_who_comes_is_not_tested():
     """Segments that come otherwise than the model says are no reason for an alarm: they are known beforehand."""
     problem = problem_in_context()
-    watch = Watching.begin(problem)
+    watch = Monitor.start(problem)
     for t in range(200):
         told = Outcome(problem.actions.action(0), (0,), 1.0, 1.0, t, context=(1,))
-        watch.take_in(problem.in_context((1,)), told, 1.0, None)
-    row = watched(problem).names.index("c")
-    assert watched(problem).described(row) == "P(c)"
+        watch.add_outcome(problem.condition_codes((1,)), told, 1.0, None)
+    row = testable_implications(problem).names.index("c")
+    assert testable_implications(problem).format_row(row) == "P(c)"
     assert watch.log_rows[row].tolist() == [0.0] * len(watch.log_rows[row])
 
 
@@ -422,11 +430,11 @@ def test_what_is_required_is_watched_though_the_reward_does_not_hang_on_it():
 
 def test_who_comes_is_tested_where_nobody_looked():
     problem = problem_in_context()
-    watch = Watching.begin(problem)
+    watch = Monitor.start(problem)
     for t in range(100):
         told = Outcome(problem.actions.action(0), (0,), 1.0, 1.0, t, observed={"c": 1})
-        watch.take_in(problem, told, 1.0, None)
-    row = watched(problem).names.index("c")
+        watch.add_outcome(problem, told, 1.0, None)
+    row = testable_implications(problem).names.index("c")
     assert log_mean_exp(watch.log_rows[row].tolist()) > math.log(100)
 
 

@@ -15,17 +15,17 @@ from causalbandits.engine.driver import POLICY, WORLD, play, seed_of, stream
 from causalbandits.errors import EvidenceWarning, PolicyError, SizeError
 from causalbandits.planning.experiment_spec import read_spec
 from causalbandits.policies.feedback import Outcome
-from causalbandits.policies.robust.implications import watched
+from causalbandits.policies.robust.implications import testable_implications
 from causalbandits.policies.robust.monitor import (
     ARROW,
-    GIVEN_UP,
-    LEARNT,
-    MENDED,
-    NOTHING,
+    GRAPH_ABANDONED,
+    REPAIRED,
     ROW,
+    TABLES_LEARNED,
     TOO_LARGE,
-    MendedSearch,
-    cell_of,
+    UNCHANGED,
+    GroupedProjection,
+    joined_cell,
 )
 from oracles.environments import BELIEF, EMAIL, seen, twenty_actions, with_arrow, with_row
 
@@ -41,7 +41,7 @@ def played(env, policy=GUARD, belief=BELIEF, horizon=400, replication=0):
 
 
 def first_alarms(env, runs, **settings):
-    rings = [played(env, replication=r, **settings)[1].rings() for r in range(runs)]
+    rings = [played(env, replication=r, **settings)[1].alarm_rows() for r in range(runs)]
     return [own[0] if own else None for own in rings]
 
 
@@ -72,24 +72,24 @@ def test_an_arrow_that_is_missing_is_named_and_mended():
 def test_a_row_that_is_wrong_is_named_and_learnt_and_no_arrow_is_blamed():
     env = with_row(0.5)
     rings = first_alarms(env, 8, horizon=200)
-    described = [None if ring is None else watched(BELIEF).described(ring.which) for ring in rings]
+    described = [None if ring is None else testable_implications(BELIEF).format_row(ring.which) for ring in rings]
     assert described.count("P(template | product='Photoshop', purpose='Promo')") >= 6
     assert np.median([math.inf if ring is None else ring.decision for ring in rings]) <= 150
     _, statistic = played(env, horizon=800)
-    assert [ring.about for ring in statistic.rings()] == [ROW]
-    assert statistic.rings()[0].done == LEARNT
-    believed = statistic.in_force(BELIEF).model["template"].table[0, 1, 0]
+    assert [ring.about for ring in statistic.alarm_rows()] == [ROW]
+    assert statistic.alarm_rows()[0].done == TABLES_LEARNED
+    believed = statistic.current_problem(BELIEF).model["template"].table[0, 1, 0]
     assert believed == pytest.approx(0.5, abs=0.08)
 
 
 def test_cells_of_a_mended_graph_hold_all_that_was_told():
     env = with_arrow("product", 0.3)
     outcomes, statistic = conversation(env, GUARD, 250)
-    assert statistic.rings()[0].done == MENDED
+    assert statistic.alarm_rows()[0].done == REPAIRED
     knobs = tuple(np.flatnonzero(statistic.joined).tolist())
     count, total = np.zeros(len(statistic.count)), np.zeros(len(statistic.count))
     for outcome in outcomes:
-        cell = cell_of(BELIEF.configuration(outcome.z), outcome.action.choices, BELIEF.actions.radices, knobs)
+        cell = joined_cell(BELIEF.configuration(outcome.z), outcome.action.choices, BELIEF.actions.radices, knobs)
         count[cell] += 1
         total[cell] += outcome.reward
     assert np.array_equal(count, statistic.count)
@@ -103,12 +103,12 @@ def conversation(env, policy, rounds, belief=BELIEF, seed=1):
     places = [env.problem.parents.index(name) for name in belief.parents]
     outcomes = []
     for t in range(rounds):
-        choice = policy.chosen(situation, statistic, rng)
+        choice = policy.choose(situation, statistic, rng)
         z, reward = env.draw(choice.action.choices, world)
         own = tuple(z[place] for place in places)
         outcomes.append(Outcome(choice.action, own, reward, reward, t, choice.propensity, choice.support))
         policy.update(situation, statistic, outcomes[-1])
-        policy.witness(situation, statistic, outcomes[-1])
+        policy.monitor(situation, statistic, outcomes[-1])
     return outcomes, statistic
 
 
@@ -117,14 +117,14 @@ def conversation(env, policy, rounds, belief=BELIEF, seed=1):
 def test_mended_scores_are_sums_over_z_of_the_cells_that_an_action_leads_to(knobs, settings):
     problem = cb.Problem(BELIEF.model, BELIEF.manipulable, BELIEF.parents, **settings)
     situation = problem.situation(every=True)
-    search = MendedSearch(situation, knobs)
+    search = GroupedProjection(situation, knobs)
     radices = problem.actions.radices
-    index = np.random.default_rng(0).normal(size=(3, problem.configurations * search.ways))
+    index = np.random.default_rng(0).normal(size=(3, problem.configurations * search.choice_count))
     found = search.scores(index).values
     for position in range(situation.size):
         action = situation.action(position)
         p = problem.parent_distribution(action).reshape(-1)
-        cells = [cell_of(z, action.choices, radices, knobs) for z in range(problem.configurations)]
+        cells = [joined_cell(z, action.choices, radices, knobs) for z in range(problem.configurations)]
         assert found[:, position] == pytest.approx(index[:, cells] @ p, abs=1e-12)
 
 
@@ -134,8 +134,8 @@ def test_where_a_single_knob_is_blamed_the_graph_is_given_up():
     results = [played(env, GUARD, belief, 2000, r) for r in range(4)]
     assert np.mean([regret for regret, _ in results]) < 80
     for _, statistic in results:
-        assert [ring.done for ring in statistic.rings()] == [GIVEN_UP]
-        assert statistic.rings()[0].decision <= 150
+        assert [ring.done for ring in statistic.alarm_rows()] == [GRAPH_ABANDONED]
+        assert statistic.alarm_rows()[0].decision <= 150
         assert len(statistic.count) == 20
         assert statistic.count.sum() == 2000
 
@@ -145,9 +145,9 @@ def test_what_is_done_about_an_alarm_can_be_chosen():
     warned, left = (
         played(env, cb.GuardedThompsonSampling(prior="beta", on_alarm=way), horizon=250)[1] for way in ("warn", "leave")
     )
-    assert [ring.done for ring in warned.rings()] == [NOTHING]
+    assert [ring.done for ring in warned.alarm_rows()] == [UNCHANGED]
     assert not warned.joined.any()
-    assert [ring.done for ring in left.rings()] == [GIVEN_UP]
+    assert [ring.done for ring in left.alarm_rows()] == [GRAPH_ABANDONED]
     assert len(left.count) == 80
 
 
@@ -166,7 +166,7 @@ def test_the_agent_and_the_simulator_decide_the_same_through_an_alarm():
     with pytest.warns(EvidenceWarning, match="should not depend on product .*joined the reward's parents. See agent."):
         replay()
     assert agent._statistic.to_record() == statistic.to_record()
-    assert len(statistic.rings()) == 1
+    assert len(statistic.alarm_rows()) == 1
 
 
 def pulled(env, decisions):
@@ -248,11 +248,11 @@ def test_an_agent_that_has_mended_its_model_is_saved_whole(tmp_path, env, rounds
 
 def test_audits_try_every_searched_action_with_its_exact_probability():
     policy = cb.GuardedThompsonSampling(prior="beta", audit=0.4)
-    situation, statistic = BELIEF.situation(), policy.begin(BELIEF)
+    situation, statistic = BELIEF.situation(), policy.init_or_raise(BELIEF)
     for outcome in conversation(EMAIL, GUARD, 300)[0]:
         policy.update(situation, statistic, outcome)
     rng, n = np.random.default_rng(0), 1500
-    choices = [policy.chosen(situation, statistic, rng) for _ in range(n)]
+    choices = [policy.choose(situation, statistic, rng) for _ in range(n)]
     for choice in choices[:50]:
         shares = dict(choice.support)
         assert len(shares) == situation.size
@@ -295,20 +295,20 @@ def many_knobs(n):
 def test_a_giant_action_set_is_watched_but_not_mended():
     problem = many_knobs(9)
     policy = cb.GuardedThompsonSampling(prior="beta", draws=8)
-    situation, statistic, rng = problem.situation(), policy.begin(problem), np.random.default_rng(0)
+    situation, statistic, rng = problem.situation(), policy.init_or_raise(problem), np.random.default_rng(0)
     for t in range(5):
-        choice = policy.chosen(situation, statistic, rng)
+        choice = policy.choose(situation, statistic, rng)
         z = tuple(rng.integers(2, size=9).tolist())
         outcome = Outcome(choice.action, z, 1.0, 1.0, t, choice.propensity, choice.support)
         if t == 3:
             statistic.log_arrows[4] = statistic.log_graph = 20.0
         policy.update(situation, statistic, outcome)
-        policy.witness(situation, statistic, outcome)
-    assert [(ring.which, ring.done) for ring in statistic.rings()] == [(4, TOO_LARGE)]
+        policy.monitor(situation, statistic, outcome)
+    assert [(ring.which, ring.done) for ring in statistic.alarm_rows()] == [(4, TOO_LARGE)]
     wide = cb.GuardedThompsonSampling(prior="beta", audit=0.1)
     large = many_knobs(13)
     with pytest.raises(SizeError, match="audit= tries each of the 8192 searched actions"):
-        wide.chosen(large.situation(), GUARD.begin(large), rng)
+        wide.choose(large.situation(), GUARD.init_or_raise(large), rng)
 
 
 def test_the_compiled_rounds_leave_it_to_the_plain_ones():
@@ -362,9 +362,9 @@ def test_a_graph_that_is_left_in_contexts_is_a_number_for_every_action_in_each(t
     assert agent.learn(past, reward="click", interventions="set").used == 1
     decided = converse(agent, env, 300)
     statistic, size = agent._statistic, belief.actions.size
-    assert [ring.done for ring in statistic.rings()] == [GIVEN_UP]
+    assert [ring.done for ring in statistic.alarm_rows()] == [GRAPH_ABANDONED]
     count, total = np.zeros(3 * size), np.zeros(3 * size)
-    for outcome in agent._told:
+    for outcome in agent._outcomes:
         context = outcome.context[0]
         count[context * size + outcome.action.number] += 1
         total[context * size + outcome.action.number] += outcome.reward

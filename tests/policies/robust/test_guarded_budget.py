@@ -14,9 +14,9 @@ import causalbandits as cb
 from causalbandits.engine.driver import POLICY, WORLD, play, seed_of, stream
 from causalbandits.errors import BudgetError, EvidenceWarning
 from causalbandits.policies.feedback import Outcome
-from causalbandits.policies.robust.monitor import GIVEN_UP, MENDED
-from causalbandits.problem.budget import Budget, Purse
-from causalbandits.problem.context_frequencies import occasions_of
+from causalbandits.policies.robust.monitor import GRAPH_ABANDONED, REPAIRED
+from causalbandits.problem.budget import Budget, BudgetTracker
+from causalbandits.problem.context_frequencies import context_frequencies
 from oracles.environments import BELIEF, EMAIL, with_arrow
 
 PRICES = {"product": 0.05, "purpose": 0.08, "send_time": {"morning": 0.02}}
@@ -37,17 +37,17 @@ def taught(policy, env, rounds=40):
     problem, rng, statistic = env.problem, np.random.default_rng(0), policy.begin(env.problem)
     for t in range(rounds):
         codes = env.draw_codes(rng) if problem.context else None
-        situation = policy.situation(problem.in_context(codes))
+        situation = policy.situation(problem.condition_codes(codes))
         action = problem.actions.action(int(rng.integers(problem.actions.size)))
-        z, reward = env.in_context(codes).draw(action.choices, rng) if codes else env.draw(action.choices, rng)
+        z, reward = env.condition_codes(codes).draw(action.choices, rng) if codes else env.draw(action.choices, rng)
         policy.update(situation, statistic, Outcome(action, z, reward, reward, t, context=codes))
     return statistic
 
 
 def purse_of(total, rounds, spent=0.0):
-    purse = Purse(Budget(total, rounds), 0.0)
+    purse = BudgetTracker(Budget(total, rounds), 0.0)
     if spent:
-        purse.pay(spent)
+        purse.charge(spent)
     return purse
 
 
@@ -70,7 +70,7 @@ def test_an_actions_probability_is_its_mean_share_of_the_draws_mixtures(policy, 
     statistic, situation = taught(policy, env), policy.situation(PRICED)
     for seed in range(6):
         purse = purse_of(total, 100, spent)
-        choice = policy.paced(situation, statistic, np.random.default_rng(seed), purse)
+        choice = policy.choose_within_budget(situation, statistic, np.random.default_rng(seed), purse)
         rng = np.random.default_rng(seed)
         rng.random()  # the coin
         inner = getattr(policy, "inner", policy)
@@ -103,17 +103,17 @@ def test_in_contexts_a_draws_mixture_is_that_of_the_linear_program_over_all_of_t
     problem, statistic = SEGMENTS.problem, taught(policy, SEGMENTS)
     mixed = 0
     for seed, segment in product(range(3), range(3)):
-        situation, purse = policy.situation(problem.in_context((segment,))), purse_of(total, 100)
-        choice = policy.paced(situation, statistic, np.random.default_rng(seed), purse)
+        situation, purse = policy.situation(problem.condition_codes((segment,))), purse_of(total, 100)
+        choice = policy.choose_within_budget(situation, statistic, np.random.default_rng(seed), purse)
         rng = np.random.default_rng(seed)
         rng.random()
         index = getattr(policy, "inner", policy).index(getattr(statistic, "cells", statistic), rng, 8)
-        occasions = occasions_of(problem, (segment,))
-        views = [policy.situation(problem.in_context(codes)) for codes in occasions.codes]
+        occasions = context_frequencies(problem, (segment,))
+        views = [policy.situation(problem.condition_codes(codes)) for codes in occasions.codes]
         expected: dict[int, float] = {}
         for draw in range(8):
             scores = [view.free.project(index).values[draw] for view in views]
-            parts = zip(occasions.shares({}), scores, [view.costs for view in views], strict=True)
+            parts = zip(occasions.frequencies({}), scores, [view.costs for view in views], strict=True)
             played = linear_program(list(parts), total / 100)
             first = sum(view.size for view in views[: occasions.codes.index((segment,))])
             for place in np.flatnonzero(played[first : first + situation.size] > 1e-9).tolist():
@@ -130,10 +130,10 @@ def test_actions_are_played_as_often_as_their_probabilities_say_audits_included(
     """Within 5 standard deviations of the sum of their probabilities, each of them."""
     policy = cb.GuardedThompsonSampling(prior="beta", draws=4, audit=0.3)
     statistic, rng, n = taught(policy, env), np.random.default_rng(1), 400
-    situation = policy.situation(env.problem.in_context((1,)) if env.problem.context else env.problem)
+    situation = policy.situation(env.problem.condition_codes((1,)) if env.problem.context else env.problem)
     expected, variance, played = (dict.fromkeys(range(env.problem.actions.size), 0.0) for _ in range(3))
     for _ in range(n):
-        action, propensity, support = policy.paced(situation, statistic, rng, purse_of(0.6, 10))
+        action, propensity, support = policy.choose_within_budget(situation, statistic, rng, purse_of(0.6, 10))
         assert sum(share for _, share in support) == pytest.approx(1.0)
         assert propensity == dict(support)[action]
         played[action.number] += 1
@@ -158,18 +158,18 @@ def test_false_alarms_under_a_budget_are_rarer_than_the_level():
     for replication in range(60):
         _, statistic = played(env, policy, 100, 6.0, replication)
         assert statistic.contrasts.sum() > 0
-        alarmed += bool(statistic.rings())
+        alarmed += bool(statistic.alarm_rows())
     assert alarmed <= 18
 
 
-@pytest.mark.parametrize(("way", "done"), [("mend", MENDED), ("leave", GIVEN_UP)])
+@pytest.mark.parametrize(("way", "done"), [("mend", REPAIRED), ("leave", GRAPH_ABANDONED)])
 def test_under_a_budget_a_missing_arrow_is_noticed_and_mended_by_agent_and_driver_alike(way, done, tmp_path):
     env = with_arrow("product", 0.3)
     world = cb.Environment(priced(env.problem), env.reward)
     policy = cb.GuardedThompsonSampling(prior="beta", draws=8, on_alarm=way)
     horizon, total = 200, 22.0
     run, statistic = played(world, policy, horizon, total)
-    assert statistic.rings()[0].done == done
+    assert statistic.alarm_rows()[0].done == done
     agent = cb.Agent(PRICED, policy, seed=seed_of(1, 0, POLICY), budget=Budget(total, horizon))
     rng, reward = stream(1, 0, WORLD), 0.0
     for t in range(horizon):

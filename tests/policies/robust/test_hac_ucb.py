@@ -54,9 +54,9 @@ def test_it_plays_its_listing(case):
         return belief.configuration([z[place] for place in places]), reward
 
     expected, left = listing(P, lambda action: draw(action, theirs), horizon)
-    situation, statistic, played = belief.situation(every=True), policy.begin(belief), []
+    situation, statistic, played = belief.situation(every=True), policy.init_or_raise(belief), []
     for t in range(horizon):
-        action = policy.chosen(situation, statistic, np.random.default_rng(0)).action
+        action = policy.choose(situation, statistic, np.random.default_rng(0)).action
         configuration, reward = draw(action.number, ours)
         z = tuple(int(code) for code in np.unravel_index(configuration, belief.shape))
         policy.update(situation, statistic, cb.policies.Outcome(action, z, reward, reward, t))
@@ -137,19 +137,19 @@ def taste(*, wrong):
 def test_in_contexts_it_plays_its_listing_with_an_arm_for_each_action_in_each(wrong):
     env, belief = taste(wrong=wrong)
     horizon, policy = 600, cb.HACUCB(horizon=600)
-    P = np.array([belief.in_context((c,)).parent_distributions().reshape(4, -1) for c in range(2)])
+    P = np.array([belief.condition_codes((c,)).parent_distributions().reshape(4, -1) for c in range(2)])
     contexts = [int(c) for c in np.random.default_rng(1).choice(2, p=[0.8, 0.2], size=horizon)]
     ours, theirs = stream(3, 0, WORLD), stream(3, 0, WORLD)
 
     def draw(c, action, rng):
-        z, reward = env.in_context((c,)).draw(belief.actions.choices(action), rng)
+        z, reward = env.condition_codes((c,)).draw(belief.actions.choices(action), rng)
         return z[0], reward
 
     expected, left = in_contexts(P, lambda c, action: draw(c, action, theirs), contexts, horizon)
-    statistic, played = policy.begin(belief), []
+    statistic, played = policy.init_or_raise(belief), []
     for t, c in enumerate(contexts):
-        situation = policy.situation(belief.in_context((c,)))
-        action = policy.chosen(situation, statistic, np.random.default_rng(0)).action
+        situation = policy.situation(belief.condition_codes((c,)))
+        action = policy.choose(situation, statistic, np.random.default_rng(0)).action
         z, reward = draw(c, action.number, ours)
         policy.update(situation, statistic, cb.policies.Outcome(action, (z,), reward, reward, t, context=(c,)))
         played.append(action.number)

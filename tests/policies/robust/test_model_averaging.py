@@ -10,7 +10,7 @@ import pytest
 import causalbandits as cb
 from causalbandits.agent import file
 from causalbandits.errors import PolicyError, SizeError, StateError
-from causalbandits.policies.feedback import Outcome, Totals
+from causalbandits.policies.feedback import Outcome, OutcomeSums
 
 EMAIL = cb.zoo.email_campaign()
 TRUE = EMAIL.problem
@@ -75,11 +75,11 @@ def test_the_belief_is_bayes_rule_step_by_step():
 def test_the_order_of_outcomes_changes_no_bit_and_sums_give_the_same():
     policy = cb.policy("c-ts-models", problems=[TRUE, other(1), None])
     told, statistic = played(policy, TRUE, 50)
-    backwards = policy.begin(TRUE)
+    backwards = policy.init_or_raise(TRUE)
     for outcome in reversed(told):
         policy.update(policy.situation(TRUE), backwards, outcome)
     assert np.array_equal(policy.weights(TRUE, backwards), policy.weights(TRUE, statistic))
-    made = policy.from_totals(TRUE, Totals.of(told))
+    made = policy.from_sums(TRUE, OutcomeSums.of(told))
     assert np.array_equal(made.count, statistic.count)
     assert np.array_equal(made.total, statistic.total)
 
@@ -128,8 +128,8 @@ def test_no_graph_wins_where_every_table_is_wrong_and_actions_are_few():
 
 
 def test_a_candidate_by_actions_tries_what_is_worth_trying_only():
-    model = cb.zoo.coins().problem.model
-    env = cb.zoo.coins()
+    model = cb.zoo.seeds().problem.model
+    env = cb.zoo.seeds()
     graph = model.causal_graph.with_hidden(cb.zoo.HIDDEN["coins"])
     worth = cb.Problem(graph, ["A", "B", "C"], reward="Y")
     policy = cb.policy("c-ts-models", problems=[worth])
@@ -150,7 +150,7 @@ def test_agents_say_what_they_believe_and_are_saved_with_their_candidates(tmp_pa
     assert found.lower < EMAIL.mean_reward(found.intervention) < found.upper
     agent.save(tmp_path / "agent.json")
     again, handed_in = cb.Agent.load(tmp_path / "agent.json"), cb.Agent.load(tmp_path / "agent.json", policy=policy)
-    assert again.policy.effects(TRUE) == policy.effects(TRUE)
+    assert again.policy.parameter_fingerprint(TRUE) == policy.parameter_fingerprint(TRUE)
     asked = [[own.ask() for _ in range(5)] for own in (agent, again, handed_in)]
     assert asked[0] == asked[1] == asked[2]
     with pytest.raises(StateError, match="other functions or objects as parameters"):
@@ -186,7 +186,7 @@ def test_a_study_is_opened_with_the_candidates_that_it_was_made_with(tmp_path):
                 study.close()
                 study = cb.Study.open(tmp_path / f"{reopened}.db")
         asked.append([study.ask().intervention for _ in range(3)])
-        assert study.policy.effects(problems[0]) == policy.effects(problems[0])
+        assert study.policy.parameter_fingerprint(problems[0]) == policy.parameter_fingerprint(problems[0])
         study.verify()
         study.close()
     assert asked[0] == asked[1]
@@ -209,7 +209,7 @@ def test_what_no_candidate_allows_is_counted_and_said():
     problem = cb.Problem(copy, ["x"], ["m"])
     policy = cb.policy("c-ts-models", problems=[problem])
     agent = cb.Agent(problem, policy, seed=0, impossible="accept")
-    statistic = policy.begin(problem)
+    statistic = policy.init_or_raise(problem)
     action = problem.actions.find({"x": 0})
     policy.update(policy.situation(problem), statistic, Outcome(action, (1,), 1.0, 1.0, 0))
     assert policy.concerns(problem, statistic) == (
@@ -263,10 +263,10 @@ def test_candidates_that_are_about_something_else_are_refused(problems, error, m
 
 
 def test_problems_by_actions_and_too_many_numbers_are_refused(monkeypatch):
-    worth = cb.Problem(cb.zoo.coins().problem.model, ["A", "B", "C"], [], reward="Y")
+    worth = cb.Problem(cb.zoo.seeds().problem.model, ["A", "B", "C"], [], reward="Y")
     with pytest.raises(PolicyError, match="this problem has none"):
         cb.Agent(worth, "c-ts-models")
-    monkeypatch.setattr("causalbandits.policies.robust.model_averaging.CANDIDATE_NUMBERS", 100)
+    monkeypatch.setattr("causalbandits.policies.robust.model_averaging.CANDIDATE_LIMIT", 100)
     fresh = cb.Problem(TRUE.model, TRUE.manipulable, TRUE.parents)
     with pytest.raises(SizeError, match=r"2 x 1 x 3\^500|2 x 1 x .* x 2 of them"):
         cb.Agent(cb.zoo.lower_bound(500, 0.1).problem, "c-ts-models")

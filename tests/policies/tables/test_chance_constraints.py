@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 import causalbandits as cb
 from causalbandits.engine.driver import POLICY, WORLD, seed_of, stream
 from causalbandits.errors import ProblemError, ProblemWarning
-from causalbandits.policies.tables.learned import learnt_tables
-from causalbandits.problem.chance_constraints import SURE
+from causalbandits.policies.tables.learned import learned_tables
+from causalbandits.problem.chance_constraints import COMPLIANCE_PROBABILITY
 from oracles import cases, distribution, patient
 
 BETA = cb.CausalThompsonSampling(prior="beta", tables="learnt")
@@ -68,15 +68,18 @@ def test_an_action_is_left_iff_it_complies_in_most_models_of_the_posterior_by_br
     some = tuple(s for s in states if rng.random() < 0.5) or states[:1]
     require, limit = {name: {some: 0.999}}, float(rng.uniform(0.2, 0.9))
     data = cb.fit(case.model, case.model.sample(60, rng=rng))
-    with mock.patch("causalbandits.problem.chance_constraints.SURE", 0.0):
+    with mock.patch("causalbandits.problem.chance_constraints.COMPLIANCE_PROBABILITY", 0.0):
         problem = cb.Problem(data, case.manipulable, case.parents, require={name: {some: limit}})
-    assert problem.required == tuple(require)
-    tables, statistic = learnt_tables(problem), BETA.begin(problem)
+    assert problem.constrained_variables == tuple(require)
+    tables, statistic = learned_tables(problem), BETA.init_or_raise(problem)
     statistic.seen_at_draw[:] = statistic.seen[:] = rng.integers(0, 30, size=tables.size)
-    with mock.patch("causalbandits.policies.tables.chance_constraints.POSTERIORS", draws), warnings.catch_warnings():
+    with (
+        mock.patch("causalbandits.policies.tables.chance_constraints.POSTERIOR_SAMPLES", draws),
+        warnings.catch_warnings(),
+    ):
         warnings.simplefilter("ignore", ProblemWarning)
-        left = BETA.permitted(BETA.situation(problem), statistic)
-    drawn = tables.by_name(tables.drawn(statistic.seen_at_draw, 0.5, np.random.default_rng(0), draws))
+        left = BETA.feasible(BETA.situation(problem), statistic)
+    drawn = tables.split_by_name(tables.sample_entries(statistic.seen_at_draw, 0.5, np.random.default_rng(0), draws))
     axis, p = [states.index(s) for s in some], {do: [] for do in problem.actions}
     for i in range(draws):
         known = {n: v for n, v in data.variables.items() if n not in drawn}
@@ -87,7 +90,7 @@ def test_an_action_is_left_iff_it_complies_in_most_models_of_the_posterior_by_br
     if any(abs(q - limit) < 1e-9 for found in p.values() for q in found):
         return
     shares = {do: np.mean(np.array(found) <= limit) for do, found in p.items()}
-    surely = {do for do, share in shares.items() if share >= SURE}
+    surely = {do for do, share in shares.items() if share >= COMPLIANCE_PROBABILITY}
     kept = {left.action(i).intervention for i in range(left.size)}
     if surely:
         assert kept == surely
@@ -198,7 +201,7 @@ def test_in_a_context_what_complies_there_is_left_and_actions_join_as_more_is_kn
     agent = cb.Agent(problem, BETA, seed=1)
 
     def left(age):
-        situation = BETA.permitted(BETA.situation(problem.given({"age": age})), agent._folded())
+        situation = BETA.feasible(BETA.situation(problem.condition({"age": age})), agent._replay_if_stale())
         return {situation.action(i).intervention.get("dose") for i in range(situation.size)}
 
     for age in ("young", "old"):

@@ -16,9 +16,9 @@ import causalbandits as cb
 from causalbandits.errors import DataError, PolicyError, ProblemWarning
 from causalbandits.model.fitted import FittedModel
 from causalbandits.policies.feedback import Outcome
-from causalbandits.policies.registry import TABLES_LEARNT
+from causalbandits.policies.registry import ESTIMATED_TABLES
 from causalbandits.policies.statistics import Cells
-from causalbandits.policies.tables.learned import LearntTables, learnt_tables, under_drawn_tables
+from causalbandits.policies.tables.learned import LearnedTables, learned_tables, with_sampled_tables
 from causalbandits.problem.inference.blocks import Block
 from oracles import cases, distribution, patient
 
@@ -46,7 +46,7 @@ def play(agent, env, rounds, seed=0):
 
 def under(situation, tables):
     """A situation in which variables have other tables."""
-    return situation.searching(situation.search.with_tables(tables))
+    return situation.with_candidates(situation.search.with_tables(tables))
 
 
 def columns(log):
@@ -71,13 +71,16 @@ def test_counting_while_running_is_fitting_the_log(seed):
 
 def test_rows_count_only_where_a_variable_and_its_causes_were_seen(env):
     problem = env.problem.without_tables()
-    tables, policy = learnt_tables(problem), BETA
-    statistic, action = policy.begin(problem), problem.actions.find({"purpose": "Promo", "send_time": "morning"})
-    template = tables.by_name(np.arange(tables.size))["template"]
+    tables, policy = learned_tables(problem), BETA
+    statistic, action = (
+        policy.init_or_raise(problem),
+        problem.actions.find({"purpose": "Promo", "send_time": "morning"}),
+    )
+    template = tables.split_by_name(np.arange(tables.size))["template"]
     for observed, counted in ((None, False), ({"product": 0}, True)):
         policy.update(problem.situation(), statistic, Outcome(action, (0, 1, 0), 1.0, 1.0, observed=observed))
         assert bool(statistic.seen[template].any()) is counted
-    by_name = tables.by_name(statistic.seen)
+    by_name = tables.split_by_name(statistic.seen)
     assert by_name["send_time"].sum() == by_name["purpose"].sum() == 0, "what was set says nothing of its table"
     assert by_name["product"].tolist() == [1, 0, 0]
 
@@ -94,7 +97,7 @@ def test_a_situation_under_other_tables_is_that_of_a_problem_with_them(case, see
         (problem.situation(every=True), other.situation(every=True)),
         (problem.situation(any_tables=True), other.situation(any_tables=True)),
     ):
-        found = ours.searching(ours.search.with_tables(tables))
+        found = ours.with_candidates(ours.candidates.with_tables(tables))
         assert [found.action(i).choices for i in range(found.size)] == [
             theirs.action(i).choices for i in range(theirs.size)
         ]
@@ -136,7 +139,7 @@ def test_the_search_by_structure_never_loses_the_best_whatever_the_tables(given_
 @pytest.mark.parametrize("whole_limit", [1, 2**12])
 def test_some_actions_under_other_tables_are_those_of_a_problem_with_them(env, whole_limit, monkeypatch):
     """Given as eligible, listed, or few at once; in contexts, too; whether all or some are scored."""
-    monkeypatch.setattr("causalbandits.problem.candidates.sets.WHOLE_LIMIT", whole_limit)
+    monkeypatch.setattr("causalbandits.problem.candidates.sets.SCORE_ALL_LIMIT", whole_limit)
     p, segments, rng = env.problem, cb.zoo.email_segments().problem, np.random.default_rng(0)
     few = list(p.actions)[3:70:5]
     some = {"eligible": few}
@@ -144,8 +147,8 @@ def test_some_actions_under_other_tables_are_those_of_a_problem_with_them(env, w
         (p, some),
         (cb.Problem(p.model, p.manipulable, p.parents, actions=few), {"any_tables": True}),
         (cb.Problem(p.model, p.manipulable, p.parents, at_most=2), {"any_tables": True}),
-        (segments.given({"segment": "new"}), {"any_tables": True}),
-        (segments.given({"segment": "new"}), some),
+        (segments.condition({"segment": "new"}), {"any_tables": True}),
+        (segments.condition({"segment": "new"}), some),
     ):
         open_, index = problem.without_tables(), rng.random(problem.configurations)
         for _ in range(2):
@@ -155,8 +158,8 @@ def test_some_actions_under_other_tables_are_those_of_a_problem_with_them(env, w
             assert [ours.action(i).choices for i in range(ours.size)] == [
                 theirs.action(i).choices for i in range(theirs.size)
             ]
-            assert np.array_equal(ours.search.array(), theirs.search.array())
-            for found in (ours.project(index).values, ours.search.projection(index)):
+            assert np.array_equal(ours.candidates.array(), theirs.candidates.array())
+            for found in (ours.project(index).values, ours.candidates.projection(index)):
                 assert np.array_equal(found, theirs.project(index).values)
 
 
@@ -173,7 +176,7 @@ def test_a_root_that_is_left_alone_is_not_searched(env):
 def test_the_posterior_of_a_row_with_doubt_is_bayes_rule_observation_by_observation():
     """Two hypotheses, each with its predictive probability of the next observation."""
     model = FittedModel({"x": (0, 1, 2)}, {"x": ()}, {"x": [40.0, 5.0, 0.0]}, {"x": [1.0, 1.0, 0.5]}, 45)
-    tables = learnt_tables(cb.Problem(model, ["x"], ["x"]))
+    tables = learned_tables(cb.Problem(model, ["x"], ["x"]))
     rng, seen, odds, a = np.random.default_rng(0), np.zeros(3), math.log(0.3 / 0.7), tables.prior
     for code in rng.integers(3, size=60).tolist():
         past = (a[code] + seen[code]) / (a.sum() + seen.sum())
@@ -194,14 +197,14 @@ def test_drawn_tables_have_the_posterior_s_mean_and_variance():
         {"x": [1, 1], "y": [[1, 1, 1], [1, 1, 0.01]]},
         10,
     )
-    tables = learnt_tables(cb.Problem(model, ["x"], ["y"]))
+    tables = learned_tables(cb.Problem(model, ["x"], ["y"]))
     seen = np.arange(tables.size, dtype=float)
-    drawn = tables.drawn(seen, 1.0, np.random.default_rng(0), 40_000)
+    drawn = tables.sample_entries(seen, 1.0, np.random.default_rng(0), 40_000)
     a = tables.prior + seen
-    mean, size = a / tables.totals(a)[tables.row_of], tables.totals(a)[tables.row_of]
+    mean, size = a / tables.row_totals(a)[tables.row_of], tables.row_totals(a)[tables.row_of]
     assert np.allclose(drawn.mean(axis=0), mean, atol=0.005)
     assert np.allclose(drawn.var(axis=0), mean * (1 - mean) / (size + 1), atol=0.002)
-    doubted = tables.drawn(seen, 0.4, np.random.default_rng(0), 40_000).mean(axis=0)
+    doubted = tables.sample_entries(seen, 0.4, np.random.default_rng(0), 40_000).mean(axis=0)
     assert np.allclose(doubted, tables.mean(seen, 0.4), atol=0.005)
 
 
@@ -213,8 +216,8 @@ def test_rows_of_tiny_parameters_are_drawn_beside_rows_of_large_ones():
         {"x": [1, 1], "y": [1e-3, 1e-3]},
         1,
     )
-    tables = learnt_tables(cb.Problem(model, ["x", "y"], ["x", "y"]))
-    drawn = tables.drawn(np.zeros(4), 1.0, np.random.default_rng(0), 2000)
+    tables = learned_tables(cb.Problem(model, ["x", "y"], ["x", "y"]))
+    drawn = tables.sample_entries(np.zeros(4), 1.0, np.random.default_rng(0), 2000)
     assert np.isfinite(drawn).all()
     assert np.allclose(drawn[:, 2:].sum(axis=1), 1)
     assert abs(drawn[:, 2].mean() - 0.5) < 0.06
@@ -223,25 +226,25 @@ def test_rows_of_tiny_parameters_are_drawn_beside_rows_of_large_ones():
 def test_tables_are_kept_until_a_row_has_grown_by_a_tenth_or_the_rounds_by_a_fiftieth_or_ten(env):
     agent = cb.Agent(env.problem.without_tables(), BETA, seed=1)
     play(agent, env, 2000)
-    assert 200 < agent._folded().draw < 600
-    tables = learnt_tables(agent.problem)
-    statistic = agent._folded()
-    weight, at_draw = (tables.totals(tables.prior + n) for n in (statistic.seen, statistic.seen_at_draw))
+    assert 200 < agent._replay_if_stale().draw < 600
+    tables = learned_tables(agent.problem)
+    statistic = agent._replay_if_stale()
+    weight, at_draw = (tables.row_totals(tables.prior + n) for n in (statistic.seen, statistic.seen_at_draw))
     assert (weight < 1.1 * at_draw).all()
     assert statistic.rounds < min(1.02 * statistic.rounds_at_draw, statistic.rounds_at_draw + 10)
 
 
 def test_asking_again_uses_the_same_drawn_tables_and_draws_nothing_else(env):
     problem = env.problem.without_tables()
-    statistic, situation, rng = BETA.begin(problem), BETA.situation(problem), np.random.default_rng(5)
+    statistic, situation, rng = BETA.init_or_raise(problem), BETA.situation(problem), np.random.default_rng(5)
     state = copy.deepcopy(rng.bit_generator.state)
-    first = under_drawn_tables(situation, statistic, 1.0, rng)
-    assert under_drawn_tables(situation, statistic, 1.0, rng).search is first.search
+    first = with_sampled_tables(situation, statistic, 1.0, rng)
+    assert with_sampled_tables(situation, statistic, 1.0, rng).candidates is first.candidates
     assert rng.bit_generator.state == state
-    again = under_drawn_tables(situation, BETA.begin(problem), 1.0, np.random.default_rng(5))
+    again = with_sampled_tables(situation, BETA.init_or_raise(problem), 1.0, np.random.default_rng(5))
     index = np.arange(problem.configurations, dtype=float)
     assert np.array_equal(again.project(index).values, first.project(index).values)
-    other = under_drawn_tables(situation, statistic, 1.0, np.random.default_rng(6))
+    other = with_sampled_tables(situation, statistic, 1.0, np.random.default_rng(6))
     assert not np.array_equal(other.project(index).values, first.project(index).values)
 
 
@@ -364,7 +367,10 @@ def test_the_probability_of_being_the_best_carries_what_is_not_known_of_the_tabl
     many = rng.beta([1 + own[1] for own in rows.values()], [1 + own[0] for own in rows.values()], (20_000, 3))
     means = rng.beta(1 + cells.total, 1 + cells.count - cells.total, (20_000, 2))
     values = (1 - many) * means[:, :1] + many * means[:, 1:]
-    searched = [list(rows).index(agent._whole.action(k).intervention["banner"]) for k in range(agent._whole.size)]
+    searched = [
+        list(rows).index(agent._unconditional.action(k).intervention["banner"])
+        for k in range(agent._unconditional.size)
+    ]
     lost = values[:, searched].max(axis=1) - values[:, list(rows).index(found.intervention["banner"])]
     assert found.probability == pytest.approx((lost <= 1e-9).mean(), abs=0.09)
     assert found.loss == pytest.approx(lost.mean(), rel=0.25)
@@ -449,13 +455,13 @@ def test_many_draws_of_the_means_share_the_drawn_tables_and_tell_propensities(en
 def test_rewards_are_counted_as_without_learning(env):
     agent = cb.Agent(env.problem.without_tables(), BETA, seed=0)
     play(agent, env, 50)
-    statistic = agent._folded()
+    statistic = agent._replay_if_stale()
     plain = Cells.empty(env.problem.configurations)
-    for outcome in agent._told:
+    for outcome in agent._outcomes:
         plain.add(env.problem.configuration(outcome.z), outcome.successes)
     assert np.array_equal(statistic.count, plain.count)
     assert np.array_equal(statistic.total, plain.total)
-    assert len(list(itertools.islice(agent._told, 3))) == 3
+    assert len(list(itertools.islice(agent._outcomes, 3))) == 3
 
 
 PRICES = {"product": 0.02, "purpose": {"Promo": 0.05}, "send_time": 0.01}
@@ -489,7 +495,7 @@ def test_costs_and_budgets_go_with_learnt_tables(env):
     agent = cb.Agent(world.problem.without_tables(), BETA, seed=1, budget=cb.Budget(10, rounds=300))
     play(agent, world, 300)
     assert 9 < agent.budget.spent <= 10
-    assert len(agent._folded().drawn) <= 1
+    assert len(agent._replay_if_stale().drawn) <= 1
     run = cb.simulate(world, ["c-ts-beta-learnt", "ts-beta"], horizon=1500, replications=6, seed=1, workers=2)
     learnt, plain = (run.regret(id)[:, -1].mean() for id in ("c-ts-beta-learnt", "ts-beta"))
     assert learnt < plain / 2
@@ -512,16 +518,16 @@ def test_how_often_contexts_come_is_learnt_too():
 def test_tables_are_drawn_once_for_all_contexts_and_what_they_share_is_contracted_once(monkeypatch):
     world = cb.zoo.email_segments()
     problem, made, drawn = world.problem.without_tables(), [], []
-    whole, draw = Block._made_of, LearntTables.drawn
-    monkeypatch.setattr(Block, "_made_of", lambda own, tables: made.append(own) or whole(own, tables))
-    monkeypatch.setattr(LearntTables, "drawn", lambda own, *given: drawn.append(own) or draw(own, *given))
-    statistic, rng = BETA.begin(problem), np.random.default_rng(0)
+    whole, draw = Block._table_from, LearnedTables.sample_entries
+    monkeypatch.setattr(Block, "_table_from", lambda own, tables: made.append(own) or whole(own, tables))
+    monkeypatch.setattr(LearnedTables, "drawn", lambda own, *given: drawn.append(own) or draw(own, *given))
+    statistic, rng = BETA.init_or_raise(problem), np.random.default_rng(0)
     contexts = [{"segment": segment} for segment in problem.model["segment"].states]
     for context in contexts:
-        BETA.situation(problem.given(context)).search.projection  # noqa: B018 (made before it is counted)
+        BETA.situation(problem.condition(context)).candidates.projection  # noqa: B018 (made before it is counted)
     made.clear()
     for context in 2 * contexts:
-        BETA.decide(BETA.situation(problem.given(context)), statistic, rng)
+        BETA.decide(BETA.situation(problem.condition(context)), statistic, rng)
     assert len(drawn) == 1
     shared = {block for block in made if not block.known}
     assert len(made) == len(set(made)) == len(contexts) + len(shared)
@@ -545,11 +551,11 @@ def test_tables_of_which_nothing_is_known_are_not_silently_taken_for_known(env):
             "c-ucb",
         )
     description = cb.describe(problem)
-    assert description.policy == TABLES_LEARNT.id
+    assert description.policy == ESTIMATED_TABLES.id
     assert "Nothing is known of the tables of" in str(description)
     assert "searches 36 actions" in str(description)
     found = cb.forecast(problem, horizon=60, replications=3, progress=False)
-    assert TABLES_LEARNT.id in str(found)
+    assert ESTIMATED_TABLES.id in str(found)
 
 
 def test_the_model_of_a_doubted_past_is_what_is_expected_of_it(env):
@@ -558,8 +564,8 @@ def test_the_model_of_a_doubted_past_is_what_is_expected_of_it(env):
     agent = cb.Agent(problem, cb.CausalThompsonSampling(prior="beta", tables="learnt", trust=0.3), seed=1)
     assert agent.model.rows == 200
     play(agent, env, 60)
-    tables = learnt_tables(problem)
-    expected = tables.by_name(tables.mean(agent._folded().seen, 0.3))
+    tables = learned_tables(problem)
+    expected = tables.split_by_name(tables.mean(agent._replay_if_stale().seen, 0.3))
     for name in tables.names:
         assert np.allclose(agent.model[name].table, expected[name], atol=1e-12)
     believing = cb.Agent(problem, cb.CausalThompsonSampling(prior="beta", tables="learnt", trust=1.0), seed=1)

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import causalbandits as cb
-from causalbandits.problem.candidates.hull import RESIDUAL
+from causalbandits.problem.candidates.hull import RESIDUAL_TOLERANCE
 from oracles import cases, distribution
 
 thorough = settings(deadline=None, max_examples=400, suppress_health_check=[HealthCheck.too_slow])
@@ -66,12 +66,12 @@ def test_every_removed_choice_is_a_mixture_of_kept_ones_that_costs_no_more(twins
         assert kept | set(block.certificates) == set(range(len(block.choices)))
         for removed, weights in block.certificates.items():
             assert set(weights) <= kept
-            assert block.residual(removed) <= RESIDUAL
+            assert block.residual(removed) <= RESIDUAL_TOLERANCE
             mixture = sum(w * block.rows[k] for k, w in weights.items())
-            assert np.abs(mixture - block.rows[removed]).max() <= RESIDUAL
+            assert np.abs(mixture - block.rows[removed]).max() <= RESIDUAL_TOLERANCE
             if block.costs is not None:
                 cost = sum(w * block.costs[k] for k, w in weights.items())
-                assert cost <= block.costs[removed] + RESIDUAL * max(1.0, block.costs.max())
+                assert cost <= block.costs[removed] + RESIDUAL_TOLERANCE * max(1.0, block.costs.max())
 
 
 @thorough
@@ -90,15 +90,15 @@ def test_scores_are_the_mean_reward_less_the_cost_by_brute_force(twins, seed):
 
 
 def test_the_email_campaign_keeps_44_actions_with_costs_and_12_without():
-    assert email().problem.search.size == 44
-    assert email(costs=None).problem.search.size == 12
+    assert email().problem.candidates.size == 44
+    assert email(costs=None).problem.candidates.size == 12
 
 
 def test_leaving_a_root_alone_goes_only_if_setting_it_costs_nothing():
     free, dear = ({"purpose": 0.1}, {"purpose": 0.1, "send_time": 0.01})
     for costs, alone in ((free, False), (dear, True)):
         problem = email(costs=costs).problem
-        searched = [problem.search.action(i).intervention for i in range(problem.search.size)]
+        searched = [problem.candidates.action(i).intervention for i in range(problem.candidates.size)]
         assert any("send_time" not in do for do in searched) == alone
 
 
@@ -106,7 +106,7 @@ def test_of_equal_choices_the_cheapest_stays_and_of_equally_cheap_ones_the_first
     a = cb.Variable("a", [0, 1, 2, 3], table=[0.25] * 4)
     z = cb.Variable("z", [0, 1], parents=["a"], table=[[1, 0], [1, 0], [1, 0], [0, 1]])
     problem = cb.Problem(cb.CausalModel([a, z]), ["a"], ["z"], always=["a"], costs={"a": {0: 0.3, 1: 0.2, 2: 0.2}})
-    assert [problem.search.action(i).intervention for i in range(2)] == [{"a": 1}, {"a": 3}]
+    assert [problem.candidates.action(i).intervention for i in range(2)] == [{"a": 1}, {"a": 3}]
     assert "do(a=0) has the same effect as do(a=1), at 0.2 instead of 0.3" in repr(problem.reduction())
 
 
@@ -115,7 +115,7 @@ def test_a_knob_that_leads_nowhere_and_must_be_set_takes_its_cheapest_value():
     x, idle = (cb.Variable(name, [0, 1, 2], table=[0.2, 0.3, 0.5]) for name in ("x", "idle"))
     costs = {"idle": {0: 0.5, 1: 0.25, 2: 0.25}}
     problem = cb.Problem(cb.CausalModel([x, idle]), ["x", "idle"], ["x"], always=["idle"], costs=costs)
-    assert {problem.search.action(i).intervention["idle"] for i in range(problem.search.size)} == {1}
+    assert {problem.candidates.action(i).intervention["idle"] for i in range(problem.candidates.size)} == {1}
     env = cb.Environment(problem, cb.BernoulliReward([0.1, 0.2, 0.9]))
     assert env.best().intervention == {"x": 2, "idle": 1}
 
@@ -156,16 +156,16 @@ def test_a_problem_with_costs_survives_its_record_and_other_tables():
     assert again.fingerprint == problem.fingerprint != email(costs=None, at_most=2).problem.fingerprint
     other = problem.with_model(problem.model)
     assert other.costs == problem.costs
-    assert problem.same_but_tables(other)
-    assert not problem.same_but_tables(email(costs={"product": 0.01}, at_most=2).problem)
+    assert problem.is_same_but_for_tables(other)
+    assert not problem.is_same_but_for_tables(email(costs={"product": 0.01}, at_most=2).problem)
     for wrong in ([[0.1]], "x", [[-1] * 3, [0] * 4, [0] * 3]):
         with pytest.raises(cb.CausalBanditsError, match="cost"):
             cb.Problem.from_record({**problem.to_record(), "costs": wrong})
 
 
 def test_costs_are_written_in_a_file_and_on_the_command_line(tmp_path):
-    from causalbandits.cli.options import asked
-    from causalbandits.planning.experiment_spec import read_file, read_spec
+    from causalbandits.cli.options import parse_target
+    from causalbandits.planning.experiment_spec import read_spec, read_spec_file
 
     lines = ["[environment]", 'zoo = "email_campaign"', "[simulation]", "horizon = 50", "[policies]", "c-ts-beta = {}"]
     table = ["[costs]", "product = 0.02", "purpose = 0.03", "send_time = { morning = 0.01 }"]
@@ -175,12 +175,14 @@ def test_costs_are_written_in_a_file_and_on_the_command_line(tmp_path):
     prices = "{ product = 0.02, purpose = 0.03, send_time = { morning = 0.01 } }"
     inline = f'[environment]\nzoo = "email_campaign"\ncosts = {prices}'
     path.write_text(inline)
-    assert read_file(path).world().fingerprint == email().fingerprint
+    assert read_spec_file(path).parse_environment().fingerprint == email().fingerprint
     path.write_text("\n".join([inline, *table]))
     with pytest.raises(cb.CausalBanditsError, match="Costs must be said once"):
-        read_file(path)
+        read_spec_file(path)
     typed = ["product=0.02", "purpose=0.03", "send_time:morning=0.01"]
-    assert asked("email_campaign", [], {"costs": typed}).world.fingerprint == email().fingerprint
+    assert (
+        parse_target("email_campaign", [], {"costs": typed}).problem_or_environment.fingerprint == email().fingerprint
+    )
     for wrong, words in (
         (["product=cheap"], "expected a number"),
         (["product=-1"], "expected a number from 0"),
@@ -191,7 +193,7 @@ def test_costs_are_written_in_a_file_and_on_the_command_line(tmp_path):
         (["product:Photoshop=1", "product=1"], "or one for each value; got both"),
     ):
         with pytest.raises(cb.CausalBanditsError, match="--cost") as refused:
-            asked("email_campaign", [], {"costs": wrong})
+            parse_target("email_campaign", [], {"costs": wrong})
         assert words in str(refused.value)
 
 

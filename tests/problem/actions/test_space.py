@@ -79,7 +79,7 @@ def test_a_value_that_may_not_be_set_is_refused_with_those_that_may():
     assert (space.size, space.values) == (9, {"k0": ["k00", "k02"]})
     with pytest.raises(InterventionError, match="'k0' may only be set to 'k00', 'k02'; got 'k01'"):
         space.index({"k0": "k01"})
-    assert not space.same_as(ActionSpace(knobs(3, 2)))
+    assert not space.is_same_as(ActionSpace(knobs(3, 2)))
     assert {"k0": "k01"} not in space.where(lambda do: "k1" in do)
 
 
@@ -164,7 +164,7 @@ def test_an_explicit_list_keeps_its_order_and_its_numbers():
     assert list(space) == [{"k1": "k11"}, {}, {"k0": "k00", "k1": "k10"}]
     assert [space.index(action) for action in space] == [0, 1, 2]
     assert space.array().tolist() == [[0, 2], [0, 0], [1, 1]]
-    assert space.listed == ((0, 2), (0, 0), (1, 1))
+    assert space.explicit_choices == ((0, 2), (0, 0), (1, 1))
     assert not space.is_product
     with pytest.raises(InterventionError, match=r"do\(k0=k01\) is not among the 3 allowed actions"):
         space.index({"k0": "k01"})

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import causalbandits as cb
 from causalbandits.policies.feedback import Outcome
 from causalbandits.problem.candidates import hull
-from causalbandits.problem.candidates.hull import hull_of
+from causalbandits.problem.candidates.hull import build_hull
 from oracles import cases, distribution, random_table
 
 thorough = settings(deadline=None, max_examples=500, suppress_health_check=[HealthCheck.too_slow])
@@ -56,7 +56,7 @@ def test_every_removed_choice_is_a_mixture_of_kept_ones_that_touch_no_more_where
             assert set(weights) <= kept
             assert min(weights.values()) > 0
             assert sum(weights.values()) == pytest.approx(1, abs=1e-12)
-            assert block.residual(removed) <= hull.RESIDUAL
+            assert block.residual(removed) <= hull.RESIDUAL_TOLERANCE
             if problem.actions.at_most is not None:
                 touched = block.choices[removed] > 0
                 assert all(not ((block.choices[k] > 0) & ~touched).any() for k in weights)
@@ -114,15 +114,15 @@ def test_sixty_thousand_choices_of_two_configurations_are_reduced_in_seconds():
     ])  # fmt: skip
     problem = cb.Problem(model, knobs, ["z"])
     started = time.process_time()
-    assert (problem.actions.size, problem.search.size) == (3**10, 2)
+    assert (problem.actions.size, problem.candidates.size) == (3**10, 2)
     assert time.process_time() - started < 10
 
 
 def test_the_papers_action_sets_shrink_to_the_known_sizes():
-    assert cb.zoo.email_campaign().problem.search.size == 12
-    assert cb.zoo.figure2().problem.search.size == 16
-    assert cb.zoo.random_parallel(3, 6, np.ones(6), rng=0).problem.search.size == 64
-    assert cb.zoo.lower_bound(14, 0.1).problem.search.size == 2
+    assert cb.zoo.email_campaign().problem.candidates.size == 12
+    assert cb.zoo.figure2().problem.candidates.size == 16
+    assert cb.zoo.random_parallel(3, 6, np.ones(6), rng=0).problem.candidates.size == 64
+    assert cb.zoo.lower_bound(14, 0.1).problem.candidates.size == 2
 
 
 def test_among_equal_choices_the_one_that_touches_the_fewest_stays():
@@ -130,7 +130,7 @@ def test_among_equal_choices_the_one_that_touches_the_fewest_stays():
     a = cb.Variable("a", [0, 1], table=[0.5, 0.5])
     b = cb.Variable("b", [0, 1], parents=["a"], table=[[1, 0], [0, 1]])
     problem = cb.Problem(cb.CausalModel([a, b]), ["a", "b"], ["b"])
-    searched = [problem.search.action(i).intervention for i in range(problem.search.size)]
+    searched = [problem.candidates.action(i).intervention for i in range(problem.candidates.size)]
     assert all(len(do) == 1 for do in searched)
     assert len(searched) == 2
 
@@ -145,7 +145,7 @@ def confounded():
 
 def test_leaving_alone_stays_where_it_can_be_the_only_best():
     problem = confounded()
-    assert problem.search.size == 3
+    assert problem.candidates.size == 3
     agree = np.array([[1.0, 0.0], [0.0, 1.0]])
     env = cb.Environment(problem, cb.BernoulliReward(agree))
     assert env.best().intervention == cb.Intervention()
@@ -155,7 +155,7 @@ def test_leaving_alone_stays_where_it_can_be_the_only_best():
 def test_a_list_of_actions_and_reduce_false_step_aside():
     p = cb.zoo.figure2().problem
     listed = cb.Problem(p.model, p.manipulable, p.parents, actions=[{}, {"X1": 2}])
-    assert listed.search.size == 2
+    assert listed.candidates.size == 2
     assert repr(listed.reduction()) == "All 2 actions are searched: the action set is a list."
     assert "reduce=False" in repr(cb.Problem(p.model, p.manipulable, p.parents, reduce=False).reduction())
     forbidden = cb.Problem(p.model, p.manipulable, p.parents, forbid=lambda do: len(do) == 4)
@@ -165,7 +165,7 @@ def test_a_list_of_actions_and_reduce_false_step_aside():
 
 
 def test_undecided_rows_are_kept(monkeypatch):
-    monkeypatch.setattr(hull, "SOLVES", 0)
+    monkeypatch.setattr(hull, "MAX_SOLVES", 0)
     monkeypatch.setattr(hull.Hull, "_vertices", lambda self, points: [0])
     problem = cb.zoo.email_campaign().problem
     blocks = problem.reduction().blocks
@@ -184,11 +184,11 @@ def spread(rows, mixtures, dimensions=60, seed=0):
 @pytest.mark.parametrize("priced", [False, True], ids=["free", "priced"])
 def test_in_many_dimensions_least_squares_are_left_to_what_does_not_lie_far_out(monkeypatch, priced):
     rows, costs = spread(100, 9)
-    monkeypatch.setattr(hull, "DIRECTIONS", 0)  # few are left in many dimensions
+    monkeypatch.setattr(hull, "DIRECTION_WORK", 0)  # few are left in many dimensions
     found = {}
     for many in (0, 10**9):
         monkeypatch.setattr(hull, "MANY_NUMBERS", many)
-        own = hull_of(rows, costs if priced else None)
+        own = build_hull(rows, costs if priced else None)
         own.reduce(np.arange(len(rows)), [], {})
         found[many] = own.kept, own.solves
     assert found[0][0] == found[10**9][0] == set(range(100))
@@ -197,7 +197,7 @@ def test_in_many_dimensions_least_squares_are_left_to_what_does_not_lie_far_out(
 
 def test_least_squares_stop_at_a_budget_of_work_and_what_is_undecided_is_kept(monkeypatch):
     rows, _ = spread(100, 9)
-    monkeypatch.setattr(hull, "WORK", 3 * 61 * 100 * 61)
+    monkeypatch.setattr(hull, "MAX_WORK", 3 * 61 * 100 * 61)
     monkeypatch.setattr(hull.Hull, "_vertices", lambda self, points: list(range(100)))
     own = hull.Hull(rows)
     own.reduce(np.arange(len(rows)), [], {})
@@ -227,14 +227,14 @@ def test_a_knob_without_effect_that_must_be_set_is_set():
     a = cb.Variable("a", [0, 1], table=[0.5, 0.5])
     idle = cb.Variable("idle", ["x", "y"], table=[0.5, 0.5])
     problem = cb.Problem(cb.CausalModel([a, idle]), ["a", "idle"], ["a"], always=["idle"], at_most=2)
-    searched = [problem.search.action(i).intervention for i in range(problem.search.size)]
+    searched = [problem.candidates.action(i).intervention for i in range(problem.candidates.size)]
     assert all(do["idle"] == "x" for do in searched)
     assert {do.get("a") for do in searched} >= {0, 1}
 
 
 def test_four_to_the_sixteenth_actions_are_ordinary():
     env = cb.zoo.random_parallel(3, 16, theta=np.linspace(-0.5, 0.5, 16), rng=1)
-    assert env.problem.search.size == 2**16
+    assert env.problem.candidates.size == 2**16
     agent = cb.Agent(env.problem, "c-ts-gaussian", seed=0)
     decision = agent.ask()
     outcome = env.pull(decision.intervention, 0)
@@ -246,8 +246,8 @@ def test_a_knob_without_effect_that_must_be_set_is_set_to_a_value_that_it_may_be
     a = cb.Variable("a", [0, 1], table=[0.5, 0.5])
     idle = cb.Variable("idle", ["x", "y"], table=[0.5, 0.5])
     problem = cb.Problem(cb.CausalModel([a, idle]), {"a": None, "idle": ["y"]}, ["a"], always=["idle"])
-    assert {problem.search.action(i).intervention["idle"] for i in range(problem.search.size)} == {"y"}
-    assert problem.search.array()[:, 1].tolist() == [2] * problem.search.size
+    assert {problem.candidates.action(i).intervention["idle"] for i in range(problem.candidates.size)} == {"y"}
+    assert problem.candidates.array()[:, 1].tolist() == [2] * problem.candidates.size
 
 
 def test_the_best_of_two_to_the_thousandth_actions_sets_what_may_be_set():
@@ -280,7 +280,7 @@ def test_four_to_the_thousandth_actions_are_decided_block_by_block():
 def test_deciding_block_by_block_is_the_first_best_of_all_scores(id):
     env = cb.zoo.email_campaign()
     policy = cb.policy(id)
-    situation, statistic = env.problem.situation(), policy.start(env.problem)
+    situation, statistic = env.problem.situation(), policy.init(env.problem)
     rng = np.random.default_rng(0)
     for _ in range(300):
         seed = int(rng.integers(2**32))

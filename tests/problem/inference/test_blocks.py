@@ -249,7 +249,7 @@ def test_rows_for_some_choices_are_those_of_the_whole_table(case, data):
         at_once = data.draw(st.integers(1, 64))
         with (
             mock.patch.object(inference, "SMALL_TABLE", 0),
-            mock.patch.object(inference, "CONTRACTED_AT_ONCE", at_once),
+            mock.patch.object(inference, "CONTRACTION_BATCH_SIZE", at_once),
         ):
             rows = block.rows(np.array(some, dtype=np.uint8).reshape(len(some), -1))
         if 4 * len(some) < block.choices:

@@ -68,7 +68,7 @@ def test_rows_are_those_of_the_whole_table():
 @patient
 @given(cases(knobs=3), st.integers(1, 64))
 def test_every_way_to_ask_gives_the_same_bits_and_what_enumeration_gives(case, at_once):
-    with mock.patch.object(blocks, "SMALL_TABLE", 0), mock.patch.object(blocks, "CONTRACTED_AT_ONCE", at_once):
+    with mock.patch.object(blocks, "SMALL_TABLE", 0), mock.patch.object(blocks, "CONTRACTION_BATCH_SIZE", at_once):
         for block, alone, whole in zip(*(find_blocks(*case) for _ in range(3)), strict=True):
             every = list(itertools.product(*map(range, block.radices)))
             rows = np.array([alone.row(own) for own in every])
@@ -84,7 +84,7 @@ def test_every_way_to_ask_gives_the_same_bits_and_what_enumeration_gives(case, a
 def test_looking_up_what_is_set_changes_no_bit(case):
     with mock.patch.object(blocks, "SMALL_TABLE", 0):
         for wide, narrow in zip(*(find_blocks(*case) for _ in range(2)), strict=True):
-            with mock.patch.object(factors, "LOOKED_UP", 2):
+            with mock.patch.object(factors, "LOOKUP_SIZE", 2):
                 table = wide.table
             assert np.array_equal(table, narrow.table)
 
@@ -104,7 +104,7 @@ def test_a_knob_of_many_values_needs_no_array_of_their_square(values, outcomes):
     effects, own = problem.model["W"].table, problem.model["X"].table
     tracemalloc.start()
     table, (_, peak) = block.table, tracemalloc.get_traced_memory()
-    under = block.under({"X": own[None], "W": effects[None]}, [7])
+    under = block.rows_under_models({"X": own[None], "W": effects[None]}, [7])
     peak = max(peak, tracemalloc.get_traced_memory()[1])
     tracemalloc.stop()
     assert peak < table.nbytes + 2**24 < 8 * values**2 // 2
@@ -126,13 +126,15 @@ def test_nor_does_it_where_causes_are_hidden():
 
 
 def test_what_does_not_depend_on_the_choices_is_made_once(monkeypatch):
-    made, plain = [], FactorLayout.all_choices
-    monkeypatch.setattr(FactorLayout, "all_choices", lambda own, table: (made.append(own.name), plain(own, table))[1])
+    made, plain = [], FactorLayout.operand_with_choices
+    monkeypatch.setattr(
+        FactorLayout, "operand_with_choices", lambda own, table: (made.append(own.name), plain(own, table))[1]
+    )
     block = large().blocks[0]
     parts = []
-    contracted = block._contracted
-    monkeypatch.setattr(block, "_contracted", lambda operands: (parts.append(0), contracted(operands))[1])
-    monkeypatch.setattr(blocks, "CONTRACTED_AT_ONCE", block._order.largest)
+    contracted = block._contract_query
+    monkeypatch.setattr(block, "_contract_query", lambda operands: (parts.append(0), contracted(operands))[1])
+    monkeypatch.setattr(blocks, "CONTRACTION_BATCH_SIZE", block._order.largest)
     block.rows(np.eye(len(block.knobs), dtype=np.intp))
     assert len(parts) == len(block.knobs) > 1
     assert sorted(made) == sorted(block.knob_names)
@@ -140,7 +142,7 @@ def test_what_does_not_depend_on_the_choices_is_made_once(monkeypatch):
 
 def test_an_agent_decides_where_a_knob_and_its_effect_have_many_values():
     agent = cb.Agent(wide(1500, 800), "c-ts-gaussian", seed=0)
-    assert agent.problem.search.size == 1500
+    assert agent.problem.candidates.size == 1500
     first = agent.ask()
     agent.tell(first.id, {"W": 5}, 1.0)
     assert agent.ask().intervention["X"] in range(1500)
@@ -163,8 +165,8 @@ def test_a_gap_does_not_depend_on_the_actions_that_it_is_computed_with(narrowing
     problem = large(**narrowing)
     for reward in rewards(problem):
         env = cb.Environment(problem, reward)
-        projection = problem.search.projection
-        numbers = [problem.search.action(i).number for i in range(projection.size)]
+        projection = problem.candidates.projection
+        numbers = [problem.candidates.action(i).number for i in range(projection.size)]
         gaps = env.gaps_in(projection)
         for i in range(0, projection.size, 17):
             mean = env.mean.under(problem.actions.choices(numbers[i]))

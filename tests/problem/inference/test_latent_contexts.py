@@ -52,7 +52,7 @@ def test_in_every_context_what_is_observed_says_what_the_whole_model_says(seed):
         assert problem.context_distribution == pytest.approx(whole.context_distribution, abs=1e-12)
         for values in itertools.product([-1, 0, 1], repeat=len(context)):
             codes = None if max(values) < 0 else values
-            ours, theirs = (p.in_context(codes).parent_distributions() for p in (problem, whole))
+            ours, theirs = (p.condition_codes(codes).parent_distributions() for p in (problem, whole))
             np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-12, err_msg=f"{graph} {drawn} {codes}")
         again = cb.Problem.from_record(problem.to_record())
         assert again.fingerprint == problem.fingerprint
@@ -123,8 +123,13 @@ def test_what_is_required_is_judged_by_what_is_observed(seed):
             for context in ([], ["segment"]):
                 try:
                     p = cb.Problem(knowledge, ["mail"], ["visits", "segment"], context=context, **asked)
-                    views = [p.in_context((c,)) for c in (0, 1)] if context else [p]
-                    left = [[p.actions[n] for n in v._left] if v._left is not None else list(p.actions) for v in views]
+                    views = [p.condition_codes((c,)) for c in (0, 1)] if context else [p]
+                    left = [
+                        [p.actions[n] for n in v._feasible_or_empty]
+                        if v._feasible_or_empty is not None
+                        else list(p.actions)
+                        for v in views
+                    ]
                 except ProblemError as error:
                     left = "none" if "leaves no action" in str(error) else str(error)
                 outcomes.append(left)
@@ -231,18 +236,18 @@ def test_contexts_of_probability_0_are_refused_in_words_unless_a_prior_allows_th
     for known in (exact, plain):
         problem = cb.Problem(known, ["x"], ["y"], context=["c", "d"])
         for context in ({"c": 2}, {"c": 2, "d": 0}, {"c": 0, "d": 1}):
-            assert not problem.given(context).can_occur
+            assert not problem.condition(context).can_occur
             for accept in ("refuse", "accept"):
                 agent = cb.Agent(problem, "c-ts-beta", seed=0, impossible=accept)
                 with pytest.raises(cb.errors.CausalBanditsError, match=r"The context .* has probability 0"):
                     agent.ask(context=context)
             with pytest.raises(ProblemError, match=r"The context c=\d.* Gather rows of that kind, fit with a prior"):
-                problem.given(context).parent_distribution({"x": 1})
+                problem.condition(context).parent_distribution({"x": 1})
         atol = 1e-12 if known is exact else 0.06
         for context in ({"d": 1}, {"c": 1, "d": 1}, {"c": 0, "d": 0}):
-            found, true = (own.given(context).parent_distribution({"x": 1}) for own in (problem, whole))
+            found, true = (own.condition(context).parent_distribution({"x": 1}) for own in (problem, whole))
             np.testing.assert_allclose(found, true, rtol=0, atol=atol)
-    allowed = cb.Problem(smoothed, ["x"], ["y"], context=["c", "d"]).given({"c": 2, "d": 0})
+    allowed = cb.Problem(smoothed, ["x"], ["y"], context=["c", "d"]).condition({"c": 2, "d": 0})
     assert allowed.can_occur
     _, lower, upper = allowed.parent_distribution({"x": 1}, interval=True)
     assert upper[1] - lower[1] > 0.3  # nobody knows

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import causalbandits as cb
 from causalbandits.errors import TellError
 from causalbandits.problem.inference import support
-from causalbandits.problem.inference.support import can_happen
+from causalbandits.problem.inference.support import has_support
 
 
 def random_model(rng, variables=5):
@@ -52,16 +52,16 @@ def test_it_is_possible_where_its_probability_is_positive(seed):
         {name: int(rng.integers(len(model[name].states))) for name in model.names if role[name] == kind}
         for kind in (1, 2)
     )
-    assert can_happen(model, done, seen) == (probability(model, done, seen) > 0)
+    assert has_support(model, done, seen) == (probability(model, done, seen) > 0)
 
 
 def test_a_thousand_functions_of_each_other_neither_overflow_nor_vanish():
     first = cb.Variable("v0", [0, 1], table=[0.5, 0.5])
     copies = [cb.Variable(f"v{i}", [0, 1], parents=[f"v{i - 1}"], table=np.eye(2)) for i in range(1, 1500)]
     model = cb.CausalModel([first, *copies])
-    assert can_happen(model, {}, {"v0": 1, "v1499": 1})
-    assert not can_happen(model, {}, {"v0": 1, "v1499": 0})
-    assert can_happen(model, {"v700": 0}, {"v0": 1, "v1499": 0})
+    assert has_support(model, {}, {"v0": 1, "v1499": 1})
+    assert not has_support(model, {}, {"v0": 1, "v1499": 0})
+    assert has_support(model, {"v700": 0}, {"v0": 1, "v1499": 0})
 
 
 def test_what_is_too_large_to_tell_counts_as_possible(monkeypatch):
@@ -70,9 +70,9 @@ def test_what_is_too_large_to_tell_counts_as_possible(monkeypatch):
         cb.Variable("b", [0, 1], parents=["a"], table=np.eye(2)),
         cb.Variable("c", [0, 1], parents=["a", "b"], table=[[[1, 0], [0, 1]], [[0, 1], [1, 0]]]),
     ])  # fmt: skip
-    assert not can_happen(model, {}, {"c": 1})
+    assert not has_support(model, {}, {"c": 1})
     monkeypatch.setattr(support, "LARGEST_FACTOR", 0)
-    assert can_happen(model, {}, {"c": 1})
+    assert has_support(model, {}, {"c": 1})
 
 
 @pytest.fixture

@@ -13,8 +13,8 @@ from causalbandits.model.causal_model import CausalModel
 from causalbandits.model.variable import Variable
 from causalbandits.problem.problem import Problem
 from causalbandits.problem.projection import tree
-from causalbandits.problem.projection.sparse import along_list
-from causalbandits.problem.projection.tree import Level, summed_out
+from causalbandits.problem.projection.sparse import project_steps
+from causalbandits.problem.projection.tree import Level, sum_out_tree
 from oracles import all_interventions, cases, distribution, pairs, patient, random_table
 
 pytestmark = pytest.mark.filterwarnings("ignore::causalbandits.errors.ProblemWarning")  # constraints drawn at random
@@ -110,10 +110,10 @@ def test_tables_made_whole_or_in_part_agree_to_rounding():
 @given(narrowed_problems())
 def test_summing_at_once_equals_the_loop_in_order_bit_for_bit(problem):
     x = numbers(problem)
-    with mock.patch.object(tree, "AT_ONCE", 2**40):
+    with mock.patch.object(tree, "PRODUCT_BATCH_SIZE", 2**40):
         at_once = problem.projection(x)
-    vars(problem.projection).pop("whole")  # made at once, and remembered
-    with mock.patch.object(tree, "AT_ONCE", 0):
+    vars(problem.projection).pop("matrix")  # made at once, and remembered
+    with mock.patch.object(tree, "PRODUCT_BATCH_SIZE", 0):
         in_order = problem.projection(x)
     assert at_once.tobytes() == in_order.tobytes()
 
@@ -127,7 +127,7 @@ def test_a_long_list_is_summed_by_sparse_matrices_bit_for_bit(problem):
         assert own.is_long_list == any(level.parent is not None for level in own.joined_tree[0])
     for columns in [(), (3,)] if own.is_long_list else []:
         x = rng.standard_normal((math.prod(len(level.columns) for level in own.joined_tree[0]), *columns))
-        one, other = along_list(own.steps, own.joined_tree[1], x), summed_out(own.joined_tree, x)
+        one, other = project_steps(own.steps, own.joined_tree[1], x), sum_out_tree(own.joined_tree, x)
         assert np.array_equal(one, other)
 
 

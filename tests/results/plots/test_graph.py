@@ -12,7 +12,7 @@ import causalbandits as cb
 from causalbandits._files import refuse_unwritable, refuse_unwritable_folder
 from causalbandits.errors import StateError
 from causalbandits.results.plots import fonts
-from causalbandits.results.plots.graph import layered, plot_graph
+from causalbandits.results.plots.graph import layered_layout, plot_graph
 from causalbandits.results.plots.regret import plot_final
 
 
@@ -66,7 +66,7 @@ def curve(arrow, ax):
 def test_variables_on_a_level_keep_apart_and_causes_stand_above(edges):
     import networkx as nx
 
-    layout = layered(nx.DiGraph(edges))
+    layout = layered_layout(nx.DiGraph(edges))
     for cause, effect in edges:
         assert layout.places[cause][1] > layout.places[effect][1]
     levels = {}
@@ -97,10 +97,10 @@ def test_names_in_any_script_are_drawn_in_letters_that_there_are():
 
 def test_letters_without_a_font_are_spelt(monkeypatch):
     monkeypatch.setattr(fonts, "_fonts", tuple)
-    assert fonts.legible("温度") == "U+6E29U+5EA6"
-    assert fonts.legible("\N{E-MAIL SYMBOL}\N{VARIATION SELECTOR-16} post") == "[e-mail symbol] post"
-    assert fonts.legible("plain") == "plain"
-    assert fonts.width("温") == len("U+6E29")
+    assert fonts.spell_missing_glyphs("温度") == "U+6E29U+5EA6"
+    assert fonts.spell_missing_glyphs("\N{E-MAIL SYMBOL}\N{VARIATION SELECTOR-16} post") == "[e-mail symbol] post"
+    assert fonts.spell_missing_glyphs("plain") == "plain"
+    assert fonts.text_width("温") == len("U+6E29")
 
 
 def test_regret_of_zero_is_seen_on_a_logarithmic_scale():

@@ -17,9 +17,9 @@ import jinja2
 from test_service import Served
 
 import causalbandits as cb
-from causalbandits.service.dashboard.pages import _templates, page
-from causalbandits.service.dashboard.panels import CONTEXTS, panels_of
-from causalbandits.service.server import ServerThatEnds, serve, service_of
+from causalbandits.service.dashboard.pages import _templates, render_page
+from causalbandits.service.dashboard.panels import MAX_CONTEXTS, build_panels
+from causalbandits.service.server import BoundedServer, build_service, serve
 
 SEGMENTS, EMAIL = cb.zoo.email_segments(), cb.zoo.email_campaign()
 MAIL = {"subject": "short", "template": "1", "send_time": "morning"}
@@ -29,7 +29,7 @@ def play(study: cb.Study, env: cb.Environment, rounds: int) -> None:
     rng, contexts = np.random.default_rng(0), env.problem.contexts
     with study.together():
         for _ in range(rounds):
-            known = dict(contexts.values(contexts.draw(rng))) if env.problem.context else None
+            known = dict(contexts.values(contexts.sample(rng))) if env.problem.context else None
             decision = study.ask(context=known)
             seen = env.pull(decision.intervention, rng, context=known)
             study.tell(decision.id, seen.parents, seen.reward)
@@ -44,7 +44,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         play(study, EMAIL, 5)
         study.ask()
     cb.Study.create(folder / "none.db", EMAIL.problem, "c-ts-beta").close()
-    running = Served(service_of(sorted(folder.glob("*.db"))))
+    running = Served(build_service(sorted(folder.glob("*.db"))))
     yield running
     running.stop()
 
@@ -76,7 +76,7 @@ def test_a_page_that_says_go_on_says_what_is_asked_for(served: Served) -> None:
 
 def test_so_many_contexts_are_shown_and_no_more_the_likeliest_first(tmp_path: Path) -> None:
     """20 of them; and where there are too many to be listed, why none is."""
-    for sizes, listed in (((20,), CONTEXTS), ((300, 300), 0)):
+    for sizes, listed in (((20,), MAX_CONTEXTS), ((300, 300), 0)):
         kinds = [
             cb.Variable(f"c{k}", range(n), table=np.arange(1, n + 1) / (n * (n + 1) / 2)) for k, n in enumerate(sizes)
         ]
@@ -89,7 +89,7 @@ def test_so_many_contexts_are_shown_and_no_more_the_likeliest_first(tmp_path: Pa
         with cb.Study.create(tmp_path / f"{len(sizes)}.db", problem, "c-ts-beta", seed=1) as study:
             decision = study.ask()
             study.tell(decision.id, {"z": 1}, 1)
-            found: Any = panels_of(study)["in_contexts"]
+            found: Any = build_panels(study)["in_contexts"]
             assert len(found.answers) == listed
             shares = [share for share, _ in found.answers]
             assert shares == sorted(shares, reverse=True)
@@ -109,7 +109,7 @@ def test_duplicates_are_counted_and_the_last_verification_is_shown(tmp_path: Pat
     with cb.Study.create(tmp_path / "mail.db", EMAIL.problem, "c-ts-beta", seed=1) as study:
         study.ask(2, eligible=[{"send_time": "morning"}])
         state = study.state_hash()
-    running = Served(service_of([tmp_path / "mail.db"]))
+    running = Served(build_service([tmp_path / "mail.db"]))
     try:
         text = shown(running, "/mail")
         assert "Duplicates 0 Expired none" in text
@@ -138,7 +138,7 @@ def test_a_broken_log_is_shown_once_it_was_looked_at(tmp_path: Path) -> None:
         play(study, EMAIL, 3)
     with sqlite3.connect(tmp_path / "mail.db") as database:
         database.execute("UPDATE statistic SET n = n + 1")
-    running = Served(service_of([tmp_path / "mail.db"]))
+    running = Served(build_service([tmp_path / "mail.db"]))
     try:
         with cb.connect(f"http://127.0.0.1:{running.port}/mail") as there:
             assert not there.verify()
@@ -184,11 +184,11 @@ def test_templates_are_compiled_before_a_service_answers(tmp_path: Path, monkeyp
     def compiled_late(*given: Any, **named: Any) -> None:
         raise AssertionError("who looks first waits for it")
 
-    def looked_at(server: ServerThatEnds) -> None:
+    def looked_at(server: BoundedServer) -> None:
         monkeypatch.setattr(jinja2.Environment, "compile", compiled_late)
-        assert page("login.html", wrong=False).status_code == 200
+        assert render_page("login.html", wrong=False).status_code == 200
 
-    monkeypatch.setattr(ServerThatEnds, "run", looked_at)
+    monkeypatch.setattr(BoundedServer, "run", looked_at)
     _templates.cache_clear()
     serve([tmp_path / "mail.db"])
 

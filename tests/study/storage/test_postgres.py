@@ -15,7 +15,7 @@ import causalbandits as cb
 from causalbandits.errors import StateError, StorageError
 from causalbandits.problem.budget import Budget
 from causalbandits.study.storage import schema
-from causalbandits.study.storage.location import name_of
+from causalbandits.study.storage.location import location_name
 from postgresql import PROGRAMS, running, used_while_killed
 
 psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed")
@@ -127,7 +127,7 @@ def test_older_tables_are_brought_up_to_date_there_too(address: str, monkeypatch
     with cb.Study.open(address) as study:
         assert json.dumps(study.statistic.to_record()) == bits
         assert study.verify()
-        assert study._state.store.one("SELECT max(version) FROM versions")[0] == schema.SCHEMA_VERSION
+        assert study._session.store.query_one("SELECT max(version) FROM versions")[0] == schema.SCHEMA_VERSION
 
 
 def test_backends_that_are_killed_lose_nothing_and_count_nothing_twice(address: str, server: str) -> None:
@@ -136,7 +136,7 @@ def test_backends_that_are_killed_lose_nothing_and_count_nothing_twice(address: 
         assert killed > 10
         assert len(told) == 120
         # Its own connection was killed as well, and is made anew without a word.
-        assert study.rounds == 120 == sum(n for (n,) in study._state.store.rows("SELECT n FROM statistic"))
+        assert study.rounds == 120 == sum(n for (n,) in study._session.store.query("SELECT n FROM statistic"))
         assert study.statistic.total.sum() == sum(told.values())
         assert study.decided == 120
         assert study.verify()
@@ -163,13 +163,13 @@ def test_a_service_serves_a_study_by_its_name(address: str, tmp_path: Path, monk
     pytest.importorskip("uvicorn")
     from test_service import Served
 
-    from causalbandits.service.server import service_of
+    from causalbandits.service.server import build_service
 
     monkeypatch.chdir(tmp_path)
     cb.Study.create(address, ENV.problem, "c-ts-beta", seed=1).close()
-    running = Served(service_of([address]))
+    running = Served(build_service([address]))
     try:
-        with cb.connect(f"http://127.0.0.1:{running.port}/{name_of(address)}") as there:
+        with cb.connect(f"http://127.0.0.1:{running.port}/{location_name(address)}") as there:
             decision = there.ask(key="a")
             assert there.ask(key="a") == decision
             assert running.send("GET", "/readyz")[0] == 200

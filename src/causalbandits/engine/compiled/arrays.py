@@ -27,8 +27,8 @@ import numpy as np
 import numpy.typing as npt
 
 from causalbandits._typing import Array
-from causalbandits.policies.exploration import Shares
-from causalbandits.problem.projection import Powers, Projection
+from causalbandits.policies.exploration import SamplingAllocation
+from causalbandits.problem.projection import PowerSums, Projection
 
 Ints = npt.NDArray[np.int64]
 
@@ -65,7 +65,7 @@ class FlatTree(NamedTuple):
     """The largest level's size."""
 
 
-class PricedRows(NamedTuple):
+class RowCosts(NamedTuple):
     """What the choices of blocks cost, in every context; empty where nothing costs anything."""
 
     costs: Ragged
@@ -143,7 +143,7 @@ class ByBlock(NamedTuple):
     """A block's features, by code."""
     additive: Additive
     """The mean reward, where it is additive, too."""
-    priced: PricedRows
+    priced: RowCosts
 
 
 class Regressors(NamedTuple):
@@ -157,7 +157,7 @@ class Regressors(NamedTuple):
     """f(z), a row per configuration."""
 
 
-class Priced(NamedTuple):
+class ActionCosts(NamedTuple):
     """What actions cost."""
 
     costs: Array
@@ -174,7 +174,7 @@ class CellRule(NamedTuple):
     """Whether log(1/delta) moves with the round, or scales are learnt, and with these every cell's index."""
     explorations: Array
     draws: int
-    priced: Priced
+    priced: ActionCosts
 
 
 class LinearRule(NamedTuple):
@@ -185,7 +185,7 @@ class LinearRule(NamedTuple):
     spread: float
     betas: Array
     draws: int
-    priced: Priced
+    priced: ActionCosts
 
 
 class CellSums(NamedTuple):
@@ -196,7 +196,7 @@ class CellSums(NamedTuple):
 
 
 class ScaledSums(NamedTuple):
-    """`policies.statistics.ScaledCells`."""
+    """`policies.statistics.PooledCells`."""
 
     counts: Array
     totals: Array
@@ -204,7 +204,7 @@ class ScaledSums(NamedTuple):
 
 
 class EffectSums(NamedTuple):
-    """`policies.effects.EffectCells`, and room to work in."""
+    """`policies.effects.MainEffectCells`, and room to work in."""
 
     counts: Array
     totals: Array
@@ -220,7 +220,7 @@ class EffectSums(NamedTuple):
 
 
 class RateSums(NamedTuple):
-    """`policies.rates.RateCells`, and the pairs that it weighs."""
+    """`policies.rates.BetaGridCells`, and the pairs that it weighs."""
 
     counts: Array
     totals: Array
@@ -229,7 +229,7 @@ class RateSums(NamedTuple):
     moments: Array
 
 
-class Rotated(NamedTuple):
+class RegressionArrays(NamedTuple):
     """`policies.statistics.Regression`."""
 
     R: Array
@@ -254,7 +254,7 @@ class Record(NamedTuple):
     """Positions; of no use where actions are too many to be listed."""
 
 
-class Before(NamedTuple):
+class ContextArrays(NamedTuple):
     """What is drawn before each decision, and what the policy is told of it; the first fields of a `FlatWorld`."""
 
     before: Law | None
@@ -262,20 +262,20 @@ class Before(NamedTuple):
     told: Ints
 
 
-def ragged(parts: Any, dtype: Any = np.float64) -> Ragged:
+def build_ragged(parts: Any, dtype: Any = np.float64) -> Ragged:
     flat = [np.asarray(part, dtype=dtype).reshape(-1) for part in parts]
     starts = np.cumsum([0, *(len(part) for part in flat)])
-    return Ragged(np.concatenate([*flat, np.zeros(0, dtype=dtype)]), ints(starts))
+    return Ragged(np.concatenate([*flat, np.zeros(0, dtype=dtype)]), as_ints(starts))
 
 
-def ints(values: Any) -> Ints:
+def as_ints(values: Any) -> Ints:
     return np.ascontiguousarray(values, dtype=np.int64)
 
 
 # What the compiled rounds read that weigh what an action is worth.
 
 
-class WorthRule(NamedTuple):
+class GittinsRule(NamedTuple):
     """A policy that weighs what actions are worth: its index, and for how many rounds it pays to know better."""
 
     p: Any
@@ -284,7 +284,7 @@ class WorthRule(NamedTuple):
     patiences: Array
     """By round."""
     draws: int
-    priced: Priced
+    priced: ActionCosts
 
 
 class FlatRows(NamedTuple):
@@ -294,23 +294,23 @@ class FlatRows(NamedTuple):
     cells: Ragged | None
 
 
-def flat_rows_of(projections: Sequence[Projection], cells: Ragged | None) -> FlatRows:
+def build_flat_rows(projections: Sequence[Projection], cells: Ragged | None) -> FlatRows:
     """The same from the sums under P of each context."""
-    found = [Powers(projection).rows for projection in projections]
-    rows = np.zeros((sum(map(len, found)), max(own.shape[1] for own in found)))
+    tables = [PowerSums(projection).rows for projection in projections]
+    rows = np.zeros((sum(map(len, tables)), max(table.shape[1] for table in tables)))
     first = 0
-    for projection, own in zip(projections, found, strict=True):
+    for projection, table in zip(projections, tables, strict=True):
         order = projection.order_of_cells
-        rows[first : first + len(own), np.arange(own.shape[1]) if order is None else order] = own
-        first += len(own)
+        rows[first : first + len(table), np.arange(table.shape[1]) if order is None else order] = table
+        first += len(table)
     return FlatRows(rows, cells)
 
 
 # What the compiled rounds of `engine.design_kernels` read.
 
 
-class Planned(NamedTuple):
-    """In which shares actions are drawn, context by context: see `policies.designed.Shares`."""
+class ShareArrays(NamedTuple):
+    """In which shares actions are drawn, context by context: see `policies.designed.SamplingAllocation`."""
 
     cdf: Ragged
     played: Ragged
@@ -320,14 +320,17 @@ class TrackingRule(NamedTuple):
     """`policies.tracking.CausalTrackAndStop`."""
 
     epsilon: float
-    priced: Priced
+    priced: ActionCosts
 
 
-def planned(shares: Sequence[Shares]) -> Planned:
+def build_share_arrays(shares: Sequence[SamplingAllocation]) -> ShareArrays:
     """The shares of every context."""
-    return Planned(ragged([own.cdf for own in shares]), ragged([own.played for own in shares], "int64"))
+    return ShareArrays(
+        build_ragged([context_shares.cdf for context_shares in shares]),
+        build_ragged([context_shares.positions for context_shares in shares], "int64"),
+    )
 
 
-def design_rows(distributions: Sequence[Array]) -> Ragged:
+def build_design_rows(distributions: Sequence[Array]) -> Ragged:
     """P(z | a) of every context's searched actions, a row each, end to end."""
-    return ragged(distributions)
+    return build_ragged(distributions)

@@ -11,27 +11,27 @@ from typing import Any
 import numba
 
 from causalbandits.engine.compiled.exploration import DESIGN_KERNELS
-from causalbandits.engine.compiled.gittins import worth_rounds
-from causalbandits.engine.compiled.gittins_main_effects import worth_effect_rounds
-from causalbandits.engine.compiled.learned_tables import learnt_rounds
+from causalbandits.engine.compiled.gittins import gittins_rounds
+from causalbandits.engine.compiled.gittins_main_effects import gittins_main_effects_rounds
+from causalbandits.engine.compiled.learned_tables import learned_table_rounds
 from causalbandits.engine.compiled.linear import by_block_rounds, linear_rounds
-from causalbandits.engine.compiled.screen import screened_rounds
-from causalbandits.engine.compiled.thompson import drawn_rounds
-from causalbandits.engine.compiled.ts_ucb import promised_rounds
-from causalbandits.engine.compiled.ucb import settled_action_rounds, settled_rounds
+from causalbandits.engine.compiled.screen import screen_rounds
+from causalbandits.engine.compiled.thompson import thompson_rounds
+from causalbandits.engine.compiled.ts_ucb import ts_ucb_rounds
+from causalbandits.engine.compiled.ucb import ucb_action_rounds, ucb_rounds
 
-KINDS_OF_ROUNDS: dict[str, Any] = {
-    "settled": settled_rounds,
-    "settled actions": settled_action_rounds,
-    "drawn": drawn_rounds,
+KERNELS: dict[str, Any] = {
+    "settled": ucb_rounds,
+    "settled actions": ucb_action_rounds,
+    "drawn": thompson_rounds,
     "linear": linear_rounds,
     "by block": by_block_rounds,
     **DESIGN_KERNELS,
-    "learnt": learnt_rounds,
-    "promised": promised_rounds,
-    "screened": screened_rounds,
-    "worth": worth_rounds,
-    "worth by effects": worth_effect_rounds,
+    "learnt": learned_table_rounds,
+    "promised": ts_ucb_rounds,
+    "screened": screen_rounds,
+    "worth": gittins_rounds,
+    "worth by effects": gittins_main_effects_rounds,
 }
 
 SOURCES = (
@@ -72,18 +72,18 @@ SOURCES = (
 @cache
 def kernel(name: str) -> Any:
     """One of the kinds of rounds; compiled, or fetched from disk, when called with parameters of a new type."""
-    package = Path(__file__).parent.parent
+    package = Path(__file__).parents[2]
     version = hashlib.sha256(b"".join((package / source).read_bytes() for source in SOURCES)).hexdigest()
-    play = KINDS_OF_ROUNDS[name](version)
+    play = KERNELS[name](version)
     try:
         compiled = numba.njit(cache=True, nogil=True, error_model="numpy")(play)
     except RuntimeError:  # nowhere to write a cache: it compiles again in every process
         return numba.njit(nogil=True, error_model="numpy")(play)
-    forget_unreadable(Path(str(compiled.stats.cache_path)), play.__module__.rpartition(".")[2])
+    remove_unreadable_cache(Path(str(compiled.stats.cache_path)), play.__module__.rpartition(".")[2])
     return compiled
 
 
-def forget_unreadable(directory: Path, module: str) -> None:
+def remove_unreadable_cache(directory: Path, module: str) -> None:
     """Remove what a cache lists of a module's rounds where it cannot be read, so that they are compiled again.
 
     numba reads an old list before it sees that it is old: one that names types of an earlier version of this library

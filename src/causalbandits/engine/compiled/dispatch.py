@@ -24,16 +24,16 @@ from causalbandits.policies import (
     CausalTSUCB,
     Cells,
     HorizonPolicy,
+    PooledCells,
     Regression,
-    ScaledCells,
     Statistic,
 )
-from causalbandits.policies.cells import BeliefPolicy, CellPolicy, SamplingPolicy, WorthPolicy, patience
+from causalbandits.policies.cells import BeliefPolicy, CellPolicy, SamplingPolicy, WorthPolicy, effective_horizon
 from causalbandits.policies.exploration import BatchedCells
 from causalbandits.policies.linear import LinearPolicy
-from causalbandits.policies.posteriors import BETA_MOMENTS, BETA_PAIRS, EffectCells, RateCells
-from causalbandits.problem import AdditiveFeatures, Problem, distributions
-from causalbandits.problem.candidates import Combinations, project_some
+from causalbandits.policies.posteriors import BETA_MOMENTS, BETA_PAIRS, BetaGridCells, MainEffectCells
+from causalbandits.problem import AdditiveFeatures, Problem, action_distributions
+from causalbandits.problem.candidates import ProductActions, project_actions
 from causalbandits.problem.projection import Projection
 
 # A policy's problem and the world it is in, in every context: what is laid out for the compiled rounds.
@@ -45,13 +45,13 @@ class Scene(NamedTuple):
     problem: Problem
     env: Environment
     moments: tuple[Moment, ...]
-    told: tuple[int, ...]
+    policy_contexts: tuple[int, ...]
     """Which context each is for the policy, by number."""
 
     @property
-    def known(self) -> tuple[Z | None, ...]:
+    def context_codes(self) -> tuple[Z | None, ...]:
         """What the policy knows in each."""
-        return tuple(moment.situation.known for moment in self.moments)
+        return tuple(moment.situation.context_codes for moment in self.moments)
 
     @property
     def size(self) -> int:
@@ -65,223 +65,241 @@ class Scene(NamedTuple):
         return list(ends) if self.size <= LISTED else [0] * (len(self.moments) + 1)
 
 
-def scene_of(env: Environment, policy: AnyPolicy, problem: Problem) -> Scene:
+def build_scene(env: Environment, policy: AnyPolicy, problem: Problem) -> Scene:
     """Every context; one that never occurs is shown as one that does."""
-    every = policy.searches_all
+    searches_all = policy.searches_all
 
-    def make() -> Scene:
+    def build() -> Scene:
         moments, contexts = Moments(env, policy, problem), env.problem.contexts
         if not contexts.names:
-            return Scene(problem, env, (moments.whole,), (0,))
-        likely = dict(contexts.likely())
+            return Scene(problem, env, (moments.unconditional,), (0,))
+        likely = dict(contexts.by_probability())
         usual = next(iter(likely))
-        found = [moments[codes if codes in likely else usual] for codes in map(contexts.at, range(contexts.size))]
-        numbers = [moment.situation.problem.context_number for moment in found]
-        return Scene(problem, env, tuple(found), tuple(number or 0 for number in numbers))
+        by_context = [moments[codes if codes in likely else usual] for codes in map(contexts.at, range(contexts.size))]
+        numbers = [moment.situation.problem.context_number for moment in by_context]
+        return Scene(problem, env, tuple(by_context), tuple(number or 0 for number in numbers))
 
-    return env.remember(("scene", problem, every, policy.learns_tables), make)
+    return env.compute_once(("scene", problem, searches_all, policy.learns_tables), build)
 
 
-def by_block(scene: Scene, policy: AnyPolicy) -> bool:
+def plays_by_block(scene: Scene, policy: AnyPolicy) -> bool:
     """Whether each block's best choice is found alone."""
     if not isinstance(policy, CausalLinearThompsonSampling):
         return False
-    return all(policy.separates(moment.situation) for moment in scene.moments)
+    return all(policy.is_separable(moment.situation) for moment in scene.moments)
 
 
-FREE = arrays.Priced(np.zeros(0), 0.0)
+NO_COSTS = arrays.ActionCosts(np.zeros(0), 0.0)
 """What nothing costs."""
 
 Call = tuple[str, tuple[Any, ...]]
 """Which rounds, and their first four arguments: rule, table, world, what is kept."""
 
 
-def call_of(policy: AnyPolicy, scene: Scene, statistic: Statistic, told: range) -> Call:
+def build_call(policy: AnyPolicy, scene: Scene, statistic: Statistic, rewards_before: range) -> Call:
     """The rounds before which `told` rewards had come in."""
     if isinstance(policy, BeliefPolicy) and isinstance(statistic, Cells):
-        return _worth(policy, scene, statistic, told)
+        return _gittins_call(policy, scene, statistic, rewards_before)
     if isinstance(policy, CausalDesign | CausalElimination | CausalTrackAndStop) and isinstance(statistic, Cells):
-        return _designed(policy, scene, statistic)
+        return _exploration_call(policy, scene, statistic)
     if isinstance(policy, CellPolicy) and isinstance(statistic, Cells):
-        return _cells(policy, scene, statistic, told)
+        return _cell_call(policy, scene, statistic, rewards_before)
     if isinstance(policy, LinearPolicy) and isinstance(statistic, Regression):
-        return _linear(policy, scene, statistic, told)
+        return _linear_call(policy, scene, statistic, rewards_before)
     raise TypeError(f"{policy!r} cannot be played compiled.")
 
 
-def _cells(policy: CellPolicy, scene: Scene, cells: Cells, told: range) -> Call:
+def _cell_call(policy: CellPolicy, scene: Scene, cells: Cells, rewards_before: range) -> Call:
     anytime = not policy.randomised and not (isinstance(policy, HorizonPolicy) and policy.horizon is not None)
-    settled = not policy.randomised and not anytime and not policy.learns_scales
+    has_fixed_index = not policy.randomised and not anytime and not policy.learns_scales
     moving = anytime or policy.learns_scales
-    explorations = np.array([policy.exploration(n) for n in (told if anytime else [0])])
-    draws = policy.draws if isinstance(policy, SamplingPolicy) else 1
+    explorations = np.array([policy.exploration(n) for n in (rewards_before if anytime else [0])])
+    samples = policy.draws if isinstance(policy, SamplingPolicy) else 1
     rule = arrays.CellRule(
-        _index_at(policy, cells), policy.causal, moving, explorations, draws, _priced(scene, policy.weighs_costs)
+        _index_parameters(policy, cells),
+        policy.causal,
+        moving,
+        explorations,
+        samples,
+        _action_costs(scene, policy.weighs_costs),
     )
-    tree = scene.problem.remember(("tree", policy.searches_all, scene.known), lambda: _tree(scene))
-    tree = tree if policy.causal else tree._replace(cells=_own_cells(scene))
-    arguments = (rule, tree, true_world(scene, policy), _sums(cells))
-    return ("drawn" if not settled else "settled" if policy.causal else "settled actions"), arguments
+    tree = scene.problem.compute_once(("tree", policy.searches_all, scene.context_codes), lambda: _flat_tree(scene))
+    tree = tree if policy.causal else tree._replace(cells=_action_cells(scene))
+    arguments = (rule, tree, true_world(scene, policy), _statistic_arrays(cells))
+    return ("drawn" if not has_fixed_index else "settled" if policy.causal else "settled actions"), arguments
 
 
-def _index_at(policy: CellPolicy, cells: Cells) -> Any:
+def _index_parameters(policy: CellPolicy, cells: Cells) -> Any:
     """The index's parameters, none of them a whole number: for `prior_scale=2` nothing is compiled that 2.0 has."""
-    p: Any = policy.index_at(cells)
+    p: Any = policy.index_parameters_after(cells)
     return p._make(float(value) if is_real(value) else value for value in p)
 
 
-def _own_cells(scene: Scene) -> arrays.Ragged | None:
+def _action_cells(scene: Scene) -> arrays.Ragged | None:
     """Every action's, in every context; None where there is one."""
     if len(scene.moments) == 1:
         return None
-    return arrays.ragged([np.arange(moment.situation.size) for moment in scene.moments], np.int64)
+    return arrays.build_ragged([np.arange(moment.situation.size) for moment in scene.moments], np.int64)
 
 
-def _sums(cells: Cells) -> arrays.CellSums | arrays.ScaledSums | arrays.RateSums | arrays.EffectSums:
-    if isinstance(cells, EffectCells):
-        own = cells.count, cells.total, cells.pooled, cells.R, cells.u, cells.ratios, cells.positions
-        return arrays.EffectSums(*own, *np.empty((2, len(cells.u))), *np.empty((2, len(cells.count))))
-    if isinstance(cells, RateCells):
+def _statistic_arrays(cells: Cells) -> arrays.CellSums | arrays.ScaledSums | arrays.RateSums | arrays.EffectSums:
+    if isinstance(cells, MainEffectCells):
+        fields = cells.count, cells.total, cells.pooled, cells.R, cells.u, cells.ratios, cells.positions
+        return arrays.EffectSums(*fields, *np.empty((2, len(cells.u))), *np.empty((2, len(cells.count))))
+    if isinstance(cells, BetaGridCells):
         return arrays.RateSums(cells.count, cells.total, cells.weights, BETA_PAIRS, BETA_MOMENTS)
-    if isinstance(cells, ScaledCells):
+    if isinstance(cells, PooledCells):
         return arrays.ScaledSums(cells.count, cells.total, cells.pooled)
     return arrays.CellSums(cells.count, cells.total)
 
 
-def _worth(policy: BeliefPolicy, scene: Scene, cells: Cells, told: range) -> Call:
-    patiences = _patiences(policy.horizon, told) if isinstance(policy, WorthPolicy) else np.zeros(1)
-    draws = (
+def _gittins_call(policy: BeliefPolicy, scene: Scene, cells: Cells, rewards_before: range) -> Call:
+    effective_horizons = (
+        _effective_horizons(policy.horizon, rewards_before) if isinstance(policy, WorthPolicy) else np.zeros(1)
+    )
+    samples = (
         policy.draws if isinstance(policy, CausalScreen) else policy.samples if isinstance(policy, CausalTSUCB) else 1
     )
-    moving, priced = policy.learns_scales, _priced(scene, True)
-    rule = arrays.WorthRule(_index_at(policy, cells), moving, patiences, draws, priced)
-    world, sums = true_world(scene, policy), _sums(cells)
-    if isinstance(cells, EffectCells):
-        rows = scene.problem.remember(("rows", scene.known), lambda: _rows(scene))
+    moving, action_costs = policy.learns_scales, _action_costs(scene, True)
+    rule = arrays.GittinsRule(_index_parameters(policy, cells), moving, effective_horizons, samples, action_costs)
+    world, sums = true_world(scene, policy), _statistic_arrays(cells)
+    if isinstance(cells, MainEffectCells):
+        rows = scene.problem.compute_once(("rows", scene.context_codes), lambda: _flat_rows(scene))
         return "worth by effects", (rule, rows, world, sums)
-    tree = scene.problem.remember(("tree", False, scene.known), lambda: _tree(scene))
-    screens, weighs = isinstance(policy, CausalScreen), isinstance(policy, CausalGittins)
-    return ("worth" if weighs else "screened" if screens else "promised"), (rule, tree, world, sums)
+    tree = scene.problem.compute_once(("tree", False, scene.context_codes), lambda: _flat_tree(scene))
+    is_screen, is_gittins = isinstance(policy, CausalScreen), isinstance(policy, CausalGittins)
+    return ("worth" if is_gittins else "screened" if is_screen else "promised"), (rule, tree, world, sums)
 
 
-def _designed(policy: CausalDesign | CausalElimination | CausalTrackAndStop, scene: Scene, cells: Cells) -> Call:
+def _exploration_call(
+    policy: CausalDesign | CausalElimination | CausalTrackAndStop, scene: Scene, cells: Cells
+) -> Call:
     world, sums = true_world(scene, policy), arrays.CellSums(cells.count, cells.total)
     situations = [moment.situation for moment in scene.moments]
     if isinstance(policy, CausalTrackAndStop):
-        rows = scene.problem.remember(
-            ("rows of a design", scene.known),
-            lambda: arrays.design_rows([distributions(own) for own in situations]),
+        rows = scene.problem.compute_once(
+            ("rows of a design", scene.context_codes),
+            lambda: arrays.build_design_rows([action_distributions(situation) for situation in situations]),
         )
-        return "tracked", (arrays.TrackingRule(policy.epsilon, _priced(scene, True)), rows, world, sums)
+        return "tracked", (arrays.TrackingRule(policy.epsilon, _action_costs(scene, True)), rows, world, sums)
     if isinstance(policy, CausalElimination):
         assert isinstance(cells, BatchedCells)
-        shares = [policy.shares(own, cells.before) for own in situations]
+        shares = [policy.allocation(situation, cells.cells_at_batch_start) for situation in situations]
     else:
-        shares = [policy.shares(own) for own in situations]
-    return "planned", (None, arrays.planned(shares), world, sums)
+        shares = [policy.allocation(situation) for situation in situations]
+    return "planned", (None, arrays.build_share_arrays(shares), world, sums)
 
 
 @lru_cache(maxsize=256)
-def _patiences(horizon: int | None, told: range) -> Array:
+def _effective_horizons(horizon: int | None, rewards_before: range) -> Array:
     """The same in every replication."""
-    return np.array([patience(horizon, n) for n in told])
+    return np.array([effective_horizon(horizon, n) for n in rewards_before])
 
 
-def _rows(scene: Scene) -> arrays.FlatRows:
-    projections = [moment.situation.search.projection for moment in scene.moments]
-    return arrays.flat_rows_of(projections, _tree(scene).cells)
+def _flat_rows(scene: Scene) -> arrays.FlatRows:
+    projections = [moment.situation.candidates.projection for moment in scene.moments]
+    return arrays.build_flat_rows(projections, _flat_tree(scene).cells)
 
 
-def _tree(scene: Scene) -> arrays.FlatTree:
-    if scene.problem.learns == "actions":  # nobody looks at it
+def _flat_tree(scene: Scene) -> arrays.FlatTree:
+    if scene.problem.unit == "actions":  # nobody looks at it
         projections = [_true_projection(moment) for moment in scene.moments]
-        return layout.tree_of(projections, scene.env.problem.configurations)
-    projections = [moment.situation.search.projection for moment in scene.moments]
-    return layout.tree_of(projections, scene.problem.configurations)
+        return layout.build_tree(projections, scene.env.problem.configurations)
+    projections = [moment.situation.candidates.projection for moment in scene.moments]
+    return layout.build_tree(projections, scene.problem.configurations)
 
 
-def _linear(policy: LinearPolicy, scene: Scene, statistic: Regression, told: range) -> Call:
-    kept, env = arrays.Rotated(statistic.R, statistic.u), scene.env
-    by_rows = by_block(scene, policy)
-    rule = _linear_rule(policy, len(statistic.u), told, _priced(scene, not by_rows))
+def _linear_call(policy: LinearPolicy, scene: Scene, statistic: Regression, rewards_before: range) -> Call:
+    regression, env = arrays.RegressionArrays(statistic.R, statistic.u), scene.env
+    by_rows = plays_by_block(scene, policy)
+    rule = _linear_rule(policy, len(statistic.u), rewards_before, _action_costs(scene, not by_rows))
     if by_rows:
-        features = policy.resolved(scene.problem)
-        features_by_block = env.remember(("by block", features), lambda: _features_by_block(scene, policy))
-        return "by block", (rule, features_by_block, _unlisted_world(scene, policy), kept)
-    key = "regressors", policy.feature_key(scene.problem), scene.known
-    regressors = scene.problem.remember(key, lambda: _regressors(scene, policy))
-    return "linear", (rule, regressors, true_world(scene, policy), kept)
+        features = policy.resolve_features(scene.problem)
+        features_by_block = env.compute_once(("by block", features), lambda: _features_by_block(scene, policy))
+        return "by block", (rule, features_by_block, _world_by_block(scene, policy), regression)
+    key = "regressors", policy.feature_key(scene.problem), scene.context_codes
+    regressors = scene.problem.compute_once(key, lambda: _regressor_arrays(scene, policy))
+    return "linear", (rule, regressors, true_world(scene, policy), regression)
 
 
 def _features_by_block(scene: Scene, policy: LinearPolicy) -> arrays.ByBlock:
-    features = [policy.resolved(moment.situation.problem) for moment in scene.moments]
-    additive = [own for own in features if isinstance(own, AdditiveFeatures)]
-    return layout.by_block_of([moment.env for moment in scene.moments], additive, _searches(scene))
+    features = [policy.resolve_features(moment.situation.problem) for moment in scene.moments]
+    additive = [block_features for block_features in features if isinstance(block_features, AdditiveFeatures)]
+    return layout.build_by_block([moment.env for moment in scene.moments], additive, _product_candidates(scene))
 
 
-def _searches(scene: Scene) -> list[Combinations]:
-    searches = [moment.situation.search for moment in scene.moments]
-    return [search for search in searches if isinstance(search, Combinations)]
+def _product_candidates(scene: Scene) -> list[ProductActions]:
+    searches = [moment.situation.candidates for moment in scene.moments]
+    return [search for search in searches if isinstance(search, ProductActions)]
 
 
-def _regressors(scene: Scene, policy: LinearPolicy) -> arrays.Regressors:
+def _regressor_arrays(scene: Scene, policy: LinearPolicy) -> arrays.Regressors:
     means = [policy.action_features(moment.situation) for moment in scene.moments]
-    return layout.regressors_of(means, policy.configuration_features(scene.problem))
+    return layout.build_regressors(means, policy.configuration_features(scene.problem))
 
 
-def _priced(scene: Scene, weighed: bool) -> arrays.Priced:
+def _action_costs(scene: Scene, weighs_costs: bool) -> arrays.ActionCosts:
     """What the searched actions cost, if that is weighed."""
     costs = scene.problem.costs
-    if costs is None or not weighed:
-        return FREE
-    own = [moment.situation.costs for moment in scene.moments]
-    return arrays.Priced(np.concatenate([paid for paid in own if paid is not None]), costs.largest)
-
-
-def _linear_rule(policy: LinearPolicy, dimension: int, told: range, priced: arrays.Priced) -> arrays.LinearRule:
-    observed = policy.regressor == "observed"
-    if isinstance(policy, CausalLinearThompsonSampling):
-        return arrays.LinearRule(True, observed, policy.spread, np.zeros(1), policy.draws, priced)
-    if isinstance(policy, CausalLinearUCB):
-        betas = np.array([policy.beta(dimension, n) for n in ([0] if policy.horizon is not None else told)])
-        return arrays.LinearRule(False, observed, 0.0, betas, 1, priced)
-    raise TypeError(f"{policy!r} cannot be played compiled.")
-
-
-def _unlisted_world(scene: Scene, policy: AnyPolicy) -> arrays.FlatWorld:
-    env = scene.moments[0].env
-    if not isinstance(env.mean, AdditiveMean):
-        return true_world(scene, policy)
-    return scene.env.remember(
-        "world by block",
-        lambda: layout.world_by_block(_before(scene), env, [own.rows for own in _searches(scene)], scene.first),
+    if costs is None or not weighs_costs:
+        return NO_COSTS
+    costs_by_context = [moment.situation.costs for moment in scene.moments]
+    return arrays.ActionCosts(
+        np.concatenate([context_costs for context_costs in costs_by_context if context_costs is not None]),
+        costs.largest,
     )
 
 
-def _before(scene: Scene) -> arrays.Before:
-    return layout.before_of(scene.env, scene.told)
+def _linear_rule(
+    policy: LinearPolicy, dimension: int, rewards_before: range, action_costs: arrays.ActionCosts
+) -> arrays.LinearRule:
+    observed = policy.regressor == "observed"
+    if isinstance(policy, CausalLinearThompsonSampling):
+        return arrays.LinearRule(True, observed, policy.posterior_scale, np.zeros(1), policy.draws, action_costs)
+    if isinstance(policy, CausalLinearUCB):
+        betas = np.array([policy.beta(dimension, n) for n in ([0] if policy.horizon is not None else rewards_before)])
+        return arrays.LinearRule(False, observed, 0.0, betas, 1, action_costs)
+    raise TypeError(f"{policy!r} cannot be played compiled.")
+
+
+def _world_by_block(scene: Scene, policy: AnyPolicy) -> arrays.FlatWorld:
+    env = scene.moments[0].env
+    if not isinstance(env.mean, AdditiveMean):
+        return true_world(scene, policy)
+    return scene.env.compute_once(
+        "world by block",
+        lambda: layout.build_world_by_block(
+            _context_arrays(scene), env, [candidates.rows for candidates in _product_candidates(scene)], scene.first
+        ),
+    )
+
+
+def _context_arrays(scene: Scene) -> arrays.ContextArrays:
+    return layout.build_context_arrays(scene.env, scene.policy_contexts)
 
 
 def true_world(scene: Scene, policy: AnyPolicy) -> arrays.FlatWorld:
     """What truly happens under each action that the policy searches, which it may believe to do something else."""
 
-    def make() -> arrays.FlatWorld:
+    def build() -> arrays.FlatWorld:
         envs = [moment.env for moment in scene.moments]
         projections = [_true_projection(moment) for moment in scene.moments]
-        return layout.world_of(_before(scene), envs, projections, [_true_costs(moment) for moment in scene.moments])
+        return layout.build_world(
+            _context_arrays(scene), envs, projections, [_true_costs(moment) for moment in scene.moments]
+        )
 
-    return scene.env.remember(("world", scene.problem, policy.searches_all, policy.learns_tables), make)
+    return scene.env.compute_once(("world", scene.problem, policy.searches_all, policy.learns_tables), build)
 
 
 def _true_projection(moment: Moment) -> Projection:
-    search, true = moment.situation.search, moment.env.problem
+    search, true = moment.situation.candidates, moment.env.problem
     if moment.situation.problem is true:
         return search.projection
-    return project_some(search.array(), true.blocks, true.shape)
+    return project_actions(search.array(), true.blocks, true.shape)
 
 
 def _true_costs(moment: Moment) -> Array | None:
     true = moment.env.problem
     if moment.situation.problem is true or true.costs is None:
         return moment.situation.costs if true.costs is not None else None
-    return true.costs.of_each(moment.situation.search.array())
+    return true.costs.costs_of(moment.situation.candidates.array())

@@ -7,9 +7,9 @@ import numpy.typing as npt
 
 from causalbandits.engine.compiled import arrays
 from causalbandits.engine.compiled.arrays import Ints, Record
-from causalbandits.engine.compiled.dispatch import Scene, by_block, call_of, scene_of, true_world
-from causalbandits.engine.compiled.learned_arrays import Learning, can_learn
-from causalbandits.engine.driver import POLICY, WORLD, Moments, Played, Rounds, Watch, stream
+from causalbandits.engine.compiled.dispatch import Scene, build_call, build_scene, plays_by_block, true_world
+from causalbandits.engine.compiled.learned_arrays import TableLearning, can_learn
+from causalbandits.engine.driver import POLICY, WORLD, Moments, Rounds, Trajectory, Watch, stream
 from causalbandits.environments import (
     LISTED,
     AdditiveMean,
@@ -33,38 +33,38 @@ from causalbandits.policies import (
 from causalbandits.policies.cells import ROWS_LIMIT, BeliefPolicy, CellPolicy, SamplingPolicy
 from causalbandits.policies.exploration import BatchedCells
 from causalbandits.policies.linear import LinearPolicy
-from causalbandits.policies.posteriors import EffectCells
-from causalbandits.policies.tables import LearntCells
+from causalbandits.policies.posteriors import MainEffectCells
+from causalbandits.policies.tables import CellsAndTables
 from causalbandits.problem import Problem
-from causalbandits.problem.candidates import Combinations
+from causalbandits.problem.candidates import ProductActions
 
 # What compiled rounds write down, round by round, and the sums that are kept of it after some of them.
 
 
-class Scorebook:
+class Recorder:
     """Rounds are played in parts; there is room for the longest of them."""
 
     def __init__(self, rounds: Rounds, longest: int) -> None:
-        self.sums = Played(np.empty(len(rounds)), np.empty(len(rounds)))
+        self.sums = Trajectory(np.empty(len(rounds)), np.empty(len(rounds)))
         """After each of the rounds that are asked for."""
-        self._rounds, self._so_far = rounds, [0.0, 0.0]
-        self._written = Record(0, np.empty(longest), np.empty(longest), np.empty(longest, dtype=np.int64))
+        self._rounds, self._totals = rounds, [0.0, 0.0]
+        self._record = Record(0, np.empty(longest), np.empty(longest), np.empty(longest, dtype=np.int64))
 
     def record(self, rounds: int) -> Record:
         """Where so many rounds are written down."""
-        return self._written._replace(last=rounds)
+        return self._record._replace(last=rounds)
 
-    def add_up(self, start: int, end: int, plays: Ints) -> None:
+    def add_sums(self, start: int, end: int, plays: Ints) -> None:
         """Keep the sums of a part; and count what was played, unless there is no room for that."""
         first, last = np.searchsorted(self._rounds, (start, end), side="right")
-        of_part, asked = slice(0, end - start), self._rounds[first:last] - start - 1
-        for i, written in enumerate((self._written.gaps, self._written.rewards)):
-            own = written[of_part]
-            own[0] += self._so_far[i]
-            np.cumsum(own, out=own)  # one after another, as the plain driver adds
-            self.sums[i][first:last], self._so_far[i] = own[asked], own[-1]
+        of_part, checkpoint_offsets = slice(0, end - start), self._rounds[first:last] - start - 1
+        for i, recorded in enumerate((self._record.gaps, self._record.rewards)):
+            part = recorded[of_part]
+            part[0] += self._totals[i]
+            np.cumsum(part, out=part)  # one after another, as the plain driver adds
+            self.sums[i][first:last], self._totals[i] = part[checkpoint_offsets], part[-1]
         if len(plays):
-            plays += np.bincount(self._written.played[of_part], minlength=len(plays))
+            plays += np.bincount(self._record.played[of_part], minlength=len(plays))
 
 
 CELL_POLICIES = {kind for kind, _ in POLICIES.values() if issubclass(kind, CellPolicy) and kind.has_kernel}
@@ -73,7 +73,7 @@ LINEAR_POLICIES = {CausalLinearUCB, CausalLinearThompsonSampling, LinUCB, LinTS}
 
 ROUNDS_AT_ONCE, NUMBERS_AT_ONCE = 2**16, 2**29
 """So many rounds are played at a time, and fewer where they look at more than so many numbers, which takes about a
-second; but `kernels.FRESH` of them, or a multiple, so that parts change no bit."""
+second; but `kernels.RECOMPUTE_EVERY` of them, or a multiple, so that parts change no bit."""
 
 CONTEXTS_COMPILED = 2**8
 """Up to so many contexts are laid out beforehand; of more, the plain driver looks at those that come."""
@@ -81,34 +81,38 @@ CONTEXTS_COMPILED = 2**8
 
 def can_play(env: Environment, policy: AnyPolicy, problem: Problem) -> bool:
     """Whether the compiled driver plays this; it gives the plain driver's numbers, bit for bit."""
-    known = type(env.reward) in (BernoulliReward, GaussianReward, LinearReward, StudentReward)
-    if not known or type(policy) not in CELL_POLICIES | LINEAR_POLICIES:
+    has_compiled_reward = type(env.reward) in (BernoulliReward, GaussianReward, LinearReward, StudentReward)
+    if not has_compiled_reward or type(policy) not in CELL_POLICIES | LINEAR_POLICIES:
         return False
-    if isinstance(policy, BeliefPolicy) and policy.has_effects and not isinstance(policy, CausalGittins):
+    if isinstance(policy, BeliefPolicy) and policy.has_main_effects and not isinstance(policy, CausalGittins):
         return False
-    if problem.learns == "actions":
-        return not policy.learns_tables and _by_actions(env, policy, problem)
+    if problem.unit == "actions":
+        return not policy.learns_tables and _can_play_by_actions(env, policy, problem)
     if problem.parents != env.problem.parents:
         return False
     if policy.unit_rewards and env.reward.bounded is not True:
         return False
     if env.problem.contexts.size > CONTEXTS_COMPILED:
         return False
-    if Moments(env, policy, problem).left_out:
+    if Moments(env, policy, problem).infeasible:
         return False
-    scene = scene_of(env, policy, problem)
+    scene = build_scene(env, policy, problem)
     if policy.learns_tables and (_learns_scales(policy) or not can_learn(scene)):
         return False
-    if any(moment.situation.problem.is_narrowed for moment in scene.moments):
+    if any(moment.situation.problem.is_restricted for moment in scene.moments):
         return False
-    if by_block(scene, policy):
+    if plays_by_block(scene, policy):
         if problem is not env.problem:
             return False
         if isinstance(env.mean, AdditiveMean):
             return True
-    if problem is not env.problem and not problem.actions.same_as(env.problem.actions):
+    if problem is not env.problem and not problem.actions.is_same_as(env.problem.actions):
         return False
-    if isinstance(policy, CausalGittins) and policy.has_effects and scene.size * problem.configurations > ROWS_LIMIT:
+    if (
+        isinstance(policy, CausalGittins)
+        and policy.has_main_effects
+        and scene.size * problem.configurations > ROWS_LIMIT
+    ):
         return False
     return scene.size <= LISTED and problem.configurations <= LISTED
 
@@ -117,14 +121,16 @@ def _learns_scales(policy: AnyPolicy) -> bool:
     return isinstance(policy, SamplingPolicy) and policy.learns_scales
 
 
-def _by_actions(env: Environment, policy: AnyPolicy, problem: Problem) -> bool:
+def _can_play_by_actions(env: Environment, policy: AnyPolicy, problem: Problem) -> bool:
     """Whether a number per action is learnt of some of the world's actions, which need not be all of them."""
-    if not isinstance(policy, CellPolicy) or env.problem.learns == "actions":
+    if not isinstance(policy, CellPolicy) or env.problem.unit == "actions":
         return False
     if policy.unit_rewards and env.reward.bounded is not True:
         return False
     contexts = env.problem.contexts.size
-    if contexts > CONTEXTS_COMPILED or (contexts > 1 and (env.problem.required or problem.required)):
+    if contexts > CONTEXTS_COMPILED or (
+        contexts > 1 and (env.problem.constrained_variables or problem.constrained_variables)
+    ):
         return False
     sizes = problem.actions.size, env.problem.configurations
     return max(sizes) <= LISTED and all(do in env.problem.actions for do in problem.actions)
@@ -138,53 +144,55 @@ def play_compiled(
     seed: int,
     replication: int,
     watch: Watch | None = None,
-) -> Played:
+) -> Trajectory:
     """As `driver.play`, compiled; in parts, between which the user can interrupt and `watch` can look."""
     from causalbandits.engine.compiled.compile import kernel
-    from causalbandits.engine.compiled.primitives import FRESH
+    from causalbandits.engine.compiled.primitives import RECOMPUTE_EVERY
 
     streams = arrays.Streams(stream(seed, replication, POLICY), stream(seed, replication, WORLD))
-    scene, statistic = scene_of(env, policy, problem), policy.begin(problem)
-    listed = watch is not None and scene.size <= LISTED
-    plays = np.zeros(scene.size if listed else 0, dtype=np.int64)
-    learning = _learning(policy, scene, statistic, streams)
-    start, step = 0, FRESH * max(1, rounds_at_once(scene, policy) // FRESH)
-    book = Scorebook(rounds, min(step, int(rounds[-1])))
+    scene, statistic = build_scene(env, policy, problem), policy.init_or_raise(problem)
+    counts_plays = watch is not None and scene.size <= LISTED
+    plays = np.zeros(scene.size if counts_plays else 0, dtype=np.int64)
+    learning = _build_learning(policy, scene, statistic, streams)
+    start, step = 0, RECOMPUTE_EVERY * max(1, rounds_at_once(scene, policy) // RECOMPUTE_EVERY)
+    recorder = Recorder(rounds, min(step, int(rounds[-1])))
     while start < rounds[-1]:
         slot = int(np.searchsorted(rounds, start, side="right"))
         end = min(start + step, int(rounds[slot if watch is not None else -1]))
-        if isinstance(statistic, EffectCells):  # what is sought now and then is sought between parts
-            end = min(end, start + statistic.left)
+        if isinstance(statistic, MainEffectCells):  # what is sought now and then is sought between parts
+            end = min(end, start + statistic.rewards_until_fit)
         if isinstance(statistic, BatchedCells):
             end = min(end, statistic.batch_end)
-        name, arguments = call_of(policy, scene, statistic, range(start, end))
+        name, arguments = build_call(policy, scene, statistic, range(start, end))
         if learning is not None:
             name, (rule, *_) = "learnt", arguments
             arguments = rule, *learning.arguments()
-        stopped = kernel(name)(*arguments, streams, book.record(end - start))
+        stopped = kernel(name)(*arguments, streams, recorder.record(end - start))
         if learning is not None:
-            end = start + learning.took(stopped)
-        book.add_up(start, end, plays)
+            end = start + learning.advance(stopped)
+        recorder.add_sums(start, end, plays)
         statistic.rounds, start = end, end
-        if isinstance(statistic, EffectCells) and statistic.left == 0:
+        if isinstance(statistic, MainEffectCells) and statistic.rewards_until_fit == 0:
             statistic.fit()
         if isinstance(statistic, BatchedCells):
-            statistic.turn()
+            statistic.start_next_batch_if_due()
         if watch is not None and end == rounds[slot]:
-            watch(slot, statistic, lambda: _by_number(plays, scene))
-    return book.sums
+            watch(slot, statistic, lambda: _plays_by_number(plays, scene))
+    return recorder.sums
 
 
-def _learning(policy: AnyPolicy, scene: Scene, statistic: Statistic, streams: arrays.Streams) -> Learning | None:
-    if isinstance(policy, CausalThompsonSampling) and isinstance(statistic, LearntCells):
-        return Learning(policy, scene, statistic, streams, true_world(scene, policy))
+def _build_learning(
+    policy: AnyPolicy, scene: Scene, statistic: Statistic, streams: arrays.Streams
+) -> TableLearning | None:
+    if isinstance(policy, CausalThompsonSampling) and isinstance(statistic, CellsAndTables):
+        return TableLearning(policy, scene, statistic, streams, true_world(scene, policy))
     return None
 
 
 def rounds_at_once(scene: Scene, policy: AnyPolicy) -> int:
     """How many rounds may be played before the user is listened to again."""
-    search, causal = scene.moments[0].situation.search, isinstance(policy, CellPolicy) and policy.causal
-    if by_block(scene, policy) and isinstance(search, Combinations):
+    search, causal = scene.moments[0].situation.candidates, isinstance(policy, CellPolicy) and policy.causal
+    if plays_by_block(scene, policy) and isinstance(search, ProductActions):
         return min(ROUNDS_AT_ONCE, NUMBERS_AT_ONCE // sum(rows.size for rows in search.rows))
     width = scene.problem.configurations if causal else 1
     if isinstance(policy, LinearPolicy):
@@ -193,12 +201,12 @@ def rounds_at_once(scene: Scene, policy: AnyPolicy) -> int:
     return min(ROUNDS_AT_ONCE, NUMBERS_AT_ONCE // (most * width))
 
 
-def _by_number(plays: npt.NDArray[np.int64], scene: Scene) -> npt.NDArray[np.int64]:
+def _plays_by_number(plays: npt.NDArray[np.int64], scene: Scene) -> npt.NDArray[np.int64]:
     """Plays of positions as plays of the true problem's actions."""
     actions = scene.env.problem.actions
     counts = np.zeros(actions.size, dtype=np.int64)
     for moment, first in zip(scene.moments, scene.first, strict=False):
-        own = plays[first : first + moment.situation.size]
-        for position in np.flatnonzero(own).tolist():
-            counts[actions.rank(moment.situation.action(position).choices)] += own[position]
+        context_plays = plays[first : first + moment.situation.size]
+        for position in np.flatnonzero(context_plays).tolist():
+            counts[actions.rank(moment.situation.action(position).choices)] += context_plays[position]
     return counts

@@ -12,58 +12,58 @@ import numpy as np
 from causalbandits._typing import Array, Codes
 from causalbandits.engine.compiled.arrays import (
     Additive,
-    Before,
     ByBlock,
+    ContextArrays,
     FlatTree,
     FlatWorld,
     Ints,
     Law,
-    PricedRows,
     Ragged,
     Regressors,
-    ints,
-    ragged,
+    RowCosts,
+    as_ints,
+    build_ragged,
 )
 from causalbandits.environments import AdditiveMean, BernoulliReward, Environment, Reward, StudentReward
-from causalbandits.model import cumulative
+from causalbandits.model import cumulative_probabilities
 from causalbandits.problem import AdditiveFeatures
 from causalbandits.problem.actions import Costs
-from causalbandits.problem.candidates import Combinations
+from causalbandits.problem.candidates import ProductActions
 from causalbandits.problem.inference import Block
 from causalbandits.problem.projection import Level, Projection
 
 
-def tree_of(projections: Sequence[Projection], configurations: int) -> FlatTree:
+def build_tree(projections: Sequence[Projection], configurations: int) -> FlatTree:
     """The projections of all contexts, for the compiled rounds."""
     levels = [level for projection in projections for level in projection.tree[0]]
     lines = (len(projections), -1)
-    columns = ragged([level.columns for level in levels])
-    parents = ragged([_or_none(level.parent) for level in levels], np.int64)
+    columns = build_ragged([level.columns for level in levels])
+    parents = build_ragged([_or_empty(level.parent) for level in levels], np.int64)
     all_pairs = np.array([level.parent is None for level in levels])
     return FlatTree(
-        cells=_agreeing([p.cells for p in projections], configurations),
-        by_block=ragged([_or_none(p.order_of_cells) for p in projections], np.int64),
-        place=ragged([_place(p.cells, p.order_of_cells, configurations) for p in projections], np.int64),
-        sizes=ints([level.columns.shape[0] for level in projections[0].tree[0]]),
-        widths=ints([level.columns.shape[2] for level in levels]).reshape(lines),
-        before=ints([level.before for level in levels]).reshape(lines),
+        cells=_compatible_cells([p.cells for p in projections], configurations),
+        by_block=build_ragged([_or_empty(p.order_of_cells) for p in projections], np.int64),
+        place=build_ragged([_tree_positions(p.cells, p.order_of_cells, configurations) for p in projections], np.int64),
+        sizes=as_ints([level.columns.shape[0] for level in projections[0].tree[0]]),
+        widths=as_ints([level.columns.shape[2] for level in levels]).reshape(lines),
+        before=as_ints([level.previous_nodes for level in levels]).reshape(lines),
         columns=columns.values,
         starts=columns.starts[:-1].reshape(lines),
         parents=parents.values,
-        parent_starts=ints(np.where(all_pairs, -1, parents.starts[:-1])).reshape(lines),
-        node_of_action=ragged([_or_none(p.tree[1]) for p in projections], np.int64),
+        parent_starts=as_ints(np.where(all_pairs, -1, parents.starts[:-1])).reshape(lines),
+        node_of_action=build_ragged([_or_empty(p.tree[1]) for p in projections], np.int64),
         buffer=max(_largest_level(p.tree[0]) for p in projections),
     )
 
 
-def _agreeing(cells: Sequence[Codes | None], configurations: int) -> Ragged | None:
+def _compatible_cells(cells: Sequence[Codes | None], configurations: int) -> Ragged | None:
     """All are listed where contexts say nothing of them, too: rounds of their own would take seconds to compile."""
     if len(cells) == 1 and cells[0] is None:
         return None
-    return ragged([np.arange(configurations) if codes is None else codes for codes in cells], np.int64)
+    return build_ragged([np.arange(configurations) if codes is None else codes for codes in cells], np.int64)
 
 
-def _or_none(codes: Codes | None) -> Any:
+def _or_empty(codes: Codes | None) -> Any:
     return [] if codes is None else codes
 
 
@@ -71,133 +71,137 @@ def _largest_level(levels: list[Level]) -> int:
     length = buffer = math.prod(level.columns.shape[0] for level in levels)
     for level in levels:
         size, _, width = level.columns.shape
-        length = length // size * width if level.parent is None else length // size // level.before * width
+        length = length // size * width if level.parent is None else length // size // level.previous_nodes * width
         buffer = max(buffer, length)
     return int(buffer)
 
 
-def _place(known: Codes | None, order: Codes | None, configurations: int) -> Ints:
+def _tree_positions(cells: Codes | None, order: Codes | None, configurations: int) -> Ints:
     """The inverse of the order in which configurations are taken; empty where that is their own."""
-    if known is None:
-        return ints([] if order is None else np.argsort(order))
+    if cells is None:
+        return as_ints([] if order is None else np.argsort(order))
     place = np.full(configurations, -1, dtype=np.int64)
-    place[known if order is None else known[order]] = np.arange(len(known))
+    place[cells if order is None else cells[order]] = np.arange(len(cells))
     return place
 
 
-def before_of(env: Environment, told: Sequence[int]) -> Before:
+def build_context_arrays(env: Environment, policy_contexts: Sequence[int]) -> ContextArrays:
     """The context as it comes, and what the policy takes it for."""
     contexts = env.problem.contexts
     if not contexts.names:
-        return Before(None, np.zeros((1, 0), dtype=np.int64), ints(told))
-    cdf = ragged([cumulative(block.table[0]) for block in contexts.blocks])
-    return Before(_law(contexts.blocks, contexts.shape, cdf), cdf.starts[None, :-1].copy(), ints(told))
+        return ContextArrays(None, np.zeros((1, 0), dtype=np.int64), as_ints(policy_contexts))
+    cdf = build_ragged([cumulative_probabilities(block.table[0]) for block in contexts.blocks])
+    return ContextArrays(
+        _build_law(contexts.blocks, contexts.shape, cdf), cdf.starts[None, :-1].copy(), as_ints(policy_contexts)
+    )
 
 
-def _law(blocks: Sequence[Block], shape: tuple[int, ...], cdf: Ragged, *, numbered: bool = True) -> Law:
+def _build_law(blocks: Sequence[Block], shape: tuple[int, ...], cdf: Ragged, *, numbered: bool = True) -> Law:
     strides = [math.prod(shape[axis + 1 :]) if numbered else 0 for axis in range(len(shape))]
-    steps = [[sum(c * strides[axis] for axis, c in code) for code in _codes(block)] for block in blocks]
-    return Law(ints([block.configurations for block in blocks]), cdf, ragged(steps, np.int64))
+    steps = [[sum(c * strides[axis] for axis, c in code) for code in _block_codes(block)] for block in blocks]
+    return Law(as_ints([block.configurations for block in blocks]), cdf, build_ragged(steps, np.int64))
 
 
-def world_of(
-    before: Before, envs: Sequence[Environment], projections: Sequence[Projection], costs: Sequence[Array | None]
+def build_world(
+    before: ContextArrays, envs: Sequence[Environment], projections: Sequence[Projection], costs: Sequence[Array | None]
 ) -> FlatWorld:
     """The environment in every context, with a listed set of actions in each, and what these cost."""
-    cdf = ragged([cumulative(rows) for projection in projections for rows in projection.rows])
+    cdf = build_ragged([cumulative_probabilities(rows) for projection in projections for rows in projection.rows])
     blocks = envs[0].problem.blocks
-    sizes, lines = ints([block.configurations for block in blocks]), cdf.starts[:-1].reshape(-1, len(blocks))
-    starts = [own[None] + _rows_of_actions(p) * sizes[None] for own, p in zip(lines, projections, strict=True)]
-    gaps = [env.gaps_in(p, paid) for env, p, paid in zip(envs, projections, costs, strict=True)]
+    sizes, lines = as_ints([block.configurations for block in blocks]), cdf.starts[:-1].reshape(-1, len(blocks))
+    starts = [line[None] + _rows_of_actions(p) * sizes[None] for line, p in zip(lines, projections, strict=True)]
+    gaps = [env.gaps_in(p, action_costs) for env, p, action_costs in zip(envs, projections, costs, strict=True)]
     first = [0, *map(len, gaps)]
     means = envs[0].configuration_means
-    return _world(envs[0], before, np.cumsum(first), cdf, np.concatenate(starts), means, np.concatenate(gaps))
+    return _build_flat_world(
+        envs[0], before, np.cumsum(first), cdf, np.concatenate(starts), means, np.concatenate(gaps)
+    )
 
 
 def _rows_of_actions(projection: Projection) -> Ints:
-    return ints(np.array([projection.row_of_action(b) for b in range(len(projection.rows))]).T)
+    return as_ints(np.array([projection.row_of_action(b) for b in range(len(projection.rows))]).T)
 
 
-def world_by_block(
-    before: Before, env: Environment, rows: Sequence[Sequence[Array]], first: Sequence[int]
+def build_world_by_block(
+    before: ContextArrays, env: Environment, rows: Sequence[Sequence[Array]], first: Sequence[int]
 ) -> FlatWorld:
     """The environment with neither actions nor configurations listed, given every context's rows."""
-    cdf = ragged([cumulative(own) for context in rows for own in context])
+    cdf = build_ragged([cumulative_probabilities(block_rows) for context in rows for block_rows in context])
     none = np.zeros((0, len(env.problem.blocks)), dtype=np.int64)
-    return _world(env, before, first, cdf, none, np.zeros(0), np.zeros(0))
+    return _build_flat_world(env, before, first, cdf, none, np.zeros(0), np.zeros(0))
 
 
-def _world(
-    env: Environment, before: Before, first: Any, cdf: Ragged, starts: Any, mean: Array, gap: Array
+def _build_flat_world(
+    env: Environment, before: ContextArrays, first: Any, cdf: Ragged, starts: Any, mean: Array, gap: Array
 ) -> FlatWorld:
-    law = _law(env.problem.blocks, env.problem.shape, cdf, numbered=len(mean) > 0)
-    return FlatWorld(*before, ints(first), law, ints(starts), mean, gap, *_around(env.reward))
+    law = _build_law(env.problem.blocks, env.problem.shape, cdf, numbered=len(mean) > 0)
+    return FlatWorld(*before, as_ints(first), law, as_ints(starts), mean, gap, *_noise_parameters(env.reward))
 
 
-def _around(reward: Reward) -> tuple[bool, float, int | None]:
+def _noise_parameters(reward: Reward) -> tuple[bool, float, int | None]:
     """How rewards vary around their mean: whether as a coin does, else how far, and with which tails."""
     if isinstance(reward, StudentReward):
         return False, reward.scale, reward.degrees
     return isinstance(reward, BernoulliReward), float(getattr(reward, "sd", 0.0)), None
 
 
-def by_block_of(
-    envs: Sequence[Environment], features: Sequence[AdditiveFeatures], searches: Sequence[Combinations]
+def build_by_block(
+    envs: Sequence[Environment], features: Sequence[AdditiveFeatures], searches: Sequence[ProductActions]
 ) -> ByBlock:
     """Features, costs and, where it can be, the mean reward, by block; world, features and search of every context."""
     blocks, rows = envs[0].problem.blocks, [search.rows for search in searches]
     parts = [own.block_means(row) for own, row in zip(features, rows, strict=True)]
     tables = [
-        [np.concatenate([features[0].tables[axis][c] for axis, c in code]) for code in _codes(block)]
+        [np.concatenate([features[0].tables[axis][c] for axis, c in code]) for code in _block_codes(block)]
         for block in blocks
     ]
     return ByBlock(
-        rows=ints([len(own) for context in rows for own in context]),
-        where=ragged([where for where, _ in parts[0]], np.int64),
-        means=ragged([means for context in parts for _, means in context]),
-        features=ragged(tables),
-        additive=_additive(envs, rows),
-        priced=_priced_rows(envs[0].problem.costs, searches),
+        rows=as_ints([len(own) for context in rows for own in context]),
+        where=build_ragged([where for where, _ in parts[0]], np.int64),
+        means=build_ragged([means for context in parts for _, means in context]),
+        features=build_ragged(tables),
+        additive=_build_additive(envs, rows),
+        priced=_row_costs(envs[0].problem.costs, searches),
     )
 
 
-def _priced_rows(costs: Costs | None, searches: Sequence[Combinations]) -> PricedRows:
+def _row_costs(costs: Costs | None, searches: Sequence[ProductActions]) -> RowCosts:
     if costs is None:
-        nothing, none = ragged([]), ragged([], np.int64)
-        return PricedRows(nothing, np.zeros(0), nothing, none, np.zeros(0))
-    own = [paid for search in searches for paid in search.row_costs(costs)]
+        nothing, none = build_ragged([]), build_ragged([], np.int64)
+        return RowCosts(nothing, np.zeros(0), nothing, none, np.zeros(0))
+    row_costs = [block_costs for search in searches for block_costs in search.row_costs(costs)]
     prices = [
         np.column_stack([np.zeros((len(c), 0)), *(costs.tables[k][c[:, i]] for i, k in enumerate(block.knobs))])
         for search in searches
         for block, c in zip(search.blocks, search.choices, strict=True)
     ]
-    return PricedRows(
-        costs=ragged(own),
-        largest=np.array([paid.max() for paid in own]),
-        prices=ragged(prices),
-        knobs=ragged([block.knobs for block in searches[0].blocks], np.int64),
-        least=np.array([table[choice] for table, choice in zip(costs.tables, searches[0].least, strict=True)]),
+    return RowCosts(
+        costs=build_ragged(row_costs),
+        largest=np.array([block_costs.max() for block_costs in row_costs]),
+        prices=build_ragged(prices),
+        knobs=build_ragged([block.knobs for block in searches[0].blocks], np.int64),
+        least=np.array([table[choice] for table, choice in zip(costs.tables, searches[0].baseline, strict=True)]),
     )
 
 
-def _additive(envs: Sequence[Environment], rows: Sequence[Sequence[Array]]) -> Additive:
+def _build_additive(envs: Sequence[Environment], rows: Sequence[Sequence[Array]]) -> Additive:
     blocks = envs[0].problem.blocks
     means = [env.mean for env in envs if isinstance(env.mean, AdditiveMean)]
-    gains = [own.by_row(row) for own, row in zip(means, rows, strict=True)] if means else []
+    gains = [mean.by_row(row) for mean, row in zip(means, rows, strict=True)] if means else []
     return Additive(
-        gains=ragged([block for context in gains for block in context]),
-        codes=ragged([[[c for _, c in code] for code in _codes(block)] for block in blocks], np.int64),
-        parents=ragged([block.parents for block in blocks], np.int64),
-        by_parent=ragged(means[0].by_parent if means else []),
+        gains=build_ragged([block for context in gains for block in context]),
+        codes=build_ragged([[[c for _, c in code] for code in _block_codes(block)] for block in blocks], np.int64),
+        parents=build_ragged([block.parents for block in blocks], np.int64),
+        by_parent=build_ragged(means[0].by_parent if means else []),
         best=np.array([env.best().mean for env in envs]),
     )
 
 
-def regressors_of(means: Sequence[Array], table: Array) -> Regressors:
+def build_regressors(means: Sequence[Array], table: Array) -> Regressors:
     """Features of listed actions in the mean, in every context, and of all configurations."""
-    return Regressors(np.concatenate(means), ragged([own.T for own in means]), table)
+    return Regressors(np.concatenate(means), build_ragged([context_means.T for context_means in means]), table)
 
 
-def _codes(block: Block) -> list[list[tuple[int, int]]]:
+def _block_codes(block: Block) -> list[list[tuple[int, int]]]:
     """For each configuration of a block, its parents' positions and codes."""
     return [list(zip(block.parents, code, strict=True)) for code in product(*map(range, block.shape))]

@@ -16,13 +16,19 @@ from causalbandits._typing import Array
 from causalbandits.engine.compiled import arrays, layout
 from causalbandits.environments import Environment
 from causalbandits.policies import CausalThompsonSampling
-from causalbandits.policies.tables import LearntCells, LearntTables, Schedule, draw_anew, learnt_tables
+from causalbandits.policies.tables import (
+    CellsAndTables,
+    LearnedTables,
+    ResamplingSchedule,
+    learned_tables,
+    resample_tables,
+)
 
 if TYPE_CHECKING:
     from causalbandits.engine.compiled.dispatch import Scene
 
 
-class Course(NamedTuple):
+class MechanismArrays(NamedTuple):
     """Every variable on the way to the parents, causes first: how it comes about, and where it counts."""
 
     knobs: arrays.Ints
@@ -42,10 +48,10 @@ class Course(NamedTuple):
     """and among their rows."""
 
 
-class LearntWorld(NamedTuple):
+class LearnedTableWorld(NamedTuple):
     """What happens to every variable, what it is worth, and what it is less than the best."""
 
-    course: Course
+    course: MechanismArrays
     choices: arrays.Ints
     """By searched action and knob."""
     mean: Array
@@ -55,8 +61,8 @@ class LearntWorld(NamedTuple):
     degrees: int | None
 
 
-class LearntSums(NamedTuple):
-    """`policies.learnt.LearntCells`, and when tables are drawn anew."""
+class LearnedTableSums(NamedTuple):
+    """`policies.learnt.CellsAndTables`, and when tables are drawn anew."""
 
     counts: Array
     totals: Array
@@ -74,60 +80,66 @@ class LearntSums(NamedTuple):
 def can_learn(scene: Scene) -> bool:
     """Whether the compiled rounds play a policy that learns tables here: where it is told of all that happens."""
     problem, true = scene.problem, scene.env.problem
-    return not (true.context or problem.context or true.required) and problem.same_but_tables(true)
+    return not (true.context or problem.context or true.constrained_variables) and problem.is_same_but_for_tables(true)
 
 
-class Learning:
+class TableLearning:
     """One replication: its statistic, and the tree that is written over."""
 
     def __init__(
         self,
         policy: CausalThompsonSampling,
         scene: Scene,
-        cells: LearntCells,
+        cells: CellsAndTables,
         streams: arrays.Streams,
         world: arrays.FlatWorld,
     ) -> None:
         self._policy, self._cells, self._rng = policy, cells, streams.policy
         ((self._situation, env),) = scene.moments
-        self._tables, search = learnt_tables(scene.problem), self._situation.search
-        self._tree = layout.tree_of([search.projection], scene.problem.configurations)
-        course = env.remember(("course", scene.problem), lambda: course_of(env, self._tables))
+        self._tables, search = learned_tables(scene.problem), self._situation.candidates
+        self._tree = layout.build_tree([search.projection], scene.problem.configurations)
+        mechanisms = env.compute_once(("course", scene.problem), lambda: build_mechanism_arrays(env, self._tables))
         choices = np.asarray(search.array(), dtype=np.int64)
-        self._world = LearntWorld(course, choices, world.mean, world.gap, world.bernoulli, world.sd, world.degrees)
+        self._world = LearnedTableWorld(
+            mechanisms, choices, world.mean, world.gap, world.bernoulli, world.sd, world.degrees
+        )
 
-    def arguments(self) -> tuple[arrays.FlatTree, LearntWorld, LearntSums]:
+    def arguments(self) -> tuple[arrays.FlatTree, LearnedTableWorld, LearnedTableSums]:
         """What the rounds are called with, but for the rule: the tree under the tables that were drawn last."""
-        drawn = self._policy.imagined(self._situation, self._cells, self._rng).search.projection
-        np.concatenate([level.columns.reshape(-1) for level in drawn.tree[0]], out=self._tree.columns)
-        cells, schedule = self._cells, Schedule(self._tables, self._cells)
+        projection = self._policy.sample_situation(self._situation, self._cells, self._rng).candidates.projection
+        np.concatenate([level.columns.reshape(-1) for level in projection.tree[0]], out=self._tree.columns)
+        cells, schedule = self._cells, ResamplingSchedule(self._tables, self._cells)
         counts, limits = np.array(schedule.counts), np.array(schedule.limits)
-        kept = LearntSums(cells.count, cells.total, cells.seen, counts, limits, cells.rounds, float(schedule.rounds))
-        return self._tree, self._world, kept
+        sums = LearnedTableSums(
+            cells.count, cells.total, cells.seen, counts, limits, cells.rounds, float(schedule.rounds)
+        )
+        return self._tree, self._world, sums
 
-    def took(self, stopped: tuple[int, bool]) -> int:
+    def advance(self, stopped: tuple[int, bool]) -> int:
         """How many rounds were played; tables are drawn anew if that is due."""
         played, due = stopped
         self._cells.rounds += played
         if due:
-            draw_anew(self._cells)
+            resample_tables(self._cells)
         return played
 
 
-def course_of(env: Environment, learnt: LearntTables) -> Course:
+def build_mechanism_arrays(env: Environment, learned: LearnedTables) -> MechanismArrays:
     """How things come about in an environment, and where they count in what is learnt."""
     mechanisms, problem = env.mechanisms, env.problem
     place = {mechanism.name: i for i, mechanism in enumerate(mechanisms)}
     step = {name: math.prod(problem.shape[i + 1 :]) for i, name in enumerate(problem.parents)}
     sizes = [[size for _, size in mechanism.causes] for mechanism in mechanisms]
-    entries = [learnt.first_entry(mechanism.name) for mechanism in mechanisms]
-    return Course(
-        knobs=arrays.ints([-1 if m.knob is None else m.knob for m in mechanisms]),
-        sizes=arrays.ints([len(problem.model[m.name].states) for m in mechanisms]),
-        causes=arrays.ragged([[place[cause] for cause, _ in m.causes] for m in mechanisms], np.int64),
-        strides=arrays.ragged([[math.prod(own[i + 1 :]) for i in range(len(own))] for own in sizes], np.int64),
-        cdf=arrays.ragged([np.concatenate(m.cdfs) for m in mechanisms]),
-        steps=arrays.ints([step.get(m.name, 0) for m in mechanisms]),
-        entries=arrays.ints(entries),
-        rows=arrays.ints(learnt.row_of[entries]),
+    entries = [learned.first_entry(mechanism.name) for mechanism in mechanisms]
+    return MechanismArrays(
+        knobs=arrays.as_ints([-1 if m.knob is None else m.knob for m in mechanisms]),
+        sizes=arrays.as_ints([len(problem.model[m.name].states) for m in mechanisms]),
+        causes=arrays.build_ragged([[place[cause] for cause, _ in m.causes] for m in mechanisms], np.int64),
+        strides=arrays.build_ragged(
+            [[math.prod(cause_sizes[i + 1 :]) for i in range(len(cause_sizes))] for cause_sizes in sizes], np.int64
+        ),
+        cdf=arrays.build_ragged([np.concatenate(m.cdfs) for m in mechanisms]),
+        steps=arrays.as_ints([step.get(m.name, 0) for m in mechanisms]),
+        entries=arrays.as_ints(entries),
+        rows=arrays.as_ints(learned.row_of[entries]),
     )

@@ -3,52 +3,55 @@
 import numpy as np
 from numba.extending import register_jitable
 
-from causalbandits.engine.compiled.argmax import first_best, first_best_priced, one_draw
+from causalbandits.engine.compiled.argmax import first_best, first_best_net_of_costs, pick_sample
 from causalbandits.engine.compiled.sampling import (
-    drawn_context,
-    drawn_number,
-    happens,
-    reward_around,
-    room_for,
-    spent,
-    summed,
+    action_cost,
+    additive_mean_and_gap,
+    context_buffer,
+    sample_context,
+    sample_number,
+    sample_outcome,
+    sample_reward,
 )
 from causalbandits.policies import back_substitute_jit, posteriors, qr_update_jit, squared_norms_jit
 
-rotate_in, solve = register_jitable(qr_update_jit), register_jitable(back_substitute_jit)
+qr_update, back_substitute = register_jitable(qr_update_jit), register_jitable(back_substitute_jit)
 squared_norms = register_jitable(squared_norms_jit)
-perturbed, optimistic = register_jitable(posteriors.perturbed), register_jitable(posteriors.optimistic)
+perturb, upper_confidence_bound = (
+    register_jitable(posteriors.perturb),
+    register_jitable(posteriors.upper_confidence_bound),
+)
 
 
 def linear_rounds(version):
     """Every searched action is scored."""
 
-    def play(rule, regressors, world, kept, streams, record):
+    def play(rule, regressors, world, statistic, streams, record):
         key = version  # noqa: F841 (part of the cache's key)
         first_of = world.first
-        before, comes = world.before, room_for(world.before)
-        R, u, rng, world_rng = kept.R, kept.u, streams.policy, streams.world
+        before, context_codes = world.before, context_buffer(world.before)
+        R, u, rng, world_rng = statistic.R, statistic.u, streams.policy, streams.world
         means, d, costs = regressors.means, regressors.means.shape[1], rule.priced.costs
         most = 0
         for c in range(len(first_of) - 1):
             most = max(most, first_of[c + 1] - first_of[c])
         codes, theta, x = np.empty(len(world.law.sizes), dtype=np.int64), np.empty(d), np.empty(d)
         room, norms, scores = np.empty(d * most), np.empty(most), np.empty(most)
-        columns, left, last = room.reshape(d, most), room.reshape(d, most), -1
+        columns, workspace, last = room.reshape(d, most), room.reshape(d, most), -1
         best = np.empty(rule.draws, dtype=np.int64)
         gaps, rewards, played = record.gaps, record.rewards, record.played
         for t in range(1, record.last + 1):
-            context = drawn_context(before, world.context_starts, comes, world_rng)
+            context = sample_context(before, world.context_starts, context_codes, world_rng)
             first = first_of[context]
             actions = first_of[context + 1] - first
             if context != last:  # slices count references
                 last, start = context, regressors.columns.starts[context]
                 columns = regressors.columns.values[start : start + d * actions].reshape(d, actions)
-                left = room[: d * actions].reshape(d, actions)
+                workspace = room[: d * actions].reshape(d, actions)
             for draw in range(rule.draws):
                 for i in range(d):
-                    theta[i] = perturbed(u[i], rule.spread, rng.standard_normal()) if rule.thompson else u[i]
-                solve(R, theta)
+                    theta[i] = perturb(u[i], rule.spread, rng.standard_normal()) if rule.thompson else u[i]
+                back_substitute(R, theta)
                 for a in range(actions):
                     scores[a] = columns[0, a] * theta[0]
                 for i in range(1, d):
@@ -56,31 +59,31 @@ def linear_rounds(version):
                         scores[a] += columns[i, a] * theta[i]
                 if not rule.thompson:
                     beta = rule.betas[min(t, len(rule.betas)) - 1]
-                    squared_norms(columns, R, left, norms)
+                    squared_norms(columns, R, workspace, norms)
                     for a in range(actions):
-                        scores[a] = optimistic(scores[a], beta, norms[a])
+                        scores[a] = upper_confidence_bound(scores[a], beta, norms[a])
                 if len(costs):
-                    best[draw] = first_best_priced(scores, costs, first, actions, rule.priced.largest)
+                    best[draw] = first_best_net_of_costs(scores, costs, first, actions, rule.priced.largest)
                 else:
                     best[draw] = first_best(scores, actions)
-            action = best[one_draw(rule.draws, rng)]
-            z, reward, gap = happens(world, first + action, codes, world_rng)
+            action = best[pick_sample(rule.draws, rng)]
+            z, reward, gap = sample_outcome(world, first + action, codes, world_rng)
             gaps[t - 1], rewards[t - 1], played[t - 1] = gap, reward, first + action
             for i in range(d):
                 x[i] = regressors.table[z, i] if rule.observed else means[first + action, i]
-            rotate_in(R, u, x, reward)
+            qr_update(R, u, x, reward)
 
     return play
 
 
 def by_block_rounds(version):
-    """Each block's best choice is found alone, as in `LinearPolicy.best_if_true`."""
+    """Each block's best choice is found alone, as in `LinearPolicy.best_action_for`."""
 
-    def play(rule, by_block, world, kept, streams, record):
+    def play(rule, by_block, world, statistic, streams, record):
         key = version  # noqa: F841 (part of the cache's key)
         first_of = world.first
-        before, comes = world.before, room_for(world.before)
-        R, u, rng, world_rng = kept.R, kept.u, streams.policy, streams.world
+        before, context_codes = world.before, context_buffer(world.before)
+        R, u, rng, world_rng = statistic.R, statistic.u, streams.policy, streams.world
         blocks, d = len(world.law.sizes), len(u)
         codes, states = (
             np.empty(blocks, dtype=np.int64),
@@ -89,20 +92,20 @@ def by_block_rounds(version):
         own_starts, scores = np.empty((1, blocks), dtype=np.int64), np.empty(by_block.rows.max())
         theta, x = np.empty(d), np.empty(d)
         best, rows = np.empty((rule.draws, blocks), dtype=np.int64), np.empty(blocks, dtype=np.int64)
-        priced, least = by_block.priced, by_block.priced.least
-        paid = least.copy()
+        row_costs, least = by_block.priced, by_block.priced.least
+        knob_costs = least.copy()
         gaps, rewards, played = record.gaps, record.rewards, record.played
         for t in range(1, record.last + 1):
-            context = drawn_context(before, world.context_starts, comes, world_rng)
-            here = context * blocks
+            context = sample_context(before, world.context_starts, context_codes, world_rng)
+            first_block = context * blocks
             for draw in range(rule.draws):
                 for i in range(d):
-                    theta[i] = perturbed(u[i], rule.spread, rng.standard_normal())
-                solve(R, theta)
+                    theta[i] = perturb(u[i], rule.spread, rng.standard_normal())
+                back_substitute(R, theta)
                 for b in range(blocks):
                     first, width = by_block.where.starts[b], by_block.where.starts[b + 1] - by_block.where.starts[b]
-                    at = by_block.means.starts[here + b]
-                    for row in range(by_block.rows[here + b]):
+                    at = by_block.means.starts[first_block + b]
+                    for row in range(by_block.rows[first_block + b]):
                         score = by_block.means.values[at] * theta[by_block.where.values[first]]
                         for i in range(1, width):
                             score += by_block.means.values[at + i] * theta[by_block.where.values[first + i]]
@@ -110,34 +113,45 @@ def by_block_rounds(version):
                         at += width
                     if len(least):
                         costs, start, dearest = (
-                            priced.costs.values,
-                            priced.costs.starts[here + b],
-                            priced.largest[here + b],
+                            row_costs.costs.values,
+                            row_costs.costs.starts[first_block + b],
+                            row_costs.largest[first_block + b],
                         )
-                        best[draw, b] = first_best_priced(scores, costs, start, by_block.rows[here + b], dearest)
+                        best[draw, b] = first_best_net_of_costs(
+                            scores, costs, start, by_block.rows[first_block + b], dearest
+                        )
                     else:
-                        best[draw, b] = first_best(scores, by_block.rows[here + b])
-            drawn = one_draw(rule.draws, rng)
+                        best[draw, b] = first_best(scores, by_block.rows[first_block + b])
+            sample = pick_sample(rule.draws, rng)
             action = 0
             for b in range(blocks):
-                rows[b] = best[drawn, b]
-                own_starts[0, b] = world.law.cdf.starts[here + b] + rows[b] * world.law.sizes[b]
-                action = action * by_block.rows[here + b] + rows[b]  # of no use where there are too many to be listed
+                rows[b] = best[sample, b]
+                own_starts[0, b] = world.law.cdf.starts[first_block + b] + rows[b] * world.law.sizes[b]
+                action = (
+                    action * by_block.rows[first_block + b] + rows[b]
+                )  # of no use where there are too many to be listed
             action += first_of[context]
-            z = drawn_number(world.law, own_starts, 0, codes, world_rng)
+            z = sample_number(world.law, own_starts, 0, codes, world_rng)
             if len(world.gap):
                 mean, gap = world.mean[z], world.gap[action]
             else:
-                mean, gap = summed(by_block.additive, context, rows, codes, states, spent(priced, here, rows, paid))
-            reward = reward_around(world, mean, world_rng)
+                mean, gap = additive_mean_and_gap(
+                    by_block.additive,
+                    context,
+                    rows,
+                    codes,
+                    states,
+                    action_cost(row_costs, first_block, rows, knob_costs),
+                )
+            reward = sample_reward(world, mean, world_rng)
             gaps[t - 1], rewards[t - 1], played[t - 1] = gap, reward, action
-            source, which = (by_block.features, codes) if rule.observed else (by_block.means, rows)
-            line = 0 if rule.observed else here
+            source, indices = (by_block.features, codes) if rule.observed else (by_block.means, rows)
+            line = 0 if rule.observed else first_block
             for b in range(blocks):
                 first, width = by_block.where.starts[b], by_block.where.starts[b + 1] - by_block.where.starts[b]
-                at = source.starts[line + b] + which[b] * width
+                at = source.starts[line + b] + indices[b] * width
                 for i in range(width):
                     x[by_block.where.values[first + i]] = source.values[at + i]
-            rotate_in(R, u, x, reward)
+            qr_update(R, u, x, reward)
 
     return play

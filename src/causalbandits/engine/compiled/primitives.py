@@ -23,35 +23,35 @@ from causalbandits.policies.posteriors import (
     INDEX,
     SAMPLERS,
     bernoulli_divergence,
-    noise_and_spread,
+    estimate_scales_jit,
+    has_enough_rewards,
+    noise_and_prior_variance,
     precision,
-    says_enough,
-    scales_of_kept,
+    sample_stretch,
     squared_distance,
-    stretch_of,
-    weighs_more,
+    weight_increment,
 )
 
-FRESH = 1024
+RECOMPUTE_EVERY = 1024
 """Scores that are kept by adding to them are computed afresh every so many rounds: rounding stays far below `TIE`."""
 
-CAUGHT_UP = 4
+MAX_CATCH_UP = 4
 """So many changes are added to the scores of a context that comes again; beyond, they are computed afresh."""
 
-COLUMNS_KEPT = 2**17
+COLUMN_CACHE_SIZE = 2**17
 """Columns of P are kept if all of them have at most so many entries."""
 
-take_in, pool = register_jitable(policies.take_in), register_jitable(policies.pool)
+add_to_cell, add_to_pool = register_jitable(policies.add_to_cell), register_jitable(policies.add_to_pool)
 register_jitable(bernoulli_divergence)
-for _scalar in (says_enough, squared_distance, precision, noise_and_spread):
+for _scalar in (has_enough_rewards, squared_distance, precision, noise_and_prior_variance):
     register_jitable(_scalar)
-register_jitable(scales_of_kept)
-register_jitable(stretch_of)
-register_jitable(posteriors.probability)
-register_jitable(posteriors.matched)
-weigh = register_jitable(posteriors.weigh)
-register_jitable(weighs_more)
-regressed = register_jitable(posteriors.regressed)
+register_jitable(estimate_scales_jit)
+register_jitable(sample_stretch)
+register_jitable(posteriors.predictive_probability)
+register_jitable(posteriors.match_moments)
+reweight = register_jitable(posteriors.reweight_jit)
+register_jitable(weight_increment)
+regress = register_jitable(posteriors.regress_jit)
 
 
 def prepare(p, count, total, exploration):
@@ -64,17 +64,17 @@ def at_cell(p, cell):
     raise NotImplementedError
 
 
-def renewed(p, kept):
+def update_parameters(p, statistic):
     """The parameters of a round: the same in all, or learnt from what is kept."""
     raise NotImplementedError
 
 
-def varied(p, rng):
+def sample_parameters(p, rng):
     """The parameters of a draw: the same in all, or drawn themselves."""
     raise NotImplementedError
 
 
-def pooled_in(kept, cell, reward):
+def pool_reward(statistic, cell, reward):
     """What a reward adds to the sums of all cells together, where these are kept, before it is taken in."""
     raise NotImplementedError
 
@@ -102,30 +102,34 @@ def _at_cell(p: Any, cell: Any) -> Any:
     return lambda p, cell: p
 
 
-@overload(renewed, strict=False)
-def _renewed(p: Any, kept: Any) -> Any:
-    return INDEX[p.instance_class].renew or (lambda p, kept: p)
+@overload(update_parameters, strict=False)
+def _update_parameters(p: Any, statistic: Any) -> Any:
+    return INDEX[p.instance_class].renew or (lambda p, statistic: p)
 
 
-@overload(varied, strict=False)
-def _varied(p: Any, rng: Any) -> Any:
+@overload(sample_parameters, strict=False)
+def _sample_parameters(p: Any, rng: Any) -> Any:
     return INDEX[p.instance_class].vary or (lambda p, rng: p)
 
 
-def _regressed_in(kept, cell, reward):
-    regressed(kept, cell, reward)
-    pool(kept.pooled, kept.counts, kept.totals, cell, reward)
+def _regress_and_pool(statistic, cell, reward):
+    regress(statistic, cell, reward)
+    add_to_pool(statistic.pooled, statistic.counts, statistic.totals, cell, reward)
 
 
-@overload(pooled_in)
-def _pooled_in(kept, cell, reward):
-    if "weights" in kept.fields:
-        return lambda kept, cell, reward: weigh(kept.weights, kept.pairs, kept.counts[cell], kept.totals[cell], reward)
-    if "ratios" in kept.fields:
-        return _regressed_in
-    if "pooled" not in kept.fields:
-        return lambda kept, cell, reward: None
-    return lambda kept, cell, reward: pool(kept.pooled, kept.counts, kept.totals, cell, reward)
+@overload(pool_reward)
+def _pool_reward(statistic, cell, reward):
+    if "weights" in statistic.fields:
+        return lambda statistic, cell, reward: reweight(
+            statistic.weights, statistic.pairs, statistic.counts[cell], statistic.totals[cell], reward
+        )
+    if "ratios" in statistic.fields:
+        return _regress_and_pool
+    if "pooled" not in statistic.fields:
+        return lambda statistic, cell, reward: None
+    return lambda statistic, cell, reward: add_to_pool(
+        statistic.pooled, statistic.counts, statistic.totals, cell, reward
+    )
 
 
 @overload(combine, strict=False)
@@ -139,6 +143,6 @@ def _noise(p: Any, centre: Any, width: Any, rng: Any) -> Any:
 
 
 @register_jitable
-def prepared(p, kept, cell, exploration):
+def prepare_cell(p, statistic, cell, exploration):
     """The first step of a cell's index, from what is kept of it."""
-    return prepare(at_cell(p, cell), kept.counts[cell], kept.totals[cell], exploration)
+    return prepare(at_cell(p, cell), statistic.counts[cell], statistic.totals[cell], exploration)

@@ -23,16 +23,16 @@ def add_rows(table, weights, sums):
 
 
 @register_jitable
-def add_rows_of_both(table, weights, others, sums, more):
+def add_rows_of_both(table, weights, second_weights, sums, second_sums):
     """The same for two weights of each row, in one pass over the table."""
     width = len(sums)
     for c in range(width):
-        sums[c], more[c] = weights[0] * table[c], others[0] * table[c]
+        sums[c], second_sums[c] = weights[0] * table[c], second_weights[0] * table[c]
     for z in range(1, len(weights)):
-        weight, other, row = weights[z], others[z], table[z * width : (z + 1) * width]
+        weight, second_weight, row = weights[z], second_weights[z], table[z * width : (z + 1) * width]
         for c in range(width):
             sums[c] += weight * row[c]
-            more[c] += other * row[c]
+            second_sums[c] += second_weight * row[c]
 
 
 @register_jitable
@@ -51,21 +51,21 @@ def is_list(tree, context):
 
 
 @register_jitable
-def project_both(tree, context, x, y, length, one, two, sums, more):
+def project_both(tree, context, x, y, length, pairs_a, pairs_b, sums, second_sums):
     """As `project` of either, where P is a single table or a list; `one` and `two` have room for pairs."""
     if is_one_table(tree, context):
         start, width = tree.starts[context, 0], tree.widths[context, 0]
-        add_rows_of_both(tree.columns[start : start + length * width], x[:length], y[:length], sums, more)
+        add_rows_of_both(tree.columns[start : start + length * width], x[:length], y[:length], sums, second_sums)
         return
     order, nodes = tree.by_block.starts[context], tree.node_of_action
     ordered = tree.by_block.starts[context + 1] > order
     for i in range(length):
         at = tree.by_block.values[order + i] if ordered else i
-        one[i, 0], one[i, 1] = x[at], y[at]
-    found, start = project_pairs(tree, context, length, one, two), nodes.starts[context]
+        pairs_a[i, 0], pairs_a[i, 1] = x[at], y[at]
+    projected, start = project_pairs(tree, context, length, pairs_a, pairs_b), nodes.starts[context]
     in_order = nodes.starts[context + 1] == start
     for a in range(len(sums)):
-        sums[a], more[a] = found[a if in_order else nodes.values[start + a]]
+        sums[a], second_sums[a] = projected[a if in_order else nodes.values[start + a]]
 
 
 @register_jitable
@@ -75,26 +75,26 @@ def project_pairs(tree, context, rest, y, out):
     for level in range(len(tree.sizes)):
         size, width, start = tree.sizes[level], tree.widths[context, level], tree.starts[context, level]
         parents = tree.parent_starts[context, level]
-        rest, every = rest // size, (1 if parents >= 0 else nodes)
-        for before in range(every):
+        rest, groups = rest // size, (1 if parents >= 0 else nodes)
+        for before in range(groups):
             for c in range(width):
                 node, to = tree.parents[parents + c] if parents >= 0 else before, (before * width + c) * rest
                 for r in range(rest):
                     at, entry, first, second = node * size * rest + r, start + c, 0.0, 0.0
                     for _ in range(size):
-                        p, own = tree.columns[entry], y[at]
-                        first, second = first + own[0] * p, second + own[1] * p
+                        p, pair = tree.columns[entry], y[at]
+                        first, second = first + pair[0] * p, second + pair[1] * p
                         at, entry = at + rest, entry + width
                     out[to + r, 0], out[to + r, 1] = first, second
-        nodes = every * width
+        nodes = groups * width
         y, out = out, y
     return y
 
 
 @register_jitable
-def project(tree, context, x, length, one, two):
+def project(tree, context, x, length, buffer_a, buffer_b):
     """As `Projection.__call__` on the cells of a context, up to the order of the actions: see `listed`."""
-    y, out = one, two
+    y, out = buffer_a, buffer_b
     order = tree.by_block.starts[context]
     ordered = tree.by_block.starts[context + 1] > order
     for i in range(length):
@@ -126,9 +126,9 @@ def project(tree, context, x, length, one, two):
                 add_rows(columns[start : start + size * width], y[r:length:stride], out[r * width : (r + 1) * width])
             length = stride * width
         else:
-            whole = width - width % 4
+            unrolled = width - width % 4
             for r in range(stride):
-                for c in range(0, whole, 4):  # four sums at once
+                for c in range(0, unrolled, 4):  # four sums at once
                     at, weight = start + c, y[r]
                     s0, s1 = weight * columns[at], weight * columns[at + 1]
                     s2, s3 = weight * columns[at + 2], weight * columns[at + 3]
@@ -138,7 +138,7 @@ def project(tree, context, x, length, one, two):
                         s2, s3 = s2 + weight * columns[at + 2], s3 + weight * columns[at + 3]
                     to = r * width + c
                     out[to], out[to + 1], out[to + 2], out[to + 3] = s0, s1, s2, s3
-                for c in range(whole, width):
+                for c in range(unrolled, width):
                     total = y[r] * columns[start + c]
                     for z in range(1, size):
                         total += y[z * stride + r] * columns[start + z * width + c]
@@ -149,7 +149,7 @@ def project(tree, context, x, length, one, two):
 
 
 @register_jitable
-def listed(tree, context, nodes, actions, scores):
+def write_in_action_order(tree, context, nodes, actions, scores):
     """Scores in the order of the actions."""
     start, end = tree.node_of_action.starts[context], tree.node_of_action.starts[context + 1]
     if end > start:
@@ -161,9 +161,9 @@ def listed(tree, context, nodes, actions, scores):
 
 
 @register_jitable
-def column(tree, context, at, cells, one, two):
+def column(tree, context, at, cells, buffer_a, buffer_b):
     """P(z | a) for every node of the last level, of the configuration at a place."""
-    y, out = one, two
+    y, out = buffer_a, buffer_b
     y[0] = 1.0
     nodes, rest = 1, cells
     for level in range(len(tree.sizes)):

@@ -7,7 +7,7 @@ from numba.extending import register_jitable
 
 
 @register_jitable
-def drawn_number(law, starts, line, codes, rng):
+def sample_number(law, starts, line, codes, rng):
     """One uniform for each part of a `tables.Law`: their codes, and the number that their steps add up to.
 
     In one piece, and on one tuple: calls within it would count references to arrays, which takes longer than all else.
@@ -37,7 +37,7 @@ def drawn_number(law, starts, line, codes, rng):
 
 
 @register_jitable
-def room_for(before):
+def context_buffer(before):
     """Where the codes of a context are put."""
     if before is None:
         return np.empty(0, dtype=np.int64)
@@ -45,32 +45,32 @@ def room_for(before):
 
 
 @register_jitable
-def drawn_context(before, starts, codes, rng):
+def sample_context(before, starts, codes, rng):
     """The context's number; 0 where there is none, which the compiler then knows beforehand."""
     if before is None:
         return 0
-    return drawn_number(before, starts, 0, codes, rng)
+    return sample_number(before, starts, 0, codes, rng)
 
 
 @register_jitable
-def first_cell(before, told, context, cells):
+def first_cell(before, policy_contexts, context, cells):
     """Where the cells of a context begin that have so many of their own; 0 if none, or if there is no context."""
     if before is None:
         return 0
-    return told[context] * cells
+    return policy_contexts[context] * cells
 
 
 @register_jitable
-def reward_around(world, mean, rng):
+def sample_reward(world, mean, rng):
     """A reward with this mean."""
     if world.bernoulli:
         return 1.0 if rng.random() < mean else 0.0
-    return mean + world.sd * varying(world.degrees, rng)
+    return mean + world.sd * sample_noise(world.degrees, rng)
 
 
 @register_jitable
-def varying(degrees, rng):
-    """A standard normal number, or one of Student's t, as `world.student.StudentReward` draws it.
+def sample_noise(degrees, rng):
+    """A standard normal number, or one of Student's t, as `world.student_cdf.StudentReward` draws it.
 
     Which of them is known to the compiler: a loop here, even one that is never run, makes all rounds twice as long.
     """
@@ -78,36 +78,36 @@ def varying(degrees, rng):
         return rng.standard_normal()
     normal, squares = rng.standard_normal(), 0.0
     for _ in range(degrees):
-        other = rng.standard_normal()
-        squares += other * other
+        normal_term = rng.standard_normal()
+        squares += normal_term * normal_term
     return normal / math.sqrt(squares / degrees)
 
 
 @register_jitable
-def happens(world, position, codes, rng):
+def sample_outcome(world, position, codes, rng):
     """One step of the world, as `Environment` takes it: the configuration, the reward, and the gap of the action."""
-    z = drawn_number(world.law, world.starts, position, codes, rng)
-    return z, reward_around(world, world.mean[z], rng), world.gap[position]
+    z = sample_number(world.law, world.starts, position, codes, rng)
+    return z, sample_reward(world, world.mean[z], rng), world.gap[position]
 
 
 @register_jitable
-def spent(priced, here, rows, paid):
+def action_cost(row_costs, first_block, rows, knob_costs):
     """What the action costs that takes these rows: as `Costs.of`, knob by knob; a context's blocks begin at `here`."""
-    if len(paid) == 0:
+    if len(knob_costs) == 0:
         return 0.0
     for b in range(len(rows)):
-        first, last = priced.knobs.starts[b], priced.knobs.starts[b + 1]
-        at = priced.prices.starts[here + b] + rows[b] * (last - first)
+        first, last = row_costs.knobs.starts[b], row_costs.knobs.starts[b + 1]
+        at = row_costs.prices.starts[first_block + b] + rows[b] * (last - first)
         for i in range(last - first):
-            paid[priced.knobs.values[first + i]] = priced.prices.values[at + i]
+            knob_costs[row_costs.knobs.values[first + i]] = row_costs.prices.values[at + i]
     total = 0.0
-    for knob in range(len(paid)):
-        total += paid[knob]
+    for knob in range(len(knob_costs)):
+        total += knob_costs[knob]
     return total
 
 
 @register_jitable
-def summed(additive, context, rows, codes, states, cost):
+def additive_mean_and_gap(additive, context, rows, codes, states, cost):
     """Where actions are not listed: the mean reward of what happened and the gap of what was done.
 
     As `world.rewards.AdditiveMean` sums them.

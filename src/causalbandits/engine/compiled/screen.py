@@ -4,143 +4,160 @@ import numpy as np
 
 from causalbandits.engine.compiled.argmax import (
     add_column,
-    agreeing,
-    enter,
+    build_tournaments,
+    cell_count,
+    compatible_cell,
     first_tied,
-    how_many,
-    largest_size,
-    least_scale,
-    new_tournaments,
-    one_draw,
-    scale_of,
-    subtract,
+    largest_magnitude,
+    min_tie_scale,
+    pick_sample,
+    subtract_costs,
+    tie_scale,
+    update_tournament,
 )
-from causalbandits.engine.compiled.gittins import believed, place_of, row_of, worth_of_one
+from causalbandits.engine.compiled.gittins import action_row_jit, cell_belief, cell_in_tree_order, gittins_bonus
 from causalbandits.engine.compiled.primitives import (
-    CAUGHT_UP,
-    COLUMNS_KEPT,
-    FRESH,
+    COLUMN_CACHE_SIZE,
+    MAX_CATCH_UP,
+    RECOMPUTE_EVERY,
+    add_to_cell,
     combine,
     noise,
-    pooled_in,
-    prepared,
-    renewed,
-    take_in,
-    varied,
+    pool_reward,
+    prepare_cell,
+    sample_parameters,
+    update_parameters,
 )
-from causalbandits.engine.compiled.projection import column, is_list, is_one_table, listed, project, project_both
-from causalbandits.engine.compiled.sampling import drawn_context, happens, room_for
+from causalbandits.engine.compiled.projection import (
+    column,
+    is_list,
+    is_one_table,
+    project,
+    project_both,
+    write_in_action_order,
+)
+from causalbandits.engine.compiled.sampling import context_buffer, sample_context, sample_outcome
 
 
-def screened_rounds(version):
+def screen_rounds(version):
     """A draw proposes, and is played if it is worth more than the best mean: as `gittins.Proposals`."""
 
-    def play(rule, tree, world, kept, streams, record):
+    def play(rule, tree, world, statistic, streams, record):
         key = version  # noqa: F841 (part of the cache's key)
         first_of = world.first
-        before, comes = world.before, room_for(world.before)
+        before, context_codes = world.before, context_buffer(world.before)
         rng, world_rng = streams.policy, streams.world
-        cells, positions, contexts, room = len(kept.counts), len(world.gap), len(first_of) - 1, tree.buffer
-        codes, chosen = np.empty(len(world.law.sizes), dtype=np.int64), np.empty(len(tree.sizes), dtype=np.int64)
+        cells, positions, contexts, room = len(statistic.counts), len(world.gap), len(first_of) - 1, tree.buffer
+        codes, level_columns = np.empty(len(world.law.sizes), dtype=np.int64), np.empty(len(tree.sizes), dtype=np.int64)
         mean, expected = np.empty(cells), np.empty(cells)
-        centre, width, drawn = np.empty(cells), np.empty(cells), np.empty(cells)
-        one, two, pairs, others = np.empty(room), np.empty(room), np.empty((room, 2)), np.empty((room, 2))
+        centre, width, sampled = np.empty(cells), np.empty(cells), np.empty(cells)
+        buffer_a, buffer_b, pairs_a, pairs_b = np.empty(room), np.empty(room), np.empty((room, 2)), np.empty((room, 2))
         scores, means = np.empty(positions), np.empty(positions)
-        costs, floor = rule.priced.costs, least_scale(rule.priced)
-        sizes = new_tournaments(1, cells, floor)
-        keeps = cells * positions <= COLUMNS_KEPT
-        columns = np.empty(cells * positions if keeps else positions)
-        known = np.zeros((cells, contexts), dtype=np.bool_)
-        rows, filled = np.empty((positions if keeps else 2, cells)), np.zeros(positions, dtype=np.bool_)
-        changed, changes = np.empty(FRESH + 1, dtype=np.int64), np.empty(FRESH + 1)
-        came, logged, z = np.full(contexts, -1), 0, -1
+        costs, floor = rule.priced.costs, min_tie_scale(rule.priced)
+        sizes = build_tournaments(1, cells, floor)
+        caches_columns = cells * positions <= COLUMN_CACHE_SIZE
+        columns = np.empty(cells * positions if caches_columns else positions)
+        has_column = np.zeros((cells, contexts), dtype=np.bool_)
+        rows, has_row = np.empty((positions if caches_columns else 2, cells)), np.zeros(positions, dtype=np.bool_)
+        changed, changes = np.empty(RECOMPUTE_EVERY + 1, dtype=np.int64), np.empty(RECOMPUTE_EVERY + 1)
+        synced_at, logged, z = np.full(contexts, -1), 0, -1
         best = np.empty(rule.draws, dtype=np.int64)
         gaps, rewards, played = record.gaps, record.rewards, record.played
         for t in range(1, record.last + 1):
-            p, patience = renewed(rule.p, kept), rule.patiences[t - 1]
+            p, effective_horizon = update_parameters(rule.p, statistic), rule.patiences[t - 1]
             if t == 1 or rule.moving:
                 for c in range(cells):
-                    mean[c] = believed(p, kept, c)[0]
-                    centre[c], width[c] = prepared(p, kept, c, 0.0)
+                    mean[c] = cell_belief(p, statistic, c)[0]
+                    centre[c], width[c] = prepare_cell(p, statistic, c, 0.0)
                     if not rule.moving:
-                        enter(sizes, 0, c, abs(mean[c]))
-            if t % FRESH == 1 or rule.moving:
-                came[:] = -1
+                        update_tournament(sizes, 0, c, abs(mean[c]))
+            if t % RECOMPUTE_EVERY == 1 or rule.moving:
+                synced_at[:] = -1
                 logged = 0
-            context = drawn_context(before, world.context_starts, comes, world_rng)
+            context = sample_context(before, world.context_starts, context_codes, world_rng)
             first, end = first_of[context], first_of[context + 1]
-            actions, length = end - first, how_many(tree.cells, context, cells)
-            fresh = came[context] < 0 or logged - came[context] > CAUGHT_UP
-            together = fresh and (is_one_table(tree, context) or is_list(tree, context))
-            if fresh:
+            actions, length = end - first, cell_count(tree.cells, context, cells)
+            recomputes = synced_at[context] < 0 or logged - synced_at[context] > MAX_CATCH_UP
+            together = recomputes and (is_one_table(tree, context) or is_list(tree, context))
+            if recomputes:
                 for i in range(length):
-                    expected[i] = mean[agreeing(tree.cells, context, i)]
+                    expected[i] = mean[compatible_cell(tree.cells, context, i)]
             for draw in range(rule.draws):
-                own = varied(p, rng)
+                q = sample_parameters(p, rng)
                 for i in range(length):
-                    c = agreeing(tree.cells, context, i)
-                    drawn[i] = noise(own, centre[c], width[c], rng)
+                    c = compatible_cell(tree.cells, context, i)
+                    sampled[i] = noise(q, centre[c], width[c], rng)
                 for i in range(length):
-                    c = agreeing(tree.cells, context, i)
-                    drawn[i] = combine(own, centre[c], width[c], drawn[i])
-                scale = largest_size(drawn, length)
+                    c = compatible_cell(tree.cells, context, i)
+                    sampled[i] = combine(q, centre[c], width[c], sampled[i])
+                scale = largest_magnitude(sampled, length)
                 if together and draw == 0:
-                    own_scores, own_means = scores[:actions], means[first:end]
-                    project_both(tree, context, drawn, expected, length, pairs, others, own_scores, own_means)
+                    context_scores, context_means = scores[:actions], means[first:end]
+                    project_both(
+                        tree, context, sampled, expected, length, pairs_a, pairs_b, context_scores, context_means
+                    )
                 else:
-                    listed(tree, context, project(tree, context, drawn, length, one, two), actions, scores)
-                subtract(scores, costs, first, actions)
+                    write_in_action_order(
+                        tree, context, project(tree, context, sampled, length, buffer_a, buffer_b), actions, scores
+                    )
+                subtract_costs(scores, costs, first, actions)
                 best[draw] = first_tied(scores, actions, max(scale, floor))
-            if fresh and not together:
-                listed(tree, context, project(tree, context, expected, length, one, two), actions, means[first:end])
-            elif not fresh:
+            if recomputes and not together:
+                write_in_action_order(
+                    tree,
+                    context,
+                    project(tree, context, expected, length, buffer_a, buffer_b),
+                    actions,
+                    means[first:end],
+                )
+            elif not recomputes:
                 places = tree.place.starts[context + 1] > tree.place.starts[context]
-                for i in range(came[context], logged):
-                    at, start = changed[i], (changed[i] * positions if keeps else 0) + first
+                for i in range(synced_at[context], logged):
+                    at, start = changed[i], (changed[i] * positions if caches_columns else 0) + first
                     if places:
                         at = tree.place.values[tree.place.starts[context] + changed[i]]
                     if at >= 0:
-                        if not (keeps and known[changed[i], context]):
-                            nodes = column(tree, context, at, length, one, two)
-                            listed(tree, context, nodes, actions, columns[start : start + actions])
-                            known[changed[i], context] = True
+                        if not (caches_columns and has_column[changed[i], context]):
+                            nodes = column(tree, context, at, length, buffer_a, buffer_b)
+                            write_in_action_order(tree, context, nodes, actions, columns[start : start + actions])
+                            has_column[changed[i], context] = True
                         add_column(means[first:end], changes[i], columns[start : start + actions])
-            came[context] = logged
-            scale = largest_size(expected, length) if rule.moving else 0.0
+            synced_at[context] = logged
+            scale = largest_magnitude(expected, length) if rule.moving else 0.0
             if not rule.moving:
-                scale = scale_of(mean, tree.cells, context, floor, sizes[0, 1])
+                scale = tie_scale(mean, tree.cells, context, floor, sizes[0, 1])
             scale = max(floor, scale)
             for a in range(actions):
                 scores[a] = means[first + a]
-            subtract(scores, costs, first, actions)
+            subtract_costs(scores, costs, first, actions)
             b = first_tied(scores, actions, scale)
-            action = best[one_draw(rule.draws, rng)]
+            action = best[pick_sample(rule.draws, rng)]
             if action != b:
-                ia, ib = (first + action, first + b) if keeps else (0, 1)
-                for at, own_action in ((ia, action), (ib, b)):
-                    if not (keeps and filled[at]):
-                        row = row_of(tree, context, own_action, chosen, one, two)
+                ia, ib = (first + action, first + b) if caches_columns else (0, 1)
+                for at, candidate in ((ia, action), (ib, b)):
+                    if not (caches_columns and has_row[at]):
+                        row = action_row_jit(tree, context, candidate, level_columns, buffer_a, buffer_b)
                         for i in range(length):
                             rows[at, i] = row[i]
-                        filled[at] = True
+                        has_row[at] = True
                 v = ra = rb = 0.0
                 for i in range(length):
-                    _, variance, taken = believed(p, kept, place_of(tree, context, i))
-                    apart = rows[ia, i] - rows[ib, i]
-                    square = apart * apart
-                    away = square * taken
-                    v, ra, rb = v + square * variance, ra + rows[ia, i] * away, rb + rows[ib, i] * away
-                scores[action] += worth_of_one(v, ra - rb, rb, patience)
+                    _, variance, reduction = cell_belief(p, statistic, cell_in_tree_order(tree, context, i))
+                    difference = rows[ia, i] - rows[ib, i]
+                    square = difference * difference
+                    weighted = square * reduction
+                    v, ra, rb = v + square * variance, ra + rows[ia, i] * weighted, rb + rows[ib, i] * weighted
+                scores[action] += gittins_bonus(v, ra - rb, rb, effective_horizon)
                 action = first_tied(scores, actions, scale)
-            z, reward, gap = happens(world, first + action, codes, world_rng)
+            z, reward, gap = sample_outcome(world, first + action, codes, world_rng)
             gaps[t - 1], rewards[t - 1], played[t - 1] = gap, reward, first + action
-            pooled_in(kept, z, reward)
-            take_in(kept.counts, kept.totals, z, reward)
+            pool_reward(statistic, z, reward)
+            add_to_cell(statistic.counts, statistic.totals, z, reward)
             if not rule.moving:
-                x = believed(p, kept, z)[0]
-                centre[z], width[z] = prepared(p, kept, z, 0.0)
+                x = cell_belief(p, statistic, z)[0]
+                centre[z], width[z] = prepare_cell(p, statistic, z, 0.0)
                 changed[logged], changes[logged], mean[z] = z, x - mean[z], x
-                enter(sizes, 0, z, abs(x))
+                update_tournament(sizes, 0, z, abs(x))
                 logged += 1
 
     return play

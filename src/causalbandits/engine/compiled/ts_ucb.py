@@ -3,68 +3,89 @@
 import numpy as np
 from numba.extending import register_jitable
 
-from causalbandits.engine.compiled.argmax import agreeing, first_tied, how_many, largest, largest_size, subtract
-from causalbandits.engine.compiled.gittins import believed
-from causalbandits.engine.compiled.primitives import combine, noise, pooled_in, prepared, renewed, take_in, varied
-from causalbandits.engine.compiled.projection import listed, project
-from causalbandits.engine.compiled.sampling import drawn_context, happens, room_for
+from causalbandits.engine.compiled.argmax import (
+    cell_count,
+    compatible_cell,
+    first_tied,
+    largest,
+    largest_magnitude,
+    subtract_costs,
+)
+from causalbandits.engine.compiled.gittins import cell_belief
+from causalbandits.engine.compiled.primitives import (
+    add_to_cell,
+    combine,
+    noise,
+    pool_reward,
+    prepare_cell,
+    sample_parameters,
+    update_parameters,
+)
+from causalbandits.engine.compiled.projection import project, write_in_action_order
+from causalbandits.engine.compiled.sampling import context_buffer, sample_context, sample_outcome
 from causalbandits.policies import cells
 
-given_up = register_jitable(cells.given_up)
+regret_per_uncertainty = register_jitable(cells.regret_per_uncertainty)
 
 
-def promised_rounds(version):
+def ts_ucb_rounds(version):
     """What is given up for a unit of uncertainty, given what draws promise: as `CausalTSUCB`."""
 
-    def play(rule, tree, world, kept, streams, record):
+    def play(rule, tree, world, statistic, streams, record):
         key = version  # noqa: F841 (part of the cache's key)
         first_of = world.first
-        before, comes = world.before, room_for(world.before)
+        before, context_codes = world.before, context_buffer(world.before)
         rng, world_rng = streams.policy, streams.world
-        cells, room = len(kept.counts), tree.buffer
+        cells, room = len(statistic.counts), tree.buffer
         codes = np.empty(len(world.law.sizes), dtype=np.int64)
         mean, sd = np.empty(cells), np.empty(cells)
-        centre, width, drawn = np.empty(cells), np.empty(cells), np.empty(cells)
-        one, two = np.empty(room), np.empty(room)
+        centre, width, sampled = np.empty(cells), np.empty(cells), np.empty(cells)
+        buffer_a, buffer_b = np.empty(room), np.empty(room)
         scores, means = np.empty(len(world.gap)), np.empty(len(world.gap))
         costs, z = rule.priced.costs, -1
         gaps, rewards, played = record.gaps, record.rewards, record.played
         for t in range(1, record.last + 1):
-            p = renewed(rule.p, kept)
+            p = update_parameters(rule.p, statistic)
             for c in range(cells):
                 if t == 1 or rule.moving or c == z:
-                    mean[c], variance, _ = believed(p, kept, c)
+                    mean[c], variance, _ = cell_belief(p, statistic, c)
                     sd[c] = np.sqrt(variance)
-                    centre[c], width[c] = prepared(p, kept, c, 0.0)
-            context = drawn_context(before, world.context_starts, comes, world_rng)
+                    centre[c], width[c] = prepare_cell(p, statistic, c, 0.0)
+            context = sample_context(before, world.context_starts, context_codes, world_rng)
             first = first_of[context]
-            actions, length = first_of[context + 1] - first, how_many(tree.cells, context, cells)
-            promised = 0.0
+            actions, length = first_of[context + 1] - first, cell_count(tree.cells, context, cells)
+            target = 0.0
             for _draw in range(rule.draws):
-                own = varied(p, rng)
+                q = sample_parameters(p, rng)
                 for i in range(length):
-                    c = agreeing(tree.cells, context, i)
-                    drawn[i] = noise(own, centre[c], width[c], rng)
+                    c = compatible_cell(tree.cells, context, i)
+                    sampled[i] = noise(q, centre[c], width[c], rng)
                 for i in range(length):
-                    c = agreeing(tree.cells, context, i)
-                    drawn[i] = combine(own, centre[c], width[c], drawn[i])
-                listed(tree, context, project(tree, context, drawn, length, one, two), actions, scores)
-                subtract(scores, costs, first, actions)
-                promised += largest(scores, actions)
+                    c = compatible_cell(tree.cells, context, i)
+                    sampled[i] = combine(q, centre[c], width[c], sampled[i])
+                write_in_action_order(
+                    tree, context, project(tree, context, sampled, length, buffer_a, buffer_b), actions, scores
+                )
+                subtract_costs(scores, costs, first, actions)
+                target += largest(scores, actions)
             for i in range(length):
-                drawn[i] = mean[agreeing(tree.cells, context, i)]
-            listed(tree, context, project(tree, context, drawn, length, one, two), actions, means)
-            subtract(means, costs, first, actions)
-            promised = max(promised / rule.draws, largest(means, actions))
+                sampled[i] = mean[compatible_cell(tree.cells, context, i)]
+            write_in_action_order(
+                tree, context, project(tree, context, sampled, length, buffer_a, buffer_b), actions, means
+            )
+            subtract_costs(means, costs, first, actions)
+            target = max(target / rule.draws, largest(means, actions))
             for i in range(length):
-                drawn[i] = sd[agreeing(tree.cells, context, i)]
-            listed(tree, context, project(tree, context, drawn, length, one, two), actions, scores)
+                sampled[i] = sd[compatible_cell(tree.cells, context, i)]
+            write_in_action_order(
+                tree, context, project(tree, context, sampled, length, buffer_a, buffer_b), actions, scores
+            )
             for a in range(actions):
-                scores[a] = -given_up(promised, means[a], scores[a])
-            action = first_tied(scores, actions, largest_size(scores, actions))
-            z, reward, gap = happens(world, first + action, codes, world_rng)
+                scores[a] = -regret_per_uncertainty(target, means[a], scores[a])
+            action = first_tied(scores, actions, largest_magnitude(scores, actions))
+            z, reward, gap = sample_outcome(world, first + action, codes, world_rng)
             gaps[t - 1], rewards[t - 1], played[t - 1] = gap, reward, first + action
-            pooled_in(kept, z, reward)
-            take_in(kept.counts, kept.totals, z, reward)
+            pool_reward(statistic, z, reward)
+            add_to_cell(statistic.counts, statistic.totals, z, reward)
 
     return play

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from causalbandits._random import Seed, random_generator
-from causalbandits._typing import is_real, is_whole
+from causalbandits._typing import is_integer, is_real
 from causalbandits.environments.environment import Environment
 from causalbandits.environments.rewards import BernoulliReward, GaussianReward, LinearReward
 from causalbandits.environments.zoo.hidden import HIDDEN as HIDDEN
@@ -20,7 +20,7 @@ from causalbandits.environments.zoo.hidden import random_hidden_graph as random_
 from causalbandits.environments.zoo.networks import asia as asia
 from causalbandits.environments.zoo.networks import cancer as cancer
 from causalbandits.environments.zoo.networks import earthquake as earthquake
-from causalbandits.errors import ProblemError, ProblemWarning, SizeError, brief
+from causalbandits.errors import ProblemError, ProblemWarning, SizeError, short_repr
 from causalbandits.model import CausalModel, Variable
 from causalbandits.problem import Problem
 
@@ -96,15 +96,17 @@ def email_segments(tastes: bool = False) -> Environment:
         raise ProblemError(f"tastes must be True or False; got {tastes!r}.")
     knobs = [email_campaign().problem.model[name] for name in ("product", "purpose", "send_time")]
     short = np.array([[0.7, 0.3, 0.2], [0.7, 0.2, 0.4], [0.3, 0.9, 0.5], [0.3, 0.6, 0.8]])
-    others = [[0.8, 0.5, 0.2], [0.9, 0.2, 0.3], [0.5, 0.8, 0.4], [0.2, 0.6, 0.5]]
+    other_products = [[0.8, 0.5, 0.2], [0.9, 0.2, 0.3], [0.5, 0.8, 0.4], [0.2, 0.6, 0.5]]
     adobe_stock = [[0.6, 0.4, 0.5], [0.7, 0.3, 0.6], [0.6, 0.5, 0.7], [0.5, 0.5, 0.9]]
-    first = np.array([others, others, adobe_stock])
+    first = np.array([other_products, other_products, adobe_stock])
     model = CausalModel(
         [
             Variable("segment", ["new", "regular", "lapsed"], table=[0.5, 0.3, 0.2]),
             *knobs,
-            Variable("subject", ["short", "long"], parents=["purpose", "segment"], table=_either(short)),
-            Variable("template", ["1", "2"], parents=["product", "purpose", "segment"], table=_either(first)),
+            Variable("subject", ["short", "long"], parents=["purpose", "segment"], table=_binary_table_of_first(short)),
+            Variable(
+                "template", ["1", "2"], parents=["product", "purpose", "segment"], table=_binary_table_of_first(first)
+            ),
         ]
     )
     parents = ["subject", "template", "send_time", *(["segment"] if tastes else [])]
@@ -116,7 +118,7 @@ def email_segments(tastes: bool = False) -> Environment:
     return Environment(problem, BernoulliReward(clicks))
 
 
-def _either(first: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+def _binary_table_of_first(first: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """The probabilities of two states, from those of the first."""
     return np.stack([first, 1 - first], axis=-1)
 
@@ -128,7 +130,7 @@ def parallel(
 
     `px[i]` is the distribution of X_i over 1..m, `pw[i][j]` the probability of W_i = 1 when X_i is its j-th value.
     """
-    if not all(isinstance(given, Sequence | np.ndarray) and not isinstance(given, str) for given in (px, pw)):
+    if not all(isinstance(argument, Sequence | np.ndarray) and not isinstance(argument, str) for argument in (px, pw)):
         raise ProblemError(f"px and pw must be lists with an entry per pair; got px={px!r}, pw={pw!r}.")
     if len(px) != len(pw) or len(px) == 0:
         raise ProblemError(f"px and pw need one entry per pair, and at least one; they have {len(px)} and {len(pw)}.")
@@ -164,7 +166,7 @@ def random_parallel(m: int, n: int, theta: npt.ArrayLike, rng: Seed = None) -> E
     _check_whole(m=m, n=n)
     if n > VARIABLE_LIMIT or m * n > DRAWN_LIMIT:
         raise SizeError(
-            f"n may be {VARIABLE_LIMIT} at most, and m times n {DRAWN_LIMIT}; got m={brief(m)}, n={brief(n)}."
+            f"n may be {VARIABLE_LIMIT} at most, and m times n {DRAWN_LIMIT}; got m={short_repr(m)}, n={short_repr(n)}."
         )
     generator = random_generator(rng)
     px = generator.dirichlet(np.ones(m), size=n)
@@ -178,14 +180,14 @@ def lower_bound(N: int, delta: float, p1: float = 0.5) -> Environment:
     >>> lower_bound(14, delta=0.1).problem.actions.size
     4782969
     """
-    if not is_whole(N) or N < 1:
-        raise ProblemError(f"N must be a whole number, 1 or more; got {brief(N)}.")
+    if not is_integer(N) or N < 1:
+        raise ProblemError(f"N must be a whole number, 1 or more; got {short_repr(N)}.")
     if N > VARIABLE_LIMIT:
-        raise SizeError(f"N may be {VARIABLE_LIMIT} at most; got {brief(N)}.")
+        raise SizeError(f"N may be {VARIABLE_LIMIT} at most; got {short_repr(N)}.")
     if not (is_real(p1) and 0 <= p1 <= 1 and is_real(delta) and abs(delta) <= 1e150):
         raise ProblemError(
-            f"p1 must be a probability and delta a number of size 1e150 at most; got p1={brief(p1)}, "
-            f"delta={brief(delta)}."
+            f"p1 must be a probability and delta a number of size 1e150 at most; got p1={short_repr(p1)}, "
+            f"delta={short_repr(delta)}."
         )
     variables = [Variable(f"X{i}", [1, 2], table=[p1, 1 - p1] if i == 1 else [0.5, 0.5]) for i in range(1, int(N) + 1)]
     with warnings.catch_warnings(action="ignore", category=ProblemWarning):  # that the others lead nowhere is the point
@@ -208,10 +210,10 @@ def rare_prize(chance: float = 0.05, prize: float = 20.0, sd: float = 0.5) -> En
     if not (is_real(chance) and 0 <= chance <= 0.9 and is_real(prize) and abs(prize) <= 1e150):
         raise ProblemError(
             f"chance must be a probability up to 0.9 and prize a number of size 1e150 at most; got chance="
-            f"{brief(chance)}, prize={brief(prize)}."
+            f"{short_repr(chance)}, prize={short_repr(prize)}."
         )
     offers = [(0.1 + 0.05 * i, 0.001) for i in range(9)] + [(0.1, float(chance))]
-    responses = [[1 - some - rare, some, rare] for some, rare in offers]
+    responses = [[1 - usual - rare, usual, rare] for usual, rare in offers]
     model = CausalModel(
         [
             Variable("offer", range(1, 11), table=np.full(10, 0.1)),
@@ -232,9 +234,11 @@ def random_dag(variables: int, *, arrows: float = 1.5, rng: Seed = None) -> dict
     """
     _check_whole(variables=variables)
     if variables > VARIABLE_LIMIT:
-        raise SizeError(f"A random graph has at most {VARIABLE_LIMIT} variables; got {brief(variables)}.")
+        raise SizeError(f"A random graph has at most {VARIABLE_LIMIT} variables; got {short_repr(variables)}.")
     if not is_real(arrows) or not 0 <= arrows <= VARIABLE_LIMIT:
-        raise ProblemError(f"arrows must be a mean number of parents, from 0 to {VARIABLE_LIMIT}; got {brief(arrows)}.")
+        raise ProblemError(
+            f"arrows must be a mean number of parents, from 0 to {VARIABLE_LIMIT}; got {short_repr(arrows)}."
+        )
     generator = random_generator(rng)
     names = [f"X{i}" for i in range(1, int(variables) + 1)]
     return {
@@ -255,7 +259,7 @@ def random_model(
     """
     _check_whole(states=states)
     if not is_real(concentration) or not 1e-3 <= concentration <= 1e6:
-        raise ProblemError(f"concentration must be a number from 0.001 to 1,000,000; got {brief(concentration)}.")
+        raise ProblemError(f"concentration must be a number from 0.001 to 1,000,000; got {short_repr(concentration)}.")
     generator = random_generator(rng)
     graph = random_dag(variables, arrows=arrows, rng=generator)
     numbers = sum(int(states) ** (len(parents) + 1) for parents in graph.values())
@@ -297,29 +301,31 @@ def random_world(
         raise SizeError(
             f"The reward would have more than {DRAWN_LIMIT} means: give it fewer parents, or these fewer states."
         )
-    manipulable, effects = _knobs(model, int(knobs), int(reward_parents), generator)
+    manipulable, effects = _sample_knobs(model, int(knobs), int(reward_parents), generator)
     parents = [effects[i] for i in sorted(generator.choice(len(effects), int(reward_parents), replace=False))]
     means = generator.random([int(states)] * len(parents))
     return Environment(Problem(model, manipulable, parents), BernoulliReward(means))
 
 
-def _knobs(model: CausalModel, knobs: int, fewest: int, generator: np.random.Generator) -> tuple[list[str], list[str]]:
+def _sample_knobs(
+    model: CausalModel, knobs: int, fewest: int, generator: np.random.Generator
+) -> tuple[list[str], list[str]]:
     """Variables with so many effects among the others, and these effects."""
     names = model.names
-    causes = _causes(model)
+    causes = _ancestor_matrix(model)
     for _ in range(KNOB_DRAWS if knobs + fewest <= len(names) else 0):
-        chosen = np.sort(generator.choice(len(names), knobs, replace=False))
-        moved = np.asarray(causes[:, chosen].any(axis=1))
-        moved[chosen] = False
-        if np.count_nonzero(moved) >= fewest:
-            return [names[i] for i in chosen], [names[i] for i in np.flatnonzero(moved)]
+        indices = np.sort(generator.choice(len(names), knobs, replace=False))
+        is_effect = np.asarray(causes[:, indices].any(axis=1))
+        is_effect[indices] = False
+        if np.count_nonzero(is_effect) >= fewest:
+            return [names[i] for i in indices], [names[i] for i in np.flatnonzero(is_effect)]
     raise ProblemError(
         f"No {knobs} of the {len(names)} variables were found that move {fewest} others: more variables or arrows, or "
         "fewer knobs or parents of the reward."
     )
 
 
-def _causes(model: CausalModel) -> npt.NDArray[np.bool_]:
+def _ancestor_matrix(model: CausalModel) -> npt.NDArray[np.bool_]:
     """Whether a variable (row) has another (column) among its causes."""
     place = {name: i for i, name in enumerate(model.names)}
     causes = np.zeros((len(place), len(place)), dtype=bool)
@@ -330,9 +336,9 @@ def _causes(model: CausalModel) -> npt.NDArray[np.bool_]:
     return causes
 
 
-def _check_whole(**given: Any) -> None:
-    for name, value in given.items():
-        if not is_whole(value) or value < 1:
-            raise ProblemError(f"{name} must be a whole number, 1 or more; got {brief(value)}.")
+def _check_whole(**arguments: Any) -> None:
+    for name, value in arguments.items():
+        if not is_integer(value) or value < 1:
+            raise ProblemError(f"{name} must be a whole number, 1 or more; got {short_repr(value)}.")
         if value > 2**20:
-            raise SizeError(f"{name} may be {2**20} at most; got {brief(value)}.")
+            raise SizeError(f"{name} may be {2**20} at most; got {short_repr(value)}.")

@@ -3,7 +3,7 @@
 A world is made from the whole model. What a learner does not see of it is in `HIDDEN`:
 
 >>> from causalbandits import Problem, CausalGraph, zoo
->>> env = zoo.coins()
+>>> env = zoo.seeds()
 >>> graph = env.problem.model.causal_graph.with_hidden(zoo.HIDDEN["coins"])
 >>> Problem(graph, ["A", "B", "C"], reward="Y")
 Problem(8 actions on A, B, C)
@@ -17,9 +17,9 @@ import numpy as np
 import numpy.typing as npt
 
 from causalbandits._random import Seed, random_generator
-from causalbandits._typing import is_real, is_whole
+from causalbandits._typing import is_integer, is_real
 from causalbandits.environments.environment import Environment
-from causalbandits.errors import ProblemError, SizeError, brief
+from causalbandits.errors import ProblemError, SizeError, short_repr
 from causalbandits.model import CausalGraph, CausalModel, Variable
 
 HIDDEN = {
@@ -54,9 +54,9 @@ def coins() -> Environment:
             Variable("U", [0, 1], table=[0.7, 0.3]),
             Variable("V", [0, 1], table=[0.5, 0.5]),
             Variable("A", [0, 1], parents=["U"], table=[[1, 0], [0, 1]]),
-            Variable("C", [0, 1], parents=["U"], table=_parity(1, 0.2)),
-            Variable("B", [0, 1], parents=["A", "V"], table=_parity(2, 0.1)),
-            Variable("Y", [0, 1], parents=["B", "V", "C"], table=_parity(3, 0.1)),
+            Variable("C", [0, 1], parents=["U"], table=_parity_table(1, 0.2)),
+            Variable("B", [0, 1], parents=["A", "V"], table=_parity_table(2, 0.1)),
+            Variable("Y", [0, 1], parents=["B", "V", "C"], table=_parity_table(3, 0.1)),
         ]
     )
     return Environment.from_model(model, ["A", "B", "C"], reward="Y")
@@ -75,15 +75,15 @@ def detour() -> Environment:
         [
             Variable("U", [0, 1], table=[0.1, 0.9]),
             Variable("W", [0, 1], table=[0.4, 0.6]),
-            Variable("A", [0, 1], parents=["U"], table=_ones([0.3, 0.6])),
-            Variable("B", [0, 1], parents=["A", "W"], table=_ones([[0.5, 0.7], [0.4, 0.1]])),
+            Variable("A", [0, 1], parents=["U"], table=_binary_table([0.3, 0.6])),
+            Variable("B", [0, 1], parents=["A", "W"], table=_binary_table([[0.5, 0.7], [0.4, 0.1]])),
             Variable(
                 "C",
                 [0, 1],
                 parents=["A", "B", "W"],
-                table=_ones([[[0.8, 0.9], [0.8, 0.1]], [[0.1, 0.1], [0.3, 0.6]]]),
+                table=_binary_table([[[0.8, 0.9], [0.8, 0.1]], [[0.1, 0.1], [0.3, 0.6]]]),
             ),
-            Variable("Y", [0, 1], parents=["C", "U"], table=_ones([[0.4, 0.1], [0.8, 0.9]])),
+            Variable("Y", [0, 1], parents=["C", "U"], table=_binary_table([[0.4, 0.1], [0.8, 0.9]])),
         ]
     )
     return Environment.from_model(model, ["A", "B"], reward="Y")
@@ -102,10 +102,12 @@ def reversal() -> Environment:
     model = CausalModel(
         [
             Variable("taste", [0, 1], table=[0.5, 0.5]),
-            Variable("channel", ["web", "mail"], parents=["taste"], table=_ones([0.1, 0.9])),
-            Variable("exposure", [0, 1], parents=["channel"], table=_ones([0.2, 0.8])),
-            Variable("engagement", [0, 1], parents=["taste", "exposure"], table=_ones([[0.2, 0.1], [0.8, 0.7]])),
-            Variable("sale", [0, 1], parents=["engagement"], table=_ones([0.2, 0.8])),
+            Variable("channel", ["web", "mail"], parents=["taste"], table=_binary_table([0.1, 0.9])),
+            Variable("exposure", [0, 1], parents=["channel"], table=_binary_table([0.2, 0.8])),
+            Variable(
+                "engagement", [0, 1], parents=["taste", "exposure"], table=_binary_table([[0.2, 0.1], [0.8, 0.7]])
+            ),
+            Variable("sale", [0, 1], parents=["engagement"], table=_binary_table([0.2, 0.8])),
         ]
     )
     return Environment.from_model(model, ["channel"], reward="sale")
@@ -131,22 +133,22 @@ def confounded_casino() -> Environment:
             Variable("blinking", [0, 1], table=[0.5, 0.5]),
             Variable("intent", [0, 1], parents=["drunk", "blinking"], table=odd),
             Variable("machine", [0, 1], parents=["intent"], table=[[1, 0], [0, 1]]),
-            Variable("payout", [0, 1], parents=["machine", "drunk", "blinking"], table=_ones(pays)),
+            Variable("payout", [0, 1], parents=["machine", "drunk", "blinking"], table=_binary_table(pays)),
         ]
     )
     return Environment.from_model(model, ["machine"], reward="payout", shown=["intent"], context=["intent"])
 
 
-def _ones(probabilities: npt.ArrayLike) -> npt.NDArray[np.float64]:
+def _binary_table(probabilities: npt.ArrayLike) -> npt.NDArray[np.float64]:
     """The probabilities of 0 and 1, from those of 1."""
-    one = np.asarray(probabilities, dtype=np.float64)
-    return np.stack([1 - one, one], axis=-1)
+    p_one = np.asarray(probabilities, dtype=np.float64)
+    return np.stack([1 - p_one, p_one], axis=-1)
 
 
-def _parity(causes: int, error: float) -> npt.NDArray[np.float64]:
+def _parity_table(causes: int, error: float) -> npt.NDArray[np.float64]:
     """Whether the sum of some coins is odd, wrong with a small probability."""
     odd = np.indices([2] * causes).sum(axis=0) % 2 == 1
-    return _ones(np.where(odd, 1 - error, error))
+    return _binary_table(np.where(odd, 1 - error, error))
 
 
 def random_hidden_graph(variables: int, *, arrows: float = 1.5, hidden: float = 1.0, rng: Seed = None) -> CausalGraph:
@@ -157,15 +159,15 @@ def random_hidden_graph(variables: int, *, arrows: float = 1.5, hidden: float = 
     >>> random_hidden_graph(4, rng=1)
     CausalGraph('X1 -> X2; X2 -> X3; {X2, X3} -> X4; X2 <-> X3')
     """
-    if not is_whole(variables) or variables < 1:
-        raise ProblemError(f"variables must be a whole number, 1 or more; got {brief(variables)}.")
+    if not is_integer(variables) or variables < 1:
+        raise ProblemError(f"variables must be a whole number, 1 or more; got {short_repr(variables)}.")
     if variables > DRAWN_VARIABLES:
         raise SizeError(
-            f"A random graph with hidden causes has at most {DRAWN_VARIABLES} variables; got {brief(variables)}."
+            f"A random graph with hidden causes has at most {DRAWN_VARIABLES} variables; got {short_repr(variables)}."
         )
     for name, value in (("arrows", arrows), ("hidden", hidden)):
         if not is_real(value) or not 0 <= value <= DRAWN_VARIABLES:
-            raise ProblemError(f"{name} must be a mean number, from 0 to {DRAWN_VARIABLES}; got {brief(value)}.")
+            raise ProblemError(f"{name} must be a mean number, from 0 to {DRAWN_VARIABLES}; got {short_repr(value)}.")
     generator = random_generator(rng)
     names = [f"X{i}" for i in range(1, int(variables) + 1)]
     parents = {
@@ -174,7 +176,7 @@ def random_hidden_graph(variables: int, *, arrows: float = 1.5, hidden: float = 
     }
     pairs = list(itertools.combinations(names, 2))
     tied = generator.random(len(pairs)) < hidden / max(1, len(names) - 1)
-    return CausalGraph(parents, hidden=[pair for pair, own in zip(pairs, tied.tolist(), strict=True) if own])
+    return CausalGraph(parents, hidden=[pair for pair, is_tied in zip(pairs, tied.tolist(), strict=True) if is_tied])
 
 
 def model_of_graph(graph: CausalGraph, *, states: int = 2, concentration: float = 1.0, rng: Seed = None) -> CausalModel:
@@ -188,31 +190,36 @@ def model_of_graph(graph: CausalGraph, *, states: int = 2, concentration: float 
     (('U1', 'x', 'y'), ('x', 'U1'))
     """
     if not isinstance(graph, CausalGraph):
-        raise ProblemError(f"model_of_graph() takes a CausalGraph; got {brief(graph)}.")
-    if not is_whole(states) or states < 1:
-        raise ProblemError(f"states must be a whole number, 1 or more; got {brief(states)}.")
+        raise ProblemError(f"model_of_graph() takes a CausalGraph; got {short_repr(graph)}.")
+    if not is_integer(states) or states < 1:
+        raise ProblemError(f"states must be a whole number, 1 or more; got {short_repr(states)}.")
     if not is_real(concentration) or not 1e-3 <= concentration <= 1e6:
-        raise ProblemError(f"concentration must be a number from 0.001 to 1,000,000; got {brief(concentration)}.")
-    causes = dict(zip(graph.groups, _new_names(graph, len(graph.groups)), strict=True))
+        raise ProblemError(f"concentration must be a number from 0.001 to 1,000,000; got {short_repr(concentration)}.")
+    causes = dict(zip(graph.groups, _unused_names(graph, len(graph.groups)), strict=True))
     parents: dict[str, tuple[str, ...]] = dict.fromkeys(causes.values(), ())
-    for name, own in graph.parents.items():
-        parents[name] = (*own, *(cause for group, cause in causes.items() if name in group))
+    for name, own_parents in graph.parents.items():
+        parents[name] = (*own_parents, *(cause for group, cause in causes.items() if name in group))
     values = {name: graph.states.get(name, tuple(range(int(states)))) for name in parents}
-    if sum(np.prod([float(len(values[n])) for n in (*own, name)]) for name, own in parents.items()) > TABLE_LIMIT:
+    if (
+        sum(np.prod([float(len(values[n])) for n in (*own_parents, name)]) for name, own_parents in parents.items())
+        > TABLE_LIMIT
+    ):
         raise SizeError(f"The tables of this model would have more than {TABLE_LIMIT} numbers: fewer arrows or states.")
     generator = random_generator(rng)
     return CausalModel(
         Variable(
             name,
             values[name],
-            parents=own,
-            table=generator.dirichlet(np.full(len(values[name]), float(concentration)), [len(values[p]) for p in own]),
+            parents=own_parents,
+            table=generator.dirichlet(
+                np.full(len(values[name]), float(concentration)), [len(values[p]) for p in own_parents]
+            ),
         )
-        for name, own in parents.items()
+        for name, own_parents in parents.items()
     )
 
 
-def _new_names(graph: CausalGraph, number: int) -> list[str]:
+def _unused_names(graph: CausalGraph, number: int) -> list[str]:
     """U1, U2, ..., those left out that the graph has already."""
     free = (name for i in itertools.count(1) if (name := f"U{i}") not in graph.parents)
     return list(itertools.islice(free, number))

@@ -14,16 +14,16 @@ from typing import Any
 
 import networkx as nx
 
-from causalbandits._typing import is_iterable, is_whole
-from causalbandits.errors import ModelError, brief, unknown
+from causalbandits._typing import is_integer, is_iterable
+from causalbandits.errors import ModelError, short_repr, unknown_name_message
 from causalbandits.model.graph import dag as graphs
 from causalbandits.model.graph import pomis
-from causalbandits.model.graph.admg import MixedGraph, members
-from causalbandits.model.graph.identification import Effect, Hedge, Question
-from causalbandits.model.graph.text import read_text, write_text
+from causalbandits.model.graph.admg import ADMG, members
+from causalbandits.model.graph.identification import Estimand, Hedge, IdentificationQuery
+from causalbandits.model.graph.text import format_graph_text, parse_graph_text
 from causalbandits.model.intervention import State
-from causalbandits.model.records import graph_record, graph_records, read_document
-from causalbandits.model.variable import Variable, unique_names
+from causalbandits.model.records import decode_graph, encode_graph, parse_document
+from causalbandits.model.variable import Variable, validate_unique_names
 
 # What a causal graph is made of, as people give it: checked, and in one order.
 
@@ -37,8 +37,8 @@ Hidden = str | Iterable[str]
 def with_roots(graph: Mapping[str, Iterable[str]]) -> dict[str, tuple[str, ...]]:
     """Each variable's parents; a parent that has no entry of its own is a root, placed before its first child."""
     parents: dict[str, tuple[str, ...]] = {}
-    for name, before in graph.items():
-        causes = Variable(name, [0], parents=before, table=[]).parents
+    for name, parents_of_name in graph.items():
+        causes = Variable(name, [0], parents=parents_of_name, table=[]).parents
         for parent in causes:
             if parent not in graph:
                 parents.setdefault(parent, ())
@@ -46,32 +46,34 @@ def with_roots(graph: Mapping[str, Iterable[str]]) -> dict[str, tuple[str, ...]]
     return parents
 
 
-def checked_states(states: Any, names: Iterable[str]) -> dict[str, Iterable[State]]:
+def validate_states(states: Any, names: Iterable[str]) -> dict[str, Iterable[State]]:
     if states is None:
         return {}
     if not isinstance(states, Mapping):
-        raise ModelError(f"states must map variables to lists of values, such as {{'x': [0, 1]}}; got {brief(states)}.")
+        raise ModelError(
+            f"states must map variables to lists of values, such as {{'x': [0, 1]}}; got {short_repr(states)}."
+        )
     for name in states:
         if name not in names:
-            raise ModelError(f"states: {unknown('variable', name, names)}")
+            raise ModelError(f"states: {unknown_name_message('variable', name, names)}")
     return dict(states)
 
 
-def checked_hidden(given: Any, names: tuple[str, ...]) -> tuple[str | Group, ...]:
+def parse_hidden(hidden: Any, names: tuple[str, ...]) -> tuple[str | Group, ...]:
     """The hidden variables, then the groups, each in the graph's order."""
     rule = "hidden lists variables that are not observed, and groups that share a hidden cause: ['u', ('x', 'y')]"
-    if isinstance(given, str | Mapping) or not is_iterable(given):
-        raise ModelError(f"{rule}; got {brief(given)}.")
+    if isinstance(hidden, str | Mapping) or not is_iterable(hidden):
+        raise ModelError(f"{rule}; got {short_repr(hidden)}.")
     position = {name: i for i, name in enumerate(names)}
     alone: set[str] = set()
     groups: set[Group] = set()
-    for part in given:
+    for part in hidden:
         if not isinstance(part, str) and (isinstance(part, Mapping) or not is_iterable(part)):
-            raise ModelError(f"{rule}; got {brief(part)} in it.")
+            raise ModelError(f"{rule}; got {short_repr(part)} in it.")
         group = (part,) if isinstance(part, str) else tuple(part)
         for name in group:
             if not isinstance(name, str) or name not in position:
-                raise ModelError(f"hidden: {unknown('variable', name, names)}")
+                raise ModelError(f"hidden: {unknown_name_message('variable', name, names)}")
         if isinstance(part, str):
             alone.add(part)
             continue
@@ -79,7 +81,7 @@ def checked_hidden(given: Any, names: tuple[str, ...]) -> tuple[str | Group, ...
             effects = "one effect" if group else "no effect"
             raise ModelError(f"hidden: {group} has {effects}; a common cause has two at least.")
         if len(set(group)) < len(group):
-            raise ModelError(f"hidden: the effects of a common cause must differ; got {brief(group)}.")
+            raise ModelError(f"hidden: the effects of a common cause must differ; got {short_repr(group)}.")
         groups.add(tuple(sorted(group, key=position.__getitem__)))
     if len(alone) == len(names):
         raise ModelError("hidden: at least one variable must be observed.")
@@ -87,18 +89,20 @@ def checked_hidden(given: Any, names: tuple[str, ...]) -> tuple[str | Group, ...
     return (*sorted(alone, key=position.__getitem__), *ordered)
 
 
-def parts_of_digraph(graph: graphs.Graph) -> tuple[dict[str, Any], list[Any], dict[str, Any]]:
+def parse_digraph(graph: graphs.Graph) -> tuple[dict[str, Any], list[Any], dict[str, Any]]:
     """What a networkx graph says of causes, of what is hidden, and of states."""
-    _refuse_turned_arrows(graph)
+    _refuse_reversed_edges(graph)
     nameless = {node: group for node in graph if (group := _nameless_group(graph, node)) is not None}
     parents, hidden = {}, [*nameless.values(), *(node for node in _hidden_nodes(graph) if node not in nameless)]
     for name, data in graph.nodes(data=True):
         if name in nameless:
             continue
-        before = tuple(cause for cause in graph.predecessors(name) if cause not in nameless)
-        ordered = tuple(data.get("parents", before))
-        if sorted(map(str, ordered)) != sorted(map(str, before)):
-            raise ModelError(f"Node {name!r} says that its parents are {list(ordered)}; its arrows say {list(before)}.")
+        predecessors = tuple(cause for cause in graph.predecessors(name) if cause not in nameless)
+        ordered = tuple(data.get("parents", predecessors))
+        if sorted(map(str, ordered)) != sorted(map(str, predecessors)):
+            raise ModelError(
+                f"Node {name!r} says that its parents are {list(ordered)}; its arrows say {list(predecessors)}."
+            )
         parents[name] = ordered
     states = {name: graph.nodes[name]["states"] for name in parents if "states" in graph.nodes[name]}
     return parents, hidden, states
@@ -111,34 +115,36 @@ def _nameless_group(graph: graphs.Graph, node: Hashable) -> Group | None:
     return tuple(graph.successors(node))
 
 
-_TRUTH = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+_FLAG_VALUES = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 
 
 def _hidden_nodes(graph: graphs.Graph) -> list[Any]:
     """The nodes that a networkx graph says nobody observes: by `hidden`, DoWhy's `observed` or pgmpy's `latents`."""
-    said = getattr(graph, "latents", ())
-    latents = frozenset(said) if is_iterable(said) else frozenset()
+    declared_latents = getattr(graph, "latents", ())
+    latents = frozenset(declared_latents) if is_iterable(declared_latents) else frozenset()
     return [
         node
         for node, data in graph.nodes(data=True)
-        if node in latents or _truth(node, data, "hidden", False) or not _truth(node, data, "observed", True)
+        if node in latents or _parse_flag(node, data, "hidden", False) or not _parse_flag(node, data, "observed", True)
     ]
 
 
-def _truth(node: Hashable, data: Mapping[str, Any], word: str, default: bool) -> bool:
-    said = _TRUTH.get(str(data.get(word, default)).strip('"').lower())
-    if said is None:
-        raise ModelError(f"Node {node!r} says {word}={brief(data[word])}; it must be True or False, or 'yes' or 'no'.")
-    return said
+def _parse_flag(node: Hashable, data: Mapping[str, Any], attribute: str, default: bool) -> bool:
+    flag = _FLAG_VALUES.get(str(data.get(attribute, default)).strip('"').lower())
+    if flag is None:
+        raise ModelError(
+            f"Node {node!r} says {attribute}={short_repr(data[attribute])}; it must be True or False, or 'yes' or 'no'."
+        )
+    return flag
 
 
-def _refuse_turned_arrows(graph: graphs.Graph) -> None:
+def _refuse_reversed_edges(graph: graphs.Graph) -> None:
     """What other libraries read from DOT keeps `dir` of an edge, and draws an arrow from first to last all the same."""
     for cause, effect, data in graph.edges(data=True):
-        said = str(data.get("dir", "forward")).strip('"').lower()
-        if said != "forward":
+        direction = str(data.get("dir", "forward")).strip('"').lower()
+        if direction != "forward":
             raise ModelError(
-                f"The arrow {cause} -> {effect} says dir={said}, which only files mean: read the file itself, "
+                f"The arrow {cause} -> {effect} says dir={direction}, which only files mean: read the file itself, "
                 "cb.read('graph.dot'), or turn the arrow, and list hidden common causes, hidden=[('x', 'y')]."
             )
 
@@ -177,18 +183,23 @@ class CausalGraph:
         if not isinstance(parents, Mapping):
             raise ModelError(
                 "A CausalGraph maps each variable to its parents, such as {'purpose': [], 'subject': ['purpose']}; "
-                f"got {brief(parents)}."
+                f"got {short_repr(parents)}."
             )
-        own = with_roots(parents)
-        if not own:
+        parents_by_name = with_roots(parents)
+        if not parents_by_name:
             raise ModelError("The graph needs at least one variable.")
-        known = checked_states(states, own)
+        states_by_name = validate_states(states, parents_by_name)
         # A variable checks its name, its states and its parents' names; it has no table here.
-        checked = {name: Variable(name, known.get(name, [0]), parents=p, table=[]) for name, p in own.items()}
-        set_ = self.__dict__
-        set_["parents"] = MappingProxyType({name: v.parents for name, v in checked.items()})
-        set_["states"] = MappingProxyType({name: checked[name].states for name in own if name in known})
-        set_["hidden"] = checked_hidden(hidden, tuple(own))
+        variables = {
+            name: Variable(name, states_by_name.get(name, [0]), parents=p, table=[])
+            for name, p in parents_by_name.items()
+        }
+        attributes = self.__dict__
+        attributes["parents"] = MappingProxyType({name: v.parents for name, v in variables.items()})
+        attributes["states"] = MappingProxyType(
+            {name: variables[name].states for name in parents_by_name if name in states_by_name}
+        )
+        attributes["hidden"] = parse_hidden(hidden, tuple(parents_by_name))
         cycle = graphs.find_cycle(self.graph)
         if cycle:
             raise ModelError(f"The graph must have no cycle; it has {' -> '.join(cycle)}.")
@@ -222,7 +233,7 @@ class CausalGraph:
 
     def __getitem__(self, name: str) -> Variable:
         """A variable with its states, and without a table; refused where its states are not known."""
-        self._check_known(name)
+        self._validate_variable(name)
         if name not in self.states:
             raise ModelError(
                 f"{name!r} needs states that it can be set to: CausalGraph(..., states={{{name!r}: [...]}}), or "
@@ -248,25 +259,25 @@ class CausalGraph:
         return f"CausalGraph({len(self.parents)} variables, {edges} arrows, {len(self.hidden)} hidden)"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (_causal_graph, (dict(self.parents), self.hidden, dict(self.states)))
+        return (_rebuild_causal_graph, (dict(self.parents), self.hidden, dict(self.states)))
 
     def with_states(self, states: Mapping[str, Iterable[State]]) -> CausalGraph:
         """The same graph where these variables have these values."""
         return CausalGraph(
-            self.parents, hidden=self.hidden, states={**self.states, **checked_states(states, self.parents)}
+            self.parents, hidden=self.hidden, states={**self.states, **validate_states(states, self.parents)}
         )
 
-    def known_names(self, kind: str, names: Iterable[str]) -> tuple[str, ...]:
+    def validate_names(self, kind: str, names: Iterable[str]) -> tuple[str, ...]:
         """Names of variables of the graph, hidden or not, each once."""
-        return unique_names(kind, names, self._check_known)
+        return validate_unique_names(kind, names, self._validate_variable)
 
-    def _check_known(self, name: str) -> None:
+    def _validate_variable(self, name: str) -> None:
         if not isinstance(name, str) or name not in self.parents:
-            raise ModelError(unknown("variable", name, self.parents))
+            raise ModelError(unknown_name_message("variable", name, self.parents))
 
     def parents_of(self, name: str) -> Group:
         """The observed causes of a variable, itself observed or not."""
-        self._check_known(name)
+        self._validate_variable(name)
         return tuple(cause for cause in self.parents[name] if cause not in self.hidden)
 
     def projected(self, names: Iterable[str]) -> CausalGraph:
@@ -275,35 +286,35 @@ class CausalGraph:
         >>> CausalGraph.from_text("x -> m -> y; u -> {x, y}; u [hidden]").projected(["x", "y"])
         CausalGraph('x -> y; x <-> y')
         """
-        kept = self.known_names("projected", names)
-        mixed = self.mixed([name for name in self.parents if name in kept])
-        parents = {name: mixed.shown(own) for name, own in zip(mixed.names, mixed.parents, strict=True)}
+        onto = self.validate_names("projected", names)
+        admg = self.admg([name for name in self.parents if name in onto])
+        parents = {name: admg.names_of(parent_bits) for name, parent_bits in zip(admg.names, admg.parents, strict=True)}
         pairs = [
-            (name, mixed.names[j])
-            for i, name in enumerate(mixed.names)
-            for j in members(mixed.partners[i] >> i + 1 << i + 1)
+            (name, admg.names[j])
+            for i, name in enumerate(admg.names)
+            for j in members(admg.siblings[i] >> i + 1 << i + 1)
         ]
-        hidden = [name for name in mixed.names if name in self.hidden]
+        hidden = [name for name in admg.names if name in self.hidden]
         return CausalGraph(
             parents, hidden=[*hidden, *pairs], states={n: s for n, s in self.states.items() if n in parents}
         )
 
-    def mixed(self, names: Sequence[str]) -> MixedGraph:
+    def admg(self, names: Sequence[str]) -> ADMG:
         """The projection as sets of bits."""
-        return MixedGraph.projection(self.graph, names)
+        return ADMG.projection(self.graph, names)
 
     def districts(self) -> tuple[Group, ...]:
         """The observed variables in groups that hidden causes tie together."""
-        mixed = self.mixed(self.names)
-        return tuple(mixed.shown(district) for district in mixed.districts(mixed.all))
+        admg = self.admg(self.names)
+        return tuple(admg.names_of(district) for district in admg.districts(admg.all_nodes))
 
     def minimal_sets(self, reward: str, *, manipulable: Iterable[str] | None = None) -> tuple[Group, ...]:
         """The sets of which every member, the others being set, can still change the reward: small ones first.
 
         All observed variables but the reward may be set, unless `manipulable` names some.
         """
-        mixed, goal = self._settable(reward, manipulable)
-        return _listed(mixed, pomis.minimal_sets(mixed, goal))
+        admg, goal = self._settable_admg(reward, manipulable)
+        return _names_of_sets(admg, pomis.minimal_intervention_sets(admg, goal))
 
     def optimal_sets(
         self,
@@ -322,19 +333,19 @@ class CausalGraph:
         >>> graph.optimal_sets("Y"), graph.optimal_sets("Y", manipulable=["A", "B"])
         ((('A', 'C'), ('B', 'C')), ((), ('A',), ('B',)))
         """
-        mixed, goal = self._settable(reward, manipulable)
-        set_anyhow = self.known_names("always", always)
-        for name in set_anyhow:
-            if name not in mixed.names or name == reward:
+        admg, goal = self._settable_admg(reward, manipulable)
+        always_set = self.validate_names("always", always)
+        for name in always_set:
+            if name not in admg.names or name == reward:
                 raise ModelError(f"always: {name!r} is not manipulable.")
-        if at_most is not None and (not is_whole(at_most) or at_most < len(set_anyhow)):
+        if at_most is not None and (not is_integer(at_most) or at_most < len(always_set)):
             raise ModelError(
-                f"at_most must be a whole number, no less than the {len(set_anyhow)} variables that are always set; "
-                f"got {brief(at_most)}."
+                f"at_most must be a whole number, no less than the {len(always_set)} variables that are always set; "
+                f"got {short_repr(at_most)}."
             )
-        return _listed(mixed, pomis.optimal_sets(mixed, goal, at_most, mixed.bits(set_anyhow)))
+        return _names_of_sets(admg, pomis.pomis_sets(admg, goal, at_most, admg.bits(always_set)))
 
-    def effect(self, of: Iterable[str], *, do: Iterable[str], randomised: Iterable[Hidden] = ()) -> Effect:
+    def effect(self, of: Iterable[str], *, do: Iterable[str], randomised: Iterable[Hidden] = ()) -> Estimand:
         """P(of | do(do)) as a formula of what is observed.
 
         A NotIdentifiedError says why there is none, and what would help. `randomised` are variables, or groups of
@@ -346,43 +357,48 @@ class CausalGraph:
         """
         if isinstance(randomised, str | Mapping) or not is_iterable(randomised):
             raise ModelError(
-                f"randomised must be a list of names, or of groups, such as ['x']; got {brief(randomised)}."
+                f"randomised must be a list of names, or of groups, such as ['x']; got {short_repr(randomised)}."
             )
-        groups = [self.observed_names("randomised", [own] if isinstance(own, str) else own) for own in randomised]
-        return self.effect_from([(), *groups], of, do)
+        groups = [
+            self.validate_observed_names("randomised", [group] if isinstance(group, str) else group)
+            for group in randomised
+        ]
+        return self.estimand_from([(), *groups], of, do)
 
-    def effect_from(self, rows: Sequence[Group], of: Iterable[str], do: Iterable[str]) -> Effect:
+    def estimand_from(self, regimes: Sequence[Group], of: Iterable[str], do: Iterable[str]) -> Estimand:
         """The same from rows that set these groups at random, () being nothing: the first that tell do."""
-        wanted, given = self.observed_names("of", of), self.observed_names("do", do)
-        if not wanted or set(wanted) & set(given):
-            raise ModelError(f"of must be variables that are not set; got of={list(wanted)}, do={list(given)}.")
-        question = Question(self.graph, self.names, wanted, given)
-        found = question.answer(rows)
-        if isinstance(found, Hedge):
-            raise question.refusal(found, rows)
-        return Effect(wanted, given, found)
+        outcomes, interventions = self.validate_observed_names("of", of), self.validate_observed_names("do", do)
+        if not outcomes or set(outcomes) & set(interventions):
+            raise ModelError(
+                f"of must be variables that are not set; got of={list(outcomes)}, do={list(interventions)}."
+            )
+        query = IdentificationQuery(self.graph, self.names, outcomes, interventions)
+        formula = query.identify(regimes)
+        if isinstance(formula, Hedge):
+            raise query.build_error(formula, regimes)
+        return Estimand(outcomes, interventions, formula)
 
-    def observed_names(self, kind: str, names: Iterable[str]) -> Group:
+    def validate_observed_names(self, kind: str, names: Iterable[str]) -> Group:
         """Names of observed variables, each once."""
-        listed = self.known_names(kind, names)
-        for name in listed:
+        validated = self.validate_names(kind, names)
+        for name in validated:
             if name in self.hidden:
                 raise ModelError(f"{kind}: {name!r} is hidden, so that nothing can be computed of it.")
-        return listed
+        return validated
 
-    def _settable(self, reward: str, manipulable: Iterable[str] | None) -> tuple[MixedGraph, int]:
+    def _settable_admg(self, reward: str, manipulable: Iterable[str] | None) -> tuple[ADMG, int]:
         """The projection onto what can be set and the reward, and the reward in it."""
-        self._check_known(reward)
+        self._validate_variable(reward)
         default = [name for name in self.names if name != reward]
-        knobs = default if manipulable is None else self.known_names("manipulable", manipulable)
+        knobs = default if manipulable is None else self.validate_names("manipulable", manipulable)
         if reward in knobs:
             raise ModelError(f"The reward {reward!r} must not be manipulable: setting it is no experiment.")
-        mixed = self.mixed([name for name in self.parents if name in knobs or name == reward])
-        return mixed, mixed.bits([reward])
+        admg = self.admg([name for name in self.parents if name in knobs or name == reward])
+        return admg, admg.bits([reward])
 
     def to_text(self) -> str:
         """The graph as `from_text` reads it; states are not in it."""
-        return write_text(self.parents, [part for part in self.hidden if isinstance(part, str)], self.groups)
+        return format_graph_text(self.parents, [part for part in self.hidden if isinstance(part, str)], self.groups)
 
     @classmethod
     def from_text(cls, text: str) -> CausalGraph:
@@ -391,8 +407,8 @@ class CausalGraph:
         `u [hidden]` is a variable that is not observed, `{a, b, c} [hidden]` are three that share a hidden cause, and
         `{a, b} -> c` are two arrows. A name that is not one word is written in double quotes.
         """
-        said = read_text(text)
-        return cls(said.parents, hidden=said.hidden)
+        parsed_text = parse_graph_text(text)
+        return cls(parsed_text.parents, hidden=parsed_text.hidden)
 
     def to_json(self) -> str:
         """The graph as JSON, its states included."""
@@ -401,21 +417,21 @@ class CausalGraph:
     @classmethod
     def from_json(cls, text: str) -> CausalGraph:
         """The graph that `to_json` wrote."""
-        return cls.from_record(read_document(text, "graph", GRAPH_FORMAT, GRAPH_VERSION))
+        return cls.from_record(parse_document(text, "graph", GRAPH_FORMAT, GRAPH_VERSION))
 
     def to_record(self) -> dict[str, Any]:
         """A JSON-ready description."""
-        return graph_record(self.parents, self.states, self.hidden)
+        return encode_graph(self.parents, self.states, self.hidden)
 
     @classmethod
     def from_record(cls, record: Any) -> CausalGraph:
         """The graph that `to_record` describes."""
-        found = graph_records(record)
-        return cls(found.parents, hidden=found.hidden, states=found.states)
+        graph_record_fields = decode_graph(record)
+        return cls(graph_record_fields.parents, hidden=graph_record_fields.hidden, states=graph_record_fields.states)
 
     def with_hidden(self, hidden: Iterable[Hidden]) -> CausalGraph:
         """The same graph with more of it hidden: variables by name, and groups that share an unobserved cause."""
-        more = checked_hidden(hidden, tuple(self.parents))
+        more = parse_hidden(hidden, tuple(self.parents))
         return CausalGraph(self.parents, hidden=[*self.hidden, *more], states=self.states)
 
     @classmethod
@@ -425,15 +441,19 @@ class CausalGraph:
         Nodes may carry `states`, and `parents` in order.
         """
         if not isinstance(graph, nx.DiGraph):
-            raise ModelError(f"A CausalGraph needs a directed graph (networkx.DiGraph); got {brief(graph)}.")
-        parents, hidden, states = parts_of_digraph(graph)
+            raise ModelError(f"A CausalGraph needs a directed graph (networkx.DiGraph); got {short_repr(graph)}.")
+        parents, hidden, states = parse_digraph(graph)
         return cls(parents, hidden=hidden, states=states)
 
 
-def _listed(mixed: MixedGraph, sets: Iterable[int]) -> tuple[Group, ...]:
+def _names_of_sets(admg: ADMG, sets: Iterable[int]) -> tuple[Group, ...]:
     """Sets by their size, then in the graph's order."""
-    return tuple(mixed.shown(own) for own in sorted(sets, key=lambda own: (own.bit_count(), list(members(own)))))
+    return tuple(
+        admg.names_of(nodes) for nodes in sorted(sets, key=lambda nodes: (nodes.bit_count(), list(members(nodes))))
+    )
 
 
-def _causal_graph(parents: Mapping[str, Group], hidden: Sequence[Hidden], states: Mapping[str, Any]) -> CausalGraph:
+def _rebuild_causal_graph(
+    parents: Mapping[str, Group], hidden: Sequence[Hidden], states: Mapping[str, Any]
+) -> CausalGraph:
     return CausalGraph(parents, hidden=hidden, states=states)

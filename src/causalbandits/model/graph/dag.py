@@ -17,9 +17,9 @@ def find_cycle(graph: Graph) -> list[str]:
     # networkx's search alone takes quadratic time on a long chain that is given backwards.
     if nx.is_directed_acyclic_graph(graph):
         return []
-    knots = (part for part in nx.strongly_connected_components(graph) if len(part) > 1)
+    components_with_cycles = (part for part in nx.strongly_connected_components(graph) if len(part) > 1)
     loop = next(({node} for node in graph if graph.has_edge(node, node)), None)
-    edges = nx.find_cycle(graph.subgraph(loop or next(knots)))
+    edges = nx.find_cycle(graph.subgraph(loop or next(components_with_cycles)))
     return [str(edge[0]) for edge in edges] + [str(edges[0][0])]
 
 
@@ -29,13 +29,13 @@ def ancestors(graph: Graph, names: Iterable[str]) -> set[str]:
     >>> sorted(ancestors(nx.DiGraph([("a", "b"), ("b", "c"), ("d", "c")]), ["b"]))
     ['a', 'b']
     """
-    found = set(names)
-    queue = list(found)
+    closure = set(names)
+    queue = list(closure)
     for name in queue:
-        causes = [cause for cause in graph.predecessors(name) if cause not in found]
-        found.update(causes)
+        causes = [cause for cause in graph.predecessors(name) if cause not in closure]
+        closure.update(causes)
         queue += causes
-    return found
+    return closure
 
 
 def directed_path(graph: Graph, start: str, end: str) -> list[Hashable]:
@@ -47,18 +47,18 @@ def directed_path(graph: Graph, start: str, end: str) -> list[Hashable]:
     return list(nx.shortest_path(graph, start, end)) if nx.has_path(graph, start, end) else []
 
 
-def reached_through(graph: Graph, start: Hashable, through: Collection[Hashable]) -> set[Hashable]:
+def reachable_through(graph: Graph, start: Hashable, through: Collection[Hashable]) -> set[Hashable]:
     """What is reached along the arrows from a node by way of some nodes alone; none of these.
 
-    >>> sorted(reached_through(nx.DiGraph([("u", "v"), ("v", "x"), ("u", "y"), ("y", "z")]), "u", ["u", "v"]))
+    >>> sorted(reachable_through(nx.DiGraph([("u", "v"), ("v", "x"), ("u", "y"), ("y", "z")]), "u", ["u", "v"]))
     ['x', 'y']
     """
-    queue, seen = [start], {start}
+    queue, reached = [start], {start}
     for node in queue:
-        fresh = [child for child in graph.successors(node) if child not in seen]
-        seen.update(fresh)
-        queue += [child for child in fresh if child in through]
-    return seen.difference(through)
+        new_children = [child for child in graph.successors(node) if child not in reached]
+        reached.update(new_children)
+        queue += [child for child in new_children if child in through]
+    return reached.difference(through)
 
 
 def components(graph: Graph, names: Collection[str]) -> list[set[str]]:
@@ -66,19 +66,19 @@ def components(graph: Graph, names: Collection[str]) -> list[set[str]]:
     return list(nx.weakly_connected_components(graph.subgraph(names)))
 
 
-def parts_given(graph: Graph, names: Collection[str], known: Collection[str]) -> list[set[str]]:
+def components_given(graph: Graph, names: Collection[str], conditioning: Collection[str]) -> list[set[str]]:
     """The parts of what leads to `names` that are independent of each other once `known` is; those that hold a name.
 
     A known common cause splits what it leads to, a known common effect joins its causes.
 
     >>> graph = nx.DiGraph([("c", "a"), ("c", "b"), ("x", "e"), ("y", "e")])
-    >>> sorted(sorted(part) for part in parts_given(graph, ["a", "b"], ["c"]))
+    >>> sorted(sorted(part) for part in components_given(graph, ["a", "b"], ["c"]))
     [['a'], ['b']]
-    >>> sorted(sorted(part) for part in parts_given(graph, ["x", "y"], ["e"]))
+    >>> sorted(sorted(part) for part in components_given(graph, ["x", "y"], ["e"]))
     [['x', 'y']]
     """
-    moral = nx.moral_graph(graph.subgraph(ancestors(graph, [*names, *known])))
-    moral.remove_nodes_from(known)
+    moral = nx.moral_graph(graph.subgraph(ancestors(graph, [*names, *conditioning])))
+    moral.remove_nodes_from(conditioning)
     return [part for part in nx.connected_components(moral) if not part.isdisjoint(names)]
 
 
@@ -97,22 +97,22 @@ def with_intervention_nodes(graph: Graph, manipulable: Iterable[str]) -> tuple[G
     return augmented, dict(nodes)
 
 
-def open_path(graph: Graph, start: Hashable, end: Hashable, given: Collection[Hashable]) -> list[Hashable]:
+def open_path(graph: Graph, start: Hashable, end: Hashable, conditioning: Collection[Hashable]) -> list[Hashable]:
     """A path from `start` to `end` that is open given the set `given`; empty if they are d-separated.
 
     Breadth first over (node, arrived by an arrow into it?): a collider passes only if it has a
     descendant in `given`, any other node only if it is not itself in `given`. What comes back is a
     walk, shortest first, in which no node need repeat.
     """
-    conditioned = set(given)
-    opens = set(conditioned)
+    conditioned = set(conditioning)
+    opened_colliders = set(conditioned)
     for node in conditioned:
-        opens |= nx.ancestors(graph, node)
+        opened_colliders |= nx.ancestors(graph, node)
     first = (start, False)
     came_from: dict[tuple[Hashable, bool], tuple[Hashable, bool] | None] = {first: None}
     queue = [first]
     for state in queue:
-        node, into = state
+        node, arrived_by_arrow = state
         if node == end:
             walk = []
             at: tuple[Hashable, bool] | None = state
@@ -120,15 +120,15 @@ def open_path(graph: Graph, start: Hashable, end: Hashable, given: Collection[Ha
                 walk.append(at[0])
                 at = came_from[at]
             return walk[::-1]
-        step: list[tuple[Hashable, bool]] = []
+        neighbours: list[tuple[Hashable, bool]] = []
         if node not in conditioned:
-            step += [(child, True) for child in graph.successors(node)]
-        if (node in opens) if into else (node not in conditioned):
-            step += [(parent, False) for parent in graph.predecessors(node)]
-        for reached in step:
-            if reached not in came_from:
-                came_from[reached] = state
-                queue.append(reached)
+            neighbours += [(child, True) for child in graph.successors(node)]
+        if (node in opened_colliders) if arrived_by_arrow else (node not in conditioned):
+            neighbours += [(parent, False) for parent in graph.predecessors(node)]
+        for next_state in neighbours:
+            if next_state not in came_from:
+                came_from[next_state] = state
+                queue.append(next_state)
     return []
 
 
@@ -145,11 +145,11 @@ def cheapest_separator(
     >>> cheapest_separator(chain, ["x"], "y", {"a": 1, "b": 1}), cheapest_separator(chain, ["x"], "y", {"a": 1, "b": 2})
     ({'b'}, {'a'})
     """
-    own = ancestors(graph, [*starts, goal])  # type: ignore[list-item]
+    relevant = ancestors(graph, [*starts, goal])  # type: ignore[list-item]
     network = nx.DiGraph()
-    for node in own:
+    for node in relevant:
         network.add_edge((node, "in"), (node, "out"), **({"capacity": costs[node]} if node in costs else {}))
-    moral = nx.moral_graph(graph.subgraph(own))
+    moral = nx.moral_graph(graph.subgraph(relevant))
     for a, b in moral.edges:
         network.add_edge((a, "out"), (b, "in"))
         network.add_edge((b, "out"), (a, "in"))
@@ -161,16 +161,19 @@ def cheapest_separator(
     # From the goal backwards, over edges that could carry more or give back what they carry.
     reached, queue = {(goal, "in")}, [(goal, "in")]
     for place in queue:
-        free = [
-            before
-            for before in network.predecessors(place)
-            if flow[before][place] < network.edges[before, place].get("capacity", math.inf)
+        residual_predecessors = [
+            predecessor
+            for predecessor in network.predecessors(place)
+            if flow[predecessor][place] < network.edges[predecessor, place].get("capacity", math.inf)
         ]
-        for other in [*free, *(after for after in network.successors(place) if flow[place][after] > 0)]:
-            if other not in reached:
-                reached.add(other)
-                queue.append(other)
-    return {node for node in own if (node, "out") in reached and (node, "in") not in reached}
+        for neighbour in [
+            *residual_predecessors,
+            *(successor for successor in network.successors(place) if flow[place][successor] > 0),
+        ]:
+            if neighbour not in reached:
+                reached.add(neighbour)
+                queue.append(neighbour)
+    return {node for node in relevant if (node, "out") in reached and (node, "in") not in reached}
 
 
 def product_cost(size: int) -> int:
@@ -190,21 +193,21 @@ def product_cost(size: int) -> int:
     return max(1, cost)
 
 
-def shown_cause(node: Hashable) -> str:
+def format_hidden_cause(node: Hashable) -> str:
     """A hidden node in words."""
     return f"the common cause of {' and '.join(node[1])}" if isinstance(node, tuple) else str(node)
 
 
-def describe_path(graph: Graph, path: list[Hashable]) -> str:
+def format_path(graph: Graph, path: list[Hashable]) -> str:
     """A path with its arrows, intervention nodes written do(X); by way of a hidden cause without a name, x <-> y."""
 
-    def show(node: Hashable) -> str:
+    def format_node(node: Hashable) -> str:
         return f"do({node[1]})" if isinstance(node, tuple) else str(node)
 
-    text = show(path[0])
+    text = format_node(path[0])
     for a, b in itertools.pairwise(path):
         if isinstance(a, tuple) and a[0] == "hidden":
-            text += f" <-> {show(b)}"
+            text += f" <-> {format_node(b)}"
         elif not (isinstance(b, tuple) and b[0] == "hidden"):
-            text += f" -> {show(b)}" if graph.has_edge(a, b) else f" <- {show(b)}"
+            text += f" -> {format_node(b)}" if graph.has_edge(a, b) else f" <- {format_node(b)}"
     return text

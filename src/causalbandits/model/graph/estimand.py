@@ -17,7 +17,7 @@ class Conditional:
     """P(v | given), of all rows or of those in which some variables were set at random."""
 
     variable: str
-    given: tuple[str, ...]
+    conditioning: tuple[str, ...]
     randomised: tuple[str, ...] = ()
 
     @property
@@ -26,9 +26,9 @@ class Conditional:
         return f"{self.variable} | do({', '.join(self.randomised)})" if self.randomised else self.variable
 
     def __str__(self) -> str:
-        seen = [name for name in self.given if name not in self.randomised]
-        given = ", ".join([*seen, *(f"do({name})" for name in self.randomised)])
-        return f"P({self.variable} | {given})" if given else f"P({self.variable})"
+        observed = [name for name in self.conditioning if name not in self.randomised]
+        conditions = ", ".join([*observed, *(f"do({name})" for name in self.randomised)])
+        return f"P({self.variable} | {conditions})" if conditions else f"P({self.variable})"
 
 
 @dataclass(frozen=True)
@@ -38,8 +38,8 @@ class Product:
     factors: tuple[Formula, ...]
 
     def __str__(self) -> str:
-        shown = [str(part) if isinstance(part, Conditional) else f"({part})" for part in self.factors]
-        return " ".join(shown) or "1"
+        parts = [str(part) if isinstance(part, Conditional) else f"({part})" for part in self.factors]
+        return " ".join(parts) or "1"
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Ratio:
 
 
 @dataclass(frozen=True)
-class Anywhere:
+class InvariantAverage:
     """What is the same for every value of some variables: their average, by how often each occurs."""
 
     over: tuple[str, ...]
@@ -79,17 +79,17 @@ class Anywhere:
         return f"for any {', '.join(self.over)}: {self.of}"
 
 
-Formula = Conditional | Product | Sum | Ratio | Anywhere
+Formula = Conditional | Product | Sum | Ratio | InvariantAverage
 
 
 def free_names(formula: Formula) -> frozenset[str]:
     """The variables of whose values it is a function."""
     match formula:
-        case Conditional(variable, given):
-            return frozenset((variable, *given))
+        case Conditional(variable, conditioning):
+            return frozenset((variable, *conditioning))
         case Product(factors):
             return frozenset[str]().union(*map(free_names, factors))
-        case Sum(over, of) | Anywhere(over, of):
+        case Sum(over, of) | InvariantAverage(over, of):
             return free_names(of).difference(over)
         case Ratio(top, bottom):
             return free_names(top) | free_names(bottom)
@@ -100,29 +100,29 @@ def _all_names(formula: Formula) -> frozenset[str]:
     match formula:
         case Product(factors):
             return frozenset[str]().union(*map(_all_names, factors))
-        case Sum(over, of) | Anywhere(over, of):
+        case Sum(over, of) | InvariantAverage(over, of):
             return _all_names(of).union(over)
         case Ratio(top, bottom):
             return _all_names(top) | _all_names(bottom)
     return free_names(formula)
 
 
-def tables_in(formula: Formula) -> Iterator[Conditional]:
+def conditionals_in(formula: Formula) -> Iterator[Conditional]:
     """The tables that a formula is made of."""
     match formula:
         case Conditional():
             yield formula
         case Product(factors):
             for part in factors:
-                yield from tables_in(part)
+                yield from conditionals_in(part)
         case Sum(_, of):
-            yield from tables_in(of)
-        case Ratio(top, bottom) | Anywhere(_, top, bottom):
-            yield from tables_in(top)
-            yield from tables_in(bottom)
+            yield from conditionals_in(of)
+        case Ratio(top, bottom) | InvariantAverage(_, top, bottom):
+            yield from conditionals_in(top)
+            yield from conditionals_in(bottom)
 
 
-def times(parts: Iterable[Formula]) -> Formula:
+def product_of(parts: Iterable[Formula]) -> Formula:
     """The product, without products in it."""
     factors: list[Formula] = []
     for part in parts:
@@ -130,50 +130,50 @@ def times(parts: Iterable[Formula]) -> Formula:
     return factors[0] if len(factors) == 1 else Product(tuple(factors))
 
 
-def summed(over: Sequence[str], formula: Formula) -> Formula:
+def sum_out(over: Sequence[str], formula: Formula) -> Formula:
     """The sum over some variables: tables whose own variable goes are gone, what has none of them stands before it.
 
-    >>> chain = times([Conditional("a", ()), Conditional("b", ("a",)), Conditional("c", ("b",))])
-    >>> print(summed(["c"], chain), "and", summed(["a"], chain))
+    >>> chain = product_of([Conditional("a", ()), Conditional("b", ("a",)), Conditional("c", ("b",))])
+    >>> print(sum_out(["c"], chain), "and", sum_out(["a"], chain))
     P(a) P(b | a) and P(c | b) (sum over a: P(a) P(b | a))
     """
-    left = [name for name in over if name in free_names(formula)]
+    remaining = [name for name in over if name in free_names(formula)]
     factors = _factors(formula)
-    if isinstance(formula, Sum) and not set(left) & set(formula.over):
-        return summed([*left, *formula.over], formula.of)
+    if isinstance(formula, Sum) and not set(remaining) & set(formula.over):
+        return sum_out([*remaining, *formula.over], formula.of)
     while True:
-        gone = [
+        removable = [
             (name, part)
-            for name in left
-            for part in [own for own in factors if name in free_names(own)][:1]
+            for name in remaining
+            for part in [factor for factor in factors if name in free_names(factor)][:1]
             if isinstance(part, Conditional)
             and part.variable == name
-            and sum(name in free_names(own) for own in factors) == 1
+            and sum(name in free_names(factor) for factor in factors) == 1
         ]
-        if not gone:
+        if not removable:
             break
-        left.remove(gone[0][0])
-        factors.remove(gone[0][1])
-        left = [name for name in left if any(name in free_names(own) for own in factors)]
-    if not left:
-        return times(factors)
-    inside = [part for part in factors if not free_names(part).isdisjoint(left)]
-    outside = [part for part in factors if free_names(part).isdisjoint(left)]
-    return times([*outside, _joined(left, inside)])
+        remaining.remove(removable[0][0])
+        factors.remove(removable[0][1])
+        remaining = [name for name in remaining if any(name in free_names(factor) for factor in factors)]
+    if not remaining:
+        return product_of(factors)
+    inside = [part for part in factors if not free_names(part).isdisjoint(remaining)]
+    outside = [part for part in factors if free_names(part).isdisjoint(remaining)]
+    return product_of([*outside, _merge_sums(remaining, inside)])
 
 
-def _joined(over: list[str], factors: list[Formula]) -> Formula:
+def _merge_sums(over: list[str], factors: list[Formula]) -> Formula:
     """A sum of factors, the sums among them joined to it where no name is meant twice: more may go then."""
-    own: list[Formula] = []
+    merged: list[Formula] = []
     names = list(over)
     for i, part in enumerate(factors):
-        others = frozenset[str]().union(*(_all_names(other) for j, other in enumerate(factors) if j != i), names)
-        if isinstance(part, Sum) and others.isdisjoint(part.over):
+        other_names = frozenset[str]().union(*(_all_names(other) for j, other in enumerate(factors) if j != i), names)
+        if isinstance(part, Sum) and other_names.isdisjoint(part.over):
             names += part.over
-            own.append(part.of)
+            merged.append(part.of)
         else:
-            own.append(part)
-    return Sum(tuple(names), times(own)) if len(names) == len(over) else summed(names, times(own))
+            merged.append(part)
+    return Sum(tuple(names), product_of(merged)) if len(names) == len(over) else sum_out(names, product_of(merged))
 
 
 def ratio(top: Formula, bottom: Formula) -> Formula:
@@ -183,14 +183,14 @@ def ratio(top: Formula, bottom: Formula) -> Formula:
         if part in above:
             above.remove(part)
             below.remove(part)
-    return Ratio(times(above), times(below)) if below else times(above)
+    return Ratio(product_of(above), product_of(below)) if below else product_of(above)
 
 
 def _factors(formula: Formula) -> list[Formula]:
     return list(formula.factors) if isinstance(formula, Product) else [formula]
 
 
-class Named(NamedTuple):
+class NamedArray(NamedTuple):
     """An array and the names of its axes."""
 
     array: Array
@@ -204,47 +204,47 @@ ConditionalTables = Callable[[Conditional], Array]
 """Gives P(v | given), an axis for each that is given, in order, then v's own; before them, perhaps, one of `MODELS`."""
 
 
-def computed(formula: Formula, tables: ConditionalTables, sizes: Mapping[str, int]) -> Named:
+def evaluate(formula: Formula, tables: ConditionalTables, sizes: Mapping[str, int]) -> NamedArray:
     """The numbers of a formula. Where a ratio is 0 / 0 it counts 0."""
     match formula:
-        case Conditional(variable, given, _):
-            table, axes = tables(formula), (*given, variable)
-            return Named(table, axes if table.ndim == len(axes) else (MODELS, *axes))
+        case Conditional(variable, conditioning, _):
+            table, axes = tables(formula), (*conditioning, variable)
+            return NamedArray(table, axes if table.ndim == len(axes) else (MODELS, *axes))
         case Product(factors):
-            return contracted([computed(part, tables, sizes) for part in factors], _in_order(formula))
+            return contract_arrays([evaluate(part, tables, sizes) for part in factors], _sorted_free_names(formula))
         case Sum(_, of):
             factors = of.factors if isinstance(of, Product) else (of,)
-            return contracted([computed(part, tables, sizes) for part in factors], _in_order(formula))
+            return contract_arrays([evaluate(part, tables, sizes) for part in factors], _sorted_free_names(formula))
         case Ratio(top, bottom):
-            parts = [computed(part, tables, sizes) for part in (top, bottom)]
-            axes = (*_front(parts), *_in_order(formula))
-            above, below = (aligned(part, axes, sizes) for part in parts)
-            return Named(np.divide(above, below, out=np.zeros(below.shape), where=below > 0), axes)
-        case Anywhere(_, of, shares, alike):
-            own, share = computed(of, tables, sizes), computed(shares, tables, sizes)
-            same = [Named(np.full(sizes[name], 1 / sizes[name]), (name,)) for name in alike]
-            return contracted([own, share, *same], _in_order(formula))
+            parts = [evaluate(part, tables, sizes) for part in (top, bottom)]
+            axes = (*_model_axes(parts), *_sorted_free_names(formula))
+            above, below = (align_axes(part, axes, sizes) for part in parts)
+            return NamedArray(np.divide(above, below, out=np.zeros(below.shape), where=below > 0), axes)
+        case InvariantAverage(_, of, shares, alike):
+            averaged, weights = evaluate(of, tables, sizes), evaluate(shares, tables, sizes)
+            uniform = [NamedArray(np.full(sizes[name], 1 / sizes[name]), (name,)) for name in alike]
+            return contract_arrays([averaged, weights, *uniform], _sorted_free_names(formula))
 
 
-def _front(parts: Iterable[Named]) -> tuple[str, ...]:
+def _model_axes(parts: Iterable[NamedArray]) -> tuple[str, ...]:
     return (MODELS,) if any(MODELS in part.axes for part in parts) else ()
 
 
-def _in_order(formula: Formula) -> tuple[str, ...]:
+def _sorted_free_names(formula: Formula) -> tuple[str, ...]:
     return tuple(sorted(free_names(formula)))
 
 
-def aligned(value: Named, axes: tuple[str, ...], sizes: Mapping[str, int]) -> Array:
+def align_axes(value: NamedArray, axes: tuple[str, ...], sizes: Mapping[str, int]) -> Array:
     """An array with these axes, those that it does not have being broadcast."""
     order = np.argsort([axes.index(name) for name in value.axes])
     shape = [sizes[name] if name in value.axes else 1 for name in axes]
     return np.broadcast_to(value.array.transpose(order).reshape(shape), [sizes[name] for name in axes])
 
 
-def contracted(parts: list[Named], axes: tuple[str, ...]) -> Named:
+def contract_arrays(parts: list[NamedArray], axes: tuple[str, ...]) -> NamedArray:
     """The product of arrays, summed over all axes but these."""
     if not parts:
-        return Named(np.ones(()), ())
+        return NamedArray(np.ones(()), ())
     operands = [piece for part in parts for piece in (part.array, part.axes)]
-    output = (*_front(parts), *axes)
-    return Named(np.asarray(opt_einsum.contract(*operands, output)), output)
+    output = (*_model_axes(parts), *axes)
+    return NamedArray(np.asarray(opt_einsum.contract(*operands, output)), output)

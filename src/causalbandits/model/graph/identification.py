@@ -28,17 +28,17 @@ import numpy as np
 from causalbandits._typing import Array
 from causalbandits.errors import NotIdentifiedError, ProblemError
 from causalbandits.model.graph import dag as graphs
-from causalbandits.model.graph.admg import MixedGraph, members, union
+from causalbandits.model.graph.admg import ADMG, members, union
 from causalbandits.model.graph.estimand import (
-    Anywhere,
     Conditional,
     ConditionalTables,
     Formula,
-    computed,
+    InvariantAverage,
+    evaluate,
     free_names,
+    product_of,
     ratio,
-    summed,
-    times,
+    sum_out,
 )
 
 _T = TypeVar("_T", bound=Hashable)
@@ -48,117 +48,119 @@ _T = TypeVar("_T", bound=Hashable)
 class Hedge:
     """Why a factor is not identified: a group that hidden causes tie together, and one in it, which it all leads to."""
 
-    whole: int
+    outer: int
     inner: int
 
 
-class RowSource:
+class DataRegime:
     """Rows in which a set of variables (none, perhaps) was set at random."""
 
-    def __init__(self, graph: MixedGraph, randomised: int) -> None:
+    def __init__(self, graph: ADMG, randomised: int) -> None:
         self.graph, self.randomised = graph, randomised
-        self.rest = graph.all & ~randomised
-        self._order = [i for i in graph.order if self.rest >> i & 1]
+        self.observed_nodes = graph.all_nodes & ~randomised
+        self._order = [i for i in graph.order if self.observed_nodes >> i & 1]
 
     def factor(self, group: int) -> Formula | Hedge:
         """Q of a group that hidden causes tie together."""
-        found = self._inside(group, *self._observed(group))
-        return found if isinstance(found, Hedge) else self._without_others(found, group)
+        formula = self._identify_within(group, *self._district_factor(group))
+        return formula if isinstance(formula, Hedge) else self._average_out_others(formula, group)
 
     def district(self, node: int) -> int:
         """What hidden causes tie a node to, among what came before it and was not set."""
-        return self.graph.district(1 << node, self._upto(node) & self.rest)
+        return self.graph.district(1 << node, self._prefix(node) & self.observed_nodes)
 
     def conditional(self, node: int) -> Conditional:
         """P(v | its pillow), of the rows in which what would have joined its district was set."""
         district = self.district(node)
         pillow = (district | self.graph.parents_of(district)) & ~(1 << node)
-        cut_off = union(self.graph.partners, district) & self._upto(node) & ~district
-        return Conditional(self.graph.names[node], self.graph.shown(pillow), self.graph.shown(cut_off))
+        cut_off = union(self.graph.siblings, district) & self._prefix(node) & ~district
+        return Conditional(self.graph.names[node], self.graph.names_of(pillow), self.graph.names_of(cut_off))
 
     def conditionals(self) -> list[Conditional]:
         """The tables of all that was not set, in the graph's order."""
-        return [self.conditional(i) for i in members(self.rest)]
+        return [self.conditional(i) for i in members(self.observed_nodes)]
 
-    def _upto(self, node: int) -> int:
+    def _prefix(self, node: int) -> int:
         """What comes before a node, and the node."""
         order = self.graph.order
         return sum(1 << i for i in order[: order.index(node) + 1])
 
-    def _observed(self, group: int) -> tuple[int, Formula]:
-        district = self.graph.district(group, self.rest)
-        return district, times(self.conditional(i) for i in self._order if district >> i & 1)
+    def _district_factor(self, group: int) -> tuple[int, Formula]:
+        district = self.graph.district(group, self.observed_nodes)
+        return district, product_of(self.conditional(i) for i in self._order if district >> i & 1)
 
-    def _inside(self, group: int, whole: int, factor: Formula) -> Formula | Hedge:
+    def _identify_within(self, group: int, outer: int, factor: Formula) -> Formula | Hedge:
         """Q of a group, given that of a district it is in."""
-        own = self.graph.ancestors(group, whole)
-        if own == whole != group:
-            return Hedge(whole, group)
-        left = summed(self.graph.shown(whole & ~own), factor)
-        if own == group:
-            return left
-        district = self.graph.district(group, own)
-        order = [i for i in self._order if own >> i & 1]
-        return self._inside(group, district, times(self._shares(left, order, district)))
+        ancestral = self.graph.ancestors(group, outer)
+        if ancestral == outer != group:
+            return Hedge(outer, group)
+        ancestral_factor = sum_out(self.graph.names_of(outer & ~ancestral), factor)
+        if ancestral == group:
+            return ancestral_factor
+        district = self.graph.district(group, ancestral)
+        order = [i for i in self._order if ancestral >> i & 1]
+        return self._identify_within(
+            group, district, product_of(self._conditional_factors(ancestral_factor, order, district))
+        )
 
-    def _shares(self, factor: Formula, order: Sequence[int], district: int) -> list[Formula]:
+    def _conditional_factors(self, factor: Formula, order: Sequence[int], district: int) -> list[Formula]:
         """For each member of a district, its probability given what came before it: a ratio of partial sums."""
         names = [self.graph.names[i] for i in order]
-        upto = [summed(names[i:], factor) for i in range(len(order) + 1)]
-        return [ratio(upto[i + 1], upto[i]) for i, node in enumerate(order) if district >> node & 1]
+        partial_sums = [sum_out(names[i:], factor) for i in range(len(order) + 1)]
+        return [ratio(partial_sums[i + 1], partial_sums[i]) for i, node in enumerate(order) if district >> node & 1]
 
-    def _without_others(self, factor: Formula, group: int) -> Formula:
+    def _average_out_others(self, factor: Formula, group: int) -> Formula:
         """The same without what makes no difference: all but the group and its parents."""
-        own = self.graph.shown(group | self.graph.parents_of(group))
-        others = self.graph.bits(free_names(factor).difference(own))
+        relevant = self.graph.names_of(group | self.graph.parents_of(group))
+        others = self.graph.bits(free_names(factor).difference(relevant))
         if not others:
             return factor
-        closed = self._with_pillows(others & self.rest)
-        tables = times(self.conditional(i) for i in self._order if closed >> i & 1)
-        shares = summed(self.graph.shown(closed & ~others), tables)
+        closure = self._close_under_pillows(others & self.observed_nodes)
+        tables = product_of(self.conditional(i) for i in self._order if closure >> i & 1)
+        shares = sum_out(self.graph.names_of(closure & ~others), tables)
         # What was set at random has no share of its own: all its values count alike.
-        alike = self.graph.bits(free_names(shares).difference(own)) & self.randomised | others & self.randomised
-        return Anywhere(self.graph.shown(others | alike), factor, shares, self.graph.shown(alike))
+        alike = self.graph.bits(free_names(shares).difference(relevant)) & self.randomised | others & self.randomised
+        return InvariantAverage(self.graph.names_of(others | alike), factor, shares, self.graph.names_of(alike))
 
-    def _with_pillows(self, nodes: int) -> int:
+    def _close_under_pillows(self, nodes: int) -> int:
         """These, what their tables are given, and so on: the product of all these tables is a distribution."""
-        found, before = nodes, 0
-        while found != before:
-            before = found
-            for i in members(found):
-                found |= self.graph.bits(self.conditional(i).given) & self.rest
-        return found
+        closure, previous = nodes, 0
+        while closure != previous:
+            previous = closure
+            for i in members(closure):
+                closure |= self.graph.bits(self.conditional(i).conditioning) & self.observed_nodes
+        return closure
 
 
-def factor_of(sources: Sequence[RowSource], group: int) -> Formula | Hedge:
+def identify_factor(sources: Sequence[DataRegime], group: int) -> Formula | Hedge:
     """Q of a group, from the first source that gives it; where each source sets some of it, it is its own hedge."""
-    refused = Hedge(group, group)
+    hedge = Hedge(group, group)
     for source in sources:
         if not group & source.randomised:
-            found = source.factor(group)
-            if not isinstance(found, Hedge):
-                return found
-            refused = found if refused.whole == refused.inner else refused
-    return refused
+            formula = source.factor(group)
+            if not isinstance(formula, Hedge):
+                return formula
+            hedge = formula if hedge.outer == hedge.inner else hedge
+    return hedge
 
 
-def effect_of(graph: MixedGraph, of: int, do: int, randomised: Sequence[int]) -> Formula | Hedge:
+def identify_effect(graph: ADMG, of: int, do: int, randomised: Sequence[int]) -> Formula | Hedge:
     """P(of | do(do)), from sources in which these sets (none: 0) were set at random."""
-    sources = [RowSource(graph, own) for own in randomised]
-    inner = graph.ancestors(of, graph.all & ~do)
+    sources = [DataRegime(graph, nodes) for nodes in randomised]
+    inner = graph.ancestors(of, graph.all_nodes & ~do)
     factors = []
-    for district in _districts_in_order(graph, inner):
-        found = factor_of(sources, district)
-        if isinstance(found, Hedge):
-            return found
-        factors.append(found)
-    return summed(graph.shown(inner & ~of), times(factors))
+    for district in _sort_districts(graph, inner):
+        formula = identify_factor(sources, district)
+        if isinstance(formula, Hedge):
+            return formula
+        factors.append(formula)
+    return sum_out(graph.names_of(inner & ~of), product_of(factors))
 
 
-def _districts_in_order(graph: MixedGraph, within: int) -> list[int]:
+def _sort_districts(graph: ADMG, within: int) -> list[int]:
     """Districts by their first members, causes before effects."""
     place = {node: i for i, node in enumerate(graph.order)}
-    return sorted(graph.districts(within), key=lambda own: min(place[node] for node in members(own)))
+    return sorted(graph.districts(within), key=lambda district: min(place[node] for node in members(district)))
 
 
 REMEDY_SIZE = 3
@@ -169,7 +171,7 @@ UNSEEN_SHARE = 1e-6
 
 
 @dataclass(frozen=True)
-class Effect:
+class Estimand:
     """P(of | do(do)) as a formula of what is observed."""
 
     of: tuple[str, ...]
@@ -180,111 +182,115 @@ class Effect:
         return str(self.formula)
 
     def __repr__(self) -> str:
-        return f"{effect_name(self.of, self.do)} = {self.formula}"
+        return f"{format_effect(self.of, self.do)} = {self.formula}"
 
-    def numbers(self, tables: ConditionalTables, sizes: dict[str, int]) -> Array:
+    def evaluate_unchecked(self, tables: ConditionalTables, sizes: dict[str, int]) -> Array:
         """An axis for each of `do`, then of `of`, given the tables and how many states variables have.
 
         Where a distribution does not sum to 1, something was never seen.
         """
-        found, axes = computed(self.formula, tables, sizes)
-        wanted = (*self.do, *self.of)
-        order = np.argsort([wanted.index(name) for name in axes])
-        shape = [sizes[name] if name in axes else 1 for name in wanted]
-        return np.broadcast_to(found.transpose(order).reshape(shape), [sizes[name] for name in wanted])
+        array, axes = evaluate(self.formula, tables, sizes)
+        all_axes = (*self.do, *self.of)
+        order = np.argsort([all_axes.index(name) for name in axes])
+        shape = [sizes[name] if name in axes else 1 for name in all_axes]
+        return np.broadcast_to(array.transpose(order).reshape(shape), [sizes[name] for name in all_axes])
 
-    def computed(self, tables: ConditionalTables, sizes: dict[str, int]) -> Array:
+    def evaluate(self, tables: ConditionalTables, sizes: dict[str, int]) -> Array:
         """The same, refused where something was never seen."""
-        numbers = self.numbers(tables, sizes)
+        numbers = self.evaluate_unchecked(tables, sizes)
         total = numbers.sum(axis=tuple(range(len(self.do), numbers.ndim)))
         if (np.abs(total - 1) > UNSEEN_SHARE).any():
             raise ProblemError(
-                f"{effect_name(self.of, self.do)} = {self.formula} needs what was never seen: a table in it has rows "
+                f"{format_effect(self.of, self.do)} = {self.formula} needs what was never seen: a table in it has rows "
                 "of probability 0."
             )
         return numbers
 
 
-def effect_name(of: Sequence[str], do: Sequence[str]) -> str:
+def format_effect(of: Sequence[str], do: Sequence[str]) -> str:
     """P(of | do(do))."""
     return f"P({', '.join(of)} | do({', '.join(do)}))" if do else f"P({', '.join(of)})"
 
 
-class Question:
+class IdentificationQuery:
     """An effect that is asked of a graph of which only some nodes are observed, and what would help to answer it."""
 
     def __init__(self, graph: graphs.Graph, observed: Sequence[str], of: Sequence[str], do: Sequence[str]) -> None:
         self._graph, self._observed, self._of, self._do = graph, list(observed), of, do
-        self.mixed = MixedGraph.projection(graph, observed)
+        self.admg = ADMG.projection(graph, observed)
 
-    def answer(
+    def identify(
         self, randomised: Sequence[Sequence[str]] = ((),), also_observed: Sequence[Hashable] = ()
     ) -> Formula | Hedge:
         """The formula, where rows set these sets at random (nothing, perhaps), and these hidden nodes are observed."""
-        mixed = self.mixed
+        admg = self.admg
         if also_observed:
-            mixed = MixedGraph.projection(self._graph, [*self._observed, *also_observed])  # type: ignore[list-item]
-        return effect_of(mixed, mixed.bits(self._of), mixed.bits(self._do), [mixed.bits(own) for own in randomised])
+            admg = ADMG.projection(self._graph, [*self._observed, *also_observed])  # type: ignore[list-item]
+        return identify_effect(
+            admg, admg.bits(self._of), admg.bits(self._do), [admg.bits(group) for group in randomised]
+        )
 
-    def to_randomise(self, hedge: Hedge, randomised: Sequence[Sequence[str]]) -> tuple[str, ...]:
+    def variables_to_randomise(self, hedge: Hedge, randomised: Sequence[Sequence[str]]) -> tuple[str, ...]:
         """The smallest set of variables that would help if it were set at random in some rows; to set all does."""
-        near = [name for name in self.mixed.shown(hedge.whole) if name not in (*self._do, *self._of)]
-        for own in _small([*self._do, *near]):
-            if not isinstance(self.answer([*randomised, own]), Hedge):
-                return own
+        candidates = [name for name in self.admg.names_of(hedge.outer) if name not in (*self._do, *self._of)]
+        for subset in _small_subsets([*self._do, *candidates]):
+            if not isinstance(self.identify([*randomised, subset]), Hedge):
+                return subset
         return tuple(self._do)
 
-    def to_observe(self, hedge: Hedge, randomised: Sequence[Sequence[str]]) -> tuple[Hashable, ...]:
+    def nodes_to_observe(self, hedge: Hedge, randomised: Sequence[Sequence[str]]) -> tuple[Hashable, ...]:
         """The fewest hidden nodes whose observation would help, of those that tie the hedge together."""
-        whole = set(self.mixed.shown(hedge.whole))
+        outer = set(self.admg.names_of(hedge.outer))
         hidden = [node for node in self._graph if node not in self._observed]
-        near = [node for node in hidden if len(whole & graphs.reached_through(self._graph, node, hidden)) > 1]
-        for own in _small(near):
-            if not isinstance(self.answer(randomised, own), Hedge):
-                return own
+        candidates = [node for node in hidden if len(outer & graphs.reachable_through(self._graph, node, hidden)) > 1]
+        for subset in _small_subsets(candidates):
+            if not isinstance(self.identify(randomised, subset), Hedge):
+                return subset
         return ()
 
-    def refusal(self, hedge: Hedge, randomised: Sequence[Sequence[str]]) -> NotIdentifiedError:
+    def build_error(self, hedge: Hedge, randomised: Sequence[Sequence[str]]) -> NotIdentifiedError:
         """Why there is no answer, and what would help."""
-        if hedge.whole == hedge.inner:
-            return self._without_rows(hedge)
-        causes, knobs = self.to_observe(hedge, randomised), self.to_randomise(hedge, randomised)
-        shown = ", ".join(map(graphs.shown_cause, causes))
-        at_random = f"et {', '.join(knobs)} at random in some rows (interventions=)"
+        if hedge.outer == hedge.inner:
+            return self._build_missing_rows_error(hedge)
+        causes, knobs = self.nodes_to_observe(hedge, randomised), self.variables_to_randomise(hedge, randomised)
+        causes_text = ", ".join(map(graphs.format_hidden_cause, causes))
+        randomisation_text = f"et {', '.join(knobs)} at random in some rows (interventions=)"
         error = NotIdentifiedError(
-            f"{effect_name(self._of, self._do)} cannot be computed from what is observed: {self.reason(hedge)}. "
-            f"{f'Observe {shown}, or s' if causes else 'S'}{at_random}; or learn a number per action: parents=[]."
+            f"{format_effect(self._of, self._do)} cannot be computed from what is observed: {self.explain_hedge(hedge)}. "
+            f"{f'Observe {causes_text}, or s' if causes else 'S'}{randomisation_text}; or learn a number per action: parents=[]."
         )
         error.of, error.do, error.randomise = tuple(self._of), tuple(self._do), knobs
         error.observe = tuple(node[1] if isinstance(node, tuple) else str(node) for node in causes)
-        error.hedge = self.mixed.shown(hedge.whole), self.mixed.shown(hedge.inner)
+        error.hedge = self.admg.names_of(hedge.outer), self.admg.names_of(hedge.inner)
         return error
 
-    def _without_rows(self, hedge: Hedge) -> NotIdentifiedError:
-        names = ", ".join(self.mixed.shown(hedge.whole))
+    def _build_missing_rows_error(self, hedge: Hedge) -> NotIdentifiedError:
+        names = ", ".join(self.admg.names_of(hedge.outer))
         error = NotIdentifiedError(
-            f"{effect_name(self._of, self._do)} hangs on how {names} come{'s' * (hedge.whole.bit_count() == 1)} about, "
+            f"{format_effect(self._of, self._do)} hangs on how {names} come{'s' * (hedge.outer.bit_count() == 1)} about, "
             f"and no rows tell: in each, some of that was set. Add rows that leave {names} alone; or learn a number "
             "per action: parents=[]."
         )
         error.of, error.do = tuple(self._of), tuple(self._do)
         return error
 
-    def reason(self, hedge: Hedge) -> str:
+    def explain_hedge(self, hedge: Hedge) -> str:
         """Why there is no answer, in words."""
-        mixed, outer = self.mixed, hedge.whole & ~hedge.inner
+        admg, outside = self.admg, hedge.outer & ~hedge.inner
         pairs = [
-            f"{mixed.names[i]} <-> {mixed.names[j]}"
-            for i in members(hedge.whole)
-            for j in members(mixed.partners[i] & hedge.whole >> i + 1 << i + 1)
+            f"{admg.names[i]} <-> {admg.names[j]}"
+            for i in members(hedge.outer)
+            for j in members(admg.siblings[i] & hedge.outer >> i + 1 << i + 1)
         ]
-        leads = "leads" if outer.bit_count() == 1 else "lead"
-        tied = "both have a hidden cause" if hedge.whole.bit_count() == 2 else "hidden causes tie them together"
+        leads = "leads" if outside.bit_count() == 1 else "lead"
+        confounding_text = (
+            "both have a hidden cause" if hedge.outer.bit_count() == 2 else "hidden causes tie them together"
+        )
         return (
-            f"{', '.join(mixed.shown(outer))} {leads} to {', '.join(mixed.shown(hedge.inner))}, and {tied} "
+            f"{', '.join(admg.names_of(outside))} {leads} to {', '.join(admg.names_of(hedge.inner))}, and {confounding_text} "
             f"({', '.join(pairs)})"
         )
 
 
-def _small(parts: Sequence[_T]) -> Iterator[tuple[_T, ...]]:
+def _small_subsets(parts: Sequence[_T]) -> Iterator[tuple[_T, ...]]:
     return itertools.chain.from_iterable(itertools.combinations(parts, size) for size in range(1, REMEDY_SIZE + 1))

@@ -25,96 +25,100 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from causalbandits.errors import SizeError
-from causalbandits.model.graph.admg import MixedGraph, members, union
+from causalbandits.model.graph.admg import ADMG, members, union
 
 SETS_LIMIT = 2**16
 """No more sets than this are listed."""
 
-COMPARED_LIMIT = 2**12
+COMPARISON_LIMIT = 2**12
 """No more minimal sets than this are compared with each other."""
 
 
-def leading(graph: MixedGraph, reward: int, nodes: int) -> int:
+def minimal_subset(graph: ADMG, reward: int, nodes: int) -> int:
     """Those of a set that lead to the reward by a path that avoids the others: once all are set, only these count."""
-    inner = graph.ancestors(reward, graph.all & ~nodes)
+    inner = graph.ancestors(reward, graph.all_nodes & ~nodes)
     return graph.parents_of(inner) & nodes
 
 
-def minimal_sets(graph: MixedGraph, reward: int, at_most: int | None = None) -> list[int]:
+def minimal_intervention_sets(graph: ADMG, reward: int, at_most: int | None = None) -> list[int]:
     """The sets of which every member counts, up to a size. Their subsets are such sets, so they grow one by one."""
-    knobs = graph.ancestors(reward, graph.all) & ~reward
-    found = [0]
-    for smaller in found:
+    knobs = graph.ancestors(reward, graph.all_nodes) & ~reward
+    sets = [0]
+    for smaller in sets:
         if at_most is not None and smaller.bit_count() >= at_most:
             continue
         for node in members(knobs >> smaller.bit_length() << smaller.bit_length()):
             larger = smaller | 1 << node
-            if leading(graph, reward, larger) == larger:
-                found.append(larger)
-        if len(found) > SETS_LIMIT:
-            raise SizeError(_too_many("sets of variables have no member that could be left alone"))
-    return found
+            if minimal_subset(graph, reward, larger) == larger:
+                sets.append(larger)
+        if len(sets) > SETS_LIMIT:
+            raise SizeError(_too_many_message("sets of variables have no member that could be left alone"))
+    return sets
 
 
-def border(graph: MixedGraph, reward: int, cut: int) -> tuple[int, int]:
+def muct_and_border(graph: ADMG, reward: int, cut: int) -> tuple[int, int]:
     """The territory of the reward where a set is cut off from its causes, and the territory's border."""
-    inner = graph.ancestors(reward, graph.all & ~cut)
-    territory, before = reward, 0
-    while territory != before:
-        before = territory
-        territory = graph.descendants(graph.district(territory, inner), inner)
-    return territory, graph.parents_of(territory) & ~territory
+    inner = graph.ancestors(reward, graph.all_nodes & ~cut)
+    muct, previous = reward, 0
+    while muct != previous:
+        previous = muct
+        muct = graph.descendants(graph.district(muct, inner), inner)
+    return muct, graph.parents_of(muct) & ~muct
 
 
-def borders(graph: MixedGraph, reward: int) -> list[int]:
+def interventional_borders(graph: ADMG, reward: int) -> list[int]:
     """All optimal sets."""
-    first, start = border(graph, reward, 0)
-    territories = {start: first}
+    first_muct, start = muct_and_border(graph, reward, 0)
+    mucts = {start: first_muct}
     queue = [start]
-    for found in queue:
-        for node in members(territories[found] & ~reward):
-            territory, other = border(graph, reward, found | 1 << node)
-            if other not in territories:
-                territories[other] = territory
-                queue.append(other)
+    for border in queue:
+        for node in members(mucts[border] & ~reward):
+            muct, next_border = muct_and_border(graph, reward, border | 1 << node)
+            if next_border not in mucts:
+                mucts[next_border] = muct
+                queue.append(next_border)
         if len(queue) > SETS_LIMIT:
-            raise SizeError(_too_many("sets of variables may each be the best to set"))
+            raise SizeError(_too_many_message("sets of variables may each be the best to set"))
     return queue
 
 
-def optimal_sets(graph: MixedGraph, reward: int, at_most: int | None = None, always: int = 0) -> list[int]:
+def pomis_sets(graph: ADMG, reward: int, at_most: int | None = None, always: int = 0) -> list[int]:
     """The sets that may each be the best to set, with at most so many variables, some of which are always set."""
-    left = graph.without(always)
-    found = borders(left, reward) if at_most is None else _few(left, reward, at_most - always.bit_count())
-    return [always | own for own in found]
+    cut_graph = graph.without_edges_of(always)
+    sets = (
+        interventional_borders(cut_graph, reward)
+        if at_most is None
+        else _undominated_sets(cut_graph, reward, at_most - always.bit_count())
+    )
+    return [always | nodes for nodes in sets]
 
 
-def _few(graph: MixedGraph, reward: int, at_most: int) -> list[int]:
+def _undominated_sets(graph: ADMG, reward: int, at_most: int) -> list[int]:
     """Of the sets with at most so many variables, those that no other of them replaces."""
-    allowed = minimal_sets(graph, reward, at_most)
-    if len(allowed) > COMPARED_LIMIT:
+    allowed = minimal_intervention_sets(graph, reward, at_most)
+    if len(allowed) > COMPARISON_LIMIT:
         raise SizeError(
             f"{len(allowed)} sets of at most {at_most} variables would be compared with each other; the limit is "
-            f"{COMPARED_LIMIT}. Allow fewer: at_most=, or fewer manipulable variables."
+            f"{COMPARISON_LIMIT}. Allow fewer: at_most=, or fewer manipulable variables."
         )
-    return [own for own in allowed if next(replacing(graph, reward, own, allowed), None) is None]
+    return [nodes for nodes in allowed if next(dominating_sets(graph, reward, nodes, allowed), None) is None]
 
 
-def replacing(graph: MixedGraph, reward: int, own: int, others: Sequence[int]) -> Iterator[int]:
+def dominating_sets(graph: ADMG, reward: int, nodes: int, candidates: Sequence[int]) -> Iterator[int]:
     """Those of other sets whose settings have those of this one as mixtures."""
-    return (other for other in others if other != own and is_mixture(graph, reward, own, other))
+    return (candidate for candidate in candidates if candidate != nodes and is_mixture(graph, reward, nodes, candidate))
 
 
-def is_mixture(graph: MixedGraph, reward: int, own: int, other: int) -> bool:
+def is_mixture(graph: ADMG, reward: int, nodes: int, candidate: int) -> bool:
     """Whether every setting of one set is a mixture of the other's settings that agree with it."""
-    more = other & ~own
-    inner = graph.ancestors(reward, graph.all & ~(own | more))
-    if graph.parents_of(inner) & own & ~other:
+    added = candidate & ~nodes
+    inner = graph.ancestors(reward, graph.all_nodes & ~(nodes | added))
+    if graph.parents_of(inner) & nodes & ~candidate:
         return False  # a member of it would still count
     # What is set blocks every path, and nothing else is given: two sets are tied if they have a common cause.
-    causes = more | graph.ancestors(graph.parents_of(more), graph.all & ~(own | more))
-    return not (causes | union(graph.partners, causes)) & inner
+    causes = added | graph.ancestors(graph.parents_of(added), graph.all_nodes & ~(nodes | added))
+    return not (causes | union(graph.siblings, causes)) & inner
 
 
-def _too_many(what: str) -> str:
-    return f"More than {SETS_LIMIT} {what}; the limit is {SETS_LIMIT}. Use at_most=, or fewer manipulable variables."
+def _too_many_message(subject: str) -> str:
+    return f"More than {SETS_LIMIT} {subject}; the limit is {SETS_LIMIT}. Use at_most=, or fewer manipulable variables."

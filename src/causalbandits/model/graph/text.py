@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, NoReturn
 
-from causalbandits.errors import ModelError, brief
+from causalbandits.errors import ModelError, short_repr
 
 _LEXEME = re.compile(r'[^\S\n]*+(?:("(?:[^"\\\n]|\\.)*+")|([\w.]++)|(<->|->|<-|[{}\[\],;\n])|\Z)')
 _BARE = re.compile(r"[\w.]+")
@@ -24,87 +24,87 @@ class GraphText(NamedTuple):
     hidden: list[str | tuple[str, ...]]
 
 
-def read_text(text: str) -> GraphText:
+def parse_graph_text(text: str) -> GraphText:
     """The graph that a text says."""
     if not isinstance(text, str):
-        raise ModelError(f"A graph's text is such as 'x -> y; x <-> y'; got {brief(text)}.")
+        raise ModelError(f"A graph's text is such as 'x -> y; x <-> y'; got {short_repr(text)}.")
     if len(text) > TEXT_LIMIT:
         raise ModelError(f"A graph's text has {TEXT_LIMIT:,} characters at most; this one has {len(text):,}.")
-    reader = _Reader(text)
-    while not reader.ended:
-        reader.statement()
-    return GraphText(reader.parents, reader.hidden)
+    parser = _GraphTextParser(text)
+    while not parser.at_end:
+        parser.parse_statement()
+    return GraphText(parser.parents, parser.hidden)
 
 
-class _Reader:
+class _GraphTextParser:
     def __init__(self, text: str) -> None:
-        self.text, self.at = text, 0
+        self.text, self.position = text, 0
         self.parents: dict[str, list[str]] = {}
         self.hidden: list[str | tuple[str, ...]] = []
 
     def peek(self) -> tuple[str, str, int]:
         """The kind of the next token ("name", "mark" or "end"), what it says, and where it ends."""
-        found = _LEXEME.match(self.text, self.at)
-        if found is None:
-            self.fail("a name or an arrow", self.text[self.at :].lstrip()[:10])
-        quoted, bare, mark = found.groups()
+        match = _LEXEME.match(self.text, self.position)
+        if match is None:
+            self.raise_error("a name or an arrow", self.text[self.position :].lstrip()[:10])
+        quoted, bare, mark = match.groups()
         if quoted is not None:
-            return "name", self.unquoted(quoted), found.end()
+            return "name", self.unquote(quoted), match.end()
         if bare is not None:
-            return "name", bare, found.end()
-        return ("mark", mark, found.end()) if mark else ("end", "", found.end())
+            return "name", bare, match.end()
+        return ("mark", mark, match.end()) if mark else ("end", "", match.end())
 
-    def unquoted(self, quoted: str) -> str:
+    def unquote(self, quoted: str) -> str:
         try:
             return str(json.loads(quoted))
         except ValueError:
-            self.fail("a name in quotes as JSON has it", quoted[:40])
+            self.raise_error("a name in quotes as JSON has it", quoted[:40])
 
     @property
-    def ended(self) -> bool:
+    def at_end(self) -> bool:
         return self.peek()[0] == "end"
 
     def accept(self, *marks: str) -> str:
         """The next token if it is one of these marks, which is then behind; else nothing."""
-        kind, said, end = self.peek()
-        if kind != "mark" or said not in marks:
+        kind, token, end = self.peek()
+        if kind != "mark" or token not in marks:
             return ""
-        self.at = end
-        return said
+        self.position = end
+        return token
 
-    def statement(self) -> None:
+    def parse_statement(self) -> None:
         if self.accept(";", "\n"):
             return
-        before = self.operand()
-        joined = False
+        sources = self.parse_operand()
+        has_arrow = False
         while arrow := self.accept("->", "<-", "<->"):
-            after = self.operand()
-            self.join(before, arrow, after)
-            before, joined = after, True
+            targets = self.parse_operand()
+            self.add_edges(sources, arrow, targets)
+            sources, has_arrow = targets, True
         if self.accept("["):
-            self.mark(before, joined)
-        if not self.ended and not self.accept(";", "\n"):
-            self.fail("an arrow, ';' or the end")
+            self.mark_hidden(sources, has_arrow)
+        if not self.at_end and not self.accept(";", "\n"):
+            self.raise_error("an arrow, ';' or the end")
 
-    def operand(self) -> list[str]:
+    def parse_operand(self) -> list[str]:
         if not self.accept("{"):
-            return [self.name()]
-        names = [self.name()]
+            return [self.parse_name()]
+        names = [self.parse_name()]
         while not self.accept("}"):
             self.accept(",")
-            names.append(self.name())
+            names.append(self.parse_name())
         return names
 
-    def name(self) -> str:
-        kind, said, end = self.peek()
+    def parse_name(self) -> str:
+        kind, token, end = self.peek()
         if kind != "name":
-            self.fail("a name")
-        self.at = end
-        self.parents.setdefault(said, [])
-        return said
+            self.raise_error("a name")
+        self.position = end
+        self.parents.setdefault(token, [])
+        return token
 
-    def join(self, before: list[str], arrow: str, after: list[str]) -> None:
-        for a, b in itertools.product(before, after):
+    def add_edges(self, sources: list[str], arrow: str, targets: list[str]) -> None:
+        for a, b in itertools.product(sources, targets):
             if arrow == "<->":
                 self.hidden.append((a, b))
                 continue
@@ -112,48 +112,53 @@ class _Reader:
             if cause not in self.parents[effect]:
                 self.parents[effect].append(cause)
 
-    def mark(self, names: list[str], joined: bool) -> None:
-        kind, said, end = self.peek()
-        if joined or (kind, said) != ("name", "hidden"):
-            self.fail("'hidden' in brackets, after a name or a group")
-        self.at = end
+    def mark_hidden(self, names: list[str], has_arrow: bool) -> None:
+        kind, token, end = self.peek()
+        if has_arrow or (kind, token) != ("name", "hidden"):
+            self.raise_error("'hidden' in brackets, after a name or a group")
+        self.position = end
         if not self.accept("]"):
-            self.fail("']'")
+            self.raise_error("']'")
         self.hidden.append(names[0] if len(names) == 1 else tuple(names))
 
-    def fail(self, expected: str, found: str = "") -> NoReturn:
-        if not found:
-            kind, said, _ = self.peek()
-            found = "the end" if kind == "end" else said
-        behind = self.text[: self.at].strip()
-        after = f" after {behind[-40:]!r}" if behind else ""
-        raise ModelError(f"The graph's text: expected {expected}, found {found!r}{after}.")
+    def raise_error(self, expected: str, actual: str = "") -> NoReturn:
+        if not actual:
+            kind, token, _ = self.peek()
+            actual = "the end" if kind == "end" else token
+        consumed = self.text[: self.position].strip()
+        context = f" after {consumed[-40:]!r}" if consumed else ""
+        raise ModelError(f"The graph's text: expected {expected}, found {actual!r}{context}.")
 
 
-def write_text(parents: Mapping[str, Sequence[str]], hidden: Sequence[str], groups: Sequence[Sequence[str]]) -> str:
+def format_graph_text(
+    parents: Mapping[str, Sequence[str]], hidden: Sequence[str], groups: Sequence[Sequence[str]]
+) -> str:
     """The text of a graph, which is read back to an equal one."""
-    causes = {cause for before in parents.values() for cause in before}
+    causes = {cause for direct_causes in parents.values() for cause in direct_causes}
     arrows = [
-        (*before, name) if before else (name,) for name, before in parents.items() if before or name not in causes
+        (*direct_causes, name) if direct_causes else (name,)
+        for name, direct_causes in parents.items()
+        if direct_causes or name not in causes
     ]
-    statements = [_arrow(names) for names in arrows]
+    statements = [_format_arrow(names) for names in arrows]
     if list(dict.fromkeys(itertools.chain(*arrows))) != list(parents):
-        statements = [*map(_shown, parents), *(_arrow(names) for names in arrows if len(names) > 1)]
-    statements += [f"{_shown(name)} [hidden]" for name in hidden]
+        statements = [*map(_format_name, parents), *(_format_arrow(names) for names in arrows if len(names) > 1)]
+    statements += [f"{_format_name(name)} [hidden]" for name in hidden]
     statements += [
-        " <-> ".join(map(_shown, group)) if len(group) == 2 else f"{_grouped(group)} [hidden]" for group in groups
+        " <-> ".join(map(_format_name, group)) if len(group) == 2 else f"{_format_group(group)} [hidden]"
+        for group in groups
     ]
     return "; ".join(statements)
 
 
-def _arrow(names: Sequence[str]) -> str:
-    *before, name = names
-    return f"{_grouped(before)} -> {_shown(name)}" if before else _shown(name)
+def _format_arrow(names: Sequence[str]) -> str:
+    *direct_causes, name = names
+    return f"{_format_group(direct_causes)} -> {_format_name(name)}" if direct_causes else _format_name(name)
 
 
-def _grouped(names: Sequence[str]) -> str:
-    return _shown(names[0]) if len(names) == 1 else f"{{{', '.join(map(_shown, names))}}}"
+def _format_group(names: Sequence[str]) -> str:
+    return _format_name(names[0]) if len(names) == 1 else f"{{{', '.join(map(_format_name, names))}}}"
 
 
-def _shown(name: str) -> str:
+def _format_name(name: str) -> str:
     return name if _BARE.fullmatch(name) else json.dumps(name)

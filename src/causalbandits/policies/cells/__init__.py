@@ -1,26 +1,26 @@
 """Policies that learn one mean reward per configuration of the reward's parents."""
 
 from causalbandits.policies.cells.gittins import (
-    EQUAL,
+    EQUAL_ROWS,
     ROWS_LIMIT,
     BeliefPolicy,
     CausalGittins,
     CausalScreen,
     WorthPolicy,
-    patience,
+    effective_horizon,
+    gittins_bonus,
     psi,
-    taken_away,
-    worth_of_one,
+    variance_reduction,
 )
 from causalbandits.policies.cells.ids import CausalIDS
-from causalbandits.policies.cells.policy import CellPolicy, SamplingPolicy, actions_in_contexts, favourite_of
+from causalbandits.policies.cells.policy import CellPolicy, SamplingPolicy, action_cell_count, incumbent_by_means
 from causalbandits.policies.cells.thompson import CausalThompsonSampling, ThompsonSampling
-from causalbandits.policies.cells.ts_ucb import CausalTSUCB, given_up, scores_by_ratio
+from causalbandits.policies.cells.ts_ucb import CausalTSUCB, regret_per_uncertainty, scores_by_ratio
 from causalbandits.policies.cells.ucb import KLUCB, UCB, CausalKLUCB, CausalUCB
 from causalbandits.policies.cells.uniform import Uniform
 
 __all__ = [
-    "EQUAL",
+    "EQUAL_ROWS",
     "KLUCB",
     "ROWS_LIMIT",
     "UCB",
@@ -37,12 +37,12 @@ __all__ = [
     "ThompsonSampling",
     "Uniform",
     "WorthPolicy",
-    "actions_in_contexts",
-    "favourite_of",
-    "given_up",
-    "patience",
+    "action_cell_count",
+    "effective_horizon",
+    "gittins_bonus",
+    "incumbent_by_means",
     "psi",
+    "regret_per_uncertainty",
     "scores_by_ratio",
-    "taken_away",
-    "worth_of_one",
+    "variance_reduction",
 ]

@@ -1,4 +1,4 @@
-"""C-Gittins and C-Screen: try an action if it is worth more than the best by its mean (see `policies.worth`).
+"""C-Gittins and C-Screen: try an action if it is worth more than the best by its mean (see `policies.gittins_bonus`).
 
 b = argmax_a sum_z P(z | a) x_z, the best by its mean
 index:   play argmax_a worth(a), with worth(b) = mean_b
@@ -16,22 +16,22 @@ import numpy as np
 
 from causalbandits._typing import Array
 from causalbandits.errors import SizeError
-from causalbandits.policies._qr import whitened
-from causalbandits.policies.base import HorizonPolicy, require_draws
+from causalbandits.policies._qr import whiten_rows
+from causalbandits.policies.base import HorizonPolicy, validate_draws
 from causalbandits.policies.cells.policy import PosteriorPolicy, SamplingPolicy
-from causalbandits.policies.feedback import Choice, pick_place
+from causalbandits.policies.feedback import Choice, sample_choice_by_position
 from causalbandits.policies.posteriors import (
     INDEX,
     Belief,
-    EffectCells,
-    EffectsPosterior,
     IndexParameters,
-    at_cells,
-    effects_at_cells,
+    MainEffectCells,
+    MainEffects,
+    main_effects_at_cells,
+    parameters_at_cells,
 )
 from causalbandits.policies.statistics import Cells
 from causalbandits.problem import Scores, Situation
-from causalbandits.problem.projection import Powers, largest_size
+from causalbandits.problem.projection import PowerSums, largest_magnitude
 
 # What it is worth to try an action instead of the one with the largest mean, b: an index like Gittins'.
 #
@@ -49,13 +49,13 @@ from causalbandits.problem.projection import Powers, largest_size
 #
 # The agent multiplies matrices, and compiled rounds add to the sums what a reward changed: they agree but for
 # rounding,
-# and what rounding could decide is a tie, or counts as nothing (`EQUAL`, `ALIKE`).
+# and what rounding could decide is a tie, or counts as nothing (`EQUAL_ROWS`, `EQUAL_GAINS`).
 
-EQUAL, ALIKE = 1e-12, 1e-9
+EQUAL_ROWS, EQUAL_GAINS = 1e-12, 1e-9
 """Where v is so small a share of b's own variance, or r_a - r_b of r_b, it is rounding: the rows of P are the same, or
 what they teach is."""
 
-ONE_BY_ONE = 24
+SCALAR_LIMIT = 24
 """So many actions are weighed one by one: that is quicker than all together."""
 
 LOG_16_PI = math.log(16.0 * math.pi)
@@ -79,55 +79,57 @@ def psi(s: float) -> float:
     return math.sqrt(2.0 * log - math.log(log) - LOG_16_PI)
 
 
-def psi_of_each(s: Array) -> Array:
+def psi_array(s: Array) -> Array:
     """The same of many."""
     root = np.sqrt(s)
-    found = np.where(s <= 0.2, np.sqrt(s / 2.0), 0.49 - 0.11 / root)
-    found = np.where(s > 1.0, 0.63 - 0.26 / root, found)
-    found = np.where(s > 5.0, 0.77 - 0.58 / root, found)
+    boundary = np.where(s <= 0.2, np.sqrt(s / 2.0), 0.49 - 0.11 / root)
+    boundary = np.where(s > 1.0, 0.63 - 0.26 / root, boundary)
+    boundary = np.where(s > 5.0, 0.77 - 0.58 / root, boundary)
     large = np.flatnonzero(s > 15.0)
     if large.size:
         log = np.log(s[large])
-        found[large] = np.sqrt(2.0 * log - np.log(log) - LOG_16_PI)
-    return found
+        boundary[large] = np.sqrt(2.0 * log - np.log(log) - LOG_16_PI)
+    return boundary
 
 
-def taken_away(variance: Array, noise: Array) -> Array:
+def variance_reduction(variance: Array, noise: Array) -> Array:
     """w: how much of a cell's variance one reward takes away."""
     return variance * variance / (variance + noise)
 
 
-def worth_of_one(v: float, gain: float, rest: float, patience: float) -> float:
+def gittins_bonus(v: float, gain: float, rest: float, horizon: float) -> float:
     """sqrt(v) psi(gain / (rest + v / H)), where gain = r_a - r_b and rest = r_b; 0 where nothing is to be gained."""
-    if v <= 0.0 or gain <= ALIKE * abs(rest):
+    if v <= 0.0 or gain <= EQUAL_GAINS * abs(rest):
         return 0.0
-    return math.sqrt(v) * psi(gain / (max(0.0, rest) + v / patience))
+    return math.sqrt(v) * psi(gain / (max(0.0, rest) + v / horizon))
 
 
-def worth_of_many(v: Array, gain: Array, rest: Array, patience: float) -> Array:
+def gittins_bonus_array(v: Array, gain: Array, rest: Array, horizon: float) -> Array:
     """The same of many actions."""
-    if len(v) <= ONE_BY_ONE:
+    if len(v) <= SCALAR_LIMIT:
         return np.array(
-            [worth_of_one(*own, patience) for own in zip(v.tolist(), gain.tolist(), rest.tolist(), strict=True)]
+            [gittins_bonus(*moments, horizon) for moments in zip(v.tolist(), gain.tolist(), rest.tolist(), strict=True)]
         )
-    found = np.zeros(len(v))
-    some = np.flatnonzero((v > 0.0) & (gain > ALIKE * np.abs(rest)))
-    own = v[some]
-    found[some] = np.sqrt(own) * psi_of_each(gain[some] / (np.maximum(0.0, rest[some]) + own / patience))
-    return found
+    bonuses = np.zeros(len(v))
+    positions = np.flatnonzero((v > 0.0) & (gain > EQUAL_GAINS * np.abs(rest)))
+    moments = v[positions]
+    bonuses[positions] = np.sqrt(moments) * psi_array(
+        gain[positions] / (np.maximum(0.0, rest[positions]) + moments / horizon)
+    )
+    return bonuses
 
 
-def worth_of_each(powers: Powers, b: int, variance: Array, noise: Array, patience: float) -> Array:
+def gittins_bonus_of_each(powers: PowerSums, b: int, variance: Array, noise: Array, horizon: float) -> Array:
     """What every action is worth beyond its mean, if b is the best by its mean; cells are in the order of `powers`."""
-    w = taken_away(variance, noise)
+    w = variance_reduction(variance, noise)
     if powers.is_small:
-        _, squares, others = powers.apart(b)
-        v, both = variance @ squares, w @ others
-        return worth_of_many(v, both[: len(v)], both[len(v) :], patience)
-    return worth_of_many(*multiplied_out(powers, b, variance, w), patience)
+        _, squares, cross_terms = powers.differences_from(b)
+        v, gains_and_rests = variance @ squares, w @ cross_terms
+        return gittins_bonus_array(v, gains_and_rests[: len(v)], gains_and_rests[len(v) :], horizon)
+    return gittins_bonus_array(*difference_moments(powers, b, variance, w), horizon)
 
 
-def multiplied_out(powers: Powers, b: int, variance: Array, w: Array) -> tuple[Array, Array, Array]:
+def difference_moments(powers: PowerSums, b: int, variance: Array, w: Array) -> tuple[Array, Array, Array]:
     """v, r_a - r_b and r_b of every action: products with c = P(. | a) - P(. | b) as sums under P, P^2 and P^3.
 
     What is left of v by rounding, where two rows are the same, is nothing.
@@ -139,25 +141,27 @@ def multiplied_out(powers: Powers, b: int, variance: Array, w: Array) -> tuple[A
     under_one[1] = row * under_two[1]
     (pq, ppw), (qq, pw), cube = powers.sums(under_one, 1), powers.sums(under_two, 2), powers.sums(w, 3)
     v = qq - 2.0 * pq + qq[b]
-    v *= v > EQUAL * qq[b]
+    v *= v > EQUAL_ROWS * qq[b]
     return v, cube + 3.0 * (ppw - pw) - cube[b], pw - 2.0 * ppw + cube[b]
 
 
-def worth_of_pair(powers: Powers, a: int, b: int, variance: Array, noise: Array, patience: float) -> float:
+def gittins_bonus_of_pair(powers: PowerSums, a: int, b: int, variance: Array, noise: Array, horizon: float) -> float:
     """What one action is worth beyond its mean, if b is the best by its mean."""
-    one, other = powers.row(a), powers.row(b)
-    c = one - other
+    row_a, row_b = powers.row(a), powers.row(b)
+    c = row_a - row_b
     square = c * c
-    taken = square * taken_away(variance, noise)
+    reductions = square * variance_reduction(variance, noise)
     # Sums, not products with @: BLAS wakes threads for long rows, and waits for them where others work.
-    v, gain, rest = (float((left * right).sum()) for left, right in ((square, variance), (c, taken), (other, taken)))
-    return worth_of_one(v, gain, rest, patience)
+    v, gain, rest = (
+        float((weights * terms).sum()) for weights, terms in ((square, variance), (c, reductions), (row_b, reductions))
+    )
+    return gittins_bonus(v, gain, rest, horizon)
 
 
 # What an action is worth where cells have main effects in common (`policies.effects`): a reward of one cell teaches of
 # the others.
 #
-# As in `policies.worth`, with the covariances K of the cells' means in the place of their variances: of the difference
+# As in `policies.gittins_bonus`, with the covariances K of the cells' means in the place of their variances: of the difference
 # c = P(. | a) - P(. | b) of two actions,
 #
 #     v   = c' K c                                            how uncertain it is
@@ -170,7 +174,7 @@ ROWS_LIMIT = 2**22
 """Searched actions times configurations are no more than this: every action has a row of its own."""
 
 
-def refuse_rows(id: str, actions: int, configurations: int) -> None:
+def validate_row_count(id: str, actions: int, configurations: int) -> None:
     """Every action is compared with the best, cell by cell."""
     if actions * configurations > ROWS_LIMIT:
         raise SizeError(
@@ -179,32 +183,34 @@ def refuse_rows(id: str, actions: int, configurations: int) -> None:
         )
 
 
-def worth_by_effects(rows: Array, b: int, p: EffectsPosterior, patience: float) -> Array:
+def main_effects_gittins_bonuses(rows: Array, b: int, p: MainEffects, horizon: float) -> Array:
     """What each action is worth beyond its mean, if b is the best by its mean; `rows` are P(. | a)."""
     c = rows - rows[b]
-    own, shared = p.remainder * p.shrink, p.known * whitened(p.features * p.shrink[:, None], p.R)
-    along = c @ shared
-    v = p.noise * ((c * c) @ own + (along * along).sum(axis=1))
-    together = c * own + along @ shared.T
-    taken = p.noise * together * together / (1.0 + own + (shared * shared).sum(axis=1))
-    return worth_of_many(v, (c * taken).sum(axis=1), taken @ rows[b], patience)
+    own_variances, shared_factors = p.remainder * p.shrink, p.known * whiten_rows(p.features * p.shrink[:, None], p.R)
+    projections = c @ shared_factors
+    v = p.noise * ((c * c) @ own_variances + (projections * projections).sum(axis=1))
+    covariances = c * own_variances + projections @ shared_factors.T
+    reductions = (
+        p.noise * covariances * covariances / (1.0 + own_variances + (shared_factors * shared_factors).sum(axis=1))
+    )
+    return gittins_bonus_array(v, (c * reductions).sum(axis=1), reductions @ rows[b], horizon)
 
 
-AHEAD, AMID, SO_FAR = 2.0, 4.0, 10.0
+REMAINING_FACTOR, MIDWAY_FACTOR, ELAPSED_FACTOR = 2.0, 4.0, 10.0
 """H: so many times the rounds that are left, and from amid them twice that; where their number is open, the rounds so
 far."""
 
 
-def patience(horizon: int | None, rounds: int) -> float:
+def effective_horizon(horizon: int | None, rounds: int) -> float:
     """H in the round after so many rewards.
 
     With a horizon, H is doubled from amid the rounds: what was wrongly given up early is tried again while there is
     time to gain from it (docs/algorithms/c-gittins.md has what that does to the worst replications).
     """
     if horizon is None:
-        return SO_FAR * (rounds + 1)
-    left = max(1, horizon - rounds)
-    return max(AHEAD * left, AMID * min(rounds + 1, left))
+        return ELAPSED_FACTOR * (rounds + 1)
+    remaining = max(1, horizon - rounds)
+    return max(REMAINING_FACTOR * remaining, MIDWAY_FACTOR * min(rounds + 1, remaining))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -213,19 +219,19 @@ class BeliefPolicy(PosteriorPolicy):
 
     causal = True
 
-    def believed(self, situation: Situation, statistic: Cells) -> Belief:
+    def belief(self, situation: Situation, statistic: Cells) -> Belief:
         """What is thought of the cells that matter now."""
-        p, own = self.index_in(situation, statistic), self.cells_in(situation.problem)
-        if own is not None:
-            statistic = statistic.at(own)
+        p, cells = self.index_parameters_in(situation, statistic), self.relevant_cells(situation.problem)
+        if cells is not None:
+            statistic = statistic.subset(cells)
         belief = INDEX[type(p)].belief
         assert belief is not None
         return belief(p, statistic.count, statistic.total)
 
-    def index_in(self, situation: Situation, statistic: Cells) -> IndexParameters:
+    def index_parameters_in(self, situation: Situation, statistic: Cells) -> IndexParameters:
         """The parameters of the cells that matter now."""
-        p, own = self.index_at(statistic), self.cells_in(situation.problem)
-        return p if own is None else at_cells(p, own)
+        p, cells = self.index_parameters_after(statistic), self.relevant_cells(situation.problem)
+        return p if cells is None else parameters_at_cells(p, cells)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -243,15 +249,15 @@ class WorthPolicy(HorizonPolicy[Cells], BeliefPolicy):
             return "scaled" if self.prior == "gaussian" else f"{self.prior_id}-scaled"
         return self.prior_id
 
-    def effects_in(self, situation: Situation, statistic: EffectCells) -> EffectsPosterior:
+    def main_effects_in(self, situation: Situation, statistic: MainEffectCells) -> MainEffects:
         """Main effects of the cells that matter now, in the order of `powers_of`."""
-        p = self.index_in(situation, statistic)
-        assert isinstance(p, EffectsPosterior)
-        return effects_at_cells(p, powers_of(situation).order)
+        p = self.index_parameters_in(situation, statistic)
+        assert isinstance(p, MainEffects)
+        return main_effects_at_cells(p, powers_of(situation).order)
 
-    def patience(self, rounds: int) -> float:
+    def effective_horizon(self, rounds: int) -> float:
         """H in the round after so many rewards."""
-        return patience(self.horizon, rounds)
+        return effective_horizon(self.horizon, rounds)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -268,20 +274,20 @@ class CausalGittins(WorthPolicy):
         return f"c-gittins-{self.belief_id}"
 
     def score(self, situation: Situation, statistic: Cells, rng: np.random.Generator) -> Scores:
-        belief, powers = self.believed(situation, statistic), powers_of(situation)
-        x, q, noise = map(powers.ordered, belief)
-        means = Scores(powers.sums(x, 1), largest_size(x))
-        b = situation.priced(means).best_position()
-        more = self.worths(situation, statistic, b, Belief(x, q, noise))
-        return situation.priced(Scores(means.values + more, means.scale))
+        belief, powers = self.belief(situation, statistic), powers_of(situation)
+        x, q, noise = map(powers.in_tree_order, belief)
+        means = Scores(powers.sums(x, 1), largest_magnitude(x))
+        b = situation.net_of_costs(means).best_position()
+        bonuses = self.gittins_bonuses(situation, statistic, b, Belief(x, q, noise))
+        return situation.net_of_costs(Scores(means.values + bonuses, means.scale))
 
-    def worths(self, situation: Situation, statistic: Cells, b: int, ordered: Belief) -> Array:
+    def gittins_bonuses(self, situation: Situation, statistic: Cells, b: int, ordered: Belief) -> Array:
         """What every action is worth beyond its mean, if b is the best by its mean."""
-        powers, patience = powers_of(situation), self.patience(statistic.rounds)
-        if not isinstance(statistic, EffectCells):
-            return worth_of_each(powers, b, ordered.variance, ordered.noise, patience)
-        refuse_rows(self.id, situation.size, len(ordered.mean))
-        return worth_by_effects(powers.rows, b, self.effects_in(situation, statistic), patience)
+        powers, horizon = powers_of(situation), self.effective_horizon(statistic.rounds)
+        if not isinstance(statistic, MainEffectCells):
+            return gittins_bonus_of_each(powers, b, ordered.variance, ordered.noise, horizon)
+        validate_row_count(self.id, situation.size, len(ordered.mean))
+        return main_effects_gittins_bonuses(powers.rows, b, self.main_effects_in(situation, statistic), horizon)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -293,7 +299,7 @@ class CausalScreen(WorthPolicy, SamplingPolicy):
 
     def __post_init__(self) -> None:
         WorthPolicy.__post_init__(self)
-        require_draws(self.draws)
+        validate_draws(self.draws)
 
     @property
     def id(self) -> str:
@@ -301,67 +307,71 @@ class CausalScreen(WorthPolicy, SamplingPolicy):
 
     def score(self, situation: Situation, statistic: Cells, rng: np.random.Generator) -> Scores:
         """The means, and what the proposed action is worth."""
-        proposal = self.proposed(situation, statistic, rng, 1)
-        return proposal.screened(proposal.positions[0])
+        proposal = self.propose(situation, statistic, rng, 1)
+        return proposal.screen(proposal.positions[0])
 
     def decide(self, situation: Situation, statistic: Cells, rng: np.random.Generator) -> Choice:
         if self.draws == 1:
             return HorizonPolicy.decide(self, situation, statistic, rng)
-        proposal = self.proposed(situation, statistic, rng, self.draws)
+        proposal = self.propose(situation, statistic, rng, self.draws)
         positions = proposal.positions
-        played = {a: proposal.screened(a).best_position() for a in dict.fromkeys(positions)}
-        return pick_place([played[a] for a in positions], situation.action, rng)
+        best_after_screen = {a: proposal.screen(a).best_position() for a in dict.fromkeys(positions)}
+        return sample_choice_by_position([best_after_screen[a] for a in positions], situation.action, rng)
 
     def score_each(self, situations: Sequence[Situation], statistic: Cells, rng: np.random.Generator) -> list[Scores]:
         if self.draws == 1:
             return super().score_each(situations, statistic, rng)
-        each = [self.proposed(situation, statistic, rng, self.draws) for situation in situations]
-        return [Scores.of(np.stack([own.screened(a).values for a in own.positions])) for own in each]
+        proposals = [self.propose(situation, statistic, rng, self.draws) for situation in situations]
+        return [Scores.of(np.stack([proposal.screen(a).values for a in proposal.positions])) for proposal in proposals]
 
-    def proposed(self, situation: Situation, statistic: Cells, rng: np.random.Generator, draws: int) -> Proposals:
+    def propose(self, situation: Situation, statistic: Cells, rng: np.random.Generator, draws: int) -> Proposals:
         """The best by their means, and the best by each of several draws."""
         if draws == 1:
-            drawn = situation.project(self.index_now(situation, statistic, rng))
-            positions = [drawn.best_position()]
+            sampled_scores = situation.project(self.current_index(situation, statistic, rng))
+            positions = [sampled_scores.best_position()]
         else:
-            drawn = situation.project(self.index_now(situation, statistic, rng, draws))
-            positions = drawn.best_positions().tolist()
-        belief, powers = self.believed(situation, statistic), powers_of(situation)
-        ordered = Belief(*map(powers.ordered, belief))
-        means = Scores(powers.sums(ordered.mean, 1), largest_size(belief.mean))
-        shared = self.effects_in(situation, statistic) if isinstance(statistic, EffectCells) else None
-        return Proposals(situation, powers, ordered, shared, means, positions, self.patience(statistic.rounds))
+            sampled_scores = situation.project(self.current_index(situation, statistic, rng, draws))
+            positions = sampled_scores.best_positions().tolist()
+        belief, powers = self.belief(situation, statistic), powers_of(situation)
+        ordered = Belief(*map(powers.in_tree_order, belief))
+        means = Scores(powers.sums(ordered.mean, 1), largest_magnitude(belief.mean))
+        main_effects = self.main_effects_in(situation, statistic) if isinstance(statistic, MainEffectCells) else None
+        return Proposals(
+            situation, powers, ordered, main_effects, means, positions, self.effective_horizon(statistic.rounds)
+        )
 
 
 class Proposals(NamedTuple):
     """What draws propose to play instead of the best by its mean."""
 
     situation: Situation
-    powers: Powers
+    powers: PowerSums
     belief: Belief
-    shared: EffectsPosterior | None
+    main_effects: MainEffects | None
     means: Scores
     positions: list[int]
-    patience: float
+    effective_horizon: float
 
-    def screened(self, a: int) -> Scores:
+    def screen(self, a: int) -> Scores:
         """The means of all actions, save for what a proposed one is worth."""
-        means = self.situation.priced(self.means)
+        means = self.situation.net_of_costs(self.means)
         b = means.best_position()
         if a == b:
             return means
         values = self.means.values.copy()
-        values[a] += self.worth(a, b)
-        return self.situation.priced(Scores(values, self.means.scale))
+        values[a] += self.gittins_bonus(a, b)
+        return self.situation.net_of_costs(Scores(values, self.means.scale))
 
-    def worth(self, a: int, b: int) -> float:
+    def gittins_bonus(self, a: int, b: int) -> float:
         """What a proposed action is worth beyond its mean."""
-        if self.shared is None:
-            return worth_of_pair(self.powers, a, b, self.belief.variance, self.belief.noise, self.patience)
+        if self.main_effects is None:
+            return gittins_bonus_of_pair(
+                self.powers, a, b, self.belief.variance, self.belief.noise, self.effective_horizon
+            )
         rows = np.stack([self.powers.row(b), self.powers.row(a)])
-        return float(worth_by_effects(rows, 0, self.shared, self.patience)[1])
+        return float(main_effects_gittins_bonuses(rows, 0, self.main_effects, self.effective_horizon)[1])
 
 
-def powers_of(situation: Situation) -> Powers:
+def powers_of(situation: Situation) -> PowerSums:
     """Sums under powers of P, for the searched actions."""
-    return situation.remember("powers", lambda: Powers(situation.search.projection))
+    return situation.compute_once("powers", lambda: PowerSums(situation.candidates.projection))

@@ -20,29 +20,29 @@ import numpy as np
 
 from causalbandits._typing import Array, Codes
 from causalbandits.errors import PolicyError
-from causalbandits.policies.base import require_draws
+from causalbandits.policies.base import validate_draws
 from causalbandits.policies.cells.gittins import BeliefPolicy
-from causalbandits.policies.feedback import Choice, pick_place
+from causalbandits.policies.feedback import Choice, sample_choice_by_position
 from causalbandits.policies.statistics import Cells
 from causalbandits.problem import Problem, Scores, Situation
 
-NOTHING_TOLD = 1e-15
+NO_INFORMATION = 1e-15
 """Less information than this, relative to the squares of what is drawn, is rounding."""
 
 
-class Weighed(NamedTuple):
+class RegretAndInformation(NamedTuple):
     """What every action is expected to lose, and to tell of which is the best; and the best of each draw."""
 
-    lost: Array
-    told: Array
+    regrets: Array
+    gains: Array
     best: Codes
 
 
-class TwoActions(NamedTuple):
+class ActionMixture(NamedTuple):
     """Two actions by their positions: the first with probability `share`, the second otherwise."""
 
-    one: int
-    other: int
+    first: int
+    second: int
     share: float
     ratio: float
     """Squared regret over information."""
@@ -60,42 +60,46 @@ class CausalIDS(BeliefPolicy):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_draws(self.samples, "samples")
+        validate_draws(self.samples, "samples")
 
     @property
     def id(self) -> str:
         return f"c-ids-{self.prior if not self.learns_scales else 'scaled'}"
 
-    def situation(self, problem: Problem, **narrowed: Any) -> Situation:
-        return problem.situation(every=True, **narrowed)
+    def situation(self, problem: Problem, **restrictions: Any) -> Situation:
+        return problem.situation(every=True, **restrictions)
 
-    def weighed(self, situation: Situation, statistic: Cells, rng: np.random.Generator) -> Weighed:
+    def regret_and_information(
+        self, situation: Situation, statistic: Cells, rng: np.random.Generator
+    ) -> RegretAndInformation:
         """What every action is expected to lose and to tell, by draws."""
-        drawn = self.index_now(situation, statistic, rng, self.samples)
-        scores = situation.project(drawn)
-        best, middle = scores.best_positions(), drawn.mean(axis=0)
-        between = np.zeros(drawn.shape[1])
+        samples = self.current_index(situation, statistic, rng, self.samples)
+        scores = situation.project(samples)
+        best, mean = scores.best_positions(), samples.mean(axis=0)
+        variances = np.zeros(samples.shape[1])
         for position in dict.fromkeys(best.tolist()):
-            own = drawn[best == position]
-            between += len(own) / len(drawn) * (own.mean(axis=0) - middle) ** 2
-        lost = scores.values.max(axis=1).mean() - scores.values.mean(axis=0)
-        return Weighed(np.maximum(0.0, lost), situation.free.project(between).values, best)
+            selected = samples[best == position]
+            variances += len(selected) / len(samples) * (selected.mean(axis=0) - mean) ** 2
+        regrets = scores.values.max(axis=1).mean() - scores.values.mean(axis=0)
+        return RegretAndInformation(np.maximum(0.0, regrets), situation.without_costs.project(variances).values, best)
 
     def decide(self, situation: Situation, statistic: Cells, rng: np.random.Generator) -> Choice:
-        lost, told, best = self.weighed(situation, statistic, rng)
-        if told.max() <= NOTHING_TOLD * max(1.0, float(np.abs(lost).max()) ** 2):
-            return pick_place(best.tolist(), situation.action, rng)  # draws agree, so nothing can be told: as C-TS
-        one, other, share, _ = best_mixture_for(lost, told)
-        taken = rng.random() < share
-        if one == other or share in (0.0, 1.0):
-            return Choice(situation.action(one if taken else other), 1.0)
-        both = (situation.action(one), share), (situation.action(other), 1.0 - share)
-        return Choice(*both[0 if taken else 1], both)
+        regrets, gains, best = self.regret_and_information(situation, statistic, rng)
+        if gains.max() <= NO_INFORMATION * max(1.0, float(np.abs(regrets).max()) ** 2):
+            return sample_choice_by_position(
+                best.tolist(), situation.action, rng
+            )  # draws agree, so nothing can be told: as C-TS
+        first, second, share, _ = minimise_information_ratio(regrets, gains)
+        play_first = rng.random() < share
+        if first == second or share in (0.0, 1.0):
+            return Choice(situation.action(first if play_first else second), 1.0)
+        support = (situation.action(first), share), (situation.action(second), 1.0 - share)
+        return Choice(*support[0 if play_first else 1], support)
 
     def score(self, situation: Situation, statistic: Cells, rng: np.random.Generator) -> Scores:
         """Information over squared regret, of each action by itself."""
-        lost, told, _ = self.weighed(situation, statistic, rng)
-        return Scores.of(told / np.maximum(lost * lost, 1e-300))
+        regrets, gains, _ = self.regret_and_information(situation, statistic, rng)
+        return Scores.of(gains / np.maximum(regrets * regrets, 1e-300))
 
     def refuse_budget(self) -> None:
         raise PolicyError(
@@ -104,44 +108,48 @@ class CausalIDS(BeliefPolicy):
         )
 
 
-def best_mixture_for(lost: Array, told: Array) -> TwoActions:
+def minimise_information_ratio(regrets: Array, gains: Array) -> ActionMixture:
     """The mixture of two actions with the least squared regret over information, exactly.
 
     The ratio grows with the one and falls with the other, so that only the border of the actions' convex hull towards
     little regret and much information matters, and of that two neighbours.
 
-    >>> best_mixture_for(np.array([0.1, 0.5]), np.array([0.0, 1.0]))[:3]
+    >>> minimise_information_ratio(np.array([0.1, 0.5]), np.array([0.0, 1.0]))[:3]
     (1, 0, 0.25)
     """
-    border = _border(lost, told)
-    found = [_mixed(lost, told, i, i) for i in border]
-    found += [_mixed(lost, told, j, i) for i, j in itertools.pairwise(border)]
-    return min(found, key=lambda pair: pair.ratio)
+    hull = _efficient_hull(regrets, gains)
+    mixtures = [_mixture_of(regrets, gains, i, i) for i in hull]
+    mixtures += [_mixture_of(regrets, gains, j, i) for i, j in itertools.pairwise(hull)]
+    return min(mixtures, key=lambda pair: pair.ratio)
 
 
-def _border(lost: Array, told: Array) -> list[int]:
+def _efficient_hull(regrets: Array, gains: Array) -> list[int]:
     """Positions on the border, from the least regret to the most information."""
-    border: list[int] = []
-    for i in np.lexsort((-told, lost)).tolist():
-        if border and told[i] <= told[border[-1]]:
+    hull: list[int] = []
+    for i in np.lexsort((-gains, regrets)).tolist():
+        if hull and gains[i] <= gains[hull[-1]]:
             continue
-        while len(border) > 1 and _below(lost, told, border[-2], border[-1], i):
-            border.pop()
-        border.append(i)
-    return border
+        while len(hull) > 1 and _is_below(regrets, gains, hull[-2], hull[-1], i):
+            hull.pop()
+        hull.append(i)
+    return hull
 
 
-def _below(lost: Array, told: Array, a: int, b: int, c: int) -> bool:
+def _is_below(regrets: Array, gains: Array, a: int, b: int, c: int) -> bool:
     """Whether b is no higher than the line from a to c."""
-    return bool((told[b] - told[a]) * (lost[c] - lost[a]) <= (told[c] - told[a]) * (lost[b] - lost[a]))
+    return bool((gains[b] - gains[a]) * (regrets[c] - regrets[a]) <= (gains[c] - gains[a]) * (regrets[b] - regrets[a]))
 
 
-def _mixed(lost: Array, told: Array, one: int, other: int) -> TwoActions:
+def _mixture_of(regrets: Array, gains: Array, first: int, second: int) -> ActionMixture:
     """The best share of two actions, of which the first loses and tells more."""
-    share, more = 1.0, float(lost[one] - lost[other])
-    if one != other:
-        gained = float(told[one] - told[other])
-        share = min(1.0, max(0.0, float(lost[other]) / more - 2.0 * float(told[other]) / gained)) if more > 0 else 1.0
-    regret = share * float(lost[one]) + (1.0 - share) * float(lost[other])
-    information = share * float(told[one]) + (1.0 - share) * float(told[other])
-    return TwoActions(one, other, share, regret * regret / information if information > 0 else np.inf)
+    share, extra_regret = 1.0, float(regrets[first] - regrets[second])
+    if first != second:
+        extra_gain = float(gains[first] - gains[second])
+        share = (
+            min(1.0, max(0.0, float(regrets[second]) / extra_regret - 2.0 * float(gains[second]) / extra_gain))
+            if extra_regret > 0
+            else 1.0
+        )
+    regret = share * float(regrets[first]) + (1.0 - share) * float(regrets[second])
+    information = share * float(gains[first]) + (1.0 - share) * float(gains[second])
+    return ActionMixture(first, second, share, regret * regret / information if information > 0 else np.inf)

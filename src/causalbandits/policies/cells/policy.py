@@ -19,63 +19,69 @@ import numpy.typing as npt
 from causalbandits._typing import Array, Codes, Z
 from causalbandits.errors import PolicyError, SizeError
 from causalbandits.model import FittedModel
-from causalbandits.policies.base import Favourite, Policy, require_draws, runner_up_of, two_best
-from causalbandits.policies.feedback import Choice, Outcome, Totals, over_the_coin, pick_place
+from causalbandits.policies.base import Incumbent, Policy, runner_up_of, two_best_positions, validate_draws
+from causalbandits.policies.feedback import (
+    Choice,
+    Outcome,
+    OutcomeSums,
+    sample_choice_by_position,
+    with_pacing_propensity,
+)
 from causalbandits.policies.posteriors import (
     INDEX,
     LARGEST_REWARD,
     SAMPLERS,
-    BetaPosterior,
+    Beta,
+    BetaGridCells,
     Bounds,
-    EffectCells,
-    GaussianPosterior,
+    EmpiricalGaussian,
+    Gaussian,
     IndexParameters,
-    RateCells,
-    ScaledPosterior,
-    Spread,
-    at_cells,
-    drawn_means,
-    effects_of,
-    estimated_means,
-    frozen,
-    per_cell,
-    rates_of,
-    refuse_scales,
-    require_fit,
-    scales_of,
-    weighted_bounds,
+    MainEffectCells,
+    ParentDistribution,
+    bounds_of_weighted_mean,
+    estimate_beta,
+    estimate_means,
+    estimate_scales,
+    parameters_at_cells,
+    parse_pseudo_counts,
+    posterior_main_effects,
+    pseudo_counts_per_cell,
+    refuse_fixed_scales,
+    sample_means,
+    validate_prior_shape,
 )
-from causalbandits.policies.statistics import Cells, ScaledCells
-from causalbandits.policies.stopping import noise_of, risk_by_pairs, risk_by_rows
-from causalbandits.policies.validation import require_context, require_one_of, require_positive
+from causalbandits.policies.statistics import Cells, PooledCells
+from causalbandits.policies.stopping import error_probability_by_pairs, error_probability_by_rows, sub_gaussian_scale
+from causalbandits.policies.validation import require_context, validate_one_of, validate_positive
 from causalbandits.problem import Action, Problem, Scores, Situation
 from causalbandits.problem.actions import ENUMERATION_LIMIT
-from causalbandits.problem.projection import CELL_LIMIT, Powers
+from causalbandits.problem.projection import CELL_LIMIT, PowerSums
 
-TABLES_DRAWN = 250
+TABLE_SAMPLES = 250
 """Where tables are not exact, so many draws of them tell what actions may be worth; each goes with several of means."""
 
-ENOUGH_SEEN = 0.5
+MIN_COVERAGE = 0.5
 """An action is a favourite only if it leads where rewards have been seen this often, as soon as any does."""
 
 
-def one_by_one(tables: dict[str, Array]) -> list[dict[str, Array]]:
+def split_draws(tables: dict[str, Array]) -> list[dict[str, Array]]:
     """Draws of tables, of all of which each is an axis, one after another."""
     names = list(tables)
-    return [dict(zip(names, own, strict=True)) for own in zip(*tables.values(), strict=True)]
+    return [dict(zip(names, arrays, strict=True)) for arrays in zip(*tables.values(), strict=True)]
 
 
-def favourite_of(situation: Situation, means: Scores, seen: Array) -> Favourite:
+def incumbent_by_means(situation: Situation, means: Scores, coverage: Array) -> Incumbent:
     """The two best, by their mean less their cost, of the actions that lead often enough where rewards were seen."""
-    worth, paid_for = situation.priced(means), situation.paid_for
-    known = seen if paid_for is None else np.where(paid_for, seen, -1.0)
-    enough = known >= min(ENOUGH_SEEN, float(known.max()))
-    first, second = two_best(Scores(np.where(enough, worth.values, worth.values.min() - 1.0), worth.scale))
+    net, affordable = situation.net_of_costs(means), situation.within_cost_cap
+    eligible_coverage = coverage if affordable is None else np.where(affordable, coverage, -1.0)
+    enough = eligible_coverage >= min(MIN_COVERAGE, float(eligible_coverage.max()))
+    first, second = two_best_positions(Scores(np.where(enough, net.values, net.values.min() - 1.0), net.scale))
     runner_up = None if second is None else runner_up_of(situation, second, means.values)
-    return Favourite(situation.action(first), float(means.values[first]), float(seen[first]), runner_up)
+    return Incumbent(situation.action(first), float(means.values[first]), float(coverage[first]), runner_up)
 
 
-def actions_in_contexts(id: str, problem: Problem) -> int:
+def action_cell_count(id: str, problem: Problem) -> int:
     """How many numbers a policy keeps that has one for every action in every context."""
     problem.actions.refuse_enumeration(f"The policy {id!r} keeps a number for every action")
     size, contexts = problem.actions.size, problem.contexts.size
@@ -106,7 +112,7 @@ class CellPolicy(Policy[Cells]):
     def index_parameters(self) -> IndexParameters:
         """Which index, with which numbers."""
 
-    def index_at(self, statistic: Cells) -> IndexParameters:
+    def index_parameters_after(self, statistic: Cells) -> IndexParameters:
         """The same after what was seen; other numbers where these are learnt from it."""
         return self.index_parameters
 
@@ -114,22 +120,22 @@ class CellPolicy(Policy[Cells]):
         """log(1/delta) for the next round; only upper bounds use it."""
         return 0.0
 
-    def start(self, problem: Problem) -> Cells:
+    def init(self, problem: Problem) -> Cells:
         if not self.causal:
-            return self.nothing_seen(actions_in_contexts(self.id, problem))
+            return self.empty_cells(action_cell_count(self.id, problem))
         if problem.configurations > CELL_LIMIT:
             raise SizeError(
                 f"The policy {self.id!r} keeps a number for each of the {problem.configurations} configurations of "
                 f"{len(problem.parents)} parents; the limit is {CELL_LIMIT}. Use a linear policy (cl-ts), or a smaller "
                 "set that separates the actions from the reward."
             )
-        return self.nothing_seen(problem.configurations)
+        return self.empty_cells(problem.configurations)
 
-    def nothing_seen(self, cells: int) -> Cells:
+    def empty_cells(self, cells: int) -> Cells:
         """What is kept of so many cells before the first reward."""
-        return ScaledCells.empty(cells) if self.learns_scales else Cells.empty(cells)
+        return PooledCells.empty(cells) if self.learns_scales else Cells.empty(cells)
 
-    def cells_in(self, problem: Problem) -> Codes | slice | None:
+    def relevant_cells(self, problem: Problem) -> Codes | slice | None:
         """The cells that matter in a context: the others' index need not be made; None where all do."""
         if self.causal or not problem.context:
             return problem.cells if self.causal else None
@@ -140,59 +146,68 @@ class CellPolicy(Policy[Cells]):
         """Where the cells of actions begin in a context."""
         return require_context(self.id, problem) * problem.actions.size
 
-    def index_now(
+    def current_index(
         self, situation: Situation, statistic: Cells, rng: np.random.Generator, draws: int | None = None
     ) -> Array:
         """One number for each cell that matters now; of several draws, a row each."""
-        own = self.cells_in(situation.problem)
-        if own is None:
+        cells = self.relevant_cells(situation.problem)
+        if cells is None:
             return self.index(statistic, rng, draws)
-        return self.index(statistic.at(own), rng, draws, at_cells(self.index_at(statistic), own))
+        return self.index(
+            statistic.subset(cells), rng, draws, parameters_at_cells(self.index_parameters_after(statistic), cells)
+        )
 
     def index(
-        self, cells: Cells, rng: np.random.Generator, draws: int | None = None, own: IndexParameters | None = None
+        self,
+        cells: Cells,
+        rng: np.random.Generator,
+        draws: int | None = None,
+        parameters: IndexParameters | None = None,
     ) -> Array:
         """One number per cell; of several draws, a row each. `own` are parameters of these cells, if not of all."""
-        p = self.index_at(cells) if own is None else own
+        p = self.index_parameters_after(cells) if parameters is None else parameters
         index, shape = INDEX[type(p)], cells.count.shape
-        sampled, vary = SAMPLERS[index.noise].of_cells, index.vary
+        sample_noise, vary = SAMPLERS[index.noise].of_cells, index.vary
         centre, width = index.prepare(p, cells.count, cells.total, self.exploration(cells.rounds))
         if vary is None:
-            noise = sampled(rng, centre, width, shape if draws is None else (draws, *shape))
+            noise = sample_noise(rng, centre, width, shape if draws is None else (draws, *shape))
             return index.combine(p, centre, width, noise)
-        varied = [
-            index.combine(vary(p, rng), centre, width, sampled(rng, centre, width, shape)) for _ in range(draws or 1)
+        samples = [
+            index.combine(vary(p, rng), centre, width, sample_noise(rng, centre, width, shape))
+            for _ in range(draws or 1)
         ]
-        return varied[0] if draws is None else np.stack(varied)
+        return samples[0] if draws is None else np.stack(samples)
 
     def score(self, situation: Situation, statistic: Cells, rng: np.random.Generator) -> Scores:
-        weighed = situation if self.weighs_costs or situation.is_paced else situation.free
-        return self.spread(self.imagined(weighed, statistic, rng), self.index_now(situation, statistic, rng))
+        net_situation = situation if self.weighs_costs or situation.is_paced else situation.without_costs
+        return self.score_cells(
+            self.sample_situation(net_situation, statistic, rng), self.current_index(situation, statistic, rng)
+        )
 
     def score_each(self, situations: Sequence[Situation], statistic: Cells, rng: np.random.Generator) -> list[Scores]:
         if type(self).score is not CellPolicy.score:  # an index alone does not say what such a policy is after
             return super().score_each(situations, statistic, rng)
         index = self.index(statistic, rng)
-        return [self.spread(self.imagined(situation, statistic, rng), index) for situation in situations]
+        return [self.score_cells(self.sample_situation(situation, statistic, rng), index) for situation in situations]
 
-    def imagined(self, situation: Situation, statistic: Cells, rng: np.random.Generator) -> Situation:
+    def sample_situation(self, situation: Situation, statistic: Cells, rng: np.random.Generator) -> Situation:
         """The situation under a draw of whatever else is uncertain; by default, nothing is."""
         return situation
 
-    def expected(self, situation: Situation, statistic: Cells) -> Situation:
+    def expected_situation(self, situation: Situation, statistic: Cells) -> Situation:
         """The situation as it is expected to be."""
         return situation
 
-    def spread(self, situation: Situation, index: Array) -> Scores:
+    def score_cells(self, situation: Situation, index: Array) -> Scores:
         """From one number per cell, of all cells or of those that matter now, to scores less costs."""
         if self.causal:
             return situation.project(index)
         if index.shape[-1] == situation.problem.actions.size:
-            return situation.gather(index)
-        return situation.gather(index[..., self.cells_in(situation.problem)])
+            return situation.take(index)
+        return situation.take(index[..., self.relevant_cells(situation.problem)])
 
-    def check_reward(self, reward: float) -> None:
-        super().check_reward(reward)
+    def validate_reward(self, reward: float) -> None:
+        super().validate_reward(reward)
         if self.learns_scales and abs(reward) > LARGEST_REWARD:
             raise PolicyError(
                 f"{self.id}: scales are learnt from squares of rewards, which overflow beyond {LARGEST_REWARD:g}; got "
@@ -207,58 +222,66 @@ class CellPolicy(Policy[Cells]):
         reward = outcome.successes if self.counts_successes else outcome.reward
         statistic.add(self.cell(situation.problem, outcome.action, outcome.z), reward)
 
-    def from_totals(self, problem: Problem, totals: Totals) -> Cells:
-        cells = self.start(problem)
-        for context, action, z, sums in totals.lines():
+    def from_sums(self, problem: Problem, outcome_sums: OutcomeSums) -> Cells:
+        cells = self.init(problem)
+        for context, action, z, sums in outcome_sums.rows():
             total = sums.successes if self.counts_successes else sums.total
-            cells.add_sums(self.cell(problem.in_context(context), action, z), sums.rounds, total, sums.squares)
+            cells.add_sums(self.cell(problem.condition_codes(context), action, z), sums.rounds, total, sums.squares)
         return cells
 
-    def favourite(self, situation: Situation, statistic: Cells) -> Favourite:
+    def incumbent(self, situation: Situation, statistic: Cells) -> Incumbent:
         """The largest estimated mean, less its cost, among actions that lead often enough where rewards were seen."""
-        situation = self.expected(situation, statistic)
-        means = self.spread(situation.free, estimated_means(self.index_at(statistic), statistic))
-        seen = self.spread(situation.free, np.minimum(1.0, statistic.count)).values
-        return favourite_of(situation, means, seen)
+        situation = self.expected_situation(situation, statistic)
+        means = self.score_cells(
+            situation.without_costs, estimate_means(self.index_parameters_after(statistic), statistic)
+        )
+        coverage = self.score_cells(situation.without_costs, np.minimum(1.0, statistic.count)).values
+        return incumbent_by_means(situation, means, coverage)
 
-    def drawn_values(
+    def sample_values(
         self, situation: Situation, statistic: Cells, rng: np.random.Generator, draws: int
     ) -> Array | None:
-        own = self.cells_in(situation.problem)
-        drawn = drawn_means(self.index_at(statistic), statistic, own, rng, draws)
-        open_tables = situation.project_drawn(drawn) if self.causal and own is None else None
-        if open_tables is not None:
-            return open_tables.values
-        likely = self.likely_tables(situation.problem, statistic, rng, min(draws, TABLES_DRAWN))
-        if likely is None:
-            return self.spread(situation, drawn).values
-        under = (situation.searching(situation.search.with_tables(tables)) for tables in likely)
-        parts = zip(under, np.array_split(drawn, len(likely)), strict=True)
-        return np.concatenate([self.spread(there, part).values for there, part in parts])
+        cells = self.relevant_cells(situation.problem)
+        means = sample_means(self.index_parameters_after(statistic), statistic, cells, rng, draws)
+        under_fitted_tables = situation.project_sampled_tables(means) if self.causal and cells is None else None
+        if under_fitted_tables is not None:
+            return under_fitted_tables.values
+        table_draws = self.sample_tables(situation.problem, statistic, rng, min(draws, TABLE_SAMPLES))
+        if table_draws is None:
+            return self.score_cells(situation, means).values
+        situations = (situation.with_candidates(situation.candidates.with_tables(tables)) for tables in table_draws)
+        parts = zip(situations, np.array_split(means, len(table_draws)), strict=True)
+        return np.concatenate([self.score_cells(sampled_situation, part).values for sampled_situation, part in parts])
 
-    def likely_tables(
+    def sample_tables(
         self, problem: Problem, statistic: Cells, rng: np.random.Generator, n: int
     ) -> list[dict[str, Array]] | None:
         """Draws of the model's tables, as far as they are known; None where they are exact, or play no part."""
         if not self.causal or not isinstance(problem.knowledge, FittedModel):
             return None
-        return one_by_one(problem.knowledge.draw_tables(n, rng))
+        return split_draws(problem.knowledge.draw_tables(n, rng))
 
-    def risk(self, situation: Situation, statistic: Cells, action: Action, epsilon: float) -> float | None:
+    def error_probability(self, situation: Situation, statistic: Cells, action: Action, epsilon: float) -> float | None:
         """By the rule of `policies.stopping`; of the contexts, for this one."""
-        own, noise = self.cells_in(situation.problem), noise_of(self.index_at(statistic))
-        cells = statistic if own is None else statistic.at(own)
+        relevant, noise = (
+            self.relevant_cells(situation.problem),
+            sub_gaussian_scale(self.index_parameters_after(statistic)),
+        )
+        cells = statistic if relevant is None else statistic.subset(relevant)
         if not self.causal:
-            count, best = situation.free.gather(cells.count).values, situation.position(action)
-            values = situation.gather(cells.means()).values
-            return risk_by_pairs(count, best, values[best] - values + epsilon, noise)
-        situation = self.expected(situation, statistic)
-        powers = situation.remember("powers", lambda: Powers(situation.search.projection))
-        weights = self.weights(situation, statistic, action).expected
-        row, means = powers.ordered(weights if own is None else weights[own]), powers.ordered(cells.means())
-        values = situation.priced(Scores(powers.sums(means, 1), 1.0)).values
+            count, best = situation.without_costs.take(cells.count).values, situation.position(action)
+            values = situation.take(cells.means()).values
+            return error_probability_by_pairs(count, best, values[best] - values + epsilon, noise)
+        situation = self.expected_situation(situation, statistic)
+        powers = situation.compute_once("powers", lambda: PowerSums(situation.candidates.projection))
+        weights = self.parent_distribution(situation, statistic, action).expected
+        row, means = (
+            powers.in_tree_order(weights if relevant is None else weights[relevant]),
+            powers.in_tree_order(cells.means()),
+        )
+        values = situation.net_of_costs(Scores(powers.sums(means, 1), 1.0)).values
         gaps = float(row @ means) - situation.problem.cost(action) - values + epsilon
-        return risk_by_rows(powers, row, cells.count, gaps, noise)
+        return error_probability_by_rows(powers, row, cells.count, gaps, noise)
 
     @property
     def searches_all(self) -> bool:  # type: ignore[override]
@@ -272,15 +295,22 @@ class CellPolicy(Policy[Cells]):
         if not self.causal:
             weights = np.zeros(len(statistic.count))
             weights[self.first_cell(situation.problem) + action.number] = 1.0
-            return weighted_bounds(self.index_at(statistic), statistic, weights, level=level, cell="action")
-        return weighted_bounds(
-            self.index_at(statistic), statistic, *self.weights(situation, statistic, action), level=level
+            return bounds_of_weighted_mean(
+                self.index_parameters_after(statistic), statistic, weights, level=level, cell="action"
+            )
+        return bounds_of_weighted_mean(
+            self.index_parameters_after(statistic),
+            statistic,
+            *self.parent_distribution(situation, statistic, action),
+            level=level,
         )
 
-    def weights(self, situation: Situation, statistic: Cells, action: Action) -> Spread:
+    def parent_distribution(self, situation: Situation, statistic: Cells, action: Action) -> ParentDistribution:
         """What is known of P(z | do(a))."""
         problem = situation.problem
-        return Spread(problem.parent_distribution(action).reshape(-1), problem.parent_draws(action))
+        return ParentDistribution(
+            problem.parent_distribution(action).reshape(-1), problem.sample_parent_distributions(action)
+        )
 
 
 # A posterior for every cell, of which policies draw, or make an index: its prior and its scales.
@@ -313,11 +343,11 @@ class PosteriorPolicy(CellPolicy):
     scales: Literal["given", "learnt"] = "given"
 
     def __post_init__(self) -> None:
-        require_one_of("prior", self.prior, ("beta", "gaussian", "main effects"))
-        require_positive(noise_scale=self.noise_scale, prior_scale=self.prior_scale)
+        validate_one_of("prior", self.prior, ("beta", "gaussian", "main effects"))
+        validate_positive(noise_scale=self.noise_scale, prior_scale=self.prior_scale)
         for name in ("successes", "failures"):
-            object.__setattr__(self, name, frozen(name, getattr(self, name)))
-        require_one_of("scales", self.scales, ("given", "learnt"))
+            object.__setattr__(self, name, parse_pseudo_counts(name, getattr(self, name)))
+        validate_one_of("scales", self.scales, ("given", "learnt"))
         if self.prior == "beta" and (self.noise_scale, self.prior_scale) != (1.0, 1.0):
             raise PolicyError("A Beta prior has no scales; noise_scale and prior_scale are for prior='gaussian'.")
         if self.prior == "main effects" and not self.causal:
@@ -329,36 +359,36 @@ class PosteriorPolicy(CellPolicy):
                 "scales='learnt' learns the Beta prior from the rewards: leave successes and failures out."
             )
         if self.learns_scales:
-            refuse_scales(self.noise_scale, self.prior_scale)
+            refuse_fixed_scales(self.noise_scale, self.prior_scale)
 
     @property
     def learns_scales(self) -> bool:  # type: ignore[override]
-        return self.scales == "learnt" or self.has_effects
+        return self.scales == "learnt" or self.has_main_effects
 
     @property
-    def has_effects(self) -> bool:
+    def has_main_effects(self) -> bool:
         """Whether means may be sums over the parents, as far as rewards say so."""
         return self.prior == "main effects"
 
     @property
     def prior_id(self) -> str:
         """The prior's part of an id."""
-        return "effects" if self.has_effects else self.prior
+        return "effects" if self.has_main_effects else self.prior
 
-    def index_at(self, statistic: Cells) -> IndexParameters:
-        if isinstance(statistic, RateCells):
-            return rates_of(statistic)
-        if isinstance(statistic, EffectCells):
-            return effects_of(statistic)
-        if isinstance(statistic, ScaledCells):
-            return ScaledPosterior(*scales_of(statistic))
+    def index_parameters_after(self, statistic: Cells) -> IndexParameters:
+        if isinstance(statistic, BetaGridCells):
+            return estimate_beta(statistic)
+        if isinstance(statistic, MainEffectCells):
+            return posterior_main_effects(statistic)
+        if isinstance(statistic, PooledCells):
+            return EmpiricalGaussian(*estimate_scales(statistic))
         return self.index_parameters
 
     @cached_property
-    def index_parameters(self) -> BetaPosterior | GaussianPosterior:
+    def index_parameters(self) -> Beta | Gaussian:
         if self.prior == "beta":
-            return BetaPosterior(*per_cell(self.successes, self.failures))
-        return GaussianPosterior(self.noise_scale, self.prior_scale)
+            return Beta(*pseudo_counts_per_cell(self.successes, self.failures))
+        return Gaussian(self.noise_scale, self.prior_scale)
 
     @property
     def unit_rewards(self) -> bool:  # type: ignore[override]
@@ -368,23 +398,23 @@ class PosteriorPolicy(CellPolicy):
     def counts_successes(self) -> bool:  # type: ignore[override]
         return self.prior == "beta"
 
-    def nothing_seen(self, cells: int) -> Cells:
-        return RateCells.empty(cells) if self.prior == "beta" and self.learns_scales else super().nothing_seen(cells)
+    def empty_cells(self, cells: int) -> Cells:
+        return BetaGridCells.empty(cells) if self.prior == "beta" and self.learns_scales else super().empty_cells(cells)
 
-    def start(self, problem: Problem) -> Cells:
-        cells = super().start(problem)
-        if self.has_effects:
-            return EffectCells.of_shape(problem.shape)
+    def init(self, problem: Problem) -> Cells:
+        cells = super().init(problem)
+        if self.has_main_effects:
+            return MainEffectCells.of_shape(problem.shape)
         if self.prior == "beta":
-            require_fit(self.id, problem, self.causal, successes=self.successes, failures=self.failures)
+            validate_prior_shape(self.id, problem, self.causal, successes=self.successes, failures=self.failures)
         return cells
 
-    def from_totals(self, problem: Problem, totals: Totals) -> Cells:
-        if self.has_effects:
+    def from_sums(self, problem: Problem, outcome_sums: OutcomeSums) -> Cells:
+        if self.has_main_effects:
             raise PolicyError(
                 f"The policy {self.id!r} seeks ratios now and then on the way: fold the outcomes one by one."
             )
-        return super().from_totals(problem, totals)
+        return super().from_sums(problem, outcome_sums)
 
     def largest_expected_reward(self, problem: Problem) -> float:
         return math.inf if self.prior == "beta" or self.learns_scales else 3 * (self.noise_scale + self.prior_scale)
@@ -402,18 +432,24 @@ class SamplingPolicy(PosteriorPolicy):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_draws(self.draws)
+        validate_draws(self.draws)
 
     def decide(self, situation: Situation, statistic: Cells, rng: np.random.Generator) -> Choice:
         if self.draws == 1:
             return super().decide(situation, statistic, rng)
-        imagined = self.imagined(situation, statistic, rng)
-        index = self.index_now(situation, statistic, rng, self.draws)
-        best = imagined.best_of_draws(index) if self.causal else self.spread(imagined, index).best_positions()
-        return over_the_coin(pick_place(best.tolist(), situation.action, rng), situation.pace, situation.action)
+        sampled_situation = self.sample_situation(situation, statistic, rng)
+        index = self.current_index(situation, statistic, rng, self.draws)
+        best = (
+            sampled_situation.best_of_draws(index)
+            if self.causal
+            else self.score_cells(sampled_situation, index).best_positions()
+        )
+        return with_pacing_propensity(
+            sample_choice_by_position(best.tolist(), situation.action, rng), situation.pacing_rule, situation.action
+        )
 
     def score_each(self, situations: Sequence[Situation], statistic: Cells, rng: np.random.Generator) -> list[Scores]:
         if self.draws == 1:
             return super().score_each(situations, statistic, rng)
         index = self.index(statistic, rng, self.draws)
-        return [self.spread(self.imagined(situation, statistic, rng), index) for situation in situations]
+        return [self.score_cells(self.sample_situation(situation, statistic, rng), index) for situation in situations]

@@ -15,21 +15,21 @@ import numpy as np
 from causalbandits._typing import Array, is_real
 from causalbandits.errors import PolicyError
 from causalbandits.model import FittedModel
-from causalbandits.policies.cells.policy import SamplingPolicy, one_by_one
-from causalbandits.policies.feedback import Outcome, Totals
-from causalbandits.policies.posteriors import Spread
+from causalbandits.policies.cells.policy import SamplingPolicy, split_draws
+from causalbandits.policies.feedback import Outcome, OutcomeSums
+from causalbandits.policies.posteriors import ParentDistribution
 from causalbandits.policies.statistics import Cells
 from causalbandits.policies.tables import (
-    LearntCells,
-    count_tables,
-    learnt_tables,
-    nothing_learnt,
-    surely_complying,
-    under_drawn_tables,
-    under_mean_tables,
-    unsure,
+    CellsAndTables,
+    count_outcome,
+    feasibility_warnings,
+    init_cells_and_tables,
+    learned_tables,
+    restrict_to_feasible,
+    with_mean_tables,
+    with_sampled_tables,
 )
-from causalbandits.policies.validation import require_one_of
+from causalbandits.policies.validation import validate_one_of
 from causalbandits.problem import Action, Problem, Situation
 
 
@@ -59,8 +59,8 @@ class CausalThompsonSampling(SamplingPolicy):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_one_of("tables", self.tables, ("known", "learnt"))
-        if self.learns_tables and (self.has_effects or (self.prior == "beta" and self.learns_scales)):
+        validate_one_of("tables", self.tables, ("known", "learnt"))
+        if self.learns_tables and (self.has_main_effects or (self.prior == "beta" and self.learns_scales)):
             raise PolicyError(
                 "With tables='learnt' neither main effects nor a Beta prior are learnt besides: use prior='gaussian', "
                 "scales='learnt'."
@@ -72,8 +72,8 @@ class CausalThompsonSampling(SamplingPolicy):
 
     @property
     def id(self) -> str:
-        learnt = "-learnt" if self.learns_tables else ""
-        return f"c-ts-{self.prior_id}{learnt}" + ("-scaled" if self.scales == "learnt" else "")
+        tables_suffix = "-learnt" if self.learns_tables else ""
+        return f"c-ts-{self.prior_id}{tables_suffix}" + ("-scaled" if self.scales == "learnt" else "")
 
     @property
     def learns_tables(self) -> bool:  # type: ignore[override]
@@ -81,62 +81,62 @@ class CausalThompsonSampling(SamplingPolicy):
 
     def trust_in(self, problem: Problem) -> float:
         """How far past data are believed."""
-        return learnt_tables(problem).usual_trust if self.trust is None else float(self.trust)
+        return learned_tables(problem).default_trust if self.trust is None else float(self.trust)
 
     def doubts_tables(self, problem: Problem) -> bool:
         """Whether what past data say of a table is forgotten where outcomes contradict it."""
         return self.learns_tables and self.trust_in(problem) < 1.0
 
-    def start(self, problem: Problem) -> Cells:
-        cells = super().start(problem)
-        return nothing_learnt(problem, cells) if self.learns_tables else cells
+    def init(self, problem: Problem) -> Cells:
+        cells = super().init(problem)
+        return init_cells_and_tables(problem, cells) if self.learns_tables else cells
 
     def update(self, situation: Situation, statistic: Cells, outcome: Outcome) -> None:
         super().update(situation, statistic, outcome)
-        if isinstance(statistic, LearntCells):
-            count_tables(learnt_tables(situation.problem), statistic, outcome)
+        if isinstance(statistic, CellsAndTables):
+            count_outcome(learned_tables(situation.problem), statistic, outcome)
 
-    def from_totals(self, problem: Problem, totals: Totals) -> Cells:
+    def from_sums(self, problem: Problem, outcome_sums: OutcomeSums) -> Cells:
         if self.learns_tables:
             raise PolicyError(f"The policy {self.id!r} counts what was observed besides: fold the outcomes one by one.")
-        return super().from_totals(problem, totals)
+        return super().from_sums(problem, outcome_sums)
 
-    def permitted(self, situation: Situation, statistic: Cells) -> Situation:
-        if not isinstance(statistic, LearntCells) or not situation.problem.required:
+    def feasible(self, situation: Situation, statistic: Cells) -> Situation:
+        if not isinstance(statistic, CellsAndTables) or not situation.problem.constrained_variables:
             return situation
-        return surely_complying(situation, statistic, self.trust_in(situation.problem))
+        return restrict_to_feasible(situation, statistic, self.trust_in(situation.problem))
 
-    def imagined(self, situation: Situation, statistic: Cells, rng: np.random.Generator) -> Situation:
-        if not isinstance(statistic, LearntCells):
+    def sample_situation(self, situation: Situation, statistic: Cells, rng: np.random.Generator) -> Situation:
+        if not isinstance(statistic, CellsAndTables):
             return situation
-        return under_drawn_tables(situation, statistic, self.trust_in(situation.problem), rng)
+        return with_sampled_tables(situation, statistic, self.trust_in(situation.problem), rng)
 
-    def expected(self, situation: Situation, statistic: Cells) -> Situation:
-        if not isinstance(statistic, LearntCells):
+    def expected_situation(self, situation: Situation, statistic: Cells) -> Situation:
+        if not isinstance(statistic, CellsAndTables):
             return situation
-        return under_mean_tables(situation, statistic, self.trust_in(situation.problem))
+        return with_mean_tables(situation, statistic, self.trust_in(situation.problem))
 
-    def weights(self, situation: Situation, statistic: Cells, action: Action) -> Spread:
-        if not isinstance(statistic, LearntCells):
-            return super().weights(situation, statistic, action)
-        tables = learnt_tables(situation.problem)
-        return tables.distribution(situation.problem, statistic, self.trust_in(situation.problem), action)
+    def parent_distribution(self, situation: Situation, statistic: Cells, action: Action) -> ParentDistribution:
+        if not isinstance(statistic, CellsAndTables):
+            return super().parent_distribution(situation, statistic, action)
+        tables = learned_tables(situation.problem)
+        return tables.parent_distribution(situation.problem, statistic, self.trust_in(situation.problem), action)
 
-    def likely_tables(
+    def sample_tables(
         self, problem: Problem, statistic: Cells, rng: np.random.Generator, n: int
     ) -> list[dict[str, Array]] | None:
-        if not isinstance(statistic, LearntCells):
-            return super().likely_tables(problem, statistic, rng, n)
-        tables = learnt_tables(problem)
-        return one_by_one(tables.by_name(tables.drawn(statistic.seen, self.trust_in(problem), rng, n)))
+        if not isinstance(statistic, CellsAndTables):
+            return super().sample_tables(problem, statistic, rng, n)
+        tables = learned_tables(problem)
+        return split_draws(tables.split_by_name(tables.sample_entries(statistic.seen, self.trust_in(problem), rng, n)))
 
-    def learnt_model(self, problem: Problem, statistic: Cells) -> FittedModel | None:
-        if not isinstance(statistic, LearntCells):
+    def learned_model(self, problem: Problem, statistic: Cells) -> FittedModel | None:
+        if not isinstance(statistic, CellsAndTables):
             return None
-        return learnt_tables(problem).learnt_model(statistic, self.trust_in(problem))
+        return learned_tables(problem).learned_model(statistic, self.trust_in(problem))
 
     def concerns(self, problem: Problem, statistic: Cells) -> tuple[str, ...]:
-        if not isinstance(statistic, LearntCells):
+        if not isinstance(statistic, CellsAndTables):
             return ()
-        never_seen = learnt_tables(problem).never_seen(statistic)
-        return (*never_seen, *unsure(self.situation(problem), statistic, self.trust_in(problem)))
+        unseen_tables = learned_tables(problem).unseen_table_warnings(statistic)
+        return (*unseen_tables, *feasibility_warnings(self.situation(problem), statistic, self.trust_in(problem)))

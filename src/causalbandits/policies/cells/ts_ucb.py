@@ -15,7 +15,7 @@ import numpy as np
 
 from causalbandits._typing import Array
 from causalbandits.errors import PolicyError
-from causalbandits.policies.base import require_draws
+from causalbandits.policies.base import validate_draws
 from causalbandits.policies.cells.gittins import BeliefPolicy
 from causalbandits.policies.statistics import Cells
 from causalbandits.problem import Scores, Situation
@@ -31,15 +31,15 @@ LEAST_UNCERTAINTY = 1e-12
 """What has no uncertainty is given this much."""
 
 
-def given_up(promised: float, mean: Any, uncertainty: Any) -> Any:
+def regret_per_uncertainty(best_value: float, mean: Any, uncertainty: Any) -> Any:
     """The ratio: regret per uncertainty, if the best were worth what is promised."""
-    return (promised - mean) / np.maximum(LEAST_UNCERTAINTY, uncertainty)
+    return (best_value - mean) / np.maximum(LEAST_UNCERTAINTY, uncertainty)
 
 
 def scores_by_ratio(best_of_draws: Sequence[float] | Array, means: Array, uncertainties: Array) -> Scores:
     """Those of actions, the least ratio being the best; `best_of_draws` is what the best is worth in each draw."""
-    promised = max(float(np.mean(best_of_draws)), float(means.max()))
-    return Scores.of(-given_up(promised, means, uncertainties))
+    best_value = max(float(np.mean(best_of_draws)), float(means.max()))
+    return Scores.of(-regret_per_uncertainty(best_value, means, uncertainties))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +53,7 @@ class CausalTSUCB(BeliefPolicy):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_draws(self.samples, "samples")
+        validate_draws(self.samples, "samples")
 
     @property
     def id(self) -> str:
@@ -61,11 +61,11 @@ class CausalTSUCB(BeliefPolicy):
 
     def score(self, situation: Situation, statistic: Cells, rng: np.random.Generator) -> Scores:
         """What each action gives up for a unit of uncertainty, the least being the best."""
-        drawn = situation.project(self.index_now(situation, statistic, rng, self.samples)).values
-        belief = self.believed(situation, statistic)
+        sampled_scores = situation.project(self.current_index(situation, statistic, rng, self.samples)).values
+        belief = self.belief(situation, statistic)
         means = situation.project(belief.mean).values
-        uncertainties = situation.free.project(np.sqrt(belief.variance)).values
-        return scores_by_ratio(drawn.max(axis=1), means, uncertainties)
+        uncertainties = situation.without_costs.project(np.sqrt(belief.variance)).values
+        return scores_by_ratio(sampled_scores.max(axis=1), means, uncertainties)
 
     def refuse_budget(self) -> None:
         raise PolicyError(

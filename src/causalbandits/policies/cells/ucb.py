@@ -14,15 +14,15 @@ from typing import Literal
 from causalbandits.policies.base import HorizonPolicy
 from causalbandits.policies.cells.policy import CellPolicy
 from causalbandits.policies.posteriors import (
+    EmpiricalUpperBound,
     IndexParameters,
     KLUpperBound,
-    ScaledUpperBound,
     UpperBound,
-    refuse_scales,
-    scales_of,
+    estimate_scales,
+    refuse_fixed_scales,
 )
-from causalbandits.policies.statistics import Cells, ScaledCells
-from causalbandits.policies.validation import require_one_of, require_positive
+from causalbandits.policies.statistics import Cells, PooledCells
+from causalbandits.policies.validation import validate_one_of, validate_positive
 from causalbandits.problem import Problem
 
 
@@ -42,18 +42,18 @@ class OptimisticPolicy(HorizonPolicy[Cells], CellPolicy):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_positive(noise_scale=self.noise_scale, prior_scale=self.prior_scale)
-        require_one_of("scales", self.scales, ("given", "learnt"))
+        validate_positive(noise_scale=self.noise_scale, prior_scale=self.prior_scale)
+        validate_one_of("scales", self.scales, ("given", "learnt"))
         if self.learns_scales:
-            refuse_scales(self.noise_scale, self.prior_scale)
+            refuse_fixed_scales(self.noise_scale, self.prior_scale)
 
     @property
     def learns_scales(self) -> bool:  # type: ignore[override]
         return self.scales == "learnt"
 
-    def index_at(self, statistic: Cells) -> IndexParameters:
-        if isinstance(statistic, ScaledCells):
-            return ScaledUpperBound(*scales_of(statistic))
+    def index_parameters_after(self, statistic: Cells) -> IndexParameters:
+        if isinstance(statistic, PooledCells):
+            return EmpiricalUpperBound(*estimate_scales(statistic))
         return self.index_parameters
 
     @cached_property

@@ -11,7 +11,7 @@ from causalbandits.policies.cells.policy import CellPolicy
 from causalbandits.policies.feedback import Choice
 from causalbandits.policies.posteriors import UniformDraw
 from causalbandits.policies.statistics import Cells
-from causalbandits.policies.validation import require_positive
+from causalbandits.policies.validation import validate_positive
 from causalbandits.problem import Situation
 
 
@@ -26,7 +26,7 @@ class Uniform(CellPolicy):
     prior_scale: float = 1.0
 
     def __post_init__(self) -> None:
-        require_positive(noise_scale=self.noise_scale, prior_scale=self.prior_scale)
+        validate_positive(noise_scale=self.noise_scale, prior_scale=self.prior_scale)
 
     def decide(self, situation: Situation, statistic: Cells, rng: np.random.Generator) -> Choice:
         choice = super().decide(situation, statistic, rng)

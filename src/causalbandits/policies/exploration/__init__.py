@@ -1,17 +1,23 @@
 """Best-arm identification: policies that only look for the best action."""
 
-from causalbandits.policies.exploration.design import CausalDesign, Shares
+from causalbandits.policies.exploration.design import CausalDesign, SamplingAllocation
 from causalbandits.policies.exploration.elimination import BatchedCells, CausalElimination
-from causalbandits.policies.exploration.track_and_stop import LEAST_GAP, TRACKED, UNSEEN, CausalTrackAndStop, sharpened
+from causalbandits.policies.exploration.track_and_stop import (
+    LEAST_GAP,
+    TRACKED_WIDTH,
+    UNSEEN_COUNT,
+    CausalTrackAndStop,
+    sharpen,
+)
 
 __all__ = [
     "LEAST_GAP",
-    "TRACKED",
-    "UNSEEN",
+    "TRACKED_WIDTH",
+    "UNSEEN_COUNT",
     "BatchedCells",
     "CausalDesign",
     "CausalElimination",
     "CausalTrackAndStop",
-    "Shares",
-    "sharpened",
+    "SamplingAllocation",
+    "sharpen",
 ]

@@ -18,35 +18,35 @@ from causalbandits.policies.cells import CellPolicy
 from causalbandits.policies.feedback import Choice
 from causalbandits.policies.posteriors import UpperBound
 from causalbandits.policies.statistics import Cells
-from causalbandits.policies.validation import require_positive
-from causalbandits.problem import Problem, Scores, Situation, cheapest, distributions
+from causalbandits.policies.validation import validate_positive
+from causalbandits.problem import Problem, Scores, Situation, action_distributions, cheapest_allocation
 
 
-class Shares(NamedTuple):
+class SamplingAllocation(NamedTuple):
     """In which shares to play the searched actions, Q(z) under them, and m(eta)."""
 
     eta: Array
     q: Array
     value: float
-    played: Codes
+    positions: Codes
     """The positions with a share above 0."""
     cdf: Array
     """Their shares added up, for drawing one of them with a uniform number."""
 
-    def choice(self, situation: Situation, rng: np.random.Generator) -> Choice:
+    def sample_choice(self, situation: Situation, rng: np.random.Generator) -> Choice:
         """An action with its probability, and those of all others."""
-        position = int(self.played[self.cdf.searchsorted(rng.random(), side="right")])
-        support = tuple((situation.action(int(a)), float(self.eta[a])) for a in self.played)
+        position = int(self.positions[self.cdf.searchsorted(rng.random(), side="right")])
+        support = tuple((situation.action(int(a)), float(self.eta[a])) for a in self.positions)
         return Choice(situation.action(position), float(self.eta[position]), support)
 
 
-def best_shares(rows: Array, told: Array) -> Shares:
+def optimal_allocation(rows: Array, contrasts: Array) -> SamplingAllocation:
     """The shares of actions with these rows that make the largest variance of some sums of means smallest."""
-    found = cheapest(rows, told, np.ones(len(rows)))
-    eta = found.tries / found.tries.sum()
-    played = np.flatnonzero(eta)
-    cdf = eta[played].cumsum()
-    return Shares(eta, np.asarray(eta @ rows), found.value, played, cdf / cdf[-1])
+    design = cheapest_allocation(rows, contrasts, np.ones(len(rows)))
+    eta = design.tries / design.tries.sum()
+    positions = np.flatnonzero(eta)
+    cdf = eta[positions].cumsum()
+    return SamplingAllocation(eta, np.asarray(eta @ rows), design.value, positions, cdf / cdf[-1])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +63,7 @@ class CausalDesign(CellPolicy):
     prior_scale: float = 1.0
 
     def __post_init__(self) -> None:
-        require_positive(noise_scale=self.noise_scale, prior_scale=self.prior_scale)
+        validate_positive(noise_scale=self.noise_scale, prior_scale=self.prior_scale)
 
     @cached_property
     def index_parameters(self) -> UpperBound:
@@ -72,22 +72,22 @@ class CausalDesign(CellPolicy):
     def largest_expected_reward(self, problem: Problem) -> float:
         return 3 * (self.noise_scale + self.prior_scale)
 
-    def shares(self, situation: Situation) -> Shares:
+    def allocation(self, situation: Situation) -> SamplingAllocation:
         """What to play; remembered."""
 
-        def made() -> Shares:
-            rows = distributions(situation)
-            return best_shares(rows, rows)
+        def compute() -> SamplingAllocation:
+            rows = action_distributions(situation)
+            return optimal_allocation(rows, rows)
 
-        return situation.remember("shares", made)
+        return situation.compute_once("shares", compute)
 
     def decide(self, situation: Situation, statistic: Cells, rng: np.random.Generator) -> Choice:
         if situation.is_paced:
             return super().decide(situation, statistic, rng)
-        return self.shares(situation).choice(situation, rng)
+        return self.allocation(situation).sample_choice(situation, rng)
 
     def score(self, situation: Situation, statistic: Cells, rng: np.random.Generator) -> Scores:
         """1 for an action that is drawn, 0 for the others."""
         values = np.zeros(situation.size)
-        values[int(rng.choice(situation.size, p=self.shares(situation).eta))] = 1.0
+        values[int(rng.choice(situation.size, p=self.allocation(situation).eta))] = 1.0
         return Scores.of(values)

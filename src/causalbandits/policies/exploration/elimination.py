@@ -18,13 +18,13 @@ from causalbandits._typing import Array, is_real
 from causalbandits.errors import PolicyError
 from causalbandits.policies.base import Policy
 from causalbandits.policies.cells import CellPolicy
-from causalbandits.policies.exploration.design import Shares, best_shares
-from causalbandits.policies.feedback import Choice, Outcome, Totals
-from causalbandits.policies.posteriors import UpperBound, estimated_means
+from causalbandits.policies.exploration.design import SamplingAllocation, optimal_allocation
+from causalbandits.policies.feedback import Choice, Outcome, OutcomeSums
+from causalbandits.policies.posteriors import UpperBound, estimate_means
 from causalbandits.policies.statistics import Cells
-from causalbandits.policies.stopping import WIDTHS, spread_per_cell, threshold
-from causalbandits.policies.validation import require_positive, require_whole
-from causalbandits.problem import SAME, Problem, Scores, Situation, distributions
+from causalbandits.policies.stopping import WIDTHS, threshold, variance_factors
+from causalbandits.policies.validation import validate_positive, validate_positive_integer
+from causalbandits.problem import DIFFERENCE_TOLERANCE, Problem, Scores, Situation, action_distributions
 
 
 @dataclass(eq=False)
@@ -36,11 +36,11 @@ class BatchedCells(Cells):
     batch_end: int
 
     @property
-    def before(self) -> Cells:
+    def cells_at_batch_start(self) -> Cells:
         """What was known when the batch began."""
         return Cells(int(self.count_before.sum()), self.count_before, self.total_before)
 
-    def turn(self) -> None:
+    def start_next_batch_if_due(self) -> None:
         """If the batch is over, the next begins with what is known now, and is as long as all before."""
         if self.rounds >= self.batch_end:
             self.count_before, self.total_before = self.count.copy(), self.total.copy()
@@ -62,8 +62,8 @@ class CausalElimination(CellPolicy):
     prior_scale: float = 1.0
 
     def __post_init__(self) -> None:
-        require_positive(noise_scale=self.noise_scale, prior_scale=self.prior_scale)
-        require_whole("batch", self.batch)
+        validate_positive(noise_scale=self.noise_scale, prior_scale=self.prior_scale)
+        validate_positive_integer("batch", self.batch)
         if not is_real(self.level) or not 0.5 <= self.level <= 1 - 1e-9:
             raise PolicyError(f"level must lie between 0.5 and 1 - 1e-9; got {self.level!r}.")
 
@@ -71,8 +71,8 @@ class CausalElimination(CellPolicy):
     def index_parameters(self) -> UpperBound:
         return UpperBound(self.noise_scale, self.prior_scale)
 
-    def start(self, problem: Problem) -> BatchedCells:
-        size = len(super().start(problem).count)
+    def init(self, problem: Problem) -> BatchedCells:
+        size = len(super().init(problem).count)
         return BatchedCells(0, np.zeros(size), np.zeros(size), np.zeros(size), np.zeros(size), self.batch)
 
     def largest_expected_reward(self, problem: Problem) -> float:
@@ -81,51 +81,55 @@ class CausalElimination(CellPolicy):
     def update(self, situation: Situation, statistic: Cells, outcome: Outcome) -> None:
         super().update(situation, statistic, outcome)
         assert isinstance(statistic, BatchedCells)
-        statistic.turn()
+        statistic.start_next_batch_if_due()
 
     def rivals(self, situation: Situation, cells: Cells) -> tuple[int, ...]:
         """The position of the best action so far, and those of all others that may still be the best."""
-        rows, means = self._rows(situation), estimated_means(self.index_parameters, cells)
-        values = situation.priced(Scores.of(rows @ means))
+        rows, means = self._action_distributions(situation), estimate_means(self.index_parameters, cells)
+        values = situation.net_of_costs(Scores.of(rows @ means))
         best = values.best_position()
-        apart = np.where(np.abs(rows - rows[best]) <= SAME, 0.0, rows - rows[best])
-        seen = ~((apart != 0) & (cells.count == 0)).any(axis=1)
+        differences = np.where(np.abs(rows - rows[best]) <= DIFFERENCE_TOLERANCE, 0.0, rows - rows[best])
+        is_comparable = ~((differences != 0) & (cells.count == 0)).any(axis=1)
         widths = np.min(
             [
-                np.sqrt(2.0 * threshold(cells.count, 1 - self.level, c) * (apart**2 @ spread_per_cell(cells.count, c)))
+                np.sqrt(
+                    2.0
+                    * threshold(cells.count, 1 - self.level, c)
+                    * (differences**2 @ variance_factors(cells.count, c))
+                )
                 for c in WIDTHS
             ],
             axis=0,
         )
-        left = ~(seen & (values.values[best] - values.values > self.noise_scale * widths))
-        left[best] = False
-        return (best, *np.flatnonzero(left).tolist())
+        remaining = ~(is_comparable & (values.values[best] - values.values > self.noise_scale * widths))
+        remaining[best] = False
+        return (best, *np.flatnonzero(remaining).tolist())
 
-    def shares(self, situation: Situation, cells: Cells) -> Shares:
+    def allocation(self, situation: Situation, cells: Cells) -> SamplingAllocation:
         """In which shares all actions are played in this batch; remembered by the rivals."""
-        best, *others = self.rivals(situation, cells)
+        best, *rivals = self.rivals(situation, cells)
 
-        def made() -> Shares:
-            rows = self._rows(situation)
-            return best_shares(rows, rows[others] - rows[best])
+        def compute() -> SamplingAllocation:
+            rows = self._action_distributions(situation)
+            return optimal_allocation(rows, rows[rivals] - rows[best])
 
-        return situation.remember(("shares of a batch", best, *others), made)
+        return situation.compute_once(("shares of a batch", best, *rivals), compute)
 
-    def _rows(self, situation: Situation) -> Array:
-        return situation.remember("distributions", lambda: distributions(situation))
+    def _action_distributions(self, situation: Situation) -> Array:
+        return situation.compute_once("distributions", lambda: action_distributions(situation))
 
-    def from_totals(self, problem: Problem, totals: Totals) -> Cells:
-        return Policy.from_totals(self, problem, totals)  # which refuses: batches end by the order of outcomes
+    def from_sums(self, problem: Problem, outcome_sums: OutcomeSums) -> Cells:
+        return Policy.from_sums(self, problem, outcome_sums)  # which refuses: batches end by the order of outcomes
 
     def decide(self, situation: Situation, statistic: Cells, rng: np.random.Generator) -> Choice:
         if situation.is_paced:
             return super().decide(situation, statistic, rng)
         assert isinstance(statistic, BatchedCells)
-        return self.shares(situation, statistic.before).choice(situation, rng)
+        return self.allocation(situation, statistic.cells_at_batch_start).sample_choice(situation, rng)
 
     def score(self, situation: Situation, statistic: Cells, rng: np.random.Generator) -> Scores:
         """1 for an action that is drawn, 0 for the others."""
         assert isinstance(statistic, BatchedCells)
         values = np.zeros(situation.size)
-        values[int(rng.choice(situation.size, p=self.shares(situation, statistic.before).eta))] = 1.0
+        values[int(rng.choice(situation.size, p=self.allocation(situation, statistic.cells_at_batch_start).eta))] = 1.0
         return Scores.of(values)

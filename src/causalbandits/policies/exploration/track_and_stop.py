@@ -27,14 +27,14 @@ from causalbandits.policies.cells import CellPolicy
 from causalbandits.policies.posteriors import UpperBound
 from causalbandits.policies.statistics import Cells
 from causalbandits.policies.stopping import WIDTHS
-from causalbandits.policies.validation import require_positive
-from causalbandits.problem import SAME, Problem, Scores, Situation, distributions, in_order
-from causalbandits.problem.projection import largest_size
+from causalbandits.policies.validation import validate_positive
+from causalbandits.problem import DIFFERENCE_TOLERANCE, Problem, Scores, Situation, action_distributions, dot_in_order
+from causalbandits.problem.projection import largest_magnitude
 
-TRACKED = WIDTHS[1]
+TRACKED_WIDTH = WIDTHS[1]
 """c: of the rule's bounds, the one that is worked towards."""
 
-UNSEEN = 0.5
+UNSEEN_COUNT = 0.5
 """What was never seen counts as half a reward."""
 
 LEAST_GAP = 1e-3
@@ -57,7 +57,7 @@ class CausalTrackAndStop(CellPolicy):
     epsilon: float = 0.0
 
     def __post_init__(self) -> None:
-        require_positive(noise_scale=self.noise_scale, prior_scale=self.prior_scale)
+        validate_positive(noise_scale=self.noise_scale, prior_scale=self.prior_scale)
         if not is_real(self.epsilon) or not 0 <= self.epsilon < math.inf:
             raise PolicyError(f"epsilon, how much worse is good enough, must be 0 or more; got {self.epsilon!r}.")
 
@@ -69,22 +69,22 @@ class CausalTrackAndStop(CellPolicy):
         return 3 * (self.noise_scale + self.prior_scale)
 
     def score(self, situation: Situation, statistic: Cells, rng: np.random.Generator) -> Scores:
-        rows = situation.remember("distributions", lambda: distributions(situation))
-        means = means_so_far(statistic.count, statistic.total)
-        so_far = situation.priced(Scores(in_order(rows, means), largest_size(means)))
-        values = in_order(rows, taken_away_by_a_reward(rows, so_far, statistic.count, self.epsilon))
+        rows = situation.compute_once("distributions", lambda: action_distributions(situation))
+        means = plug_in_means(statistic.count, statistic.total)
+        current = situation.net_of_costs(Scores(dot_in_order(rows, means), largest_magnitude(means)))
+        values = dot_in_order(rows, marginal_gains(rows, current, statistic.count, self.epsilon))
         largest = float(values.max())
         return Scores(values / largest if largest > 0 else values, 1.0)
 
 
-def means_so_far(count: Array, total: Array) -> Array:
+def plug_in_means(count: Array, total: Array) -> Array:
     """Each configuration's mean; that of all rewards where there is none. Summed in order, as all is here, so that the
     compiled rounds have the same bits."""
     common = total.cumsum()[-1] / max(1.0, float(count.sum()))
     return np.where(count > 0, total / np.maximum(1.0, count), common)
 
 
-def sharpened(x: Any) -> Any:
+def sharpen(x: Any) -> Any:
     """x^31, by products: of one number, compiled, or of many, with the same bits."""
     x2 = x * x
     x4 = x2 * x2
@@ -92,17 +92,17 @@ def sharpened(x: Any) -> Any:
     return x * x2 * x4 * x8 * (x8 * x8)
 
 
-def taken_away_by_a_reward(rows: Array, values: Scores, count: Array, epsilon: float) -> Array:
+def marginal_gains(rows: Array, values: Scores, count: Array, epsilon: float) -> Array:
     """g: for every configuration, how much nearer to the end one more reward there leads."""
-    n, best = np.maximum(UNSEEN, count), values.best_position()
-    v, slope = (n + TRACKED) / (n * n), (n + 2.0 * TRACKED) / (n * n * n)
-    apart = rows - rows[best]
-    squares = np.where(np.abs(apart) <= SAME, 0.0, apart * apart)
-    variances = in_order(squares, v)
+    n, best = np.maximum(UNSEEN_COUNT, count), values.best_position()
+    v, slope = (n + TRACKED_WIDTH) / (n * n), (n + 2.0 * TRACKED_WIDTH) / (n * n * n)
+    differences = rows - rows[best]
+    squares = np.where(np.abs(differences) <= DIFFERENCE_TOLERANCE, 0.0, differences * differences)
+    variances = dot_in_order(squares, v)
     gaps = values.values[best] - values.values + epsilon
     gaps = np.maximum(gaps, LEAST_GAP * np.sqrt(variances))
-    far = np.divide(variances, gaps * gaps, out=np.zeros(len(rows)), where=variances > 0)
-    if not far.any():
+    distances = np.divide(variances, gaps * gaps, out=np.zeros(len(rows)), where=variances > 0)
+    if not distances.any():
         return np.asarray(slope)
-    weights = np.divide(sharpened(far / far.max()), gaps * gaps, out=np.zeros(len(rows)), where=far > 0)
-    return np.asarray(in_order(squares.T, weights) * slope)
+    weights = np.divide(sharpen(distances / distances.max()), gaps * gaps, out=np.zeros(len(rows)), where=distances > 0)
+    return np.asarray(dot_in_order(squares.T, weights) * slope)

@@ -14,14 +14,14 @@ from statistics import NormalDist
 import numpy as np
 
 from causalbandits._typing import Array
-from causalbandits.policies._qr import solve, squared_norms
-from causalbandits.policies.base import require_draws
-from causalbandits.policies.feedback import Choice, over_the_coin, pick
+from causalbandits.policies._qr import back_substitute, squared_norms
+from causalbandits.policies.base import validate_draws
+from causalbandits.policies.feedback import Choice, sample_choice, with_pacing_propensity
 from causalbandits.policies.linear.policy import LinearPolicy
-from causalbandits.policies.posteriors import Bounds, perturbed
+from causalbandits.policies.posteriors import Bounds, perturb
 from causalbandits.policies.statistics import Regression
-from causalbandits.policies.validation import require_positive
-from causalbandits.problem import Action, Scores, Situation, in_order
+from causalbandits.policies.validation import validate_positive
+from causalbandits.problem import Action, Scores, Situation, dot_in_order
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,23 +33,23 @@ class LinearPosterior(LinearPolicy):
         return (self.noise_scale / self.prior_scale) ** 2
 
     @property
-    def spread(self) -> float:
+    def posterior_scale(self) -> float:
         """The scale of draws."""
         return self.noise_scale
 
-    def draw(self, statistic: Regression, rng: np.random.Generator) -> Array:
+    def sample_theta(self, statistic: Regression, rng: np.random.Generator) -> Array:
         """theta from its posterior."""
         noise = rng.standard_normal(len(statistic.u))
-        return solve(statistic.R, perturbed(statistic.u, self.spread, noise))
+        return back_substitute(statistic.R, perturb(statistic.u, self.posterior_scale, noise))
 
     def interval(self, situation: Situation, statistic: Regression, action: Action, level: float) -> Bounds:
-        row, rows = self.expected_features(situation.problem, action), self.drawn_features(situation.problem, action)
+        row, rows = self.expected_features(situation.problem, action), self.feature_draws(situation.problem, action)
         centre, theta = float(row @ statistic.theta()), statistic.theta()
-        drawn = row[None] if rows is None else rows
-        variance = self.noise_scale**2 * squared_norms(drawn, statistic.R).mean() + (drawn @ theta).var()
+        feature_rows = row[None] if rows is None else rows
+        variance = self.noise_scale**2 * squared_norms(feature_rows, statistic.R).mean() + (feature_rows @ theta).var()
         half = NormalDist().inv_cdf((1 + level) / 2) * math.sqrt(float(variance))
-        given = f"the mean reward is linear in the features, and rewards vary by {self.noise_scale:g} around it"
-        return Bounds(centre - half, centre + half, "posterior", given)
+        assumption = f"the mean reward is linear in the features, and rewards vary by {self.noise_scale:g} around it"
+        return Bounds(centre - half, centre + half, "posterior", assumption)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,37 +65,37 @@ class CausalLinearThompsonSampling(LinearPosterior):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_positive(v=self.v)
-        require_draws(self.draws)
+        validate_positive(v=self.v)
+        validate_draws(self.draws)
 
     @property
     def id(self) -> str:
         return f"cl-ts{self.suffix}"
 
     @property
-    def spread(self) -> float:
+    def posterior_scale(self) -> float:
         """The posterior's scale: v s."""
         return self.v * self.noise_scale
 
     def score(self, situation: Situation, statistic: Regression, rng: np.random.Generator) -> Scores:
-        return self._scored_by(situation, self.draw(statistic, rng))
+        return self._score_theta(situation, self.sample_theta(statistic, rng))
 
     def score_each(
         self, situations: Sequence[Situation], statistic: Regression, rng: np.random.Generator
     ) -> list[Scores]:
-        thetas = [self.draw(statistic, rng) for _ in range(self.draws)]
+        thetas = [self.sample_theta(statistic, rng) for _ in range(self.draws)]
         if self.draws == 1:
-            return [self._scored_by(situation, thetas[0]) for situation in situations]
+            return [self._score_theta(situation, thetas[0]) for situation in situations]
         return [
-            Scores.of(np.stack([self._scored_by(situation, theta).values for theta in thetas]))
+            Scores.of(np.stack([self._score_theta(situation, theta).values for theta in thetas]))
             for situation in situations
         ]
 
-    def _scored_by(self, situation: Situation, theta: Array) -> Scores:
-        return situation.priced(Scores.of(in_order(self.action_features(situation), theta)))
+    def _score_theta(self, situation: Situation, theta: Array) -> Scores:
+        return situation.net_of_costs(Scores.of(dot_in_order(self.action_features(situation), theta)))
 
     def decide(self, situation: Situation, statistic: Regression, rng: np.random.Generator) -> Choice:
-        best = [self.best_if_true(situation, self.draw(statistic, rng)) for _ in range(self.draws)]
+        best = [self.best_action_for(situation, self.sample_theta(statistic, rng)) for _ in range(self.draws)]
         if self.draws == 1:
             return Choice(best[0])
-        return over_the_coin(pick(best, rng), situation.pace, situation.action)
+        return with_pacing_propensity(sample_choice(best, rng), situation.pacing_rule, situation.action)

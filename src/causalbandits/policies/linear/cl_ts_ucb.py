@@ -19,24 +19,24 @@ import numpy as np
 from causalbandits._typing import Array, Codes
 from causalbandits.errors import PolicyError
 from causalbandits.policies._qr import squared_norms
-from causalbandits.policies.base import require_draws
-from causalbandits.policies.cells import given_up, scores_by_ratio
+from causalbandits.policies.base import validate_draws
+from causalbandits.policies.cells import regret_per_uncertainty, scores_by_ratio
 from causalbandits.policies.feedback import Choice
 from causalbandits.policies.linear.cl_ts import LinearPosterior
 from causalbandits.policies.statistics import Regression
-from causalbandits.problem import AdditiveFeatures, Scores, Situation, Stack, in_order
-from causalbandits.problem.candidates import Combinations
+from causalbandits.problem import AdditiveFeatures, Scores, Situation, Stack, dot_in_order
+from causalbandits.problem.candidates import ProductActions
 
-MOST_STEPS = 100
+MAX_STEPS = 100
 """No more are made towards the least ratio; a handful is usual."""
 
 
-class LikeBlocks(NamedTuple):
+class BlockGroup(NamedTuple):
     """Like blocks, a line each, and their choices: what these promise by their means, and how uncertain that is."""
 
     blocks: Codes
     means: Array
-    uncertain: Array
+    uncertainties: Array
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +50,7 @@ class CausalLinearTSUCB(LinearPosterior):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_draws(self.samples, "samples")
+        validate_draws(self.samples, "samples")
 
     @property
     def id(self) -> str:
@@ -58,52 +58,61 @@ class CausalLinearTSUCB(LinearPosterior):
 
     def decide(self, situation: Situation, statistic: Regression, rng: np.random.Generator) -> Choice:
         """Block by block where that is possible, and the actions are never listed; else by their scores."""
-        search = situation.search
-        if not self.separates(situation) or not isinstance(search, Combinations):
+        search = situation.candidates
+        if not self.is_separable(situation) or not isinstance(search, ProductActions):
             return super().decide(situation, statistic, rng)
-        thetas = [self.draw(statistic, rng) for _ in range(self.samples)]
-        most = [sum(float(own.max(axis=1).sum()) for own in self._values(situation, theta)) for theta in thetas]
-        return Choice(search.action_of(least_ratio(self._parts(situation, statistic), float(np.mean(most)))))
+        thetas = [self.sample_theta(statistic, rng) for _ in range(self.samples)]
+        sampled_maxima = [
+            sum(float(values.max(axis=1).sum()) for values in self._block_values(situation, theta)) for theta in thetas
+        ]
+        return Choice(
+            search.action_of(minimise_ratio(self._block_groups(situation, statistic), float(np.mean(sampled_maxima))))
+        )
 
     def score(self, situation: Situation, statistic: Regression, rng: np.random.Generator) -> Scores:
         """What each action gives up for a unit of uncertainty, the least being the best."""
         rows = self.action_features(situation)
-        drawn = [situation.priced(Scores.of(in_order(rows, self.draw(statistic, rng)))) for _ in range(self.samples)]
-        means = situation.priced(Scores.of(in_order(rows, statistic.theta()))).values
-        return scores_by_ratio([own.values.max() for own in drawn], means, self._uncertain(situation, statistic))
+        sampled_scores = [
+            situation.net_of_costs(Scores.of(dot_in_order(rows, self.sample_theta(statistic, rng))))
+            for _ in range(self.samples)
+        ]
+        means = situation.net_of_costs(Scores.of(dot_in_order(rows, statistic.theta()))).values
+        return scores_by_ratio(
+            [scores.values.max() for scores in sampled_scores], means, self._uncertainties(situation, statistic)
+        )
 
     def _stacks(self, situation: Situation) -> list[Stack]:
-        features, search = self.resolved(situation.problem), situation.search
+        features, search = self.resolve_features(situation.problem), situation.candidates
         assert isinstance(features, AdditiveFeatures)
-        assert isinstance(search, Combinations)
-        return situation.remember(("stacks", features), lambda: features.stacks(search.rows))
+        assert isinstance(search, ProductActions)
+        return situation.compute_once(("stacks", features), lambda: features.stacks(search.rows))
 
-    def _values(self, situation: Situation, theta: Array) -> list[Array]:
+    def _block_values(self, situation: Situation, theta: Array) -> list[Array]:
         """What the choices of like blocks are worth if theta is true, less what they cost."""
         stacks = self._stacks(situation)
-        paid = self._stack_costs(situation, self.resolved(situation.problem), stacks)
+        costs_by_stack = self._stack_costs(situation, self.resolve_features(situation.problem), stacks)
         return [
-            own.values(theta) if costs is None else own.values(theta) - costs[0]
-            for own, costs in zip(stacks, paid, strict=True)
+            stack.values(theta) if costs is None else stack.values(theta) - costs[0]
+            for stack, costs in zip(stacks, costs_by_stack, strict=True)
         ]
 
-    def _parts(self, situation: Situation, statistic: Regression) -> list[LikeBlocks]:
-        stacks, inverse = self._stacks(situation), inverse_of(statistic.R)
-        values = self._values(situation, statistic.theta())
+    def _block_groups(self, situation: Situation, statistic: Regression) -> list[BlockGroup]:
+        stacks, inverse = self._stacks(situation), invert_triangular(statistic.R)
+        values = self._block_values(situation, statistic.theta())
         return [
-            LikeBlocks(stack.blocks, own, self.noise_scale * lengths(stack.means, inverse[stack.where]))
-            for stack, own in zip(stacks, values, strict=True)
+            BlockGroup(stack.blocks, means, self.noise_scale * block_norms(stack.means, inverse[stack.coordinates]))
+            for stack, means in zip(stacks, values, strict=True)
         ]
 
-    def _uncertain(self, situation: Situation, statistic: Regression) -> Array:
+    def _uncertainties(self, situation: Situation, statistic: Regression) -> Array:
         """u of every searched action."""
-        features, projection = self.resolved(situation.problem), situation.search.projection
+        features, projection = self.resolve_features(situation.problem), situation.candidates.projection
         if not isinstance(features, AdditiveFeatures):
             return self.noise_scale * np.sqrt(squared_norms(self.action_features(situation), statistic.R))
-        inverse, total = inverse_of(statistic.R), np.zeros(situation.size)
-        blocks = situation.remember(("block means", features), lambda: features.block_means(projection.rows))
+        inverse, total = invert_triangular(statistic.R), np.zeros(situation.size)
+        blocks = situation.compute_once(("block means", features), lambda: features.block_means(projection.rows))
         for b, (where, means) in enumerate(blocks):
-            total += lengths(means[None], inverse[where][None])[0][projection.row_of_action(b)]
+            total += block_norms(means[None], inverse[where][None])[0][projection.row_of_action(b)]
         return self.noise_scale * total
 
     def refuse_budget(self) -> None:
@@ -113,44 +122,44 @@ class CausalLinearTSUCB(LinearPosterior):
         )
 
 
-def inverse_of(R: Array) -> Array:
+def invert_triangular(R: Array) -> Array:
     """R^-1, whose rows i and j have (V^-1)_ij as their product."""
     from scipy.linalg import solve_triangular
 
     return np.asarray(solve_triangular(R, np.eye(len(R))))
 
 
-def lengths(means: Array, inverse: Array) -> Array:
+def block_norms(means: Array, inverse: Array) -> Array:
     """|m| in the norm of a block's own part of V^-1; axes of the means: block, row, coordinate."""
     within = inverse @ inverse.transpose(0, 2, 1)
     return np.asarray(np.sqrt(np.maximum(0.0, ((means @ within) * means).sum(axis=2))))
 
 
-def least_ratio(parts: list[LikeBlocks], promised: float) -> list[int]:
+def minimise_ratio(groups: list[BlockGroup], best_value: float) -> list[int]:
     """Which choice each block makes in the action with the least (promised - mean) / uncertainty.
 
-    >>> part = LikeBlocks(np.arange(2), np.array([[3.0, 0.0], [1.0, 0.0]]), np.array([[1.0, 2.0], [1.0, 8.0]]))
-    >>> least_ratio([part], 6.0)  # (6 - 3) / (1 + 8), and not (6 - 4) / (1 + 1)
+    >>> part = BlockGroup(np.arange(2), np.array([[3.0, 0.0], [1.0, 0.0]]), np.array([[1.0, 2.0], [1.0, 8.0]]))
+    >>> minimise_ratio([part], 6.0)  # (6 - 3) / (1 + 8), and not (6 - 4) / (1 + 1)
     [0, 1]
     """
-    rows, mean, uncertain = _best_for(parts, 0.0)
-    promised = max(promised, mean)
-    ratio = given_up(promised, mean, uncertain)
-    for _ in range(MOST_STEPS):
-        others, mean, uncertain = _best_for(parts, ratio)
-        lower = given_up(promised, mean, uncertain)
-        if lower >= ratio:
+    rows, mean, uncertainty = _maximise_weighted_sum(groups, 0.0)
+    best_value = max(best_value, mean)
+    ratio = regret_per_uncertainty(best_value, mean, uncertainty)
+    for _ in range(MAX_STEPS):
+        next_rows, mean, uncertainty = _maximise_weighted_sum(groups, ratio)
+        next_ratio = regret_per_uncertainty(best_value, mean, uncertainty)
+        if next_ratio >= ratio:
             break
-        rows, ratio = others, lower
+        rows, ratio = next_rows, next_ratio
     return rows
 
 
-def _best_for(parts: list[LikeBlocks], weight: float) -> tuple[list[int], float, float]:
+def _maximise_weighted_sum(groups: list[BlockGroup], weight: float) -> tuple[list[int], float, float]:
     """The largest mean + weight times uncertainty: each block's choice, and the two sums."""
-    rows, mean, uncertain = np.empty(sum(len(part.blocks) for part in parts), dtype=np.intp), 0.0, 0.0
-    for part in parts:
-        best = Scores.of(part.means + weight * part.uncertain).best_positions()
-        rows[part.blocks] = best
-        mean += float(part.means[np.arange(len(best)), best].sum())
-        uncertain += float(part.uncertain[np.arange(len(best)), best].sum())
-    return rows.tolist(), mean, uncertain
+    rows, mean, uncertainty = np.empty(sum(len(group.blocks) for group in groups), dtype=np.intp), 0.0, 0.0
+    for group in groups:
+        best = Scores.of(group.means + weight * group.uncertainties).best_positions()
+        rows[group.blocks] = best
+        mean += float(group.means[np.arange(len(best)), best].sum())
+        uncertainty += float(group.uncertainties[np.arange(len(best)), best].sum())
+    return rows.tolist(), mean, uncertainty

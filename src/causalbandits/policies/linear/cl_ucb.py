@@ -14,10 +14,10 @@ import numpy as np
 from causalbandits.policies._qr import squared_norms
 from causalbandits.policies.base import HorizonPolicy
 from causalbandits.policies.linear.policy import LinearPolicy, self_normalised_radius
-from causalbandits.policies.posteriors import Bounds, optimistic
+from causalbandits.policies.posteriors import Bounds, upper_confidence_bound
 from causalbandits.policies.statistics import Regression
-from causalbandits.policies.validation import require_positive
-from causalbandits.problem import Action, Scores, Situation, in_order
+from causalbandits.policies.validation import validate_positive
+from causalbandits.problem import Action, Scores, Situation, dot_in_order
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +34,7 @@ class CausalLinearUCB(HorizonPolicy[Regression], LinearPolicy):
     def __post_init__(self) -> None:
         HorizonPolicy.__post_init__(self)
         LinearPolicy.__post_init__(self)
-        require_positive(feature_bound=self.feature_bound)
+        validate_positive(feature_bound=self.feature_bound)
 
     @property
     def id(self) -> str:
@@ -49,16 +49,16 @@ class CausalLinearUCB(HorizonPolicy[Regression], LinearPolicy):
     def score(self, situation: Situation, statistic: Regression, rng: np.random.Generator) -> Scores:
         rows = self.action_features(situation)
         beta = self.beta(rows.shape[1], statistic.rounds)
-        scores = optimistic(in_order(rows, statistic.theta()), beta, squared_norms(rows, statistic.R))
-        return situation.priced(Scores.of(scores))
+        scores = upper_confidence_bound(dot_in_order(rows, statistic.theta()), beta, squared_norms(rows, statistic.R))
+        return situation.net_of_costs(Scores.of(scores))
 
     def interval(self, situation: Situation, statistic: Regression, action: Action, level: float) -> Bounds:
-        row, rows = self.expected_features(situation.problem, action), self.drawn_features(situation.problem, action)
-        drawn, error = (row[None], 1 - level) if rows is None else (rows, (1 - level) / 2)
+        row, rows = self.expected_features(situation.problem, action), self.feature_draws(situation.problem, action)
+        feature_rows, error = (row[None], 1 - level) if rows is None else (rows, (1 - level) / 2)
         radius = self_normalised_radius(statistic, self.ridge, self.noise_scale, self.prior_scale, 1 - error)
-        centres, halves = drawn @ statistic.theta(), radius * np.sqrt(squared_norms(drawn, statistic.R))
+        centres, halves = feature_rows @ statistic.theta(), radius * np.sqrt(squared_norms(feature_rows, statistic.R))
         lower, upper = np.quantile(centres - halves, error / 2), np.quantile(centres + halves, 1 - error / 2)
-        given = (
+        assumption = (
             f"the mean reward is linear in the features, and rewards are {self.noise_scale:g}-sub-Gaussian around it"
         )
-        return Bounds(float(lower), float(upper), "confidence", given)
+        return Bounds(float(lower), float(upper), "confidence", assumption)

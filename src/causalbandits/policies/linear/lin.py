@@ -18,7 +18,7 @@ from causalbandits.policies.linear.cl_ts import CausalLinearThompsonSampling
 from causalbandits.policies.linear.cl_ucb import CausalLinearUCB
 from causalbandits.policies.linear.policy import LinearPolicy
 from causalbandits.policies.validation import require_context
-from causalbandits.problem import Action, Problem, Scores, Situation, in_order
+from causalbandits.problem import Action, Problem, Scores, Situation, dot_in_order
 from causalbandits.problem.actions import Choices2D
 
 
@@ -37,7 +37,7 @@ class ChoicePolicy(LinearPolicy):
             )
 
     def dimension(self, problem: Problem) -> int:
-        return _width(problem) * problem.contexts.size
+        return _features_per_context(problem) * problem.contexts.size
 
     def feature_key(self, problem: Problem) -> Hashable:
         return ChoicePolicy
@@ -47,42 +47,44 @@ class ChoicePolicy(LinearPolicy):
 
     def action_features(self, situation: Situation) -> Array:
         problem = situation.problem
-        return situation.remember(("choices", ChoicePolicy), lambda: self._rows(problem, situation.search.array()))
+        return situation.compute_once(
+            ("choices", ChoicePolicy), lambda: self._choice_features(problem, situation.candidates.array())
+        )
 
     def expected_features(self, problem: Problem, action: Action) -> Array:
-        return np.asarray(self._rows(problem, np.array([action.choices]))[0])
+        return np.asarray(self._choice_features(problem, np.array([action.choices]))[0])
 
-    def _rows(self, problem: Problem, choices: Choices2D) -> Array:
+    def _choice_features(self, problem: Problem, choices: Choices2D) -> Array:
         rows = np.zeros((len(choices), self.dimension(problem)))
-        column = require_context(self.id, problem) * _width(problem)
+        column = require_context(self.id, problem) * _features_per_context(problem)
         rows[:, column] = 1.0
         for knob, radix in enumerate(problem.actions.radices):
-            made = choices[:, knob].astype(np.intp)
-            rows[np.flatnonzero(made), column + made[made > 0]] = 1.0
+            codes = choices[:, knob].astype(np.intp)
+            rows[np.flatnonzero(codes), column + codes[codes > 0]] = 1.0
             column += radix - 1
         return rows
 
-    def drawn_features(self, problem: Problem, action: Action) -> Array | None:
+    def feature_draws(self, problem: Problem, action: Action) -> Array | None:
         return None
 
     def regressors(self, problem: Problem, action: Action, z: Z) -> Array:
         return self.expected_features(problem, action)
 
-    def separates(self, situation: Situation) -> bool:
+    def is_separable(self, situation: Situation) -> bool:
         return False
 
-    def best_if_true(self, situation: Situation, theta: Array) -> Action:
-        scores = situation.priced(Scores.of(in_order(self.action_features(situation), theta)))
+    def best_action_for(self, situation: Situation, theta: Array) -> Action:
+        scores = situation.net_of_costs(Scores.of(dot_in_order(self.action_features(situation), theta)))
         return situation.action(scores.best_position())
 
-    def effects(self, problem: Problem) -> str:
+    def parameter_fingerprint(self, problem: Problem) -> str:
         return ""
 
     def feature_size(self, problem: Problem) -> float:
         return math.sqrt(1 + len(problem.manipulable))
 
 
-def _width(problem: Problem) -> int:
+def _features_per_context(problem: Problem) -> int:
     """How many features an action has in a context."""
     return 1 + sum(radix - 1 for radix in problem.actions.radices)
 

@@ -9,28 +9,28 @@ import numpy as np
 
 from causalbandits._typing import Array
 from causalbandits.errors import PolicyError
-from causalbandits.policies.validation import require_positive
+from causalbandits.policies.validation import validate_positive
 from causalbandits.problem import Problem
 
 
-def frozen(name: str, value: Any) -> Any:
+def parse_pseudo_counts(name: str, value: Any) -> Any:
     """A positive number, or an array of them as tuples, which can be compared, hashed and written to files.
 
-    >>> frozen("failures", [[1, 2], [3, 4]])
+    >>> parse_pseudo_counts("failures", [[1, 2], [3, 4]])
     ((1.0, 2.0), (3.0, 4.0))
     """
     if not isinstance(value, list | tuple | np.ndarray):
-        require_positive(**{name: value})
+        validate_positive(**{name: value})
         return value
-    array = _numbers(name, value)
+    array = _parse_array(name, value)
     allowed = (array >= 1e-100) & (array <= 1e100)  # false for NaN, too
     if not allowed.all():
         place = tuple(int(i) for i in np.argwhere(~allowed)[0])
-        require_positive(**{f"{name}[{', '.join(map(str, place))}]": float(array[place])})
-    return _tuples(array.tolist())
+        validate_positive(**{f"{name}[{', '.join(map(str, place))}]": float(array[place])})
+    return _to_tuples(array.tolist())
 
 
-def _numbers(name: str, value: Any) -> Array:
+def _parse_array(name: str, value: Any) -> Array:
     try:
         array = np.array(value)
     except ValueError:  # lists of different lengths
@@ -42,43 +42,43 @@ def _numbers(name: str, value: Any) -> Array:
     return array.astype(np.float64)
 
 
-def _tuples(nested: Any) -> Any:
-    return tuple(map(_tuples, nested)) if isinstance(nested, list) else nested
+def _to_tuples(nested: Any) -> Any:
+    return tuple(map(_to_tuples, nested)) if isinstance(nested, list) else nested
 
 
-def per_cell(successes: Any, failures: Any) -> tuple[float | Array, float | Array]:
+def pseudo_counts_per_cell(successes: Any, failures: Any) -> tuple[float | Array, float | Array]:
     """Both as numbers, or both as arrays with an entry per cell."""
-    a, b = (np.asarray(own, dtype=np.float64).reshape(-1) for own in (successes, failures))
+    a, b = (np.asarray(counts, dtype=np.float64).reshape(-1) for counts in (successes, failures))
     if not isinstance(successes, tuple) and not isinstance(failures, tuple):
         return float(a[0]), float(b[0])
     size = max(len(a), len(b))
     return a + np.zeros(size), b + np.zeros(size)
 
 
-def require_fit(policy: str, problem: Problem, causal: bool, **priors: Any) -> None:
+def validate_prior_shape(policy: str, problem: Problem, causal: bool, **priors: Any) -> None:
     """Refuse an array that has not a number for each of a problem's cells."""
-    whole = problem.shape if causal else _actions(problem)
-    cells = math.prod(whole)
+    expected_shape = problem.shape if causal else _action_shape(problem)
+    cells = math.prod(expected_shape)
     for name, value in priors.items():
         shape = np.shape(value)
-        if isinstance(value, tuple) and shape not in ((cells,), whole):
-            of = f"configurations of {', '.join(problem.parents)}" if causal else "actions"
-            of = f"{cells} {of}{' in contexts' if problem.context and not causal else ''}"
-            either = f", as {cells} numbers or in the shape {whole}" if len(whole) > 1 else ""
+        if isinstance(value, tuple) and shape not in ((cells,), expected_shape):
+            unit = f"configurations of {', '.join(problem.parents)}" if causal else "actions"
+            unit = f"{cells} {unit}{' in contexts' if problem.context and not causal else ''}"
+            layout = f", as {cells} numbers or in the shape {expected_shape}" if len(expected_shape) > 1 else ""
             raise PolicyError(
-                f"{policy}: {name} must be a number, or have one for each of the {of}{either}; its shape is {shape}."
+                f"{policy}: {name} must be a number, or have one for each of the {unit}{layout}; its shape is {shape}."
             )
 
 
-def _actions(problem: Problem) -> tuple[int, ...]:
+def _action_shape(problem: Problem) -> tuple[int, ...]:
     """All actions; in every context, where there is one."""
     size = problem.actions.size
     return (problem.contexts.size, size) if problem.context else (size,)
 
 
-def log_rising(a: Array, n: Array) -> Array:
+def log_rising_factorial(a: Array, n: Array) -> Array:
     """log of a (a + 1) ... (a + n - 1), entry by entry: what the likelihood of counts under a Dirichlet is made of."""
     from scipy.special import gammaln
 
-    least = np.maximum(a, 1e-300)
-    return np.asarray(np.where(n > 0, gammaln(least + n) - gammaln(least), 0.0))
+    positive = np.maximum(a, 1e-300)
+    return np.asarray(np.where(n > 0, gammaln(positive + n) - gammaln(positive), 0.0))

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from causalbandits._typing import Array
-from causalbandits.policies.posteriors.beta import log_rising
-from causalbandits.policies.posteriors.empirical_gaussian import in_order
+from causalbandits.policies.posteriors.beta import log_rising_factorial
+from causalbandits.policies.posteriors.empirical_gaussian import sequential_sum
 from causalbandits.policies.statistics import Cells
 
 BETA_ODDS = np.exp(np.linspace(np.log(0.001 / 0.999), np.log(0.999 / 0.001), 40))
@@ -32,21 +32,21 @@ BETA_WEIGHTS = np.tile(BETA_SIZES**-2.5, len(BETA_ODDS))
 """The weights before any reward."""
 
 
-class LearntBeta(NamedTuple):
+class EmpiricalBeta(NamedTuple):
     """The Beta prior as learnt so far."""
 
     successes: float
     failures: float
 
 
-def matched(whole: float, first: float, second: float) -> LearntBeta:
+def match_moments(total_weight: float, first: float, second: float) -> EmpiricalBeta:
     """The Beta distribution with these moments, each as a sum over weights, whose sum is `whole`; compiled, too."""
-    mean = first / whole
-    size = mean * (1.0 - mean) / (second / whole - mean * mean) - 1.0
-    return LearntBeta(size * mean, size * (1.0 - mean))
+    mean = first / total_weight
+    size = mean * (1.0 - mean) / (second / total_weight - mean * mean) - 1.0
+    return EmpiricalBeta(size * mean, size * (1.0 - mean))
 
 
-def probability(successes: Any, failures: Any, count: float, total: float, reward: float) -> Any:
+def predictive_probability(successes: Any, failures: Any, count: float, total: float, reward: float) -> Any:
     """Of a reward, 0 or 1, from a cell with these before it, under pairs; compiled, too."""
     return (reward * (successes + total) + (1.0 - reward) * (failures + (count - total))) / (
         successes + failures + count
@@ -54,18 +54,20 @@ def probability(successes: Any, failures: Any, count: float, total: float, rewar
 
 
 @dataclass(eq=False)
-class RateCells(Cells):
+class BetaGridCells(Cells):
     """Counts and sums, and how well each pair explains them."""
 
     weights: Array
     """By pair; the largest is 1."""
 
     @classmethod
-    def empty(cls, size: int) -> RateCells:
+    def empty(cls, size: int) -> BetaGridCells:
         return cls(0, np.zeros(size), np.zeros(size), BETA_WEIGHTS.copy())
 
     def add(self, cell: int, reward: float) -> None:
-        self.weights *= probability(BETA_PAIRS[0], BETA_PAIRS[1], self.count.item(cell), self.total.item(cell), reward)
+        self.weights *= predictive_probability(
+            BETA_PAIRS[0], BETA_PAIRS[1], self.count.item(cell), self.total.item(cell), reward
+        )
         self.weights /= self.weights.max()
         super().add(cell, reward)
 
@@ -73,35 +75,39 @@ class RateCells(Cells):
         n, successes = self.count.item(cell), self.total.item(cell)
         a, b = BETA_PAIRS[0] + successes, BETA_PAIRS[1] + (n - successes)
         logs = (
-            log_rising(a, np.array(total)) + log_rising(b, np.array(count - total)) - log_rising(a + b, np.array(count))
+            log_rising_factorial(a, np.array(total))
+            + log_rising_factorial(b, np.array(count - total))
+            - log_rising_factorial(a + b, np.array(count))
         )
         self.weights *= np.exp(logs - logs.max())
         self.weights /= self.weights.max()
         super().add_sums(cell, count, total, squares)
 
 
-def rates_of(cells: RateCells) -> LearntBeta:
+def estimate_beta(cells: BetaGridCells) -> EmpiricalBeta:
     """The prior after what was seen."""
     weights = cells.weights
-    return matched(in_order(weights), in_order(weights * BETA_MOMENTS[0]), in_order(weights * BETA_MOMENTS[1]))
+    return match_moments(
+        sequential_sum(weights), sequential_sum(weights * BETA_MOMENTS[0]), sequential_sum(weights * BETA_MOMENTS[1])
+    )
 
 
-def weigh(weights: Array, pairs: Array, count: float, total: float, reward: float) -> None:
-    """As `RateCells.add` weighs; compiled."""
+def reweight_jit(weights: Array, pairs: Array, count: float, total: float, reward: float) -> None:
+    """As `BetaGridCells.add` weighs; compiled."""
     largest = 0.0
     for i in range(len(weights)):
-        weights[i] *= probability(pairs[0, i], pairs[1, i], count, total, reward)
+        weights[i] *= predictive_probability(pairs[0, i], pairs[1, i], count, total, reward)
         largest = max(largest, weights[i])
     for i in range(len(weights)):
         weights[i] /= largest
 
 
-def renewed_rates(p: Any, kept: Any) -> Any:
-    """As `rates_of`, compiled."""
-    weights, moments = kept.weights, kept.moments
-    whole = first = second = 0.0
+def estimate_beta_jit(p: Any, statistic: Any) -> Any:
+    """As `estimate_beta`, compiled."""
+    weights, moments = statistic.weights, statistic.moments
+    total_weight = first = second = 0.0
     for i in range(len(weights)):
-        whole += weights[i]
+        total_weight += weights[i]
         first += weights[i] * moments[0, i]
         second += weights[i] * moments[1, i]
-    return matched(whole, first, second)
+    return match_moments(total_weight, first, second)

@@ -26,7 +26,7 @@ import numpy as np
 
 from causalbandits._typing import Array
 from causalbandits.errors import PolicyError
-from causalbandits.policies.statistics import ScaledCells
+from causalbandits.policies.statistics import PooledCells
 
 ENOUGH_REWARDS = 4
 """Of so many rewards, not all equal, scales can be learnt."""
@@ -39,7 +39,7 @@ LARGEST_REWARD = 1e100
 """Squares of larger ones overflow."""
 
 
-def refuse_scales(noise_scale: float, prior_scale: float) -> None:
+def refuse_fixed_scales(noise_scale: float, prior_scale: float) -> None:
     """Scales are given or learnt, not both."""
     if (noise_scale, prior_scale) != (1.0, 1.0):
         raise PolicyError(
@@ -48,7 +48,7 @@ def refuse_scales(noise_scale: float, prior_scale: float) -> None:
         )
 
 
-class ScaledPosterior(NamedTuple):
+class EmpiricalGaussian(NamedTuple):
     """Variances of a reward given its cell and of the cells' means, and these means' centre, as far as learnt."""
 
     noise: float = 1.0
@@ -61,7 +61,7 @@ class ScaledPosterior(NamedTuple):
     """What a draw stretches its noise by."""
 
 
-class ScaledUpperBound(NamedTuple):
+class EmpiricalUpperBound(NamedTuple):
     """The same, for an upper bound."""
 
     noise: float = 1.0
@@ -71,41 +71,41 @@ class ScaledUpperBound(NamedTuple):
     known: float = 0.0
 
 
-Scaled = ScaledPosterior | ScaledUpperBound
+EmpiricalScales = EmpiricalGaussian | EmpiricalUpperBound
 
 
-def scaled_posterior(p: Any, count: Array, total: Array, exploration: float) -> tuple[Array, Array]:
+def empirical_gaussian_posterior(p: Any, count: Array, total: Array, exploration: float) -> tuple[Array, Array]:
     """The posterior's mean and standard deviation."""
     r = p.noise / p.spread
     n = count + r
     return (p.known * total + r * p.centre) / n, np.sqrt(p.noise / n)
 
 
-def scaled_draw(p: ScaledPosterior, centre: Array, width: Array, noise: Array) -> Array:
+def empirical_gaussian_draw(p: EmpiricalGaussian, centre: Array, width: Array, noise: Array) -> Array:
     """A draw from the posterior, given a standard normal one."""
     return centre + p.stretch * width * noise
 
 
-def scaled_bonus(p: Any, count: Array, total: Array, exploration: float) -> tuple[Array, Array]:
+def empirical_mean_and_bonus(p: Any, count: Array, total: Array, exploration: float) -> tuple[Array, Array]:
     """The posterior's mean, and sqrt(2 log(1/delta)) times its standard deviation."""
     r = p.noise / p.spread
     n = count + r
     return (p.known * total + r * p.centre) / n, np.sqrt(2.0 * exploration * p.noise / n)
 
 
-def scaled_bound(p: Any, centre: Array, width: Array, noise: Any) -> Array:
+def empirical_upper_bound(p: Any, centre: Array, width: Array, noise: Any) -> Array:
     """Mean + bonus."""
     return centre + width
 
 
-def stretched(p: Any, rng: np.random.Generator) -> Any:
+def sample_empirical_gaussian(p: Any, rng: np.random.Generator) -> Any:
     """The parameters of one draw."""
     if p.known == 0.0:
         return p
-    return ScaledPosterior(p.noise, p.spread, p.centre, p.degrees, p.known, stretch_of(p.degrees, rng))
+    return EmpiricalGaussian(p.noise, p.spread, p.centre, p.degrees, p.known, sample_stretch(p.degrees, rng))
 
 
-def stretch_of(degrees: float, rng: np.random.Generator) -> float:
+def sample_stretch(degrees: float, rng: np.random.Generator) -> float:
     """By what a draw's noise is stretched, so that it is Student's t: the root of degrees / chi-square."""
     half = 0.5 * degrees
     return math.sqrt(half / rng.standard_gamma(half))
@@ -114,10 +114,10 @@ def stretch_of(degrees: float, rng: np.random.Generator) -> float:
 # What follows is compiled as well: elementwise, or on single numbers.
 
 
-def says_enough(number: float, total: float, around: float) -> bool:
+def has_enough_rewards(number: float, total: float, squares: float) -> bool:
     """Whether there are rewards enough, and they are not all equal."""
-    size = EQUAL_REWARDS * total / max(1.0, number)
-    return number >= ENOUGH_REWARDS and around > number * size * size
+    rounding = EQUAL_REWARDS * total / max(1.0, number)
+    return number >= ENOUGH_REWARDS and squares > number * rounding * rounding
 
 
 def squared_distance(count: Any, total: Any, middle: float) -> Any:
@@ -131,34 +131,34 @@ def precision(count: Any, noise: float, spread: float) -> Any:
     return np.minimum(1.0, count) / (spread + noise / np.maximum(1.0, count))
 
 
-def noise_and_spread(pooled: Array, distances: float) -> tuple[float, float]:
+def noise_and_prior_variance(pooled: Array, distances: float) -> tuple[float, float]:
     """s^2 and tau^2."""
-    number, around, within, seen = pooled[0], pooled[2], pooled[3], pooled[4]
-    whole = around / (number - 1.0)
-    return (within + whole) / (number - seen + 1.0), (distances + whole) / seen
+    number, squares, squares_within, cells_seen = pooled[0], pooled[2], pooled[3], pooled[4]
+    total_variance = squares / (number - 1.0)
+    return (squares_within + total_variance) / (number - cells_seen + 1.0), (distances + total_variance) / cells_seen
 
 
-def scales_of(cells: ScaledCells) -> tuple[float, float, float, float, float]:
+def estimate_scales(cells: PooledCells) -> tuple[float, float, float, float, float]:
     """Noise, spread, centre, degrees, known: the first fields of the parameters."""
     count, total, pooled = cells.count, cells.total, cells.pooled.tolist()
-    if not says_enough(pooled[0], pooled[1], pooled[2]):
-        return ScaledPosterior()[:5]
+    if not has_enough_rewards(pooled[0], pooled[1], pooled[2]):
+        return EmpiricalGaussian()[:5]
     means = total / np.maximum(1.0, count)
-    middle = in_order(means) / pooled[4]
-    noise, spread = noise_and_spread(pooled, in_order(squared_distance(count, total, middle)))
+    middle = sequential_sum(means) / pooled[4]
+    noise, spread = noise_and_prior_variance(pooled, sequential_sum(squared_distance(count, total, middle)))
     weights = precision(count, noise, spread)
-    return noise, spread, in_order(weights * means) / in_order(weights), pooled[0] - 1.0, 1.0
+    return noise, spread, sequential_sum(weights * means) / sequential_sum(weights), pooled[0] - 1.0, 1.0
 
 
-def in_order(terms: Array) -> float:
+def sequential_sum(terms: Array) -> float:
     """Their sum, added up one after the other."""
     return float(np.add.accumulate(terms)[-1])
 
 
-def scales_of_kept(kept: Any) -> tuple[float, float, float, float, float]:
-    """As `scales_of`, compiled."""
-    count, total, pooled = kept.counts, kept.totals, kept.pooled
-    if not says_enough(pooled[0], pooled[1], pooled[2]):
+def estimate_scales_jit(statistic: Any) -> tuple[float, float, float, float, float]:
+    """As `estimate_scales`, compiled."""
+    count, total, pooled = statistic.counts, statistic.totals, statistic.pooled
+    if not has_enough_rewards(pooled[0], pooled[1], pooled[2]):
         return 1.0, 1.0, 0.0, ENOUGH_REWARDS - 1.0, 0.0
     middle = distances = weighted = weights = 0.0
     for c in range(len(count)):
@@ -166,7 +166,7 @@ def scales_of_kept(kept: Any) -> tuple[float, float, float, float, float]:
     middle /= pooled[4]
     for c in range(len(count)):
         distances += squared_distance(count[c], total[c], middle)
-    noise, spread = noise_and_spread(pooled, distances)
+    noise, spread = noise_and_prior_variance(pooled, distances)
     for c in range(len(count)):
         weight = precision(count[c], noise, spread)
         weighted += weight * (total[c] / max(1.0, count[c]))
@@ -174,13 +174,13 @@ def scales_of_kept(kept: Any) -> tuple[float, float, float, float, float]:
     return noise, spread, weighted / weights, pooled[0] - 1.0, 1.0
 
 
-def renewed_posterior(p: Any, kept: Any) -> Any:
+def estimate_empirical_gaussian_jit(p: Any, statistic: Any) -> Any:
     """The parameters after what is kept."""
-    noise, spread, centre, degrees, known = scales_of_kept(kept)
-    return ScaledPosterior(noise, spread, centre, degrees, known, 1.0)
+    noise, spread, centre, degrees, is_estimated = estimate_scales_jit(statistic)
+    return EmpiricalGaussian(noise, spread, centre, degrees, is_estimated, 1.0)
 
 
-def renewed_bound(p: Any, kept: Any) -> Any:
+def estimate_empirical_upper_bound_jit(p: Any, statistic: Any) -> Any:
     """The parameters after what is kept."""
-    noise, spread, centre, degrees, known = scales_of_kept(kept)
-    return ScaledUpperBound(noise, spread, centre, degrees, known)
+    noise, spread, centre, degrees, is_estimated = estimate_scales_jit(statistic)
+    return EmpiricalUpperBound(noise, spread, centre, degrees, is_estimated)

@@ -20,12 +20,16 @@ from typing import NamedTuple
 import numpy as np
 
 from causalbandits._typing import Array, Codes
-from causalbandits.policies.posteriors.empirical_beta import LearntBeta
-from causalbandits.policies.posteriors.empirical_gaussian import ScaledPosterior, ScaledUpperBound, scaled_posterior
+from causalbandits.policies.posteriors.empirical_beta import EmpiricalBeta
+from causalbandits.policies.posteriors.empirical_gaussian import (
+    EmpiricalGaussian,
+    EmpiricalUpperBound,
+    empirical_gaussian_posterior,
+)
 from causalbandits.policies.posteriors.index import (
     INDEX,
-    BetaPosterior,
-    GaussianPosterior,
+    Beta,
+    Gaussian,
     IndexParameters,
     KLUpperBound,
     UniformDraw,
@@ -35,14 +39,14 @@ from causalbandits.policies.posteriors.index import (
     mean_and_bonus,
 )
 from causalbandits.policies.posteriors.main_effects import (
-    EffectsPosterior,
+    MainEffects,
     mean_and_variance,
-    remainders,
+    remainder_posterior,
     variance_of_sum,
 )
 from causalbandits.policies.statistics import Cells
 
-NOTHING_KNOWN = "rewards vary: those so far are fewer than four, or all equal, and do not say by how much"
+SCALES_UNKNOWN = "rewards vary: those so far are fewer than four, or all equal, and do not say by how much"
 
 
 class Bounds(NamedTuple):
@@ -54,69 +58,70 @@ class Bounds(NamedTuple):
     assumes: str
 
 
-class Spread(NamedTuple):
+class ParentDistribution(NamedTuple):
     """P(z | do(a)) of every configuration, expected; and draws of it, a row each, where it is uncertain."""
 
     expected: Array
     draws: Array | None
 
 
-def estimated_means(p: IndexParameters, cells: Cells) -> Array:
+def estimate_means(p: IndexParameters, cells: Cells) -> Array:
     """Each cell's mean, as far as it is known."""
-    if isinstance(p, BetaPosterior | LearntBeta):
+    if isinstance(p, Beta | EmpiricalBeta):
         a, b = beta_shapes(p, cells.count, cells.total, 0.0)
         return np.asarray(a / (a + b))
-    if isinstance(p, EffectsPosterior):
+    if isinstance(p, MainEffects):
         return mean_and_variance(p, cells.count, cells.total)[0]
-    centre = p.centre if isinstance(p, ScaledPosterior | ScaledUpperBound) and p.known else cells.common_mean()
-    around = cells.total - cells.count * centre
-    if isinstance(p, ScaledPosterior | ScaledUpperBound):
-        return np.asarray(centre + around / (cells.count + p.noise / p.spread))
-    if isinstance(p, GaussianPosterior):
-        return np.asarray(centre + gaussian_posterior(p, cells.count, around, 0.0)[0])
-    return np.asarray(centre + around / np.maximum(1.0, cells.count))
+    centre = p.centre if isinstance(p, EmpiricalGaussian | EmpiricalUpperBound) and p.known else cells.common_mean()
+    deviations = cells.total - cells.count * centre
+    if isinstance(p, EmpiricalGaussian | EmpiricalUpperBound):
+        return np.asarray(centre + deviations / (cells.count + p.noise / p.spread))
+    if isinstance(p, Gaussian):
+        return np.asarray(centre + gaussian_posterior(p, cells.count, deviations, 0.0)[0])
+    return np.asarray(centre + deviations / np.maximum(1.0, cells.count))
 
 
-def drawn_means(
-    p: IndexParameters, cells: Cells, own: Codes | slice | None, rng: np.random.Generator, draws: int
+def sample_means(
+    p: IndexParameters, cells: Cells, relevant: Codes | slice | None, rng: np.random.Generator, draws: int
 ) -> Array:
     """Draws of the cells' means, of all or of some, a row each: from the posterior, or else from the normal
     distribution around the mean of what was seen."""
-    part = slice(None) if own is None else own
-    if isinstance(p, BetaPosterior):
+    selection = slice(None) if relevant is None else relevant
+    if isinstance(p, Beta):
         a, b = (
-            np.broadcast_to(shape, cells.count.shape)[part] for shape in beta_shapes(p, cells.count, cells.total, 0.0)
+            np.broadcast_to(shape, cells.count.shape)[selection]
+            for shape in beta_shapes(p, cells.count, cells.total, 0.0)
         )
         return np.asarray(rng.beta(a, b, (draws, len(a))))
-    if isinstance(p, EffectsPosterior):
-        return _drawn_together(p, cells, rng, draws)[:, part]
-    means = estimated_means(p, cells)[part]
-    spread = np.sqrt(_variances_of_means(p, cells)[part])
-    return np.asarray(means + spread * rng.standard_normal((draws, len(means))))
+    if isinstance(p, MainEffects):
+        return _sample_jointly(p, cells, rng, draws)[:, selection]
+    means = estimate_means(p, cells)[selection]
+    standard_deviations = np.sqrt(_variances_of_means(p, cells)[selection])
+    return np.asarray(means + standard_deviations * rng.standard_normal((draws, len(means))))
 
 
-def _drawn_together(p: EffectsPosterior, cells: Cells, rng: np.random.Generator, draws: int) -> Array:
+def _sample_jointly(p: MainEffects, cells: Cells, rng: np.random.Generator, draws: int) -> Array:
     """Cells have coefficients in common, and all of them the noise: drawn one by one, they would seem better known."""
-    centre, width = remainders(p, cells.count, cells.total, 0.0)
-    alone = width * rng.standard_normal((draws, len(centre)))
+    centre, width = remainder_posterior(p, cells.count, cells.total, 0.0)
+    own_noise = width * rng.standard_normal((draws, len(centre)))
     if not p.known:
-        return centre + alone
+        return centre + own_noise
     stretch = np.sqrt(0.5 * p.degrees / rng.standard_gamma(0.5 * p.degrees, (draws, 1)))
     noise = math.sqrt(p.noise) * np.linalg.solve(p.R, rng.standard_normal((len(p.theta), draws))).T
-    return np.asarray(centre + p.shrink * ((p.theta + stretch * noise) @ p.features.T) + stretch * alone)
+    return np.asarray(centre + p.shrink * ((p.theta + stretch * noise) @ p.features.T) + stretch * own_noise)
 
 
 def _variances_of_means(p: IndexParameters, cells: Cells) -> Array:
     belief = INDEX[type(p)].belief
     if belief is not None:
         return np.asarray(belief(p, cells.count, cells.total).variance)
-    if isinstance(p, ScaledUpperBound):
+    if isinstance(p, EmpiricalUpperBound):
         return np.asarray(p.noise / (cells.count + p.noise / p.spread))
     noise, prior = getattr(p, "noise_scale", 0.5), getattr(p, "prior_scale", 0.5)
     return np.where(cells.count > 0, noise * noise / np.maximum(1.0, cells.count), prior * prior)
 
 
-def weighted_bounds(
+def bounds_of_weighted_mean(
     p: IndexParameters,
     cells: Cells,
     weights: Array,
@@ -126,16 +131,16 @@ def weighted_bounds(
     cell: str = "configuration",
 ) -> Bounds:
     """Bounds for sum_z w_z mean_z that hold under adaptive sampling; `rows` are draws of w, where it is uncertain."""
-    if isinstance(p, ScaledPosterior | ScaledUpperBound | EffectsPosterior) and not p.known:
-        kind = "confidence" if isinstance(p, ScaledUpperBound) else "posterior"
-        return Bounds(-math.inf, math.inf, kind, NOTHING_KNOWN)
-    if isinstance(p, GaussianPosterior | BetaPosterior | LearntBeta | ScaledPosterior | EffectsPosterior):
+    if isinstance(p, EmpiricalGaussian | EmpiricalUpperBound | MainEffects) and not p.known:
+        kind = "confidence" if isinstance(p, EmpiricalUpperBound) else "posterior"
+        return Bounds(-math.inf, math.inf, kind, SCALES_UNKNOWN)
+    if isinstance(p, Gaussian | Beta | EmpiricalBeta | EmpiricalGaussian | MainEffects):
         return _posterior_bounds(p, cells, weights, level, rows, cell)
     return _confidence_bounds(p, cells, weights, level, rows, cell)
 
 
 def _posterior_bounds(
-    p: GaussianPosterior | BetaPosterior | LearntBeta | ScaledPosterior | EffectsPosterior,
+    p: Gaussian | Beta | EmpiricalBeta | EmpiricalGaussian | MainEffects,
     cells: Cells,
     weights: Array,
     level: float,
@@ -143,27 +148,27 @@ def _posterior_bounds(
     cell: str,
 ) -> Bounds:
     """By the mean and the variance of the weighted sum, that of the weights included."""
-    means = estimated_means(p, cells)
+    means = estimate_means(p, cells)
     mean = float(weights @ means)
     if rows is None:
         variance = float(_variance_of_sum(p, cells, weights))
     else:
         variance = float(_variance_of_sum(p, cells, rows).mean() + (rows @ means).var())
-    if isinstance(p, BetaPosterior | LearntBeta):
+    if isinstance(p, Beta | EmpiricalBeta):
         lower, upper = _beta_quantiles(mean, variance, (1 - level) / 2)
-        return Bounds(lower, upper, "posterior", f"means are {_named_prior(p, cell)} beforehand")
-    if isinstance(p, ScaledPosterior | EffectsPosterior):
+        return Bounds(lower, upper, "posterior", f"means are {_format_prior(p, cell)} beforehand")
+    if isinstance(p, EmpiricalGaussian | MainEffects):
         half = _student_quantile(p.degrees, (1 + level) / 2) * math.sqrt(variance)
-        return Bounds(mean - half, mean + half, "posterior", _learnt_scales(p, cell))
+        return Bounds(mean - half, mean + half, "posterior", _describe_empirical_scales(p, cell))
     half = NormalDist().inv_cdf((1 + level) / 2) * math.sqrt(variance)
-    given = f"rewards vary by {p.noise_scale:g} given the {cell}, and the {cell}s' means by {p.prior_scale:g}"
-    return Bounds(mean - half, mean + half, "posterior", given)
+    assumption = f"rewards vary by {p.noise_scale:g} given the {cell}, and the {cell}s' means by {p.prior_scale:g}"
+    return Bounds(mean - half, mean + half, "posterior", assumption)
 
 
-def _learnt_scales(p: ScaledPosterior | ScaledUpperBound | EffectsPosterior, cell: str) -> str:
+def _describe_empirical_scales(p: EmpiricalGaussian | EmpiricalUpperBound | MainEffects, cell: str) -> str:
     """What is approximate: the noise's own uncertainty is in an interval, that of the spread and the centre is not."""
     noise = math.sqrt(p.noise)
-    if isinstance(p, EffectsPosterior):
+    if isinstance(p, MainEffects):
         return (
             f"rewards vary by {noise:.3g} given the {cell}, equally in all, and the {cell}s' means by "
             f"{math.sqrt(p.noise * p.remainder):.3g} around sums over the parents, as learnt from {p.degrees + 1:.0f} "
@@ -182,8 +187,8 @@ def _student_quantile(degrees: float, probability: float) -> float:
     return float(stdtrit(degrees, probability))
 
 
-def _named_prior(p: BetaPosterior | LearntBeta, cell: str) -> str:
-    if isinstance(p, LearntBeta):
+def _format_prior(p: Beta | EmpiricalBeta, cell: str) -> str:
+    if isinstance(p, EmpiricalBeta):
         return f"Beta({p.successes:.3g}, {p.failures:.3g}), as learnt from the rewards of all {cell}s,"
     if isinstance(p.successes, np.ndarray):
         return f"Beta with the successes and failures of each {cell}"
@@ -192,16 +197,16 @@ def _named_prior(p: BetaPosterior | LearntBeta, cell: str) -> str:
 
 def _variance_of_sum(p: IndexParameters, cells: Cells, weights: Array) -> Array:
     """Of sum_z w_z mean_z, for one row of weights or for each of several."""
-    if isinstance(p, EffectsPosterior):
+    if isinstance(p, MainEffects):
         return np.asarray(variance_of_sum(p, weights))
-    assert isinstance(p, GaussianPosterior | BetaPosterior | LearntBeta | ScaledPosterior)
-    return np.asarray(weights**2 @ _variances(p, cells))
+    assert isinstance(p, Gaussian | Beta | EmpiricalBeta | EmpiricalGaussian)
+    return np.asarray(weights**2 @ _posterior_variances(p, cells))
 
 
-def _variances(p: GaussianPosterior | BetaPosterior | LearntBeta | ScaledPosterior, cells: Cells) -> Array:
-    if isinstance(p, ScaledPosterior):
-        return np.asarray(scaled_posterior(p, cells.count, cells.total, 0.0)[1] ** 2)
-    if isinstance(p, GaussianPosterior):
+def _posterior_variances(p: Gaussian | Beta | EmpiricalBeta | EmpiricalGaussian, cells: Cells) -> Array:
+    if isinstance(p, EmpiricalGaussian):
+        return np.asarray(empirical_gaussian_posterior(p, cells.count, cells.total, 0.0)[1] ** 2)
+    if isinstance(p, Gaussian):
         return np.asarray(gaussian_posterior(p, cells.count, cells.total, 0.0)[1] ** 2)
     a, b = beta_shapes(p, cells.count, cells.total, 0.0)
     n = a + b
@@ -228,26 +233,28 @@ def _confidence_bounds(
     """
     error = 1 - level if rows is None else (1 - level) / 2
     unit = isinstance(p, KLUpperBound)
-    scales = _sub_gaussian(p)
+    scales = _sub_gaussian_parameters(p)
     exploration = np.log(2 * len(cells.count) * (cells.count + 1) * (cells.count + 2) / error)
     bonus = mean_and_bonus(scales, cells.count, cells.total, exploration)[1]
-    means = estimated_means(p, cells)
+    means = estimate_means(p, cells)
     up, down = means + bonus, means - bonus
     if unit:
         up, down = np.minimum(1.0, up), np.maximum(0.0, down)
-    given = "rewards lie in [0, 1]" if unit else f"rewards are {scales.noise_scale:g}-sub-Gaussian given the {cell}"
-    if isinstance(p, ScaledUpperBound):
-        given = _learnt_scales(p, cell)
+    assumption = (
+        "rewards lie in [0, 1]" if unit else f"rewards are {scales.noise_scale:g}-sub-Gaussian given the {cell}"
+    )
+    if isinstance(p, EmpiricalUpperBound):
+        assumption = _describe_empirical_scales(p, cell)
     if rows is None:
-        return Bounds(float(weights @ down), float(weights @ up), "confidence", given)
+        return Bounds(float(weights @ down), float(weights @ up), "confidence", assumption)
     lower, upper = np.quantile(rows @ down, error / 2), np.quantile(rows @ up, 1 - error / 2)
-    return Bounds(float(lower), float(upper), "confidence", given)
+    return Bounds(float(lower), float(upper), "confidence", assumption)
 
 
-def _sub_gaussian(p: IndexParameters) -> UpperBound:
+def _sub_gaussian_parameters(p: IndexParameters) -> UpperBound:
     """The scale of a reward given its cell, and of the cells' means."""
     if isinstance(p, UpperBound | UniformDraw):
         return UpperBound(p.noise_scale, p.prior_scale)
-    if isinstance(p, ScaledUpperBound):
+    if isinstance(p, EmpiricalUpperBound):
         return UpperBound(math.sqrt(p.noise), math.sqrt(p.spread))
     return UpperBound(0.5, 1.0)  # so is a variable in [0, 1]

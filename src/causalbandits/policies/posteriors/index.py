@@ -25,7 +25,7 @@ import numpy as np
 from causalbandits._typing import Array
 from causalbandits.policies.posteriors import empirical_beta, empirical_gaussian, main_effects
 
-Parts = tuple[Array, Array]
+CentreAndWidth = tuple[Array, Array]
 
 
 class Belief(NamedTuple):
@@ -46,7 +46,7 @@ class UpperBound(NamedTuple):
     prior_scale: float
 
 
-def mean_and_bonus(p: UpperBound, count: Array, total: Array, exploration: float | Array) -> Parts:
+def mean_and_bonus(p: UpperBound, count: Array, total: Array, exploration: float | Array) -> CentreAndWidth:
     """The mean, and scale sqrt(2 log(1/delta) / n); an unseen cell has mean 0, n = 1 and the prior's scale."""
     n = np.maximum(1.0, count)
     bonus = np.sqrt(2.0 * exploration / n)
@@ -63,72 +63,72 @@ def upper_bound(p: UpperBound, centre: Array, width: Array, noise: Any) -> Array
     return centre + width
 
 
-class GaussianPosterior(NamedTuple):
+class Gaussian(NamedTuple):
     """Means ~ N(0, prior_scale^2), rewards ~ N(mean, noise_scale^2)."""
 
     noise_scale: float
     prior_scale: float
 
 
-def gaussian_posterior(p: GaussianPosterior, count: Array, total: Array, exploration: float | Array) -> Parts:
+def gaussian_posterior(p: Gaussian, count: Array, total: Array, exploration: float | Array) -> CentreAndWidth:
     """The posterior's mean and standard deviation; the prior is worth (s/tau)^2 rewards of 0."""
     n = p.noise_scale * p.noise_scale / (p.prior_scale * p.prior_scale) + count
     return total / n, p.noise_scale / np.sqrt(n)
 
 
-def gaussian_belief(p: GaussianPosterior, count: Array, total: Array) -> Belief:
+def gaussian_belief(p: Gaussian, count: Array, total: Array) -> Belief:
     """The same posterior; a reward's noise is known."""
-    squared = p.noise_scale * p.noise_scale
-    n = squared / (p.prior_scale * p.prior_scale) + count
-    return Belief(total / n, squared / n, squared + 0.0 * n)
+    noise_variance = p.noise_scale * p.noise_scale
+    n = noise_variance / (p.prior_scale * p.prior_scale) + count
+    return Belief(total / n, noise_variance / n, noise_variance + 0.0 * n)
 
 
-def gaussian_draw(p: GaussianPosterior, centre: Array, width: Array, noise: Array) -> Array:
+def gaussian_draw(p: Gaussian, centre: Array, width: Array, noise: Array) -> Array:
     """A draw from the posterior, given a standard normal one."""
     return centre + width * noise
 
 
-class BetaPosterior(NamedTuple):
+class Beta(NamedTuple):
     """Means ~ Beta(successes, failures) before any reward; rewards are 0 or 1. Arrays have an entry per cell."""
 
     successes: float | Array = 1.0
     failures: float | Array = 1.0
 
 
-def beta_at_cell(p: BetaPosterior, cell: int) -> BetaPosterior:
+def beta_at_cell(p: Beta, cell: int) -> Beta:
     """One cell's own prior, where there is one for each."""
-    return BetaPosterior(p.successes[cell], p.failures[cell])  # type: ignore[index]
+    return Beta(p.successes[cell], p.failures[cell])  # type: ignore[index]
 
 
 def beta_shapes(
-    p: BetaPosterior | empirical_beta.LearntBeta, count: Array, total: Array, exploration: float | Array
-) -> Parts:
+    p: Beta | empirical_beta.EmpiricalBeta, count: Array, total: Array, exploration: float | Array
+) -> CentreAndWidth:
     """The posterior's two parameters."""
     return p.successes + total, p.failures + (count - total)
 
 
-def beta_belief(p: BetaPosterior | empirical_beta.LearntBeta, count: Array, total: Array) -> Belief:
+def beta_belief(p: Beta | empirical_beta.EmpiricalBeta, count: Array, total: Array) -> Belief:
     """The posterior's mean x and variance; a coin's flip varies by x (1 - x), in which the mean's variance is."""
     n = p.successes + p.failures + count
     mean = (p.successes + total) / n
-    whole = mean * (1.0 - mean)
-    variance = whole / (n + 1.0)
-    return Belief(mean, variance, whole - variance)
+    total_variance = mean * (1.0 - mean)
+    variance = total_variance / (n + 1.0)
+    return Belief(mean, variance, total_variance - variance)
 
 
-def beta_draw(p: BetaPosterior | empirical_beta.LearntBeta, centre: Array, width: Array, noise: Array) -> Array:
+def beta_draw(p: Beta | empirical_beta.EmpiricalBeta, centre: Array, width: Array, noise: Array) -> Array:
     """The draw itself: a Beta variable is no shifted and scaled one, so `noise` already is it."""
     return noise
 
 
-def scaled_belief(p: empirical_gaussian.ScaledPosterior, count: Array, total: Array) -> Belief:
+def empirical_gaussian_belief(p: empirical_gaussian.EmpiricalGaussian, count: Array, total: Array) -> Belief:
     """The posterior with learnt scales; until they are learnt, means are alike and rewards of variance 1."""
     r = p.noise / p.spread
     n = count + r
     return Belief((p.known * total + r * p.centre) / n, p.noise / n, p.noise + 0.0 * n)
 
 
-def effects_belief(p: main_effects.EffectsPosterior, count: Array, total: Array) -> Belief:
+def main_effects_belief(p: main_effects.MainEffects, count: Array, total: Array) -> Belief:
     """The posterior with main main_effects, each cell by itself."""
     mean, variance = main_effects.mean_and_variance(p, count, total)
     return Belief(mean, variance, p.noise + 0.0 * variance)
@@ -141,7 +141,7 @@ class UniformDraw(NamedTuple):
     prior_scale: float
 
 
-def nothing(p: UniformDraw, count: Array, total: Array, exploration: float | Array) -> Parts:
+def ignore_statistic(p: UniformDraw, count: Array, total: Array, exploration: float | Array) -> CentreAndWidth:
     """What was seen does not matter."""
     return 0.0 * count, 0.0 * total
 
@@ -157,10 +157,10 @@ class KLUpperBound(NamedTuple):
     tolerance: float = 1e-14
 
 
-def kl_bound(p: KLUpperBound, count: Array, total: Array, exploration: float) -> Parts:
+def kl_bound(p: KLUpperBound, count: Array, total: Array, exploration: float) -> CentreAndWidth:
     """The largest q with n kl(mean, q) <= log(1/delta); 1 where nothing was seen."""
     cells = zip(count.tolist(), total.tolist(), strict=True)
-    return np.array([_remembered_kl_bound(p, n, s, exploration) for n, s in cells]), 0.0 * count
+    return np.array([_kl_bound_cached(p, n, s, exploration) for n, s in cells]), 0.0 * count
 
 
 def kl_bound_of_cell(p: KLUpperBound, count: float, total: float, exploration: float) -> tuple[float, float]:
@@ -185,7 +185,7 @@ def kl_upper_bound(p: KLUpperBound, centre: Array, width: Array, noise: Any) -> 
 
 
 @lru_cache(maxsize=2**16)
-def _remembered_kl_bound(p: KLUpperBound, count: float, total: float, exploration: float) -> float:
+def _kl_bound_cached(p: KLUpperBound, count: float, total: float, exploration: float) -> float:
     return kl_bound_of_cell(p, count, total, exploration)[0]
 
 
@@ -207,13 +207,13 @@ def bernoulli_divergence(p: float, q: float) -> float:
 
 IndexParameters = (
     UpperBound
-    | GaussianPosterior
-    | BetaPosterior
-    | empirical_beta.LearntBeta
+    | Gaussian
+    | Beta
+    | empirical_beta.EmpiricalBeta
     | KLUpperBound
     | UniformDraw
-    | empirical_gaussian.Scaled
-    | main_effects.EffectsPosterior
+    | empirical_gaussian.EmpiricalScales
+    | main_effects.MainEffects
 )
 
 Noise = Literal["none", "normal", "beta", "uniform"]
@@ -226,7 +226,7 @@ class Index(NamedTuple):
     makes the parameters from what is kept, where they are learnt: `(p, kept) -> p`; `vary` what one draw's are, where
     these have chance in common: `(p, rng) -> p`."""
 
-    prepare: Callable[..., Parts]
+    prepare: Callable[..., CentreAndWidth]
     combine: Callable[..., Array]
     noise: Noise = "none"
     of_cell: Callable[..., tuple[float, float]] | None = None
@@ -238,51 +238,53 @@ class Index(NamedTuple):
 
 INDEX: dict[type, Index] = {
     UpperBound: Index(mean_and_bonus, upper_bound),
-    GaussianPosterior: Index(gaussian_posterior, gaussian_draw, "normal", belief=gaussian_belief),
-    BetaPosterior: Index(beta_shapes, beta_draw, "beta", at_cell=beta_at_cell, belief=beta_belief),
-    empirical_beta.LearntBeta: Index(
-        beta_shapes, beta_draw, "beta", belief=beta_belief, renew=empirical_beta.renewed_rates
+    Gaussian: Index(gaussian_posterior, gaussian_draw, "normal", belief=gaussian_belief),
+    Beta: Index(beta_shapes, beta_draw, "beta", at_cell=beta_at_cell, belief=beta_belief),
+    empirical_beta.EmpiricalBeta: Index(
+        beta_shapes, beta_draw, "beta", belief=beta_belief, renew=empirical_beta.estimate_beta_jit
     ),
     KLUpperBound: Index(kl_bound, kl_upper_bound, of_cell=kl_bound_of_cell),
-    UniformDraw: Index(nothing, uniform_draw, "uniform"),
-    empirical_gaussian.ScaledUpperBound: Index(
-        empirical_gaussian.scaled_bonus, empirical_gaussian.scaled_bound, renew=empirical_gaussian.renewed_bound
+    UniformDraw: Index(ignore_statistic, uniform_draw, "uniform"),
+    empirical_gaussian.EmpiricalUpperBound: Index(
+        empirical_gaussian.empirical_mean_and_bonus,
+        empirical_gaussian.empirical_upper_bound,
+        renew=empirical_gaussian.estimate_empirical_upper_bound_jit,
     ),
-    empirical_gaussian.ScaledPosterior: Index(
-        empirical_gaussian.scaled_posterior,
-        empirical_gaussian.scaled_draw,
+    empirical_gaussian.EmpiricalGaussian: Index(
+        empirical_gaussian.empirical_gaussian_posterior,
+        empirical_gaussian.empirical_gaussian_draw,
         "normal",
-        belief=scaled_belief,
-        renew=empirical_gaussian.renewed_posterior,
-        vary=empirical_gaussian.stretched,
+        belief=empirical_gaussian_belief,
+        renew=empirical_gaussian.estimate_empirical_gaussian_jit,
+        vary=empirical_gaussian.sample_empirical_gaussian,
     ),
-    main_effects.EffectsPosterior: Index(
-        main_effects.remainders,
-        main_effects.effects_draw,
+    main_effects.MainEffects: Index(
+        main_effects.remainder_posterior,
+        main_effects.main_effects_draw,
         "normal",
-        at_cell=main_effects.effects_at_cells,
-        belief=effects_belief,
-        renew=main_effects.renewed_effects,
-        vary=main_effects.drawn_effects,
+        at_cell=main_effects.main_effects_at_cells,
+        belief=main_effects_belief,
+        renew=main_effects.posterior_main_effects_jit,
+        vary=main_effects.sample_main_effects,
     ),
-    main_effects.EffectsKept: Index(
-        main_effects.remainders,
-        main_effects.effects_draw,
+    main_effects.MainEffectsArrays: Index(
+        main_effects.remainder_posterior,
+        main_effects.main_effects_draw,
         "normal",
-        at_cell=main_effects.effects_at_cell,
-        vary=main_effects.varied_effects,
+        at_cell=main_effects.main_effects_at_cell,
+        vary=main_effects.sample_main_effects_jit,
     ),
-    main_effects.EffectsOfCell: Index(main_effects.remainders, main_effects.effects_draw, "normal"),
+    main_effects.MainEffectsOfCell: Index(main_effects.remainder_posterior, main_effects.main_effects_draw, "normal"),
 }
 
 
-def at_cells(p: IndexParameters, cells: Any) -> IndexParameters:
+def parameters_at_cells(p: IndexParameters, cells: Any) -> IndexParameters:
     """The parameters of some cells' index: themselves, unless each cell has its own."""
     if not any(isinstance(part, np.ndarray) for part in p):
         return p
-    own = INDEX[type(p)].at_cell
-    assert own is not None
-    return own(p, cells)  # type: ignore[no-any-return]
+    select = INDEX[type(p)].at_cell
+    assert select is not None
+    return select(p, cells)  # type: ignore[no-any-return]
 
 
 class Sampler(NamedTuple):
@@ -312,11 +314,11 @@ SAMPLERS: dict[Noise, Sampler] = {
 }
 
 
-def perturbed(centre: Any, spread: float, noise: Any) -> Any:
-    """CL-TS: the regression's rotated sums with noise; `factor.solve` turns them into a draw of theta."""
-    return centre + spread * noise
+def perturb(centre: Any, scale: float, noise: Any) -> Any:
+    """CL-TS: the regression's rotated sums with noise; `factor.back_substitute` turns them into a draw of theta."""
+    return centre + scale * noise
 
 
-def optimistic(mean: Any, radius: float, squared_norm: Any) -> Any:
+def upper_confidence_bound(mean: Any, radius: float, squared_norm: Any) -> Any:
     """CL-UCB: the mean of an action under the most favourable theta of the ellipsoid."""
     return mean + radius * np.sqrt(squared_norm)

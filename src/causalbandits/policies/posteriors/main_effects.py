@@ -26,9 +26,13 @@ import numpy as np
 from causalbandits._typing import Array, Codes
 from causalbandits.errors import SizeError
 from causalbandits.policies import _qr
-from causalbandits.policies._qr import rotate_in, solve, squared_norms
-from causalbandits.policies.posteriors.empirical_gaussian import noise_and_spread, says_enough, stretch_of
-from causalbandits.policies.statistics import ScaledCells
+from causalbandits.policies._qr import back_substitute, qr_update, squared_norms
+from causalbandits.policies.posteriors.empirical_gaussian import (
+    has_enough_rewards,
+    noise_and_prior_variance,
+    sample_stretch,
+)
+from causalbandits.policies.statistics import PooledCells
 
 RATIOS: Array = np.array([4.0**k for k in range(-5, 6)])
 """The grid of lambda_1 and lambda_2."""
@@ -46,30 +50,30 @@ FEATURES_LIMIT = 2**24
 """Cells times coefficients are no more than this."""
 
 
-def positions(shape: tuple[int, ...]) -> Codes:
+def indicator_positions(shape: tuple[int, ...]) -> Codes:
     """Where f(z) of every cell is 1, a row each; everywhere at 0.
 
-    >>> positions((2, 2)).tolist()
+    >>> indicator_positions((2, 2)).tolist()
     [[1, 3], [1, 4], [2, 3], [2, 4]]
     """
     first = np.cumsum([1, *shape[:-1]])
     return np.ascontiguousarray(np.indices(shape).reshape(len(shape), -1).T + first, dtype=np.int64)
 
 
-def indicators(shape: tuple[int, ...]) -> Array:
+def indicator_features(shape: tuple[int, ...]) -> Array:
     """f(z) of every cell, a row each.
 
-    >>> indicators((2, 2)).tolist()[1]
+    >>> indicator_features((2, 2)).tolist()[1]
     [1.0, 1.0, 0.0, 0.0, 1.0]
     """
     features = np.zeros((math.prod(shape), 1 + sum(shape)))
     features[:, 0] = 1.0
-    np.put_along_axis(features, positions(shape), 1.0, axis=1)
+    np.put_along_axis(features, indicator_positions(shape), 1.0, axis=1)
     return features
 
 
 @dataclass(eq=False)
-class EffectCells(ScaledCells):
+class MainEffectCells(PooledCells):
     """Sums of rewards, and the regression of the cells' means on the parents' states: R'R = V, R'u = V beta."""
 
     R: Array
@@ -80,7 +84,7 @@ class EffectCells(ScaledCells):
     """lambda_1, lambda_2, c, and after how many rewards they are sought again."""
 
     @classmethod
-    def of_shape(cls, shape: tuple[int, ...]) -> EffectCells:
+    def of_shape(cls, shape: tuple[int, ...]) -> MainEffectCells:
         """Nothing seen yet."""
         cells, coefficients = math.prod(shape), 1 + sum(shape)
         if cells * coefficients > FEATURES_LIMIT:
@@ -88,76 +92,76 @@ class EffectCells(ScaledCells):
                 f"prior='main effects' keeps {coefficients} numbers for each of {cells} configurations; the limit is "
                 f"{FEATURES_LIMIT} in all. Use a linear policy (cl-ts), or parents with fewer states."
             )
-        none, kept = ScaledCells.empty(cells), np.zeros((coefficients, coefficients))
-        found = cls(0, none.count, none.total, none.pooled, kept, kept[0].copy(), np.array(shape), np.zeros(4))
-        found.fit()
-        return found
+        empty, zeros = PooledCells.empty(cells), np.zeros((coefficients, coefficients))
+        statistic = cls(0, empty.count, empty.total, empty.pooled, zeros, zeros[0].copy(), np.array(shape), np.zeros(4))
+        statistic.fit()
+        return statistic
 
     @cached_property
     def features(self) -> Array:
         """f(z), a row for each cell."""
-        return indicators(tuple(self.shape.tolist()))
+        return indicator_features(tuple(self.shape.tolist()))
 
     @cached_property
     def positions(self) -> Codes:
         """Where f(z) is 1, a row for each cell."""
-        return positions(tuple(self.shape.tolist()))
+        return indicator_positions(tuple(self.shape.tolist()))
 
     @property
-    def left(self) -> int:
+    def rewards_until_fit(self) -> int:
         """How many rewards more until the ratios are sought again."""
         return max(0, int(self.ratios[3] - self.pooled[0]))
 
     def add(self, cell: int, reward: float) -> None:
         n, total = self.count.item(cell), self.total.item(cell)
         super().add(cell, reward)
-        if self.left == 0:
+        if self.rewards_until_fit == 0:
             self.fit()
         else:
-            self._regress(cell, weighs_more(self.ratios.tolist(), n, total, n + 1.0, total + reward))
+            self._regress(cell, weight_increment(self.ratios.tolist(), n, total, n + 1.0, total + reward))
 
-    def _regress(self, cell: int, more: tuple[float, float]) -> None:
-        root, target = more
-        rotate_in(self.R, self.u, root * self.features[cell], target)
+    def _regress(self, cell: int, increment: tuple[float, float]) -> None:
+        root, target = increment
+        qr_update(self.R, self.u, root * self.features[cell], target)
 
     def fit(self) -> None:
         """Seek the ratios anew, and make the regression from all that was seen."""
-        number, total, around, *_ = self.pooled.tolist()
+        number, total, squares, *_ = self.pooled.tolist()
         effects = remainder = 1.0
-        if says_enough(number, total, around):
-            effects, remainder = likeliest(self, total / number)
+        if has_enough_rewards(number, total, squares):
+            effects, remainder = most_likely_ratios(self, total / number)
         next_time = max(number + 1.0, math.ceil(GROWTH_TO_FIT * number))
         self.ratios[:] = effects, remainder, total / max(1.0, number), next_time
         self.R[:] = np.diag([math.sqrt(LOOSE)] + [1.0 / math.sqrt(effects)] * (len(self.u) - 1))
         self.u[:] = 0.0
         for cell in np.flatnonzero(self.count).tolist():
             n, total = self.count.item(cell), self.total.item(cell)
-            self._regress(cell, weighs_more(self.ratios.tolist(), 0.0, 0.0, n, total))
+            self._regress(cell, weight_increment(self.ratios.tolist(), 0.0, 0.0, n, total))
 
 
-def weighs_more(ratios: Any, n: float, total: float, more: float, summed: float) -> tuple[float, float]:
+def weight_increment(ratios: Any, n: float, total: float, new_count: float, new_total: float) -> tuple[float, float]:
     """What a cell weighs more by more rewards, as a row of the regression: the root of the weight, and the target.
 
     Compiled, too.
     """
     remainder, centre = ratios[1], ratios[2]
-    before, now = 1.0 / (1.0 + remainder * n), 1.0 / (1.0 + remainder * more)
-    root = math.sqrt(more * now - n * before)
-    return root, ((summed - more * centre) * now - (total - n * centre) * before) / root
+    shrink_before, shrink_after = 1.0 / (1.0 + remainder * n), 1.0 / (1.0 + remainder * new_count)
+    root = math.sqrt(new_count * shrink_after - n * shrink_before)
+    return root, ((new_total - new_count * centre) * shrink_after - (total - n * centre) * shrink_before) / root
 
 
-def likeliest(cells: EffectCells, centre: float) -> tuple[float, float]:
+def most_likely_ratios(cells: MainEffectCells, centre: float) -> tuple[float, float]:
     """lambda_1 and lambda_2 of the grid for which what was seen is most likely."""
-    seen = np.flatnonzero(cells.count)
-    n, F = cells.count[seen], cells.features[seen]
-    x, noise = cells.total[seen] / n - centre, noise_and_spread(cells.pooled, 0.0)[0]
+    visited = np.flatnonzero(cells.count)
+    n, F = cells.count[visited], cells.features[visited]
+    x, noise = cells.total[visited] / n - centre, noise_and_prior_variance(cells.pooled, 0.0)[0]
     at_once = len(RATIOS) if F.shape[1] <= FEW_COEFFICIENTS else 1
     parts = [RATIOS[i : i + at_once] for i in range(0, len(RATIOS), at_once)]
-    best = int(np.argmax(np.concatenate([_likelihoods(n, x, F, noise, some) for some in parts])))
+    best = int(np.argmax(np.concatenate([_log_likelihoods(n, x, F, noise, ratios) for ratios in parts])))
     return float(RATIOS[best % len(RATIOS)]), float(RATIOS[best // len(RATIOS)])
 
 
-def _likelihoods(n: Array, x: Array, F: Array, noise: float, remainders: Array) -> Array:
+def _log_likelihoods(n: Array, x: Array, F: Array, noise: float, remainders: Array) -> Array:
     """Twice the logarithm, but for a constant: of some lambda_2, a row each, and every lambda_1."""
     d = F.shape[1]
     penalties = np.zeros((len(RATIOS), d, d))
@@ -166,12 +170,12 @@ def _likelihoods(n: Array, x: Array, F: Array, noise: float, remainders: Array) 
     roots = np.linalg.cholesky(((F.T * w[:, None, :]) @ F)[:, None] + penalties)
     sums = np.broadcast_to(((w * x) @ F)[:, None, :, None], (*roots.shape[:3], 1))
     y = np.linalg.solve(roots, sums)[..., 0]
-    left = ((w * x) @ x)[:, None] - (y * y).sum(axis=2)
+    residuals = ((w * x) @ x)[:, None] - (y * y).sum(axis=2)
     logs = np.log(np.diagonal(roots, axis1=2, axis2=3)).sum(axis=2)
-    return np.asarray(np.log(w).sum(axis=1)[:, None] - 2.0 * logs - (d - 1) * np.log(RATIOS) - left / noise)
+    return np.asarray(np.log(w).sum(axis=1)[:, None] - 2.0 * logs - (d - 1) * np.log(RATIOS) - residuals / noise)
 
 
-class EffectsPosterior(NamedTuple):
+class MainEffects(NamedTuple):
     """What is known of the noise, the coefficients and the remainders."""
 
     noise: float
@@ -193,38 +197,38 @@ class EffectsPosterior(NamedTuple):
     stretch: float = 1.0
 
 
-def effects_of(cells: EffectCells) -> EffectsPosterior:
+def posterior_main_effects(cells: MainEffectCells) -> MainEffects:
     """The parameters after what was seen; until there is enough, every cell is by itself."""
     pooled, (_, remainder, centre, _) = cells.pooled.tolist(), cells.ratios.tolist()
-    if not says_enough(pooled[0], pooled[1], pooled[2]):
+    if not has_enough_rewards(pooled[0], pooled[1], pooled[2]):
         alone, none, certain = 1.0 / (1.0 + cells.count), np.zeros(len(cells.u)), np.eye(len(cells.u)) / LOOSE
-        return EffectsPosterior(1.0, 1.0, centre, 3.0, 0.0, cells.features, alone, cells.positions, certain, none)
-    noise, shrink = noise_and_spread(pooled, 0.0)[0], 1.0 / (1.0 + remainder * cells.count)
-    known = noise, remainder, centre, pooled[0] - 1.0, 1.0
-    return EffectsPosterior(*known, cells.features, shrink, cells.positions, cells.R, solve(cells.R, cells.u))
+        return MainEffects(1.0, 1.0, centre, 3.0, 0.0, cells.features, alone, cells.positions, certain, none)
+    noise, shrink = noise_and_prior_variance(pooled, 0.0)[0], 1.0 / (1.0 + remainder * cells.count)
+    scalars = noise, remainder, centre, pooled[0] - 1.0, 1.0
+    return MainEffects(*scalars, cells.features, shrink, cells.positions, cells.R, back_substitute(cells.R, cells.u))
 
 
-def effects_at_cells(p: EffectsPosterior, cells: Codes | slice) -> EffectsPosterior:
+def main_effects_at_cells(p: MainEffects, cells: Codes | slice) -> MainEffects:
     """Of some cells."""
     return p._replace(features=p.features[cells], shrink=p.shrink[cells], positions=p.positions[cells])
 
 
-def remainders(p: Any, count: Array, total: Array, exploration: float) -> tuple[Array, Array]:
+def remainder_posterior(p: Any, count: Array, total: Array, exploration: float) -> tuple[Array, Array]:
     """What the cells' own rewards say of them, and how uncertain their remainders are."""
-    own = p.known * p.remainder * p.shrink * (total - count * p.centre)
-    return p.centre + own, np.sqrt(p.noise * p.remainder * p.shrink)
+    shift = p.known * p.remainder * p.shrink * (total - count * p.centre)
+    return p.centre + shift, np.sqrt(p.noise * p.remainder * p.shrink)
 
 
-def drawn_effects(p: EffectsPosterior, rng: np.random.Generator) -> EffectsPosterior:
+def sample_main_effects(p: MainEffects, rng: np.random.Generator) -> MainEffects:
     """The parameters of one draw: the coefficients are drawn, and how large the noise is."""
     if not p.known:
         return p
-    stretch = stretch_of(p.degrees, rng)
-    beta = p.theta + stretch * math.sqrt(p.noise) * solve(p.R, rng.standard_normal(len(p.theta)))
-    return p._replace(drawn=p.shrink * by_effects(p, beta), stretch=stretch)
+    stretch = sample_stretch(p.degrees, rng)
+    beta = p.theta + stretch * math.sqrt(p.noise) * back_substitute(p.R, rng.standard_normal(len(p.theta)))
+    return p._replace(drawn=p.shrink * sum_of_effects(p, beta), stretch=stretch)
 
 
-def by_effects(p: EffectsPosterior, beta: Array) -> Array:
+def sum_of_effects(p: MainEffects, beta: Array) -> Array:
     """f(z)' beta of every cell."""
     total = np.full(len(p.positions), beta[0])
     for column in p.positions.T:
@@ -232,30 +236,30 @@ def by_effects(p: EffectsPosterior, beta: Array) -> Array:
     return total
 
 
-def effects_draw(p: Any, centre: Array, width: Array, noise: Array) -> Any:
+def main_effects_draw(p: Any, centre: Array, width: Array, noise: Array) -> Any:
     """A draw of the cells' means, given standard normal ones."""
     return centre + p.drawn + p.stretch * width * noise
 
 
-def mean_and_variance(p: EffectsPosterior, count: Array, total: Array) -> tuple[Array, Array]:
+def mean_and_variance(p: MainEffects, count: Array, total: Array) -> tuple[Array, Array]:
     """Of every cell's mean, by itself."""
-    centre, width = remainders(p, count, total, 0.0)
+    centre, width = remainder_posterior(p, count, total, 0.0)
     shared = p.noise * p.shrink * p.shrink * squared_norms(p.features, p.R)
-    return centre + p.shrink * by_effects(p, p.theta), width * width + shared
+    return centre + p.shrink * sum_of_effects(p, p.theta), width * width + shared
 
 
-def variance_of_sum(p: EffectsPosterior, weights: Array) -> Any:
+def variance_of_sum(p: MainEffects, weights: Array) -> Any:
     """Of sum_z w_z theta_z, for one row of weights or several: cells have coefficients in common."""
     rows = np.atleast_2d(weights)
-    found = p.noise * (rows**2 @ (p.remainder * p.shrink) + squared_norms((rows * p.shrink) @ p.features, p.R))
-    return found if weights.ndim > 1 else float(found[0])
+    variances = p.noise * (rows**2 @ (p.remainder * p.shrink) + squared_norms((rows * p.shrink) @ p.features, p.R))
+    return variances if weights.ndim > 1 else float(variances[0])
 
 
 # Main effects in compiled rounds: what `policies.effects` does on arrays, on those that are kept, entry by entry.
 
 
-class EffectsKept(NamedTuple):
-    """`EffectsPosterior` in compiled rounds, whose arrays are those that are kept."""
+class MainEffectsArrays(NamedTuple):
+    """`MainEffects` in compiled rounds, whose arrays are those that are kept."""
 
     noise: float
     remainder: float
@@ -268,7 +272,7 @@ class EffectsKept(NamedTuple):
     kept: Any
 
 
-class EffectsOfCell(NamedTuple):
+class MainEffectsOfCell(NamedTuple):
     """What one cell needs of it."""
 
     noise: float
@@ -280,52 +284,54 @@ class EffectsOfCell(NamedTuple):
     stretch: float
 
 
-def effects_at_cell(p: Any, cell: int) -> Any:
+def main_effects_at_cell(p: Any, cell: int) -> Any:
     """Of one cell; compiled."""
-    return EffectsOfCell(p.noise, p.remainder, p.centre, p.known, p.shrink[cell], p.drawn[cell], p.stretch)
+    return MainEffectsOfCell(p.noise, p.remainder, p.centre, p.known, p.shrink[cell], p.drawn[cell], p.stretch)
 
 
-def regressed(kept: Any, cell: int, reward: float) -> None:
-    """As `EffectCells.add` regresses; compiled."""
-    n, total = kept.counts[cell], kept.totals[cell]
-    root, target = weighs_more(kept.ratios, n, total, n + 1.0, total + reward)
-    kept.beta[:] = 0.0
-    kept.beta[0] = root
-    for place in kept.positions[cell]:
-        kept.beta[place] = root
-    _qr.qr_update_jit(kept.R, kept.u, kept.beta, target)
+def regress_jit(statistic: Any, cell: int, reward: float) -> None:
+    """As `MainEffectCells.add` regresses; compiled."""
+    n, total = statistic.counts[cell], statistic.totals[cell]
+    root, target = weight_increment(statistic.ratios, n, total, n + 1.0, total + reward)
+    statistic.beta[:] = 0.0
+    statistic.beta[0] = root
+    for place in statistic.positions[cell]:
+        statistic.beta[place] = root
+    _qr.qr_update_jit(statistic.R, statistic.u, statistic.beta, target)
 
 
-def renewed_effects(p: Any, kept: Any) -> Any:
-    """As `effects_of`, compiled."""
-    pooled, remainder, centre = kept.pooled, kept.ratios[1], kept.ratios[2]
-    noise, degrees, known = 1.0, 3.0, 0.0
-    if says_enough(pooled[0], pooled[1], pooled[2]):
-        noise, degrees, known = noise_and_spread(pooled, 0.0)[0], pooled[0] - 1.0, 1.0
-        kept.theta[:] = kept.u
-        _qr.back_substitute_jit(kept.R, kept.theta)
+def posterior_main_effects_jit(p: Any, statistic: Any) -> Any:
+    """As `posterior_main_effects`, compiled."""
+    pooled, remainder, centre = statistic.pooled, statistic.ratios[1], statistic.ratios[2]
+    noise, degrees, is_estimated = 1.0, 3.0, 0.0
+    if has_enough_rewards(pooled[0], pooled[1], pooled[2]):
+        noise, degrees, is_estimated = noise_and_prior_variance(pooled, 0.0)[0], pooled[0] - 1.0, 1.0
+        statistic.theta[:] = statistic.u
+        _qr.back_substitute_jit(statistic.R, statistic.theta)
     else:
         remainder = 1.0
-    for c in range(len(kept.counts)):
-        kept.shrink[c] = 1.0 / (1.0 + remainder * kept.counts[c])
-        kept.drawn[c] = 0.0
-    return EffectsKept(noise, remainder, centre, degrees, known, kept.shrink, kept.drawn, 1.0, kept)
+    for c in range(len(statistic.counts)):
+        statistic.shrink[c] = 1.0 / (1.0 + remainder * statistic.counts[c])
+        statistic.drawn[c] = 0.0
+    return MainEffectsArrays(
+        noise, remainder, centre, degrees, is_estimated, statistic.shrink, statistic.drawn, 1.0, statistic
+    )
 
 
-def varied_effects(p: Any, rng: np.random.Generator) -> Any:
-    """As `drawn_effects`, compiled."""
+def sample_main_effects_jit(p: Any, rng: np.random.Generator) -> Any:
+    """As `sample_main_effects`, compiled."""
     if p.known == 0.0:
         return p
-    kept, stretch = p.kept, stretch_of(p.degrees, rng)
-    for k in range(len(kept.beta)):
-        kept.beta[k] = rng.standard_normal()
-    _qr.back_substitute_jit(kept.R, kept.beta)
+    statistic, stretch = p.kept, sample_stretch(p.degrees, rng)
+    for k in range(len(statistic.beta)):
+        statistic.beta[k] = rng.standard_normal()
+    _qr.back_substitute_jit(statistic.R, statistic.beta)
     scale = stretch * math.sqrt(p.noise)
-    for k in range(len(kept.beta)):
-        kept.beta[k] = kept.theta[k] + scale * kept.beta[k]
+    for k in range(len(statistic.beta)):
+        statistic.beta[k] = statistic.theta[k] + scale * statistic.beta[k]
     for c in range(len(p.shrink)):
-        total = kept.beta[0]
-        for place in kept.positions[c]:
-            total += kept.beta[place]
+        total = statistic.beta[0]
+        for place in statistic.positions[c]:
+            total += statistic.beta[place]
         p.drawn[c] = p.shrink[c] * total
-    return EffectsKept(p.noise, p.remainder, p.centre, p.degrees, p.known, p.shrink, p.drawn, stretch, kept)
+    return MainEffectsArrays(p.noise, p.remainder, p.centre, p.degrees, p.known, p.shrink, p.drawn, stretch, statistic)

@@ -30,49 +30,52 @@ import numpy as np
 
 from causalbandits._typing import Array, Codes
 
-CAUTION = 5.0
+EFFECT_PSEUDO_COUNT = 5.0
 """What a choice adds in all strata is drawn towards nothing as if so many rewards had shown nothing."""
 
-SHRINKAGE = 20.0
+INTERACTION_PSEUDO_COUNT = 20.0
 """What it adds in one stratum besides is drawn towards nothing as if so many rewards had shown nothing."""
 
-STEADINESS = 10.0
+STRATUM_PSEUDO_COUNT = 10.0
 """A stratum's mean is drawn towards that of all rewards as if so many of its rewards had been like these."""
 
-TURNS = 3
+EFFECT_ITERATIONS = 3
 """So often the means of strata and what choices add are estimated in turn."""
 
-SUREST_GUESS = 1e-3
+MIN_LIKELIHOOD = 1e-3
 """No guess is surer than this: a single surprise would otherwise undo all evidence."""
 
-WEIGHTS = (2.0, 20.0, 200.0)
+ALTERNATIVE_WEIGHTS = (2.0, 20.0, 200.0)
 """How much a wrong row may still resemble the table's, in counts."""
 
-SUSPICION = 0.25
+PRIOR_ERROR_PROBABILITY = 0.25
 """The prior chance that a row is wrong."""
 
-IMPOSSIBLE = math.log(1e300)
+LOG_E_OF_IMPOSSIBLE = math.log(1e300)
 """What is seen although the table gives it probability 0 counts so much."""
 
 
-def additions(seen: Array, paid: Array, total: Array, starts: Codes, so_far: Array) -> Array:
+def choice_effects(counts: Array, sums: Array, total: Array, starts: Codes, initial: Array) -> Array:
     """What each choice of each knob adds to the reward, in all strata alike: each knob by itself, from `so_far` on.
 
     `seen` and `paid` are counts and sums of rewards by stratum and choice, the knobs side by side, beginning at
     `starts`; `total` are the strata's sums, with what draws their means towards that of all rewards.
     """
-    added, count = so_far, np.add.reduce(seen[:, : starts[1] if len(starts) > 1 else None], axis=1) + STEADINESS
-    widths = np.diff(starts, append=seen.shape[1])
-    of_choice, paid_for = np.add.reduce(seen) + CAUTION, np.add.reduce(paid)
-    for _ in range(TURNS):
-        means = (total[:, None] - np.add.reduceat(seen * added, starts, axis=1)) / count[:, None]
-        added = (paid_for - np.add.reduce(seen * np.repeat(means, widths, axis=1))) / of_choice
-    return np.asarray(added)
+    effects, count = (
+        initial,
+        np.add.reduce(counts[:, : starts[1] if len(starts) > 1 else None], axis=1) + STRATUM_PSEUDO_COUNT,
+    )
+    widths = np.diff(starts, append=counts.shape[1])
+    choice_counts, choice_sums = np.add.reduce(counts) + EFFECT_PSEUDO_COUNT, np.add.reduce(sums)
+    for _ in range(EFFECT_ITERATIONS):
+        means = (total[:, None] - np.add.reduceat(counts * effects, starts, axis=1)) / count[:, None]
+        effects = (choice_sums - np.add.reduce(counts * np.repeat(means, widths, axis=1))) / choice_counts
+    return np.asarray(effects)
 
 
-def guessed_mean(around: float, count: float, total: float) -> float:
+def predict_mean(centre: float, count: float, total: float) -> float:
     """What a choice is expected to bring in a stratum: `around`, drawn to what it brought there so far."""
-    return around + (total - count * around) / (count + SHRINKAGE)
+    return centre + (total - count * centre) / (count + INTERACTION_PSEUDO_COUNT)
 
 
 def common_mean(count: float, total: float, *, coins: bool) -> float:
@@ -82,30 +85,30 @@ def common_mean(count: float, total: float, *, coins: bool) -> float:
     return total / count if count else 0.0
 
 
-def coin_likelihoods(means: list[float], reward: float) -> list[float]:
+def bernoulli_likelihoods(means: list[float], reward: float) -> list[float]:
     """Of a success or a failure, for coins with these means."""
-    least, most = SUREST_GUESS, 1.0 - SUREST_GUESS
-    inside = [least if mean < least else most if mean > most else mean for mean in means]
-    return inside if reward == 1.0 else [1.0 - mean for mean in inside]
+    lowest, highest = MIN_LIKELIHOOD, 1.0 - MIN_LIKELIHOOD
+    probabilities = [lowest if mean < lowest else highest if mean > highest else mean for mean in means]
+    return probabilities if reward == 1.0 else [1.0 - mean for mean in probabilities]
 
 
 def normal_likelihoods(means: list[float], reward: float, variance: float) -> list[float]:
     """Of a number, up to a common factor, for normal variables with these means; an outlier is not believed in full."""
     exponents = [(reward - mean) ** 2 / (-2.0 * variance) for mean in means]
     largest = max(exponents)
-    return [max(math.exp(exponent - largest), SUREST_GUESS) for exponent in exponents]
+    return [max(math.exp(exponent - largest), MIN_LIKELIHOOD) for exponent in exponents]
 
 
-def arrow_factor(likelihoods: list[float], weights: list[float], chosen: int) -> float:
+def e_factor(likelihoods: list[float], weights: list[float], choice: int) -> float:
     """The factor e of a knob: likelihoods q of its choices, weights in proportion to P(x | z), and which was made."""
     expected: float = sum(map(mul, likelihoods, weights)) / sum(weights)
-    return likelihoods[chosen] / expected
+    return likelihoods[choice] / expected
 
 
-def log_gain(log_stakes: list[float], factors: list[float]) -> float:
+def log_betting_gain(log_stakes: list[float], factors: list[float]) -> float:
     """What a bet on several knobs at once adds to log E, if stakes are in proportion to what each has won so far.
 
-    >>> round(math.exp(log_gain([0.0, math.log(3.0)], [2.0, 1.0])), 9)
+    >>> round(math.exp(log_betting_gain([0.0, math.log(3.0)], [2.0, 1.0])), 9)
     1.25
     """
     largest = max(log_stakes)
@@ -113,14 +116,16 @@ def log_gain(log_stakes: list[float], factors: list[float]) -> float:
     return math.log(sum(map(mul, stakes, factors)) / sum(stakes))
 
 
-def row_gains(alternatives: Sequence[tuple[float, float]], seen: float, rows: float, null: float) -> list[float]:
+def row_log_factors(alternatives: Sequence[tuple[float, float]], count: float, rows: float, null: float) -> list[float]:
     """What one more value adds to log E of a row, for each alternative: its pseudo-counts of the value, and of all.
 
     So far it was `seen` in so many of its `rows`; `null` is its probability if the row is right.
     """
     if null == 0.0:
-        return [IMPOSSIBLE] * len(alternatives)
-    return [math.log((own + seen) / (whole + rows) / null) for own, whole in alternatives]
+        return [LOG_E_OF_IMPOSSIBLE] * len(alternatives)
+    return [
+        math.log((pseudo_count + count) / (pseudo_total + rows) / null) for pseudo_count, pseudo_total in alternatives
+    ]
 
 
 def log_mean_exp(logs: list[float]) -> float:
@@ -133,8 +138,8 @@ def log_mean_exp(logs: list[float]) -> float:
     return largest + math.log(sum([math.exp(log - largest) for log in logs]) / len(logs))
 
 
-def suspected(log_e: float) -> float:
+def log_mixture_with_null(log_e: float) -> float:
     """The logarithm of 3/4 + E/4."""
     if log_e > 700.0:
-        return log_e + math.log(SUSPICION)
-    return math.log(1.0 - SUSPICION + SUSPICION * math.exp(log_e))
+        return log_e + math.log(PRIOR_ERROR_PROBABILITY)
+    return math.log(1.0 - PRIOR_ERROR_PROBABILITY + PRIOR_ERROR_PROBABILITY * math.exp(log_e))

@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 from causalbandits.policies.robust.e_process import log_mean_exp
-from causalbandits.policies.robust.implications import watched
-from causalbandits.policies.robust.monitor import ARROW, DONE, ROW, Ring, Watching
-from causalbandits.problem import Problem, shown_names
+from causalbandits.policies.robust.implications import testable_implications
+from causalbandits.policies.robust.monitor import ARROW, RESPONSES, ROW, AlarmRow, Monitor
+from causalbandits.problem import Problem, format_names
 
-CLAIMS_SHOWN = 10
+MAX_CLAIMS_LISTED = 10
 
 NO_OUTCOMES = "there are no outcomes yet"
 
@@ -42,7 +42,7 @@ class ModelClaim(NamedTuple):
         if self.untested:
             return f"{self.claim}: not tested; {self.untested}."
         verdict = "the data contradict it" if self.contradicted else "no contradiction"
-        return f"{self.claim}: e = {shown_e(self.log_e)}; {verdict}."
+        return f"{self.claim}: e = {format_e_value(self.log_e)}; {verdict}."
 
 
 class Alarm(NamedTuple):
@@ -56,7 +56,7 @@ class Alarm(NamedTuple):
     done: str
 
     def __str__(self) -> str:
-        strength = f"decision {self.decision}, e = {shown_e(self.log_e)}"
+        strength = f"decision {self.decision}, e = {format_e_value(self.log_e)}"
         return f"the outcomes contradict the model: {self.claim} ({strength}); {self.done}"
 
 
@@ -74,7 +74,7 @@ class Evidence:
     missing: int | None = None
     """The number of the decision whose outcome is; None where no others wait for it."""
 
-    def waiting(self, later: int, missing: int | None) -> Evidence:
+    def with_pending(self, later: int, missing: int | None) -> Evidence:
         """The same, where so many outcomes wait for that of an earlier decision."""
         if not later:
             return self
@@ -101,95 +101,103 @@ class Evidence:
         lines = [f"{self.rounds} outcomes.{later} The chance of a false alarm, ever, is {self.level:g} at most."]
         lines += [f"Alarm: {alarm}." for alarm in self.alarms]
         for part in ("graph", "tables"):
-            lines += _section(part, [claim for claim in self.claims if claim.part == part])
+            lines += _format_section(part, [claim for claim in self.claims if claim.part == part])
         return "\n".join(lines)
 
     __str__ = __repr__
 
 
-def _section(part: str, claims: list[ModelClaim]) -> list[str]:
+def _format_section(part: str, claims: list[ModelClaim]) -> list[str]:
     tested = [claim for claim in claims if not claim.untested]
     wrong = sum(claim.contradicted for claim in claims)
     if wrong:
-        head = f"The outcomes contradict {wrong} of the {_claims(len(tested))} of the {part} tested:"
+        head = f"The outcomes contradict {wrong} of the {_format_claim_count(len(tested))} of the {part} tested:"
     elif tested:
-        head = f"The outcomes do not contradict the {part} ({_claims(len(tested))} tested). The nearest to it:"
+        head = (
+            f"The outcomes do not contradict the {part} ({_format_claim_count(len(tested))} tested). The nearest to it:"
+        )
     else:
         head = f"The outcomes have tested no claim of the {part}."
-    lines = [head, *(f"  {claim}" for claim in tested[: min(max(wrong, 3), CLAIMS_SHOWN)])]
+    lines = [head, *(f"  {claim}" for claim in tested[: min(max(wrong, 3), MAX_CLAIMS_LISTED)])]
     reasons = Counter(claim.untested for claim in claims if claim.untested)
     for reason, count in reasons.items():
-        lines.append(f"{_claims(count)} of the {part} could not be tested: {reason}.")
+        lines.append(f"{_format_claim_count(count)} of the {part} could not be tested: {reason}.")
     return lines
 
 
-def _claims(count: int) -> str:
+def _format_claim_count(count: int) -> str:
     return f"{count} claim{'s' if count > 1 else ''}"
 
 
-def shown_e(log_e: float) -> str:
+def format_e_value(log_e: float) -> str:
     """An e-value for people.
 
-    >>> shown_e(0.0), shown_e(math.log(1234)), shown_e(2000.0)
+    >>> format_e_value(0.0), format_e_value(math.log(1234)), format_e_value(2000.0)
     ('1', '1.2e+03', 'about 10^869')
     """
     return f"{math.exp(log_e):.2g}" if log_e < 700 else f"about 10^{log_e / math.log(10):.0f}"
 
 
-def evidence_of(problem: Problem, watch: Watching, level: float) -> Evidence:
+def evidence_of(problem: Problem, monitor: Monitor, level: float) -> Evidence:
     """What a watch has to say. A claim is contradicted if an alarm has named it, or its own e-value is large enough."""
-    rows = [log_mean_exp(logs) for logs in watch.log_rows.tolist()]
-    drawn = [int(count) for count in watched(problem).totals(watch.counted).tolist()]
-    found = [
-        *_judged(problem, watch, ARROW, watch.log_arrows.tolist(), watch.contrasts.tolist(), level),
-        *_judged(problem, watch, ROW, rows, drawn, level),
+    rows = [log_mean_exp(logs) for logs in monitor.log_rows.tolist()]
+    draw_counts = [int(count) for count in testable_implications(problem).row_totals(monitor.counted).tolist()]
+    claims = [
+        *_evaluate_claims(problem, monitor, ARROW, monitor.log_arrows.tolist(), monitor.contrasts.tolist(), level),
+        *_evaluate_claims(problem, monitor, ROW, rows, draw_counts, level),
     ]
-    found.sort(key=lambda claim: (claim.part, not claim.contradicted, bool(claim.untested), -claim.log_e))
-    return Evidence(tuple(found), tuple(alarm_of(problem, ring) for ring in watch.rings()), watch.witnessed, level)
+    claims.sort(key=lambda claim: (claim.part, not claim.contradicted, bool(claim.untested), -claim.log_e))
+    return Evidence(
+        tuple(claims), tuple(alarm_of(problem, ring) for ring in monitor.alarm_rows()), monitor.witnessed, level
+    )
 
 
-def _judged(
-    problem: Problem, watch: Watching, about: int, logs: list[float], outcomes: list[int], level: float
+def _evaluate_claims(
+    problem: Problem, monitor: Monitor, about: int, logs: list[float], outcomes: list[int], level: float
 ) -> Iterator[ModelClaim]:
-    named = {ring.which: ring.log_e for ring in watch.rings() if ring.about == about}
+    log_e_of_alarms = {ring.which: ring.log_e for ring in monitor.alarm_rows() if ring.about == about}
     limit = math.log(2.0 * len(logs) / level)
     for which, (log_e, count) in enumerate(zip(logs, outcomes, strict=True)):
-        wrong = log_e >= limit or which in named
-        log_e = max(log_e, named.get(which, log_e))  # which begins anew where something was mended
-        text, variable = _claim(problem, about, which), _variable(problem, about, which)
-        why = "" if count or wrong else _untested(problem, watch, about, which)
-        yield ModelClaim("graph" if about == ARROW else "tables", text, variable, log_e, wrong, count, why)
+        wrong = log_e >= limit or which in log_e_of_alarms
+        log_e = max(log_e, log_e_of_alarms.get(which, log_e))  # which begins anew where something was mended
+        text, variable = _format_claim(problem, about, which), _variable(problem, about, which)
+        reason = "" if count or wrong else _reason_untested(problem, monitor, about, which)
+        yield ModelClaim("graph" if about == ARROW else "tables", text, variable, log_e, wrong, count, reason)
 
 
-def _untested(problem: Problem, watch: Watching, about: int, which: int) -> str:
+def _reason_untested(problem: Problem, monitor: Monitor, about: int, which: int) -> str:
     """Why nothing is known of a claim."""
-    if not watch.witnessed:
+    if not monitor.witnessed:
         return NO_OUTCOMES
     if about == ARROW:
-        since = " since the graph was mended" if watch.knobs else ""
+        since = " since the graph was mended" if monitor.joined_knobs else ""
         return f"given the parents, what was done with {problem.manipulable[which]} was never left to chance{since}"
-    return watched(problem).why_undrawn(which, watch.counted)
+    return testable_implications(problem).reason_untested(which, monitor.counted)
 
 
-def alarm_of(problem: Problem, ring: Ring) -> Alarm:
+def alarm_of(problem: Problem, row: AlarmRow) -> Alarm:
     """An alarm in words."""
-    about, which = ring.about, ring.which
+    about, which = row.about, row.which
     return Alarm(
-        ring.decision, _claim(problem, about, which), _variable(problem, about, which), ring.log_e, DONE[ring.done]
+        row.decision,
+        _format_claim(problem, about, which),
+        _variable(problem, about, which),
+        row.log_e,
+        RESPONSES[row.done],
     )
 
 
 def _variable(problem: Problem, about: int, which: int) -> str:
-    return problem.manipulable[which] if about == ARROW else watched(problem).variable_of(which)
+    return problem.manipulable[which] if about == ARROW else testable_implications(problem).variable_of(which)
 
 
-def arrow_claim(problem: Problem, knob: int) -> str:
+def format_arrow_claim(problem: Problem, knob: int) -> str:
     """That a knob acts through the parents alone."""
-    return f"given {shown_names(problem.parents)}, the reward should not depend on {problem.manipulable[knob]}"
+    return f"given {format_names(problem.parents)}, the reward should not depend on {problem.manipulable[knob]}"
 
 
-def _claim(problem: Problem, about: int, which: int) -> str:
+def _format_claim(problem: Problem, about: int, which: int) -> str:
     if about == ARROW:
-        return arrow_claim(problem, which)
-    fitted = "it was fitted" if watched(problem).fitted else "in its table"
-    return f"{watched(problem).described(which)} should be as {fitted}"
+        return format_arrow_claim(problem, which)
+    fitted = "it was fitted" if testable_implications(problem).fitted else "in its table"
+    return f"{testable_implications(problem).format_row(which)} should be as {fitted}"

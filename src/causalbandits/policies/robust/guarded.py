@@ -19,40 +19,40 @@ from causalbandits._typing import Array, is_real
 from causalbandits.errors import PolicyError, SizeError
 from causalbandits.model import CausalModel
 from causalbandits.model.graph import ancestors
-from causalbandits.policies.base import Favourite, Policy, require_draws
-from causalbandits.policies.cells import CausalThompsonSampling, favourite_of
-from causalbandits.policies.feedback import Choice, Outcome, over_the_coin, pick_place
-from causalbandits.policies.posteriors import Bounds, estimated_means, weighted_bounds
+from causalbandits.policies.base import Incumbent, Policy, validate_draws
+from causalbandits.policies.cells import CausalThompsonSampling, incumbent_by_means
+from causalbandits.policies.feedback import Choice, Outcome, sample_choice_by_position, with_pacing_propensity
+from causalbandits.policies.posteriors import Bounds, bounds_of_weighted_mean, estimate_means
 from causalbandits.policies.robust.evidence import Evidence, alarm_of, evidence_of
 from causalbandits.policies.robust.monitor import (
     ARROW,
-    BY_CONTEXT,
-    GIVEN_UP,
-    LEARNT,
-    MENDED,
-    NOTHING,
+    CONTEXT_DEPENDENT,
+    GRAPH_ABANDONED,
+    REPAIRED,
     ROW,
+    TABLES_LEARNED,
     TOO_LARGE,
-    GuardedCells,
-    MendedSearch,
-    cell_of,
-    ways,
+    UNCHANGED,
+    GroupedProjection,
+    MonitoredCells,
+    joined_cell,
+    joint_choice_count,
 )
-from causalbandits.policies.validation import require_one_of
-from causalbandits.problem import Action, Problem, Purse, Scores, Situation
-from causalbandits.problem.candidates import EveryAction, SomeActions
+from causalbandits.policies.validation import validate_one_of
+from causalbandits.problem import Action, BudgetTracker, Problem, Scores, Situation
+from causalbandits.problem.candidates import AllActions, ListedActions
 from causalbandits.problem.projection import CELL_LIMIT
 
-MENDABLE = 2**16
+REPAIR_LIMIT = 2**16
 """A graph is mended or given up only if there are no more actions than this, in all contexts together where they get
 numbers of their own: all of them are then searched."""
 
-AUDITED = 2**12
+AUDIT_LIMIT = 2**12
 """No more actions than this are audited: each of them is then part of every decision's support."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class GuardedThompsonSampling(Policy[GuardedCells]):
+class GuardedThompsonSampling(Policy[MonitoredCells]):
     """C-TS that says when rewards or tables contradict the graph, and mends it.
 
     `level` is the chance of any false alarm, ever, in each run. `draws` posteriors are drawn for a decision, as for
@@ -75,14 +75,14 @@ class GuardedThompsonSampling(Policy[GuardedCells]):
 
     def __post_init__(self) -> None:
         _ = self.inner
-        require_draws(self.draws)
+        validate_draws(self.draws)
         if self.draws < 2:
             raise PolicyError("A guard needs chance that it knows: draws must be 2 or more; got 1.")
         if not is_real(self.level) or not 1e-9 <= self.level <= 0.5:
             raise PolicyError(f"level must lie between 1e-9 and 0.5; got {self.level!r}.")
         if not is_real(self.audit) or not 0.0 <= self.audit <= 0.5:
             raise PolicyError(f"audit must lie between 0 and 0.5; got {self.audit!r}.")
-        require_one_of("on_alarm", self.on_alarm, ("mend", "warn", "leave"))
+        validate_one_of("on_alarm", self.on_alarm, ("mend", "warn", "leave"))
 
     @property
     def id(self) -> str:
@@ -117,220 +117,235 @@ class GuardedThompsonSampling(Policy[GuardedCells]):
 
     # --- deciding -------------------------------------------------------------------------------------
 
-    def start(self, problem: Problem) -> GuardedCells:
-        self.inner.start(problem)  # which refuses what is too large
-        return GuardedCells.empty(problem)
+    def init(self, problem: Problem) -> MonitoredCells:
+        self.inner.init(problem)  # which refuses what is too large
+        return MonitoredCells.empty(problem)
 
-    def score(self, situation: Situation, statistic: GuardedCells, rng: np.random.Generator) -> Scores:
-        scores = self._spread(situation, statistic, self.inner.index(statistic.cells, rng, 1))
+    def score(self, situation: Situation, statistic: MonitoredCells, rng: np.random.Generator) -> Scores:
+        scores = self._score_cells(situation, statistic, self.inner.index(statistic.cells, rng, 1))
         return Scores(scores.values[0], float(np.asarray(scores.scale)[0]))
 
     def score_each(
-        self, situations: Sequence[Situation], statistic: GuardedCells, rng: np.random.Generator
+        self, situations: Sequence[Situation], statistic: MonitoredCells, rng: np.random.Generator
     ) -> list[Scores]:
-        self._number_of_context(situations[0].problem)  # which refuses a part, if all of it is needed
+        self._context_number(situations[0].problem)  # which refuses a part, if all of it is needed
         index = self.inner.index(statistic.cells, rng, self.draws)
-        return [self._spread(situation, statistic, index) for situation in situations]
+        return [self._score_cells(situation, statistic, index) for situation in situations]
 
-    def decide(self, situation: Situation, statistic: GuardedCells, rng: np.random.Generator) -> Choice:
-        own = self._cells_in(situation.problem, statistic)
-        index = self.inner.index(statistic.cells if own is None else statistic.cells.at(own), rng, self.draws)
-        mended = len(statistic.alarms) and (statistic.given_up or statistic.knobs)
-        best = self._spread(situation, statistic, index).best_positions() if mended else situation.best_of_draws(index)
-        choice = pick_place(best.tolist(), situation.action, rng)
+    def decide(self, situation: Situation, statistic: MonitoredCells, rng: np.random.Generator) -> Choice:
+        cells = self._relevant_cells(situation.problem, statistic)
+        index = self.inner.index(statistic.cells if cells is None else statistic.cells.subset(cells), rng, self.draws)
+        is_repaired = len(statistic.alarms) and (statistic.given_up or statistic.joined_knobs)
+        best = (
+            self._score_cells(situation, statistic, index).best_positions()
+            if is_repaired
+            else situation.best_of_draws(index)
+        )
+        choice = sample_choice_by_position(best.tolist(), situation.action, rng)
         if situation.is_paced:
-            return over_the_coin(choice, situation.pace, situation.action)
-        return self._audited(situation, choice, rng, range(situation.size)) if self.audit else choice
+            return with_pacing_propensity(choice, situation.pacing_rule, situation.action)
+        return self._audit_choice(situation, choice, rng, range(situation.size)) if self.audit else choice
 
-    def paced(self, situation: Situation, statistic: GuardedCells, rng: np.random.Generator, purse: Purse) -> Choice:
-        choice = super().paced(situation, statistic, rng, purse)
+    def choose_within_budget(
+        self, situation: Situation, statistic: MonitoredCells, rng: np.random.Generator, tracker: BudgetTracker
+    ) -> Choice:
+        choice = super().choose_within_budget(situation, statistic, rng, tracker)
         if not self.audit:
             return choice
-        field = self.permitted(situation, statistic)
-        assert field.costs is not None
-        return self._audited(field, choice, rng, purse.payable(field.costs).tolist())
+        feasible = self.feasible(situation, statistic)
+        assert feasible.costs is not None
+        return self._audit_choice(feasible, choice, rng, tracker.affordable_positions(feasible.costs).tolist())
 
-    def _number_of_context(self, problem: Problem) -> int:
+    def _context_number(self, problem: Problem) -> int:
         """By which cells are kept if the graph is given up in contexts; 0 if it never is."""
         number = problem.context_number if self.needs_context else 0
         if number is None:
             raise PolicyError(
                 "on_alarm='leave' may give the graph up for a number for every action in every context, so that it "
                 f"needs all of it ({', '.join(problem.context)}); known is "
-                f"{problem.contexts.shown(problem.known) or 'nothing'}. With on_alarm='mend' a part will do."
+                f"{problem.contexts.format_context(problem.context_codes) or 'nothing'}. With on_alarm='mend' a part will do."
             )
         return number
 
-    def _cells_in(self, problem: Problem, statistic: GuardedCells) -> slice | None:
+    def _relevant_cells(self, problem: Problem, statistic: MonitoredCells) -> slice | None:
         """The cells that matter in a context where the graph is given up; None where all do."""
-        first = self._number_of_context(problem) * problem.actions.size
+        first = self._context_number(problem) * problem.actions.size
         return slice(first, first + problem.actions.size) if statistic.given_up else None
 
-    def permitted(self, situation: Situation, statistic: GuardedCells) -> Situation:
+    def feasible(self, situation: Situation, statistic: MonitoredCells) -> Situation:
         """What is searched: the situation itself, or by now all actions, or the same ones under other tables."""
         if not len(statistic.alarms):
             return situation
-        problem = statistic.in_force(situation.problem)
-        if not isinstance(situation.search, SomeActions):
-            every = isinstance(situation.search, EveryAction) or bool(statistic.given_up or statistic.knobs)
+        problem = statistic.current_problem(situation.problem)
+        if not isinstance(situation.candidates, ListedActions):
+            every = isinstance(situation.candidates, AllActions) or bool(statistic.given_up or statistic.joined_knobs)
             return problem.situation(every=every)
         if problem is situation.problem:
             return situation
         return problem.situation(eligible=[situation.action(position) for position in range(situation.size)])
 
-    def _spread(self, field: Situation, statistic: GuardedCells, index: Array) -> Scores:
+    def _score_cells(self, situation: Situation, statistic: MonitoredCells, index: Array) -> Scores:
         """From numbers per cell, a row a draw, to scores of the searched actions."""
         if statistic.given_up:
-            every = index.shape[-1] == field.problem.actions.size
-            return field.gather(index if every else index[..., self._cells_in(field.problem, statistic)])
-        knobs = statistic.knobs
+            every = index.shape[-1] == situation.problem.actions.size
+            return situation.take(index if every else index[..., self._relevant_cells(situation.problem, statistic)])
+        knobs = statistic.joined_knobs
         if not knobs:
-            return field.project(index)
-        return field.priced(field.remember(("mended", knobs), lambda: MendedSearch(field, knobs)).scores(index))
+            return situation.project(index)
+        return situation.net_of_costs(
+            situation.compute_once(("mended", knobs), lambda: GroupedProjection(situation, knobs)).scores(index)
+        )
 
-    def _audited(self, field: Situation, choice: Choice, rng: np.random.Generator, positions: Sequence[int]) -> Choice:
+    def _audit_choice(
+        self, situation: Situation, choice: Choice, rng: np.random.Generator, positions: Sequence[int]
+    ) -> Choice:
         """The choice, or now and then any of the actions at these positions; either way with its exact probability."""
         size = len(positions)
-        if size > AUDITED:
+        if size > AUDIT_LIMIT:
             raise SizeError(
-                f"audit= tries each of the {size} searched actions now and then; the limit is {AUDITED}. "
+                f"audit= tries each of the {size} searched actions now and then; the limit is {AUDIT_LIMIT}. "
                 "Leave audit out, or allow fewer actions."
             )
-        chances = {field.action(position): self.audit / size for position in positions}
+        propensities = {situation.action(position): self.audit / size for position in positions}
         for action, share in choice.support or ():
-            chances[action] += (1.0 - self.audit) * share
-        chosen = field.action(positions[int(rng.integers(size))]) if rng.random() < self.audit else choice.action
-        return Choice(chosen, chances[chosen], tuple(chances.items()))
+            propensities[action] += (1.0 - self.audit) * share
+        played = situation.action(positions[int(rng.integers(size))]) if rng.random() < self.audit else choice.action
+        return Choice(played, propensities[played], tuple(propensities.items()))
 
     # --- taking in ------------------------------------------------------------------------------------
 
     def _reward(self, outcome: Outcome) -> float:
         return outcome.successes if self.counts_successes else outcome.reward
 
-    def update(self, situation: Situation, statistic: GuardedCells, outcome: Outcome) -> None:
+    def update(self, situation: Situation, statistic: MonitoredCells, outcome: Outcome) -> None:
         problem = situation.problem
-        context = self._number_of_context(problem)
-        statistic.tell(problem, outcome.action, problem.configuration(outcome.z), context, self._reward(outcome))
+        context = self._context_number(problem)
+        statistic.add_reward(problem, outcome.action, problem.configuration(outcome.z), context, self._reward(outcome))
 
-    def witness(self, situation: Situation, statistic: GuardedCells, outcome: Outcome) -> str:
+    def monitor(self, situation: Situation, statistic: MonitoredCells, outcome: Outcome) -> str:
         if statistic.given_up:
             return ""
         problem = situation.problem
         if self.prior == "beta":
-            statistic.take_in(problem, outcome, outcome.successes, None)
+            statistic.add_outcome(problem, outcome, outcome.successes, None)
         else:
-            statistic.take_in(problem, outcome, outcome.reward, self.noise_scale)
-        found = statistic.alarm(self.level)
-        if found is None:
+            statistic.add_outcome(problem, outcome, outcome.reward, self.noise_scale)
+        alarm = statistic.find_alarm(self.level)
+        if alarm is None:
             return ""
-        done = self._respond(problem, statistic, *found[:2])
-        return str(alarm_of(problem, statistic.note(outcome.number, *found, done)))
+        response = self._respond(problem, statistic, *alarm[:2])
+        return str(alarm_of(problem, statistic.record_alarm(outcome.number, *alarm, response)))
 
-    def _respond(self, problem: Problem, statistic: GuardedCells, about: int, which: int) -> int:
+    def _respond(self, problem: Problem, statistic: MonitoredCells, about: int, which: int) -> int:
         """Do what is to be done about an alarm; which it is."""
         if self.on_alarm == "warn":
-            return NOTHING
+            return UNCHANGED
         if self.on_alarm == "leave":
             return self._give_up(problem, statistic)
         if about != ARROW:
             statistic.learnt, statistic.believed = 1, statistic.counted.copy()
-            statistic.start_again(problem)
-            return LEARNT
-        if problem.actions.size > MENDABLE:
+            statistic.restart(problem)
+            return TABLES_LEARNED
+        if problem.actions.size > REPAIR_LIMIT:
             return TOO_LARGE
-        if problem.context and _hangs_on_context(problem, problem.manipulable[which]):
-            return BY_CONTEXT
+        if problem.context and _depends_on_context(problem, problem.manipulable[which]):
+            return CONTEXT_DEPENDENT
         statistic.joined[which] = 1
-        knobs = statistic.knobs
-        cells = problem.configurations * ways(problem.actions.radices, knobs)
+        knobs = statistic.joined_knobs
+        cells = problem.configurations * joint_choice_count(problem.actions.radices, knobs)
         every = len(knobs) == len(problem.manipulable) or cells >= problem.actions.size
         if every and not problem.context:
             return self._give_up(problem, statistic)
         if cells * statistic.seen.shape[1] > CELL_LIMIT:
             statistic.joined[which] = 0
             return TOO_LARGE
-        statistic.start_again(problem)
-        statistic.arrange(problem, cells)
-        return MENDED
+        statistic.restart(problem)
+        statistic.rebuild_cells(problem, cells)
+        return REPAIRED
 
-    def _give_up(self, problem: Problem, statistic: GuardedCells) -> int:
+    def _give_up(self, problem: Problem, statistic: MonitoredCells) -> int:
         """From now on a number for every action, in every context."""
         size = problem.actions.size * problem.contexts.size
-        if size > MENDABLE:
+        if size > REPAIR_LIMIT:
             return TOO_LARGE
         statistic.given_up = 1
-        statistic.arrange(problem, size)
-        return GIVEN_UP
+        statistic.rebuild_cells(problem, size)
+        return GRAPH_ABANDONED
 
-    def concerns(self, problem: Problem, statistic: GuardedCells) -> tuple[str, ...]:
-        if not problem.required or not any(ring.about == ROW for ring in statistic.rings()):
+    def concerns(self, problem: Problem, statistic: MonitoredCells) -> tuple[str, ...]:
+        if not problem.constrained_variables or not any(ring.about == ROW for ring in statistic.alarm_rows()):
             return ()
         contradicted = {
             claim.variable for claim in self.evidence(problem, statistic).contradicted if claim.part == "tables"
         }
-        wrong = contradicted & ancestors(problem.model.graph, problem.required)
+        wrong = contradicted & ancestors(problem.model.graph, problem.constrained_variables)
         if not wrong:
             return ()
         way_out = "take .model, the learnt one" if statistic.learnt else "fit these"
         return (
-            f"what is required of {', '.join(problem.required)} was judged by the tables as they were, and those of "
+            f"what is required of {', '.join(problem.constrained_variables)} was judged by the tables as they were, and those of "
             f"{', '.join(sorted(wrong))} are contradicted: {way_out}, and make the problem anew",
         )
 
     # --- advising -------------------------------------------------------------------------------------
 
-    def evidence(self, problem: Problem, statistic: GuardedCells) -> Evidence:
+    def evidence(self, problem: Problem, statistic: MonitoredCells) -> Evidence:
         """What the outcomes say of the model."""
         return evidence_of(problem, statistic, self.level)
 
-    def alarms(self, problem: Problem, statistic: GuardedCells) -> tuple[str, ...]:
+    def alarms(self, problem: Problem, statistic: MonitoredCells) -> tuple[str, ...]:
         return tuple(map(str, self.evidence(problem, statistic).alarms))
 
-    def learnt_model(self, problem: Problem, statistic: GuardedCells) -> CausalModel | None:
-        return statistic.in_force(problem).model if statistic.learnt else None
+    def learned_model(self, problem: Problem, statistic: MonitoredCells) -> CausalModel | None:
+        return statistic.current_problem(problem).model if statistic.learnt else None
 
-    def favourite(self, situation: Situation, statistic: GuardedCells) -> Favourite:
+    def incumbent(self, situation: Situation, statistic: MonitoredCells) -> Incumbent:
         cells = statistic.cells
-        numbers = np.stack([estimated_means(self.inner.index_parameters, cells), np.minimum(1.0, cells.count)])
-        scores = self._spread(situation.free, statistic, numbers)
+        numbers = np.stack([estimate_means(self.inner.index_parameters, cells), np.minimum(1.0, cells.count)])
+        scores = self._score_cells(situation.without_costs, statistic, numbers)
         means = Scores(scores.values[0], float(np.asarray(scores.scale)[0]))
-        return favourite_of(situation, means, scores.values[1])
+        return incumbent_by_means(situation, means, scores.values[1])
 
-    def risk(self, situation: Situation, statistic: GuardedCells, action: Action, epsilon: float) -> float | None:
+    def error_probability(
+        self, situation: Situation, statistic: MonitoredCells, action: Action, epsilon: float
+    ) -> float | None:
         """As long as there was no alarm; afterwards the graph, and with it the rule, is another than was fixed."""
-        return None if len(statistic.alarms) else self.inner.risk(situation, statistic.cells, action, epsilon)
+        return (
+            None if len(statistic.alarms) else self.inner.error_probability(situation, statistic.cells, action, epsilon)
+        )
 
-    def drawn_values(
-        self, situation: Situation, statistic: GuardedCells, rng: np.random.Generator, draws: int
+    def sample_values(
+        self, situation: Situation, statistic: MonitoredCells, rng: np.random.Generator, draws: int
     ) -> Array | None:
-        return None if len(statistic.alarms) else self.inner.drawn_values(situation, statistic.cells, rng, draws)
+        return None if len(statistic.alarms) else self.inner.sample_values(situation, statistic.cells, rng, draws)
 
-    def interval(self, situation: Situation, statistic: GuardedCells, action: Action, level: float) -> Bounds:
+    def interval(self, situation: Situation, statistic: MonitoredCells, action: Action, level: float) -> Bounds:
         parameters, cells = self.inner.index_parameters, statistic.cells
-        problem = statistic.in_force(situation.problem)
+        problem = statistic.current_problem(situation.problem)
         if statistic.given_up:
             weights = np.zeros(len(cells.count))
-            weights[self._number_of_context(problem) * problem.actions.size + action.number] = 1.0
-            return weighted_bounds(parameters, cells, weights, level=level, cell="action")
-        places = [
-            cell_of(z, action.choices, problem.actions.radices, statistic.knobs) for z in range(problem.configurations)
+            weights[self._context_number(problem) * problem.actions.size + action.number] = 1.0
+            return bounds_of_weighted_mean(parameters, cells, weights, level=level, cell="action")
+        cell_numbers = [
+            joined_cell(z, action.choices, problem.actions.radices, statistic.joined_knobs)
+            for z in range(problem.configurations)
         ]
-        weights, drawn = problem.parent_distribution(action).reshape(-1), problem.parent_draws(action)
-        rows = None if drawn is None else _placed(drawn, places, len(cells.count))
-        placed = _placed(weights[None], places, len(cells.count))[0]
-        return weighted_bounds(parameters, cells, placed, rows, level=level)
+        weights, draws = problem.parent_distribution(action).reshape(-1), problem.sample_parent_distributions(action)
+        rows = None if draws is None else _scatter_to_cells(draws, cell_numbers, len(cells.count))
+        cell_weights = _scatter_to_cells(weights[None], cell_numbers, len(cells.count))[0]
+        return bounds_of_weighted_mean(parameters, cells, cell_weights, rows, level=level)
 
 
-def _placed(rows: Array, places: Sequence[int], size: int) -> Array:
+def _scatter_to_cells(rows: Array, cell_numbers: Sequence[int], size: int) -> Array:
     """Numbers of configurations in the cells that they belong to."""
-    placed = np.zeros((len(rows), size))
-    placed[:, places] = rows
-    return placed
+    by_cell = np.zeros((len(rows), size))
+    by_cell[:, cell_numbers] = rows
+    return by_cell
 
 
-def _hangs_on_context(problem: Problem, knob: str) -> bool:
+def _depends_on_context(problem: Problem, knob: str) -> bool:
     """Whether a knob that may be left alone is then what the context makes of it, or has a cause in common with it."""
     graph = problem.model.graph
-    if knob in problem.actions.surely_set():
+    if knob in problem.actions.variables_always_set():
         return False
     return bool(ancestors(graph, [knob]) & ancestors(graph, problem.context))

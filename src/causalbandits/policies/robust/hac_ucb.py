@@ -16,22 +16,22 @@ from dataclasses import dataclass
 import numpy as np
 
 from causalbandits._typing import Array
-from causalbandits.policies.base import Favourite, HorizonPolicy
-from causalbandits.policies.cells import actions_in_contexts, favourite_of
+from causalbandits.policies.base import HorizonPolicy, Incumbent
+from causalbandits.policies.cells import action_cell_count, incumbent_by_means
 from causalbandits.policies.feedback import Outcome
 from causalbandits.policies.posteriors import (
     Bounds,
     KLUpperBound,
     UpperBound,
-    estimated_means,
+    bounds_of_weighted_mean,
+    estimate_means,
     mean_and_bonus,
-    weighted_bounds,
 )
-from causalbandits.policies.statistics import Cells, Statistic, take_in
+from causalbandits.policies.statistics import Cells, Statistic, add_to_cell
 from causalbandits.policies.validation import require_context
 from causalbandits.problem import Action, Problem, Scores, Situation
 
-UNIT = UpperBound(0.5, 0.5)
+UNIT_INTERVAL_BOUND = UpperBound(0.5, 0.5)
 """A reward in [0, 1] is 1/2-sub-Gaussian."""
 
 
@@ -46,9 +46,9 @@ class TwoViews(Statistic):
     left: int
     """Whether they have disagreed."""
 
-    def by_action(self, own: slice = slice(None)) -> Cells:
+    def by_action(self, cells: slice = slice(None)) -> Cells:
         """What UCB keeps, of all contexts or of one."""
-        return Cells(self.rounds, self.action_count[own], self.action_total[own])
+        return Cells(self.rounds, self.action_count[cells], self.action_total[cells])
 
     def by_configuration(self) -> Cells:
         """What C-UCB keeps."""
@@ -65,72 +65,72 @@ class HACUCB(HorizonPolicy[TwoViews]):
     searches_all = True
     needs_context = True
 
-    def start(self, problem: Problem) -> TwoViews:
-        actions, cells = actions_in_contexts(self.id, problem), problem.configurations
+    def init(self, problem: Problem) -> TwoViews:
+        actions, cells = action_cell_count(self.id, problem), problem.configurations
         return TwoViews(0, np.zeros(actions), np.zeros(actions), np.zeros(cells), np.zeros(cells), 0)
 
-    def _own(self, problem: Problem) -> slice:
+    def _context_slice(self, problem: Problem) -> slice:
         """The cells of actions in the context."""
         size = problem.actions.size
         first = require_context(self.id, problem) * size
         return slice(first, first + size)
 
     def score(self, situation: Situation, statistic: TwoViews, rng: np.random.Generator) -> Scores:
-        tries = situation.free.gather(statistic.action_count[self._own(situation.problem)]).values
-        short = tries < self._tries(statistic)
-        if short.any():
-            tried = Scores.of(short.astype(np.float64))
-            return situation.priced(tried) if situation.is_paced else tried
-        return self._optimistic(situation, statistic)
+        tries = situation.without_costs.take(statistic.action_count[self._context_slice(situation.problem)]).values
+        is_undersampled = tries < self._initial_tries(statistic)
+        if is_undersampled.any():
+            scores = Scores.of(is_undersampled.astype(np.float64))
+            return situation.net_of_costs(scores) if situation.is_paced else scores
+        return self._optimistic_scores(situation, statistic)
 
-    def _tries(self, statistic: TwoViews) -> int:
+    def _initial_tries(self, statistic: TwoViews) -> int:
         """How often each action is tried before anything is compared."""
         return round(math.sqrt(self.clock(statistic.rounds)) / len(statistic.action_count) + 1.0)
 
-    def _optimistic(self, situation: Situation, statistic: TwoViews) -> Scores:
-        cells = self._view(situation.problem, statistic)
-        index = np.asarray(sum(self._parts(cells)))
-        return situation.gather(index) if statistic.left else situation.project(index)
+    def _optimistic_scores(self, situation: Situation, statistic: TwoViews) -> Scores:
+        cells = self._current_cells(situation.problem, statistic)
+        index = np.asarray(sum(self._mean_and_bonus(cells)))
+        return situation.take(index) if statistic.left else situation.project(index)
 
-    def _view(self, problem: Problem, statistic: TwoViews) -> Cells:
+    def _current_cells(self, problem: Problem, statistic: TwoViews) -> Cells:
         """The one of the two that is believed."""
-        return statistic.by_action(self._own(problem)) if statistic.left else statistic.by_configuration()
+        return statistic.by_action(self._context_slice(problem)) if statistic.left else statistic.by_configuration()
 
-    def _parts(self, cells: Cells) -> tuple[Array, Array]:
-        return mean_and_bonus(UNIT, cells.count, cells.total, 2.0 * math.log(self.clock(cells.rounds)))
+    def _mean_and_bonus(self, cells: Cells) -> tuple[Array, Array]:
+        return mean_and_bonus(UNIT_INTERVAL_BOUND, cells.count, cells.total, 2.0 * math.log(self.clock(cells.rounds)))
 
     def update(self, situation: Situation, statistic: TwoViews, outcome: Outcome) -> None:
         problem = situation.problem
         statistic.rounds += 1
-        own = self._own(problem).start + outcome.action.number
-        take_in(statistic.action_count, statistic.action_total, own, outcome.reward)
+        cell = self._context_slice(problem).start + outcome.action.number
+        add_to_cell(statistic.action_count, statistic.action_total, cell, outcome.reward)
         if not statistic.left:
-            take_in(statistic.z_count, statistic.z_total, problem.configuration(outcome.z), outcome.reward)
-            statistic.left = int(self._disagree(situation.free, statistic))
+            add_to_cell(statistic.z_count, statistic.z_total, problem.configuration(outcome.z), outcome.reward)
+            statistic.left = int(self._views_disagree(situation.without_costs, statistic))
 
-    def _disagree(self, situation: Situation, statistic: TwoViews) -> bool:
+    def _views_disagree(self, situation: Situation, statistic: TwoViews) -> bool:
         """Whether the two bounds of some action lie farther apart than chance and a right graph explain."""
-        by_action = statistic.by_action(self._own(situation.problem))
-        if situation.gather(by_action.count).values.min() < self._tries(statistic):
+        by_action = statistic.by_action(self._context_slice(situation.problem))
+        if situation.take(by_action.count).values.min() < self._initial_tries(statistic):
             return False
-        mean, width = (situation.gather(part).values for part in self._parts(by_action))
-        z_mean, z_width = self._parts(statistic.by_configuration())
+        mean, width = (situation.take(part).values for part in self._mean_and_bonus(by_action))
+        z_mean, z_width = self._mean_and_bonus(statistic.by_configuration())
         causal, causal_width = situation.project(np.stack([z_mean + z_width, z_width])).values
-        apart = mean + width - causal
-        return bool((apart > 2.0 * width).any() or (-apart > 2.0 * causal_width).any())
+        difference = mean + width - causal
+        return bool((difference > 2.0 * width).any() or (-difference > 2.0 * causal_width).any())
 
-    def favourite(self, situation: Situation, statistic: TwoViews) -> Favourite:
-        cells = self._view(situation.problem, statistic)
-        spread = situation.free.gather if statistic.left else situation.free.project
-        return favourite_of(
-            situation, spread(estimated_means(KLUpperBound(), cells)), spread(np.minimum(1.0, cells.count)).values
+    def incumbent(self, situation: Situation, statistic: TwoViews) -> Incumbent:
+        cells = self._current_cells(situation.problem, statistic)
+        project = situation.without_costs.take if statistic.left else situation.without_costs.project
+        return incumbent_by_means(
+            situation, project(estimate_means(KLUpperBound(), cells)), project(np.minimum(1.0, cells.count)).values
         )
 
     def interval(self, situation: Situation, statistic: TwoViews, action: Action, level: float) -> Bounds:
         problem = situation.problem
         if statistic.left:
             weights = np.zeros(len(statistic.action_count))
-            weights[self._own(problem).start + action.number] = 1.0
-            return weighted_bounds(KLUpperBound(), statistic.by_action(), weights, level=level, cell="action")
-        weights, rows = problem.parent_distribution(action).reshape(-1), problem.parent_draws(action)
-        return weighted_bounds(KLUpperBound(), statistic.by_configuration(), weights, rows, level=level)
+            weights[self._context_slice(problem).start + action.number] = 1.0
+            return bounds_of_weighted_mean(KLUpperBound(), statistic.by_action(), weights, level=level, cell="action")
+        weights, rows = problem.parent_distribution(action).reshape(-1), problem.sample_parent_distributions(action)
+        return bounds_of_weighted_mean(KLUpperBound(), statistic.by_configuration(), weights, rows, level=level)

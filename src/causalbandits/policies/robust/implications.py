@@ -7,21 +7,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from causalbandits._cache import Memory
+from causalbandits._cache import BoundedCache
 from causalbandits._typing import Array, Z
 from causalbandits.model import CausalModel, FittedModel, Variable
 from causalbandits.policies.feedback import Outcome
-from causalbandits.policies.posteriors import log_rising
-from causalbandits.policies.robust.e_process import SUSPICION, WEIGHTS
-from causalbandits.policies.tables import ENTRIES_KEPT, TableRows
-from causalbandits.problem import Problem, shown_names
+from causalbandits.policies.posteriors import log_rising_factorial
+from causalbandits.policies.robust.e_process import ALTERNATIVE_WEIGHTS, PRIOR_ERROR_PROBABILITY
+from causalbandits.policies.tables import CACHED_ENTRIES, TableRows
+from causalbandits.problem import Problem, format_names
 from causalbandits.problem.actions import Choices
 
-CHANCES_KEPT = 2**14
+CACHED_PROBABILITIES = 2**14
 """So many probabilities of configurations are remembered."""
 
 
-class Drawn(NamedTuple):
+class TableDraw(NamedTuple):
     """A value that was drawn from a row: the row's number, the value's place, and from where to where its row is."""
 
     row: int
@@ -30,14 +30,14 @@ class Drawn(NamedTuple):
     stop: int
     alternatives: list[tuple[float, float]]
     """For each alternative: the pseudo-counts of the value, and of its row."""
-    own: float
+    prior: float
     """The value's probability in the table, or its pseudo-count in a fitted one."""
-    whole: float
+    prior_total: float
     """The pseudo-count of a fitted row; 0 where a table is known, and its probabilities stay what they are."""
 
 
-class Watched(TableRows):
-    """The claims of one problem, numbered; made once a problem by `watched`."""
+class Implications(TableRows):
+    """The claims of one problem, numbered; made once a problem by `testable_implications`."""
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem)
@@ -48,84 +48,94 @@ class Watched(TableRows):
         self.columns = int(sum(radices))
         self._spans = [(start, start + size) for start, size in zip(self.starts.tolist(), radices, strict=True)]
         self.fitted = isinstance(problem.model, FittedModel)
-        known = {name: problem.model[name].table for name in self.names}
-        self.prior = self.joined(problem.model.concentrations if isinstance(problem.model, FittedModel) else known)
+        tables = {name: problem.model[name].table for name in self.names}
+        self.prior = self.concatenate(
+            problem.model.concentrations if isinstance(problem.model, FittedModel) else tables
+        )
         """The probabilities in the tables, or the pseudo-counts of fitted ones."""
         self._prior: list[float] = self.prior.tolist()
-        self.alternatives = np.ones((1, self.size)) if self.fitted else np.outer(WEIGHTS, self.prior)
+        self.alternatives = np.ones((1, self.size)) if self.fitted else np.outer(ALTERNATIVE_WEIGHTS, self.prior)
         """What a wrong row is drawn from: Dirichlet variables with these pseudo-counts."""
-        self._drawn: Memory[Any, list[Drawn]] = Memory(ENTRIES_KEPT)
-        self._owner = [self.variable_of(row) for row in range(self.rows)]
-        self._columns: Memory[Choices, tuple[int, ...]] = Memory(CHANCES_KEPT)
-        self._chances: Memory[tuple[Any, Choices, Z], float] = Memory(CHANCES_KEPT)
+        self._cached_draws: BoundedCache[Any, list[TableDraw]] = BoundedCache(CACHED_ENTRIES)
+        self._variables = [self.variable_of(row) for row in range(self.rows)]
+        self._cached_columns: BoundedCache[Choices, tuple[int, ...]] = BoundedCache(CACHED_PROBABILITIES)
+        self._cached_probabilities: BoundedCache[tuple[Any, Choices, Z], float] = BoundedCache(CACHED_PROBABILITIES)
 
-    def span(self, knob: int) -> tuple[int, int]:
+    def column_span(self, knob: int) -> tuple[int, int]:
         """From where to where a knob's choices stand."""
         return self._spans[knob]
 
     def columns_of(self, choices: Choices) -> tuple[int, ...]:
         """Where an action's choices stand in a row of the choices of all knobs."""
-        found = self._columns.get(choices)
-        return self._columns.keep(choices, tuple((self.starts + choices).tolist())) if found is None else found
+        cached = self._cached_columns.get(choices)
+        return (
+            self._cached_columns.store(choices, tuple((self.starts + choices).tolist())) if cached is None else cached
+        )
 
-    def chance(self, known: Problem, choices: Choices, z: Z) -> float:
+    def probability(self, problem: Problem, choices: Choices, z: Z) -> float:
         """P(z | do(a)), given what is known of the context."""
-        key = known.known, choices, z
-        found = self._chances.get(key)
-        if found is None:
-            found = math.prod([block.probability(choices, z) for block in known.blocks])
-            self._chances.keep(key, found)
-        return found
+        key = problem.context_codes, choices, z
+        value = self._cached_probabilities.get(key)
+        if value is None:
+            value = math.prod([block.probability(choices, z) for block in problem.blocks])
+            self._cached_probabilities.store(key, value)
+        return value
 
-    def drawn(self, outcome: Outcome) -> list[Drawn]:
+    def table_draws(self, outcome: Outcome) -> list[TableDraw]:
         """What an outcome says of the tables; not of those of what was known beforehand, which may well be chosen."""
-        key = self.key_of(outcome)
-        found = self._drawn.get(key)
-        return self._drawn.keep(key, self._found(outcome)) if found is None else found
+        key = self.cache_key(outcome)
+        cached = self._cached_draws.get(key)
+        return self._cached_draws.store(key, self._find_table_draws(outcome)) if cached is None else cached
 
-    def _found(self, outcome: Outcome) -> list[Drawn]:
-        drawn = [self._value(place, row) for place, row in self.counted(outcome)]
+    def _find_table_draws(self, outcome: Outcome) -> list[TableDraw]:
+        draws = [self._table_draw(place, row) for place, row in self.find_entries(outcome)]
         if outcome.context is None:
-            return drawn
-        known = {name for name, code in zip(self.context, outcome.context, strict=True) if code >= 0}
-        return [value for value in drawn if self._owner[value.row] not in known]
+            return draws
+        context_variables = {name for name, code in zip(self.context, outcome.context, strict=True) if code >= 0}
+        return [value for value in draws if self._variables[value.row] not in context_variables]
 
-    def why_undrawn(self, row: int, counted: Array) -> str:
+    def reason_untested(self, row: int, counts: Array) -> str:
         """Why no outcome is known to be drawn from a row, in words; `counted` is what was drawn from all rows."""
-        name = self._owner[row]
+        name = self._variables[row]
         if name in self.context:
             return f"{name} was known beforehand, and may well be chosen"
         if name in self.knobs:
             return f"{name} was set, or not observed"
-        seen = {*self.parents, *self.context, *self.knobs}
-        hidden = tuple(v for v in (name, *self.model[name].parents) if v not in seen)
-        if hidden and not self.by_name(counted)[name].any():
-            return f"{shown_names(hidden)} can be seen only if told, tell(..., observed={{...}})"
+        observable = {*self.parents, *self.context, *self.knobs}
+        hidden = tuple(v for v in (name, *self.model[name].parents) if v not in observable)
+        if hidden and not self.split_by_name(counts)[name].any():
+            return f"{format_names(hidden)} can be seen only if told, tell(..., observed={{...}})"
         return f"the causes of {name} are not known to have had these values"
 
-    def _value(self, place: int, row: int) -> Drawn:
-        start, stop = self.stretch(row)
-        own = self._prior[place]
+    def _table_draw(self, place: int, row: int) -> TableDraw:
+        start, stop = self.row_span(row)
+        prior = self._prior[place]
         if self.fitted:
-            whole = sum(self._prior[start:stop])
-            return Drawn(row, place, start, stop, [(1.0, float(stop - start))], own, whole)
-        return Drawn(row, place, start, stop, [(weight * own, weight) for weight in WEIGHTS], own, 0.0)
+            prior_total = sum(self._prior[start:stop])
+            return TableDraw(row, place, start, stop, [(1.0, float(stop - start))], prior, prior_total)
+        return TableDraw(
+            row, place, start, stop, [(weight * prior, weight) for weight in ALTERNATIVE_WEIGHTS], prior, 0.0
+        )
 
-    def learnt(self, counts: Array) -> Problem:
+    def with_learned_tables(self, counts: Array) -> Problem:
         """The same problem with tables as they are to be expected after what was counted.
 
         Each row is as the model says, or drawn from one of the alternatives: the mean over these, by how likely each
         makes the counts. A row of which nothing was seen stays what it was, and a contradicted one follows the counts.
         """
         tables = {}
-        known, others, seen = (self.by_name(entries) for entries in (self.prior, self.alternatives, counts))
+        priors, alternative_tables, observed = (
+            self.split_by_name(entries) for entries in (self.prior, self.alternatives, counts)
+        )
         for name in self.names:
             shape = -1, len(self.model[name].states)
-            alternatives = others[name].reshape(len(others[name]), *seen[name].reshape(shape).shape)
-            rows = expected_rows(
-                known[name].reshape(shape), alternatives, seen[name].reshape(shape), fitted=self.fitted
+            alternatives = alternative_tables[name].reshape(
+                len(alternative_tables[name]), *observed[name].reshape(shape).shape
             )
-            tables[name] = rows.reshape(seen[name].shape)
+            rows = expected_rows(
+                priors[name].reshape(shape), alternatives, observed[name].reshape(shape), fitted=self.fitted
+            )
+            tables[name] = rows.reshape(observed[name].shape)
         variables = self.problem.model.variables.values()
         return self.problem.with_model(
             CausalModel(
@@ -134,15 +144,15 @@ class Watched(TableRows):
         )
 
 
-def watched(problem: Problem) -> Watched:
+def testable_implications(problem: Problem) -> Implications:
     """The claims of a problem, the same in all contexts."""
-    return problem.whole.remember("watched", lambda: Watched(problem.whole))
+    return problem.unconditional.compute_once("watched", lambda: Implications(problem.unconditional))
 
 
 def log_dirichlet_multinomial(pseudo: Array, counts: Array) -> Array:
     """Of counts in some order, row by row."""
-    each = log_rising(pseudo, counts).sum(axis=-1)
-    return np.asarray(each - log_rising(pseudo.sum(axis=-1), counts.sum(axis=-1)))
+    log_terms = log_rising_factorial(pseudo, counts).sum(axis=-1)
+    return np.asarray(log_terms - log_rising_factorial(pseudo.sum(axis=-1), counts.sum(axis=-1)))
 
 
 def expected_rows(prior: Array, alternatives: Array, counts: Array, *, fitted: bool) -> Array:
@@ -151,14 +161,17 @@ def expected_rows(prior: Array, alternatives: Array, counts: Array, *, fitted: b
     `prior` is what the model says, probabilities or (`fitted`) pseudo-counts; `alternatives` are pseudo-counts.
     """
     means = [(pseudo + counts) / (pseudo + counts).sum(axis=-1, keepdims=True) for pseudo in alternatives]
-    logs = [log_dirichlet_multinomial(pseudo, counts) + math.log(SUSPICION / len(means)) for pseudo in alternatives]
+    logs = [
+        log_dirichlet_multinomial(pseudo, counts) + math.log(PRIOR_ERROR_PROBABILITY / len(means))
+        for pseudo in alternatives
+    ]
     if fitted:
         means.insert(0, (prior + counts) / (prior + counts).sum(axis=-1, keepdims=True))
-        own = log_dirichlet_multinomial(prior, counts)
+        log_likelihood = log_dirichlet_multinomial(prior, counts)
     else:
         means.insert(0, prior)
-        own = (counts * np.log(np.maximum(prior, 1e-300))).sum(axis=-1)
-    logs.insert(0, own + math.log(1.0 - SUSPICION))
+        log_likelihood = (counts * np.log(np.maximum(prior, 1e-300))).sum(axis=-1)
+    logs.insert(0, log_likelihood + math.log(1.0 - PRIOR_ERROR_PROBABILITY))
     weights = np.exp(np.array(logs) - np.max(logs, axis=0))
     weights /= weights.sum(axis=0)
     rows = np.einsum("mr,mrs->rs", weights, np.array(means))

@@ -19,16 +19,16 @@ import numpy as np
 import numpy.typing as npt
 
 from causalbandits._typing import Array, Codes, is_iterable
-from causalbandits.errors import PolicyError, ProblemWarning, SizeError, brief
+from causalbandits.errors import PolicyError, ProblemWarning, SizeError, short_repr
 from causalbandits.model import CausalGraph
-from causalbandits.policies.base import Favourite, Policy
-from causalbandits.policies.cells import favourite_of
-from causalbandits.policies.feedback import Outcome, Totals
+from causalbandits.policies.base import Incumbent, Policy
+from causalbandits.policies.cells import incumbent_by_means
+from causalbandits.policies.feedback import Outcome, OutcomeSums
 from causalbandits.policies.posteriors import Bounds
 from causalbandits.policies.statistics import Cells
-from causalbandits.policies.validation import require_context, require_positive
+from causalbandits.policies.validation import require_context, validate_positive
 from causalbandits.problem import Action, Problem, Scores, Situation
-from causalbandits.problem.actions import shown
+from causalbandits.problem.actions import format_count
 
 # Candidate problems of which one is right, on the arrays of the problem that is played.
 #
@@ -44,10 +44,10 @@ from causalbandits.problem.actions import shown
 # same parents share them. One with tables says P_m(z | do(a)); of one without, the z's of an action are draws from
 # a distribution of its own, with Jeffreys' prior.
 
-CANDIDATE_NUMBERS = 2**22
+CANDIDATE_LIMIT = 2**22
 """Candidates have so many probabilities at most, all together."""
 
-SURPRISE = 1e-12
+MIN_PROBABILITY = 1e-12
 """What a candidate gives no probability counts as this likely: one slip must not rule out what all else speaks for."""
 
 
@@ -66,136 +66,149 @@ class Candidate(NamedTuple):
 class Candidates:
     """The candidates, and the cells that their means are of."""
 
-    def __init__(self, id: str, played: Problem, given: Sequence[Problem | None]) -> None:
-        self._id, self._played = id, played
-        self.shape = played.contexts.size, played.actions.size, played.configurations
-        if math.prod(self.shape) * len(given) > CANDIDATE_NUMBERS:
-            sizes = " x ".join(map(shown, (len(given), *self.shape)))
+    def __init__(self, id: str, problem: Problem, candidates: Sequence[Problem | None]) -> None:
+        self._id, self._problem = id, problem
+        self.shape = problem.contexts.size, problem.actions.size, problem.configurations
+        if math.prod(self.shape) * len(candidates) > CANDIDATE_LIMIT:
+            sizes = " x ".join(map(format_count, (len(candidates), *self.shape)))
             raise SizeError(
                 f"{id} looks at P(z | do(a)) of every candidate, context, action and configuration, {sizes} of them; "
-                f"the limit is {CANDIDATE_NUMBERS}. Allow fewer actions (at_most=, a list), or weigh fewer candidates."
+                f"the limit is {CANDIDATE_LIMIT}. Allow fewer actions (at_most=, a list), or weigh fewer candidates."
             )
         self._parents: list[tuple[str, ...]] = []
-        self.all = [self._candidate(place, own) for place, own in enumerate(given, start=1)]
+        self.members = [self._build_candidate(place, candidate) for place, candidate in enumerate(candidates, start=1)]
 
-    def _candidate(self, place: int, given: Problem | None) -> Candidate:
-        parents = () if given is None else given.parents
+    def _build_candidate(self, place: int, candidate: Problem | None) -> Candidate:
+        parents = () if candidate is None else candidate.parents
         if parents not in self._parents:
             self._parents.append(parents)
-        if given is not None:
-            self._check(place, given)
-        table = None if given is None or not parents else self._table(given)
-        logs = np.zeros(0) if table is None else np.log(np.maximum(table, SURPRISE)).reshape(-1)
-        return Candidate(table, logs, self._allowed(place, given), self._parents.index(parents))
+        if candidate is not None:
+            self._validate_candidate(place, candidate)
+        table = None if candidate is None or not parents else self._build_table(candidate)
+        logs = np.zeros(0) if table is None else np.log(np.maximum(table, MIN_PROBABILITY)).reshape(-1)
+        return Candidate(table, logs, self._allowed_actions(place, candidate), self._parents.index(parents))
 
-    def _check(self, place: int, given: Problem) -> None:
-        ours, variables = self._played, (*self._played.manipulable, *self._played.parents, *self._played.context)
-        wrong = ""
-        if given.manipulable != ours.manipulable:
-            wrong = f"manipulates {list(given.manipulable)}, and not {list(ours.manipulable)}"
-        elif given.parents and given.context != ours.context:
-            wrong = f"has the context {list(given.context)}, and not {list(ours.context)}"
-        elif not set(given.parents) <= set(ours.parents):
-            wrong = f"has parents that are not told, {sorted(set(given.parents) - set(ours.parents))}"
+    def _validate_candidate(self, place: int, candidate: Problem) -> None:
+        ours, variables = self._problem, (*self._problem.manipulable, *self._problem.parents, *self._problem.context)
+        mistake = ""
+        if candidate.manipulable != ours.manipulable:
+            mistake = f"manipulates {list(candidate.manipulable)}, and not {list(ours.manipulable)}"
+        elif candidate.parents and candidate.context != ours.context:
+            mistake = f"has the context {list(candidate.context)}, and not {list(ours.context)}"
+        elif not set(candidate.parents) <= set(ours.parents):
+            mistake = f"has parents that are not told, {sorted(set(candidate.parents) - set(ours.parents))}"
         else:
-            needed = variables if given.parents else ours.manipulable
-            known = given.graph.states
-            other = [name for name in needed if known.get(name) != ours.variable(name).states]
-            wrong = (
-                f"does not know {other[0]!r} with the states {list(ours.variable(other[0]).states)}" if other else ""
+            required = variables if candidate.parents else ours.manipulable
+            candidate_states = candidate.graph.states
+            different = [name for name in required if candidate_states.get(name) != ours.variable(name).states]
+            mistake = (
+                f"does not know {different[0]!r} with the states {list(ours.variable(different[0]).states)}"
+                if different
+                else ""
             )
-        if wrong:
-            raise PolicyError(f"{self._id}: candidates are about the problem that is played; the {place}. {wrong}.")
+        if mistake:
+            raise PolicyError(f"{self._id}: candidates are about the problem that is played; the {place}. {mistake}.")
 
-    def _table(self, given: Problem) -> Array:
-        ours, contexts = self._played, self.shape[0]
-        assert not isinstance(given.knowledge, CausalGraph)
-        whole = ours
-        if given.whole is not ours:
+    def _build_table(self, candidate: Problem) -> Array:
+        ours, contexts = self._problem, self.shape[0]
+        assert not isinstance(candidate.knowledge, CausalGraph)
+        unconditional = ours
+        if candidate.unconditional is not ours:
             with warnings.catch_warnings(action="ignore", category=ProblemWarning):
-                whole = Problem(
-                    given.knowledge, ours.manipulable, ours.parents, actions=list(ours.actions), context=ours.context
+                unconditional = Problem(
+                    candidate.knowledge,
+                    ours.manipulable,
+                    ours.parents,
+                    actions=list(ours.actions),
+                    context=ours.context,
                 )
         if not ours.context:
-            return whole.parent_distributions().reshape(self.shape)
-        views = [whole.in_context(ours.contexts.at(number)) for number in range(contexts)]
-        return np.stack([self._where(view) for view in views])
+            return unconditional.parent_distributions().reshape(self.shape)
+        views = [unconditional.condition_codes(ours.contexts.at(number)) for number in range(contexts)]
+        return np.stack([self._context_table(view) for view in views])
 
-    def _where(self, view: Problem) -> Array:
+    def _context_table(self, view: Problem) -> Array:
         """P(z | do(a), c); nothing where the context cannot be."""
         return view.parent_distributions().reshape(self.shape[1:]) if view.can_occur else np.zeros(self.shape[1:])
 
-    def _allowed(self, place: int, given: Problem | None) -> npt.NDArray[np.bool_] | None:
-        if given is None or given.actions.same_as(self._played.actions):
+    def _allowed_actions(self, place: int, candidate: Problem | None) -> npt.NDArray[np.bool_] | None:
+        if candidate is None or candidate.actions.is_same_as(self._problem.actions):
             return None
-        allowed = np.array([do in given.actions for do in self._played.actions])
+        allowed = np.array([do in candidate.actions for do in self._problem.actions])
         if not allowed.any():
             raise PolicyError(f"{self._id}: the {place}. candidate has no action of the problem that is played.")
         return None if allowed.all() else allowed
 
     @cached_property
-    def _of_z(self) -> list[Codes | None]:
+    def _cell_of_configuration(self) -> list[Codes | None]:
         """For each kind of cells, the cell of each configuration; None where actions are the cells."""
-        played = self._played
+        played = self._problem
         codes = np.array(list(np.ndindex(*played.shape)), dtype=np.intp).reshape(played.configurations, -1)
-        found: list[Codes | None] = []
+        cell_numbers: list[Codes | None] = []
         for parents in self._parents:
             axes = [played.parents.index(name) for name in parents]
             sizes = [played.shape[axis] for axis in axes]
-            found.append(np.ravel_multi_index(tuple(codes[:, axes].T), sizes) if parents else None)
-        return found
+            cell_numbers.append(np.ravel_multi_index(tuple(codes[:, axes].T), sizes) if parents else None)
+        return cell_numbers
 
     def sums(self, cells: int, numbers: Array) -> Array:
         """Numbers by context, action and configuration, added up in each cell of a kind."""
-        own = self._of_z[cells]
-        if own is None:
+        cell_numbers = self._cell_of_configuration[cells]
+        if cell_numbers is None:
             return np.asarray(numbers.reshape(self.shape).sum(axis=2).reshape(-1))
-        return np.asarray(np.bincount(own, weights=numbers.reshape(self.shape).sum(axis=(0, 1))), dtype=np.float64)
+        return np.asarray(
+            np.bincount(cell_numbers, weights=numbers.reshape(self.shape).sum(axis=(0, 1))), dtype=np.float64
+        )
 
-    def projected(self, which: int, context: int, index: Array) -> Array:
+    def project(self, which: int, context: int, index: Array) -> Array:
         """For every action the mean of a number per cell, by what a candidate says; several draws have a row each."""
-        table, _, allowed, cells = self.all[which]
-        own = self._of_z[cells]
-        if table is None or own is None:
+        table, _, allowed, cells = self.members[which]
+        cell_numbers = self._cell_of_configuration[cells]
+        if table is None or cell_numbers is None:
             start = context * self.shape[1]
-            found = index[..., start : start + self.shape[1]]
+            values = index[..., start : start + self.shape[1]]
         else:
-            found = index[..., own] @ table[context].T
+            values = index[..., cell_numbers] @ table[context].T
         if allowed is None:
-            return np.asarray(found)
-        return np.where(allowed, found, found.min(axis=-1, keepdims=True) - 1.0)
+            return np.asarray(values)
+        return np.where(allowed, values, values.min(axis=-1, keepdims=True) - 1.0)
 
-    def weights(self, count: Array, total: Array, successes: float, failures: float) -> Array:
+    def posterior_weights(self, count: Array, total: Array, successes: float, failures: float) -> Array:
         """The posterior of the candidates, all equally likely beforehand."""
-        of_rewards = [
-            _of_rewards(self.sums(cells, count), self.sums(cells, total), successes, failures)
+        reward_evidence = [
+            _log_evidence_of_rewards(self.sums(cells, count), self.sums(cells, total), successes, failures)
             for cells in range(len(self._parents))
         ]
-        logs = np.array([self._of_parents(own, count) + of_rewards[own.cells] for own in self.all])
+        logs = np.array(
+            [
+                self._log_evidence_of_parents(candidate, count) + reward_evidence[candidate.cells]
+                for candidate in self.members
+            ]
+        )
         weights = np.exp(logs - logs.max())
         return np.asarray(weights / weights.sum())
 
-    def _of_parents(self, own: Candidate, count: Array) -> float:
+    def _log_evidence_of_parents(self, candidate: Candidate, count: Array) -> float:
         """The logarithm of the probability of all configurations that were seen."""
-        if own.table is not None:
-            return float(count @ own.logs)
+        if candidate.table is not None:
+            return float(count @ candidate.logs)
         from scipy.special import gammaln
 
-        seen = count.reshape(-1, self.shape[2])
-        half, tried = 0.5, seen.sum(axis=1)
-        one = gammaln(seen + half).sum(axis=1) - self.shape[2] * gammaln(half)
-        return float((one + gammaln(self.shape[2] * half) - gammaln(tried + self.shape[2] * half)).sum())
+        counts = count.reshape(-1, self.shape[2])
+        half, totals = 0.5, counts.sum(axis=1)
+        log_terms = gammaln(counts + half).sum(axis=1) - self.shape[2] * gammaln(half)
+        return float((log_terms + gammaln(self.shape[2] * half) - gammaln(totals + self.shape[2] * half)).sum())
 
-    def surprises(self, count: Array) -> float:
+    def impossible_outcomes(self, count: Array) -> float:
         """How many outcomes no candidate with tables gave any probability, where all have some."""
-        tables = [own.table for own in self.all]
+        tables = [candidate.table for candidate in self.members]
         if any(table is None for table in tables):
             return 0.0
-        likely = np.max([table for table in tables if table is not None], axis=0).reshape(-1)
-        return float(count[likely < SURPRISE].sum())
+        largest = np.max([table for table in tables if table is not None], axis=0).reshape(-1)
+        return float(count[largest < MIN_PROBABILITY].sum())
 
 
-def _of_rewards(count: Array, total: Array, successes: float, failures: float) -> float:
+def _log_evidence_of_rewards(count: Array, total: Array, successes: float, failures: float) -> float:
     """The logarithm of the probability of all successes and failures, cell by cell."""
     from scipy.special import betaln
 
@@ -224,15 +237,19 @@ class ModelsThompsonSampling(Policy[Cells]):
     failures: float = 1.0
 
     def __post_init__(self) -> None:
-        given = self.problems
-        if isinstance(given, Problem | str) or not is_iterable(given):
-            raise PolicyError(f"problems must be a list of candidates, each a Problem or None; got {brief(given)}.")
-        listed = tuple(given)
-        for own in listed:
-            if own is not None and not isinstance(own, Problem):
-                raise PolicyError(f"problems must be candidates, each a Problem or None; got {brief(own)}.")
-        object.__setattr__(self, "problems", tuple(None if own is None else own.whole for own in listed))
-        require_positive(successes=self.successes, failures=self.failures)
+        problems = self.problems
+        if isinstance(problems, Problem | str) or not is_iterable(problems):
+            raise PolicyError(
+                f"problems must be a list of candidates, each a Problem or None; got {short_repr(problems)}."
+            )
+        candidates = tuple(problems)
+        for candidate in candidates:
+            if candidate is not None and not isinstance(candidate, Problem):
+                raise PolicyError(f"problems must be candidates, each a Problem or None; got {short_repr(candidate)}.")
+        object.__setattr__(
+            self, "problems", tuple(None if candidate is None else candidate.unconditional for candidate in candidates)
+        )
+        validate_positive(successes=self.successes, failures=self.failures)
 
     @property
     def id(self) -> str:
@@ -240,11 +257,13 @@ class ModelsThompsonSampling(Policy[Cells]):
 
     def candidates(self, problem: Problem) -> Candidates:
         """What is weighed, on the arrays of a problem; remembered."""
-        whole = problem.whole
-        given = self.problems or (whole, None)
-        return whole.remember(("candidates", given), lambda: Candidates(self.id, whole, given))
+        unconditional = problem.unconditional
+        problems = self.problems or (unconditional, None)
+        return unconditional.compute_once(
+            ("candidates", problems), lambda: Candidates(self.id, unconditional, problems)
+        )
 
-    def start(self, problem: Problem) -> Cells:
+    def init(self, problem: Problem) -> Cells:
         return Cells.empty(math.prod(self.candidates(problem).shape))
 
     def _cell(self, problem: Problem, action: Action, z: tuple[int, ...]) -> int:
@@ -256,58 +275,68 @@ class ModelsThompsonSampling(Policy[Cells]):
     def update(self, situation: Situation, statistic: Cells, outcome: Outcome) -> None:
         statistic.add(self._cell(situation.problem, outcome.action, outcome.z), outcome.successes)
 
-    def from_totals(self, problem: Problem, totals: Totals) -> Cells:
-        cells = self.start(problem)
-        for context, action, z, sums in totals.lines():
-            cells.add_sums(self._cell(problem.in_context(context), action, z), sums.rounds, sums.successes)
+    def from_sums(self, problem: Problem, outcome_sums: OutcomeSums) -> Cells:
+        cells = self.init(problem)
+        for context, action, z, sums in outcome_sums.rows():
+            cells.add_sums(self._cell(problem.condition_codes(context), action, z), sums.rounds, sums.successes)
         return cells
 
-    def weights(self, problem: Problem, statistic: Cells) -> Array:
+    def posterior_weights(self, problem: Problem, statistic: Cells) -> Array:
         """How likely each candidate is by now."""
-        own = self.candidates(problem)
-        return own.weights(statistic.count, statistic.total, float(self.successes), float(self.failures))
+        candidates = self.candidates(problem)
+        return candidates.posterior_weights(
+            statistic.count, statistic.total, float(self.successes), float(self.failures)
+        )
 
     def score(self, situation: Situation, statistic: Cells, rng: np.random.Generator) -> Scores:
-        weights = self.weights(situation.problem, statistic)
-        drawn = int(np.searchsorted(np.cumsum(weights), rng.random() * weights.sum(), side="right"))
-        which = min(drawn, len(weights) - 1)
-        return situation.gather(self._values(situation, statistic, which, rng, None))
+        weights = self.posterior_weights(situation.problem, statistic)
+        position = int(np.searchsorted(np.cumsum(weights), rng.random() * weights.sum(), side="right"))
+        which = min(position, len(weights) - 1)
+        return situation.take(self._values_under(situation, statistic, which, rng, None))
 
-    def _values(
+    def _values_under(
         self, situation: Situation, statistic: Cells, which: int, rng: np.random.Generator | None, draws: int | None
     ) -> Array:
         """What every action is worth if a candidate is right: by draws of its means, or in the mean without `rng`."""
-        own = self.candidates(situation.problem)
-        cells = own.all[which].cells
-        count, total = own.sums(cells, statistic.count), own.sums(cells, statistic.total)
+        candidates = self.candidates(situation.problem)
+        cells = candidates.members[which].cells
+        count, total = candidates.sums(cells, statistic.count), candidates.sums(cells, statistic.total)
         a, b = self.successes + total, self.failures + count - total
         index = a / (a + b) if rng is None else rng.beta(a, b, None if draws is None else (draws, len(a)))
-        return own.projected(which, require_context(self.id, situation.problem), np.asarray(index))
+        return candidates.project(which, require_context(self.id, situation.problem), np.asarray(index))
 
-    def favourite(self, situation: Situation, statistic: Cells) -> Favourite:
-        own, weights = self.candidates(situation.problem), self.weights(situation.problem, statistic)
+    def incumbent(self, situation: Situation, statistic: Cells) -> Incumbent:
+        candidates, weights = self.candidates(situation.problem), self.posterior_weights(situation.problem, statistic)
         context = require_context(self.id, situation.problem)
-        means, seen = np.zeros(own.shape[1]), np.zeros(own.shape[1])
+        means, coverage = np.zeros(candidates.shape[1]), np.zeros(candidates.shape[1])
         for which, weight in enumerate(weights.tolist()):
-            means += weight * self._values(situation, statistic, which, None, None)
-            count = np.minimum(1.0, own.sums(own.all[which].cells, statistic.count))
-            seen += weight * np.maximum(0.0, own.projected(which, context, count))
-        return favourite_of(situation, situation.free.gather(means), situation.free.gather(seen).values)
+            means += weight * self._values_under(situation, statistic, which, None, None)
+            count = np.minimum(1.0, candidates.sums(candidates.members[which].cells, statistic.count))
+            coverage += weight * np.maximum(0.0, candidates.project(which, context, count))
+        return incumbent_by_means(
+            situation, situation.without_costs.take(means), situation.without_costs.take(coverage).values
+        )
 
-    def drawn_values(self, situation: Situation, statistic: Cells, rng: np.random.Generator, draws: int) -> Array:
-        return situation.gather(self._drawn(situation, statistic, rng, draws)).values
+    def sample_values(self, situation: Situation, statistic: Cells, rng: np.random.Generator, draws: int) -> Array:
+        return situation.take(self._sample_action_values(situation, statistic, rng, draws)).values
 
-    def _drawn(self, situation: Situation, statistic: Cells, rng: np.random.Generator, draws: int) -> Array:
+    def _sample_action_values(
+        self, situation: Situation, statistic: Cells, rng: np.random.Generator, draws: int
+    ) -> Array:
         """A row for each draw of a candidate and of its means."""
-        weights = self.weights(situation.problem, statistic)
-        each = rng.multinomial(draws, weights / weights.sum())
-        rows = [self._values(situation, statistic, m, rng, n) for m, n in enumerate(each.tolist()) if n]
+        weights = self.posterior_weights(situation.problem, statistic)
+        draws_per_candidate = rng.multinomial(draws, weights / weights.sum())
+        rows = [
+            self._values_under(situation, statistic, m, rng, n) for m, n in enumerate(draws_per_candidate.tolist()) if n
+        ]
         return rng.permutation(np.concatenate(rows))
 
     def interval(self, situation: Situation, statistic: Cells, action: Action, level: float) -> Bounds:
-        drawn = self._drawn(situation, statistic, np.random.default_rng(0), INTERVAL_DRAWS)[:, action.number]
-        lower, upper = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2])
-        weights = self.weights(situation.problem, statistic)
+        samples = self._sample_action_values(situation, statistic, np.random.default_rng(0), INTERVAL_DRAWS)[
+            :, action.number
+        ]
+        lower, upper = np.quantile(samples, [(1 - level) / 2, (1 + level) / 2])
+        weights = self.posterior_weights(situation.problem, statistic)
         best = int(weights.argmax())
         assumes = (
             f"one of the {len(weights)} candidates is right; the likeliest is the {best + 1}., with probability "
@@ -316,14 +345,14 @@ class ModelsThompsonSampling(Policy[Cells]):
         return Bounds(float(lower), float(upper), "posterior", assumes)
 
     def concerns(self, problem: Problem, statistic: Cells) -> tuple[str, ...]:
-        surprises = self.candidates(problem).surprises(statistic.count)
-        if not surprises:
+        impossible = self.candidates(problem).impossible_outcomes(statistic.count)
+        if not impossible:
             return ()
-        return (f"{surprises:g} outcomes are impossible by every candidate: add one, or None, which has no graph.",)
+        return (f"{impossible:g} outcomes are impossible by every candidate: add one, or None, which has no graph.",)
 
-    def effects(self, problem: Problem) -> str:
+    def parameter_fingerprint(self, problem: Problem) -> str:
         """The candidates count by what they are."""
         if not self.problems:
             return ""
-        names = " ".join("none" if own is None else own.fingerprint for own in self.problems)
+        names = " ".join("none" if candidate is None else candidate.fingerprint for candidate in self.problems)
         return hashlib.sha256(names.encode()).hexdigest()[:16]

@@ -1,32 +1,36 @@
 """Conditional probability tables learned online, and chance constraints while they are learned."""
 
-from causalbandits.policies.tables.chance_constraints import said_before, surely_complying, unsure
-from causalbandits.policies.tables.counts import ENTRIES_KEPT, TableRows
+from causalbandits.policies.tables.chance_constraints import (
+    feasibility_warnings,
+    restrict_to_feasible,
+    suppress_warnings,
+)
+from causalbandits.policies.tables.counts import CACHED_ENTRIES, TableRows
 from causalbandits.policies.tables.learned import (
-    LearntCells,
-    LearntTables,
-    Schedule,
-    count_tables,
-    draw_anew,
-    learnt_tables,
-    nothing_learnt,
-    under_drawn_tables,
-    under_mean_tables,
+    CellsAndTables,
+    LearnedTables,
+    ResamplingSchedule,
+    count_outcome,
+    init_cells_and_tables,
+    learned_tables,
+    resample_tables,
+    with_mean_tables,
+    with_sampled_tables,
 )
 
 __all__ = [
-    "ENTRIES_KEPT",
-    "LearntCells",
-    "LearntTables",
-    "Schedule",
+    "CACHED_ENTRIES",
+    "CellsAndTables",
+    "LearnedTables",
+    "ResamplingSchedule",
     "TableRows",
-    "count_tables",
-    "draw_anew",
-    "learnt_tables",
-    "nothing_learnt",
-    "said_before",
-    "surely_complying",
-    "under_drawn_tables",
-    "under_mean_tables",
-    "unsure",
+    "count_outcome",
+    "feasibility_warnings",
+    "init_cells_and_tables",
+    "learned_tables",
+    "resample_tables",
+    "restrict_to_feasible",
+    "suppress_warnings",
+    "with_mean_tables",
+    "with_sampled_tables",
 ]

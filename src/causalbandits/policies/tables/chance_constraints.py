@@ -19,49 +19,56 @@ import numpy as np
 
 from causalbandits._typing import Codes
 from causalbandits.errors import ProblemWarning
-from causalbandits.policies.tables.learned import LearntCells, learnt_tables
-from causalbandits.problem import POSTERIORS, ROUNDING, SURE, Requirements, Situation, Sureness
+from causalbandits.policies.tables.learned import CellsAndTables, learned_tables
+from causalbandits.problem import (
+    COMPLIANCE_PROBABILITY,
+    LIMIT_TOLERANCE,
+    POSTERIOR_SAMPLES,
+    ChanceConstraints,
+    Compliance,
+    Situation,
+)
 
-SAYS_SO = ContextVar("says_so", default=True)
+WARNINGS_ENABLED = ContextVar("says_so", default=True)
 """Whether a decision warns."""
 
 
 @contextmanager
-def said_before() -> Iterator[None]:
+def suppress_warnings() -> Iterator[None]:
     """Decisions within are derived again, and were warned of when they were made."""
-    before = SAYS_SO.set(False)
+    token = WARNINGS_ENABLED.set(False)
     try:
         yield
     finally:
-        SAYS_SO.reset(before)
+        WARNINGS_ENABLED.reset(token)
 
 
-class Left(NamedTuple):
+class FeasibleActions(NamedTuple):
     """The positions of the actions that may be chosen, and whether these surely comply; None for all of them."""
 
     positions: Codes | None
-    surely: bool
-    sureness: Sureness
+    is_sure: bool
+    sureness: Compliance
 
 
-def surely_complying(situation: Situation, cells: LearntCells, trust: float) -> Situation:
+def restrict_to_feasible(situation: Situation, cells: CellsAndTables, trust: float) -> Situation:
     """The situation with those actions that surely enough keep to what is required."""
-    if situation.is_among:
+    if situation.is_subset:
         return situation
-    known = situation.search in cells.complying
-    left = _left(situation, cells, trust)
-    if not left.surely and not known and SAYS_SO.get():
+    is_cached = situation.candidates in cells.feasible_actions
+    feasible = _feasible_actions(situation, cells, trust)
+    if not feasible.is_sure and not is_cached and WARNINGS_ENABLED.get():
         warnings.warn(
-            f"No action keeps to {_required(situation).limits} with probability {SURE:g}, by what is known of the "
+            f"No action keeps to {_requirements(situation).limits_text} with probability {COMPLIANCE_PROBABILITY:g}, by what is known of the "
             "tables so far: the one that is the likeliest to is played. Give past data, or say what you believe of the "
             "tables (fit(..., prior=...)); recommend() says how sure it is.",
             ProblemWarning,
-            stacklevel=_outside(),
+            stacklevel=_caller_stacklevel(),
         )
-    return situation if left.positions is None else situation.among(left.positions)
+    return situation if feasible.positions is None else situation.restrict_to(feasible.positions)
 
 
-def _outside() -> int:
+def _caller_stacklevel() -> int:
     """How far up the stack the one is who called the library."""
     level, frame = 1, inspect.currentframe()
     while frame is not None and frame.f_globals.get("__name__", "").startswith("causalbandits."):
@@ -69,38 +76,44 @@ def _outside() -> int:
     return level - 1
 
 
-def unsure(situation: Situation, cells: LearntCells, trust: float) -> tuple[str, ...]:
+def feasibility_warnings(situation: Situation, cells: CellsAndTables, trust: float) -> tuple[str, ...]:
     """What is to be said where no action is sure enough."""
-    if not situation.problem.required:
+    if not situation.problem.constrained_variables:
         return ()
-    left = _left(situation, cells, trust)
-    if left.surely or left.positions is None:
+    feasible = _feasible_actions(situation, cells, trust)
+    if feasible.is_sure or feasible.positions is None:
         return ()
-    first = int(left.positions[0])
+    first = int(feasible.positions[0])
     return (
-        f"no action keeps to {_required(situation).limits} with probability {SURE:g}, by what is known of the tables "
-        f"so far: {situation.action(first)} is the likeliest to, with {left.sureness.share[first]:.2g}",
+        f"no action keeps to {_requirements(situation).limits_text} with probability {COMPLIANCE_PROBABILITY:g}, by what is known of the tables "
+        f"so far: {situation.action(first)} is the likeliest to, with {feasible.sureness.share[first]:.2g}",
     )
 
 
-def _left(situation: Situation, cells: LearntCells, trust: float) -> Left:
-    found: Left | None = cells.complying.get(situation.search)
-    return cells.complying.keep(situation.search, _looked_at(situation, cells, trust)) if found is None else found
+def _feasible_actions(situation: Situation, cells: CellsAndTables, trust: float) -> FeasibleActions:
+    cached: FeasibleActions | None = cells.feasible_actions.get(situation.candidates)
+    return (
+        cells.feasible_actions.store(situation.candidates, _find_feasible_actions(situation, cells, trust))
+        if cached is None
+        else cached
+    )
 
 
-def _looked_at(situation: Situation, cells: LearntCells, trust: float) -> Left:
-    tables = learnt_tables(situation.problem)
-    drawn = tables.by_name(tables.drawn(cells.seen_at_draw, trust, np.random.default_rng(0), POSTERIORS))
-    sureness = _required(situation).sureness(situation.search.array(), drawn)
-    sure = sureness.share >= SURE
-    if sure.any():
-        return Left(None if sure.all() else np.flatnonzero(sure), True, sureness)
-    likeliest = sureness.share == sureness.share.max()
-    least = np.where(likeliest, sureness.excess, np.inf)
-    return Left(np.flatnonzero(least <= least.min() + ROUNDING), False, sureness)
+def _find_feasible_actions(situation: Situation, cells: CellsAndTables, trust: float) -> FeasibleActions:
+    tables = learned_tables(situation.problem)
+    sampled_tables = tables.split_by_name(
+        tables.sample_entries(cells.seen_at_draw, trust, np.random.default_rng(0), POSTERIOR_SAMPLES)
+    )
+    sureness = _requirements(situation).compliance(situation.candidates.array(), sampled_tables)
+    is_sure = sureness.share >= COMPLIANCE_PROBABILITY
+    if is_sure.any():
+        return FeasibleActions(None if is_sure.all() else np.flatnonzero(is_sure), True, sureness)
+    is_likeliest = sureness.share == sureness.share.max()
+    excess = np.where(is_likeliest, sureness.excess, np.inf)
+    return FeasibleActions(np.flatnonzero(excess <= excess.min() + LIMIT_TOLERANCE), False, sureness)
 
 
-def _required(situation: Situation) -> Requirements:
-    found = situation.problem.requirements
-    assert isinstance(found, Requirements)
-    return found
+def _requirements(situation: Situation) -> ChanceConstraints:
+    requirements = situation.problem.requirements
+    assert isinstance(requirements, ChanceConstraints)
+    return requirements

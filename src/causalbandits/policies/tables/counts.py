@@ -12,14 +12,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from causalbandits._cache import Memory
+from causalbandits._cache import BoundedCache
 from causalbandits._typing import Array, Codes
-from causalbandits.fitting import conditional
+from causalbandits.fitting import format_table_row
 from causalbandits.model.graph import ancestors
 from causalbandits.policies.feedback import Outcome
 from causalbandits.problem import Problem
 
-ENTRIES_KEPT = 2**14
+CACHED_ENTRIES = 2**14
 """Of so many different outcomes it is remembered what they count for."""
 
 
@@ -36,24 +36,24 @@ class TableRows:
     def __init__(self, problem: Problem) -> None:
         self.model, self.parents = problem.model, problem.parents
         self.knobs, self.context = problem.manipulable, problem.context
-        on_the_way = ancestors(self.model.graph, (*self.parents, *self.context, *problem.required))
+        on_the_way = ancestors(self.model.graph, (*self.parents, *self.context, *problem.constrained_variables))
         self.names = tuple(name for name in self.model.order if name in on_the_way)
         tables = [self.model[name].table for name in self.names]
         self._starts: list[int] = np.cumsum([0, *(table.size for table in tables)]).tolist()
         self._shapes = [table.shape for table in tables]
-        places = itertools.starmap(slice, itertools.pairwise(self._starts))
-        self._places = list(zip(self.names, places, self._shapes, strict=True))
+        slices = itertools.starmap(slice, itertools.pairwise(self._starts))
+        self._slices = list(zip(self.names, slices, self._shapes, strict=True))
         widths = np.concatenate([np.full(table.size // table.shape[-1], table.shape[-1]) for table in tables])
         self.row_starts: Codes = np.concatenate([[0], np.cumsum(widths)[:-1]])
         """Where each row begins."""
         self.row_of: Codes = np.repeat(np.arange(len(widths)), widths)
         """Which row each entry belongs to."""
-        self._stretches = list(zip(self.row_starts.tolist(), (self.row_starts + widths).tolist(), strict=True))
+        self._row_spans = list(zip(self.row_starts.tolist(), (self.row_starts + widths).tolist(), strict=True))
         self._families = [
             (name, start, tuple(zip((*self.model[name].parents, name), shape, strict=True)))
             for name, start, shape in zip(self.names, self._starts, self._shapes, strict=False)
         ]
-        self._entries: Memory[Any, tuple[Entry, ...]] = Memory(ENTRIES_KEPT)
+        self._entries: BoundedCache[Any, tuple[Entry, ...]] = BoundedCache(CACHED_ENTRIES)
 
     @property
     def size(self) -> int:
@@ -67,61 +67,63 @@ class TableRows:
 
     def entries(self, outcome: Outcome) -> tuple[Entry, ...]:
         """Which entries an outcome counts for."""
-        key = self.key_of(outcome)
-        found = self._entries.get(key)
-        return self._entries.keep(key, tuple(self.counted(outcome))) if found is None else found
+        key = self.cache_key(outcome)
+        cached = self._entries.get(key)
+        return self._entries.store(key, tuple(self.find_entries(outcome))) if cached is None else cached
 
-    def key_of(self, outcome: Outcome) -> Any:
+    def cache_key(self, outcome: Outcome) -> Any:
         """What decides about them."""
         observed = outcome.observed
         return outcome.action, outcome.z, outcome.context, tuple(observed.items()) if observed else ()
 
-    def counted(self, outcome: Outcome) -> list[Entry]:
+    def find_entries(self, outcome: Outcome) -> list[Entry]:
         """The same, found anew."""
-        known = zip(self.context, outcome.context or (), strict=False)
-        codes = {name: code for name, code in known if code >= 0}
+        context_codes = zip(self.context, outcome.context or (), strict=False)
+        codes = {name: code for name, code in context_codes if code >= 0}
         codes |= dict(zip(self.parents, outcome.z, strict=False)) | dict(outcome.observed or {})
-        was_set = {name: choice - 1 for name, choice in zip(self.knobs, outcome.action.choices, strict=True) if choice}
-        codes |= was_set
-        found = []
+        interventions = {
+            name: choice - 1 for name, choice in zip(self.knobs, outcome.action.choices, strict=True) if choice
+        }
+        codes |= interventions
+        entries = []
         for name, start, axes in self._families:
-            if name not in was_set and all(axis in codes for axis, _ in axes):
+            if name not in interventions and all(axis in codes for axis, _ in axes):
                 place = start + int(np.ravel_multi_index([codes[axis] for axis, _ in axes], [size for _, size in axes]))
-                found.append(Entry(place, int(self.row_of[place])))
-        return found
+                entries.append(Entry(place, int(self.row_of[place])))
+        return entries
 
     def first_entry(self, name: str) -> int:
         """Where a variable's table begins."""
         return self._starts[self.names.index(name)]
 
-    def totals(self, entries: Array) -> Array:
+    def row_totals(self, entries: Array) -> Array:
         """The sum over each row."""
         return np.asarray(np.add.reduceat(entries, self.row_starts))
 
-    def stretch(self, row: int) -> tuple[int, int]:
+    def row_span(self, row: int) -> tuple[int, int]:
         """From where to where a row's entries stand."""
-        return self._stretches[row]
+        return self._row_spans[row]
 
-    def joined(self, tables: Mapping[str, Array]) -> Array:
+    def concatenate(self, tables: Mapping[str, Array]) -> Array:
         """Tables as entries."""
         return np.concatenate([np.asarray(tables[name], dtype=np.float64).reshape(-1) for name in self.names])
 
-    def by_name(self, entries: Array) -> dict[str, Array]:
+    def split_by_name(self, entries: Array) -> dict[str, Array]:
         """Entries as tables; several draws of them stay on the first axes."""
         draws = entries.shape[:-1]
-        return {name: entries[..., place].reshape(draws + shape) for name, place, shape in self._places}
+        return {name: entries[..., place].reshape(draws + shape) for name, place, shape in self._slices}
 
     def variable_of(self, row: int) -> str:
         """Whose table a row belongs to."""
-        start = self._stretches[row][0]
+        start = self._row_spans[row][0]
         return next(name for name, first in reversed([*zip(self.names, self._starts, strict=False)]) if first <= start)
 
-    def described(self, row: int) -> str:
+    def format_row(self, row: int) -> str:
         """A row in words: P(template | product='Photoshop')."""
         name = self.variable_of(row)
         i = self.names.index(name)
         *sizes, states = self._shapes[i]
-        number = (self._stretches[row][0] - self._starts[i]) // states
+        number = (self._row_spans[row][0] - self._starts[i]) // states
         codes = [int(code) for code in np.unravel_index(number, sizes)] if sizes else []
         parents = self.model[name].parents
-        return conditional(name, parents, {parent: self.model[parent].states for parent in parents}, codes)
+        return format_table_row(name, parents, {parent: self.model[parent].states for parent in parents}, codes)

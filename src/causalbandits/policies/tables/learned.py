@@ -21,17 +21,17 @@ from typing import Any
 
 import numpy as np
 
-from causalbandits._cache import Memory
+from causalbandits._cache import BoundedCache
 from causalbandits._typing import Array
 from causalbandits.errors import PolicyError
-from causalbandits.model import FittedModel, log_gammas
+from causalbandits.model import FittedModel, sample_log_gammas
 from causalbandits.policies.feedback import Outcome
-from causalbandits.policies.posteriors import Spread, log_rising
-from causalbandits.policies.statistics import Cells, ScaledCells
+from causalbandits.policies.posteriors import ParentDistribution, log_rising_factorial
+from causalbandits.policies.statistics import Cells, PooledCells
 from causalbandits.policies.tables.counts import TableRows
 from causalbandits.problem import Action, Problem, Situation
-from causalbandits.problem.candidates import SearchSet
-from causalbandits.problem.inference import DRAWS_AT_ONCE
+from causalbandits.problem.candidates import CandidateSet
+from causalbandits.problem.inference import DRAW_BATCH_SIZE
 
 GROWTH, DELAY, AT_THE_LATEST = 1.1, 1.02, 10
 """Tables are drawn anew when a row's weight, or the number of rounds, has grown by this factor; or after so many."""
@@ -39,30 +39,30 @@ GROWTH, DELAY, AT_THE_LATEST = 1.1, 1.02, 10
 ENOUGH_ROUNDS = 100
 """After so many rounds something should have been learnt of every table."""
 
-DRAWS_KEPT, SETS_DRAWN = 2, 2**9
+CACHED_DRAWS, CACHED_SETS = 2, 2**9
 """So many draws of the tables are remembered, and so many sets of actions under each."""
 
-LEAST_ENTRY = 1e-12
+MIN_ENTRY = 1e-12
 """Where there is a context, no entry that is possible is drawn smaller than this."""
 
 Tables = dict[str, Array]
 
 
-class DrawnTables:
+class SampledTables:
     """Tables as they were drawn, the same in all contexts, and actions under them."""
 
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
-        self._sets: Memory[SearchSet, SearchSet] = Memory(SETS_DRAWN)
+        self._sets: BoundedCache[CandidateSet, CandidateSet] = BoundedCache(CACHED_SETS)
 
-    def under(self, search: SearchSet) -> SearchSet:
+    def reweight(self, search: CandidateSet) -> CandidateSet:
         """The same actions, if the tables are these."""
-        found = self._sets.get(search)
-        return self._sets.keep(search, search.with_tables(self._tables)) if found is None else found
+        cached = self._sets.get(search)
+        return self._sets.store(search, search.with_tables(self._tables)) if cached is None else cached
 
 
 @dataclass(eq=False)
-class LearntCells(Cells):
+class CellsAndTables(Cells):
     """Count and sum of rewards per configuration; and how often each entry of each table was seen.
 
     `seen_at_draw` and `rounds_at_draw` are what was known when tables were last drawn, for the `draw`-th time.
@@ -74,30 +74,30 @@ class LearntCells(Cells):
     draw: int
 
     def __post_init__(self) -> None:
-        self.drawn: Memory[Any, DrawnTables] = Memory(DRAWS_KEPT)
+        self.sampled_tables: BoundedCache[Any, SampledTables] = BoundedCache(CACHED_DRAWS)
         """The tables that were drawn last; not saved, since they can be drawn again."""
-        self.complying: Memory[SearchSet, Any] = Memory(SETS_DRAWN)
+        self.feasible_actions: BoundedCache[CandidateSet, Any] = BoundedCache(CACHED_SETS)
         """Which actions keep to what is required, by what was known when tables were last drawn."""
-        self.schedule: Schedule | None = None
+        self.schedule: ResamplingSchedule | None = None
         """When they are to be drawn anew; found when it is asked for."""
 
 
 @dataclass(eq=False)
-class ScaledLearntCells(ScaledCells, LearntCells):
+class PooledCellsAndTables(PooledCells, CellsAndTables):
     """The same, and what says how rewards vary."""
 
 
-class Schedule:
+class ResamplingSchedule:
     """How often each row was seen, and from which count, or round, on tables are drawn anew."""
 
-    def __init__(self, tables: LearntTables, cells: LearntCells) -> None:
+    def __init__(self, tables: LearnedTables, cells: CellsAndTables) -> None:
         prior = tables.prior_totals
-        self.counts: list[float] = tables.totals(cells.seen).tolist()
-        self.limits: list[float] = (GROWTH * (prior + tables.totals(cells.seen_at_draw)) - prior).tolist()
+        self.counts: list[float] = tables.row_totals(cells.seen).tolist()
+        self.limits: list[float] = (GROWTH * (prior + tables.row_totals(cells.seen_at_draw)) - prior).tolist()
         self.rounds = min(DELAY * cells.rounds_at_draw, cells.rounds_at_draw + AT_THE_LATEST)
 
 
-class LearntTables(TableRows):
+class LearnedTables(TableRows):
     """What is known of the tables that decide about P(z | a), and how they are drawn."""
 
     def __init__(self, problem: Problem) -> None:
@@ -108,155 +108,168 @@ class LearntTables(TableRows):
             )
         super().__init__(problem)
         self.fitted = problem.model
-        self.prior = self.joined(problem.model.concentrations)
-        self.prior_totals = self.totals(self.prior)
+        self.prior = self.concatenate(problem.model.concentrations)
+        self.prior_totals = self.row_totals(self.prior)
 
     @property
-    def usual_trust(self) -> float:
+    def default_trust(self) -> float:
         """1/2 where the past holds rounds in which nothing was set: hidden causes may have chosen there."""
         return 0.5 if self.fitted.observational else 1.0
 
-    def belief_in_past(self, seen: Array, trust: float) -> Array:
+    def belief_in_past(self, counts: Array, trust: float) -> Array:
         """For every row, the probability that it is as the past says."""
         if trust == 1.0:
             return np.ones(len(self.row_starts))
-        odds = self._log_likelihood(seen, self.prior) - self._log_likelihood(seen, np.ones(self.size))
+        odds = self._log_likelihood(counts, self.prior) - self._log_likelihood(counts, np.ones(self.size))
         with np.errstate(over="ignore"):
             return np.asarray(1.0 / (1.0 + (1.0 - trust) / trust * np.exp(-odds)))
 
-    def _log_likelihood(self, seen: Array, a: Array) -> Array:
+    def _log_likelihood(self, counts: Array, a: Array) -> Array:
         """Of each row's counts, in some order, under Dirichlet(a)."""
-        return np.asarray(self.totals(log_rising(a, seen)) - log_rising(self.totals(a), self.totals(seen)))
+        return np.asarray(
+            self.row_totals(log_rising_factorial(a, counts))
+            - log_rising_factorial(self.row_totals(a), self.row_totals(counts))
+        )
 
-    def mean(self, seen: Array, trust: float) -> Array:
+    def mean(self, counts: Array, trust: float) -> Array:
         """The entries' posterior means."""
-        kept = self.belief_in_past(seen, trust)[self.row_of]
-        return np.asarray(kept * self._mean(self.prior + seen) + (1.0 - kept) * self._mean(1.0 + seen))
+        credibility = self.belief_in_past(counts, trust)[self.row_of]
+        return np.asarray(
+            credibility * self._mean(self.prior + counts) + (1.0 - credibility) * self._mean(1.0 + counts)
+        )
 
     def _mean(self, concentrations: Array) -> Array:
-        return np.asarray(concentrations / self.totals(concentrations)[self.row_of])
+        return np.asarray(concentrations / self.row_totals(concentrations)[self.row_of])
 
-    def drawn(self, seen: Array, trust: float, rng: np.random.Generator, n: int) -> Array:
+    def sample_entries(self, counts: Array, trust: float, rng: np.random.Generator, n: int) -> Array:
         """The entries drawn from their posterior, n times: a row each."""
         a = self.prior
         if trust < 1.0:
-            kept = self.belief_in_past(seen, trust)
-            a = np.where((rng.random((n, len(kept))) < kept)[:, self.row_of], a, 1.0)
+            credibility = self.belief_in_past(counts, trust)
+            a = np.where((rng.random((n, len(credibility))) < credibility)[:, self.row_of], a, 1.0)
         concentrations = np.empty((n, self.size))
-        concentrations[:] = a + seen
+        concentrations[:] = a + counts
         if concentrations.min() >= 1.0:
             weights = rng.standard_gamma(concentrations)
         else:  # these may underflow, all of a row's
-            logs = log_gammas(concentrations, rng)
+            logs = sample_log_gammas(concentrations, rng)
             weights = np.exp(logs - np.maximum.reduceat(logs, self.row_starts, axis=1)[:, self.row_of])
         if self.context:  # no draw says that a context which may come never does
-            least = LEAST_ENTRY * np.add.reduceat(weights, self.row_starts, axis=1)[:, self.row_of]
-            weights = np.where(concentrations > 0.0, np.maximum(weights, least), weights)
+            floor = MIN_ENTRY * np.add.reduceat(weights, self.row_starts, axis=1)[:, self.row_of]
+            weights = np.where(concentrations > 0.0, np.maximum(weights, floor), weights)
         return np.asarray(weights / np.add.reduceat(weights, self.row_starts, axis=1)[:, self.row_of])
 
-    def distribution(self, problem: Problem, cells: LearntCells, trust: float, action: Action) -> Spread:
+    def parent_distribution(
+        self, problem: Problem, cells: CellsAndTables, trust: float, action: Action
+    ) -> ParentDistribution:
         """What is known of P(z | do(a)). The draws are the same every time, so that an interval made of them is."""
-        n = max(2, min(400, DRAWS_AT_ONCE // problem.configurations))
-        drawn = self.by_name(self.drawn(cells.seen, trust, np.random.default_rng(0), n))
-        mean = self.by_name(self.mean(cells.seen, trust)[None])
+        n = max(2, min(400, DRAW_BATCH_SIZE // problem.configurations))
+        sampled_tables = self.split_by_name(self.sample_entries(cells.seen, trust, np.random.default_rng(0), n))
+        mean_tables = self.split_by_name(self.mean(cells.seen, trust)[None])
         expected, draws = (
-            problem.joint([block.under(tables, [action.choices[k] for k in block.knobs]) for block in problem.blocks])
-            for tables in (mean, drawn)
+            problem.joint(
+                [block.rows_under_models(tables, [action.choices[k] for k in block.knobs]) for block in problem.blocks]
+            )
+            for tables in (mean_tables, sampled_tables)
         )
-        return Spread(expected.reshape(-1), draws.reshape(n, -1))
+        return ParentDistribution(expected.reshape(-1), draws.reshape(n, -1))
 
-    def never_seen(self, cells: LearntCells) -> tuple[str, ...]:
+    def unseen_table_warnings(self, cells: CellsAndTables) -> tuple[str, ...]:
         """Which tables nothing has been learnt of in many rounds, and what to do about it."""
         if cells.rounds < ENOUGH_ROUNDS:
             return ()
-        counts = self.by_name(cells.seen)
+        counts = self.split_by_name(cells.seen)
         unseen = [name for name in self.names if name not in self.knobs and not counts[name].any()]
         if not unseen:
             return ()
-        needed = dict.fromkeys(axis for name in unseen for axis in (*self.model[name].parents, name))
-        told = {*self.parents, *(name for name in self.context if counts[name].any())}
-        missing = ", ".join(repr(name) for name in needed if name not in told)
+        required = dict.fromkeys(axis for name in unseen for axis in (*self.model[name].parents, name))
+        reported = {*self.parents, *(name for name in self.context if counts[name].any())}
+        missing = ", ".join(repr(name) for name in required if name not in reported)
         return (
             f"nothing is learnt of the tables of {', '.join(map(repr, unseen))}, because a variable counts only where "
             f"it and all its causes are seen. Tell more, tell(..., observed={{...}}), of {missing}; or leave what "
             "cannot be observed out of the graph, and draw arrows from its causes to its effects",
         )
 
-    def learnt_model(self, cells: LearntCells, trust: float) -> FittedModel:
+    def learned_model(self, cells: CellsAndTables, trust: float) -> FittedModel:
         """What is known of the tables by now. Where the past is doubted, tables are what is expected of them."""
-        model, seen = self.fitted, self.by_name(cells.seen)
+        model, observed = self.fitted, self.split_by_name(cells.seen)
         pseudo, counts = dict(model.prior), dict(model.counts)
         if trust == 1.0:
-            counts |= {name: model.counts[name] + seen[name] for name in self.names}
+            counts |= {name: model.counts[name] + observed[name] for name in self.names}
         else:
-            pseudo |= self.by_name(self._doubted(cells.seen, trust))
-            counts |= seen
+            pseudo |= self.split_by_name(self._effective_pseudo_counts(cells.seen, trust))
+            counts |= observed
         states = {name: v.states for name, v in model.variables.items()}
         parents = {name: v.parents for name, v in model.variables.items()}
         rows = model.rows + cells.rounds
         return FittedModel(states, parents, counts, pseudo, rows, model.filled, model.observational)
 
-    def _doubted(self, seen: Array, trust: float) -> Array:
+    def _effective_pseudo_counts(self, counts: Array, trust: float) -> Array:
         """Pseudo-counts that together with what was seen have the expected tables as their mean."""
-        mean, kept = self.mean(seen, trust), self.belief_in_past(seen, trust)
-        past, nothing = self.totals(self.prior), self.totals(np.ones(self.size))
-        weight = kept * past + (1.0 - kept) * nothing + self.totals(seen)
+        mean, credibility = self.mean(counts, trust), self.belief_in_past(counts, trust)
+        prior_weight, uniform_weight = self.row_totals(self.prior), self.row_totals(np.ones(self.size))
+        weight = credibility * prior_weight + (1.0 - credibility) * uniform_weight + self.row_totals(counts)
         # No less than what was seen can be left to explain.
-        needed = np.maximum.reduceat(seen / np.maximum(mean, 1e-300), self.row_starts)
-        return np.asarray(np.maximum(0.0, np.maximum(weight, needed)[self.row_of] * mean - seen))
+        min_weight = np.maximum.reduceat(counts / np.maximum(mean, 1e-300), self.row_starts)
+        return np.asarray(np.maximum(0.0, np.maximum(weight, min_weight)[self.row_of] * mean - counts))
 
 
-def learnt_tables(problem: Problem) -> LearntTables:
+def learned_tables(problem: Problem) -> LearnedTables:
     """The tables that are learnt on a problem, the same in all contexts."""
-    return problem.whole.remember("learnt tables", lambda: LearntTables(problem.whole))
+    return problem.unconditional.compute_once("learnt tables", lambda: LearnedTables(problem.unconditional))
 
 
-def nothing_learnt(problem: Problem, cells: Cells) -> LearntCells:
+def init_cells_and_tables(problem: Problem, cells: Cells) -> CellsAndTables:
     """Before the first round: cells of which nothing was seen, and nothing of the tables either."""
-    size = learnt_tables(problem).size
-    seen = np.zeros(size), np.zeros(size), 0, 0
-    if isinstance(cells, ScaledCells):
-        return ScaledLearntCells(0, cells.count, cells.total, *seen, cells.pooled)
-    return LearntCells(0, cells.count, cells.total, *seen)
+    size = learned_tables(problem).size
+    table_fields = np.zeros(size), np.zeros(size), 0, 0
+    if isinstance(cells, PooledCells):
+        return PooledCellsAndTables(0, cells.count, cells.total, *table_fields, cells.pooled)
+    return CellsAndTables(0, cells.count, cells.total, *table_fields)
 
 
-def count_tables(tables: LearntTables, cells: LearntCells, outcome: Outcome) -> None:
+def count_outcome(tables: LearnedTables, cells: CellsAndTables, outcome: Outcome) -> None:
     """Take in what an outcome, whose reward is counted already, says of the tables."""
-    schedule = cells.schedule = cells.schedule or Schedule(tables, cells)
+    schedule = cells.schedule = cells.schedule or ResamplingSchedule(tables, cells)
     due = cells.rounds >= schedule.rounds
     for entry, row in tables.entries(outcome):
         cells.seen[entry] += 1.0
         schedule.counts[row] += 1.0
         due = due or schedule.counts[row] >= schedule.limits[row]
     if due:
-        draw_anew(cells)
+        resample_tables(cells)
 
 
-def draw_anew(cells: LearntCells) -> None:
+def resample_tables(cells: CellsAndTables) -> None:
     """From now on tables are drawn from what is known now."""
     cells.seen_at_draw[:], cells.rounds_at_draw = cells.seen, cells.rounds
     cells.draw += 1
     cells.schedule = None
-    cells.drawn.clear()
-    cells.complying.clear()
+    cells.sampled_tables.clear()
+    cells.feasible_actions.clear()
 
 
-def under_drawn_tables(situation: Situation, cells: LearntCells, trust: float, rng: np.random.Generator) -> Situation:
+def with_sampled_tables(
+    situation: Situation, cells: CellsAndTables, trust: float, rng: np.random.Generator
+) -> Situation:
     """The situation if the tables are as they were last drawn.
 
     The draw belongs to the learner and its number: it comes from the seed of `rng`, and takes nothing from it.
     """
     seed = rng.bit_generator.seed_seq
-    drawn = cells.drawn.get((seed, cells.draw))
-    if drawn is None:
-        own = np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, cells.draw, 1))  # type: ignore[attr-defined]
-        tables = learnt_tables(situation.problem)
-        entries = tables.drawn(cells.seen_at_draw, trust, np.random.default_rng(own), 1)[0]
-        drawn = cells.drawn.keep((seed, cells.draw), DrawnTables(tables.by_name(entries)))
-    return situation.searching(drawn.under(situation.search))
+    sampled = cells.sampled_tables.get((seed, cells.draw))
+    if sampled is None:
+        seed_sequence = np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, cells.draw, 1))  # type: ignore[attr-defined]
+        tables = learned_tables(situation.problem)
+        entries = tables.sample_entries(cells.seen_at_draw, trust, np.random.default_rng(seed_sequence), 1)[0]
+        sampled = cells.sampled_tables.store((seed, cells.draw), SampledTables(tables.split_by_name(entries)))
+    return situation.with_candidates(sampled.reweight(situation.candidates))
 
 
-def under_mean_tables(situation: Situation, cells: LearntCells, trust: float) -> Situation:
+def with_mean_tables(situation: Situation, cells: CellsAndTables, trust: float) -> Situation:
     """The situation if the tables are as expected: P(z | a) is then what is expected of it."""
-    tables = learnt_tables(situation.problem)
-    return situation.searching(situation.search.with_tables(tables.by_name(tables.mean(cells.seen, trust))))
+    tables = learned_tables(situation.problem)
+    return situation.with_candidates(
+        situation.candidates.with_tables(tables.split_by_name(tables.mean(cells.seen, trust)))
+    )

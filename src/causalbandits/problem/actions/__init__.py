@@ -1,33 +1,33 @@
 """The actions: which interventions there are, their numbering, constraints and costs."""
 
-from causalbandits.problem.actions.constraints import Manipulable, action_space, without_forbidden
-from causalbandits.problem.actions.costs import DEAREST, Costs, Prices
+from causalbandits.problem.actions.constraints import Manipulable, build_action_space, remove_forbidden
+from causalbandits.problem.actions.costs import LARGEST_PRICE, Costs, Prices
 from causalbandits.problem.actions.space import (
-    ACTIONS_KEPT,
+    ACTION_CACHE_SIZE,
     ENUMERATION_LIMIT,
     PREDICATE_LIMIT,
     Action,
+    ActionConstraint,
     ActionSpace,
     Choices,
     Choices2D,
-    Reasons,
-    shown,
+    format_count,
 )
 
 __all__ = [
-    "ACTIONS_KEPT",
-    "DEAREST",
+    "ACTION_CACHE_SIZE",
     "ENUMERATION_LIMIT",
+    "LARGEST_PRICE",
     "PREDICATE_LIMIT",
     "Action",
+    "ActionConstraint",
     "ActionSpace",
     "Choices",
     "Choices2D",
     "Costs",
     "Manipulable",
     "Prices",
-    "Reasons",
-    "action_space",
-    "shown",
-    "without_forbidden",
+    "build_action_space",
+    "format_count",
+    "remove_forbidden",
 ]

@@ -9,14 +9,14 @@ import numpy as np
 
 from causalbandits._typing import is_iterable
 from causalbandits.errors import ProblemError, ProblemWarning
-from causalbandits.model import Intervention, State, Variables, unique_names
+from causalbandits.model import Intervention, State, Variables, validate_unique_names
 from causalbandits.problem.actions.space import ActionSpace
 
 Manipulable = Iterable[str] | Mapping[str, Iterable[State] | None]
 """Names of variables, or a mapping from each to the values that it may be set to; None: to all."""
 
 
-def action_space(
+def build_action_space(
     model: Variables,
     manipulable: Manipulable,
     *,
@@ -25,7 +25,7 @@ def action_space(
     actions: Iterable[Mapping[str, State]] | None,
 ) -> ActionSpace:
     """The actions that keywords of a problem allow; what they forbid is taken away afterwards."""
-    names = unique_names("manipulable", manipulable, model.__getitem__)
+    names = validate_unique_names("manipulable", manipulable, model.__getitem__)
     if not names:
         raise ProblemError("At least one variable must be manipulable.")
     values = manipulable if isinstance(manipulable, Mapping) else {}
@@ -37,22 +37,22 @@ def action_space(
     return space.only(actions)
 
 
-def without_forbidden(space: ActionSpace, forbid: Callable[[Intervention], bool], *, stacklevel: int) -> ActionSpace:
+def remove_forbidden(space: ActionSpace, forbid: Callable[[Intervention], bool], *, stacklevel: int) -> ActionSpace:
     """The actions that are not forbidden; warns if none is, because whoever forbids means something."""
     if not callable(forbid):
         raise ProblemError(
             f"forbid must be a function that says whether an intervention is forbidden, such as "
             f"lambda do: do.get('x') == 1 and 'y' in do; got {forbid!r}."
         )
-    left = space.where(lambda do: not _forbids(forbid, do))
-    if left.size == space.size:
+    allowed = space.where(lambda do: not _forbids(forbid, do))
+    if allowed.size == space.size:
         warnings.warn(
             f"forbid forbids none of the {space.size} actions. It is asked about what is set, never about what is "
             "observed; see that the names and values it looks for are those of the model.",
             ProblemWarning,
             stacklevel=stacklevel + 1,
         )
-    return left
+    return allowed
 
 
 def _forbids(forbid: Callable[[Intervention], bool], do: Intervention) -> bool:

@@ -22,14 +22,14 @@ from typing import Any
 import numpy as np
 
 from causalbandits._typing import Array, is_real
-from causalbandits.errors import InterventionError, ProblemError, unknown
+from causalbandits.errors import InterventionError, ProblemError, unknown_name_message
 from causalbandits.model import State, Variable
 from causalbandits.problem.actions.space import ActionSpace, Choices, Choices2D
 
 Prices = Mapping[str, float | Mapping[State, float]]
 """For each knob a price, whatever it is set to, or one for each value; what is not there costs nothing."""
 
-DEAREST = 1e100
+LARGEST_PRICE = 1e100
 """No price is above this: sums of larger ones overflow."""
 
 
@@ -42,7 +42,7 @@ class Costs:
         """For each knob the price of each of its choices; the first, to leave it alone, costs nothing."""
 
     @classmethod
-    def given(cls, space: ActionSpace, prices: Prices | None) -> Costs | None:
+    def parse(cls, space: ActionSpace, prices: Prices | None) -> Costs | None:
         """Costs as a user gives them; None where nothing costs anything."""
         if prices is None:
             return None
@@ -53,8 +53,8 @@ class Costs:
             )
         for name in prices:
             if name not in space.names:
-                raise ProblemError(unknown("manipulable variable in costs=:", name, space.names))
-        costs = cls(space, [_table(v, prices.get(v.name, 0.0)) for v in space.variables])
+                raise ProblemError(unknown_name_message("manipulable variable in costs=:", name, space.names))
+        costs = cls(space, [_parse_prices(v, prices.get(v.name, 0.0)) for v in space.variables])
         return costs if any(table.any() for table in costs.tables) else None
 
     def __eq__(self, other: object) -> bool:
@@ -64,14 +64,14 @@ class Costs:
 
     __hash__ = None  # type: ignore[assignment]
 
-    def of(self, choices: Choices) -> float:
+    def cost_of(self, choices: Choices) -> float:
         """What an action costs, given by its choices."""
         total = 0.0
         for prices, choice in zip(self._lists, choices, strict=True):
             total += prices[choice]
         return total
 
-    def of_each(self, choices: Choices2D, knobs: Sequence[int] | None = None) -> Array:
+    def costs_of(self, choices: Choices2D, knobs: Sequence[int] | None = None) -> Array:
         """What each row of choices costs: of all knobs, or of some, given by their positions."""
         total = np.zeros(len(choices))
         for column, knob in enumerate(range(len(self.tables)) if knobs is None else knobs):
@@ -90,7 +90,10 @@ class Costs:
     def cheapest(self, choices: Choices) -> Choices:
         """The same choices, with what must be set set to the first of its cheapest values."""
         allowed = zip(choices, self._lists, self.space.settable, strict=True)
-        return tuple(min(own, key=prices.__getitem__) if choice else 0 for choice, prices, own in allowed)
+        return tuple(
+            min(settable_choices, key=prices.__getitem__) if choice else 0
+            for choice, prices, settable_choices in allowed
+        )
 
     def to_record(self) -> list[list[float]]:
         """JSON-ready: a list of prices for each knob."""
@@ -101,10 +104,12 @@ class Costs:
         """The costs that `to_record` describes."""
         if record is None:
             return None
-        if not isinstance(record, list) or [_length(own) for own in record] != [len(v.states) for v in space.variables]:
+        if not isinstance(record, list) or [_length(prices) for prices in record] != [
+            len(v.states) for v in space.variables
+        ]:
             raise ProblemError(f"costs must be a list of prices for every knob, one for each value; got {record!r}.")
         named = zip(space.variables, record, strict=True)
-        return cls.given(space, {v.name: dict(zip(v.states, own, strict=True)) for v, own in named})
+        return cls.parse(space, {v.name: dict(zip(v.states, prices, strict=True)) for v, prices in named})
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -112,34 +117,36 @@ class Costs:
         return tuple(v.name for v, table in zip(self.space.variables, self.tables, strict=True) if table.any())
 
     @property
-    def shown(self) -> str:
+    def prices_text(self) -> str:
         """Each knob that costs something, with its price or the range of its prices."""
-        parts = [_shown(v.name, prices[1:]) for v, prices in zip(self.space.variables, self._lists, strict=True)]
+        parts = [
+            _format_prices(v.name, prices[1:]) for v, prices in zip(self.space.variables, self._lists, strict=True)
+        ]
         return ", ".join(part for part in parts if part)
 
     def __repr__(self) -> str:
-        return f"Costs({self.shown})"
+        return f"Costs({self.prices_text})"
 
 
-def _table(variable: Variable, given: object) -> list[float]:
+def _parse_prices(variable: Variable, prices: object) -> list[float]:
     """The price of each choice of a knob."""
-    if not isinstance(given, Mapping):
-        return [0.0, *[_price(variable, given, "")] * len(variable.states)]
+    if not isinstance(prices, Mapping):
+        return [0.0, *[_parse_price(variable, prices, "")] * len(variable.states)]
     table = [0.0] * (1 + len(variable.states))
-    for value, price in given.items():
+    for value, price in prices.items():
         try:
             choice = 1 + variable.code(value)
         except InterventionError as error:
             raise ProblemError(f"costs of {variable.name!r}: {error}") from None
-        table[choice] = _price(variable, price, f" to {value!r}")
+        table[choice] = _parse_price(variable, price, f" to {value!r}")
     return table
 
 
-def _price(variable: Variable, price: object, value: str) -> float:
+def _parse_price(variable: Variable, price: object, value: str) -> float:
     price = price.item() if isinstance(price, np.generic) else price
-    if not is_real(price) or not 0 <= price <= DEAREST:
+    if not is_real(price) or not 0 <= price <= LARGEST_PRICE:
         raise ProblemError(
-            f"What it costs to set {variable.name!r}{value} must be a number from 0 to {DEAREST:g}; got {price!r}. "
+            f"What it costs to set {variable.name!r}{value} must be a number from 0 to {LARGEST_PRICE:g}; got {price!r}. "
             "What earns something belongs in the reward."
         )
     return float(price)
@@ -149,7 +156,7 @@ def _length(prices: object) -> int:
     return len(prices) if isinstance(prices, list) else -1
 
 
-def _shown(name: str, prices: Sequence[float]) -> str:
+def _format_prices(name: str, prices: Sequence[float]) -> str:
     least, most = min(prices), max(prices)
     if not most:
         return ""

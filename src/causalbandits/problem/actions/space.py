@@ -14,10 +14,10 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from causalbandits._cache import Memory
-from causalbandits._typing import is_iterable, is_whole
-from causalbandits.errors import ActionIndexError, InterventionError, ProblemError, SizeError, unknown
-from causalbandits.model import Intervention, State, Variable, Variables, unique_names
+from causalbandits._cache import BoundedCache
+from causalbandits._typing import is_integer, is_iterable
+from causalbandits.errors import ActionIndexError, InterventionError, ProblemError, SizeError, unknown_name_message
+from causalbandits.model import Intervention, State, Variable, Variables, validate_unique_names
 
 # The numbers of actions: found by counting how many ways there are to go on, so that nothing need be listed.
 #
@@ -39,9 +39,9 @@ class Numbering:
     ) -> None:
         self.variables = tuple(variables)
         self.names = tuple(v.name for v in self.variables)
-        self.always = self._checked_always(always)
+        self.always = self._parse_always(always)
         n = len(self.variables)
-        if at_most is not None and (not is_whole(at_most) or not len(self.always) <= at_most):
+        if at_most is not None and (not is_integer(at_most) or not len(self.always) <= at_most):
             raise ProblemError(
                 f"at_most must be a whole number, no less than the {len(self.always)} variables that are "
                 f"always set; got {at_most!r}."
@@ -49,22 +49,26 @@ class Numbering:
         self.at_most = None if at_most is None or at_most >= n else int(at_most)
         self.radices = tuple(len(v.states) + 1 for v in self.variables)
         """How many choices each variable has, "leave alone" included; not all of them need be allowed."""
-        given = values or {}
-        self.settable = tuple(_settable(v, given.get(v.name)) for v in self.variables)
+        values_by_name = values or {}
+        self.settable = tuple(_parse_settable(v, values_by_name.get(v.name)) for v in self.variables)
         """The choices that set each variable to a value that is allowed, in order."""
         allowed = zip(self.variables, self.settable, strict=True)
-        self.values = {v.name: [v.states[c - 1] for c in own] for v, own in allowed if len(own) < len(v.states)}
+        self.values = {
+            v.name: [v.states[c - 1] for c in settable_choices]
+            for v, settable_choices in allowed
+            if len(settable_choices) < len(v.states)
+        }
         """The values that variables may be set to, where these are not all."""
-        self._values = tuple(map(len, self.settable))
-        self._ways = self._count_completions()
+        self._value_counts = tuple(map(len, self.settable))
+        self._completions = self._count_completions()
 
-    def _checked_always(self, given: Iterable[str]) -> frozenset[str]:
-        if isinstance(given, str | Mapping) or not is_iterable(given):
-            raise ProblemError(f"always must be a list of names, such as ['x']; got {given!r}.")
-        names = list(given)
+    def _parse_always(self, always: Iterable[str]) -> frozenset[str]:
+        if isinstance(always, str | Mapping) or not is_iterable(always):
+            raise ProblemError(f"always must be a list of names, such as ['x']; got {always!r}.")
+        names = list(always)
         for name in names:
             if not isinstance(name, str) or name not in self.names:
-                raise ProblemError(unknown("manipulable variable in always=:", name, self.names))
+                raise ProblemError(unknown_name_message("manipulable variable in always=:", name, self.names))
         return frozenset(names)
 
     def _count_completions(self) -> list[list[int]]:
@@ -72,50 +76,52 @@ class Numbering:
         n, limit = len(self.variables), self.at_most
         ways = [[1] * (1 if limit is None else limit + 1)]
         for i in reversed(range(n)):
-            after = ways[0]
-            alone = [0 if self.names[i] in self.always else w for w in after]
+            completions_after = ways[0]
+            alone = [0 if self.names[i] in self.always else w for w in completions_after]
             if limit is None:
-                ways.insert(0, [alone[0] + self._values[i] * after[0]])
+                ways.insert(0, [alone[0] + self._value_counts[i] * completions_after[0]])
             else:
-                ways.insert(0, [a + (self._values[i] * after[r - 1] if r else 0) for r, a in enumerate(alone)])
+                ways.insert(
+                    0, [a + (self._value_counts[i] * completions_after[r - 1] if r else 0) for r, a in enumerate(alone)]
+                )
         return ways
 
-    def _counted_choices(self, number: int) -> Choices:
+    def _unrank_by_counting(self, number: int) -> Choices:
         """The choices of the action with this number."""
-        left, found = len(self._ways[0]) - 1, []
+        remaining, choices = len(self._completions[0]) - 1, []
         for i, name in enumerate(self.names):
-            after = self._ways[i + 1]
-            alone = 0 if name in self.always else after[left]
+            completions_after = self._completions[i + 1]
+            alone = 0 if name in self.always else completions_after[remaining]
             if number < alone:
-                found.append(0)
+                choices.append(0)
                 continue
-            left = left if self.at_most is None else left - 1
-            value, number = divmod(number - alone, after[left])
-            found.append(self.settable[i][value])
-        return tuple(found)
+            remaining = remaining if self.at_most is None else remaining - 1
+            value, number = divmod(number - alone, completions_after[remaining])
+            choices.append(self.settable[i][value])
+        return tuple(choices)
 
-    def _counted_number(self, given: Choices) -> int:
+    def _rank_by_counting(self, choices: Choices) -> int:
         """The number of the action with these choices; refused if the constraints do not allow it."""
-        left, number = len(self._ways[0]) - 1, 0
-        for i, (name, choice) in enumerate(zip(self.names, given, strict=True)):
-            after = self._ways[i + 1]
+        remaining, number = len(self._completions[0]) - 1, 0
+        for i, (name, choice) in enumerate(zip(self.names, choices, strict=True)):
+            completions_after = self._completions[i + 1]
             if choice == 0:
                 if name in self.always:
-                    raise InterventionError(f"{self.decode(given)} is no action: {name!r} must always be set.")
+                    raise InterventionError(f"{self.decode(choices)} is no action: {name!r} must always be set.")
                 continue
-            number += 0 if name in self.always else after[left]
+            number += 0 if name in self.always else completions_after[remaining]
             if self.at_most is not None:
-                left -= 1
-                if left < 0:
+                remaining -= 1
+                if remaining < 0:
                     raise InterventionError(
-                        f"{self.decode(given)} is no action: at most {self.at_most} variables may be set at once."
+                        f"{self.decode(choices)} is no action: at most {self.at_most} variables may be set at once."
                     )
-            number += self._place(i, choice) * after[left]
+            number += self._rank_of_choice(i, choice) * completions_after[remaining]
         return number
 
-    def _place(self, i: int, choice: int) -> int:
+    def _rank_of_choice(self, i: int, choice: int) -> int:
         """Where a choice that sets variable i stands among those that are allowed."""
-        if self._values[i] == len(self.variables[i].states):
+        if self._value_counts[i] == len(self.variables[i].states):
             return choice - 1
         if choice not in self.settable[i]:
             name, value = self.names[i], self.variables[i].states[choice - 1]
@@ -123,24 +129,24 @@ class Numbering:
             raise InterventionError(f"{name!r} may only be set to {allowed}; got {value!r}.")
         return self.settable[i].index(choice)
 
-    def _counted_rows(self) -> Choices2D:
+    def _enumerate_choices(self) -> Choices2D:
         """Every action's choices, a row each."""
         dtype = np.min_scalar_type(max(self.radices, default=1))
         rows = np.zeros((1, 0), dtype=dtype)
-        left = np.array([len(self._ways[0]) - 1])
+        remaining = np.array([len(self._completions[0]) - 1])
         for i, name in enumerate(self.names):
             # A branch exists where it can be completed: the same counts that number the actions.
-            after = np.array([w > 0 for w in self._ways[i + 1]])
-            alone = after[left] & (name not in self.always)
-            fewer = left if self.at_most is None else left - 1
-            settable = (fewer >= 0) & after[np.maximum(fewer, 0)]
-            counts = alone + settable * self._values[i]
+            can_complete = np.array([w > 0 for w in self._completions[i + 1]])
+            alone = can_complete[remaining] & (name not in self.always)
+            fewer = remaining if self.at_most is None else remaining - 1
+            settable = (fewer >= 0) & can_complete[np.maximum(fewer, 0)]
+            counts = alone + settable * self._value_counts[i]
             parent = np.repeat(np.arange(len(rows)), counts)
             starts = np.cumsum(counts) - counts
             place = np.arange(len(parent)) - starts[parent] + ~alone[parent]
             choice = np.array([0, *self.settable[i]])[place]
             rows = np.column_stack([rows[parent], choice.astype(dtype)])
-            left = np.where(choice > 0, fewer[parent], left[parent])
+            remaining = np.where(choice > 0, fewer[parent], remaining[parent])
         return rows
 
     def encode(self, action: Mapping[str, State]) -> Choices:
@@ -150,29 +156,29 @@ class Numbering:
         assignment = Intervention(action)
         for name in assignment:
             if name not in self.names:
-                raise InterventionError(unknown("manipulable variable", name, self.names))
+                raise InterventionError(unknown_name_message("manipulable variable", name, self.names))
         return tuple(v.code(assignment[v.name]) + 1 if v.name in assignment else 0 for v in self.variables)
 
     def decode(self, choices: Sequence[int]) -> Intervention:
         """The intervention that these choices make."""
-        given = zip(self.variables, self.check(choices), strict=True)
-        return Intervention({v.name: v.states[c - 1] for v, c in given if c})
+        pairs = zip(self.variables, self.validate_choices(choices), strict=True)
+        return Intervention({v.name: v.states[c - 1] for v, c in pairs if c})
 
-    def check(self, choices: Sequence[int]) -> Choices:
+    def validate_choices(self, choices: Sequence[int]) -> Choices:
         """Choices from outside, if they are choices at all."""
         try:
-            given = tuple([operator.index(c) for c in choices])
-            known = all(0 <= c < radix for c, radix in zip(given, self.radices, strict=True))
+            validated = tuple([operator.index(c) for c in choices])
+            in_range = all(0 <= c < radix for c, radix in zip(validated, self.radices, strict=True))
         except (TypeError, ValueError):
-            known = False
-        if not known:
+            in_range = False
+        if not in_range:
             raise InterventionError(
                 f"An action makes one choice per variable, each below {list(self.radices)}; got {choices!r}."
             )
-        return given
+        return validated
 
 
-def _settable(variable: Variable, values: Iterable[State] | None) -> Choices:
+def _parse_settable(variable: Variable, values: Iterable[State] | None) -> Choices:
     """The choices that set a variable to one of these values."""
     if values is None:
         return tuple(range(1, len(variable.states) + 1))
@@ -180,14 +186,14 @@ def _settable(variable: Variable, values: Iterable[State] | None) -> Choices:
         raise ProblemError(
             f"What {variable.name!r} may be set to must be a list of its values, or None for all; got {values!r}."
         )
-    listed = list(values)
-    codes = [variable.code(value) + 1 for value in listed]
+    value_list = list(values)
+    codes = [variable.code(value) + 1 for value in value_list]
     if not codes:
         raise ProblemError(
             f"{variable.name!r} may be set to nothing: the list is empty. Take it out of manipulable, or allow a value."
         )
-    for value in listed:
-        if listed.count(value) > 1:
+    for value in value_list:
+        if value_list.count(value) > 1:
             raise ProblemError(f"What {variable.name!r} may be set to must be listed once; {value!r} appears twice.")
     return tuple(sorted(codes))
 
@@ -198,14 +204,14 @@ Choices2D = npt.NDArray[np.integer[Any]]
 ENUMERATION_LIMIT = 2**23
 """Action sets beyond this are not listed in memory."""
 
-ACTIONS_KEPT = 2**14
+ACTION_CACHE_SIZE = 2**14
 """So many actions are remembered by their numbers."""
 
 PREDICATE_LIMIT = 2**20
 """A function given by the user is asked about no more actions than this: a few seconds."""
 
 
-class Reasons(Protocol):
+class ActionConstraint(Protocol):
     """What refuses actions knows why."""
 
     def reason(self, choices: Choices) -> str | None:
@@ -278,17 +284,19 @@ class ActionSpace(Numbering):
         values: Mapping[str, Iterable[State] | None] | None = None,
     ) -> None:
         super().__init__(variables, at_most=at_most, always=always, values=values)
-        self._listed: dict[Choices, int] | None = None
-        self._order: tuple[Choices, ...] = ()
-        self.requirements: Reasons | None = None
+        self._number_by_choices: dict[Choices, int] | None = None
+        self._choices_in_order: tuple[Choices, ...] = ()
+        self.requirements: ActionConstraint | None = None
         """Why other actions are none of the list, where that was required."""
-        self._found: Memory[int, Action] = Memory(ACTIONS_KEPT)
-        self._found_by_items: Memory[Intervention | frozenset[tuple[str, State]], Action] = Memory(ACTIONS_KEPT)
+        self._actions_by_number: BoundedCache[int, Action] = BoundedCache(ACTION_CACHE_SIZE)
+        self._actions_by_assignment: BoundedCache[Intervention | frozenset[tuple[str, State]], Action] = BoundedCache(
+            ACTION_CACHE_SIZE
+        )
 
     @property
     def size(self) -> int:
         """How many actions there are, exactly."""
-        return self._ways[0][-1] if self._listed is None else len(self._order)
+        return self._completions[0][-1] if self._number_by_choices is None else len(self._choices_in_order)
 
     @property
     def is_product(self) -> bool:
@@ -298,28 +306,31 @@ class ActionSpace(Numbering):
     @property
     def is_free(self) -> bool:
         """Whether what one variable may be set to never hangs on another."""
-        return self._listed is None and self.at_most is None
+        return self._number_by_choices is None and self.at_most is None
 
     def within(self, variables: Sequence[int]) -> ActionSpace:
         """The space of some of the variables alone, given by their positions; a list's does not count."""
-        some = [self.variables[k] for k in variables]
-        always = [v.name for v in some if v.name in self.always]
-        return ActionSpace(some, at_most=self.at_most, always=always, values=self.values)
+        subset = [self.variables[k] for k in variables]
+        always = [v.name for v in subset if v.name in self.always]
+        return ActionSpace(subset, at_most=self.at_most, always=always, values=self.values)
 
-    def least(self) -> Choices:
+    def baseline_choices(self) -> Choices:
         """Every variable is left alone, or set to the first value that is allowed if it must be set."""
-        return tuple(own[0] if n in self.always else 0 for n, own in zip(self.names, self.settable, strict=True))
+        return tuple(
+            settable_choices[0] if n in self.always else 0
+            for n, settable_choices in zip(self.names, self.settable, strict=True)
+        )
 
     @property
-    def listed(self) -> tuple[Choices, ...] | None:
+    def explicit_choices(self) -> tuple[Choices, ...] | None:
         """The actions' choices where the space is an explicit list, else None."""
-        return None if self._listed is None else self._order
+        return None if self._number_by_choices is None else self._choices_in_order
 
-    def surely_set(self) -> set[str]:
+    def variables_always_set(self) -> set[str]:
         """The variables that every action sets."""
-        if self._listed is None:
+        if self._number_by_choices is None:
             return set(self.always)
-        return {name for k, name in enumerate(self.names) if all(choices[k] for choices in self._order)}
+        return {name for k, name in enumerate(self.names) if all(choices[k] for choices in self._choices_in_order)}
 
     def only(self, actions: Iterable[Mapping[str, State]]) -> ActionSpace:
         """The space of just these actions, in this order."""
@@ -330,7 +341,7 @@ class ActionSpace(Numbering):
             if choices in order:
                 raise ProblemError(f"The listed actions must differ: {self.decode(choices)} appears twice.")
             order[choices] = None
-        return self._restricted(tuple(order))
+        return self._restrict_to(tuple(order))
 
     def where(self, allowed: Callable[[Intervention], bool]) -> ActionSpace:
         """The space of the actions that satisfy a predicate; it is asked about each of them, once."""
@@ -338,18 +349,18 @@ class ActionSpace(Numbering):
             raise ProblemError(f"A predicate is a function that says yes or no to an intervention; got {allowed!r}.")
         self.refuse_enumeration("A predicate is asked about every action", PREDICATE_LIMIT)
         rows = map(tuple, self.array().tolist())
-        return self._restricted(tuple(row for row in rows if allowed(self.decode(row))))
+        return self._restrict_to(tuple(row for row in rows if allowed(self.decode(row))))
 
-    def listing(self, choices: Iterable[Choices]) -> ActionSpace:
+    def only_choices(self, choices: Iterable[Choices]) -> ActionSpace:
         """The space of just these actions, given by their choices, in this order."""
-        return self._restricted(tuple(choices))
+        return self._restrict_to(tuple(choices))
 
-    def _restricted(self, order: tuple[Choices, ...]) -> ActionSpace:
+    def _restrict_to(self, order: tuple[Choices, ...]) -> ActionSpace:
         if not order:
             raise ProblemError("No action is left: the list is empty, or every action is forbidden.")
         space = ActionSpace(self.variables, at_most=self.at_most, always=self.always, values=self.values)
-        space._order = order
-        space._listed = {choices: i for i, choices in enumerate(order)}
+        space._choices_in_order = order
+        space._number_by_choices = {choices: i for i, choices in enumerate(order)}
         return space
 
     def __getitem__(self, index: int) -> Intervention:
@@ -357,22 +368,24 @@ class ActionSpace(Numbering):
 
     def action(self, number: int) -> Action:
         """The action with this number."""
-        found = self._found.get(number) if type(number) is int else None
-        if found is None:
-            found = Action(self, self._unrank(number), operator.index(number) % self.size)
+        action = self._actions_by_number.get(number) if type(number) is int else None
+        if action is None:
+            action = Action(self, self._unrank(number), operator.index(number) % self.size)
             if type(number) is int:
-                self._found.keep(number, found)
-        return found
+                self._actions_by_number.store(number, action)
+        return action
 
     def find(self, intervention: Mapping[str, State]) -> Action:
         """The action that makes this intervention; refused if there is none."""
         try:
             # An Intervention keeps its hash: most often it is one that the agent was given before.
             key = intervention if isinstance(intervention, Intervention) else frozenset(intervention.items())
-            found = self._found_by_items.get(key)
+            action = self._actions_by_assignment.get(key)
         except (AttributeError, TypeError):
             return self.action(self.index(intervention))  # which says what is wrong with it
-        return self._found_by_items.keep(key, self.action(self.index(intervention))) if found is None else found
+        return (
+            self._actions_by_assignment.store(key, self.action(self.index(intervention))) if action is None else action
+        )
 
     def __iter__(self) -> Iterator[Intervention]:
         return (self.decode(choices) for choices in self._iterate())
@@ -387,11 +400,13 @@ class ActionSpace(Numbering):
         return True
 
     def __repr__(self) -> str:
-        return f"ActionSpace({shown(self.size)} actions on {', '.join(self.names)})"
+        return f"ActionSpace({format_count(self.size)} actions on {', '.join(self.names)})"
 
-    def same_as(self, other: ActionSpace) -> bool:
+    def is_same_as(self, other: ActionSpace) -> bool:
         """Whether the actions are the same, with the same numbers."""
-        mine, theirs = ((s.names, s.radices, s.settable, s.at_most, s.always, s.listed) for s in (self, other))
+        mine, theirs = (
+            (s.names, s.radices, s.settable, s.at_most, s.always, s.explicit_choices) for s in (self, other)
+        )
         return mine == theirs
 
     def index(self, action: Mapping[str, State]) -> int:
@@ -408,21 +423,21 @@ class ActionSpace(Numbering):
 
     def rank(self, choices: Sequence[int]) -> int:
         """The number of the action with these choices."""
-        given = self.check(choices)
+        validated = self.validate_choices(choices)
         try:
-            return self._rank(given)
+            return self._rank(validated)
         except InterventionError:
-            why = None if self.requirements is None else self.requirements.reason(given)
+            why = None if self.requirements is None else self.requirements.reason(validated)
             if why is None:
                 raise
-            raise InterventionError(f"{self.decode(given)} is no action: {why}.") from None
+            raise InterventionError(f"{self.decode(validated)} is no action: {why}.") from None
 
-    def _rank(self, given: Choices) -> int:
-        if self._listed is not None:
-            if given not in self._listed:
-                raise InterventionError(f"{self.decode(given)} is not among the {self.size} allowed actions.")
-            return self._listed[given]
-        return self._counted_number(given)
+    def _rank(self, choices: Choices) -> int:
+        if self._number_by_choices is not None:
+            if choices not in self._number_by_choices:
+                raise InterventionError(f"{self.decode(choices)} is not among the {self.size} allowed actions.")
+            return self._number_by_choices[choices]
+        return self._rank_by_counting(choices)
 
     def _unrank(self, index: int) -> Choices:
         try:
@@ -432,11 +447,13 @@ class ActionSpace(Numbering):
         except TypeError:
             raise InterventionError(f"An action's number must be a whole number, not {index!r}.") from None
         if not -self.size <= number < self.size:
-            raise ActionIndexError(f"There are {shown(self.size)} actions, 0 to {shown(self.size - 1)}; got {index}.")
+            raise ActionIndexError(
+                f"There are {format_count(self.size)} actions, 0 to {format_count(self.size - 1)}; got {index}."
+            )
         number %= self.size
-        if self._listed is not None:
-            return self._order[number]
-        return self._counted_choices(number)
+        if self._number_by_choices is not None:
+            return self._choices_in_order[number]
+        return self._unrank_by_counting(number)
 
     def to_record(self) -> dict[str, Any]:
         """A JSON-ready description, enough to make the space again for the same model."""
@@ -444,10 +461,12 @@ class ActionSpace(Numbering):
             "manipulable": list(self.names),
             "at_most": self.at_most,
             "always": sorted(self.always),
-            "actions": None if self._listed is None else [list(choices) for choices in self._order],
+            "actions": None
+            if self._number_by_choices is None
+            else [list(choices) for choices in self._choices_in_order],
         }
         if self.values:
-            record["settable"] = [list(own) for own in self.settable]
+            record["settable"] = [list(settable_choices) for settable_choices in self.settable]
         if self.requirements is not None:
             record["require"] = self.requirements.to_record()
         return record
@@ -455,50 +474,54 @@ class ActionSpace(Numbering):
     @classmethod
     def from_record(cls, record: Mapping[str, Any], model: Variables) -> ActionSpace:
         """The space that `to_record` describes."""
-        names = unique_names("manipulable", record["manipulable"], model.__getitem__)
+        names = validate_unique_names("manipulable", record["manipulable"], model.__getitem__)
         variables = [model[name] for name in names]
-        every = cls(variables)
+        unconstrained = cls(variables)
         rows = record.get("settable", [None] * len(names))
         if not isinstance(rows, list) or len(rows) != len(names):
             raise ProblemError(f"What may be set must be said of each of {len(names)} variables; got {rows!r}.")
-        values = {v.name: _decoded(v, own) for v, own in zip(variables, rows, strict=True)}
+        values = {v.name: _decode_values(v, settable_row) for v, settable_row in zip(variables, rows, strict=True)}
         space = cls(variables, at_most=record["at_most"], always=record["always"], values=values)
-        given = record["actions"]
-        return space if given is None else space.only([every.decode(every.check(row)) for row in given])
+        listed_actions = record["actions"]
+        return (
+            space
+            if listed_actions is None
+            else space.only([unconstrained.decode(unconstrained.validate_choices(row)) for row in listed_actions])
+        )
 
     def refuse_enumeration(self, why: str, limit: int = ENUMERATION_LIMIT) -> None:
         """Raise if the action set is too large to be listed."""
         if self.size > limit:
             raise SizeError(
-                f"{why}, and there are {shown(self.size)} of them (the limit is {limit}). Allow fewer: "
+                f"{why}, and there are {format_count(self.size)} of them (the limit is {limit}). Allow fewer: "
                 "fewer manipulable variables, at_most=, or a list of actions."
             )
 
     def array(self) -> Choices2D:
         """Every action's choices, a row each."""
         self.refuse_enumeration("This would list every action")
-        if self._listed is not None:
-            return np.array(self._order, dtype=np.min_scalar_type(max(self.radices, default=1)))
-        return self._counted_rows()
+        if self._number_by_choices is not None:
+            return np.array(self._choices_in_order, dtype=np.min_scalar_type(max(self.radices, default=1)))
+        return self._enumerate_choices()
 
     def _iterate(self) -> Iterator[Choices]:
-        if self._listed is not None:
-            return iter(self._order)
+        if self._number_by_choices is not None:
+            return iter(self._choices_in_order)
         return (self._unrank(i) for i in range(self.size))
 
 
-def shown(count: int) -> str:
+def format_count(count: int) -> str:
     """A count for people: exact while that can be read.
 
-    >>> shown(4**5), shown(4**60)
+    >>> format_count(4**5), format_count(4**60)
     ('1024', 'about 10^36')
     """
     return str(count) if count < 10**30 else f"about 10^{int(math.log10(count))}"
 
 
-def _decoded(variable: Variable, choices: Any) -> list[State] | None:
+def _decode_values(variable: Variable, choices: Any) -> list[State] | None:
     if choices is None:
         return None
-    if not isinstance(choices, list) or not all(is_whole(c) and 1 <= c <= len(variable.states) for c in choices):
+    if not isinstance(choices, list) or not all(is_integer(c) and 1 <= c <= len(variable.states) for c in choices):
         raise ProblemError(f"What {variable.name!r} may be set to must be numbers of its values; got {choices!r}.")
     return [variable.states[c - 1] for c in choices]

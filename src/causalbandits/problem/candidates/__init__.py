@@ -1,20 +1,24 @@
 """Candidate sets: the actions among which a best one is certain to be, and how they are searched."""
 
-from causalbandits.problem.candidates.intervention_sets import checked_reward, number_worth_trying, worth_trying
-from causalbandits.problem.candidates.product import Combinations, Reduction, reduce_space, search_by_structure
-from causalbandits.problem.candidates.sets import Among, EveryAction, SearchSet, SomeActions, project_some
+from causalbandits.problem.candidates.intervention_sets import (
+    count_possibly_optimal_actions,
+    possibly_optimal_actions,
+    validate_reward,
+)
+from causalbandits.problem.candidates.product import ProductActions, Reduction, candidates_by_structure, reduce_space
+from causalbandits.problem.candidates.sets import AllActions, CandidateSet, ListedActions, Subset, project_actions
 
 __all__ = [
-    "Among",
-    "Combinations",
-    "EveryAction",
+    "AllActions",
+    "CandidateSet",
+    "ListedActions",
+    "ProductActions",
     "Reduction",
-    "SearchSet",
-    "SomeActions",
-    "checked_reward",
-    "number_worth_trying",
-    "project_some",
+    "Subset",
+    "candidates_by_structure",
+    "count_possibly_optimal_actions",
+    "possibly_optimal_actions",
+    "project_actions",
     "reduce_space",
-    "search_by_structure",
-    "worth_trying",
+    "validate_reward",
 ]

@@ -10,19 +10,19 @@ import numpy as np
 
 from causalbandits._typing import Array, Codes
 
-RESIDUAL = 1e-10
+RESIDUAL_TOLERANCE = 1e-10
 """A certificate's mixture may miss the removed row by this much in any entry."""
 
-DIRECTIONS = 2**26
+DIRECTION_WORK = 2**26
 """Random directions look for vertices with about this many multiplications in a block."""
 
 MANY_NUMBERS = 2**16
 """Rows of more numbers than this are looked at along the ways to them from the middle, too."""
 
-SOLVES, WORK = 2000, 2**35
+MAX_SOLVES, MAX_WORK = 2000, 2**35
 """At most so many least-squares problems a block, of about so many multiplications; rows undecided by then are kept."""
 
-TINY = 1e-12
+WEIGHT_TOLERANCE = 1e-12
 """Weights below this are left out of a certificate."""
 
 Weights = dict[int, float]
@@ -60,40 +60,40 @@ class Hull:
 
     def _decide_in_space(self, points: Codes, usable: list[int], open_: list[int]) -> None:
         vertices = set(points[self._vertices(points)].tolist())
-        known = dict.fromkeys([*usable, *(i for i in open_ if i in vertices)])
-        sure = set(known)
+        vertex_rows = dict.fromkeys([*usable, *(i for i in open_ if i in vertices)])
+        sure = set(vertex_rows)
         for i in open_:
             if i not in vertices:
-                self._decide(i, points, known)
-        for i in [i for i in known if i not in sure]:  # what was found later may hold what was found before
-            mixture = self._mixture(i, [k for k in known if k != i])
+                self._decide(i, points, vertex_rows)
+        for i in [i for i in vertex_rows if i not in sure]:  # what was found later may hold what was found before
+            mixture = self._mixture(i, [k for k in vertex_rows if k != i])
             if isinstance(mixture, dict):
                 self.certificates[i] = mixture
-                del known[i]
+                del vertex_rows[i]
 
     def _vertices(self, points: Codes) -> list[int]:
         """Positions of points that are surely vertices."""
         centred = self.rows[points] - self.rows[points].mean(axis=0)
-        seen = np.argmax(centred @ random_directions(*centred.shape).T, axis=0)
-        return sorted({*seen.tolist(), *far_out(centred)})
+        extremes = np.argmax(centred @ random_directions(*centred.shape).T, axis=0)
+        return sorted({*extremes.tolist(), *extreme_points(centred)})
 
     def _distinct(self, members: list[int], usable: list[int]) -> list[int]:
         first: dict[bytes, int] = {}
         for i in usable:
-            first.setdefault(key_of(self.rows[i]), i)
+            first.setdefault(row_key(self.rows[i]), i)
         distinct = []
         for i in members:
-            twin = first.setdefault(key_of(self.rows[i]), i)
+            twin = first.setdefault(row_key(self.rows[i]), i)
             if twin == i:
                 distinct.append(i)
             else:
                 self.certificates[i] = {twin: 1.0}
         return distinct
 
-    def _decide(self, i: int, points: Codes, known: dict[int, None]) -> None:
+    def _decide(self, i: int, points: Codes, vertex_rows: dict[int, None]) -> None:
         """Certify row i as a mixture of known vertices, or find the vertices that are missing."""
-        while i not in known:
-            mixture = self._mixture(i, list(known))
+        while i not in vertex_rows:
+            mixture = self._mixture(i, list(vertex_rows))
             if mixture is None:
                 return
             if isinstance(mixture, dict):
@@ -101,30 +101,30 @@ class Hull:
                 return
             # The residual of the best mixture points away from the hull, so what lies farthest along it is outside.
             farthest = int(points[np.argmax(self.points[points] @ mixture)])
-            known[i if farthest in known or farthest in self.certificates else farthest] = None
+            vertex_rows[i if farthest in vertex_rows or farthest in self.certificates else farthest] = None
 
-    def _mixture(self, i: int, known: list[int]) -> Weights | Array | None:
+    def _mixture(self, i: int, vertex_rows: list[int]) -> Weights | Array | None:
         """Row i's certificate as a mixture of known rows, or the direction in which it lies outside of their hull.
 
         None if the budget is spent, or least squares do not converge: undecided, so kept.
         """
-        if self._spent:
+        if self._is_exhausted:
             return None
-        target, matrix = np.append(self.rows[i], 1.0), np.vstack([self.rows[known].T, np.ones(len(known))])
-        weights = self._fitted(matrix, target)
+        target, matrix = np.append(self.rows[i], 1.0), np.vstack([self.rows[vertex_rows].T, np.ones(len(vertex_rows))])
+        weights = self._fit_weights(matrix, target)
         if weights is None:
             return None
-        weights = np.where(weights > TINY, weights, 0.0)
+        weights = np.where(weights > WEIGHT_TOLERANCE, weights, 0.0)
         weights = weights / weights.sum()
-        if np.abs(weights @ self.rows[known] - self.rows[i]).max() <= RESIDUAL:
-            return {k: float(w) for k, w in zip(known, weights, strict=True) if w > 0}
+        if np.abs(weights @ self.rows[vertex_rows] - self.rows[i]).max() <= RESIDUAL_TOLERANCE:
+            return {k: float(w) for k, w in zip(vertex_rows, weights, strict=True) if w > 0}
         return np.asarray((target - matrix @ weights)[:-1])
 
     @property
-    def _spent(self) -> bool:
-        return self.solves >= SOLVES or self.work >= WORK
+    def _is_exhausted(self) -> bool:
+        return self.solves >= MAX_SOLVES or self.work >= MAX_WORK
 
-    def _fitted(self, matrix: Array, target: Array) -> Array | None:
+    def _fit_weights(self, matrix: Array, target: Array) -> Array | None:
         """Weights that are not negative and make the least error; None if they are not found."""
         from scipy.optimize import nnls
 
@@ -134,43 +134,43 @@ class Hull:
         except RuntimeError:
             return None
 
-    def checked_certificates(self) -> dict[int, Weights]:
+    def verify_certificates(self) -> dict[int, Weights]:
         """Certificates on kept rows only, each computed again; one that fails is dropped and its row kept."""
-        settled: dict[int, Weights] = {}
+        composed: dict[int, Weights] = {}
 
-        def settle(i: int) -> Weights:
+        def compose(i: int) -> Weights:
             if i not in self.certificates:
                 return {i: 1.0}
-            if i not in settled:
+            if i not in composed:
                 mixed: Weights = {}
                 for k, w in self.certificates[i].items():
-                    for kept, share in settle(k).items():
-                        mixed[kept] = mixed.get(kept, 0.0) + w * share
+                    for kept_row, share in compose(k).items():
+                        mixed[kept_row] = mixed.get(kept_row, 0.0) + w * share
                 total = sum(mixed.values())
-                settled[i] = {k: w / total for k, w in mixed.items()}
-            return settled[i]
+                composed[i] = {k: w / total for k, w in mixed.items()}
+            return composed[i]
 
         while True:
-            settled.clear()
+            composed.clear()
             for i in self.certificates:
-                settle(i)
-            failed = [i for i, weights in settled.items() if self.misses(i, weights) > RESIDUAL]
+                compose(i)
+            failed = [i for i, weights in composed.items() if self.residual(i, weights) > RESIDUAL_TOLERANCE]
             if not failed:
-                return settled
+                return composed
             for i in failed:
                 del self.certificates[i]
 
-    def allowed(self, mixtures: dict[int, Weights]) -> dict[int, Weights]:
+    def admissible_mixtures(self, mixtures: dict[int, Weights]) -> dict[int, Weights]:
         """Those of mixtures whose rows are right that may stand for the row."""
         return mixtures
 
-    def misses(self, row: int, weights: Weights) -> float:
+    def residual(self, row: int, weights: Weights) -> float:
         """By how much a mixture misses a row."""
         mixture = sum(w * self.rows[i] for i, w in weights.items())
         return float(np.abs(mixture - self.rows[row]).max())
 
 
-def key_of(row: Array) -> bytes:
+def row_key(row: Array) -> bytes:
     """Rows with the same key are the same but for rounding."""
     return (np.round(row, 12) + 0.0).tobytes()
 
@@ -186,11 +186,11 @@ def _ends(values: Array) -> tuple[list[int], list[tuple[float, float]]]:
 
 def random_directions(n: int, d: int) -> Array:
     """As many directions in d dimensions as n points can be looked at from within the limit."""
-    count = int(min(4096, max(64, DIRECTIONS // (n * d))))
+    count = int(min(4096, max(64, DIRECTION_WORK // (n * d))))
     return np.random.default_rng(0).standard_normal((count, d))
 
 
-def far_out(centred: Array) -> list[int]:
+def extreme_points(centred: Array) -> list[int]:
     """The points that lie farther along the way to them than all others, by more than a certificate may miss.
 
     In many dimensions a random direction finds the few points that lie farthest out, and this most of the others.
@@ -198,14 +198,16 @@ def far_out(centred: Array) -> list[int]:
     n, d = centred.shape
     if n * d <= MANY_NUMBERS:
         return []
-    found: list[int] = []
-    step, last = max(1, MANY_NUMBERS * 16 // n), min(n, WORK // (n * d))
+    extremes: list[int] = []
+    step, last = max(1, MANY_NUMBERS * 16 // n), min(n, MAX_WORK // (n * d))
     for start in range(0, last, step):
-        own = np.arange(start, min(start + step, last))
-        along, at = centred[own] @ centred.T, (np.arange(len(own)), own)
-        mine, along[at] = along[at], -np.inf
-        found += own[mine - along.max(axis=1) > RESIDUAL * np.abs(centred[own]).sum(axis=1)].tolist()
-    return found
+        chunk = np.arange(start, min(start + step, last))
+        along, at = centred[chunk] @ centred.T, (np.arange(len(chunk)), chunk)
+        own_products, along[at] = along[at], -np.inf
+        extremes += chunk[
+            own_products - along.max(axis=1) > RESIDUAL_TOLERANCE * np.abs(centred[chunk]).sum(axis=1)
+        ].tolist()
+    return extremes
 
 
 # Rows with costs: which are no mixture of others that costs no more.
@@ -227,11 +229,11 @@ def far_out(centred: Array) -> list[int]:
 #
 # What holds for every price at once holds for a budget, too, whose price is not known beforehand.
 
-ALONE = 1e-12
+VERTEX_MARGIN = 1e-12
 """A point is a vertex if it lies farther along some direction than all others by this much."""
 
 
-def hull_of(rows: Array, costs: Array | None) -> Hull:
+def build_hull(rows: Array, costs: Array | None) -> Hull:
     """The hull of rows, or of rows with costs where these differ."""
     if costs is None or not len(costs):
         return Hull(rows)
@@ -247,21 +249,21 @@ class PricedHull(Hull):
         self.costs = costs
         self.points = np.column_stack([rows, costs])
 
-    def allowed(self, mixtures: dict[int, Weights]) -> dict[int, Weights]:
-        return {i: weights for i, weights in mixtures.items() if self._dearer(i, weights) <= RESIDUAL}
+    def admissible_mixtures(self, mixtures: dict[int, Weights]) -> dict[int, Weights]:
+        return {i: weights for i, weights in mixtures.items() if self._extra_cost(i, weights) <= RESIDUAL_TOLERANCE}
 
-    def misses(self, row: int, weights: Weights) -> float:
-        return max(super().misses(row, weights), self._dearer(row, weights))
+    def residual(self, row: int, weights: Weights) -> float:
+        return max(super().residual(row, weights), self._extra_cost(row, weights))
 
-    def _dearer(self, row: int, weights: Weights) -> float:
+    def _extra_cost(self, row: int, weights: Weights) -> float:
         return sum(w * float(self.costs[i]) for i, w in weights.items()) - float(self.costs[row])
 
     def _distinct(self, members: list[int], usable: list[int]) -> list[int]:
         """Of equal rows the cheapest stays; of equally cheap ones the first."""
         cheapest: dict[bytes, int] = {}
         for i in sorted([*usable, *members], key=lambda i: round(float(self.costs[i]), 12)):
-            cheapest.setdefault(key_of(self.rows[i]), i)
-        twins = {i: cheapest[key_of(self.rows[i])] for i in members}
+            cheapest.setdefault(row_key(self.rows[i]), i)
+        twins = {i: cheapest[row_key(self.rows[i])] for i in members}
         self.certificates |= {i: {twin: 1.0} for i, twin in twins.items() if twin != i}
         return [i for i, twin in twins.items() if twin == i]
 
@@ -273,8 +275,8 @@ class PricedHull(Hull):
             if len(chain) == 1:
                 self.certificates[i] = {chain[0]: 1.0}
                 continue
-            after = min(max(1, int(np.searchsorted(p, self.rows[i, 0]))), len(chain) - 1)
-            low, high = chain[after - 1], chain[after]
+            next_position = min(max(1, int(np.searchsorted(p, self.rows[i, 0]))), len(chain) - 1)
+            low, high = chain[next_position - 1], chain[next_position]
             share = float((self.rows[i, 0] - self.rows[low, 0]) / (self.rows[high, 0] - self.rows[low, 0]))
             self.certificates[i] = {k: w for k, w in ((low, 1.0 - share), (high, share)) if w > 0}
 
@@ -299,25 +301,28 @@ class PricedHull(Hull):
         if len(points) == 1:
             return [0]
         second, first = np.partition(along, len(points) - 2, axis=0)[-2:]
-        seen = along.argmax(axis=0)[first - second > ALONE]
-        return sorted({*seen.tolist(), *far_out(centred[:, :-1])})
+        extremes = along.argmax(axis=0)[first - second > VERTEX_MARGIN]
+        return sorted({*extremes.tolist(), *extreme_points(centred[:, :-1])})
 
-    def _mixture(self, i: int, known: list[int]) -> Weights | Array | None:
-        if self._spent:
+    def _mixture(self, i: int, vertex_rows: list[int]) -> Weights | Array | None:
+        if self._is_exhausted:
             return None
-        mixed, ray = np.vstack([self.points[known].T, np.ones(len(known))]), np.zeros((self.points.shape[1] + 1, 1))
+        mixed, ray = (
+            np.vstack([self.points[vertex_rows].T, np.ones(len(vertex_rows))]),
+            np.zeros((self.points.shape[1] + 1, 1)),
+        )
         ray[-2] = 1.0  # what a mixture costs less than the row
         target, matrix = np.append(self.points[i], 1.0), np.hstack([mixed, ray])
-        found = self._fitted(matrix, target)
-        if found is None:
+        solution = self._fit_weights(matrix, target)
+        if solution is None:
             return None
-        weights = np.where(found[:-1] > TINY, found[:-1], 0.0)
+        weights = np.where(solution[:-1] > WEIGHT_TOLERANCE, solution[:-1], 0.0)
         if weights.any():
             weights = weights / weights.sum()
-            certificate = {k: float(w) for k, w in zip(known, weights, strict=True) if w > 0}
-            if self.misses(i, certificate) <= RESIDUAL:
+            certificate = {k: float(w) for k, w in zip(vertex_rows, weights, strict=True) if w > 0}
+            if self.residual(i, certificate) <= RESIDUAL_TOLERANCE:
                 return certificate
-        return np.asarray((target - matrix @ found)[:-1])
+        return np.asarray((target - matrix @ solution)[:-1])
 
 
 def _turns_up(points: Array) -> bool:

@@ -1,6 +1,6 @@
 """Which actions are worth trying where nothing but the graph is known: one rule for all constraints.
 
-An action is never the only best if it is a mixture of other actions that may be taken and cost no more. `model.worth`
+An action is never the only best if it is a mixture of other actions that may be taken and cost no more. `model.gittins_bonus`
 says of which sets' settings a set's are mixtures, whatever the tables are; here the same is asked of actions, value by
 value, where not all values of all sets may be set, or some cost more than others.
 """
@@ -13,14 +13,29 @@ import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from causalbandits.errors import CausalBanditsError, ModelError, ProblemError, ProblemWarning, SizeError, unknown
+from causalbandits.errors import (
+    CausalBanditsError,
+    ModelError,
+    ProblemError,
+    ProblemWarning,
+    SizeError,
+    unknown_name_message,
+)
 from causalbandits.model import CausalGraph, Knowledge, as_causal_graph
-from causalbandits.model.graph import COMPARED_LIMIT, MixedGraph, leading, members, optimal_sets, replacing
-from causalbandits.problem.actions import ENUMERATION_LIMIT, PREDICATE_LIMIT, ActionSpace, Choices, Costs, Prices, shown
-from causalbandits.problem.separators import shown_names
+from causalbandits.model.graph import ADMG, COMPARISON_LIMIT, dominating_sets, members, minimal_subset, pomis_sets
+from causalbandits.problem.actions import (
+    ENUMERATION_LIMIT,
+    PREDICATE_LIMIT,
+    ActionSpace,
+    Choices,
+    Costs,
+    Prices,
+    format_count,
+)
+from causalbandits.problem.separators import format_names
 
 
-def checked_reward(
+def validate_reward(
     knowledge: Knowledge,
     space: ActionSpace,
     reward: str | None,
@@ -42,9 +57,9 @@ def checked_reward(
             "A number per action is learnt of the actions that are worth trying, and these are found by the graph: "
             "name the reward's variable, reward='Y'."
         )
-    known = as_causal_graph(knowledge).parents
-    if reward not in known:
-        raise ModelError(unknown("variable", reward, known))
+    parents_by_name = as_causal_graph(knowledge).parents
+    if reward not in parents_by_name:
+        raise ModelError(unknown_name_message("variable", reward, parents_by_name))
     if reward in space.names:
         raise ProblemError(f"The reward {reward!r} must not be manipulable: setting it is no experiment.")
     if require is not None and by_graph:
@@ -55,7 +70,7 @@ def checked_reward(
     return reward
 
 
-def number_worth_trying(
+def count_possibly_optimal_actions(
     knowledge: Knowledge, space: ActionSpace, reward: str | None, costs: Prices | None
 ) -> int | None:
     """How many actions are worth trying by the graph alone; None where that is not to be said."""
@@ -63,12 +78,12 @@ def number_worth_trying(
         return None
     try:
         with warnings.catch_warnings(action="ignore", category=ProblemWarning):
-            return worth_trying(as_causal_graph(knowledge), space, reward, Costs.given(space, costs)).size
+            return possibly_optimal_actions(as_causal_graph(knowledge), space, reward, Costs.parse(space, costs)).size
     except CausalBanditsError:
         return None
 
 
-def worth_trying(
+def possibly_optimal_actions(
     graph: CausalGraph,
     space: ActionSpace,
     reward: str,
@@ -78,45 +93,45 @@ def worth_trying(
     stacklevel: int = 2,
 ) -> ActionSpace:
     """The actions of a space that may be the only best once the context is known, as a list, in their order."""
-    mixed = graph.mixed([*space.names, reward, *context])
-    mixed = mixed.given(mixed.bits(context))
-    goal = mixed.bits([reward])
-    leads = mixed.ancestors(goal, mixed.all)
-    if leads == goal:
+    admg = graph.admg([*space.names, reward, *context])
+    admg = admg.condition_on(admg.bits(context))
+    goal = admg.bits([reward])
+    relevant = admg.ancestors(goal, admg.all_nodes)
+    if relevant == goal:
         raise ProblemError(f"No intervention can change the reward {reward!r}: none leads to it in the graph.")
-    _warn_of_idle(mixed.shown(mixed.bits(space.names) & ~leads), reward, stacklevel + 2)
-    if space.listed is None and not space.values and costs is None:
-        found = _by_sets(mixed, goal, space)
+    _warn_of_ineffective_knobs(admg.names_of(admg.bits(space.names) & ~relevant), reward, stacklevel + 2)
+    if space.explicit_choices is None and not space.values and costs is None:
+        choices = _actions_by_sets(admg, goal, space)
     else:
         space.refuse_enumeration("Which actions are worth trying is asked of every action", PREDICATE_LIMIT)
-        found = _by_values(mixed, goal, space, costs)
-    left = space.listing(found)
-    left.requirements = space.requirements
-    return left
+        choices = _actions_by_values(admg, goal, space, costs)
+    restricted = space.only_choices(choices)
+    restricted.requirements = space.requirements
+    return restricted
 
 
-def _by_sets(mixed: MixedGraph, goal: int, space: ActionSpace) -> list[Choices]:
+def _actions_by_sets(admg: ADMG, goal: int, space: ActionSpace) -> list[Choices]:
     """Every setting of every set that may be the best to set."""
-    always = mixed.bits(space.always)
-    sets = optimal_sets(mixed, goal, space.at_most, always)
-    varied = [leading(mixed, goal, own) for own in sets]
-    size = sum(math.prod(len(space.settable[k]) for k in members(own)) for own in varied)
+    always = admg.bits(space.always)
+    sets = pomis_sets(admg, goal, space.at_most, always)
+    minimal_sets = [minimal_subset(admg, goal, nodes) for nodes in sets]
+    size = sum(math.prod(len(space.settable[k]) for k in members(nodes)) for nodes in minimal_sets)
     if size > ENUMERATION_LIMIT:
         raise SizeError(
-            f"{shown(size)} actions on {len(sets)} sets of variables may each be the best; the limit is "
+            f"{format_count(size)} actions on {len(sets)} sets of variables may each be the best; the limit is "
             f"{ENUMERATION_LIMIT}. Use at_most=, or fewer manipulable variables."
         )
-    least = space.least()
-    return sorted(row for own in varied for row in _settings(space, own, least))
+    baseline = space.baseline_choices()
+    return sorted(row for nodes in minimal_sets for row in _settings(space, nodes, baseline))
 
 
-def _settings(space: ActionSpace, own: int, least: Choices) -> Iterator[Choices]:
+def _settings(space: ActionSpace, nodes: int, baseline: Choices) -> Iterator[Choices]:
     """All settings of a set; what must be set besides takes its first value."""
-    options = [space.settable[k] if own >> k & 1 else (choice,) for k, choice in enumerate(least)]
+    options = [space.settable[k] if nodes >> k & 1 else (choice,) for k, choice in enumerate(baseline)]
     return itertools.product(*options)
 
 
-class _Doing(NamedTuple):
+class _ActionEffect(NamedTuple):
     """What actions that do the same have in common: the first of the cheapest, its place, and its cost."""
 
     place: int
@@ -124,63 +139,74 @@ class _Doing(NamedTuple):
     cost: float
 
 
-def _by_values(mixed: MixedGraph, goal: int, space: ActionSpace, costs: Costs | None) -> list[Choices]:
+def _actions_by_values(admg: ADMG, goal: int, space: ActionSpace, costs: Costs | None) -> list[Choices]:
     """The actions that are no mixture of others that are allowed and cost no more."""
-    by_set = _effects(mixed, goal, space, costs)
-    if len(by_set) > COMPARED_LIMIT:
+    by_set = _group_by_effect(admg, goal, space, costs)
+    if len(by_set) > COMPARISON_LIMIT:
         raise SizeError(
-            f"{len(by_set)} sets of variables would be compared with each other; the limit is {COMPARED_LIMIT}. "
+            f"{len(by_set)} sets of variables would be compared with each other; the limit is {COMPARISON_LIMIT}. "
             "Allow fewer: at_most=, or fewer manipulable variables."
         )
-    always = mixed.bits(space.surely_set())
-    kept = []
-    for own, effects in by_set.items():
-        others = replacing(mixed, goal, own | always, [other | always for other in by_set])
-        instead = [(other, by_set[leading(mixed, goal, other)]) for other in others]
-        kept += [
+    always = admg.bits(space.variables_always_set())
+    undominated = []
+    for nodes, effects in by_set.items():
+        dominating = dominating_sets(admg, goal, nodes | always, [candidate | always for candidate in by_set])
+        replacements = [(candidate, by_set[minimal_subset(admg, goal, candidate)]) for candidate in dominating]
+        undominated += [
             effect
             for effect in effects.values()
-            if not any(_all_allowed(effect, own | always, other, known, space) for other, known in instead)
+            if not any(
+                _is_dominated(effect, nodes | always, candidate, effects_of_candidate, space)
+                for candidate, effects_of_candidate in replacements
+            )
         ]
-    return [effect.choices for effect in sorted(kept)]
+    return [effect.choices for effect in sorted(undominated)]
 
 
-def _effects(mixed: MixedGraph, goal: int, space: ActionSpace, costs: Costs | None) -> dict[int, dict[Choices, _Doing]]:
+def _group_by_effect(
+    admg: ADMG, goal: int, space: ActionSpace, costs: Costs | None
+) -> dict[int, dict[Choices, _ActionEffect]]:
     """By the set that counts, then by its values: what the actions do."""
-    by_set: dict[int, dict[Choices, _Doing]] = {}
-    counts: dict[int, int] = {}
+    by_set: dict[int, dict[Choices, _ActionEffect]] = {}
+    minimal_by_set: dict[int, int] = {}
     for place, row in enumerate(space.array().tolist()):
         choices = tuple(row)
-        whole = sum(1 << k for k, choice in enumerate(choices) if choice)
-        own = counts.get(whole)
-        if own is None:
-            own = counts[whole] = leading(mixed, goal, whole)
-        found = by_set.setdefault(own, {})
-        key, cost = _restricted(choices, own), 0.0 if costs is None else costs.of(choices)
-        if key not in found or cost < found[key].cost:
-            found[key] = _Doing(place, choices, cost)
+        set_nodes = sum(1 << k for k, choice in enumerate(choices) if choice)
+        nodes = minimal_by_set.get(set_nodes)
+        if nodes is None:
+            nodes = minimal_by_set[set_nodes] = minimal_subset(admg, goal, set_nodes)
+        effects = by_set.setdefault(nodes, {})
+        key, cost = _restrict_choices(choices, nodes), 0.0 if costs is None else costs.cost_of(choices)
+        if key not in effects or cost < effects[key].cost:
+            effects[key] = _ActionEffect(place, choices, cost)
     return by_set
 
 
-def _restricted(choices: Iterable[int], own: int) -> Choices:
-    return tuple(choice if own >> k & 1 else 0 for k, choice in enumerate(choices))
+def _restrict_choices(choices: Iterable[int], nodes: int) -> Choices:
+    return tuple(choice if nodes >> k & 1 else 0 for k, choice in enumerate(choices))
 
 
-def _all_allowed(effect: _Doing, own: int, other: int, known: dict[Choices, _Doing], space: ActionSpace) -> bool:
+def _is_dominated(
+    effect: _ActionEffect,
+    nodes: int,
+    candidate: int,
+    candidate_effects: dict[Choices, _ActionEffect],
+    space: ActionSpace,
+) -> bool:
     """Whether every setting of another set that agrees with an action may be taken, for no more."""
-    counted = next(iter(known))
+    counted = next(iter(candidate_effects))
     options = [
-        (0,) if not counted[k] else (choice,) if own >> k & 1 else range(1, radix)
+        (0,) if not counted[k] else (choice,) if nodes >> k & 1 else range(1, radix)
         for k, (choice, radix) in enumerate(zip(effect.choices, space.radices, strict=True))
     ]
-    found = (known.get(key) for key in itertools.product(*options))
-    return all(instead is not None and instead.cost <= effect.cost for instead in found)
+    replacements = (candidate_effects.get(key) for key in itertools.product(*options))
+    return all(replacement is not None and replacement.cost <= effect.cost for replacement in replacements)
 
 
-def _warn_of_idle(knobs: tuple[str, ...], reward: str, stacklevel: int) -> None:
+def _warn_of_ineffective_knobs(knobs: tuple[str, ...], reward: str, stacklevel: int) -> None:
     if knobs:
         warnings.warn(
-            f"No path leads from {shown_names(knobs)} to the reward {reward!r}: by this graph, setting such a variable "
+            f"No path leads from {format_names(knobs)} to the reward {reward!r}: by this graph, setting such a variable "
             "changes nothing, and it is not tried. Take it out of manipulable, or draw the arrow that is missing.",
             ProblemWarning,
             stacklevel=stacklevel,

@@ -10,27 +10,27 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from causalbandits._cache import Memory
+from causalbandits._cache import BoundedCache
 from causalbandits._typing import Array, Codes
 from causalbandits.errors import ActionIndexError, SizeError
 from causalbandits.problem.actions import (
-    ACTIONS_KEPT,
+    ACTION_CACHE_SIZE,
     ENUMERATION_LIMIT,
     Action,
     ActionSpace,
     Choices,
     Choices2D,
     Costs,
-    shown,
+    format_count,
 )
 from causalbandits.problem.candidates.reduction import BlockReduction, reduce_block
-from causalbandits.problem.candidates.sets import SearchSet
-from causalbandits.problem.inference import Block, RowsOf
+from causalbandits.problem.candidates.sets import CandidateSet
+from causalbandits.problem.inference import Block, RowBuilder
 from causalbandits.problem.projection import Projection
 
 
 @dataclass(frozen=True, eq=False)
-class Combinations(SearchSet):
+class ProductActions(CandidateSet):
     """For each block some choices of its knobs; actions are combinations of these, the last block's moving fastest.
 
     `which[b]` says which choice each action makes, where not all combinations are there. Knobs that lead nowhere are
@@ -40,24 +40,24 @@ class Combinations(SearchSet):
     space: ActionSpace
     blocks: tuple[Block, ...]
     choices: tuple[Choices2D, ...]
-    which: tuple[Codes, ...] | None
+    row_indices: tuple[Codes, ...] | None
     shape: tuple[int, ...]
-    least: Choices
+    baseline: Choices
 
     @cached_property
     def size(self) -> int:  # type: ignore[override]
-        return math.prod(map(len, self.choices)) if self.which is None else len(self.which[0])
+        return math.prod(map(len, self.choices)) if self.row_indices is None else len(self.row_indices[0])
 
     @cached_property
     def projection(self) -> Projection:  # type: ignore[override]
         self._refuse_listing()
-        which = None if self.which is None else list(self.which)
-        return Projection(list(self.rows), which, self.shape, self.blocks, all_pairs=False)
+        row_indices = None if self.row_indices is None else list(self.row_indices)
+        return Projection(list(self.rows), row_indices, self.shape, self.blocks, all_pairs=False)
 
     def _refuse_listing(self) -> None:
         if self.size > ENUMERATION_LIMIT:
             raise SizeError(
-                f"{shown(self.size)} actions can each be the best for some reward, too many to score one by one (the "
+                f"{format_count(self.size)} actions can each be the best for some reward, too many to score one by one (the "
                 f"limit is {ENUMERATION_LIMIT}). Use cl-ts with features of single parents, which need not score them "
                 "all, or allow fewer actions."
             )
@@ -69,56 +69,56 @@ class Combinations(SearchSet):
 
     def row_costs(self, costs: Costs) -> list[Array]:
         """What the choices of each block cost."""
-        return [costs.of_each(own, block.knobs) for block, own in zip(self.blocks, self.choices, strict=True)]
+        return [costs.costs_of(choices, block.knobs) for block, choices in zip(self.blocks, self.choices, strict=True)]
 
     def array(self) -> Choices2D:
         self._refuse_listing()
-        joined = np.tile(self.least, (self.size, 1))
+        choices_array = np.tile(self.baseline, (self.size, 1))
         for b, (block, choices) in enumerate(zip(self.blocks, self.choices, strict=True)):
-            joined[:, block.knobs] = choices[self.projection.row_of_action(b)]
-        return joined
+            choices_array[:, block.knobs] = choices[self.projection.row_of_action(b)]
+        return choices_array
 
     @cached_property
-    def rows_of(self) -> Sequence[RowsOf]:
-        return [block.rows_of(choices) for block, choices in zip(self.blocks, self.choices, strict=True)]
+    def row_builders(self) -> Sequence[RowBuilder]:
+        return [block.row_builder(choices) for block, choices in zip(self.blocks, self.choices, strict=True)]
 
     def action(self, position: int) -> Action:
-        return self._remembered(position)
+        return self._cached_action(position)
 
     def action_of(self, rows: Sequence[int]) -> Action:
         """The action that takes these rows, one a block."""
-        return self._remembered(tuple(rows))
+        return self._cached_action(tuple(rows))
 
-    def _remembered(self, place: int | tuple[int, ...]) -> Action:
+    def _cached_action(self, place: int | tuple[int, ...]) -> Action:
         """An action by its position or its rows."""
         action = self._actions.get(place)
         if action is None:
             if not isinstance(place, tuple) and not 0 <= place < self.size:
                 raise ActionIndexError(f"{self.size} actions are searched, at positions from 0; got {place}.")
-            made = self._made(place if isinstance(place, tuple) else self._rows_at(place))
-            action = self._actions.keep(place, made)
+            built = self._build_action(place if isinstance(place, tuple) else self._rows_at(place))
+            action = self._actions.store(place, built)
         return action
 
     @cached_property
-    def _actions(self) -> Memory[int | tuple[int, ...], Action]:
-        return Memory(ACTIONS_KEPT)
+    def _actions(self) -> BoundedCache[int | tuple[int, ...], Action]:
+        return BoundedCache(ACTION_CACHE_SIZE)
 
     def _rows_at(self, position: int) -> list[int]:
         """Which of its choices each block takes in the action at a position."""
-        if self.which is not None:
-            return [int(own[position]) for own in self.which]
+        if self.row_indices is not None:
+            return [int(block_rows[position]) for block_rows in self.row_indices]
         rows = []
         for choices in reversed(self.choices):
             position, row = divmod(position, len(choices))
             rows.append(row)
         return rows[::-1]
 
-    def _made(self, rows: Sequence[int]) -> Action:
-        joined = list(self.least)
+    def _build_action(self, rows: Sequence[int]) -> Action:
+        action_choices = list(self.baseline)
         for block, choices, row in zip(self.blocks, self.choices, rows, strict=True):
             for knob, choice in zip(block.knobs, choices[row].tolist(), strict=True):
-                joined[knob] = choice
-        return Action(self.space, tuple(joined))
+                action_choices[knob] = choice
+        return Action(self.space, tuple(action_choices))
 
 
 @dataclass(frozen=True)
@@ -128,20 +128,24 @@ class Reduction:
     space: ActionSpace
     blocks: tuple[BlockReduction, ...]
     irrelevant: tuple[str, ...]
-    searched: int
-    aside: str = ""
+    candidate_count: int
+    unreduced_reason: str = ""
     """Why nothing was reduced, where nothing was."""
-    priced: bool = False
+    has_costs: bool = False
     """Whether actions have costs."""
 
     def __repr__(self) -> str:
-        if self.aside:
-            some = self.searched < self.space.size
-            how = f"{shown(self.searched)} of {shown(self.space.size)}" if some else f"All {shown(self.space.size)}"
-            return f"{how} actions are searched: {self.aside}."
-        costs = ", less their costs" if self.priced else ""
+        if self.unreduced_reason:
+            is_partial = self.candidate_count < self.space.size
+            scope = (
+                f"{format_count(self.candidate_count)} of {format_count(self.space.size)}"
+                if is_partial
+                else f"All {format_count(self.space.size)}"
+            )
+            return f"{scope} actions are searched: {self.unreduced_reason}."
+        costs = ", less their costs" if self.has_costs else ""
         lines = [
-            f"{shown(self.space.size)} actions -> {shown(self.searched)} that can be the best for some reward{costs}."
+            f"{format_count(self.space.size)} actions -> {format_count(self.candidate_count)} that can be the best for some reward{costs}."
         ]
         if self.irrelevant:
             lines.append(f"Without effect on the reward's parents, so left alone: {', '.join(self.irrelevant)}.")
@@ -152,52 +156,61 @@ class Reduction:
 
 def reduce_space(
     space: ActionSpace, blocks: tuple[Block, ...], shape: tuple[int, ...], costs: Costs | None = None
-) -> tuple[Combinations, Reduction]:
+) -> tuple[ProductActions, Reduction]:
     """The actions that can be the best, and the report of what was removed."""
     limit = space.at_most
-    own = [space.within(block.knobs).array() for block in blocks]
-    prices = [None if costs is None else costs.of_each(c, block.knobs) for block, c in zip(blocks, own, strict=True)]
+    choices_by_block = [space.within(block.knobs).array() for block in blocks]
+    prices = [
+        None if costs is None else costs.costs_of(c, block.knobs)
+        for block, c in zip(blocks, choices_by_block, strict=True)
+    ]
     reductions = [
         reduce_block(block, choices, only_subsets=limit is not None, costs=price)
-        for block, choices, price in zip(blocks, own, prices, strict=True)
+        for block, choices, price in zip(blocks, choices_by_block, prices, strict=True)
     ]
-    kept = tuple(r.choices[r.kept] for r in reductions)
-    reached = {k for block in blocks for k in block.knobs}
-    idle = tuple(name for k, name in enumerate(space.names) if k not in reached)
-    which = None
+    kept_choices = tuple(r.choices[r.kept] for r in reductions)
+    effective_knobs = {k for block in blocks for k in block.knobs}
+    idle = tuple(name for k, name in enumerate(space.names) if k not in effective_knobs)
+    row_indices = None
     if limit is not None:
         forced = sum(name in space.always for name in idle)
-        which = tuple(_combinations([(choices > 0).sum(axis=1) for choices in kept], limit - forced))
-    found = Combinations(space, blocks, kept, which, shape, _least(space, costs))
-    return found, Reduction(space, tuple(reductions), idle, found.size, priced=costs is not None)
+        row_indices = tuple(
+            _combine_within_limit([(choices > 0).sum(axis=1) for choices in kept_choices], limit - forced)
+        )
+    candidates = ProductActions(space, blocks, kept_choices, row_indices, shape, _baseline_choices(space, costs))
+    return candidates, Reduction(space, tuple(reductions), idle, candidates.size, has_costs=costs is not None)
 
 
-def _least(space: ActionSpace, costs: Costs | None) -> Choices:
+def _baseline_choices(space: ActionSpace, costs: Costs | None) -> Choices:
     """What is done with knobs that lead nowhere."""
-    return space.least() if costs is None else costs.cheapest(space.least())
+    return space.baseline_choices() if costs is None else costs.cheapest(space.baseline_choices())
 
 
-def search_by_structure(
+def candidates_by_structure(
     space: ActionSpace, blocks: tuple[Block, ...], shape: tuple[int, ...], costs: Costs | None = None
-) -> SearchSet:
+) -> CandidateSet:
     """The actions that can be the best whatever the tables are.
 
     To leave a variable without causes alone is a mixture of setting it, whatever its distribution; and where that
     is an action, too, and costs nothing, it need not be searched. Knobs that lead nowhere are left alone.
     """
-    limit, least = space.at_most, _least(space, costs)
-    chosen = tuple(space.within(block.knobs).array() for block in blocks)
-    idle = [_leaves_a_root(space, block, choices, costs) for block, choices in zip(blocks, chosen, strict=True)]
+    limit, baseline = space.at_most, _baseline_choices(space, costs)
+    choices_by_block = tuple(space.within(block.knobs).array() for block in blocks)
+    idle = [
+        _leaves_a_root(space, block, choices, costs) for block, choices in zip(blocks, choices_by_block, strict=True)
+    ]
     if limit is None:
-        kept = tuple(choices[~alone] for choices, alone in zip(chosen, idle, strict=True))
-        return Combinations(space, blocks, kept, None, shape, least)
-    reached = {k for block in blocks for k in block.knobs}
-    limit -= sum(name in space.always for k, name in enumerate(space.names) if k not in reached)
-    touches = [(choices > 0).sum(axis=1) for choices in chosen]
-    which = _combinations(touches, limit)
-    could_set_more = sum(own[rows] for own, rows in zip(touches, which, strict=True)) < limit
-    alone = np.logical_or.reduce([own[rows] for own, rows in zip(idle, which, strict=True)])
-    return Combinations(space, blocks, chosen, tuple(rows[~(could_set_more & alone)] for rows in which), shape, least)
+        kept_choices = tuple(choices[~alone] for choices, alone in zip(choices_by_block, idle, strict=True))
+        return ProductActions(space, blocks, kept_choices, None, shape, baseline)
+    effective_knobs = {k for block in blocks for k in block.knobs}
+    limit -= sum(name in space.always for k, name in enumerate(space.names) if k not in effective_knobs)
+    touches = [(choices > 0).sum(axis=1) for choices in choices_by_block]
+    row_indices = _combine_within_limit(touches, limit)
+    could_set_more = sum(per_choice[rows] for per_choice, rows in zip(touches, row_indices, strict=True)) < limit
+    alone = np.logical_or.reduce([per_choice[rows] for per_choice, rows in zip(idle, row_indices, strict=True)])
+    return ProductActions(
+        space, blocks, choices_by_block, tuple(rows[~(could_set_more & alone)] for rows in row_indices), shape, baseline
+    )
 
 
 def _leaves_a_root(space: ActionSpace, block: Block, choices: Choices2D, costs: Costs | None) -> npt.NDArray[np.bool_]:
@@ -212,15 +225,15 @@ def _leaves_a_root(space: ActionSpace, block: Block, choices: Choices2D, costs: 
     return np.asarray((choices[:, free] == 0).any(axis=1))
 
 
-def _combinations(touches: list[Codes], limit: int) -> list[Codes]:
+def _combine_within_limit(touches: list[Codes], limit: int) -> list[Codes]:
     """All ways of taking one choice a block that set no more than `limit` variables together, in order."""
-    which: list[Codes] = []
-    spent = np.zeros(1, dtype=np.intp)
-    for own in touches:
-        total = spent[:, None] + own
+    row_indices: list[Codes] = []
+    used = np.zeros(1, dtype=np.intp)
+    for block_touches in touches:
+        total = used[:, None] + block_touches
         if total.size > 4 * ENUMERATION_LIMIT:
             raise SizeError(f"More than {ENUMERATION_LIMIT} actions are left to search; lower at_most.")
-        before, row = np.nonzero(total <= limit)
-        which = [w[before] for w in which] + [row]
-        spent = total[before, row]
-    return which
+        prefix, row = np.nonzero(total <= limit)
+        row_indices = [w[prefix] for w in row_indices] + [row]
+        used = total[prefix, row]
+    return row_indices

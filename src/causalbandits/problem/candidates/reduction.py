@@ -14,7 +14,7 @@ One knob x with four values, one parent z with three: every row P(z | a) is a po
     do(x=d)   0.275  0.275  0.45   removed   a . . . . b
 
 Every removal has a certificate: weights on rows that are *kept*, whose mixture, computed again, misses the removed
-row by at most `RESIDUAL`. What cannot be certified is kept, which is always exact. Where at most k variables may be
+row by at most `RESIDUAL_TOLERANCE`. What cannot be certified is kept, which is always exact. Where at most k variables may be
 set at once, a row may only be replaced by rows that set a subset of its variables: those are allowed wherever it was.
 Where actions cost something, the mixture must cost no more than the row (`priced_hull`).
 
@@ -40,10 +40,10 @@ import numpy.typing as npt
 from causalbandits._typing import Array, Codes
 from causalbandits.model import Intervention
 from causalbandits.problem.actions import Choices2D
-from causalbandits.problem.candidates.hull import Weights, hull_of
+from causalbandits.problem.candidates.hull import Weights, build_hull
 from causalbandits.problem.inference import Block
 
-SHOWN = 12
+REPORTED_REMOVALS = 12
 """So many removals of a block are spelt out in a report."""
 
 
@@ -69,35 +69,37 @@ class BlockReduction:
             f"{len(self.kept)} kept."
         ]
         removed = sorted(self.certificates)
-        for i in removed[:SHOWN]:
+        for i in removed[:REPORTED_REMOVALS]:
             # Other versions of the libraries below round otherwise: the same weights are to be shown all the same.
-            shown = {k: round(w, 9) for k, w in self.certificates[i].items()}
-            parts = sorted(shown.items(), key=lambda part: (-part[1], part[0]))
-            mixture = " + ".join(f"{w:.3g} {self._show(k)}" for k, w in parts[:3]) + (" + ..." if parts[3:] else "")
+            weights = {k: round(w, 9) for k, w in self.certificates[i].items()}
+            parts = sorted(weights.items(), key=lambda part: (-part[1], part[0]))
+            mixture = " + ".join(f"{w:.3g} {self._format_choice(k)}" for k, w in parts[:3]) + (
+                " + ..." if parts[3:] else ""
+            )
             same = len(parts) == 1
             lines.append(
-                f"  {self._show(i)} {'has the same effect as' if same else '='} "
-                f"{self._show(parts[0][0]) if same else mixture}{self._saving(i)}"
+                f"  {self._format_choice(i)} {'has the same effect as' if same else '='} "
+                f"{self._format_choice(parts[0][0]) if same else mixture}{self._format_saving(i)}"
             )
-        if removed[SHOWN:]:
-            lines.append(f"  ... and {len(removed) - SHOWN} more")
+        if removed[REPORTED_REMOVALS:]:
+            lines.append(f"  ... and {len(removed) - REPORTED_REMOVALS} more")
         return lines
 
-    def _show(self, row: int) -> str:
+    def _format_choice(self, row: int) -> str:
         pairs = zip(self.block.knob_names, self.choices[row].tolist(), strict=True)
         return str(Intervention({name: self.block.model[name].states[c - 1] for name, c in pairs if c}))
 
     def residual(self, row: int) -> float:
         """By how much a removed row's certificate misses it, or costs more."""
-        return hull_of(self.rows, self.costs).misses(row, self.certificates[row])
+        return build_hull(self.rows, self.costs).residual(row, self.certificates[row])
 
-    def _saving(self, row: int) -> str:
+    def _format_saving(self, row: int) -> str:
         """What a removed choice costs, where what replaces it costs less."""
         if self.costs is None:
             return ""
-        instead = sum(w * float(self.costs[k]) for k, w in self.certificates[row].items())
-        mine = float(self.costs[row])
-        return f", at {instead:.3g} instead of {mine:.3g}" if mine - instead > 1e-9 * mine else ""
+        mixture_cost = sum(w * float(self.costs[k]) for k, w in self.certificates[row].items())
+        row_cost = float(self.costs[row])
+        return f", at {mixture_cost:.3g} instead of {row_cost:.3g}" if row_cost - mixture_cost > 1e-9 * row_cost else ""
 
 
 def reduce_block(block: Block, choices: Choices2D, *, only_subsets: bool, costs: Array | None = None) -> BlockReduction:
@@ -109,26 +111,26 @@ def reduce_block(block: Block, choices: Choices2D, *, only_subsets: bool, costs:
     rows = block.rows(choices)
     touched = choices > 0
     by_fewest = np.argsort(touched.sum(axis=1), kind="stable")
-    hull = hull_of(rows, costs)
+    hull = build_hull(rows, costs)
     if only_subsets:
-        for members, fewer in _groups(touched, by_fewest):
+        for members, fewer in _groups_by_variables(touched, by_fewest):
             hull.reduce(members, [i for i in fewer.tolist() if i in hull.kept], {})
     else:
-        hull.reduce(by_fewest, [], hull.allowed(_mixtures_by_construction(block, choices)))
-    certificates = hull.checked_certificates()
-    kept = np.array(sorted(set(range(len(rows))) - set(certificates)), dtype=np.intp)
-    return BlockReduction(block, choices, rows, kept, certificates, costs)
+        hull.reduce(by_fewest, [], hull.admissible_mixtures(_mixtures_by_construction(block, choices)))
+    certificates = hull.verify_certificates()
+    kept_rows = np.array(sorted(set(range(len(rows))) - set(certificates)), dtype=np.intp)
+    return BlockReduction(block, choices, rows, kept_rows, certificates, costs)
 
 
-def _groups(touched: npt.NDArray[np.bool_], order: Codes) -> Iterator[tuple[Codes, Codes]]:
+def _groups_by_variables(touched: npt.NDArray[np.bool_], order: Codes) -> Iterator[tuple[Codes, Codes]]:
     """The rows that set the same variables, and the rows that set fewer of these; small sets first."""
     codes: dict[bytes, list[int]] = {}
     for i in order.tolist():
         codes.setdefault(touched[i].tobytes(), []).append(i)
     for members in codes.values():
-        own = touched[members[0]]
-        subset = ~(touched & ~own).any(axis=1)
-        same = (touched == own).all(axis=1)
+        variables = touched[members[0]]
+        subset = ~(touched & ~variables).any(axis=1)
+        same = (touched == variables).all(axis=1)
         yield np.array(members, dtype=np.intp), np.flatnonzero(subset & ~same)
 
 

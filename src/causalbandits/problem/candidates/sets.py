@@ -11,14 +11,14 @@ import numpy as np
 from causalbandits._typing import Array, Codes
 from causalbandits.errors import ActionIndexError
 from causalbandits.problem.actions import ENUMERATION_LIMIT, Action, ActionSpace, Choices2D
-from causalbandits.problem.inference import Block, RowsOf
+from causalbandits.problem.inference import Block, RowBuilder
 from causalbandits.problem.projection import Projection
 
-WHOLE_LIMIT = 2**12
+SCORE_ALL_LIMIT = 2**12
 """Of so many actions all are scored where some are asked for: that is cheaper than to arrange some of them first."""
 
 
-class SearchSet(ABC):
+class CandidateSet(ABC):
     """Actions in the order in which they are searched: positions, not numbers, tell them apart here."""
 
     space: ActionSpace
@@ -37,85 +37,85 @@ class SearchSet(ABC):
 
     def position(self, action: Action) -> int:
         """Where an action stands; all are looked at."""
-        found = np.flatnonzero((self.array() == np.array(action.choices)).all(axis=1))
-        if not len(found):
+        matches = np.flatnonzero((self.array() == np.array(action.choices)).all(axis=1))
+        if not len(matches):
             raise ActionIndexError(f"{action} is none of the {self.size} actions that are searched.")
-        return int(found[0])
+        return int(matches[0])
 
     @property
     @abstractmethod
-    def rows_of(self) -> Sequence[RowsOf]:
+    def row_builders(self) -> Sequence[RowBuilder]:
         """How the projection's rows of each block are made, whatever tables the variables have."""
 
     @property
-    def scored(self) -> tuple[SearchSet, Codes | None]:
+    def scoring_set(self) -> tuple[CandidateSet, Codes | None]:
         """The actions that are scored where these are asked for, and which of them these are; None: all, in order."""
         return self, None
 
-    def with_tables(self, tables: Mapping[str, Array]) -> UnderTables:
+    def with_tables(self, tables: Mapping[str, Array]) -> Reweighted:
         """The same actions in the same order, where variables have other tables."""
-        return UnderTables(self, tables)
+        return Reweighted(self, tables)
 
     def project(self, x: Array) -> Array:
         """The sum of P(z | a) x[z] for every searched action; for every column of x, a row each, if it has some."""
-        scored, which = self.scored
-        return scored.projection(x) if which is None else np.asarray(scored.projection(x)[..., which])
+        candidates, positions = self.scoring_set
+        return candidates.projection(x) if positions is None else np.asarray(candidates.projection(x)[..., positions])
 
 
-class UnderTables(SearchSet):
+class Reweighted(CandidateSet):
     """The actions of another set, if variables had other tables."""
 
-    def __init__(self, same: SearchSet, tables: Mapping[str, Array]) -> None:
-        self.space, self.size, self._same, self._tables = same.space, same.size, same, tables
+    def __init__(self, base: CandidateSet, tables: Mapping[str, Array]) -> None:
+        self.space, self.size, self._base, self._tables = base.space, base.size, base, tables
 
     @cached_property
     def projection(self) -> Projection:  # type: ignore[override]
-        return self._same.projection.with_rows([rows(self._tables) for rows in self.rows_of])
+        return self._base.projection.with_rows([rows(self._tables) for rows in self.row_builders])
 
     @cached_property
-    def scored(self) -> tuple[SearchSet, Codes | None]:
-        scored, which = self._same.scored
-        return (self if scored is self._same else UnderTables(scored, self._tables)), which
+    def scoring_set(self) -> tuple[CandidateSet, Codes | None]:
+        candidates, positions = self._base.scoring_set
+        return (self if candidates is self._base else Reweighted(candidates, self._tables)), positions
 
     @property
-    def rows_of(self) -> Sequence[RowsOf]:
-        return self._same.rows_of
+    def row_builders(self) -> Sequence[RowBuilder]:
+        return self._base.row_builders
 
     def action(self, position: int) -> Action:
-        return self._same.action(position)
+        return self._base.action(position)
 
     def array(self) -> Choices2D:
-        return self._same.array()
+        return self._base.array()
 
 
-class Among(SearchSet):
+class Subset(CandidateSet):
     """Some of the actions of another set, given by their positions there."""
 
-    def __init__(self, others: SearchSet, positions: Codes) -> None:
-        self.space, self.size = others.space, len(positions)
-        self._others, self._positions = others, positions
+    def __init__(self, base: CandidateSet, positions: Codes) -> None:
+        self.space, self.size = base.space, len(positions)
+        self._base, self._positions = base, positions
 
     @cached_property
     def projection(self) -> Projection:  # type: ignore[override]
-        return self._others.projection.among(self._positions)
+        return self._base.projection.restrict_to(self._positions)
 
     @cached_property
-    def scored(self) -> tuple[SearchSet, Codes | None]:
-        scored, which = self._others.scored
-        return scored, self._positions if which is None else which[self._positions]
+    def scoring_set(self) -> tuple[CandidateSet, Codes | None]:
+        candidates, positions = self._base.scoring_set
+        return candidates, self._positions if positions is None else positions[self._positions]
 
     @property
-    def rows_of(self) -> Sequence[RowsOf]:
-        return self._others.rows_of
+    def row_builders(self) -> Sequence[RowBuilder]:
+        return self._base.row_builders
 
     def action(self, position: int) -> Action:
-        return self._others.action(int(self._positions[position]))
+        return self._base.action(int(self._positions[position]))
 
     def array(self) -> Choices2D:
-        return self._others.array()[self._positions]
+        return self._base.array()[self._positions]
 
 
-class EveryAction(SearchSet):
+class AllActions(CandidateSet):
     """All actions, in the order of their numbers."""
 
     def __init__(self, space: ActionSpace, blocks: tuple[Block, ...], shape: tuple[int, ...]) -> None:
@@ -124,7 +124,7 @@ class EveryAction(SearchSet):
 
     @cached_property
     def projection(self) -> Projection:  # type: ignore[override]
-        return project_some(self.array(), self._blocks, self._shape, every=self.space.is_product)
+        return project_actions(self.array(), self._blocks, self._shape, every=self.space.is_product)
 
     def action(self, position: int) -> Action:
         return self.space.action(position)
@@ -136,21 +136,21 @@ class EveryAction(SearchSet):
         return self.space.array()
 
     @cached_property
-    def rows_of(self) -> Sequence[RowsOf]:
-        return rows_of_some(self.array(), self._blocks, every=self.space.is_product)
+    def row_builders(self) -> Sequence[RowBuilder]:
+        return row_builders_of_actions(self.array(), self._blocks, every=self.space.is_product)
 
 
-class SomeActions(SearchSet):
+class ListedActions(CandidateSet):
     """A few actions, given by their numbers."""
 
-    def __init__(self, every: EveryAction, numbers: Sequence[int]) -> None:
-        self.space, self.size = every.space, len(numbers)
-        self.numbers = np.array(numbers, dtype=np.intp if every.size <= ENUMERATION_LIMIT else object)
-        self._every, self._actions = every, tuple(every.space.action(number) for number in numbers)
+    def __init__(self, all_actions: AllActions, numbers: Sequence[int]) -> None:
+        self.space, self.size = all_actions.space, len(numbers)
+        self.numbers = np.array(numbers, dtype=np.intp if all_actions.size <= ENUMERATION_LIMIT else object)
+        self._all_actions, self._actions = all_actions, tuple(all_actions.space.action(number) for number in numbers)
 
     @cached_property
     def projection(self) -> Projection:  # type: ignore[override]
-        return project_some(self.array(), self._every._blocks, self._every._shape)
+        return project_actions(self.array(), self._all_actions._blocks, self._all_actions._shape)
 
     def action(self, position: int) -> Action:
         if not 0 <= position < self.size:
@@ -161,38 +161,40 @@ class SomeActions(SearchSet):
         return np.array([action.choices for action in self._actions])
 
     @cached_property
-    def rows_of(self) -> Sequence[RowsOf]:
-        return rows_of_some(self.array(), self._every._blocks)
+    def row_builders(self) -> Sequence[RowBuilder]:
+        return row_builders_of_actions(self.array(), self._all_actions._blocks)
 
     @cached_property
-    def scored(self) -> tuple[SearchSet, Codes | None]:
-        return (self._every, self.numbers) if self._every.size <= WHOLE_LIMIT else (self, None)
+    def scoring_set(self) -> tuple[CandidateSet, Codes | None]:
+        return (self._all_actions, self.numbers) if self._all_actions.size <= SCORE_ALL_LIMIT else (self, None)
 
 
-def project_some(
+def project_actions(
     actions: Choices2D, blocks: tuple[Block, ...], shape: tuple[int, ...], *, every: bool = False
 ) -> Projection:
-    """The projection onto some actions, given by their choices; `every` says that they are all combinations."""
-    rows, which = [], []
+    """The projection onto some actions, given by their choices; `all_actions` says that they are all combinations."""
+    rows, row_indices = [], []
     for block in blocks:
-        distinct, own = _distinct(actions[:, block.knobs], block, every)
+        distinct, block_row_indices = _distinct_choices(actions[:, block.knobs], block, every)
         rows.append(block.rows(distinct))
-        which.append(own)
-    return Projection(rows, which, shape, blocks, all_pairs=every)
+        row_indices.append(block_row_indices)
+    return Projection(rows, row_indices, shape, blocks, all_pairs=every)
 
 
-def rows_of_some(actions: Choices2D, blocks: tuple[Block, ...], *, every: bool = False) -> Sequence[RowsOf]:
-    """How the rows of `project_some` are made, whatever tables the variables have."""
-    return [block.rows_of(_distinct(actions[:, block.knobs], block, every)[0]) for block in blocks]
+def row_builders_of_actions(
+    actions: Choices2D, blocks: tuple[Block, ...], *, every: bool = False
+) -> Sequence[RowBuilder]:
+    """How the rows of `project_actions` are made, whatever tables the variables have."""
+    return [block.row_builder(_distinct_choices(actions[:, block.knobs], block, every)[0]) for block in blocks]
 
 
-def _distinct(choices: Choices2D, block: Block, is_product: bool) -> tuple[Choices2D, Codes]:
+def _distinct_choices(choices: Choices2D, block: Block, is_product: bool) -> tuple[Choices2D, Codes]:
     """The distinct choices of a block among the actions, and which of them each action makes."""
     if not block.knobs:
         return choices[:1], np.zeros(len(choices), dtype=np.intp)
     if not is_product:
-        distinct, which = np.unique(choices, axis=0, return_inverse=True)
-        return distinct, which.reshape(-1)
+        distinct, row_indices = np.unique(choices, axis=0, return_inverse=True)
+        return distinct, row_indices.reshape(-1)
     codes = np.zeros(len(choices), dtype=np.intp)
     for column, radix in enumerate(block.radices):
         codes = codes * radix + choices[:, column]

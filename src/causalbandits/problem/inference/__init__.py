@@ -1,27 +1,31 @@
 """Exact inference: P(z | do(a), context) by contraction of the factors that matter."""
 
 from causalbandits.problem.inference.blocks import (
-    DRAWS_AT_ONCE,
+    DRAW_BATCH_SIZE,
     ENTRY_LIMIT,
     SMALL_TABLE,
     Block,
-    RowsOf,
+    RowBuilder,
     find_blocks,
-    joint_of,
+    joint_distribution,
 )
-from causalbandits.problem.inference.conditioning import BlocksGiven, DistrictsGiven, blocks_given
-from causalbandits.problem.inference.support import can_happen
+from causalbandits.problem.inference.conditioning import (
+    ConditionedBlocks,
+    ConditionedDistricts,
+    build_conditioned_blocks,
+)
+from causalbandits.problem.inference.support import has_support
 
 __all__ = [
-    "DRAWS_AT_ONCE",
+    "DRAW_BATCH_SIZE",
     "ENTRY_LIMIT",
     "SMALL_TABLE",
     "Block",
-    "BlocksGiven",
-    "DistrictsGiven",
-    "RowsOf",
-    "blocks_given",
-    "can_happen",
+    "ConditionedBlocks",
+    "ConditionedDistricts",
+    "RowBuilder",
+    "build_conditioned_blocks",
     "find_blocks",
-    "joint_of",
+    "has_support",
+    "joint_distribution",
 ]

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from causalbandits._cache import Memory
+from causalbandits._cache import BoundedCache
 from causalbandits._typing import Array
 from causalbandits.errors import ProblemError, SizeError
 from causalbandits.model import CausalModel
@@ -38,16 +38,16 @@ from causalbandits.problem.inference.contraction import (
     find_order,
 )
 from causalbandits.problem.inference.factors import (
-    ASKED,
     MODEL,
-    AskedFactors,
+    QUERY,
     Factor,
     FactorLayout,
+    QueryFactors,
+    build_factor_layout,
     is_looked_up,
-    laid_out,
 )
 
-DRAWS_AT_ONCE = 2**22
+DRAW_BATCH_SIZE = 2**22
 """So many numbers of drawn distributions are made at once."""
 
 ENTRY_LIMIT = 2**27
@@ -59,16 +59,16 @@ SMALL_TABLE = 2**20
 SMALL_FACTOR = 2**24
 """Not so if a factor with all choices has more: a knob's has its values squared."""
 
-CONTRACTED_AT_ONCE = 2**18
+CONTRACTION_BATCH_SIZE = 2**18
 """Rows of larger blocks are made so many at a time that the largest array on the way has about this many numbers."""
 
-ROWS_KEPT, NUMBERS_KEPT = 2**12, 2**20
+ROW_CACHE_SIZE, ROW_CACHE_NUMBERS = 2**12, 2**20
 """A block remembers this many rows, and no more of them than have this many numbers."""
 
-PLANS_KEPT = 2**6
+PLAN_CACHE_SIZE = 2**6
 """For so many ways to set knobs it is remembered how sums over many models are taken."""
 
-RowsOf = Callable[[Mapping[str, Array]], Array]
+RowBuilder = Callable[[Mapping[str, Array]], Array]
 """From tables, by variable, to rows P(z_b | .)."""
 
 
@@ -88,13 +88,13 @@ class Block:
         names: Sequence[str],
         manipulable: Sequence[str],
         parents: Sequence[str],
-        known: Mapping[str, int] = MappingProxyType({}),
+        evidence: Mapping[str, int] = MappingProxyType({}),
         effects: Sequence[str] = (),
     ) -> None:
         self.model = model
         self.names = tuple(names)
-        self.known, self.effects = dict(known), tuple(effects)
-        self._tables: Mapping[str, Array] = {name: model[name].table for name in self._factors}
+        self.evidence, self.effects = dict(evidence), tuple(effects)
+        self._tables: Mapping[str, Array] = {name: model[name].table for name in self._factor_names}
         self.knobs = tuple(i for i, name in enumerate(manipulable) if name in names)
         self.parents = tuple(i for i, name in enumerate(parents) if name in names)
         self.knob_names = tuple(manipulable[i] for i in self.knobs)
@@ -103,21 +103,21 @@ class Block:
         self.shape = tuple(len(model[name].states) for name in self.parent_names)
         self.choices = math.prod(self.radices)
         self.configurations = math.prod(self.shape)
-        self._rows: Memory[tuple[int, ...], Array] = Memory(self.rows_remembered)
-        self._plans: Memory[tuple[int, tuple[bool, ...]], Contraction] = Memory(PLANS_KEPT)
+        self._row_cache: BoundedCache[tuple[int, ...], Array] = BoundedCache(self.row_cache_size)
+        self._plan_cache: BoundedCache[tuple[int, tuple[bool, ...]], Contraction] = BoundedCache(PLAN_CACHE_SIZE)
         self._last: tuple[Mapping[str, Array], Array] | None = None
 
     def __repr__(self) -> str:
         return f"Block(knobs={list(self.knob_names)}, parents={list(self.parent_names)})"
 
     def __getstate__(self) -> dict[str, Any]:
-        found = ("table", "is_small", "_of_all", "_layout")
-        return {key: value for key, value in self.__dict__.items() if key not in found} | {"_last": None}
+        derived = ("table", "is_small", "_full_contraction", "_layout")
+        return {key: value for key, value in self.__dict__.items() if key not in derived} | {"_last": None}
 
     @property
-    def rows_remembered(self) -> int:
+    def row_cache_size(self) -> int:
         """How many rows are worth remembering, here and elsewhere."""
-        return max(1, min(ROWS_KEPT, NUMBERS_KEPT // self.configurations))
+        return max(1, min(ROW_CACHE_SIZE, ROW_CACHE_NUMBERS // self.configurations))
 
     @cached_property
     def is_small(self) -> bool:
@@ -142,34 +142,36 @@ class Block:
     @cached_property
     def table(self) -> Array:
         """P(z_b | do(a_b)) for every choice: a row per choice, a column per configuration."""
-        table = self._made_of(self._tables) if self.is_small else self._in_parts(self.choices, self._choices)
+        table = self._table_from(self._tables) if self.is_small else self._rows_in_parts(self.choices, self._choices)
         table.setflags(write=False)
         return table
 
-    def _made_of(self, tables: Mapping[str, Array]) -> Array:
+    def _table_from(self, tables: Mapping[str, Array]) -> Array:
         """The table of a small block, its variables having these."""
-        table = self._of_all([layout.all_choices(tables[name]).array for name, layout in self._layout.items()])
-        return self._given(table.reshape(self.choices, self.configurations))
+        table = self._full_contraction(
+            [layout.operand_with_choices(tables[name]).array for name, layout in self._layout.items()]
+        )
+        return self._condition_on_effects(table.reshape(self.choices, self.configurations))
 
     @cached_property
-    def _of_all(self) -> Contraction:
+    def _full_contraction(self) -> Contraction:
         """How `table` is made of the factors; that depends on their sizes, not on their numbers."""
-        operands, output = self._all_choices()
-        self._check_size(self.choices)
+        operands, output = self._operands_with_choices()
+        self._validate_size(self.choices)
         return contraction(operands, self._find_order(operands, output).steps, output)
 
-    def _all_choices(self) -> tuple[list[Operand], list[Any]]:
+    def _operands_with_choices(self) -> tuple[list[Operand], list[Any]]:
         """The factors with all choices of the knobs, and the axes of what they make."""
-        factors = [layout.all_choices(self._tables[name]) for name, layout in self._layout.items()]
+        factors = [layout.operand_with_choices(self._tables[name]) for name, layout in self._layout.items()]
         return factors, self._output([("choice", k) for k in self.knob_names])
 
     def with_tables(self, tables: Mapping[str, Array]) -> Block:
         """The same block, its variables having other tables. It shares the order in which sums are taken."""
-        _ = self._layout, self._of_all if self.is_small else self._order
-        other = Block.__new__(Block)
-        other.__dict__.update({key: value for key, value in self.__dict__.items() if key != "table"})
-        other._tables, other._rows = tables, Memory(self.rows_remembered)
-        return other
+        _ = self._layout, self._full_contraction if self.is_small else self._order
+        copy = Block.__new__(Block)
+        copy.__dict__.update({key: value for key, value in self.__dict__.items() if key != "table"})
+        copy._tables, copy._row_cache = tables, BoundedCache(self.row_cache_size)
+        return copy
 
     def rows(self, choices: Choices2D) -> Array:
         """P(z_b | do(a_b)) for some choices of this block's knobs only, a row each.
@@ -178,7 +180,7 @@ class Block:
         """
         if self.is_small or 4 * len(choices) >= self.choices or "table" in self.__dict__:
             return np.asarray(self.table[self._codes(choices)])
-        return self._in_parts(len(choices), lambda part: choices[part])
+        return self._rows_in_parts(len(choices), lambda part: choices[part])
 
     def _codes(self, choices: Choices2D) -> npt.NDArray[np.intp]:
         """The rows of `table` for these choices."""
@@ -187,7 +189,7 @@ class Block:
             codes = codes * radix + choices[:, column]
         return codes
 
-    def rows_of(self, choices: Choices2D) -> RowsOf:
+    def row_builder(self, choices: Choices2D) -> RowBuilder:
         """How `rows` are made for these choices, whatever tables the variables have.
 
         What the last tables gave is kept: other contexts, in which this block is the same, ask for it, too.
@@ -199,48 +201,48 @@ class Block:
         def rows(tables: Mapping[str, Array]) -> Array:
             last = self._last
             if last is None or last[0] is not tables:
-                last = self._last = tables, self._made_of(tables)
+                last = self._last = tables, self._table_from(tables)
             return np.asarray(last[1][codes])
 
         return rows
 
     def row(self, choices: tuple[int, ...]) -> Array:
         """The row for one choice of this block's knobs."""
-        row = self._rows.get(choices)
+        row = self._row_cache.get(choices)
         if row is None:
-            row = self._rows.keep(choices, self.rows(np.array([choices], dtype=np.intp).reshape(1, -1))[0])
+            row = self._row_cache.store(choices, self.rows(np.array([choices], dtype=np.intp).reshape(1, -1))[0])
             row.setflags(write=False)
         return row
 
-    def under(self, tables: Mapping[str, Array], choices: Sequence[int]) -> Array:
+    def rows_under_models(self, tables: Mapping[str, Array], choices: Sequence[int]) -> Array:
         """P(z_b | do(a_b)) under many models at once, a row each: `tables` have the models on their first axis.
 
         `choices` are those of this block's knobs.
         """
-        chosen = dict(zip(self.knob_names, choices, strict=True))
+        choice_by_knob = dict(zip(self.knob_names, choices, strict=True))
         models = len(next(iter(tables.values())))
         step = max(1, ENTRY_LIMIT // 64 // self._order.largest)
         parts = []
         for start in range(0, models, step):
             operands = [Operand(np.ones(min(step, models - start)), [MODEL])]
             for name, layout in self._layout.items():
-                if chosen.get(name):
-                    operands.append(layout.set_to(chosen[name]))
+                if choice_by_knob.get(name):
+                    operands.append(layout.point_mass_operand(choice_by_knob[name]))
                 else:
-                    operands.append(layout.alone(tables[name][start : start + step], MODEL))
-            parts.append(self._of_models(operands, tuple(map(bool, choices))))
+                    operands.append(layout.observational_operand(tables[name][start : start + step], MODEL))
+            parts.append(self._contract_models(operands, tuple(map(bool, choices))))
         return np.concatenate(parts)
 
-    def _of_models(self, operands: list[Operand], is_set: tuple[bool, ...]) -> Array:
+    def _contract_models(self, operands: list[Operand], is_set: tuple[bool, ...]) -> Array:
         """How sums are taken depends on which knobs are set, and on how many models there are."""
         models, output = len(operands[0].array), self._output([MODEL])
-        plan = self._plans.get((models, is_set))
+        plan = self._plan_cache.get((models, is_set))
         if plan is None:
-            self._check_size(models)
+            self._validate_size(models)
             order = self._find_order(operands, output)
-            plan = self._plans.keep((models, is_set), contraction(operands, order.steps, output))
+            plan = self._plan_cache.store((models, is_set), contraction(operands, order.steps, output))
         rows = plan([array for array, _ in operands])
-        return self._given(rows.reshape(models, self.configurations))
+        return self._condition_on_effects(rows.reshape(models, self.configurations))
 
     def probability(self, choices: Sequence[int], z: Sequence[int]) -> float:
         """P(z_b | do(a_b)), given all knobs' choices and all parents' codes."""
@@ -249,77 +251,89 @@ class Block:
             code = code * size + z[axis]
         return float(self.row(tuple([choices[k] for k in self.knobs]))[code])
 
-    def mass(self) -> float:
+    def evidence_probability(self) -> float:
         """The probability of what is known, if nothing is set; of all of it where all are `effects`."""
-        operands = self._left_alone()
+        operands = self._observational_operands()
         return float(contract(operands, self._find_order(operands, []).steps, []).item())
 
     def may_be_zero(self) -> bool:
         """Whether some configuration may be impossible under some choice; True if only a large table could tell."""
         return not self.is_small or bool((self.table == 0.0).any())
 
-    def _in_parts(self, rows: int, choices: Callable[[npt.NDArray[np.intp]], Choices2D]) -> Array:
+    def _rows_in_parts(self, rows: int, choices: Callable[[npt.NDArray[np.intp]], Choices2D]) -> Array:
         """Rows of a large block, given the choices of some of them."""
-        self._check_size(rows)
-        table, some = np.empty((rows, self.configurations)), self._some()
-        step = max(1, CONTRACTED_AT_ONCE // self._order.largest)
+        self._validate_size(rows)
+        table, contract_rows = np.empty((rows, self.configurations)), self._row_contraction()
+        step = max(1, CONTRACTION_BATCH_SIZE // self._order.largest)
         for start in range(0, rows, step):
             part = np.arange(start, min(start + step, rows))
-            table[part[0] : part[-1] + 1] = some(choices(part))
+            table[part[0] : part[-1] + 1] = contract_rows(choices(part))
         return table
 
-    def _some(self) -> Callable[[Choices2D], Array]:
+    def _row_contraction(self) -> Callable[[Choices2D], Array]:
         """From choices to their rows; what does not depend on the choices is made once."""
-        factors = AskedFactors(self._asked_factors(), self.knob_names, self.parent_names)
+        factors = QueryFactors(self._query_factors(), self.knob_names, self.parent_names)
 
-        def some(choices: Choices2D) -> Array:
+        def contract_rows(choices: Choices2D) -> Array:
             rows = np.empty((len(choices), self.configurations))
             for group in factors.groups(choices):
-                rows[group] = self._contracted(factors.operands(choices[group]))
-            return self._given(rows)
+                rows[group] = self._contract_query(factors.operands(choices[group]))
+            return self._condition_on_effects(rows)
 
-        return some
+        return contract_rows
 
-    def _asked_factors(self) -> list[Factor]:
-        found = []
+    def _query_factors(self) -> list[Factor]:
+        factors = []
         for name, layout in self._layout.items():
             if layout.values is None or is_looked_up(layout.values):
-                found.append(Factor(*layout.alone(self._tables[name]), wide=None if layout.values is None else name))
+                factors.append(
+                    Factor(
+                        *layout.observational_operand(self._tables[name]), wide=None if layout.values is None else name
+                    )
+                )
             else:
-                array, (_, *axes) = layout.all_choices(self._tables[name])
-                found.append(Factor(array, axes, (name,)))
-        return found
+                array, (_, *axes) = layout.operand_with_choices(self._tables[name])
+                factors.append(Factor(array, axes, (name,)))
+        return factors
 
-    def _contracted(self, operands: list[Operand]) -> Array:
+    def _contract_query(self, operands: list[Operand]) -> Array:
         """The rows of asked choices."""
-        return contract_in_order(operands, self._order.steps, self._output([ASKED])).reshape(-1, self.configurations)
+        return contract_in_order(operands, self._order.steps, self._output([QUERY])).reshape(-1, self.configurations)
 
     @cached_property
     def _order(self) -> Order:
         """It depends on the block alone: were it the number of choices, so would the last bits of their rows."""
-        return self._find_order(self._left_alone(), self._output([]))
+        return self._find_order(self._observational_operands(), self._output([]))
 
-    def _left_alone(self) -> list[Operand]:
+    def _observational_operands(self) -> list[Operand]:
         """The tables if nothing is set."""
-        return [Operand(np.ones(()), []), *(own.alone(self._tables[name]) for name, own in self._layout.items())]
+        return [
+            Operand(np.ones(()), []),
+            *(layout.observational_operand(self._tables[name]) for name, layout in self._layout.items()),
+        ]
 
     @property
-    def _factors(self) -> tuple[str, ...]:
+    def _factor_names(self) -> tuple[str, ...]:
         """The variables whose tables are multiplied."""
         return (*self.names, *self.effects)
 
     @cached_property
     def _layout(self) -> dict[str, FactorLayout]:
-        return {name: laid_out(self.model, name, name in self.knob_names, self.known) for name in self._factors}
+        return {
+            name: build_factor_layout(self.model, name, name in self.knob_names, self.evidence)
+            for name in self._factor_names
+        }
 
-    def _given(self, rows: Array) -> Array:
+    def _condition_on_effects(self, rows: Array) -> Array:
         """Joint distributions of z_b and what is known of its effects, as distributions of z_b given that."""
         if not self.effects:
             return rows
         total = np.cumsum(rows, axis=1)[:, -1:]  # in order, whatever the other rows are
         if not (total > 0.0).all():
-            told = ", ".join(f"{name}={self.model[name].states[code]!r}" for name, code in self.known.items())
-            raise ProblemError(f"The context is impossible, says the model: the probability of {told} is 0.")
+            evidence_text = ", ".join(
+                f"{name}={self.model[name].states[code]!r}" for name, code in self.evidence.items()
+            )
+            raise ProblemError(f"The context is impossible, says the model: the probability of {evidence_text} is 0.")
         return np.asarray(rows / total)
 
     def _output(self, front: list[Any]) -> list[Any]:
@@ -328,17 +342,17 @@ class Block:
     def _find_order(self, operands: list[Operand], output: list[Any]) -> Order:
         order = find_order(operands, output, ENTRY_LIMIT)
         if order.largest > ENTRY_LIMIT:
-            raise SizeError(self._too_large("on the way", order.largest))
+            raise SizeError(self._too_large_message("on the way", order.largest))
         return order
 
-    def _check_size(self, rows: int) -> None:
+    def _validate_size(self, rows: int) -> None:
         if rows * self.configurations > ENTRY_LIMIT:
-            raise SizeError(self._too_large("itself", rows * self.configurations))
+            raise SizeError(self._too_large_message("itself", rows * self.configurations))
 
-    def _too_large(self, where: str, entries: int) -> str:
+    def _too_large_message(self, place: str, entries: int) -> str:
         return (
             f"P({', '.join(self.parent_names)} | do({', '.join(self.knob_names)})) needs an array of {entries} "
-            f"numbers ({entries * 8 / 2**30:.3g} GiB) {where}; the limit is {ENTRY_LIMIT} "
+            f"numbers ({entries * 8 / 2**30:.3g} GiB) {place}; the limit is {ENTRY_LIMIT} "
             f"({ENTRY_LIMIT * 8 / 2**30:.3g} GiB). Manipulate fewer of these variables, allow fewer actions "
             "(at_most=, a list of actions), or let a smaller set stand in for the parents."
         )
@@ -351,7 +365,7 @@ def find_blocks(model: CausalModel, manipulable: Sequence[str], parents: Sequenc
     return tuple(Block(model, [n for n in model.order if n in part], manipulable, parents) for part in parts)
 
 
-def joint_of(blocks: Sequence[Block], shape: tuple[int, ...], rows: Sequence[Array]) -> Array:
+def joint_distribution(blocks: Sequence[Block], shape: tuple[int, ...], rows: Sequence[Array]) -> Array:
     """The product of blocks' distributions, a row of each at a time: rows, then an axis per variable."""
     product = np.ones((len(rows[0]), 1))
     for row in rows:
@@ -364,7 +378,7 @@ def joint_of(blocks: Sequence[Block], shape: tuple[int, ...], rows: Sequence[Arr
 # A block of one variable whose value is known before the decision.
 
 
-class KnownBlock(Block):
+class PointMassBlock(Block):
     """A variable of z whose value is known beforehand: one row, a point mass."""
 
     def __init__(self, model: CausalModel, name: str, parents: Sequence[str], code: int) -> None:
@@ -380,9 +394,9 @@ class KnownBlock(Block):
     def with_tables(self, tables: Mapping[str, Array]) -> Block:
         return self
 
-    def rows_of(self, choices: Choices2D) -> RowsOf:
+    def row_builder(self, choices: Choices2D) -> RowBuilder:
         rows = self.rows(choices)
         return lambda tables: rows
 
-    def under(self, tables: Mapping[str, Array], choices: Sequence[int]) -> Array:
+    def rows_under_models(self, tables: Mapping[str, Array], choices: Sequence[int]) -> Array:
         return np.tile(self.table, (len(next(iter(tables.values()))), 1))

@@ -41,7 +41,7 @@ class Order(NamedTuple):
 
 def find_order(operands: list[Operand], output: list[Any], limit: int) -> Order:
     """A greedy order; where an array on the way would be beyond the limit, the best of a search."""
-    numbered = _numbered(operands, output)
+    numbered = _number_axes(operands, output)
     steps, info = opt_einsum.contract_path(*numbered, optimize="greedy")
     if info.largest_intermediate > limit:
         seeded = random.getstate()  # the search seeds Python's global generator
@@ -57,7 +57,7 @@ def contract(operands: list[Operand], steps: Steps, output: list[Any]) -> Array:
 
 def contraction(operands: list[Operand], steps: Steps, output: list[Any]) -> Contraction:
     """The same, for whatever numbers arrays of these shapes hold."""
-    numbered = _numbered([Operand(array.shape, axes) for array, axes in operands], output)  # type: ignore[arg-type]
+    numbered = _number_axes([Operand(array.shape, axes) for array, axes in operands], output)  # type: ignore[arg-type]
     # Axes by numbers come in pairs with what they are the axes of; an expression wants them as one text.
     letters = [opt_einsum.get_symbol(i) for i in range(1 + max([0, *(i for axes in numbered[1::2] for i in axes)]))]
     inputs = ",".join("".join(letters[i] for i in axes) for axes in numbered[1:-1:2])
@@ -65,17 +65,22 @@ def contraction(operands: list[Operand], steps: Steps, output: list[Any]) -> Con
     expression = opt_einsum.contract_expression(equation, *numbered[:-1:2], optimize=steps)
     sizes = {letters[i]: n for shape, axes in _pairs(numbered[:-1]) for n, i in zip(shape, axes, strict=True)}
     plan = [
-        (positions, _product_by_blas(own, "".join(summed), sizes) if _is_blas(blas) else _product_by_einsum(own))
-        for positions, summed, own, _, blas in expression.contraction_list
+        (
+            positions,
+            _product_by_blas(step_equation, "".join(summed_axes), sizes)
+            if _is_blas(blas)
+            else _product_by_einsum(step_equation),
+        )
+        for positions, summed_axes, step_equation, _, blas in expression.contraction_list
     ]
 
-    def run(arrays: list[Array]) -> Array:
-        left = list(arrays)
+    def contract_plan(arrays: list[Array]) -> Array:
+        remaining = list(arrays)
         for positions, product in plan:
-            left.append(product(*[left.pop(position) for position in positions]))
-        return np.ascontiguousarray(left[0], dtype=np.float64)
+            remaining.append(product(*[remaining.pop(position) for position in positions]))
+        return np.ascontiguousarray(remaining[0], dtype=np.float64)
 
-    return run
+    return contract_plan
 
 
 def _pairs(numbered: list[Any]) -> Iterator[tuple[Any, Any]]:
@@ -88,9 +93,9 @@ def _is_blas(flag: str | bool) -> bool:
 
 
 def _product_by_einsum(equation: str) -> Callable[..., Array]:
-    named = "".join(sorted(set(equation).difference(",->")))
-    if not named.isascii():  # NumPy has no more than the Latin letters, and no step has more axes
-        equation = equation.translate({ord(s): opt_einsum.get_symbol(i) for i, s in enumerate(named)})
+    symbols = "".join(sorted(set(equation).difference(",->")))
+    if not symbols.isascii():  # NumPy has no more than the Latin letters, and no step has more axes
+        equation = equation.translate({ord(s): opt_einsum.get_symbol(i) for i, s in enumerate(symbols)})
     return lambda *arrays: np.einsum(equation, *arrays)
 
 
@@ -99,19 +104,19 @@ def _product_by_blas(equation: str, summed: str, sizes: dict[str, int]) -> Calla
     inputs, output = equation.split("->")
     left, right = inputs.split(",")
     inner = sorted(summed, key=left.index)
-    before, after = ([s for s in own if s not in summed] for own in (left, right))
-    of_left, of_right = [left.index(s) for s in before + inner], [right.index(s) for s in inner + after]
+    left_axes, right_axes = ([s for s in axes if s not in summed] for axes in (left, right))
+    of_left, of_right = [left.index(s) for s in left_axes + inner], [right.index(s) for s in inner + right_axes]
     width = math.prod(sizes[s] for s in inner)
-    shape, order = [sizes[s] for s in before + after], [(before + after).index(s) for s in output]
+    shape, order = [sizes[s] for s in left_axes + right_axes], [(left_axes + right_axes).index(s) for s in output]
 
-    def product(one: Array, other: Array) -> Array:
-        rows, columns = one.transpose(of_left).reshape(-1, width), other.transpose(of_right).reshape(width, -1)
+    def product(first: Array, second: Array) -> Array:
+        rows, columns = first.transpose(of_left).reshape(-1, width), second.transpose(of_right).reshape(width, -1)
         return np.dot(rows, columns).reshape(shape).transpose(order)  # type: ignore[no-any-return]
 
     return product
 
 
-def _numbered(operands: list[Operand], output: list[Any]) -> list[Any]:
+def _number_axes(operands: list[Operand], output: list[Any]) -> list[Any]:
     """The contraction with axes named by numbers, as opt_einsum wants them."""
     numbers: dict[Any, int] = {}
     named: list[Any] = []
@@ -126,34 +131,39 @@ def contract_in_order(operands: list[Operand], steps: Steps, output: list[Any]) 
     They depend on the steps and on the sizes of the axes that are summed, not on how long the output's are, on which a
     matrix product's depend too. The first axis of the output is taken for the longest.
     """
-    left = list(operands)
+    remaining = list(operands)
     for step in steps:
-        one, other = (left.pop(position) for position in sorted(step, reverse=True))
-        needed = {axis for _, axes in left for axis in axes}.union(output)
-        left.append(_product(one, other, needed, long=output[0]))
-    ((array, axes),) = left
+        first, second = (remaining.pop(position) for position in sorted(step, reverse=True))
+        needed_axes = {axis for _, axes in remaining for axis in axes}.union(output)
+        remaining.append(_product(first, second, needed_axes, long=output[0]))
+    ((array, axes),) = remaining
     return np.ascontiguousarray(array.transpose([axes.index(axis) for axis in output]))
 
 
-def _product(one: Operand, other: Operand, needed: set[Any], long: Any) -> Operand:
+def _product(first_operand: Operand, second_operand: Operand, needed_axes: set[Any], long: Any) -> Operand:
     """The product of two operands, summed slice by slice over the axes that nothing else needs."""
-    axes = sorted(dict.fromkeys([*one.axes, *other.axes]), key=lambda axis: axis == long)  # it makes the inner loops
-    summed, kept = [axis for axis in axes if axis not in needed], [axis for axis in axes if axis in needed]
-    left, right = (_aligned(operand, summed + kept) for operand in (one, other))
-    first, *others = np.ndindex(*np.broadcast_shapes(left.shape, right.shape)[: len(summed)])
-    total = _slice(left, first) * _slice(right, first)
-    for where in others:
-        total += _slice(left, where) * _slice(right, where)
-    return Operand(np.asarray(total), kept)
+    axes = sorted(
+        dict.fromkeys([*first_operand.axes, *second_operand.axes]), key=lambda axis: axis == long
+    )  # it makes the inner loops
+    summed_axes, kept_axes = (
+        [axis for axis in axes if axis not in needed_axes],
+        [axis for axis in axes if axis in needed_axes],
+    )
+    left, right = (_align(operand, summed_axes + kept_axes) for operand in (first_operand, second_operand))
+    first_index, *other_indices = np.ndindex(*np.broadcast_shapes(left.shape, right.shape)[: len(summed_axes)])
+    total = _slice(left, first_index) * _slice(right, first_index)
+    for index in other_indices:
+        total += _slice(left, index) * _slice(right, index)
+    return Operand(np.asarray(total), kept_axes)
 
 
-def _aligned(operand: Operand, axes: list[Any]) -> Array:
+def _align(operand: Operand, axes: list[Any]) -> Array:
     """The operand with these axes, of size 1 where it has none."""
     array = operand.array.transpose([operand.axes.index(axis) for axis in axes if axis in operand.axes])
     sizes = iter(array.shape)
     return array.reshape([next(sizes) if axis in operand.axes else 1 for axis in axes])
 
 
-def _slice(array: Array, where: tuple[int, ...]) -> Array:
+def _slice(array: Array, index: tuple[int, ...]) -> Array:
     """At this place of the first axes; along one of size 1 it is the same everywhere."""
-    return np.asarray(array[tuple([min(i, size - 1) for i, size in zip(where, array.shape, strict=False)])])
+    return np.asarray(array[tuple([min(i, size - 1) for i, size in zip(index, array.shape, strict=False)])])

@@ -22,7 +22,7 @@ from causalbandits._typing import Array
 from causalbandits.errors import NotIdentifiedError, ProblemError, SizeError
 from causalbandits.model import CausalModel, ObservedModel
 from causalbandits.model import graph as graphs
-from causalbandits.model.graph import MODELS, UNSEEN_SHARE, MixedGraph, Named, aligned
+from causalbandits.model.graph import ADMG, MODELS, UNSEEN_SHARE, NamedArray, align_axes
 from causalbandits.problem.actions import ActionSpace, Choices2D
 from causalbandits.problem.inference.blocks import ENTRY_LIMIT, Block
 from causalbandits.problem.inference.contraction import Operand
@@ -32,180 +32,194 @@ from causalbandits.problem.inference.factors import MODEL, Factor, is_looked_up
 class DistrictBlock(Block):
     """A connected part of what leads to z, hidden causes being arrows, too."""
 
-    def __init__(self, known: ObservedModel, names: Sequence[str], space: ActionSpace, parents: Sequence[str]) -> None:
+    def __init__(
+        self, latent_model: ObservedModel, names: Sequence[str], space: ActionSpace, parents: Sequence[str]
+    ) -> None:
         # A block asks its model for states and for tables of what no arrow leads to, and these are the same here.
-        super().__init__(cast(CausalModel, known), names, space.names, parents)
-        self._known, self._space = known, space
-        graph = self._graph = known.causal_graph.mixed(known.names)
-        own, always = graph.bits(names), graph.bits(space.surely_set())
+        super().__init__(cast(CausalModel, latent_model), names, space.names, parents)
+        self._latent_model, self._space = latent_model, space
+        graph = self._graph = latent_model.causal_graph.admg(latent_model.names)
+        nodes, always = graph.bits(names), graph.bits(space.variables_always_set())
         self._always = always
-        self._operands = [self._operand(graph, district, always) for district in graph.without(always).districts(own)]
+        self._district_factors = [
+            self._build_factor(graph, district, always) for district in graph.without_edges_of(always).districts(nodes)
+        ]
 
-    def _operand(self, graph: MixedGraph, district: int, always: int) -> Factor:
+    def _build_factor(self, graph: ADMG, district: int, always: int) -> Factor:
         """A district's array, with the choices of its knobs in front."""
-        knobs = tuple(name for name in graph.shown(district) if name in self.knob_names)
-        axes = graph.shown(district | graph.parents_of(district & ~always))
-        sizes = {name: len(self._known[name].states) for name in axes}
-        wide = knobs[0] if self._is_wide(knobs, graph.shown(district)) else None
+        knobs = tuple(name for name in graph.names_of(district) if name in self.knob_names)
+        axes = graph.names_of(district | graph.parents_of(district & ~always))
+        sizes = {name: len(self._latent_model[name].states) for name in axes}
+        wide = knobs[0] if self._is_wide(knobs, graph.names_of(district)) else None
         front = () if wide else knobs
         shape = [sizes[name] + 1 for name in front] + list(sizes.values())
         if math.prod(shape) > ENTRY_LIMIT:
             raise SizeError(
-                f"Hidden causes tie {', '.join(graph.shown(district))} together, and with their parents and choices "
+                f"Hidden causes tie {', '.join(graph.names_of(district))} together, and with their parents and choices "
                 f"their table has {math.prod(shape)} cells; the limit is {ENTRY_LIMIT}. Manipulate fewer of them."
             )
         array = np.zeros(shape)
-        for chosen in self._patterns(knobs):
-            if wide and chosen:
+        for set_knobs in self._settable_patterns(knobs):
+            if wide and set_knobs:
                 continue  # it is looked up
-            left, needed = district & ~graph.bits(chosen), self._needed(graph, knobs, chosen)
-            array[tuple(slice(1, None) if name in chosen else 0 for name in front)] = self._product(
-                graph, left & needed, chosen, axes, sizes
-            ) / math.prod(sizes[name] for name in graph.shown(left & ~needed))
-        kept = [name for name in axes if sizes[name] > 1]
-        return Factor(array.reshape(*(sizes[k] + 1 for k in front), *(sizes[n] for n in kept)), list(kept), front, wide)
+            unset, ancestral = district & ~graph.bits(set_knobs), self._ancestral_nodes(graph, knobs, set_knobs)
+            array[tuple(slice(1, None) if name in set_knobs else 0 for name in front)] = self._product(
+                graph, unset & ancestral, set_knobs, axes, sizes
+            ) / math.prod(sizes[name] for name in graph.names_of(unset & ~ancestral))
+        kept_axes = [name for name in axes if sizes[name] > 1]
+        return Factor(
+            array.reshape(*(sizes[k] + 1 for k in front), *(sizes[n] for n in kept_axes)), list(kept_axes), front, wide
+        )
 
     def _is_wide(self, knobs: tuple[str, ...], district: tuple[str, ...]) -> bool:
         """Whether a district is a knob of many values that may be set."""
-        if knobs != district or len(knobs) > 1 or not is_looked_up(len(self._known[knobs[0]].states)):
+        if knobs != district or len(knobs) > 1 or not is_looked_up(len(self._latent_model[knobs[0]].states)):
             return False
-        return knobs in self._patterns(knobs)
+        return knobs in self._settable_patterns(knobs)
 
     def _product(
-        self, graph: MixedGraph, left: int, chosen: Sequence[str], axes: tuple[str, ...], sizes: dict[str, int]
+        self, graph: ADMG, unset: int, set_knobs: Sequence[str], axes: tuple[str, ...], sizes: dict[str, int]
     ) -> Array:
         """Q of what a choice leaves, times point masses: an axis for each chosen knob, then the district's."""
         product = np.ones(list(sizes.values()))
-        for part in graph.districts(left):
-            factor = self._known.factor(graph.shown(part))
+        for part in graph.districts(unset):
+            factor = self._latent_model.factor(graph.names_of(part))
             if factor is None:
-                self._refuse(chosen)
-            product = product * aligned(factor, axes, sizes)
-        for place, name in enumerate(reversed(chosen)):
+                self._raise_not_identified(set_knobs)
+            product = product * align_axes(factor, axes, sizes)
+        for place, name in enumerate(reversed(set_knobs)):
             shape = [1] * (place + len(axes))
             shape[place + axes.index(name)] = sizes[name]
             product = product[None] * np.eye(sizes[name]).reshape(sizes[name], *shape)
         return product
 
-    def _needed(self, graph: MixedGraph, knobs: Sequence[str], chosen: Sequence[str]) -> int:
+    def _ancestral_nodes(self, graph: ADMG, knobs: Sequence[str], set_knobs: Sequence[str]) -> int:
         """What may still lead to z where just these of some knobs are set."""
-        if self._space.listed is None:
-            together = [self._space.always.intersection(self.knob_names).union(chosen)]
+        if self._space.explicit_choices is None:
+            set_patterns = [self._space.always.intersection(self.knob_names).union(set_knobs)]
         else:
-            together = [own for own in self._listed if own.intersection(knobs) == set(chosen)]
-        goals, found = graph.bits(self.parent_names), 0
-        for own in together:
-            found |= graph.ancestors(goals, graph.all & ~graph.bits(own))
-        return found
+            set_patterns = [
+                pattern for pattern in self._listed_patterns if pattern.intersection(knobs) == set(set_knobs)
+            ]
+        goals, ancestral = graph.bits(self.parent_names), 0
+        for pattern in set_patterns:
+            ancestral |= graph.ancestors(goals, graph.all_nodes & ~graph.bits(pattern))
+        return ancestral
 
-    def _patterns(self, knobs: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    def _settable_patterns(self, knobs: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
         """Which of some knobs may be set together."""
-        if self._space.listed is not None:
-            yield from dict.fromkeys(tuple(name for name in knobs if name in own) for own in self._listed)
+        if self._space.explicit_choices is not None:
+            yield from dict.fromkeys(
+                tuple(name for name in knobs if name in pattern) for pattern in self._listed_patterns
+            )
             return
         for size in range(len(knobs) + 1):
-            for chosen in itertools.combinations(knobs, size):
-                if self._may_be_set(knobs, chosen):
-                    yield chosen
+            for set_knobs in itertools.combinations(knobs, size):
+                if self._may_be_set(knobs, set_knobs):
+                    yield set_knobs
 
     @cached_property
-    def _listed(self) -> set[frozenset[str]]:
+    def _listed_patterns(self) -> set[frozenset[str]]:
         """What the actions of a list set of this block's knobs."""
-        rows = [[row[k] for k in self.knobs] for row in self._space.listed or ()]
+        rows = [[row[k] for k in self.knobs] for row in self._space.explicit_choices or ()]
         return {frozenset(n for n, choice in zip(self.knob_names, row, strict=True) if choice) for row in rows}
 
-    def _may_be_set(self, knobs: Sequence[str], chosen: Sequence[str]) -> bool:
+    def _may_be_set(self, knobs: Sequence[str], set_knobs: Sequence[str]) -> bool:
         """Whether some action sets these of some knobs, and no others of them."""
         space = self._space
-        if space.listed is not None:
-            return any(own.intersection(knobs) == set(chosen) for own in self._listed)
+        if space.explicit_choices is not None:
+            return any(pattern.intersection(knobs) == set(set_knobs) for pattern in self._listed_patterns)
         most = len(space.names) if space.at_most is None else space.at_most
-        return space.always.intersection(knobs) <= set(chosen) and len(space.always.union(chosen)) <= most
+        return space.always.intersection(knobs) <= set(set_knobs) and len(space.always.union(set_knobs)) <= most
 
-    def _refuse(self, chosen: Sequence[str]) -> NoReturn:
-        done = [name for name in self._graph.names if name in chosen or self._always & self._graph.bits([name])]
-        of = [name for name in self.parent_names if name not in done]
+    def _raise_not_identified(self, set_knobs: Sequence[str]) -> NoReturn:
+        intervened = [
+            name for name in self._graph.names if name in set_knobs or self._always & self._graph.bits([name])
+        ]
+        of = [name for name in self.parent_names if name not in intervened]
         if of:
-            self._known.effect(of, do=done)  # which says why not
+            self._latent_model.effect(of, do=intervened)  # which says why not
         raise NotIdentifiedError(
-            f"P({', '.join(self.parent_names)} | do({', '.join(done)})) cannot be computed from what is observed. "
+            f"P({', '.join(self.parent_names)} | do({', '.join(intervened)})) cannot be computed from what is observed. "
             "Learn a number per action: parents=[]."
         )
 
-    def _all_choices(self) -> tuple[list[Operand], list[Any]]:
+    def _operands_with_choices(self) -> tuple[list[Operand], list[Any]]:
         operands = [
             Operand(array, [*(("choice", k) for k in knobs), *axes])
             if wide is None
             else Operand(_with_point_masses(array, axes.index(wide)), [("choice", wide), *axes])
-            for array, axes, knobs, wide in self._operands
+            for array, axes, knobs, wide in self._district_factors
         ]
         return operands, self._output([("choice", k) for k in self.knob_names])
 
-    def _made_of(self, tables: Mapping[str, Array]) -> Array:
-        operands, _ = self._all_choices()
-        table = self._of_all([operand.array for operand in operands])
-        return self._given(table.reshape(self.choices, self.configurations))
+    def _table_from(self, tables: Mapping[str, Array]) -> Array:
+        operands, _ = self._operands_with_choices()
+        table = self._full_contraction([operand.array for operand in operands])
+        return self._condition_on_effects(table.reshape(self.choices, self.configurations))
 
-    def _left_alone(self) -> list[Operand]:
-        alone = [Operand(array[(0,) * len(knobs)], axes) for array, axes, knobs, _ in self._operands]
-        return [Operand(np.ones(()), []), *alone]
+    def _observational_operands(self) -> list[Operand]:
+        operands = [Operand(array[(0,) * len(knobs)], axes) for array, axes, knobs, _ in self._district_factors]
+        return [Operand(np.ones(()), []), *operands]
 
-    def _asked_factors(self) -> list[Factor]:
-        return self._operands
+    def _query_factors(self) -> list[Factor]:
+        return self._district_factors
 
     def rows(self, choices: Choices2D) -> Array:
-        found = super().rows(choices)
-        for row in np.flatnonzero(np.abs(found.sum(axis=1) - 1) > UNSEEN_SHARE).tolist():
-            chosen = [name for name, choice in zip(self.knob_names, choices[row].tolist(), strict=True) if choice]
-            if self._may_be_set(self.knob_names, chosen):
-                found[row] = self._told_otherwise(choices[row].tolist())
-        return found
+        rows = super().rows(choices)
+        for row in np.flatnonzero(np.abs(rows.sum(axis=1) - 1) > UNSEEN_SHARE).tolist():
+            set_knobs = [name for name, choice in zip(self.knob_names, choices[row].tolist(), strict=True) if choice]
+            if self._may_be_set(self.knob_names, set_knobs):
+                rows[row] = self._identify_row(choices[row].tolist())
+        return rows
 
-    def _told_otherwise(self, choices: Sequence[int]) -> Array:
+    def _identify_row(self, choices: Sequence[int]) -> Array:
         """A row whose operands need what was never seen: by what this action needs alone, or refused."""
         codes = {name: choice - 1 for name, choice in zip(self.knob_names, choices, strict=True) if choice}
         do = {name: self.model[name].states[code] for name, code in codes.items()}
         of = [name for name in self.parent_names if name not in do]
         row = np.zeros(self.shape)
         row[tuple(codes.get(name, slice(None)) for name in self.parent_names)] = (
-            self._known.distribution(of, do=do) if of else 1.0
+            self._latent_model.distribution(of, do=do) if of else 1.0
         )
         return row.reshape(-1)
 
     def with_tables(self, tables: Any) -> NoReturn:
         raise ProblemError("Tables of what is observed do not say how variables come about: they are not learnt.")
 
-    def under(self, tables: Mapping[str, Array], choices: Sequence[int]) -> Array:
+    def rows_under_models(self, tables: Mapping[str, Array], choices: Sequence[int]) -> Array:
         models = len(next(iter(tables.values())))
         step = max(1, ENTRY_LIMIT // 64 // self._order.largest)
         parts = [
-            self._under({name: own[start : start + step] for name, own in tables.items()}, choices)
+            self._rows_under_batch({name: table[start : start + step] for name, table in tables.items()}, choices)
             for start in range(0, models, step)
         ]
         return np.concatenate(parts)
 
-    def _under(self, tables: Mapping[str, Array], choices: Sequence[int]) -> Array:
+    def _rows_under_batch(self, tables: Mapping[str, Array], choices: Sequence[int]) -> Array:
         """P(z_b | do(a_b)) under a few models, a row each."""
         models = len(next(iter(tables.values())))
         operands = [Operand(np.ones(models), [MODEL])]
         for name, choice in zip(self.knob_names, choices, strict=True):
-            if choice and len(self._known[name].states) > 1:
-                operands.append(Operand(np.eye(len(self._known[name].states))[choice - 1], [name]))
+            if choice and len(self._latent_model[name].states) > 1:
+                operands.append(Operand(np.eye(len(self._latent_model[name].states))[choice - 1], [name]))
         graph = self._graph
-        chosen = [name for name, choice in zip(self.knob_names, choices, strict=True) if choice]
-        needed = graph.ancestors(graph.bits(self.parent_names), graph.all & ~graph.bits(chosen) & ~self._always)
-        for part in graph.districts(needed):
-            factor = self._known.factor(graph.shown(part), tables)
+        set_knobs = [name for name, choice in zip(self.knob_names, choices, strict=True) if choice]
+        ancestral = graph.ancestors(
+            graph.bits(self.parent_names), graph.all_nodes & ~graph.bits(set_knobs) & ~self._always
+        )
+        for part in graph.districts(ancestral):
+            factor = self._latent_model.factor(graph.names_of(part), tables)
             if factor is None:
-                self._refuse(chosen)
-            operands.append(self._without_units(factor))
-        return self._of_models(operands, tuple(map(bool, choices)))
+                self._raise_not_identified(set_knobs)
+            operands.append(self._drop_unit_axes(factor))
+        return self._contract_models(operands, tuple(map(bool, choices)))
 
-    def _without_units(self, factor: Named) -> Operand:
+    def _drop_unit_axes(self, factor: NamedArray) -> Operand:
         """A factor without its axes of one state."""
-        kept = [name for name in factor.axes if name == MODELS or len(self._known[name].states) > 1]
-        shape = [size for name, size in zip(factor.axes, factor.array.shape, strict=True) if name in kept]
-        return Operand(factor.array.reshape(shape), [MODEL if name == MODELS else name for name in kept])
+        kept_axes = [name for name in factor.axes if name == MODELS or len(self._latent_model[name].states) > 1]
+        shape = [size for name, size in zip(factor.axes, factor.array.shape, strict=True) if name in kept_axes]
+        return Operand(factor.array.reshape(shape), [MODEL if name == MODELS else name for name in kept_axes])
 
 
 def _with_point_masses(array: Array, axis: int) -> Array:
@@ -214,9 +228,11 @@ def _with_point_masses(array: Array, axis: int) -> Array:
     return np.concatenate([array[None], np.broadcast_to(points, (len(points), *array.shape))])
 
 
-def district_blocks(known: ObservedModel, space: ActionSpace, parents: Sequence[str]) -> tuple[Block, ...]:
+def find_district_blocks(latent_model: ObservedModel, space: ActionSpace, parents: Sequence[str]) -> tuple[Block, ...]:
     """The blocks of z, in the order of their first parent."""
-    cut = graphs.without_causes_of(known.graph, space.surely_set())
-    parts = graphs.components(cut, graphs.ancestors(cut, parents))
+    cut_graph = graphs.without_causes_of(latent_model.graph, space.variables_always_set())
+    parts = graphs.components(cut_graph, graphs.ancestors(cut_graph, parents))
     parts.sort(key=lambda part: min(i for i, name in enumerate(parents) if name in part))
-    return tuple(DistrictBlock(known, [n for n in known.order if n in part], space, parents) for part in parts)
+    return tuple(
+        DistrictBlock(latent_model, [n for n in latent_model.order if n in part], space, parents) for part in parts
+    )

@@ -19,7 +19,7 @@ from causalbandits.model import CausalModel
 from causalbandits.problem.actions import Choices2D
 from causalbandits.problem.inference.contraction import Operand
 
-ASKED, MODEL = ("asked",), ("model",)
+QUERY, MODEL = ("asked",), ("model",)
 """Axes of the choices that are asked for, and of many models at once."""
 
 
@@ -34,7 +34,7 @@ class FactorLayout:
     """The table's, before it is cut."""
     values: int | None
     """How many values a knob may be set to; None where it is no knob."""
-    where: tuple[Any, ...] | None
+    evidence_index: tuple[Any, ...] | None
     """What is known of its axes; None where that is nothing."""
 
     @property
@@ -42,42 +42,42 @@ class FactorLayout:
         """How many numbers the factor has with all choices, before it is cut."""
         return math.prod(self.shape) * (1 if self.values is None else self.values + 1)
 
-    def alone(self, tables: Array, *front: Any) -> Operand:
+    def observational_operand(self, tables: Array, *front: Any) -> Operand:
         """The factor of what is left alone; `front` are axes that tables have before their own."""
         array = tables.reshape((*tables.shape[: len(front)], *self.shape))
-        return Operand(self._cut(array, len(front)), [*front, *self.axes])
+        return Operand(self._slice_at_evidence(array, len(front)), [*front, *self.axes])
 
-    def set_to(self, choice: int) -> Operand:
+    def point_mass_operand(self, choice: int) -> Operand:
         """The factor of a knob that is set: a point mass, whatever its causes are."""
         array = np.zeros((math.prod(self.shape) // (self.values or 1), self.values or 1))
         array[:, choice - 1] = 1.0
-        return Operand(self._cut(array.reshape(self.shape), 0), self.axes)
+        return Operand(self._slice_at_evidence(array.reshape(self.shape), 0), self.axes)
 
-    def all_choices(self, table: Array) -> Operand:
+    def operand_with_choices(self, table: Array) -> Operand:
         """The factor, with a knob's choices in front: its mechanism, then a point mass on each of its values."""
         if self.values is None:
-            return self.alone(table)
-        array = np.concatenate([table.reshape(1, -1, self.values), self._forced])
-        return Operand(self._cut(array.reshape(-1, *self.shape), 1), [("choice", self.name), *self.axes])
+            return self.observational_operand(table)
+        array = np.concatenate([table.reshape(1, -1, self.values), self._point_mass_rows])
+        return Operand(self._slice_at_evidence(array.reshape(-1, *self.shape), 1), [("choice", self.name), *self.axes])
 
     @cached_property
-    def _forced(self) -> Array:
+    def _point_mass_rows(self) -> Array:
         """What setting a knob makes of its table, choice by choice: the same in all of its rows."""
         size = self.values or 1
         return np.broadcast_to(np.eye(size)[:, None], (size, math.prod(self.shape) // size, size))
 
-    def _cut(self, array: Array, front: int) -> Array:
+    def _slice_at_evidence(self, array: Array, front: int) -> Array:
         """At what is known; the first axes are not the table's."""
-        return array if self.where is None else np.asarray(array[*[slice(None)] * front, *self.where])
+        return array if self.evidence_index is None else np.asarray(array[*[slice(None)] * front, *self.evidence_index])
 
 
-def laid_out(model: CausalModel, name: str, is_knob: bool, known: Mapping[str, int]) -> FactorLayout:
+def build_factor_layout(model: CausalModel, name: str, is_knob: bool, evidence: Mapping[str, int]) -> FactorLayout:
     """The layout of a variable's table."""
     axes = [axis for axis in (*model[name].parents, name) if len(model[axis].states) > 1]
-    left = [axis for axis in axes if axis not in known]
-    where = None if len(left) == len(axes) else tuple(known.get(axis, slice(None)) for axis in axes)
+    free_axes = [axis for axis in axes if axis not in evidence]
+    evidence_index = None if len(free_axes) == len(axes) else tuple(evidence.get(axis, slice(None)) for axis in axes)
     shape = tuple(len(model[axis].states) for axis in axes)
-    return FactorLayout(name, left, shape, len(model[name].states) if is_knob else None, where)
+    return FactorLayout(name, free_axes, shape, len(model[name].states) if is_knob else None, evidence_index)
 
 
 # Rows P(z_b | do(a_b)) for the choices that are asked for: one axis runs over them, instead of one for each knob.
@@ -85,13 +85,13 @@ def laid_out(model: CausalModel, name: str, is_knob: bool, known: Mapping[str, i
 # A knob of many values that is set needs no point mass: the factors that mention it are looked up at its value. To sum
 # over a point mass is to add zeros, so that the numbers are the same in every bit.
 
-LOOKED_UP = 32
+LOOKUP_SIZE = 32
 """Knobs of at least this many values are looked up."""
 
 
 def is_looked_up(values: int) -> bool:
     """Whether a knob of so many values is."""
-    return values >= LOOKED_UP
+    return values >= LOOKUP_SIZE
 
 
 class Factor(NamedTuple):
@@ -106,14 +106,14 @@ class Factor(NamedTuple):
     wide: str | None = None
 
 
-class AskedFactors:
+class QueryFactors:
     """A block's factors, made once, for whatever choices are asked for.
 
     `told` are the variables of z, over which nothing is summed.
     """
 
-    def __init__(self, factors: Sequence[Factor], knobs: Sequence[str], told: Sequence[str]) -> None:
-        self._factors, self._knobs, self._told = factors, knobs, told
+    def __init__(self, factors: Sequence[Factor], knobs: Sequence[str], outputs: Sequence[str]) -> None:
+        self._factors, self._knobs, self._outputs = factors, knobs, outputs
         wide = {factor.wide for factor in factors}
         self._wide = [k for k, name in enumerate(knobs) if name in wide]
 
@@ -125,20 +125,20 @@ class AskedFactors:
 
     def operands(self, choices: Choices2D) -> list[Operand]:
         """The factors for choices of one group."""
-        own = dict(zip(self._knobs, choices.T, strict=True))
-        is_set = [self._knobs[k] for k in self._wide if choices[0, k]]
-        at = {name: own[name] - 1 for name in is_set if name not in self._told}
-        found = [Operand(np.ones(len(choices)), [ASKED])]
+        choices_by_knob = dict(zip(self._knobs, choices.T, strict=True))
+        set_knobs = [self._knobs[k] for k in self._wide if choices[0, k]]
+        at = {name: choices_by_knob[name] - 1 for name in set_knobs if name not in self._outputs}
+        operands = [Operand(np.ones(len(choices)), [QUERY])]
         for array, axes, knobs, wide in self._factors:
             if wide in at:
                 array = np.broadcast_to(1.0, array.shape)
-            elif wide in is_set:
-                array, axes = _point_masses(array.shape, axes.index(wide), own[wide]), [*axes, ASKED]
+            elif wide in set_knobs:
+                array, axes = _point_masses(array.shape, axes.index(wide), choices_by_knob[wide]), [*axes, QUERY]
             elif knobs:
-                taken = array[tuple(own[name] for name in knobs)]
-                array, axes = np.ascontiguousarray(np.moveaxis(taken, 0, -1)), [*axes, ASKED]
-            found.append(_looked_up(Operand(array, axes), at))
-        return found
+                selected = array[tuple(choices_by_knob[name] for name in knobs)]
+                array, axes = np.ascontiguousarray(np.moveaxis(selected, 0, -1)), [*axes, QUERY]
+            operands.append(_look_up(Operand(array, axes), at))
+        return operands
 
 
 def _point_masses(shape: tuple[int, ...], axis: int, choices: Codes) -> Array:
@@ -148,13 +148,16 @@ def _point_masses(shape: tuple[int, ...], axis: int, choices: Codes) -> Array:
     return np.broadcast_to(points.astype(np.float64).reshape(*narrow, -1), (*shape, len(choices)))
 
 
-def _looked_up(operand: Operand, at: Mapping[str, Codes]) -> Operand:
+def _look_up(operand: Operand, at: Mapping[str, Codes]) -> Operand:
     """An operand at the values of knobs, row by row."""
     array, axes = operand
     if at.keys().isdisjoint(axes):
         return operand
     rows = len(next(iter(at.values())))
-    first, kept = [a for a in axes if a in at or a == ASKED], [a for a in axes if a not in at and a != ASKED]
-    where = tuple(at[a] if a in at else np.arange(rows) for a in first)
-    taken = array.transpose([axes.index(a) for a in (*first, *kept)])[where]
-    return Operand(np.ascontiguousarray(np.moveaxis(taken, 0, -1)), [*kept, ASKED])
+    indexed_axes, remaining_axes = (
+        [a for a in axes if a in at or a == QUERY],
+        [a for a in axes if a not in at and a != QUERY],
+    )
+    index = tuple(at[a] if a in at else np.arange(rows) for a in indexed_axes)
+    selected = array.transpose([axes.index(a) for a in (*indexed_axes, *remaining_axes)])[index]
+    return Operand(np.ascontiguousarray(np.moveaxis(selected, 0, -1)), [*remaining_axes, QUERY])

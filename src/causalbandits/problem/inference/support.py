@@ -18,46 +18,46 @@ LARGEST_FACTOR = 2**20
 """Where a larger array would be needed to tell, everything counts as possible."""
 
 
-def can_happen(model: CausalModel, done: Mapping[str, int], seen: Mapping[str, int]) -> bool:
+def has_support(model: CausalModel, intervened: Mapping[str, int], observed: Mapping[str, int]) -> bool:
     """Whether P(seen | do(done)) > 0, both given by codes.
 
     >>> from causalbandits import Variable
     >>> copy = Variable("b", [0, 1], parents=["a"], table=[[1, 0], [0, 1]])
     >>> model = CausalModel([Variable("a", [0, 1], table=[1, 0]), copy])
-    >>> can_happen(model, {}, {"b": 1}), can_happen(model, {"a": 1}, {"b": 1})
+    >>> has_support(model, {}, {"b": 1}), has_support(model, {"a": 1}, {"b": 1})
     (False, True)
     """
-    known = {**seen, **done}
-    if any(done[name] != code for name, code in seen.items() if name in done):
+    evidence = {**observed, **intervened}
+    if any(intervened[name] != code for name, code in observed.items() if name in intervened):
         return False
-    relevant = ancestors(without_causes_of(model.graph, done), known).difference(done)
-    factors = [_factor(model, name, known) for name in relevant]
+    relevant = ancestors(without_causes_of(model.graph, intervened), evidence).difference(intervened)
+    factors = [_support_factor(model, name, evidence) for name in relevant]
     if not all(factor.array.any() for factor in factors):
         return False
-    return _satisfiable([factor for factor in factors if not factor.array.all()])
+    return _is_satisfiable([factor for factor in factors if not factor.array.all()])
 
 
-def _factor(model: CausalModel, name: str, known: Mapping[str, int]) -> Operand:
+def _support_factor(model: CausalModel, name: str, evidence: Mapping[str, int]) -> Operand:
     """Where a variable's table is positive, over those of its causes and itself that are not known."""
     axes = (*model[name].parents, name)
-    positive = model[name].table[tuple(known.get(axis, slice(None)) for axis in axes)] > 0
-    return Operand(np.asarray(positive, dtype=np.float64), [axis for axis in axes if axis not in known])
+    positive = model[name].table[tuple(evidence.get(axis, slice(None)) for axis in axes)] > 0
+    return Operand(np.asarray(positive, dtype=np.float64), [axis for axis in axes if axis not in evidence])
 
 
-def _satisfiable(factors: list[Operand]) -> bool:
+def _is_satisfiable(factors: list[Operand]) -> bool:
     """Whether some values make all factors positive: their product, with sums cut at 1, so that none is too large."""
     if not factors:
         return True
     order = find_order(factors, [], LARGEST_FACTOR)
     if order.largest > LARGEST_FACTOR:
         return True
-    left = list(factors)
+    remaining = list(factors)
     for step in order.steps:
-        taken = [left.pop(position) for position in sorted(step, reverse=True)]
-        kept = sorted(_axes(taken) & _axes(left))
-        product = np.minimum(1.0, contract(taken, [tuple(range(len(taken)))], kept))
-        left.append(Operand(product if kept else product.reshape(()), kept))
-    return bool(left[0].array > 0)
+        operands = [remaining.pop(position) for position in sorted(step, reverse=True)]
+        kept_axes = sorted(_axes(operands) & _axes(remaining))
+        product = np.minimum(1.0, contract(operands, [tuple(range(len(operands)))], kept_axes))
+        remaining.append(Operand(product if kept_axes else product.reshape(()), kept_axes))
+    return bool(remaining[0].array > 0)
 
 
 def _axes(factors: Iterable[Operand]) -> set[str]:

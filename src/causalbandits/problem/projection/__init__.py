@@ -1,19 +1,25 @@
 """The projection: sums over z of P(z | do(a)) times an index, for many actions at once."""
 
-from causalbandits.problem.projection.power_sums import Powers
-from causalbandits.problem.projection.scores import TIE, Scores, clear_winners, largest_size, least_tied
-from causalbandits.problem.projection.tree import AT_ONCE, CELL_LIMIT, Level, Projection, agreeing
+from causalbandits.problem.projection.power_sums import PowerSums
+from causalbandits.problem.projection.scores import TIE, Scores, clear_winners, largest_magnitude, tie_threshold
+from causalbandits.problem.projection.tree import (
+    CELL_LIMIT,
+    PRODUCT_BATCH_SIZE,
+    Level,
+    Projection,
+    compatible_configurations,
+)
 
 __all__ = [
-    "AT_ONCE",
     "CELL_LIMIT",
+    "PRODUCT_BATCH_SIZE",
     "TIE",
     "Level",
-    "Powers",
+    "PowerSums",
     "Projection",
     "Scores",
-    "agreeing",
     "clear_winners",
-    "largest_size",
-    "least_tied",
+    "compatible_configurations",
+    "largest_magnitude",
+    "tie_threshold",
 ]

@@ -17,18 +17,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from causalbandits._typing import Array, Codes
-from causalbandits.problem.projection.sparse import along_list, mixed_steps
+from causalbandits.problem.projection.sparse import build_mixed_steps, project_steps
 from causalbandits.problem.projection.tree import Level, Projection, Tree
 
-SMALL = 2**14
+SMALL_MATRIX = 2**14
 """Where P has so many entries at most, differences from one action are kept as long as that is the one."""
 
 
-class Powers:
+class PowerSums:
     """`powers.sums(x, k)[a]` = sum over z of P(z | a)^k x[z] for every action of a projection's set.
 
     >>> from causalbandits import zoo
-    >>> powers = Powers(zoo.figure2().problem.situation().search.projection)
+    >>> powers = PowerSums(zoo.figure2().problem.situation().search.projection)
     >>> row = powers.row(3)
     >>> float(row.sum().round(12)), bool(abs((row**3).sum() - powers.sums(np.ones(16), 3)[3]) < 1e-15)
     (1.0, True)
@@ -36,76 +36,80 @@ class Powers:
 
     def __init__(self, projection: Projection) -> None:
         self._order, self._tree = projection.order_of_cells, projection.joined_tree
-        self._list = projection if projection.is_long_list else None
-        self._size, self._apart = projection.size, _Apart(-1, np.zeros(0), np.zeros(0))
-        self.is_small = self._size * math.prod(len(level.columns) for level in self._tree[0]) <= SMALL
+        self._long_list = projection if projection.is_long_list else None
+        self._size, self._last_differences = projection.size, _Differences(-1, np.zeros(0), np.zeros(0))
+        self.is_small = self._size * math.prod(len(level.columns) for level in self._tree[0]) <= SMALL_MATRIX
         """Whether P itself is kept, and what else is made of it."""
 
     @cached_property
     def _trees(self) -> list[Tree]:
-        square = _times(self._tree, self._tree)
-        return [self._tree, square, _times(square, self._tree)]
+        square = _multiply_trees(self._tree, self._tree)
+        return [self._tree, square, _multiply_trees(square, self._tree)]
 
     @cached_property
     def _steps(self) -> tuple[list[list[Any]], Codes]:
-        assert self._list is not None
-        steps, node_of_action = mixed_steps(self._list.parts, self._size)
+        assert self._long_list is not None
+        steps, node_of_action = build_mixed_steps(self._long_list.joined_parts, self._size)
         squares = [step * step for step in steps]
-        return [steps, squares, [one * two for one, two in zip(steps, squares, strict=True)]], node_of_action
+        return [
+            steps,
+            squares,
+            [first_power * second_power for first_power, second_power in zip(steps, squares, strict=True)],
+        ], node_of_action
 
     @cached_property
-    def _whole(self) -> Array:
+    def _matrix(self) -> Array:
         """P, a column per action."""
-        return np.ascontiguousarray(np.array([row_of(self._tree, a) for a in range(self._size)]).T)
+        return np.ascontiguousarray(np.array([action_row(self._tree, a) for a in range(self._size)]).T)
 
     @cached_property
     def rows(self) -> Array:
         """P, a row per action."""
-        return np.ascontiguousarray(self._whole.T)
+        return np.ascontiguousarray(self._matrix.T)
 
-    def apart(self, b: int) -> _Apart:
+    def differences_from(self, b: int) -> _Differences:
         """How all actions differ from one; of small sets."""
-        if self._apart.b != b:
-            own = self._whole[:, b : b + 1]
-            c = self._whole - own
+        if self._last_differences.b != b:
+            column = self._matrix[:, b : b + 1]
+            c = self._matrix - column
             square = c * c
-            self._apart = _Apart(b, square, np.concatenate([c * square, square * own], axis=1))
-        return self._apart
+            self._last_differences = _Differences(b, square, np.concatenate([c * square, square * column], axis=1))
+        return self._last_differences
 
     @property
     def order(self) -> Codes | slice:
         """Where the configurations of the tree's order stand."""
         return slice(None) if self._order is None else self._order
 
-    def ordered(self, x: Array) -> Array:
+    def in_tree_order(self, x: Array) -> Array:
         """A number per configuration that agrees with what is known, in the order of the tree."""
         return x if self._order is None else x[self._order]
 
     def sums(self, x: Array, power: int) -> Array:
         """A number per action; of several rows of x, a row each."""
         if power == 1 and self.is_small:
-            return np.asarray(x @ self._whole)
-        if self._list is not None:
+            return np.asarray(x @ self._matrix)
+        if self._long_list is not None:
             steps, nodes = self._steps
             # Two columns at once take longer than one after the other.
-            return np.stack([along_list(steps[power - 1], nodes, row) for row in np.atleast_2d(x)]).reshape(
+            return np.stack([project_steps(steps[power - 1], nodes, row) for row in np.atleast_2d(x)]).reshape(
                 *x.shape[:-1], -1
             )
         levels, node_of_action = self._tree if power == 1 else self._trees[power - 1]
         if len(levels) == 1 and levels[0].parent is None:
             P = levels[0].columns[:, 0]
             # A product with two rows copies a large matrix, one with a row reads it.
-            found = x @ P if x.ndim == 1 else np.stack([row @ P for row in x])
+            sums = x @ P if x.ndim == 1 else np.stack([row @ P for row in x])
         else:
-            found = _multiplied(levels, x).reshape(*x.shape[:-1], -1)
-        return found if node_of_action is None else found[..., node_of_action]
+            sums = _multiply_levels(levels, x).reshape(*x.shape[:-1], -1)
+        return sums if node_of_action is None else sums[..., node_of_action]
 
     def row(self, position: int) -> Array:
         """P(z | a) of the action at a position."""
-        return self._whole[:, position] if self.is_small else row_of(self._tree, position)
+        return self._matrix[:, position] if self.is_small else action_row(self._tree, position)
 
 
-class _Apart(NamedTuple):
+class _Differences(NamedTuple):
     """Of c = P(. | a) - P(. | b), a column per action: c^2, and c^3 beside c^2 P(. | b)."""
 
     b: int
@@ -113,7 +117,7 @@ class _Apart(NamedTuple):
     others: Array
 
 
-def _multiplied(levels: list[Level], x: Array) -> Array:
+def _multiply_levels(levels: list[Level], x: Array) -> Array:
     y = x.T
     for level in levels:
         if level.parent is None:
@@ -123,12 +127,14 @@ def _multiplied(levels: list[Level], x: Array) -> Array:
     return y
 
 
-def _times(tree: Tree, other: Tree) -> Tree:
-    pairs = zip(tree[0], other[0], strict=True)
-    return [Level(one.columns * two.columns, one.before, one.parent) for one, two in pairs], tree[1]
+def _multiply_trees(tree: Tree, factor: Tree) -> Tree:
+    pairs = zip(tree[0], factor[0], strict=True)
+    return [
+        Level(level.columns * factor_level.columns, level.previous_nodes, level.parent) for level, factor_level in pairs
+    ], tree[1]
 
 
-def row_of(tree: Tree, position: int) -> Array:
+def action_row(tree: Tree, position: int) -> Array:
     """P(z | a) of the action at a position, in the order of a tree: the product of one column of every level."""
     levels, node_of_action = tree
     node, columns = position if node_of_action is None else int(node_of_action[position]), []

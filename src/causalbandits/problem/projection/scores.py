@@ -17,11 +17,11 @@ from causalbandits.errors import PolicyError
 
 TIE = 1e-12
 
-NEAR = 1e-9
+CLEAR_MARGIN = 1e-9
 """What is farther from the best than this is so however it is summed."""
 
 
-def least_tied(best: Any, scale: Any) -> Any:
+def tie_threshold(best: Any, scale: Any) -> Any:
     """The least score that counts as equal to the best; `scale` is the size of the numbers it was made of, 1 at least.
 
     Compiled, too.
@@ -41,9 +41,9 @@ class Scores(NamedTuple):
     @classmethod
     def of(cls, values: Array) -> Scores:
         """Scores that are themselves the numbers they were made from."""
-        return cls(values, largest_size(values) if values.ndim == 1 else np.abs(values).max(axis=1))
+        return cls(values, largest_magnitude(values) if values.ndim == 1 else np.abs(values).max(axis=1))
 
-    def less(self, costs: Array, largest: float | Array) -> Scores:
+    def subtract_costs(self, costs: Array, largest: float | Array) -> Scores:
         """The same actions when each of them costs something, `largest` at most.
 
         >>> Scores.of(np.array([1., 2.])).less(np.array([0., 3.]), 3.)
@@ -61,16 +61,16 @@ class Scores(NamedTuple):
         values, scale = self.values, float(self.scale)
         top = int(values.argmax())
         best = values.item(top)
-        _refuse_unless(math.isfinite(best) and math.isfinite(scale))
-        before, least = values[:top], least_tied(best, max(1.0, scale))
+        _require_finite(math.isfinite(best) and math.isfinite(scale))
+        before, least = values[:top], tie_threshold(best, max(1.0, scale))
         # Mostly nothing before the top comes near it, and to see that is quicker than to find the first that does.
         if top == 0 or before.item(before.argmax()) < least:
             return top
         return int((before >= least).argmax())
 
-    def refuse_unless_finite(self) -> None:
+    def validate_finite(self) -> None:
         """A clear word if some of them are NaN or infinite."""
-        _refuse_unless(bool(np.isfinite(self.values).all() and np.isfinite(self.scale).all()))
+        _require_finite(bool(np.isfinite(self.values).all() and np.isfinite(self.scale).all()))
 
     def best_positions(self) -> Codes:
         """The same for every draw.
@@ -79,8 +79,8 @@ class Scores(NamedTuple):
         [1, 0]
         """
         best, scale = np.maximum.reduce(self.values, axis=1), np.maximum(1.0, self.scale)
-        _refuse_unless(math.isfinite(float(np.add.reduce(best + scale))))
-        return np.asarray((self.values >= least_tied(best, scale)[:, None]).argmax(axis=1))
+        _require_finite(math.isfinite(float(np.add.reduce(best + scale))))
+        return np.asarray((self.values >= tie_threshold(best, scale)[:, None]).argmax(axis=1))
 
 
 def clear_winners(weights: Array, draws: Array) -> Codes | None:
@@ -89,18 +89,18 @@ def clear_winners(weights: Array, draws: Array) -> Codes | None:
     The last bits of a matrix product may be any, and for this they do not matter.
     """
     scores = weights @ draws.T
-    least = np.maximum.reduce(scores) - NEAR * max(1.0, largest_size(draws.reshape(-1)))
+    least = np.maximum.reduce(scores) - CLEAR_MARGIN * max(1.0, largest_magnitude(draws.reshape(-1)))
     near = scores >= least
     return np.asarray(near.argmax(axis=0)) if np.count_nonzero(near) == len(draws) else None
 
 
-def largest_size(numbers: Array) -> float:
+def largest_magnitude(numbers: Array) -> float:
     """The largest absolute number; NaN if one of them is."""
     sizes = np.abs(numbers)
     return float(sizes[sizes.argmax()])  # argmax takes a fifth of the time that max does
 
 
-def _refuse_unless(finite: bool) -> None:
+def _require_finite(finite: bool) -> None:
     if not finite:
         raise PolicyError(
             "Scores must be finite, and these are not. An infinite number for a configuration becomes NaN where "

@@ -17,11 +17,11 @@ import numpy as np
 
 from causalbandits._typing import Array, Codes
 
-MOST = 4
+DENSE_RATIO = 4
 """Where there are at most so many pairs for each node, all of them are taken."""
 
 
-def sparse_step(columns: Array, parent: Codes | None, before: int) -> Any:
+def build_sparse_step(columns: Array, parent: Codes | None, previous_nodes: int) -> Any:
     """From every node's P(z_b | .), a column each, and its node in the level before; None where that has but one."""
     from scipy.sparse import csr_array
 
@@ -29,30 +29,30 @@ def sparse_step(columns: Array, parent: Codes | None, before: int) -> Any:
     first = np.zeros(nodes, dtype=np.intp) if parent is None else parent * size
     places = np.add.outer(first, np.arange(size)).reshape(-1).astype(np.int32)
     ends = np.arange(0, nodes * size + 1, size, dtype=np.int32)
-    return csr_array((columns.T.reshape(-1), places, ends), shape=(nodes, before * size))
+    return csr_array((columns.T.reshape(-1), places, ends), shape=(nodes, previous_nodes * size))
 
 
-def mixed_steps(parts: Iterable[tuple[Array, Codes]], size: int) -> tuple[list[Any], Codes]:
+def build_mixed_steps(parts: Iterable[tuple[Array, Codes]], size: int) -> tuple[list[Any], Codes]:
     """Products where most pairs are nodes, else sparse matrices, and each action's node in the last of them.
 
     Of each block there are rows P(z_b | .), and which of them each of so many actions has.
     """
     steps: list[Any] = []
     nodes, node = 1, np.zeros(size, dtype=np.intp)
-    for rows, which in parts:
-        before, node = nodes, which * nodes + node
+    for rows, row_indices in parts:
+        previous_nodes, node = nodes, row_indices * nodes + node
         pairs, place = np.unique(node, return_inverse=True)
-        nodes = before * len(rows)
-        if nodes <= MOST * len(pairs):
+        nodes = previous_nodes * len(rows)
+        if nodes <= DENSE_RATIO * len(pairs):
             steps.append(np.ascontiguousarray(rows))
             continue
         nodes, node = len(pairs), place
-        row, parent = np.divmod(pairs, before)
-        steps.append(sparse_step(rows[row].T, parent, before))
+        row, parent = np.divmod(pairs, previous_nodes)
+        steps.append(build_sparse_step(rows[row].T, parent, previous_nodes))
     return steps, node
 
 
-def along_list(steps: Sequence[Any], node_of_action: Codes | None, x: Array) -> Array:
+def project_steps(steps: Sequence[Any], node_of_action: Codes | None, x: Array) -> Array:
     """From numbers in the tree's order of configurations to one per action; of an x with columns, a row for each."""
     y, nodes = x, 1
     for step in steps:

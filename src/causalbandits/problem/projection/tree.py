@@ -47,16 +47,16 @@ import numpy as np
 from causalbandits._typing import Array, Codes
 from causalbandits.errors import SizeError
 from causalbandits.problem.inference import ENTRY_LIMIT, Block
-from causalbandits.problem.projection.sparse import along_list, sparse_step
+from causalbandits.problem.projection.sparse import build_sparse_step, project_steps
 
 CELL_LIMIT = 2**24
 """Beyond this many configurations no table over them is kept."""
 
-FEW = 2**10
-"""Up to this many configurations blocks are joined, up to `TOGETHER` configurations and `CHOICES` choices each."""
-TOGETHER, CHOICES = 16, 2**10
+FEW_CONFIGURATIONS = 2**10
+"""Up to this many configurations blocks are joined, up to `JOINED_CONFIGURATIONS` configurations and `JOINED_CHOICES` choices each."""
+JOINED_CONFIGURATIONS, JOINED_CHOICES = 16, 2**10
 
-AT_ONCE = 2**16
+PRODUCT_BATCH_SIZE = 2**16
 """Levels of at most this many products are formed at once, larger ones configuration by configuration."""
 
 MANY_PRODUCTS = 2**13
@@ -68,7 +68,7 @@ class Level(NamedTuple):
 
     columns: Array
     """P(z_b | row of node), with axes z_b, 1, and: every row if all pairs are nodes, else every node."""
-    before: int
+    previous_nodes: int
     """How many nodes the level before has."""
     parent: Codes | None
     """Each node's node in the level before; None if all pairs are nodes, or there is but one to be the parent."""
@@ -77,26 +77,26 @@ class Level(NamedTuple):
         """From y[z_b, rest, node before] to y[rest, node]."""
         size, _, width = self.columns.shape
         if self.parent is None:
-            left = y.reshape(size, -1, 1)
+            slices = y.reshape(size, -1, 1)
         else:
-            left = y.reshape(size, -1, self.before)[:, :, self.parent]
-        if 1 < left.shape[1] * width <= AT_ONCE // size:
+            slices = y.reshape(size, -1, self.previous_nodes)[:, :, self.parent]
+        if 1 < slices.shape[1] * width <= PRODUCT_BATCH_SIZE // size:
             # A reduction over the first axis of a C array adds its slices in order, element by element;
             # test_projection compares it with the loop below bit for bit.
-            return np.add.reduce(left * self.columns, axis=0)  # type: ignore[no-any-return]
-        if self.parent is None and width < left.shape[1]:
+            return np.add.reduce(slices * self.columns, axis=0)  # type: ignore[no-any-return]
+        if self.parent is None and width < slices.shape[1]:
             # Few columns, long slices: one column at a time, so that the inner loop is the long one.
-            total = np.empty((left.shape[1], width))
+            total = np.empty((slices.shape[1], width))
             for column in range(width):
-                total[:, column] = _weighted(left[:, :, 0], self.columns[:, 0, column])
+                total[:, column] = _weighted_sum(slices[:, :, 0], self.columns[:, 0, column])
             return total
-        return _weighted(left, self.columns)
+        return _weighted_sum(slices, self.columns)
 
 
 class Branching(NamedTuple):
     """What a level is like, whatever the distributions are."""
 
-    before: int
+    previous_nodes: int
     parent: Codes | None
     row: Codes | None
     """Each node's row of the block's table; None if all pairs of all rows are nodes."""
@@ -109,7 +109,7 @@ Groups = tuple[tuple[int, int], ...]
 """Which blocks are summed out together, from the first to before the last."""
 
 
-def _weighted(slices: Array, weights: Array) -> Array:
+def _weighted_sum(slices: Array, weights: Array) -> Array:
     """The sum of slices times weights, in order."""
     total = slices[0] * weights[0]
     for z in range(1, len(slices)):
@@ -128,61 +128,61 @@ class Projection:
     def __init__(
         self,
         rows: list[Array],
-        which: list[Codes] | None,
+        row_indices: list[Codes] | None,
         shape: tuple[int, ...],
         blocks: tuple[Block, ...],
         *,
         all_pairs: bool,
     ) -> None:
-        self.rows, self.which = rows, which
-        self.size = math.prod(map(len, rows)) if which is None else len(which[0])
-        self._shape, self._blocks, self._all_pairs = shape, blocks, all_pairs or which is None
-        self._free = [b for b, block in enumerate(blocks) if block.point is None]
+        self.rows, self.row_indices = rows, row_indices
+        self.size = math.prod(map(len, rows)) if row_indices is None else len(row_indices[0])
+        self._shape, self._blocks, self._all_pairs = shape, blocks, all_pairs or row_indices is None
+        self._free_blocks = [b for b, block in enumerate(blocks) if block.point is None]
         """What is known is looked up, not summed over."""
-        self._axes = [axis for b in self._free for axis in blocks[b].parents]
+        self._axes = [axis for b in self._free_blocks for axis in blocks[b].parents]
         self._branchings: dict[Groups, tuple[list[Branching], Codes | None]] = {}
         """What trees are like, also those of the same actions with other rows."""
 
     def row_of_action(self, block: int) -> Codes:
         """Which of a block's rows each action has."""
-        if self.which is not None:
-            return self.which[block]
-        after = math.prod(map(len, self.rows[block + 1 :]))
-        return np.arange(self.size) // after % len(self.rows[block])
+        if self.row_indices is not None:
+            return self.row_indices[block]
+        period = math.prod(map(len, self.rows[block + 1 :]))
+        return np.arange(self.size) // period % len(self.rows[block])
 
     def with_rows(self, rows: list[Array]) -> Projection:
         """The same actions, their blocks having other distributions."""
         _ = self._groups, self.cells, self.by_block, self.order_of_cells
-        other = object.__new__(Projection)
-        of_rows = ("tree", "joined_tree", "whole", "steps")
-        own = {name: value for name, value in self.__dict__.items() if name not in of_rows}
-        other.__dict__.update(own, rows=rows)
-        return other
+        copy = object.__new__(Projection)
+        derived = ("tree", "joined_tree", "matrix", "steps")
+        shared = {name: value for name, value in self.__dict__.items() if name not in derived}
+        copy.__dict__.update(shared, rows=rows)
+        return copy
 
-    def among(self, positions: Codes) -> Projection:
+    def restrict_to(self, positions: Codes) -> Projection:
         """Some of the actions, with the same rows."""
-        which = [self.row_of_action(b)[positions] for b in range(len(self.rows))]
-        return Projection(self.rows, which, self._shape, self._blocks, all_pairs=False)
+        row_indices = [self.row_of_action(b)[positions] for b in range(len(self.rows))]
+        return Projection(self.rows, row_indices, self._shape, self._blocks, all_pairs=False)
 
     @cached_property
     def tree(self) -> Tree:
         """Block by block."""
-        return self._tree(tuple((b, b + 1) for b in range(len(self._free))))
+        return self._build_tree(tuple((b, b + 1) for b in range(len(self._free_blocks))))
 
     @cached_property
     def joined_tree(self) -> Tree:
         """With small blocks joined."""
-        return self._tree(self._groups)
+        return self._build_tree(self._groups)
 
     @cached_property
     def _groups(self) -> Groups:
-        return _groups([self._blocks[b] for b in self._free])
+        return _group_blocks([self._blocks[b] for b in self._free_blocks])
 
     @cached_property
-    def whole(self) -> Array | None:
+    def matrix(self) -> Array | None:
         """P(z | a), a column per action, where that is one step, and one whose products are formed at once."""
         levels, node_of_action = self.joined_tree
-        if len(levels) != 1 or not 1 < self.size <= AT_ONCE // len(levels[0].columns):
+        if len(levels) != 1 or not 1 < self.size <= PRODUCT_BATCH_SIZE // len(levels[0].columns):
             return None
         columns = levels[0].columns[:, 0]
         return np.ascontiguousarray(columns if node_of_action is None else columns[:, node_of_action])
@@ -200,29 +200,35 @@ class Projection:
     @cached_property
     def steps(self) -> list[Any]:
         """Each level of the joined tree as a sparse matrix; of long lists."""
-        return [sparse_step(level.columns[:, 0], level.parent, level.before) for level in self.joined_tree[0]]
+        return [
+            build_sparse_step(level.columns[:, 0], level.parent, level.previous_nodes) for level in self.joined_tree[0]
+        ]
 
     @property
-    def parts(self) -> Iterator[tuple[Array, Codes]]:
+    def joined_parts(self) -> Iterator[tuple[Array, Codes]]:
         """The joined tree's rows, level by level, and which of them each action has; of long lists."""
         for first, last in self._groups:
-            which = self._which(self._free[first:last])
-            assert which is not None
-            yield self._joined(first, last), which
+            row_indices = self._joint_row_indices(self._free_blocks[first:last])
+            assert row_indices is not None
+            yield self._joint_rows(first, last), row_indices
 
-    def _tree(self, groups: Groups) -> Tree:
+    def _build_tree(self, groups: Groups) -> Tree:
         if groups not in self._branchings:
-            self._branchings[groups] = self._branched(groups)
+            self._branchings[groups] = self._build_branchings(groups)
         branchings, node_of_action = self._branchings[groups]
         levels = []
-        for (first, last), (before, parent, row) in zip(groups, branchings, strict=True):
-            columns = self._joined(first, last).T
+        for (first, last), (previous_nodes, parent, row) in zip(groups, branchings, strict=True):
+            columns = self._joint_rows(first, last).T
             levels.append(
-                Level(np.ascontiguousarray(columns if row is None else columns[:, row])[:, None, :], before, parent)
+                Level(
+                    np.ascontiguousarray(columns if row is None else columns[:, row])[:, None, :],
+                    previous_nodes,
+                    parent,
+                )
             )
         return levels, node_of_action
 
-    def _branched(self, groups: Groups) -> tuple[list[Branching], Codes | None]:
+    def _build_branchings(self, groups: Groups) -> tuple[list[Branching], Codes | None]:
         rest = configurations = math.prod(self._shape[axis] for axis in self._axes)
         if configurations > CELL_LIMIT:
             raise SizeError(
@@ -230,45 +236,45 @@ class Projection:
                 f"{CELL_LIMIT}. Use a linear policy, or a smaller set that separates the actions from the reward."
             )
         branchings, nodes = [], 1
-        node = None if self.which is None else np.zeros(self.size, dtype=np.intp)
+        node = None if self.row_indices is None else np.zeros(self.size, dtype=np.intp)
         for first, last in groups:
-            before, parent, row, joined = nodes, None, None, self._free[first:last]
-            size, which = math.prod(len(self.rows[b]) for b in joined), self._which(joined)
-            nodes = before * size
-            if which is not None and node is not None:
-                node = node * size + which
+            previous_nodes, parent, row, group = nodes, None, None, self._free_blocks[first:last]
+            size, row_indices = math.prod(len(self.rows[b]) for b in group), self._joint_row_indices(group)
+            nodes = previous_nodes * size
+            if row_indices is not None and node is not None:
+                node = node * size + row_indices
                 if not self._all_pairs:
                     pairs, node = np.unique(node, return_inverse=True)
                     parent, row = np.divmod(pairs, size)
-                    parent = None if before == 1 else parent
+                    parent = None if previous_nodes == 1 else parent
                     nodes = len(pairs)
-            rest //= math.prod(self.rows[b].shape[1] for b in joined)
+            rest //= math.prod(self.rows[b].shape[1] for b in group)
             if nodes * rest > ENTRY_LIMIT:
                 raise SizeError(
                     f"Scoring {self.size} actions over {configurations} configurations needs {nodes * rest} numbers "
                     f"at once; the limit is {ENTRY_LIMIT}. Allow fewer actions, or use a linear policy."
                 )
-            branchings.append(Branching(before, parent, row))
+            branchings.append(Branching(previous_nodes, parent, row))
         if node is None or (nodes == self.size and bool((node == np.arange(self.size)).all())):
             return branchings, None
         return branchings, node
 
-    def _which(self, joined: list[int]) -> Codes | None:
+    def _joint_row_indices(self, group: list[int]) -> Codes | None:
         """Which of the rows of some blocks together each action has."""
-        if self.which is None:
+        if self.row_indices is None:
             return None
-        which = self.which[joined[0]]
-        for b in joined[1:]:
-            which = which * len(self.rows[b]) + self.which[b]
-        return which
+        row_indices = self.row_indices[group[0]]
+        for b in group[1:]:
+            row_indices = row_indices * len(self.rows[b]) + self.row_indices[b]
+        return row_indices
 
-    def _joined(self, first: int, last: int) -> Array:
+    def _joint_rows(self, first: int, last: int) -> Array:
         """The rows of some blocks together."""
-        one, *others = self._free[first:last]
-        rows = self.rows[one]
-        for b in others:
-            own = self.rows[b]
-            rows = (rows[:, None, :, None] * own[None, :, None, :]).reshape(len(rows) * len(own), -1)
+        first_block, *other_blocks = self._free_blocks[first:last]
+        rows = self.rows[first_block]
+        for b in other_blocks:
+            block_rows = self.rows[b]
+            rows = (rows[:, None, :, None] * block_rows[None, :, None, :]).reshape(len(rows) * len(block_rows), -1)
         return rows
 
     @cached_property
@@ -278,19 +284,19 @@ class Projection:
         if self._axes == list(range(len(self._shape))):
             return None
         every = np.arange(math.prod(self._shape)) if self.cells is None else self.cells
-        return every[self._sorted()]
+        return every[self._order_by_block()]
 
     @cached_property
     def cells(self) -> Codes | None:
         """The configurations that agree with what is known; None where that is all of them."""
-        return agreeing(self._shape, self._blocks)
+        return compatible_configurations(self._shape, self._blocks)
 
     @cached_property
     def order_of_cells(self) -> Codes | None:
         """These by block, by their places among them; None if they already are."""
-        return None if self._axes == sorted(self._axes) else self._sorted()
+        return None if self._axes == sorted(self._axes) else self._order_by_block()
 
-    def _sorted(self) -> Codes:
+    def _order_by_block(self) -> Codes:
         shape = [self._shape[axis] for axis in sorted(self._axes)]
         order = np.argsort(np.argsort(self._axes))  # each axis' place among those that are free
         return np.arange(math.prod(shape)).reshape(shape).transpose(order).reshape(-1)
@@ -304,14 +310,14 @@ class Projection:
         if order is not None and len(order) == len(x):
             order = self.order_of_cells
         y = x if order is None else x[order]
-        if self.whole is not None and x.ndim == 1:
-            return np.add.reduce(y[:, None] * self.whole)  # type: ignore[no-any-return]
+        if self.matrix is not None and x.ndim == 1:
+            return np.add.reduce(y[:, None] * self.matrix)  # type: ignore[no-any-return]
         if self.is_long_list:
-            return along_list(self.steps, self.joined_tree[1], y)
-        return summed_out(self.joined_tree, y)
+            return project_steps(self.steps, self.joined_tree[1], y)
+        return sum_out_tree(self.joined_tree, y)
 
 
-def summed_out(tree: Tree, x: Array) -> Array:
+def sum_out_tree(tree: Tree, x: Array) -> Array:
     """From numbers in the tree's order of configurations to one per action; of an x with columns, a row for each."""
     levels, node_of_action = tree
     y = x
@@ -322,27 +328,27 @@ def summed_out(tree: Tree, x: Array) -> Array:
     return scores if node_of_action is None else scores[..., node_of_action]
 
 
-def agreeing(shape: tuple[int, ...], blocks: Sequence[Block]) -> Codes | None:
+def compatible_configurations(shape: tuple[int, ...], blocks: Sequence[Block]) -> Codes | None:
     """The configurations that agree with what is known; None where that is all of them."""
-    known = {block.parents[0]: block.point for block in blocks if block.point is not None}
-    if not known:
+    known_codes = {block.parents[0]: block.point for block in blocks if block.point is not None}
+    if not known_codes:
         return None
-    where = tuple(known.get(axis, slice(None)) for axis in range(len(shape)))
-    return np.ascontiguousarray(np.arange(math.prod(shape)).reshape(shape)[where]).reshape(-1)
+    index = tuple(known_codes.get(axis, slice(None)) for axis in range(len(shape)))
+    return np.ascontiguousarray(np.arange(math.prod(shape)).reshape(shape)[index]).reshape(-1)
 
 
-def _groups(blocks: Sequence[Block]) -> Groups:
+def _group_blocks(blocks: Sequence[Block]) -> Groups:
     """Which blocks are summed out together, from the first to before the last.
 
     They depend on the problem alone: were it the actions, so would the last bits of their values.
     """
-    if math.prod(block.configurations for block in blocks) > FEW:
+    if math.prod(block.configurations for block in blocks) > FEW_CONFIGURATIONS:
         return tuple((b, b + 1) for b in range(len(blocks)))
     groups: list[tuple[int, int]] = []
     configurations = choices = 1
     for b, block in enumerate(blocks):
         configurations, choices = configurations * block.configurations, choices * block.choices
-        if groups and configurations <= TOGETHER and choices <= CHOICES:
+        if groups and configurations <= JOINED_CONFIGURATIONS and choices <= JOINED_CHOICES:
             groups[-1] = (groups[-1][0], b + 1)
         else:
             groups.append((b, b + 1))

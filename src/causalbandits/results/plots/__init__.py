@@ -1,15 +1,22 @@
 """Plots of regret, of stopping times and of causal graphs."""
 
-from causalbandits.results.plots.graph import plot_graph, whole_graph
-from causalbandits.results.plots.regret import panels, picture_path, plot_final, plot_forecast, plot_run, plot_stopping
+from causalbandits.results.plots.graph import graph_with_reward, plot_graph
+from causalbandits.results.plots.regret import (
+    parse_picture_path,
+    plot_final,
+    plot_forecast,
+    plot_panels,
+    plot_run,
+    plot_stopping,
+)
 
 __all__ = [
-    "panels",
-    "picture_path",
+    "graph_with_reward",
+    "parse_picture_path",
     "plot_final",
     "plot_forecast",
     "plot_graph",
+    "plot_panels",
     "plot_run",
     "plot_stopping",
-    "whole_graph",
 ]

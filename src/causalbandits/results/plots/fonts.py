@@ -18,34 +18,34 @@ FONTS = (
 """Families that are asked for letters that the usual font lacks, where they are installed."""
 
 
-def letter(figure: Figure) -> None:
+def set_fonts(figure: Figure) -> None:
     """Have every text on a figure in letters that there are."""
     from matplotlib.text import Text
 
     for text in figure.findobj(Text):
         assert isinstance(text, Text)
         if not text.get_text().isascii():
-            text.set_text(legible(text.get_text()))
-            text.set_fontfamily([*text.get_fontfamily(), *_installed()])
+            text.set_text(spell_missing_glyphs(text.get_text()))
+            text.set_fontfamily([*text.get_fontfamily(), *_installed_fonts()])
 
 
-def legible(text: str) -> str:
+def spell_missing_glyphs(text: str) -> str:
     """The text; a letter that no font here has becomes its name if it is a sign, else its number.
 
-    >>> legible("naïve \N{GREEK SMALL LETTER EPSILON}"), legible("\U0010fffd")
+    >>> spell_missing_glyphs("naïve \N{GREEK SMALL LETTER EPSILON}"), spell_missing_glyphs("\U0010fffd")
     ('naïve ε', 'U+10FFFD')
     """
     if text.isascii():
         return text
-    return "".join(map(_shown, text))
+    return "".join(map(_spell_sign, text))
 
 
-def width(text: str) -> int:
+def text_width(text: str) -> int:
     """How many letters of the usual width it takes."""
-    return sum(2 if unicodedata.east_asian_width(letter) in "WF" else 1 for letter in legible(text))
+    return sum(2 if unicodedata.east_asian_width(letter) in "WF" else 1 for letter in spell_missing_glyphs(text))
 
 
-def _shown(sign: str) -> str:
+def _spell_sign(sign: str) -> str:
     if sign.isascii() or sign.isspace() or any(font.get_char_index(ord(sign)) for font in _fonts()):
         return sign
     kind = unicodedata.category(sign)
@@ -55,11 +55,11 @@ def _shown(sign: str) -> str:
 
 
 @cache
-def _installed() -> tuple[str, ...]:
+def _installed_fonts() -> tuple[str, ...]:
     from matplotlib.font_manager import fontManager
 
-    there = {font.name for font in fontManager.ttflist}
-    return tuple(name for name in FONTS if name in there)
+    available = {font.name for font in fontManager.ttflist}
+    return tuple(name for name in FONTS if name in available)
 
 
 @cache
@@ -69,5 +69,5 @@ def _fonts() -> tuple[Any, ...]:
     from matplotlib.font_manager import FontProperties, findfont, get_font
 
     return tuple(
-        get_font(findfont(FontProperties(family=[name]))) for name in (*rcParams["font.family"], *_installed())
+        get_font(findfont(FontProperties(family=[name]))) for name in (*rcParams["font.family"], *_installed_fonts())
     )

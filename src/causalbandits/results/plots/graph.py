@@ -15,8 +15,8 @@ from matplotlib.path import Path
 from causalbandits._files import FilePath
 from causalbandits._typing import Array
 from causalbandits.model import CausalGraph
-from causalbandits.results.plots.fonts import width
-from causalbandits.results.plots.regret import picture_path, saved
+from causalbandits.results.plots.fonts import text_width
+from causalbandits.results.plots.regret import parse_picture_path, save_figure
 
 if TYPE_CHECKING:
     from causalbandits.problem import Problem
@@ -41,34 +41,34 @@ class Layout(NamedTuple):
     bends: Mapping[tuple[str, str], Sequence[tuple[float, float]]]
 
 
-def with_named_causes(graph: CausalGraph) -> nx.DiGraph:
+def name_hidden_causes(graph: CausalGraph) -> nx.DiGraph:
     """A graph for pictures: hidden causes without a name have one, and are labelled with a question mark."""
     free = (name for i in itertools.count(1) if (name := f"?{i}") not in graph.parents)
     names = {node: next(free) for node in graph.graph if not isinstance(node, str)}
-    drawn = nx.relabel_nodes(nx.DiGraph(graph.graph), names)
+    labelled = nx.relabel_nodes(nx.DiGraph(graph.graph), names)
     for name in names.values():
-        drawn.nodes[name]["label"] = "?"
-    return drawn
+        labelled.nodes[name]["label"] = "?"
+    return labelled
 
 
-def layered(graph: nx.DiGraph) -> Layout:
+def layered_layout(graph: nx.DiGraph) -> Layout:
     """Places for an acyclic graph.
 
-    >>> layout = layered(nx.DiGraph([("a", "b"), ("b", "c"), ("a", "c")]))
+    >>> layout = layered_layout(nx.DiGraph([("a", "b"), ("b", "c"), ("a", "c")]))
     >>> [layout.places[name][1] for name in "abc"], len(layout.bends["a", "c"])
     ([0.0, -1.0, -2.0], 1)
     """
-    level = _levels(graph)
+    level = _assign_levels(graph)
     paths = {(a, b): [a, *((a, b, i) for i in range(level[a] + 1, level[b])), b] for a, b in graph.edges}
     near: dict[Hashable, list[Hashable]] = {name: [] for name in graph}
     rows: list[list[Hashable]] = [[name for name in graph if level[name] == i] for i in range(max(level.values()) + 1)]
     for path in paths.values():
         for bend in path[1:-1]:
             rows[bend[2]].append(bend)
-        for one, next_one in itertools.pairwise(path):
-            near.setdefault(one, []).append(next_one)
-            near.setdefault(next_one, []).append(one)
-    x = _ordered(rows, near)
+        for upper, lower in itertools.pairwise(path):
+            near.setdefault(upper, []).append(lower)
+            near.setdefault(lower, []).append(upper)
+    x = _horizontal_places(rows, near)
     height = {node: 0.0 - i for i, row in enumerate(rows) for node in row}
     return Layout(
         {name: (x[name], height[name]) for name in graph},
@@ -76,7 +76,7 @@ def layered(graph: nx.DiGraph) -> Layout:
     )
 
 
-def _levels(graph: nx.DiGraph) -> dict[Any, int]:
+def _assign_levels(graph: nx.DiGraph) -> dict[Any, int]:
     """Effects as low as they can be, each cause right above its highest effect."""
     height: dict[Any, int] = {}
     for name in reversed(list(nx.topological_sort(graph))):
@@ -84,21 +84,21 @@ def _levels(graph: nx.DiGraph) -> dict[Any, int]:
     return {name: max(height.values()) - height[name] for name in graph}
 
 
-def _ordered(rows: list[list[Hashable]], near: Mapping[Hashable, list[Hashable]]) -> dict[Hashable, float]:
+def _horizontal_places(rows: list[list[Hashable]], near: Mapping[Hashable, list[Hashable]]) -> dict[Hashable, float]:
     """Places from left to right: each node near the mean of its neighbours', first in any order, then in the last."""
-    x = {node: float(place) for row in rows for node, place in zip(row, _packed(row), strict=True)}
+    x = {node: float(place) for row in rows for node, place in zip(row, _packed_places(row), strict=True)}
     where = {node: i for i, row in enumerate(rows) for node in row}
     for sweep in range(SWEEPS):
         down = sweep % 2 == 0
         for i in range(len(rows)) if down else reversed(range(len(rows))):
             # Only the side that was just put in order decides about the order.
-            wish = {node: _mean([x[n] for n in near[node] if (where[n] < i) == down], x[node]) for node in rows[i]}
-            rows[i].sort(key=lambda node: wish[node])
-            x |= zip(rows[i], _packed(rows[i]), strict=True)
+            target = {node: _mean([x[n] for n in near[node] if (where[n] < i) == down], x[node]) for node in rows[i]}
+            rows[i].sort(key=lambda node: target[node])
+            x |= zip(rows[i], _packed_places(rows[i]), strict=True)
     for sweep in range(SWEEPS):
         for i in range(len(rows)) if sweep % 2 else reversed(range(len(rows))):
-            wanted = np.array([_mean([x[n] for n in near[node]], x[node]) for node in rows[i]])
-            x |= zip(rows[i], _apart(wanted, _packed(rows[i])).tolist(), strict=True)
+            targets = np.array([_mean([x[n] for n in near[node]], x[node]) for node in rows[i]])
+            x |= zip(rows[i], _separate_places(targets, _packed_places(rows[i])).tolist(), strict=True)
     return x
 
 
@@ -106,20 +106,23 @@ def _mean(values: Sequence[float], default: float) -> float:
     return sum(values) / len(values) if values else default
 
 
-def _packed(row: Sequence[Hashable]) -> Array:
+def _packed_places(row: Sequence[Hashable]) -> Array:
     """Side by side, the middle at 0."""
     widths = np.array([BEND if isinstance(node, tuple) else 1.0 for node in row])
     return np.asarray(np.cumsum(widths) - widths / 2 - widths.sum() / 2)
 
 
-def _apart(wanted: Array, packed: Array) -> Array:
+def _separate_places(targets: Array, packed: Array) -> Array:
     """The places nearest to the wanted ones, in this order and no closer than when packed: isotonic regression."""
     blocks: list[tuple[float, int]] = []
-    for value in (wanted - packed).tolist():
+    for value in (targets - packed).tolist():
         mean, count = value, 1
         while blocks and blocks[-1][0] > mean:
-            before, more = blocks.pop()
-            mean, count = (mean * count + before * more) / (count + more), count + more
+            previous_mean, previous_count = blocks.pop()
+            mean, count = (
+                (mean * count + previous_mean * previous_count) / (count + previous_count),
+                count + previous_count,
+            )
         blocks.append((mean, count))
     return np.asarray(packed + np.repeat([mean for mean, _ in blocks], [count for _, count in blocks]))
 
@@ -143,16 +146,18 @@ def plot_graph(problem: Problem, path: FilePath | None = None, *, reward: str | 
     can be set, nor are known beforehand are left out.
     """
     if path is not None:
-        picture_path(path)
+        parse_picture_path(path)
     goal = reward or problem.reward or "Y"
-    graph = _relevant(problem, goal)
-    layout = layered(graph)
-    half = 0.13 + 0.045 * max(width(name) for name in graph)
+    graph = _relevant_subgraph(problem, goal)
+    layout = layered_layout(graph)
+    half = 0.13 + 0.045 * max(text_width(name) for name in graph)
     step = max(1.3, 2 * half + 0.3)
     points = [*layout.places.values(), *(point for bends in layout.bends.values() for point in bends)]
-    left, right = (f(x for x, _ in points) * step for f in (min, max))
+    leftmost, rightmost = (f(x for x, _ in points) * step for f in (min, max))
     tall = STOREY * -min(y for _, y in points)
-    figure = Figure(figsize=(max(3.2, right - left + 2 * half + 0.4), tall + 0.8), dpi=150, layout="constrained")
+    figure = Figure(
+        figsize=(max(3.2, rightmost - leftmost + 2 * half + 0.4), tall + 0.8), dpi=150, layout="constrained"
+    )
     ax = figure.add_subplot()
     for name, (x, y) in layout.places.items():
         colour = YELLOW if name in problem.observable else WHITE
@@ -165,57 +170,57 @@ def plot_graph(problem: Problem, path: FilePath | None = None, *, reward: str | 
                   "linewidth": 2.4 if name in problem.parents else 1.0,
                   "linestyle": "--" if graph.nodes[name].get("hidden") else "-"},
         )  # fmt: skip
-    ports = _ports(graph, layout, 2 * half)
+    ports = _arrow_offsets(graph, layout, 2 * half)
     for (cause, effect), bends in layout.bends.items():
         (x0, y0), (x1, y1) = layout.places[cause], layout.places[effect]
         start = x0 * step + ports[cause, effect][0], y0 * STOREY - BOX
         end = x1 * step + ports[cause, effect][1], y1 * STOREY + BOX + 0.02
         style = "--" if graph.nodes[cause].get("hidden") else "-"
-        ax.add_patch(_arrow([start, *((x * step, y * STOREY) for x, y in bends), end], style))
-    middle = (left + right) / 2
-    wide = max(3.0, right - left + 2 * half + 0.2) / 2
+        ax.add_patch(_build_arrow([start, *((x * step, y * STOREY) for x, y in bends), end], style))
+    middle = (leftmost + rightmost) / 2
+    wide = max(3.0, rightmost - leftmost + 2 * half + 0.2) / 2
     ax.set_xlim(middle - wide, middle + wide)
     ax.set_ylim(-tall - 0.35, 0.35)
     ax.axis("off")
-    return saved(figure, path)
+    return save_figure(figure, path)
 
 
-def whole_graph(problem: Problem, goal: str) -> nx.DiGraph:
+def graph_with_reward(problem: Problem, goal: str) -> nx.DiGraph:
     """What causes what, the reward included; hidden causes without a name are called by their effects."""
-    whole = with_named_causes(problem.graph)
-    if goal not in whole:
-        whole.add_edges_from((parent, goal) for parent in problem.parents)
-    return whole
+    graph = name_hidden_causes(problem.graph)
+    if goal not in graph:
+        graph.add_edges_from((parent, goal) for parent in problem.parents)
+    return graph
 
 
-def _relevant(problem: Problem, goal: str) -> nx.DiGraph:
+def _relevant_subgraph(problem: Problem, goal: str) -> nx.DiGraph:
     """What leads to the reward, what can be set, and what is known beforehand."""
     import networkx as nx
 
-    whole = whole_graph(problem, goal)
-    return whole.subgraph(nx.ancestors(whole, goal) | {goal, *problem.manipulable, *problem.context})
+    graph = graph_with_reward(problem, goal)
+    return graph.subgraph(nx.ancestors(graph, goal) | {goal, *problem.manipulable, *problem.context})
 
 
-def _ports(graph: nx.DiGraph, layout: Layout, width: float) -> dict[tuple[str, str], Point]:
+def _arrow_offsets(graph: nx.DiGraph, layout: Layout, width: float) -> dict[tuple[str, str], Point]:
     """How far from the middle of its cause and of its effect each arrow begins and ends: side by side, uncrossed."""
-    found: dict[tuple[str, str], list[float]] = {edge: [0.0, 0.0] for edge in graph.edges}
+    offsets: dict[tuple[str, str], list[float]] = {edge: [0.0, 0.0] for edge in graph.edges}
     for name in graph:
         for side, edges in enumerate((graph.out_edges(name), graph.in_edges(name))):
-            order = sorted(edges, key=lambda edge: _neighbour(layout, edge, side))
+            order = sorted(edges, key=lambda edge: _adjacent_x(layout, edge, side))
             gap = min(PORT, 0.8 * width / max(1, len(order)))
             for i, edge in enumerate(order):
-                found[edge][side] = (i - (len(order) - 1) / 2) * gap
-    return {edge: (start, end) for edge, (start, end) in found.items()}
+                offsets[edge][side] = (i - (len(order) - 1) / 2) * gap
+    return {edge: (start, end) for edge, (start, end) in offsets.items()}
 
 
-def _neighbour(layout: Layout, edge: tuple[str, str], side: int) -> float:
+def _adjacent_x(layout: Layout, edge: tuple[str, str], side: int) -> float:
     """Where an arrow goes first from its cause (side 0), or comes from last to its effect (side 1)."""
     bends = layout.bends[edge]
     point = (bends[0], bends[-1])[side] if bends else layout.places[edge[1 - side]]
     return point[0]
 
 
-def _arrow(points: Sequence[Point], style: str) -> FancyArrowPatch:
+def _build_arrow(points: Sequence[Point], style: str) -> FancyArrowPatch:
     """A smooth arrow that leaves and reaches every point straight down, and so passes no box beside it."""
     vertices, codes = [points[0]], [Path.MOVETO]
     for (x0, y0), (x1, y1) in itertools.pairwise(points):

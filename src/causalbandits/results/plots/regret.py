@@ -12,11 +12,11 @@ import numpy as np
 from matplotlib.backend_bases import FigureCanvasBase
 from matplotlib.figure import Figure
 
-from causalbandits._files import FilePath, checked_path, refuse_saved, refuse_unwritable, writing
+from causalbandits._files import FilePath, open_atomically, parse_path, refuse_saved_file, refuse_unwritable
 from causalbandits._typing import Array
 from causalbandits.errors import CausalBanditsError, StateError
-from causalbandits.results.plots.fonts import letter
-from causalbandits.results.statistics import check_delta, stopping_rounds
+from causalbandits.results.plots.fonts import set_fonts
+from causalbandits.results.statistics import stopping_rounds, validate_delta
 from causalbandits.theory import Bound
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def plot_run(
     `log=True` makes the measure's scale logarithmic, where policies differ by orders of magnitude.
     """
     if path is not None:
-        picture_path(path)
+        parse_picture_path(path)
     if isinstance(bounds, Bound) or not all(isinstance(bound, Bound) for bound in bounds):
         raise CausalBanditsError(f"bounds must be a list of what theory.bound(...) gives; got {bounds!r}.")
     if bounds and measure != "regret":
@@ -86,7 +86,7 @@ def plot_run(
     label_ends(ax, ends)
     figure = ax.get_figure()
     assert isinstance(figure, Figure)
-    return saved(figure, path)
+    return save_figure(figure, path)
 
 
 def _log_floor(means: Sequence[Array]) -> float:
@@ -96,25 +96,25 @@ def _log_floor(means: Sequence[Array]) -> float:
     return max(1e-3, 0.7 * min((value for value in early if value > 0), default=min(positive, default=0.1)))
 
 
-def saved(figure: Figure, path: FilePath | None) -> Figure:
+def save_figure(figure: Figure, path: FilePath | None) -> Figure:
     """The figure in letters that there are, written where `path` says, if it does, in the format of its ending."""
-    letter(figure)
+    set_fonts(figure)
     if path is not None:
-        where, kind = picture_path(path)
-        with writing(where) as file:
+        where, kind = parse_picture_path(path)
+        with open_atomically(where) as file:
             figure.savefig(file, format=kind)
     return figure
 
 
-def picture_path(path: FilePath) -> tuple[Path, str]:
+def parse_picture_path(path: FilePath) -> tuple[Path, str]:
     """Where a picture will be, and its format; refused if it could not be written there."""
-    where, known = checked_path(path, "regret.png"), FigureCanvasBase.get_supported_filetypes()
-    kind = os.path.splitext(path)[1][1:].lower()
-    if kind not in known:
-        raise StateError(f"A picture's name must end in its format, one of {', '.join(known)}; got {str(path)!r}.")
+    where, formats = parse_path(path, "regret.png"), FigureCanvasBase.get_supported_filetypes()
+    format_name = os.path.splitext(path)[1][1:].lower()
+    if format_name not in formats:
+        raise StateError(f"A picture's name must end in its format, one of {', '.join(formats)}; got {str(path)!r}.")
     refuse_unwritable(where)
-    refuse_saved(where, "a picture")
-    return where, kind
+    refuse_saved_file(where, "a picture")
+    return where, format_name
 
 
 def label_ends(ax: Axes, ends: list[tuple[float, str, str]]) -> None:
@@ -156,7 +156,7 @@ def _draw_bounds(ax: Axes, run: Run, bounds: Sequence[Bound], colours: dict[str,
     # Room above the regret, in which bounds can be seen to lie above it.
     high = low + 1.15 * (high - low)
     ax.set_ylim(low, high)
-    ends, leaving = [], []
+    ends, cut_off = [], []
     for bound in bounds:
         rounds = np.unique(np.append(np.geomspace(2, run.horizon, 400), run.rounds[run.rounds >= 2]))
         values = bound.at(rounds, horizon=run.horizon)
@@ -167,17 +167,17 @@ def _draw_bounds(ax: Axes, run: Run, bounds: Sequence[Bound], colours: dict[str,
             ends.append((float(values[-1]), label, colour))
         else:
             vacuous = " (vacuous)" if bound.vacuous(rounds[-1], horizon=run.horizon) else ""
-            leaving.append((rounds, values, f"{label}: {values[-1]:,.0f} at the end{vacuous}", colour))
-    for i, (rounds, values, label, colour) in enumerate(leaving):
+            cut_off.append((rounds, values, f"{label}: {values[-1]:,.0f} at the end{vacuous}", colour))
+    for i, (rounds, values, label, colour) in enumerate(cut_off):
         height = high - (high - low) * (0.03 + 0.05 * i)
         start = float(np.interp(height, values, rounds))
-        left = start > 0.6 * run.horizon
+        is_late = start > 0.6 * run.horizon
         ax.annotate(
             label,
             xy=(start, height),
-            xytext=(-4 if left else 4, 0),
+            xytext=(-4 if is_late else 4, 0),
             textcoords="offset points",
-            ha="right" if left else "left",
+            ha="right" if is_late else "left",
             va="center",
             color=colour,
             fontsize=7.5,
@@ -187,7 +187,7 @@ def _draw_bounds(ax: Axes, run: Run, bounds: Sequence[Bound], colours: dict[str,
     return ends
 
 
-def panels(runs: Sequence[Run], titles: Sequence[str], *, log: bool = False) -> Figure:
+def plot_panels(runs: Sequence[Run], titles: Sequence[str], *, log: bool = False) -> Figure:
     """Regret plots side by side, each with its own scale."""
     figure = Figure(figsize=(4.9 * len(runs) + 0.6 * (len(runs) == 1), 3.7), dpi=150, layout="constrained")
     for ax, run, title in zip(figure.subplots(1, len(runs), squeeze=False)[0], runs, titles, strict=True):
@@ -267,35 +267,35 @@ def _final_floor(finals: Iterable[Array]) -> tuple[float, bool]:
 def plot_forecast(forecast: Any, path: FilePath | None = None) -> Figure:
     """Regret, and how often the recommended action is good enough, side by side (of a `forecast.Forecast`)."""
     if path is not None:
-        picture_path(path)
+        parse_picture_path(path)
     run = forecast.run
     figure = Figure(figsize=(10.6, 3.9), dpi=150, layout="constrained")
-    left, right = figure.subplots(1, 2)
-    plot_run(run, ax=left, title=f"Regret, mean of {run.replications} worlds")
+    regret_axes, probability_axes = figure.subplots(1, 2)
+    plot_run(run, ax=regret_axes, title=f"Regret, mean of {run.replications} worlds")
     ends = []
     for i, policy in enumerate(run.policies):
         p, lower, upper = forecast.probability(policy)
         colour, dashes = COLOURS[i % len(COLOURS)], DASHES[(i + i // len(COLOURS)) % len(DASHES)]
-        right.plot(run.rounds, p, color=colour, linestyle=dashes, linewidth=1.8)
-        right.fill_between(run.rounds, lower, upper, color=colour, alpha=0.2, linewidth=0)
+        probability_axes.plot(run.rounds, p, color=colour, linestyle=dashes, linewidth=1.8)
+        probability_axes.fill_between(run.rounds, lower, upper, color=colour, alpha=0.2, linewidth=0)
         ends.append((float(p[-1]), policy, colour))
         if "risk" in run.measures:
             when = stopping_rounds(run.rounds, run.measure("risk", policy), STOP_DELTA)
-            right.plot(
+            probability_axes.plot(
                 run.rounds, (when[:, None] <= run.rounds).mean(axis=0), color=colour, linestyle=":", linewidth=1.2
             )
-    right.axhline(0.9, color="0.6", linewidth=0.8, linestyle=(0, (2, 3)))
-    right.set_xscale("log")
-    right.set_xlim(run.rounds[0], run.horizon)
-    right.set_ylim(0, 1)
-    right.set_xlabel("round (log scale)")
-    right.set_ylabel("probability")
+    probability_axes.axhline(0.9, color="0.6", linewidth=0.8, linestyle=(0, (2, 3)))
+    probability_axes.set_xscale("log")
+    probability_axes.set_xlim(run.rounds[0], run.horizon)
+    probability_axes.set_ylim(0, 1)
+    probability_axes.set_xlabel("round (log scale)")
+    probability_axes.set_ylabel("probability")
     dotted = "; dotted: known to be so" if "risk" in run.measures else ""
     title = f"Recommended action is within {forecast.epsilon:.3g} of the best{dotted}"
-    right.set_title(title, loc="left", fontsize=10)
-    right.spines[["top", "right"]].set_visible(False)
-    label_ends(right, ends)
-    return saved(figure, path)
+    probability_axes.set_title(title, loc="left", fontsize=10)
+    probability_axes.spines[["top", "right"]].set_visible(False)
+    label_ends(probability_axes, ends)
+    return save_figure(figure, path)
 
 
 # A picture of when policies stop.
@@ -304,13 +304,13 @@ def plot_forecast(forecast: Any, path: FilePath | None = None) -> Figure:
 def plot_stopping(run: Run, path: FilePath | None = None, *, delta: float = 0.05) -> Figure:
     """How many replications of each policy have stopped by each round; wrong ones are among them, delta at most."""
     if path is not None:
-        picture_path(path)
-    check_delta(delta)
+        parse_picture_path(path)
+    validate_delta(delta)
     figure = Figure(figsize=(7, 4.2), dpi=150, layout="constrained")
     ax, ends = figure.add_subplot(), []
     for i, policy in enumerate(run.policies):
-        when = stopping_rounds(run.rounds, run.measure("risk", policy), delta)
-        share = (when[:, None] <= run.rounds).mean(axis=0)
+        stopping_times = stopping_rounds(run.rounds, run.measure("risk", policy), delta)
+        share = (stopping_times[:, None] <= run.rounds).mean(axis=0)
         colour, dashes = COLOURS[i % len(COLOURS)], DASHES[(i + i // len(COLOURS)) % len(DASHES)]
         ax.plot(run.rounds, share, color=colour, linestyle=dashes, linewidth=1.8)
         ends.append((float(share[-1]), policy, colour))
@@ -322,4 +322,4 @@ def plot_stopping(run: Run, path: FilePath | None = None, *, delta: float = 0.05
     ax.set_title(f"Sure of the best action, wrong with probability {delta:g} at most", loc="left", fontsize=10)
     ax.spines[["top", "right"]].set_visible(False)
     label_ends(ax, ends)
-    return saved(figure, path)
+    return save_figure(figure, path)

@@ -18,11 +18,11 @@ WIDTH, HEIGHT, LEFT, BOTTOM = 640, 200, 48, 24
 
 def mean_chart(history: History) -> Markup:
     """The mean reward of each stretch of the outcomes, thin, and of all so far."""
-    parts = [(stretch.event, stretch.mean) for stretch in history.stretches if stretch.mean is not None]
-    whole = [(stretch.event, stretch.so_far) for stretch in history.stretches if stretch.so_far is not None]
-    if len(parts) < 2:
+    segment_points = [(segment.event, segment.mean) for segment in history.stretches if segment.mean is not None]
+    cumulative_points = [(segment.event, segment.so_far) for segment in history.stretches if segment.so_far is not None]
+    if len(segment_points) < 2:
         return Markup('<p class="quiet">A picture comes with the first outcomes.</p>')
-    low, high = _range([mean for _, mean in (*parts, *whole)])
+    low, high = _value_range([mean for _, mean in (*segment_points, *cumulative_points)])
     last = history.stretches[-1].event
 
     def place(event: int, mean: float) -> str:
@@ -33,16 +33,16 @@ def mean_chart(history: History) -> Markup:
     def line(kind: str, points: Sequence[tuple[int, float]]) -> str:
         return f'<polyline class="{kind}" points="{" ".join(place(*point) for point in points)}"/>'
 
-    marks = "".join(_mark(tick, low, high) for tick in _ticks(low, high))
-    title = f"Mean reward over {last} events: {whole[-1][1]:.3g} of all, {parts[-1][1]:.3g} of the latest"
+    grid = "".join(_grid_line(tick, low, high) for tick in _ticks(low, high))
+    title = f"Mean reward over {last} events: {cumulative_points[-1][1]:.3g} of all, {segment_points[-1][1]:.3g} of the latest"
     return Markup(
-        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(title)}" class="chart">{marks}'
-        f"{line('thin', parts)}{line('line', whole)}"
+        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(title)}" class="chart">{grid}'
+        f"{line('thin', segment_points)}{line('line', cumulative_points)}"
         f'<text x="{WIDTH - 8}" y="{HEIGHT - 6}" text-anchor="end">{last} events</text></svg>'
     )
 
 
-def _range(values: Sequence[float]) -> tuple[float, float]:
+def _value_range(values: Sequence[float]) -> tuple[float, float]:
     low, high = min(0.0, *values), max(values)
     return (low, high if high > low else low + 1.0)
 
@@ -57,7 +57,7 @@ def _ticks(low: float, high: float) -> list[float]:
     return [k * step for k in range(first, math.floor(high / step + 1e-9) + 1)]
 
 
-def _mark(tick: float, low: float, high: float) -> str:
+def _grid_line(tick: float, low: float, high: float) -> str:
     y = 8 + (HEIGHT - BOTTOM - 8) * (high - tick) / (high - low)
     return (
         f'<line class="grid" x1="{LEFT}" x2="{WIDTH - 8}" y1="{y:.1f}" y2="{y:.1f}"/>'
@@ -87,7 +87,7 @@ def share_chart(history: History) -> Markup:
     )
 
 
-SPANS = (("1 s", 1), ("10 s", 10), ("1 min", 60), ("10 min", 600), ("1 h", 3600), ("6 h", 21600), ("1 day", 86400))
+DELAY_BINS = (("1 s", 1), ("10 s", 10), ("1 min", 60), ("10 min", 600), ("1 h", 3600), ("6 h", 21600), ("1 day", 86400))
 """Delays are sorted by these."""
 
 
@@ -95,14 +95,14 @@ def delay_chart(delays: Sequence[float]) -> Markup:
     """How long outcomes took: a bar for each span of time."""
     if not delays:
         return Markup('<p class="quiet">No outcome was told yet.</p>')
-    ends = [seconds for _, seconds in SPANS]
+    ends = [seconds for _, seconds in DELAY_BINS]
     counts = Counter(bisect_right(ends, delay) for delay in delays)
-    width, tallest = (WIDTH - 16) / (len(SPANS) + 1), max(counts.values())
+    width, tallest = (WIDTH - 16) / (len(DELAY_BINS) + 1), max(counts.values())
     bars = []
-    for span in range(len(SPANS) + 1):
+    for span in range(len(DELAY_BINS) + 1):
         height = (HEIGHT - BOTTOM - 26) * counts[span] / tallest
         x, y, middle = 8 + span * width, HEIGHT - BOTTOM - height, 8 + (span + 0.5) * width
-        name = f"to {SPANS[span][0]}" if span < len(SPANS) else "longer"
+        name = f"to {DELAY_BINS[span][0]}" if span < len(DELAY_BINS) else "longer"
         bars.append(
             f'<rect class="kind0" x="{x + 3:.1f}" y="{y:.1f}" width="{width - 6:.1f}" height="{height:.1f}"/>'
             f'<text x="{middle:.1f}" y="{HEIGHT - 6}" text-anchor="middle">{name}</text>'
@@ -119,17 +119,19 @@ def delay_chart(delays: Sequence[float]) -> Markup:
 NODE_WIDTH, NODE_HEIGHT, COLUMN, ROW_STEP = 150, 54, 200, 74
 
 
-def graph_picture(graph: Any, notes: Mapping[str, str], kinds: Mapping[str, str]) -> Markup:
+def graph_svg(graph: Any, notes: Mapping[str, str], kinds: Mapping[str, str]) -> Markup:
     """A causal graph, causes on the left; `notes` are a second line in a node, `kinds` how it is drawn."""
     layers = list(nx.topological_generations(graph))
     tallest = max(map(len, layers), default=1)
-    places: dict[str, tuple[float, float]] = {}
+    positions: dict[str, tuple[float, float]] = {}
     for column, layer in enumerate(layers):
         for row, name in enumerate(sorted(layer, key=list(graph.nodes).index)):
-            places[name] = 12 + column * COLUMN, 12 + (row + (tallest - len(layer)) / 2) * ROW_STEP
+            positions[name] = 12 + column * COLUMN, 12 + (row + (tallest - len(layer)) / 2) * ROW_STEP
     below = 12 + tallest * ROW_STEP
-    arrows = "".join(_arrow(places[a], places[b], below) for a, b in graph.edges)
-    nodes = "".join(_node(name, *places[name], notes.get(name, ""), kinds.get(name, "plain")) for name in graph.nodes)
+    arrows = "".join(_arrow_path(positions[a], positions[b], below) for a, b in graph.edges)
+    nodes = "".join(
+        _node_group(name, *positions[name], notes.get(name, ""), kinds.get(name, "plain")) for name in graph.nodes
+    )
     width, height = 24 + (len(layers) - 1) * COLUMN + NODE_WIDTH, below + 8
     return Markup(
         f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="The causal graph" class="graph">'
@@ -138,28 +140,28 @@ def graph_picture(graph: Any, notes: Mapping[str, str], kinds: Mapping[str, str]
     )
 
 
-def _arrow(start: tuple[float, float], end: tuple[float, float], below: float) -> str:
+def _arrow_path(start: tuple[float, float], end: tuple[float, float], below: float) -> str:
     """To the next column straight on; to one farther off around what lies between, below all of it."""
     x1, y1 = start[0] + NODE_WIDTH, start[1] + NODE_HEIGHT / 2
     x2, y2 = end[0] - 2, end[1] + NODE_HEIGHT / 2
     middle, gap = (x1 + x2) / 2, COLUMN - NODE_WIDTH
-    way = f"C{middle} {y1} {middle} {y2} {x2} {y2}"
+    curve = f"C{middle} {y1} {middle} {y2} {x2} {y2}"
     if end[0] - start[0] > 1.5 * COLUMN:
-        way = (
+        curve = (
             f"C{x1 + gap / 2} {y1} {x1 + gap / 2} {below} {x1 + gap} {below} L{x2 - gap} {below} "
             f"C{x2 - gap / 2} {below} {x2 - gap / 2} {y2} {x2} {y2}"
         )
-    return f'<path class="arrow" d="M{x1} {y1} {way}" marker-end="url(#tip)"/>'
+    return f'<path class="arrow" d="M{x1} {y1} {curve}" marker-end="url(#tip)"/>'
 
 
-def _node(name: str, x: float, y: float, note: str, kind: str) -> str:
+def _node_group(name: str, x: float, y: float, note: str, kind: str) -> str:
     middle, line = x + NODE_WIDTH / 2, 23 if note else 32
     return (
         f'<g class="node {kind}"><rect x="{x}" y="{y}" width="{NODE_WIDTH}" height="{NODE_HEIGHT}" rx="8"/>'
-        f'<text x="{middle}" y="{y + line}" text-anchor="middle">{escape(_cut(name))}</text>'
-        f'<text class="note" x="{middle}" y="{y + 42}" text-anchor="middle">{escape(_cut(note, 24))}</text></g>'
+        f'<text x="{middle}" y="{y + line}" text-anchor="middle">{escape(_truncate(name))}</text>'
+        f'<text class="note" x="{middle}" y="{y + 42}" text-anchor="middle">{escape(_truncate(note, 24))}</text></g>'
     )
 
 
-def _cut(text: str, length: int = 18) -> str:
+def _truncate(text: str, length: int = 18) -> str:
     return text if len(text) <= length else f"{text[: length - 1]}…"

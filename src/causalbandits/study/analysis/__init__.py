@@ -1,19 +1,19 @@
 """What can be read off a study: reports, off-policy evaluation, replay, verification, export."""
 
-from causalbandits.study.analysis.diagnostics import checked_statistic, doubts
+from causalbandits.study.analysis.diagnostics import check_statistic, diagnose
 from causalbandits.study.analysis.export import Exported, write_table
-from causalbandits.study.analysis.off_policy import By, Evaluation, Target, evaluated
+from causalbandits.study.analysis.off_policy import By, Evaluation, Target, evaluate_target
 from causalbandits.study.analysis.report import (
     OutcomeSummary,
     StudyReport,
-    comes_out_again,
+    build_report,
     event_record,
-    explained,
+    explain_decision,
+    is_reproducible,
     mode_record,
-    report_of,
     statistic_records,
 )
-from causalbandits.study.analysis.timeline import History, history_of
+from causalbandits.study.analysis.timeline import History, build_history
 
 __all__ = [
     "By",
@@ -23,15 +23,15 @@ __all__ = [
     "OutcomeSummary",
     "StudyReport",
     "Target",
-    "checked_statistic",
-    "comes_out_again",
-    "doubts",
-    "evaluated",
+    "build_history",
+    "build_report",
+    "check_statistic",
+    "diagnose",
+    "evaluate_target",
     "event_record",
-    "explained",
-    "history_of",
+    "explain_decision",
+    "is_reproducible",
     "mode_record",
-    "report_of",
     "statistic_records",
     "write_table",
 ]

@@ -9,61 +9,61 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fractions import Fraction
 
-from causalbandits.campaign import CellMoments, checked_counts, contradictions, explaining, scale_caveats
+from causalbandits.campaign import CellMoments, check_counts, contradictions, explanatory_cell, scale_caveats
 from causalbandits.fitting import Check
 from causalbandits.policies import Outcome
-from causalbandits.study.session import StudyState
-from causalbandits.study.storage import STEPS_OF_ONE, Table
+from causalbandits.study.session import Session
+from causalbandits.study.storage import FIXED_POINT_ONE, SumTable
 
 
-def doubts(state: StudyState) -> tuple[str, ...]:
+def diagnose(session: Session) -> tuple[str, ...]:
     """In words; within a transaction."""
-    policy, statistic = state.fold.policy, state.fold.statistic
+    policy, statistic = session.fold.policy, session.fold.statistic
     return (
-        *scale_caveats(policy, lambda: _moments(state)),
-        *policy.concerns(state.problem, statistic),
-        *contradictions(state.problem, policy, statistic, lambda level: checked_statistic(state, level)),
+        *scale_caveats(policy, lambda: _cell_moments(session)),
+        *policy.concerns(session.problem, statistic),
+        *contradictions(session.problem, policy, statistic, lambda level: check_statistic(session, level)),
     )
 
 
-def checked_statistic(state: StudyState, level: float) -> Check:
+def check_statistic(session: Session, level: float) -> Check:
     """Every claim of the problem that the statistic can say something of."""
-    table = _decided(state)
+    table = _decision_table(session)
     lines = [line for line in table.values() if line.n]
     # y y = y for 0 and 1 alone; others would have to cancel, in every line, to the last bit.
-    counts = all(
-        line.squares == line.total * STEPS_OF_ONE and 0 <= line.total <= line.n * STEPS_OF_ONE for line in lines
+    are_binary = all(
+        line.squares == line.total * FIXED_POINT_ONE and 0 <= line.total <= line.n * FIXED_POINT_ONE for line in lines
     )
-    return checked_counts(state.problem, _outcomes(table), level, rewards=counts)
+    return check_counts(session.problem, _outcome_counts(table), level, rewards=are_binary)
 
 
-def _decided(state: StudyState) -> Table:
+def _decision_table(session: Session) -> SumTable:
     """The statistic of decisions alone: rounds of the past may be what the tables were fitted to."""
-    past = state.past
+    past = session.past_table
     if not past:
-        return state.table
-    return Table({key: line.minus(past[key]) if key in past else line for key, line in state.table.items()})
+        return session.table
+    return SumTable({key: line.minus(past[key]) if key in past else line for key, line in session.table.items()})
 
 
-def _outcomes(table: Table) -> Iterator[tuple[Outcome, int]]:
+def _outcome_counts(table: SumTable) -> Iterator[tuple[Outcome, int]]:
     """Outcomes that have a statistic's counts, each with how often it came."""
     for (context, action, z), line in table.items():
-        ones = line.total // STEPS_OF_ONE
+        ones = line.total // FIXED_POINT_ONE
         for reward, times in ((1.0, ones), (0.0, line.n - ones)):
             if z is not None and times:
                 yield Outcome(action, z, reward, reward, context=context), times
 
 
-def _moments(state: StudyState) -> Iterator[CellMoments]:
+def _cell_moments(session: Session) -> Iterator[CellMoments]:
     """Of each cell, from the mean of all on, so that nothing cancels."""
-    policy, sums = state.fold.policy, dict[object, tuple[int, int, int]]()
-    for (context, action, z), line in state.table.items():
+    policy, sums = session.fold.policy, dict[object, tuple[int, int, int]]()
+    for (context, action, z), line in session.table.items():
         if line.n and (z is not None or not policy.needs_parents):
-            cell = explaining(policy, action, context, z or ())
+            cell = explanatory_cell(policy, action, context, z or ())
             n, total, squares = sums.get(cell, (0, 0, 0))
             sums[cell] = n + line.n, total + line.total, squares + line.squares
-    everything = sum(total for _, total, _ in sums.values())
-    pivot = Fraction(everything, max(1, sum(n for n, _, _ in sums.values())))
+    grand_total = sum(total for _, total, _ in sums.values())
+    pivot = Fraction(grand_total, max(1, sum(n for n, _, _ in sums.values())))
     for n, total, squares in sums.values():
         centred = squares - 2 * pivot * total + n * pivot * pivot
-        yield n, float((total - n * pivot) / STEPS_OF_ONE), float(centred / STEPS_OF_ONE**2)
+        yield n, float((total - n * pivot) / FIXED_POINT_ONE), float(centred / FIXED_POINT_ONE**2)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from causalbandits._files import refuse_unwritable
 from causalbandits.errors import StateError
 from causalbandits.problem import Problem
-from causalbandits.study.storage import Log, Row, value
+from causalbandits.study.storage import Log, Row, from_fixed_point
 
 
 class Exported(NamedTuple):
@@ -27,13 +27,13 @@ class Exported(NamedTuple):
             "without a reward": self.without_reward,
             "whose chances are not known (Thompson policies keep them with draws= above 1)": self.without_chances,
         }
-        left = [f"{n} {why}" for why, n in reasons.items() if n]
-        return f"{self.decisions} decisions" + (f"; left out: {', '.join(left)}" if left else "")
+        exclusions = [f"{n} {why}" for why, n in reasons.items() if n]
+        return f"{self.decisions} decisions" + (f"; left out: {', '.join(exclusions)}" if exclusions else "")
 
 
 def write_table(log: Log, path: Path) -> Exported:
     """Write all decisions. The extension says how: .csv, .parquet, or .dsjson for Vowpal Wabbit."""
-    writers = {".csv": _csv, ".parquet": _parquet, ".dsjson": _dsjson}
+    writers = {".csv": _write_csv, ".parquet": _write_parquet, ".dsjson": _write_dsjson}
     write = writers.get(path.suffix.lower())
     if write is None:
         raise StateError(f"A study is exported to {', '.join(writers)}; got {path.name!r}.")
@@ -41,7 +41,7 @@ def write_table(log: Log, path: Path) -> Exported:
     return write(log, list(log.decisions("number >= 0")), path)
 
 
-def columns(problem: Problem) -> list[str]:
+def export_columns(problem: Problem) -> list[str]:
     """What is written of a decision, whether or not there is one."""
     return [
         *("decision", "key", "asked", "policy"),
@@ -51,62 +51,64 @@ def columns(problem: Problem) -> list[str]:
     ]
 
 
-def records(log: Log, rows: list[Row]) -> Iterator[dict[str, Any]]:
+def export_records(log: Log, rows: list[Row]) -> Iterator[dict[str, Any]]:
     """What is written of each decision; knobs that were left alone are empty."""
-    policies = {one.version: one.record["id"] for one in log.policies()}
+    policies = {policy.version: policy.record["id"] for policy in log.policies()}
     problem = log.problem
     for row in rows:
-        done, known = dict(row.choice.action.intervention), dict(problem.contexts.values(row.context))
+        intervention, context = dict(row.choice.action.intervention), dict(problem.contexts.values(row.context))
         parents = {} if row.z is None else problem.decode_parents(row.z)
         yield {
             "decision": row.number,
             "key": row.key,
             "asked": row.asked,
             "policy": policies[row.policy],
-            **{f"context_{name}": known.get(name) for name in problem.context},
-            **{f"set_{name}": done.get(name) for name in problem.manipulable},
+            **{f"context_{name}": context.get(name) for name in problem.context},
+            **{f"set_{name}": intervention.get(name) for name in problem.manipulable},
             "propensity": row.choice.propensity,
             "status": row.status,
             **{name: parents.get(name) for name in problem.parents},
-            "reward": None if row.reward is None else value(row.reward),
+            "reward": None if row.reward is None else from_fixed_point(row.reward),
         }
 
 
-def _csv(log: Log, rows: list[Row], path: Path) -> Exported:
+def _write_csv(log: Log, rows: list[Row], path: Path) -> Exported:
     with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, columns(log.problem))
+        writer = csv.DictWriter(file, export_columns(log.problem))
         writer.writeheader()
-        writer.writerows(records(log, rows))
+        writer.writerows(export_records(log, rows))
     return Exported(len(rows))
 
 
-def _parquet(log: Log, rows: list[Row], path: Path) -> Exported:
+def _write_parquet(log: Log, rows: list[Row], path: Path) -> Exported:
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq
     except ImportError:
         raise StateError("Parquet needs pyarrow: pip install 'causalbandits[data]'. A .csv needs nothing.") from None
-    found = list(records(log, rows))
-    pq.write_table(pa.table({name: [record[name] for record in found] for name in columns(log.problem)}), path)
+    decision_records = list(export_records(log, rows))
+    pq.write_table(
+        pa.table({name: [record[name] for record in decision_records] for name in export_columns(log.problem)}), path
+    )
     return Exported(len(rows))
 
 
-def _dsjson(log: Log, rows: list[Row], path: Path) -> Exported:
+def _write_dsjson(log: Log, rows: list[Row], path: Path) -> Exported:
     """Decisions whose chances are known, with their rewards as costs."""
     rewarded = [row for row in rows if row.reward is not None]
-    known = [row for row in rewarded if row.choice.propensity is not None]
+    usable = [row for row in rewarded if row.choice.propensity is not None]
     with path.open("w", encoding="utf-8") as file:
-        file.writelines(json.dumps(_line(log, row)) + "\n" for row in known)
-    return Exported(len(known), len(rows) - len(rewarded), len(rewarded) - len(known))
+        file.writelines(json.dumps(_dsjson_record(log, row)) + "\n" for row in usable)
+    return Exported(len(usable), len(rows) - len(rewarded), len(rewarded) - len(usable))
 
 
-def _line(log: Log, row: Row) -> dict[str, Any]:
+def _dsjson_record(log: Log, row: Row) -> dict[str, Any]:
     assert row.reward is not None
     action, propensity, support = row.choice
-    drawn = support or ((action, 1.0),)
-    actions = [one for one, _ in drawn]
+    mixture = support or ((action, 1.0),)
+    actions = [candidate for candidate, _ in mixture]
     return {
-        "_label_cost": -value(row.reward),
+        "_label_cost": -from_fixed_point(row.reward),
         "_label_probability": propensity,
         "_label_Action": actions.index(action) + 1,
         "_labelIndex": actions.index(action),
@@ -114,7 +116,7 @@ def _line(log: Log, row: Row) -> dict[str, Any]:
         "a": list(range(1, len(actions) + 1)),
         "c": {
             **dict(log.problem.contexts.values(row.context)),
-            "_multi": [dict(one.intervention) for one in actions],
+            "_multi": [dict(candidate.intervention) for candidate in actions],
         },
-        "p": [share for _, share in drawn],
+        "p": [share for _, share in mixture],
     }

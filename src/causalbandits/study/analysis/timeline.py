@@ -6,14 +6,14 @@ from collections import Counter
 from typing import NamedTuple
 
 from causalbandits.model import Intervention
-from causalbandits.study.session import StudyState
-from causalbandits.study.storage import value
+from causalbandits.study.session import Session
+from causalbandits.study.storage import from_fixed_point
 
-POINTS, SAMPLE, NAMED = 60, 600, 6
+MAX_POINTS, SAMPLE_SIZE, MAX_ACTIONS = 60, 600, 6
 """So many points of the mean; so many decisions that shares are taken of; so many actions that are named."""
 
 
-class Stretch(NamedTuple):
+class Segment(NamedTuple):
     """A part of the history: up to which event and when, how many outcomes came to count, and their mean."""
 
     event: int
@@ -27,7 +27,7 @@ class Stretch(NamedTuple):
 class History(NamedTuple):
     """The mean reward, stretch by stretch, and how the shares of actions changed."""
 
-    stretches: list[Stretch]
+    stretches: list[Segment]
     actions: list[Intervention]
     """Those that were played most."""
     shares: list[list[float]]
@@ -36,37 +36,45 @@ class History(NamedTuple):
     """How long outcomes took, in seconds: of some, evenly over the history."""
 
 
-def history_of(state: StudyState) -> History:
-    """From at most `POINTS` events and `SAMPLE` decisions; within a transaction."""
-    told = "held" if state.rules.hold else "outcome"
-    return History(_stretches(state), *_shares(state), state.log.delays(_evenly(state.events + 1)[1:], told))
+def build_history(session: Session) -> History:
+    """From at most `MAX_POINTS` events and `SAMPLE_SIZE` decisions; within a transaction."""
+    outcome_kind = "held" if session.rules.hold else "outcome"
+    return History(
+        _segments(session),
+        *_action_shares(session),
+        session.log.delays(_evenly_spaced(session.events + 1)[1:], outcome_kind),
+    )
 
 
-def _evenly(size: int) -> list[int]:
-    """At most `SAMPLE` numbers below a size, evenly spread; the first is 0."""
-    return sorted({size * k // SAMPLE for k in range(SAMPLE)}) if size else []
+def _evenly_spaced(size: int) -> list[int]:
+    """At most `SAMPLE_SIZE` numbers below a size, evenly spread; the first is 0."""
+    return sorted({size * k // SAMPLE_SIZE for k in range(SAMPLE_SIZE)}) if size else []
 
 
-def _stretches(state: StudyState) -> list[Stretch]:
-    newest = state.events
-    ends = sorted({round(newest * (k + 1) / POINTS) for k in range(POINTS)} - {0})
-    found, n, total = [], 0, 0
-    for event in state.log.some_events(ends):
-        more, gained = event.counted - n, event.collected - total
-        so_far = value(event.collected) / event.counted if event.counted else None
-        found.append(Stretch(event.number, event.at, more, value(gained) / more if more > 0 else None, so_far))
+def _segments(session: Session) -> list[Segment]:
+    newest = session.events
+    ends = sorted({round(newest * (k + 1) / MAX_POINTS) for k in range(MAX_POINTS)} - {0})
+    segments, n, total = [], 0, 0
+    for event in session.log.events_by_number(ends):
+        n_gained, gained = event.counted - n, event.collected - total
+        so_far = from_fixed_point(event.collected) / event.counted if event.counted else None
+        segments.append(
+            Segment(
+                event.number, event.at, n_gained, from_fixed_point(gained) / n_gained if n_gained > 0 else None, so_far
+            )
+        )
         n, total = event.counted, event.collected
-    return found
+    return segments
 
 
-def _shares(state: StudyState) -> tuple[list[Intervention], list[list[float]]]:
-    decided = state.decided
-    played = state.log.some_actions(_evenly(decided))
-    usual = [action for action, _ in Counter(action for _, action in played).most_common(NAMED)]
+def _action_shares(session: Session) -> tuple[list[Intervention], list[list[float]]]:
+    n_decisions = session.n_decisions
+    played = session.log.actions_by_number(_evenly_spaced(n_decisions))
+    frequent = [action for action, _ in Counter(action for _, action in played).most_common(MAX_ACTIONS)]
     parts: list[list[float]] = []
     for part in range(10):
-        own = [action for number, action in played if number * 10 // max(1, decided) == part]
-        if own:
-            named = [own.count(action) / len(own) for action in usual]
-            parts.append([*named, max(0.0, 1.0 - sum(named))])
-    return [action.intervention for action in usual], parts
+        part_actions = [action for number, action in played if number * 10 // max(1, n_decisions) == part]
+        if part_actions:
+            frequencies = [part_actions.count(action) / len(part_actions) for action in frequent]
+            parts.append([*frequencies, max(0.0, 1.0 - sum(frequencies))])
+    return [action.intervention for action in frequent], parts

@@ -13,15 +13,15 @@ from urllib.parse import quote
 from causalbandits.campaign import Context, Decision, Recommendation, Recommendations
 from causalbandits.errors import ConflictError, PolicyError, TellError, UnknownDecisionError
 from causalbandits.model import Intervention, State
-from causalbandits.policies import POLICIES, AnyPolicy, as_policy, plain_parameters
+from causalbandits.policies import POLICIES, AnyPolicy, as_policy, encode_parameters
 from causalbandits.policies.robust import Evidence
-from causalbandits.problem import Problem, Spent
-from causalbandits.study.remote.transport import Sender
-from causalbandits.study.remote.wire import evidence_of, recommendation_of, recommendations_of
+from causalbandits.problem import BudgetStatus, Problem
+from causalbandits.study.remote.transport import Transport
+from causalbandits.study.remote.wire import decode_evidence, decode_recommendation, decode_recommendations
 from causalbandits.study.storage import Verification
-from causalbandits.study.tell import Id, Observed, Parents, Receipt, no_parents
+from causalbandits.study.tell import Id, Observed, Parents, Receipt, default_parents
 
-Listed = Iterable[Mapping[str, State]]
+EligibleInterventions = Iterable[Mapping[str, State]]
 """Eligible interventions; a function cannot travel."""
 
 
@@ -32,7 +32,7 @@ class RemoteStudy:
     """
 
     def __init__(self, url: str, key: str | None = None, timeout: float = 30.0) -> None:
-        self._sender = Sender(url, key, timeout)
+        self._transport = Transport(url, key, timeout)
 
     def __enter__(self) -> RemoteStudy:
         return self
@@ -42,7 +42,7 @@ class RemoteStudy:
 
     def close(self) -> None:
         """Close the connections, of all threads."""
-        self._sender.close()
+        self._transport.close()
 
     @cached_property
     def problem(self) -> Problem:
@@ -51,29 +51,39 @@ class RemoteStudy:
 
     @overload
     def ask(
-        self, n: None = None, *, context: Context | None = ..., eligible: Listed | None = ..., key: str | None = ...
+        self,
+        n: None = None,
+        *,
+        context: Context | None = ...,
+        eligible: EligibleInterventions | None = ...,
+        key: str | None = ...,
     ) -> Decision: ...
     @overload
     def ask(
-        self, n: int, *, context: Context | None = ..., eligible: Listed | None = ..., key: str | None = ...
+        self,
+        n: int,
+        *,
+        context: Context | None = ...,
+        eligible: EligibleInterventions | None = ...,
+        key: str | None = ...,
     ) -> list[Decision]: ...
     def ask(
         self,
         n: int | None = None,
         *,
         context: Context | None = None,
-        eligible: Listed | None = None,
+        eligible: EligibleInterventions | None = None,
         key: str | None = None,
     ) -> Decision | list[Decision]:
         """As `Study.ask`; 1,000 at most."""
-        asked = {
+        body = {
             "n": n,
             "key": secrets.token_hex(16) if key is None else key,
             "context": None if context is None else dict(context),
-            "eligible": None if eligible is None else [dict(one) for one in eligible],
+            "eligible": None if eligible is None else [dict(item) for item in eligible],
         }
-        found = self._sender.send("POST", "/decisions", asked)
-        return _decision(found) if n is None else [_decision(one) for one in found["items"]]
+        response = self._transport.send("POST", "/decisions", body)
+        return _decode_decision(response) if n is None else [_decode_decision(item) for item in response["items"]]
 
     def tell(
         self,
@@ -87,51 +97,53 @@ class RemoteStudy:
         if isinstance(reward, float) and math.isnan(reward):
             raise TellError("A reward must be a finite number; it is missing, or nan. Nothing was changed.")
         if isinstance(parents, EllipsisType):
-            parents = no_parents(self.problem)
-        (told,) = self.tell_many([{"id": id, "parents": parents, "reward": reward, "observed": observed}])
-        if told.status == "conflict":
-            raise ConflictError(told.why)
-        if told.status == "unknown":
-            raise UnknownDecisionError(told.why)
-        if told.status == "refused":
-            raise TellError(told.why)
-        return told
+            parents = default_parents(self.problem)
+        (receipt,) = self.tell_many([{"id": id, "parents": parents, "reward": reward, "observed": observed}])
+        if receipt.status == "conflict":
+            raise ConflictError(receipt.why)
+        if receipt.status == "unknown":
+            raise UnknownDecisionError(receipt.why)
+        if receipt.status == "refused":
+            raise TellError(receipt.why)
+        return receipt
 
     def tell_many(self, outcomes: Iterable[Mapping[str, Any]]) -> list[Receipt]:
         """As `Study.tell_many`; 1,000 at most."""
-        found = self._sender.send("POST", "/outcomes", {"items": [dict(told) for told in outcomes]})
-        return [Receipt(one["status"], one["why"]) for one in found["items"]]
+        response = self._transport.send("POST", "/outcomes", {"items": [dict(outcome) for outcome in outcomes]})
+        return [Receipt(item["status"], item["why"]) for item in response["items"]]
 
     def correct(self, id: Id, parents: Parents, reward: float, *, observed: Observed = None) -> Receipt:
         """As `Study.correct`."""
         body = {"parents": parents, "reward": reward, "observed": observed}
-        return Receipt(self._sender.send("POST", _at(id, "/correct"), body)["status"])
+        return Receipt(self._transport.send("POST", _decision_path(id, "/correct"), body)["status"])
 
     def retract(self, id: Id) -> None:
         """As `Study.retract`."""
-        self._sender.send("POST", _at(id, "/retract"), {})
+        self._transport.send("POST", _decision_path(id, "/retract"), {})
 
     def forget(self, id: Id) -> None:
         """As `Study.forget`."""
-        self._sender.send("POST", _at(id, "/forget"), {})
+        self._transport.send("POST", _decision_path(id, "/forget"), {})
 
     def expire(self) -> int:
         """As `Study.expire`."""
-        return int(self._sender.send("POST", "/expire", {})["expired"])
+        return int(self._transport.send("POST", "/expire", {})["expired"])
 
     def use(self, policy: AnyPolicy | str) -> None:
         """As `Study.use`; a policy travels by its id and its parameters."""
-        chosen = as_policy(policy)
-        kind, fixed = POLICIES.get(chosen.id, (None, {}))
-        given = {name: value for name, value in plain_parameters(chosen).items() if name not in fixed}
-        if type(chosen) is not kind or any(isinstance(value, dict) for value in given.values()):
-            raise PolicyError(f"{chosen} holds code of yours, which cannot travel: study.use() it where the study is.")
-        self._sender.send("POST", "/policy", {"policy": chosen.id, "parameters": given})
+        new_policy = as_policy(policy)
+        kind, fixed = POLICIES.get(new_policy.id, (None, {}))
+        parameters = {name: value for name, value in encode_parameters(new_policy).items() if name not in fixed}
+        if type(new_policy) is not kind or any(isinstance(value, dict) for value in parameters.values()):
+            raise PolicyError(
+                f"{new_policy} holds code of yours, which cannot travel: study.use() it where the study is."
+            )
+        self._transport.send("POST", "/policy", {"policy": new_policy.id, "parameters": parameters})
 
     def set_mode(self, mode: str, *, baseline: Mapping[str, State] | None = None, why: str = "") -> None:
         """As `Study.set_mode`; the service knows by whom."""
         body = {"mode": mode, "baseline": None if baseline is None else dict(baseline), "why": why}
-        self._sender.send("POST", "/mode", body)
+        self._transport.send("POST", "/mode", body)
 
     @property
     def mode(self) -> str:
@@ -140,19 +152,19 @@ class RemoteStudy:
 
     def modes(self) -> list[dict[str, Any]]:
         """As `Study.modes`."""
-        return self._sender.send("GET", "/mode")["modes"]  # type: ignore[no-any-return]
+        return self._transport.send("GET", "/mode")["modes"]  # type: ignore[no-any-return]
 
     def description(self) -> dict[str, Any]:
         """As `Study.description`."""
-        return self._sender.send("GET", "")  # type: ignore[no-any-return]
+        return self._transport.send("GET", "")  # type: ignore[no-any-return]
 
     def report(self) -> dict[str, Any]:
         """As `Study.report().to_record()`."""
-        return self._sender.send("GET", "/report")  # type: ignore[no-any-return]
+        return self._transport.send("GET", "/report")  # type: ignore[no-any-return]
 
     def lines(self) -> list[dict[str, Any]]:
         """As `Study.lines`."""
-        return self._sender.send("GET", "/statistics")["lines"]  # type: ignore[no-any-return]
+        return self._transport.send("GET", "/statistics")["lines"]  # type: ignore[no-any-return]
 
     @property
     def decided(self) -> int:
@@ -165,35 +177,35 @@ class RemoteStudy:
         return int(self.report()["outcomes"]["n"])
 
     @property
-    def budget(self) -> Spent | None:
+    def budget(self) -> BudgetStatus | None:
         """As `Study.budget`."""
         spent = self.report()["budget"]
-        return None if spent is None else Spent(**spent)
+        return None if spent is None else BudgetStatus(**spent)
 
     def recommend(self, *, context: Context | None = None, level: float = 0.95, epsilon: float = 0.0) -> Recommendation:
         """As `Study.recommend`."""
         body = {"context": None if context is None else dict(context), "level": level, "epsilon": epsilon}
-        return recommendation_of(self.problem, self._sender.send("POST", "/recommendation", body))
+        return decode_recommendation(self.problem, self._transport.send("POST", "/recommendation", body))
 
     def recommendations(
         self, *, level: float = 0.95, epsilon: float = 0.0, at_most: int | None = None
     ) -> Recommendations:
         """As `Study.recommendations`; 100 at most."""
         body = {"level": level, "epsilon": epsilon, "at_most": at_most}
-        return recommendations_of(self.problem, self._sender.send("POST", "/recommendations", body))
+        return decode_recommendations(self.problem, self._transport.send("POST", "/recommendations", body))
 
     def evidence(self, *, level: float | None = None) -> Evidence:
         """As `Study.evidence`; needs an admin's key, because it looks at every outcome."""
-        return evidence_of(self._sender.send("POST", "/evidence", {"level": level}))
+        return decode_evidence(self._transport.send("POST", "/evidence", {"level": level}))
 
     def events(self, after: int = 0, at_most: int = 1000) -> list[dict[str, Any]]:
         """As `Study.events`; 1,000 at most."""
-        return self._sender.send("GET", f"/events?after={int(after)}")["events"][:at_most]  # type: ignore[no-any-return]
+        return self._transport.send("GET", f"/events?after={int(after)}")["events"][:at_most]  # type: ignore[no-any-return]
 
     def verify(self) -> Verification:
         """As `Study.verify`; needs an admin's key."""
-        found = self._sender.send("POST", "/verify", {})
-        return Verification(found["decisions"], found["events"], tuple(found["differences"]))
+        response = self._transport.send("POST", "/verify", {})
+        return Verification(response["decisions"], response["events"], tuple(response["differences"]))
 
     def replay(self, id: Id) -> bool:
         """As `Study.replay`."""
@@ -210,11 +222,11 @@ class RemoteStudy:
 
     def explain(self, id: Id) -> dict[str, Any]:
         """As `Study.explain`."""
-        return self._sender.send("GET", _at(id))  # type: ignore[no-any-return]
+        return self._transport.send("GET", _decision_path(id))  # type: ignore[no-any-return]
 
 
-def _decision(found: Mapping[str, Any]) -> Decision:
-    return Decision(found["id"], Intervention(found["intervention"]), found["propensity"])
+def _decode_decision(record: Mapping[str, Any]) -> Decision:
+    return Decision(record["id"], Intervention(record["intervention"]), record["propensity"])
 
 
 def connect(url: str, key: str | None = None) -> RemoteStudy:
@@ -222,6 +234,6 @@ def connect(url: str, key: str | None = None) -> RemoteStudy:
     return RemoteStudy(url, key)
 
 
-def _at(id: Id, done: str = "") -> str:
+def _decision_path(id: Id, command: str = "") -> str:
     """The address of a decision: by its number or its key, which digits alone would not tell."""
-    return f"/decisions/-{done}?{'key' if isinstance(id, str) else 'number'}={quote(str(id), safe='')}"
+    return f"/decisions/-{command}?{'key' if isinstance(id, str) else 'number'}={quote(str(id), safe='')}"

@@ -10,27 +10,34 @@ from typing import Any
 from urllib.parse import SplitResult, quote, urlsplit
 
 from causalbandits import errors
-from causalbandits.errors import CausalBanditsError, ConflictError, StorageError, TellError, UnknownDecisionError, brief
+from causalbandits.errors import (
+    CausalBanditsError,
+    ConflictError,
+    StorageError,
+    TellError,
+    UnknownDecisionError,
+    short_repr,
+)
 
-TRIES, FIRST_WAIT = 6, 0.1
+MAX_TRIES, INITIAL_WAIT = 6, 0.1
 """A request is sent so often, at intervals that double, if the service cannot be reached or is busy."""
 
-ERRORS = {404: UnknownDecisionError, 409: ConflictError, 422: TellError}
+ERRORS_BY_STATUS = {404: UnknownDecisionError, 409: ConflictError, 422: TellError}
 """Where the service does not say which kind of error it is."""
 
 
-class Sender:
+class Transport:
     """The connections to one study, one for each thread."""
 
     def __init__(self, url: str, key: str | None = None, timeout: float = 30.0) -> None:
         if key is not None and (not isinstance(key, str) or not key.isascii() or not key.isprintable()):
             raise CausalBanditsError("A key is text such as 'cb_...', as causalbandits study keys make shows it.")
-        parts = _address(url)
+        parts = _parse_url(url)
         self._secure, self._host, self._port = parts.scheme == "https", str(parts.hostname), parts.port
-        before, _, name = parts.path.strip("/").rpartition("/")
-        prefix = f"/{before}" if before else ""
+        leading_path, _, name = parts.path.strip("/").rpartition("/")
+        prefix = f"/{leading_path}" if leading_path else ""
         self._path, self._key, self._timeout = f"{prefix}/v1/studies/{quote(name)}", key, timeout
-        self._own = threading.local()
+        self._local = threading.local()
         self._connections: list[http.client.HTTPConnection] = []
 
     def close(self) -> None:
@@ -40,36 +47,36 @@ class Sender:
 
     def send(self, method: str, path: str, body: Any = None) -> Any:
         """What is answered, sooner or later; what is refused there is raised here."""
-        content = None if body is None else _json(body)
-        wait = FIRST_WAIT
-        for last in [False] * (TRIES - 1) + [True]:
+        content = None if body is None else _encode_body(body)
+        wait = INITIAL_WAIT
+        for last in [False] * (MAX_TRIES - 1) + [True]:
             try:
-                status, answer = self._sent(method, self._path + path, content)
+                status, answer = self._exchange(method, self._path + path, content)
             except (OSError, http.client.HTTPException) as error:
-                self._drop()
+                self._drop_connection()
                 if last:
                     raise StorageError(f"{self._host} cannot be reached: {error!r}.") from error
             else:
                 if status < 300:
                     return answer
                 if last or status not in (429, 502, 503, 504):
-                    raise _error(status, answer)
+                    raise _decode_error(status, answer)
             time.sleep(wait)
             wait *= 2
         raise AssertionError  # the last try ends above
 
-    def _drop(self) -> None:
+    def _drop_connection(self) -> None:
         """This thread's connection is of no more use."""
-        connection, self._own.connection = getattr(self._own, "connection", None), None
+        connection, self._local.connection = getattr(self._local, "connection", None), None
         if connection is not None:
             connection.close()
             self._connections.remove(connection)
 
-    def _sent(self, method: str, path: str, content: str | None) -> tuple[int, Any]:
-        connection = getattr(self._own, "connection", None)
+    def _exchange(self, method: str, path: str, content: str | None) -> tuple[int, Any]:
+        connection = getattr(self._local, "connection", None)
         if connection is None:
             kind = http.client.HTTPSConnection if self._secure else http.client.HTTPConnection
-            connection = self._own.connection = kind(self._host, self._port, timeout=self._timeout)
+            connection = self._local.connection = kind(self._host, self._port, timeout=self._timeout)
             self._connections.append(connection)
         headers = {"Content-Type": "application/json"} if content is not None else {}
         if self._key is not None:
@@ -83,17 +90,17 @@ class Sender:
             return response.status, {"error": f"HTTP {response.status}: no JSON"}
 
 
-def _error(status: int, answer: Any) -> CausalBanditsError:
+def _decode_error(status: int, answer: Any) -> CausalBanditsError:
     """What was refused there is refused here, by the same kind of error."""
-    said = answer if isinstance(answer, dict) else {}
-    named = getattr(errors, str(said.get("kind")), None)
-    kind: type[CausalBanditsError] = ERRORS.get(status, CausalBanditsError)
-    if isinstance(named, type) and issubclass(named, CausalBanditsError):
-        kind = named
-    return kind(str(said.get("error", f"HTTP {status}")))
+    content = answer if isinstance(answer, dict) else {}
+    stated_kind = getattr(errors, str(content.get("kind")), None)
+    kind: type[CausalBanditsError] = ERRORS_BY_STATUS.get(status, CausalBanditsError)
+    if isinstance(stated_kind, type) and issubclass(stated_kind, CausalBanditsError):
+        kind = stated_kind
+    return kind(str(content.get("error", f"HTTP {status}")))
 
 
-def _address(url: object) -> SplitResult:
+def _parse_url(url: object) -> SplitResult:
     try:
         parts = urlsplit(url) if isinstance(url, str) else None
         if parts and parts.scheme in ("http", "https") and parts.hostname and parts.path.strip("/"):
@@ -101,15 +108,15 @@ def _address(url: object) -> SplitResult:
             return parts
     except ValueError:
         pass  # refused below
-    raise CausalBanditsError(f"A study's address is like http://127.0.0.1:8000/campaign; got {brief(url)}.")
+    raise CausalBanditsError(f"A study's address is like http://127.0.0.1:8000/campaign; got {short_repr(url)}.")
 
 
-def _json(body: Any) -> str:
+def _encode_body(body: Any) -> str:
     try:
-        return json.dumps(body, default=_plain, allow_nan=False)
+        return json.dumps(body, default=_plain_value, allow_nan=False)
     except ValueError:
         raise TellError("What is sent must be finite numbers, text, true and false. Nothing was changed.") from None
 
 
-def _plain(value: Any) -> Any:
+def _plain_value(value: Any) -> Any:
     return value.item() if hasattr(value, "item") else str(value)

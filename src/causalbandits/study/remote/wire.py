@@ -14,67 +14,71 @@ from causalbandits.policies.robust import Alarm, Evidence, ModelClaim
 from causalbandits.problem import Problem
 
 
-def recommendation_record(found: Recommendation) -> dict[str, Any]:
+def encode_recommendation(recommendation: Recommendation) -> dict[str, Any]:
     """A recommendation, JSON-ready; `stop` and `text` are for those who do not make it into one again."""
-    second = found.runner_up
+    runner_up = recommendation.runner_up
     return {
-        **{name: _number(value) for name, value in found._asdict().items()},
-        "intervention": dict(found.intervention),
-        "runner_up": None if second is None else [dict(second.action.intervention), second.mean, second.cost],
-        "caveats": list(found.caveats),
-        "context": dict(found.context),
-        "certainty": {name: _number(value) for name, value in found.certainty._asdict().items()},
-        "stop": found.stop,
-        "text": repr(found),
+        **{name: _encode_number(value) for name, value in recommendation._asdict().items()},
+        "intervention": dict(recommendation.intervention),
+        "runner_up": None
+        if runner_up is None
+        else [dict(runner_up.action.intervention), runner_up.mean, runner_up.cost],
+        "caveats": list(recommendation.caveats),
+        "context": dict(recommendation.context),
+        "certainty": {name: _encode_number(value) for name, value in recommendation.certainty._asdict().items()},
+        "stop": recommendation.stop,
+        "text": repr(recommendation),
     }
 
 
-def recommendation_of(problem: Problem, record: Mapping[str, Any]) -> Recommendation:
-    """The recommendation that `recommendation_record` describes."""
-    second = record["runner_up"]
-    made: dict[str, Any] = {
+def decode_recommendation(problem: Problem, record: Mapping[str, Any]) -> Recommendation:
+    """The recommendation that `encode_recommendation` describes."""
+    runner_up = record["runner_up"]
+    decoded: dict[str, Any] = {
         "intervention": Intervention(record["intervention"]),
-        "runner_up": None if second is None else RunnerUp(problem.actions.find(second[0]), *second[1:]),
+        "runner_up": None if runner_up is None else RunnerUp(problem.actions.find(runner_up[0]), *runner_up[1:]),
         "caveats": tuple(record["caveats"]),
         "context": MappingProxyType(record["context"]),
-        "certainty": Certainty(**_numbers(record["certainty"])),
+        "certainty": Certainty(**_decode_numbers(record["certainty"])),
     }
-    given = {name: record[name] for name in Recommendation._fields if name not in made}
-    return Recommendation(**_numbers(given), **made)
+    plain_fields = {name: record[name] for name in Recommendation._fields if name not in decoded}
+    return Recommendation(**_decode_numbers(plain_fields), **decoded)
 
 
-def recommendations_record(found: Recommendations) -> dict[str, Any]:
+def encode_recommendations(recommendations: Recommendations) -> dict[str, Any]:
     """Recommendations for contexts, JSON-ready."""
     return {
-        "contexts": [{"share": share, **recommendation_record(one)} for share, one in found],
-        "refused": [{"share": share, "why": why} for share, why in found.refused],
+        "contexts": [
+            {"share": share, **encode_recommendation(recommendation)} for share, recommendation in recommendations
+        ],
+        "refused": [{"share": share, "why": why} for share, why in recommendations.refused],
     }
 
 
-def recommendations_of(problem: Problem, record: Mapping[str, Any]) -> Recommendations:
-    """The recommendations that `recommendations_record` describes."""
-    pairs = [(one["share"], recommendation_of(problem, one)) for one in record["contexts"]]
-    return Recommendations(pairs, [(one["share"], one["why"]) for one in record["refused"]])
+def decode_recommendations(problem: Problem, record: Mapping[str, Any]) -> Recommendations:
+    """The recommendations that `encode_recommendations` describes."""
+    pairs = [(item["share"], decode_recommendation(problem, item)) for item in record["contexts"]]
+    return Recommendations(pairs, [(item["share"], item["why"]) for item in record["refused"]])
 
 
-def evidence_record(found: Evidence) -> dict[str, Any]:
+def encode_evidence(evidence: Evidence) -> dict[str, Any]:
     """Evidence, JSON-ready."""
     return {
-        "claims": [{name: _number(value) for name, value in one._asdict().items()} for one in found.claims],
-        "alarms": [{name: _number(value) for name, value in one._asdict().items()} for one in found.alarms],
-        "rounds": found.rounds,
-        "level": found.level,
-        "later": found.later,
-        "missing": found.missing,
-        "text": repr(found),
+        "claims": [{name: _encode_number(value) for name, value in item._asdict().items()} for item in evidence.claims],
+        "alarms": [{name: _encode_number(value) for name, value in item._asdict().items()} for item in evidence.alarms],
+        "rounds": evidence.rounds,
+        "level": evidence.level,
+        "later": evidence.later,
+        "missing": evidence.missing,
+        "text": repr(evidence),
     }
 
 
-def evidence_of(record: Mapping[str, Any]) -> Evidence:
-    """The evidence that `evidence_record` describes."""
+def decode_evidence(record: Mapping[str, Any]) -> Evidence:
+    """The evidence that `encode_evidence` describes."""
     return Evidence(
-        claims=tuple(ModelClaim(**_numbers(one)) for one in record["claims"]),
-        alarms=tuple(Alarm(**_numbers(one)) for one in record["alarms"]),
+        claims=tuple(ModelClaim(**_decode_numbers(item)) for item in record["claims"]),
+        alarms=tuple(Alarm(**_decode_numbers(item)) for item in record["alarms"]),
         **{name: record[name] for name in ("rounds", "level", "later", "missing")},
     )
 
@@ -83,9 +87,9 @@ INFINITE = ("inf", "-inf")
 """JSON has no such numbers."""
 
 
-def _number(value: Any) -> Any:
+def _encode_number(value: Any) -> Any:
     return str(value) if isinstance(value, float) and math.isinf(value) else value
 
 
-def _numbers(record: Mapping[str, Any]) -> dict[str, Any]:
+def _decode_numbers(record: Mapping[str, Any]) -> dict[str, Any]:
     return {name: float(value) if value in INFINITE else value for name, value in record.items()}

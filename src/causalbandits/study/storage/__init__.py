@@ -1,63 +1,69 @@
 """How a study is stored: the event log, its tables in SQLite or PostgreSQL, and checksums."""
 
-from causalbandits.study.storage.exact_sums import Key, Table, rows_of
-from causalbandits.study.storage.fixed_point import LARGEST_STEPS, STEPS_OF_ONE, squared_value, steps, value
-from causalbandits.study.storage.integrity import Refolded, Verification, verified
-from causalbandits.study.storage.location import kept_open, keys_beside, name_of, stored
+from causalbandits.study.storage.exact_sums import Key, SumTable, encode_rows
+from causalbandits.study.storage.fixed_point import (
+    FIXED_POINT_ONE,
+    MAX_FIXED_POINT,
+    from_fixed_point,
+    squares_from_fixed_point,
+    to_fixed_point,
+)
+from causalbandits.study.storage.integrity import Replay, Verification, verify_log
+from causalbandits.study.storage.location import close_on_error, default_keys_path, location_name, open_store
 from causalbandits.study.storage.log import Log
-from causalbandits.study.storage.postgres import is_address
+from causalbandits.study.storage.postgres import is_postgres_url
 from causalbandits.study.storage.rows import (
-    CHANGING,
+    CHANGING_KINDS,
     IS_EXPIRED,
     IS_FORGOTTEN,
     IS_HELD,
     IS_OPEN,
     IS_PAST,
     IS_TOLD,
-    REOPENING,
-    WAITING,
+    REOPENING_KINDS,
+    WAITING_STATUSES,
     LogEvent,
     ModeRecord,
     Row,
-    after,
+    apply_event,
 )
-from causalbandits.study.storage.schema import facts_of, migrate, write_facts
+from causalbandits.study.storage.schema import load_facts, migrate, save_facts
 from causalbandits.study.storage.sqlite import SQLite, Store
 
 __all__ = [
-    "CHANGING",
+    "CHANGING_KINDS",
+    "FIXED_POINT_ONE",
     "IS_EXPIRED",
     "IS_FORGOTTEN",
     "IS_HELD",
     "IS_OPEN",
     "IS_PAST",
     "IS_TOLD",
-    "LARGEST_STEPS",
-    "REOPENING",
-    "STEPS_OF_ONE",
-    "WAITING",
+    "MAX_FIXED_POINT",
+    "REOPENING_KINDS",
+    "WAITING_STATUSES",
     "Key",
     "Log",
     "LogEvent",
     "ModeRecord",
-    "Refolded",
+    "Replay",
     "Row",
     "SQLite",
     "Store",
-    "Table",
+    "SumTable",
     "Verification",
-    "after",
-    "facts_of",
-    "is_address",
-    "kept_open",
-    "keys_beside",
+    "apply_event",
+    "close_on_error",
+    "default_keys_path",
+    "encode_rows",
+    "from_fixed_point",
+    "is_postgres_url",
+    "load_facts",
+    "location_name",
     "migrate",
-    "name_of",
-    "rows_of",
-    "squared_value",
-    "steps",
-    "stored",
-    "value",
-    "verified",
-    "write_facts",
+    "open_store",
+    "save_facts",
+    "squares_from_fixed_point",
+    "to_fixed_point",
+    "verify_log",
 ]

@@ -15,7 +15,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from causalbandits.errors import StateError, StorageError
 from causalbandits.study.storage.sqlite import Store
 
-SEALED = {
+CHECKSUMMED_COLUMNS = {
     "decisions": "number, key, request, context, choices, propensity, support, policy, events, asked, due, mode, would",
     "events": "number, decision, kind, z, reward, observed, was_z, was_reward, counted, collected, at",
     "policies": "version, record, since_decision, since_event",
@@ -25,74 +25,76 @@ SEALED = {
 }
 """The columns that never change, by table."""
 
-CHANGES = ("version", "seal")
+MUTABLE_FACTS = ("version", "seal")
 """Facts that are not sealed."""
 
 
-def sealed(*values: Any) -> tuple[Any, ...]:
+def append_checksum(*values: Any) -> tuple[Any, ...]:
     """A row, and its seal."""
-    return (*values, seal(values))
+    return (*values, checksum(values))
 
 
-def seal(values: Any) -> str:
+def checksum(values: Any) -> str:
     """A hash of a row's values, the same for 1 and 1.0: a database may keep one as the other.
 
-    >>> seal((1, "a", None, 0.5)) == seal((1.0, "a", None, 0.5))
+    >>> checksum((1, "a", None, 0.5)) == checksum((1.0, "a", None, 0.5))
     True
     """
-    plain = [_number(value) if isinstance(value, float) else value for value in values]
+    plain = [_normalise_number(value) if isinstance(value, float) else value for value in values]
     return hashlib.blake2b(repr(plain).encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
-def _number(value: float) -> float:
+def _normalise_number(value: float) -> float:
     return int(value) if value.is_integer() else float(value)
 
 
-def seal_of_facts(facts: Mapping[str, Any]) -> str:
+def facts_checksum(facts: Mapping[str, Any]) -> str:
     """A hash of what a study is."""
-    kept = {name: fact for name, fact in facts.items() if name not in CHANGES}
-    return hashlib.blake2b(json.dumps(kept, sort_keys=True).encode(), digest_size=8).hexdigest()
+    immutable = {name: fact for name, fact in facts.items() if name not in MUTABLE_FACTS}
+    return hashlib.blake2b(json.dumps(immutable, sort_keys=True).encode(), digest_size=8).hexdigest()
 
 
-def intact(table: str, rows: Iterable[Any], broken: list[str]) -> Iterator[Any]:
+def filter_intact(table: str, rows: Iterable[Any], errors: list[str]) -> Iterator[Any]:
     """Those that are what was written: the columns that never change first, and the seal last; the others in words."""
-    many = SEALED[table].count(",") + 1
-    for found in rows:
-        if found[-1] == seal(found[:many]):
-            yield found
+    n_columns = CHECKSUMMED_COLUMNS[table].count(",") + 1
+    for row in rows:
+        if row[-1] == checksum(row[:n_columns]):
+            yield row
         else:
-            broken.append(f"a row of {table} is not as it was written: {found[0]!r:.80}")
+            errors.append(f"a row of {table} is not as it was written: {row[0]!r:.80}")
 
 
-def broken_seals(store: Store, tables: Iterable[str]) -> list[str]:
+def find_corrupt_rows(store: Store, tables: Iterable[str]) -> list[str]:
     """The rows of some tables that are not what was written, in words."""
-    broken: list[str] = []
+    errors: list[str] = []
     for table in tables:
-        for _ in intact(table, store.rows(f"SELECT {SEALED[table]}, seal FROM {table}"), broken):
+        for _ in filter_intact(table, store.query(f"SELECT {CHECKSUMMED_COLUMNS[table]}, seal FROM {table}"), errors):
             pass
-    return broken
+    return errors
 
 
 # What cannot be read was damaged: by a disk, a copy or a person.
 
-L = TypeVar("L")
-Given = ParamSpec("Given")
-Read = TypeVar("Read")
+Reader = TypeVar("Reader")
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
 
 
-def reading(method: Callable[Concatenate[L, Given], Read]) -> Callable[Concatenate[L, Given], Read]:
+def report_corruption(
+    method: Callable[Concatenate[Reader, Parameters], Result],
+) -> Callable[Concatenate[Reader, Parameters], Result]:
     """A method of what has a `store`, which says so where it cannot read what is there."""
 
     @wraps(method)
-    def read(log: L, /, *given: Given.args, **named: Given.kwargs) -> Read:
+    def read_or_report(reader: Reader, /, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
         try:
-            return method(log, *given, **named)
+            return method(reader, *args, **kwargs)
         except (ValueError, TypeError, KeyError, IndexError) as error:
             if isinstance(error, StorageError):
                 raise
-            where: Any = log
+            owner: Any = reader
             raise StateError(
-                f"{where.store.path} is damaged: {error!r:.200}. verify() says where; go back to a backup."
+                f"{owner.store.path} is damaged: {error!r:.200}. verify() says where; go back to a backup."
             ) from error
 
-    return read
+    return read_or_report

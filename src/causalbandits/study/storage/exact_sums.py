@@ -7,9 +7,9 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from causalbandits._typing import Z
-from causalbandits.policies import Outcome, Sums, Totals
+from causalbandits.policies import Outcome, OutcomeSums, Sums
 from causalbandits.problem import Action
-from causalbandits.study.storage.fixed_point import squared_value, steps, value
+from causalbandits.study.storage.fixed_point import from_fixed_point, squares_from_fixed_point, to_fixed_point
 
 Key = tuple[Z | None, Action, Z | None]
 """Context, action, configuration (None where the parents' values were lost)."""
@@ -34,43 +34,45 @@ class ExactSums(NamedTuple):
 
     def minus(self, other: ExactSums) -> ExactSums:
         """Without some of the outcomes."""
-        return ExactSums(*(own - less for own, less in zip(self, other, strict=True)))
+        return ExactSums(*(current - removed for current, removed in zip(self, other, strict=True)))
 
 
 NO_SUMS = ExactSums()
 
 
-class Table(dict[Key, ExactSums]):
+class SumTable(dict[Key, ExactSums]):
     """(context, action, z) -> exact sums; only what occurred."""
 
     def change(self, outcome: Outcome, sign: int) -> Key:
         """Take in an outcome (1), or take it back (-1); where."""
         key = outcome.context, outcome.action, (outcome.z or None)
-        self.count(key, steps(outcome.reward), steps(outcome.successes), sign)
+        self.count(key, to_fixed_point(outcome.reward), to_fixed_point(outcome.successes), sign)
         return key
 
     def count(self, key: Key, reward: int, successes: int, sign: int) -> None:
         """The same in steps."""
         self[key] = self.get(key, NO_SUMS).plus(reward, successes, sign)
 
-    def totals(self, teaches: Callable[[Action, Z | None], bool]) -> Totals:
+    def totals(self, is_informative: Callable[[Action, Z | None], bool]) -> OutcomeSums:
         """What teaches a policy, in floating-point numbers, in an order that does not depend on how it came about."""
-        totals = Totals()
-        for key in sorted((k for k, line in self.items() if line.n), key=_order):
+        totals = OutcomeSums()
+        for key in sorted((k for k, line in self.items() if line.n), key=_sort_key):
             context, action, z = key
-            if not teaches(action, z):
+            if not is_informative(action, z):
                 continue
             n, total, squares, successes = self[key]
-            totals[context, action, z or ()] = Sums(n, value(total), squared_value(squares), value(successes))
+            totals[context, action, z or ()] = Sums(
+                n, from_fixed_point(total), squares_from_fixed_point(squares), from_fixed_point(successes)
+            )
         return totals
 
 
-def _order(key: Key) -> tuple[Z, Z, Z]:
+def _sort_key(key: Key) -> tuple[Z, Z, Z]:
     context, action, z = key
     return context or (), action.choices, z or ()
 
 
-def text_of(codes: Iterable[int] | None) -> str:
+def encode_codes(codes: Iterable[int] | None) -> str:
     """Codes as a database keeps them; empty where there are none.
 
     >>> text_of((0, -1, 2)), text_of(None)
@@ -80,14 +82,22 @@ def text_of(codes: Iterable[int] | None) -> str:
 
 
 @lru_cache(maxsize=2**14)
-def codes_of(text: str | None) -> Z | None:
-    """The codes that `text_of` wrote; None where there are none."""
+def decode_codes(text: str | None) -> Z | None:
+    """The codes that `encode_codes` wrote; None where there are none."""
     return tuple(map(int, text.split(","))) if text else None
 
 
-def rows_of(table: Table) -> Iterator[tuple[str, str, str, int, str, str, str]]:
+def encode_rows(table: SumTable) -> Iterator[tuple[str, str, str, int, str, str, str]]:
     """A table as the database's rows, in a fixed order."""
-    for key in sorted((k for k, line in table.items() if line.n), key=_order):
+    for key in sorted((k for k, line in table.items() if line.n), key=_sort_key):
         context, action, z = key
         n, total, squares, successes = table[key]
-        yield text_of(context), text_of(action.choices), text_of(z), n, str(total), str(squares), str(successes)
+        yield (
+            encode_codes(context),
+            encode_codes(action.choices),
+            encode_codes(z),
+            n,
+            str(total),
+            str(squares),
+            str(successes),
+        )

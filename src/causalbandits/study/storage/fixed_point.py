@@ -4,37 +4,37 @@ from __future__ import annotations
 
 from causalbandits.errors import TellError
 
-BITS = 40
+FRACTION_BITS = 40
 """Rewards are kept in steps of 2^-40, about 1e-12."""
 
-STEPS_OF_ONE = 2**BITS
+FIXED_POINT_ONE = 2**FRACTION_BITS
 """A reward of 1."""
 
-LARGEST_STEPS = 2**62
+MAX_FIXED_POINT = 2**62
 """What fits a database's whole numbers."""
 
 
-def steps(reward: float) -> int:
+def to_fixed_point(reward: float) -> int:
     """The nearest whole number of steps.
 
-    >>> steps(1.0) == 2**40, steps(0.1) / 2**40
+    >>> to_fixed_point(1.0) == 2**40, to_fixed_point(0.1) / 2**40
     (True, 0.1...)
     """
     # Scaling by a power of two is exact.
-    found = round(reward * 2.0**BITS)
-    if abs(found) > LARGEST_STEPS:
+    fixed_point = round(reward * 2.0**FRACTION_BITS)
+    if abs(fixed_point) > MAX_FIXED_POINT:
         raise TellError(
-            f"A study keeps rewards in steps of 2^-{BITS}, up to a size of {LARGEST_STEPS / 2**BITS:.3g}; got "
+            f"A study keeps rewards in steps of 2^-{FRACTION_BITS}, up to a size of {MAX_FIXED_POINT / 2**FRACTION_BITS:.3g}; got "
             f"{reward:g}. Tell them in larger units. Nothing was changed."
         )
-    return found
+    return fixed_point
 
 
-def value(number: int) -> float:
+def from_fixed_point(number: int) -> float:
     """The reward of so many steps, or a sum of rewards, to the nearest floating-point number."""
-    return float(number / STEPS_OF_ONE)
+    return float(number / FIXED_POINT_ONE)
 
 
-def squared_value(number: int) -> float:
+def squares_from_fixed_point(number: int) -> float:
     """A sum of squares of steps as one of rewards."""
-    return float(number / 2 ** (2 * BITS))
+    return float(number / 2 ** (2 * FRACTION_BITS))

@@ -9,13 +9,22 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from causalbandits.policies import Outcome
-from causalbandits.study.storage.checksums import SEALED, broken_seals
-from causalbandits.study.storage.exact_sums import Table, rows_of
+from causalbandits.study.storage.checksums import CHECKSUMMED_COLUMNS, find_corrupt_rows
+from causalbandits.study.storage.exact_sums import SumTable, encode_rows
 from causalbandits.study.storage.log import Log
-from causalbandits.study.storage.rows import CHANGING, COUNTED, IS_PAST, WAITING, LogEvent, Row, WhatCounts, after
-from causalbandits.study.storage.statistic import snapshot_text
+from causalbandits.study.storage.rows import (
+    CHANGING_KINDS,
+    COUNTING_KINDS,
+    IS_PAST,
+    WAITING_STATUSES,
+    CurrentOutcome,
+    LogEvent,
+    Row,
+    apply_event,
+)
+from causalbandits.study.storage.statistic import encode_snapshot
 
-NAMED_DIFFERENCES = 10
+MAX_DIFFERENCES = 10
 """So many differences are named."""
 
 
@@ -34,10 +43,10 @@ class Verification(NamedTuple):
         return text + ("all as it was kept." if self else "; ".join(self.differences))
 
 
-UNTOLD, UNTOLD_PAST = WhatCounts(), WhatCounts(IS_PAST)
+NO_OUTCOME, NO_PAST_OUTCOME = CurrentOutcome(), CurrentOutcome(IS_PAST)
 
 
-class Refolded:
+class Replay:
     """The study as some events left it, derived from them alone."""
 
     def __init__(
@@ -47,107 +56,123 @@ class Refolded:
         events: Iterable[LogEvent],
         snapshots: Mapping[int, str] = MappingProxyType({}),
     ) -> None:
-        self._log, self.table = log, Table()
+        self._log, self.table = log, SumTable()
         self.rows = {row.number: row for row in rows}
-        self._told: dict[int, WhatCounts] = {}
+        self._outcomes_by_decision: dict[int, CurrentOutcome] = {}
         self.differences: list[str] = []
         self.events, self.has_gaps = 0, False
         self._sums = 0, 0
         for self.events, event in enumerate(events, 1):
-            self.follow(event)
+            self.apply(event)
             if event.number != self.events:
                 self.has_gaps = True
-            if event.number in snapshots and snapshots[event.number] != snapshot_text(self.table):
+            if event.number in snapshots and snapshots[event.number] != encode_snapshot(self.table):
                 self.differences.append(f"the snapshot after event {event.number} is not what the log says")
 
-    def told(self, number: int) -> WhatCounts:
+    def outcome_of(self, number: int) -> CurrentOutcome:
         """What counts as the outcome of a decision."""
-        return self._told.get(number, UNTOLD if number >= 0 else UNTOLD_PAST)
+        return self._outcomes_by_decision.get(number, NO_OUTCOME if number >= 0 else NO_PAST_OUTCOME)
 
-    def follow(self, event: LogEvent) -> None:
+    def apply(self, event: LogEvent) -> None:
         """One event more."""
         row = self.rows.get(event.decision)
         if row is None:
             self.differences.append(f"event {event.number} is of decision {event.decision}, which is not there")
             return
-        before = self.told(row.number)
-        if (event.was_z, event.was_reward) != (before.z, before.reward):
+        previous = self.outcome_of(row.number)
+        if (event.was_z, event.was_reward) != (previous.z, previous.reward):
             self.differences.append(
                 f"event {event.number} does not follow what was told of decision {row.number} before"
             )
-        self._told[row.number] = now = after(event, before)
-        if event.kind in CHANGING:
-            self._count(row, before, -1)
-            self._count(row, now, 1)
-        self._compare(event)
+        self._outcomes_by_decision[row.number] = current = apply_event(event, previous)
+        if event.kind in CHANGING_KINDS:
+            self._add_to_table(row, previous, -1)
+            self._add_to_table(row, current, 1)
+        self._compare_sums(event)
 
-    def _count(self, row: Row, told: WhatCounts, sign: int) -> None:
-        if told.reward is not None:
-            key = row.context, row.choice.action, told.z
-            self.table.count(key, told.reward, self._log.successes(told.reward, row.number), sign)
+    def _add_to_table(self, row: Row, outcome: CurrentOutcome, sign: int) -> None:
+        if outcome.reward is not None:
+            key = row.context, row.choice.action, outcome.z
+            self.table.count(key, outcome.reward, self._log.binarise(outcome.reward, row.number), sign)
 
-    def _compare(self, event: LogEvent) -> None:
+    def _compare_sums(self, event: LogEvent) -> None:
         """How many count by then, and their sum."""
-        before, now = self._sums, (event.counted, event.collected)
-        if event.kind in CHANGING:
-            reward = event.reward if event.kind in COUNTED else None
+        expected, stated = self._sums, (event.counted, event.collected)
+        if event.kind in CHANGING_KINDS:
+            reward = event.reward if event.kind in COUNTING_KINDS else None
             gained = (reward is not None) - (event.was_reward is not None)
-            before = before[0] + gained, before[1] + (reward or 0) - (event.was_reward or 0)
-        if before != now:
-            self.differences.append(f"event {event.number} says {now} of the sums, and the log {before}")
-        self._sums = before
+            expected = expected[0] + gained, expected[1] + (reward or 0) - (event.was_reward or 0)
+        if expected != stated:
+            self.differences.append(f"event {event.number} says {stated} of the sums, and the log {expected}")
+        self._sums = expected
 
     def outcomes(self) -> Iterable[Outcome]:
         """Those that count, in the order in which they were first told."""
-        counted = [(told.told_at or 0, number) for number, told in self._told.items() if told.reward is not None]
-        for _, number in sorted(counted):
-            told = self._told[number]
-            assert told.reward is not None
-            yield self._log.outcome(self.rows[number], told.z, told.reward, told.observed)
+        first_told = [
+            (outcome.told_at or 0, number)
+            for number, outcome in self._outcomes_by_decision.items()
+            if outcome.reward is not None
+        ]
+        for _, number in sorted(first_told):
+            outcome = self._outcomes_by_decision[number]
+            assert outcome.reward is not None
+            yield self._log.build_outcome(self.rows[number], outcome.z, outcome.reward, outcome.observed)
 
-    def frontier(self, decided: int) -> int:
+    def frontier(self, n_decisions: int) -> int:
         """All decisions before this one were closed."""
-        waiting = (number for number in self.rows if number < decided and self.told(number).status in WAITING)
-        return min(waiting, default=decided)
+        waiting = (
+            number
+            for number in self.rows
+            if number < n_decisions and self.outcome_of(number).status in WAITING_STATUSES
+        )
+        return min(waiting, default=n_decisions)
 
 
 @contextmanager
-def _without_collections() -> Iterator[None]:
+def _pause_garbage_collection() -> Iterator[None]:
     """Millions of rows that refer to nothing in circles: looking for circles among them takes a fifth of the time."""
-    was_on = gc.isenabled()
+    was_enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
-        if was_on:
+        if was_enabled:
             gc.enable()
 
 
-@_without_collections()
-def verified(log: Log) -> Verification:
+@_pause_garbage_collection()
+def verify_log(log: Log) -> Verification:
     """Fold the log again, and compare with what is kept, bit for bit."""
-    broken = log.store.damage()
-    if not broken:
-        again = Refolded(log, log.intact_decisions(broken), log.intact_events(broken), log.snapshots())
-        broken += broken_seals(log.store, [table for table in SEALED if table not in ("decisions", "events")])
-    if broken:
-        return Verification(log.count(), log.newest(), _named(broken))
-    differences, past = list(again.differences), sum(number < 0 for number in again.rows)
-    if again.has_gaps:
+    errors = log.store.integrity_errors()
+    if not errors:
+        replay = Replay(log, log.intact_decisions(errors), log.intact_events(errors), log.snapshots())
+        errors += find_corrupt_rows(
+            log.store, [table for table in CHECKSUMMED_COLUMNS if table not in ("decisions", "events")]
+        )
+    if errors:
+        return Verification(log.count(), log.newest_event(), _abbreviate(errors))
+    differences, past = list(replay.differences), sum(number < 0 for number in replay.rows)
+    if replay.has_gaps:
         differences.append("events are missing: their numbers have gaps")
-    if list(again.rows) != list(range(-past, len(again.rows) - past)):
+    if list(replay.rows) != list(range(-past, len(replay.rows) - past)):
         differences.append("decisions are missing: their numbers have gaps")
-    for number, row in again.rows.items():
-        kept, told = row.counts, again.told(number)
-        if kept != told:
-            differences.append(f"decision {number} is kept as {kept.status}, and the log says {told.status}")
-    lines, made = set(rows_of(log.table())), set(rows_of(again.table))
-    differences += [f"the statistic keeps {line}, and the log does not say so" for line in sorted(lines - made)]
-    differences += [f"the log says {line}, and the statistic does not keep it" for line in sorted(made - lines)]
-    return Verification(len(again.rows) - past, again.events, _named(differences))
+    for number, row in replay.rows.items():
+        stored_outcome, replayed_outcome = row.current_outcome, replay.outcome_of(number)
+        if stored_outcome != replayed_outcome:
+            differences.append(
+                f"decision {number} is kept as {stored_outcome.status}, and the log says {replayed_outcome.status}"
+            )
+    stored_lines, replayed_lines = set(encode_rows(log.table())), set(encode_rows(replay.table))
+    differences += [
+        f"the statistic keeps {line}, and the log does not say so" for line in sorted(stored_lines - replayed_lines)
+    ]
+    differences += [
+        f"the log says {line}, and the statistic does not keep it" for line in sorted(replayed_lines - stored_lines)
+    ]
+    return Verification(len(replay.rows) - past, replay.events, _abbreviate(differences))
 
 
-def _named(differences: list[str]) -> tuple[str, ...]:
-    if len(differences) <= NAMED_DIFFERENCES:
+def _abbreviate(differences: list[str]) -> tuple[str, ...]:
+    if len(differences) <= MAX_DIFFERENCES:
         return tuple(differences)
-    return (*differences[:NAMED_DIFFERENCES], f"and {len(differences) - NAMED_DIFFERENCES} more")
+    return (*differences[:MAX_DIFFERENCES], f"and {len(differences) - MAX_DIFFERENCES} more")

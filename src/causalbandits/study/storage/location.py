@@ -7,36 +7,36 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from causalbandits._files import checked_path
-from causalbandits.study.storage.postgres import Postgres, is_address, study_name
+from causalbandits._files import parse_path
+from causalbandits.study.storage.postgres import Postgres, is_postgres_url, study_name
 from causalbandits.study.storage.sqlite import SQLite, Store
 
-Where = str | os.PathLike[str]
+Location = str | os.PathLike[str]
 
 
-def stored(where: Where, *, new: bool) -> Store:
+def open_store(location: Location, *, new: bool) -> Store:
     """The database of a study, new or not."""
-    if isinstance(where, str) and is_address(where):
-        return Postgres(where, new=new)
-    return SQLite(checked_path(where, "campaign.db"), new=new)
+    if isinstance(location, str) and is_postgres_url(location):
+        return Postgres(location, new=new)
+    return SQLite(parse_path(location, "campaign.db"), new=new)
 
 
-def name_of(where: Where) -> str:
+def location_name(location: Location) -> str:
     """What a study is called by where it is: its file's name, or what its address says."""
-    if isinstance(where, str) and is_address(where):
-        return study_name(where)
-    return checked_path(where, "campaign.db").stem
+    if isinstance(location, str) and is_postgres_url(location):
+        return study_name(location)
+    return parse_path(location, "campaign.db").stem
 
 
-def keys_beside(where: Where) -> Path:
+def default_keys_path(location: Location) -> Path:
     """Where the keys of a study are kept, unless another file is named: beside it, or here."""
-    if isinstance(where, str) and is_address(where):
+    if isinstance(location, str) and is_postgres_url(location):
         return Path("keys.json")
-    return checked_path(where, "campaign.db").with_name("keys.json")
+    return parse_path(location, "campaign.db").with_name("keys.json")
 
 
 @contextmanager
-def kept_open(store: Store) -> Iterator[Store]:
+def close_on_error(store: Store) -> Iterator[Store]:
     """A database that is closed if what is done with it fails."""
     try:
         yield store

@@ -6,13 +6,13 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from causalbandits.study.storage.checksums import reading, sealed
-from causalbandits.study.storage.exact_sums import codes_of, text_of
-from causalbandits.study.storage.rows import Deciding, ModeRecord
+from causalbandits.study.storage.checksums import append_checksum, report_corruption
+from causalbandits.study.storage.exact_sums import decode_codes, encode_codes
+from causalbandits.study.storage.rows import ModeRecord, PolicyRecord
 from causalbandits.study.storage.sqlite import Store
 
 
-class Records:
+class Registers:
     """The smaller tables of one study."""
 
     def __init__(self, store: Store) -> None:
@@ -20,69 +20,71 @@ class Records:
 
     # What came early
 
-    @reading
-    def early(self, key: str) -> Any:
+    @report_corruption
+    def early_outcome(self, key: str) -> Any:
         """What was told of a decision before it was made, and has not been taken; None if nothing was."""
-        found = self.store.one("SELECT told FROM early WHERE key = ?", (key,))
-        return None if found is None else json.loads(found[0])
+        row = self.store.query_one("SELECT told FROM early WHERE key = ?", (key,))
+        return None if row is None else json.loads(row[0])
 
-    def keep_early(self, key: str, told: Any, at: float) -> None:
+    def save_early_outcome(self, key: str, parts: Any, at: float) -> None:
         """Let it wait for its decision."""
-        self.store.run("INSERT INTO early (key, told, at, seal) VALUES (?, ?, ?, ?)", sealed(key, json.dumps(told), at))
+        self.store.execute(
+            "INSERT INTO early (key, told, at, seal) VALUES (?, ?, ?, ?)", append_checksum(key, json.dumps(parts), at)
+        )
 
-    def drop_early(self, key: str) -> None:
+    def delete_early_outcome(self, key: str) -> None:
         """Its decision has come."""
-        self.store.run("DELETE FROM early WHERE key = ?", (key,))
+        self.store.execute("DELETE FROM early WHERE key = ?", (key,))
 
-    def waiting(self) -> int:
+    def early_count(self) -> int:
         """How many came early and still wait for their decision."""
         sql = "SELECT count(*) FROM early e WHERE NOT EXISTS (SELECT 1 FROM decisions d WHERE d.key = e.key)"
-        return int(self.store.one(sql)[0])
+        return int(self.store.query_one(sql)[0])
 
     # Policies
 
-    @reading
-    def policies(self) -> list[Deciding]:
+    @report_corruption
+    def policies(self) -> list[PolicyRecord]:
         """All who have decided, one after the other."""
-        rows = self.store.rows("SELECT version, record, since_decision, since_event FROM policies ORDER BY version")
-        return [Deciding(version, json.loads(record), decision, event) for version, record, decision, event in rows]
+        rows = self.store.query("SELECT version, record, since_decision, since_event FROM policies ORDER BY version")
+        return [PolicyRecord(version, json.loads(record), decision, event) for version, record, decision, event in rows]
 
     def policy_version(self) -> int:
         """The last of them."""
-        return int(self.store.one("SELECT max(version) FROM policies")[0])
+        return int(self.store.query_one("SELECT max(version) FROM policies")[0])
 
     def add_policy(self, version: int, record: Mapping[str, Any], since_decision: int, since_event: int) -> None:
         """Who decides from now on."""
-        self.store.run(
+        self.store.execute(
             "INSERT INTO policies (version, record, since_decision, since_event, seal) VALUES (?, ?, ?, ?, ?)",
-            sealed(version, json.dumps(record), since_decision, since_event),
+            append_checksum(version, json.dumps(record), since_decision, since_event),
         )
 
     # Modes
 
-    @reading
+    @report_corruption
     def modes(self) -> list[ModeRecord]:
         """All that the study has been in, one after the other."""
-        rows = self.store.rows(f"{self.MODE} ORDER BY version")
-        return [_mode(found) for found in rows]
+        rows = self.store.query(f"{self.MODE} ORDER BY version")
+        return [_decode_mode(row) for row in rows]
 
     MODE = "SELECT version, mode, baseline, since_decision, since_event, at, who, why FROM modes"
 
-    @reading
+    @report_corruption
     def mode(self) -> ModeRecord:
         """The one that it is in."""
-        return _mode(self.store.one(f"{self.MODE} ORDER BY version DESC LIMIT 1"))
+        return _decode_mode(self.store.query_one(f"{self.MODE} ORDER BY version DESC LIMIT 1"))
 
     def add_mode(self, mode: ModeRecord) -> None:
         """The one that it is in from now on."""
         version, name, baseline, *rest = mode
-        self.store.run(
+        self.store.execute(
             "INSERT INTO modes (version, mode, baseline, since_decision, since_event, at, who, why, seal) "
             "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            sealed(version, name, None if baseline is None else text_of(baseline), *rest),
+            append_checksum(version, name, None if baseline is None else encode_codes(baseline), *rest),
         )
 
 
-def _mode(found: Any) -> ModeRecord:
-    version, mode, baseline, *rest = found
-    return ModeRecord(version, mode, codes_of(baseline), *rest)
+def _decode_mode(row: Any) -> ModeRecord:
+    version, mode, baseline, *rest = row
+    return ModeRecord(version, mode, decode_codes(baseline), *rest)

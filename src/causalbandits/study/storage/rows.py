@@ -7,33 +7,33 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from causalbandits._typing import Z
-from causalbandits.campaign import action_at
+from causalbandits.campaign import decode_action
 from causalbandits.policies import Choice
 from causalbandits.problem import Action, Problem
-from causalbandits.study.propensities import Mixed
+from causalbandits.study.propensities import PropensityMixture
 
 IS_OPEN, IS_HELD, IS_TOLD, IS_EXPIRED, IS_FORGOTTEN = "open", "held", "told", "expired", "forgotten"
 
 IS_PAST = "past"
 """A round that was not decided here; numbered from -1 downwards."""
 
-WAITING = (IS_OPEN, IS_HELD)
+WAITING_STATUSES = (IS_OPEN, IS_HELD)
 """What counts as their outcome is yet to come."""
 
-COUNTED = ("outcome", "correct", "expire", "past")
+COUNTING_KINDS = ("outcome", "correct", "expire", "past")
 """After these something counts."""
 
-CHANGING = (*COUNTED, "retract", "forget")
-"""After the last two nothing does; `parents`, `held` and `late` change nothing that counts."""
+CHANGING_KINDS = (*COUNTING_KINDS, "retract", "forget")
+"""After the last two nothing does; `parents`, `held_event` and `late` change nothing that counts."""
 
-REOPENING = ("retract", "held")
+REOPENING_KINDS = ("retract", "held")
 """After these it waits again, or still."""
 
 STATUS_AFTER = {"expire": IS_EXPIRED, "forget": IS_FORGOTTEN, "retract": IS_OPEN, "held": IS_HELD, "past": IS_PAST}
 """What a decision is after an event of a kind; told, after others that count. `parents` and `late` change nothing."""
 
 
-class WhatCounts(NamedTuple):
+class CurrentOutcome(NamedTuple):
     """What a decision is, and what counts as its outcome."""
 
     status: str = IS_OPEN
@@ -68,18 +68,18 @@ class Row(NamedTuple):
     """Which mode the study was in, by its version."""
     would: Action | None = None
     """What the policy would have done, where something else was done."""
-    mixed: Mixed | None = None
+    mixture: PropensityMixture | None = None
     """How chances were mixed, where a floor was."""
 
     @property
-    def counts(self) -> WhatCounts:
+    def current_outcome(self) -> CurrentOutcome:
         """What counts by now."""
-        return WhatCounts(self.status, self.told_at, self.z, self.reward, self.observed)
+        return CurrentOutcome(self.status, self.told_at, self.z, self.reward, self.observed)
 
     def eligible(self, problem: Problem) -> list[Action] | None:
         """The actions that the decision was narrowed to; None if it was not."""
-        _, some = json.loads(self.request)
-        return None if some is None else [action_at(problem, choices) for choices in some]
+        _, choices_list = json.loads(self.request)
+        return None if choices_list is None else [decode_action(problem, choices) for choices in choices_list]
 
 
 class LogEvent(NamedTuple):
@@ -100,20 +100,20 @@ class LogEvent(NamedTuple):
     at: float
 
 
-def after(event: LogEvent, before: WhatCounts) -> WhatCounts:
+def apply_event(event: LogEvent, current: CurrentOutcome) -> CurrentOutcome:
     """What counts after an event."""
     if event.kind == "late":
-        return before
-    if event.kind in COUNTED:
+        return current
+    if event.kind in COUNTING_KINDS:
         status = STATUS_AFTER.get(event.kind, IS_TOLD)
-        return WhatCounts(status, before.told_at or event.number, event.z, event.reward, event.observed)
-    status = STATUS_AFTER.get(event.kind, before.status)
-    if event.kind in CHANGING:
-        return WhatCounts(status)
-    return WhatCounts(status, before.told_at, event.z, before.reward, event.observed)
+        return CurrentOutcome(status, current.told_at or event.number, event.z, event.reward, event.observed)
+    status = STATUS_AFTER.get(event.kind, current.status)
+    if event.kind in CHANGING_KINDS:
+        return CurrentOutcome(status)
+    return CurrentOutcome(status, current.told_at, event.z, current.reward, event.observed)
 
 
-class Deciding(NamedTuple):
+class PolicyRecord(NamedTuple):
     """A policy, and since which decision and event it has decided."""
 
     version: int

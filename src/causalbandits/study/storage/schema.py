@@ -22,7 +22,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from causalbandits.errors import StateError, StorageError
-from causalbandits.study.storage.checksums import seal_of_facts
+from causalbandits.study.storage.checksums import facts_checksum
 from causalbandits.study.storage.sqlite import Store
 
 STUDY_FORMAT = "causalbandits-study"
@@ -112,47 +112,47 @@ SCHEMA_VERSION = len(MIGRATIONS)
 
 def migrate(store: Store, now: float) -> None:
     """Bring a study's tables up to date, all of them or none; nothing is done where they are."""
-    if _version(store) == SCHEMA_VERSION:
+    if _stored_version(store) == SCHEMA_VERSION:
         return
     with store.transaction():
-        before = _version(store)  # another process may have been first
+        before = _stored_version(store)  # another process may have been first
         if before > SCHEMA_VERSION:
             raise StateError(
                 f"{store.path} was written by a newer version of this library: its tables have version {before}, and "
                 f"this one knows {SCHEMA_VERSION} at most. Nothing was changed."
             )
-        _lead_on(store, before, now)
+        _migrate_from(store, before, now)
 
 
-def _lead_on(store: Store, before: int, now: float) -> None:
+def _migrate_from(store: Store, before: int, now: float) -> None:
     for version in range(before + 1, SCHEMA_VERSION + 1):
         for statement in MIGRATIONS[version - 1]:
-            store.run(statement)
-        store.run("INSERT INTO versions (version, at) VALUES (?, ?)", (version, now))
-    store.run("UPDATE facts SET value = ? WHERE name = 'version'", (json.dumps(SCHEMA_VERSION),))
+            store.execute(statement)
+        store.execute("INSERT INTO versions (version, at) VALUES (?, ?)", (version, now))
+    store.execute("UPDATE facts SET value = ? WHERE name = 'version'", (json.dumps(SCHEMA_VERSION),))
 
 
-def _version(store: Store) -> int:
-    return int(facts_of(store)["version"])
+def _stored_version(store: Store) -> int:
+    return int(load_facts(store)["version"])
 
 
-def facts_of(store: Store) -> dict[str, Any]:
+def load_facts(store: Store) -> dict[str, Any]:
     """What a study is, from its database; a clear word if it is none."""
     try:
-        found = {name: json.loads(text) for name, text in store.rows("SELECT name, value FROM facts")}
-        if found["format"] != STUDY_FORMAT or not isinstance(found["version"], int) or found["version"] < 1:
-            raise ValueError(f"its format is {(found['format'], found['version'])!r:.100}")
+        facts = {name: json.loads(text) for name, text in store.query("SELECT name, value FROM facts")}
+        if facts["format"] != STUDY_FORMAT or not isinstance(facts["version"], int) or facts["version"] < 1:
+            raise ValueError(f"its format is {(facts['format'], facts['version'])!r:.100}")
     except (StateError, KeyError, ValueError, TypeError) as error:
         kind = StorageError if isinstance(error, StorageError) else StateError  # the first may be tried again
         raise kind(f"{store.path} is no study, or is damaged: {error}") from None
-    if found.get("seal") != seal_of_facts(found):
+    if facts.get("seal") != facts_checksum(facts):
         raise StateError(f"{store.path} is damaged: what it says of the study is not what was written. Use a backup.")
-    return found
+    return facts
 
 
-def write_facts(store: Store, facts: Mapping[str, Any], now: float) -> None:
+def save_facts(store: Store, facts: Mapping[str, Any], now: float) -> None:
     """Make the tables, and write down what the study is; within a transaction."""
-    _lead_on(store, 0, now)
-    whole = {"format": STUDY_FORMAT, "version": SCHEMA_VERSION, **facts}
-    for name, fact in {**whole, "seal": seal_of_facts(whole)}.items():
-        store.run("INSERT INTO facts (name, value) VALUES (?, ?)", (name, json.dumps(fact)))
+    _migrate_from(store, 0, now)
+    all_facts = {"format": STUDY_FORMAT, "version": SCHEMA_VERSION, **facts}
+    for name, fact in {**all_facts, "seal": facts_checksum(all_facts)}.items():
+        store.execute("INSERT INTO facts (name, value) VALUES (?, ?)", (name, json.dumps(fact)))

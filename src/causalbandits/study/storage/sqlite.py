@@ -18,13 +18,13 @@ from causalbandits.errors import StateError, StorageError
 BUSY_SECONDS = 30.0
 """So long another process's transaction is waited for."""
 
-APPLICATION = 0x63617562
+APPLICATION_ID = 0x63617562
 """By this number SQLite's files say that they are ours ("caub")."""
 
 
-ONLY_LOOKS = "{}: this connection only looks. Nothing was changed; use the study that it was made from."
+READ_ONLY_MESSAGE = "{}: this connection only looks. Nothing was changed; use the study that it was made from."
 
-FAILURES = (sqlite3.Error, UnicodeDecodeError)
+SQLITE_ERRORS = (sqlite3.Error, UnicodeDecodeError)
 """The latter where SQLite's own words quote damaged text."""
 
 
@@ -44,16 +44,16 @@ class Store(Protocol):
     def is_writing(self) -> bool:
         """Whether a transaction is under way."""
 
-    def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[Any]:
+    def query(self, sql: str, parameters: Sequence[Any] = ()) -> list[Any]:
         """What a query finds."""
 
-    def one(self, sql: str, parameters: Sequence[Any] = ()) -> Any:
+    def query_one(self, sql: str, parameters: Sequence[Any] = ()) -> Any:
         """The first row that a query finds; None if there is none."""
 
-    def run(self, sql: str, parameters: Sequence[Any] = ()) -> None:
+    def execute(self, sql: str, parameters: Sequence[Any] = ()) -> None:
         """A statement that changes something; within a transaction."""
 
-    def damage(self) -> list[str]:
+    def integrity_errors(self) -> list[str]:
         """What the database itself finds wrong, in words."""
 
     def reader(self) -> Store:
@@ -69,8 +69,8 @@ class Store(Protocol):
 class SQLite:
     """One connection, shared by the threads of a process: one of them at a time."""
 
-    def __init__(self, path: Path, *, new: bool, reading: bool = False) -> None:
-        self.path, self.lock, self._reading = path, threading.RLock(), reading
+    def __init__(self, path: Path, *, new: bool, read_only: bool = False) -> None:
+        self.path, self.lock, self._read_only = path, threading.RLock(), read_only
         if not new and not path.exists():
             raise StateError(f"There is no study at {path}. Make one: Study.create({str(path)!r}, problem, policy).")
         if new and path.exists() and path.stat().st_size:
@@ -79,21 +79,21 @@ class SQLite:
             self._connection = sqlite3.connect(
                 path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
             )
-            self._check_kind(new)
+            self._validate_application_id(new)
             for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
                 self._connection.execute(f"PRAGMA {pragma}")
-        except FAILURES as error:
-            raise self._refusal(error) from error
+        except SQLITE_ERRORS as error:
+            raise self._storage_error(error) from error
 
-    def _check_kind(self, new: bool) -> None:
+    def _validate_application_id(self, new: bool) -> None:
         if new:
-            self._connection.execute(f"PRAGMA application_id={APPLICATION}")
+            self._connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
             return
-        found = self._connection.execute("PRAGMA application_id").fetchone()[0]
-        if found != APPLICATION:
+        application_id = self._connection.execute("PRAGMA application_id").fetchone()[0]
+        if application_id != APPLICATION_ID:
             raise StateError(f"{self.path} is no study: it is SQLite's file of another program.")
 
-    def _refusal(self, error: Exception) -> StorageError:
+    def _storage_error(self, error: Exception) -> StorageError:
         if isinstance(error, sqlite3.OperationalError) and "locked" in str(error):
             return StorageError(
                 f"{self.path} has been busy for {BUSY_SECONDS:.0f} seconds: another process holds it. Nothing was "
@@ -106,36 +106,36 @@ class SQLite:
         with self.lock:
             self._connection.close()
 
-    def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[Any]:
+    def query(self, sql: str, parameters: Sequence[Any] = ()) -> list[Any]:
         """What a query finds."""
         with self.lock:
             try:
                 return self._connection.execute(sql, parameters).fetchall()
-            except FAILURES as error:
-                raise self._refusal(error) from error
+            except SQLITE_ERRORS as error:
+                raise self._storage_error(error) from error
 
-    def one(self, sql: str, parameters: Sequence[Any] = ()) -> Any:
+    def query_one(self, sql: str, parameters: Sequence[Any] = ()) -> Any:
         """The first row that a query finds; None if there is none."""
-        found = self.rows(sql, parameters)
-        return found[0] if found else None
+        rows = self.query(sql, parameters)
+        return rows[0] if rows else None
 
-    def run(self, sql: str, parameters: Sequence[Any] = ()) -> None:
+    def execute(self, sql: str, parameters: Sequence[Any] = ()) -> None:
         """A statement that changes something; within a transaction."""
-        if self._reading:
-            raise StorageError(ONLY_LOOKS.format(self.path))
+        if self._read_only:
+            raise StorageError(READ_ONLY_MESSAGE.format(self.path))
         with self.lock:
             try:
                 self._connection.execute(sql, parameters)
-            except FAILURES as error:
-                raise self._refusal(error) from error
+            except SQLITE_ERRORS as error:
+                raise self._storage_error(error) from error
 
     def reader(self) -> SQLite:
         """Another connection, which only looks: it sees what is on disk, and no writer waits for it."""
-        return SQLite(self.path, new=False, reading=True)
+        return SQLite(self.path, new=False, read_only=True)
 
-    def damage(self) -> list[str]:
+    def integrity_errors(self) -> list[str]:
         """What SQLite itself finds wrong with the file, in words; nothing, if all is well."""
-        return [text for (text,) in self.rows("PRAGMA integrity_check(5)") if text != "ok"]
+        return [text for (text,) in self.query("PRAGMA integrity_check(5)") if text != "ok"]
 
     @property
     def changes(self) -> int:
@@ -155,10 +155,10 @@ class SQLite:
                 yield
                 return
             try:
-                self.rows("BEGIN" if self._reading else "BEGIN IMMEDIATE")
+                self.query("BEGIN" if self._read_only else "BEGIN IMMEDIATE")
                 yield
-                self.rows("COMMIT")
+                self.query("COMMIT")
             except BaseException:
                 if self.is_writing:  # if not, SQLite has undone it itself, as where the disk is full
-                    self.rows("ROLLBACK")
+                    self.query("ROLLBACK")
                 raise

@@ -6,54 +6,56 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from causalbandits._cache import Memory
+from causalbandits._cache import BoundedCache
 from causalbandits._typing import Z
-from causalbandits.campaign import action_at
+from causalbandits.campaign import decode_action
 from causalbandits.problem import Action, Problem
-from causalbandits.problem.actions import ACTIONS_KEPT
-from causalbandits.study.storage.checksums import reading, sealed
-from causalbandits.study.storage.exact_sums import ExactSums, Key, Table, codes_of, rows_of, text_of
-from causalbandits.study.storage.registers import Records
+from causalbandits.problem.actions import ACTION_CACHE_SIZE
+from causalbandits.study.storage.checksums import append_checksum, report_corruption
+from causalbandits.study.storage.exact_sums import ExactSums, Key, SumTable, decode_codes, encode_codes, encode_rows
+from causalbandits.study.storage.registers import Registers
 from causalbandits.study.storage.sqlite import Store
 
 
-class KeptStatistic(Records):
+class StatisticTable(Registers):
     """(context, action, z) -> sums, line by line, and snapshots of it."""
 
     def __init__(self, store: Store, problem: Problem) -> None:
         super().__init__(store)
         self.problem = problem
-        self._actions: Memory[Z, Action] = Memory(ACTIONS_KEPT)
+        self._actions: BoundedCache[Z, Action] = BoundedCache(ACTION_CACHE_SIZE)
 
     def action(self, choices: Iterable[int]) -> Action:
         """The one with these choices."""
-        made = tuple(choices)
-        found = self._actions.get(made)
-        return self._actions.keep(made, action_at(self.problem, made)) if found is None else found
+        codes = tuple(choices)
+        cached = self._actions.get(codes)
+        return self._actions.store(codes, decode_action(self.problem, codes)) if cached is None else cached
 
-    def _action(self, choices: str) -> Action:
-        return self.action(codes_of(choices) or ())
+    def _decode_action(self, choices: str) -> Action:
+        return self.action(decode_codes(choices) or ())
 
-    @reading
-    def table(self) -> Table:
+    @report_corruption
+    def table(self) -> SumTable:
         """As it is kept."""
-        return self._table(self.store.rows("SELECT context, choices, z, n, total, squares, successes FROM statistic"))
+        return self._decode_table(
+            self.store.query("SELECT context, choices, z, n, total, squares, successes FROM statistic")
+        )
 
-    def _table(self, rows: Iterable[Any]) -> Table:
-        return Table(
+    def _decode_table(self, rows: Iterable[Any]) -> SumTable:
+        return SumTable(
             {
-                (codes_of(context), self._action(choices), codes_of(z)): ExactSums(
+                (decode_codes(context), self._decode_action(choices), decode_codes(z)): ExactSums(
                     n, int(total), int(squares), int(successes)
                 )
                 for context, choices, z, n, total, squares, successes in rows
             }
         )
 
-    def write_line(self, key: Key, line: ExactSums) -> None:
+    def save_line(self, key: Key, line: ExactSums) -> None:
         """A line of the statistic changes."""
         context, action, z = key
-        names = text_of(context), text_of(action.choices), text_of(z)
-        self.store.run(
+        names = encode_codes(context), encode_codes(action.choices), encode_codes(z)
+        self.store.execute(
             "INSERT INTO statistic (context, choices, z, n, total, squares, successes) VALUES (?, ?, ?, ?, ?, ?, ?) "
             "ON CONFLICT (context, choices, z) DO UPDATE SET n = excluded.n, total = excluded.total, "
             "squares = excluded.squares, successes = excluded.successes",
@@ -62,25 +64,25 @@ class KeptStatistic(Records):
 
     # Snapshots
 
-    def add_snapshot(self, event: int, table: Table) -> None:
+    def add_snapshot(self, event: int, table: SumTable) -> None:
         """The statistic after an event."""
-        values = sealed(event, snapshot_text(table))
-        self.store.run("INSERT INTO snapshots (event, content, seal) VALUES (?, ?, ?)", values)
+        values = append_checksum(event, encode_snapshot(table))
+        self.store.execute("INSERT INTO snapshots (event, content, seal) VALUES (?, ?, ?)", values)
 
-    @reading
+    @report_corruption
     def snapshots(self) -> dict[int, str]:
         """All of them, as they are kept, by their events."""
-        return dict(self.store.rows("SELECT event, content FROM snapshots"))
+        return dict(self.store.query("SELECT event, content FROM snapshots"))
 
-    @reading
-    def snapshot(self, up_to: int) -> tuple[int, Table]:
+    @report_corruption
+    def snapshot(self, up_to: int) -> tuple[int, SumTable]:
         """The last one up to an event, and after which event it was made; an empty table if there is none."""
-        found = self.store.one(
+        row = self.store.query_one(
             "SELECT event, content FROM snapshots WHERE event <= ? ORDER BY event DESC LIMIT 1", (up_to,)
         )
-        return (0, Table()) if found is None else (found[0], self._table(json.loads(found[1])))
+        return (0, SumTable()) if row is None else (row[0], self._decode_table(json.loads(row[1])))
 
 
-def snapshot_text(table: Table) -> str:
+def encode_snapshot(table: SumTable) -> str:
     """What is kept of a statistic: the same for the same sums."""
-    return json.dumps([list(line) for line in rows_of(table)])
+    return json.dumps([list(line) for line in encode_rows(table)])
