@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 
 import pytest
-from test_fit_hidden import logged
+from tests.fitting.test_fit_latent import logged
 from typer.testing import CliRunner
 
 import causalbandits as cb

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from test_observed import reversal
+from tests.model.test_latent_model import reversal
 
 import causalbandits as cb
 from causalbandits.errors import DataError, DataWarning, ModelError, NotIdentifiedError, ProblemError, SizeError

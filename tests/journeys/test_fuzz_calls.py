@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from test_fuzz import anything, asked, many, odd
+from tests.journeys.test_fuzz import anything, asked, many, odd
 
 import causalbandits as cb
 from causalbandits._files import refuse_unwritable_folder
@@ -323,7 +323,7 @@ def test_the_fuzz_covers_the_public_surface():
         "Recommendation",
         "ScaleWarning",
         "Scores",
-        "StepEnvironment",
+        "BlackBoxEnvironment",
         "DataWarning",
         "ProblemWarning",
     }

@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
 
-from test_service import Served
+from tests.service.test_service import Served
 
 import causalbandits as cb
 from causalbandits.cli import app

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import linprog
-from test_together import by_force, contexts, world
+from tests.journeys.test_contexts_costs_budgets import by_force, contexts, world
 
 import causalbandits as cb
 from causalbandits.engine.driver import POLICY, WORLD, play, seed_of, stream

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_service import Served
+from tests.service.test_service import Served
 
 import causalbandits as cb
 from causalbandits.errors import StateError

@@ -22,7 +22,7 @@ from causalbandits.problem.budget import Budget
 pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
 
-from test_service import Served, outcome
+from tests.service.test_service import Served, outcome
 
 from causalbandits.service import workers
 from causalbandits.service.auth import Keys

@@ -11,7 +11,7 @@ pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
 
 import msgspec
-from test_service import Served
+from tests.service.test_service import Served
 
 import causalbandits as cb
 from causalbandits.service.openapi import build_document

@@ -15,7 +15,7 @@ import pytest
 pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
 
-from test_service import Served
+from tests.service.test_service import Served
 
 import causalbandits as cb
 from causalbandits.service import server

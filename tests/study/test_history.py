@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from test_past import DECIDING, history
-from test_study import Clock, bits, happen, new, played
+from tests.agent.test_history import DECIDING, history
+from tests.study.test_study import Clock, bits, happen, new, played
 
 import causalbandits as cb
 from causalbandits.errors import BudgetError, ConflictError, DataError, PolicyError, StateError, TellError

@@ -170,7 +170,7 @@ class BlackBoxEnvironment(Environment):
     ) -> None:
         if not isinstance(problem, Problem) or not callable(step):
             raise ProblemError(
-                f"A StepEnvironment needs a Problem and a function step(intervention, rng); got {problem!r}, {step!r}."
+                f"A BlackBoxEnvironment needs a Problem and a function step(intervention, rng); got {problem!r}, {step!r}."
             )
         if draw_context is not None and not (callable(draw_context) and problem.context):
             raise ProblemError(
@@ -179,7 +179,7 @@ class BlackBoxEnvironment(Environment):
             )
         if problem.context_codes is not None:
             raise ProblemError(
-                "A StepEnvironment needs a problem of whose context nothing is known yet: problem.whole."
+                "A BlackBoxEnvironment needs a problem of whose context nothing is known yet: problem.whole."
             )
         problem.actions.refuse_enumeration("What an action is worth is kept for every action", LISTED)
         if problem.contexts.size * problem.actions.size > LISTED:
@@ -248,7 +248,7 @@ class BlackBoxEnvironment(Environment):
 
     def __repr__(self) -> str:
         accuracy = f", means from {self.draws} draws each, to {self.standard_error:.2g}" if self.draws else ""
-        return f"StepEnvironment({self.problem!r}{accuracy})"
+        return f"BlackBoxEnvironment({self.problem!r}{accuracy})"
 
     @cached_property
     def means(self) -> Array:
@@ -328,7 +328,7 @@ class BlackBoxReward(Reward):
         self._step, self._draw_context = step, draw_context
 
     def __repr__(self) -> str:
-        return "StepReward(<function>)"
+        return "BlackBoxReward(<function>)"
 
     def code(self) -> str:
         return code_hash(self._step if self._draw_context is None else (self._step, self._draw_context))

@@ -115,7 +115,9 @@ class Situation(Cached):
         """The same situation with other distributions of the same actions, in the same order."""
         self.costs  # noqa: B018 (they are the same)
         copy = object.__new__(Situation)
-        shared = {name: value for name, value in self.__dict__.items() if name not in ("_cache", "without_costs", "_weights")}
+        shared = {
+            name: value for name, value in self.__dict__.items() if name not in ("_cache", "without_costs", "_weights")
+        }
         copy.__dict__.update(shared, candidates=candidates, action=candidates.action)
         return copy
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from test_formats import network_file
+from tests.formats.test_formats import network_file
 
 from causalbandits import check, fit, read
 from causalbandits.environments import zoo

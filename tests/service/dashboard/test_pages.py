@@ -14,7 +14,7 @@ pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
 
 import jinja2
-from test_service import Served
+from tests.service.test_service import Served
 
 import causalbandits as cb
 from causalbandits.service.dashboard.pages import _templates, render_page
