@@ -353,7 +353,7 @@ def test_a_commit_that_fails_leaves_nothing_behind_in_memory_either(
                 raise StorageError("the disk is full. Nothing was changed.")
             return rows(sql, parameters)
 
-        monkeypatch.setattr(store, "rows", failing)
+        monkeypatch.setattr(store, "query", failing)
         with pytest.raises(StorageError):
             study.tell(decision.id, seen.parents, seen.reward)
         monkeypatch.undo()
@@ -383,7 +383,7 @@ def test_a_database_that_fails_while_a_process_catches_up_leaves_nothing_half_kn
                     raise StorageError("the connection was lost. Nothing was changed.")
                 return rows(sql, parameters)
 
-            monkeypatch.setattr(store, "rows", failing)
+            monkeypatch.setattr(store, "query", failing)
             try:
                 decision = two.ask()
                 two.tell(decision.id, None, 1)
@@ -413,7 +413,7 @@ def test_a_database_that_fails_while_a_study_is_opened_may_be_tried_again(
             return rows(self, sql, parameters)
 
         with monkeypatch.context() as patch:
-            patch.setattr(SQLite, "rows", failing)
+            patch.setattr(SQLite, "query", failing)
             try:
                 cb.Study.open(tmp_path / "study.db").close()
             except StorageError:  # and nothing else

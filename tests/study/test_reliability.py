@@ -57,19 +57,19 @@ class Failing:
     """A connection of which one statement fails: before it is done, or (`after`) when it has been done."""
 
     def __init__(self, connection: sqlite3.Connection, at: int, raised: BaseException, *, after: bool = False) -> None:
-        self._own, self._feasible_or_empty, self._raised, self._after = connection, at, raised, after
+        self._connection, self._statements_left, self._raised, self._after = connection, at, raised, after
 
     def execute(self, sql: str, *given: Any) -> Any:
         if sql != "ROLLBACK":
-            self._feasible_or_empty -= 1
-            if self._feasible_or_empty == 0:
+            self._statements_left -= 1
+            if self._statements_left == 0:
                 if self._after:
-                    self._own.execute(sql, *given)
+                    self._connection.execute(sql, *given)
                 raise self._raised
-        return self._own.execute(sql, *given)
+        return self._connection.execute(sql, *given)
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._own, name)
+        return getattr(self._connection, name)
 
 
 @contextmanager
