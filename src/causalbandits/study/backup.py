@@ -1,4 +1,4 @@
-"""A copy of a study while it is used: whole, and verified."""
+"""A verified copy of a study's file, as of one moment, while others write to it."""
 
 from __future__ import annotations
 
