@@ -10,6 +10,8 @@ import re
 from functools import cache
 from pathlib import Path
 
+from tests.conftest import SLOW
+
 SOURCE = Path(__file__).parents[2] / "src/causalbandits"
 
 
@@ -161,3 +163,8 @@ def defined_in(module: str, name: str) -> str:
             if isinstance(node, ast.ImportFrom) and any((alias.asname or alias.name) == name for alias in node.names):
                 return defined_in(node.module, name)
     return module
+
+
+def test_slow_tests_are_where_their_markers_say():
+    tests = Path(__file__).parents[1]
+    assert all((tests / file).exists() for files in SLOW.values() for file in files)
