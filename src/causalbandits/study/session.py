@@ -147,7 +147,7 @@ class Session:
     def transaction(self) -> Iterator[Fold]:
         """All of it, or nothing. What is refused before anything is written leaves the rest as it was."""
         with self.store.lock:
-            changes_before = self.store.changes
+            changes_before, user_policy = self.store.changes, self.user_policy
             try:
                 if self._in_transaction:
                     yield self.fold
@@ -155,6 +155,7 @@ class Session:
                 with self.store.transaction(), self._sync_and_flush():
                     yield self.fold
             except BaseException as error:  # of the commit, too
+                self.user_policy = user_policy
                 if self.store.changes != changes_before:
                     self._is_half_written = True
                 if self.store.changes != changes_before or not _is_refusal(error):
@@ -201,12 +202,14 @@ class Session:
         """Take in what other processes did; whatever stops that half-way, all is read anew next time."""
         was_stale, self._is_stale = self._is_stale, True
         head = self.log.head()
+        if was_stale:
+            self._past_table, self._frozen_statistic = (0, SumTable()), None
         if was_stale or head.policy != self.policy_version:
             self.table, self._frontier = self.log.statistic.table(), None
             self._start_policy(head)
         elif head != self._stored_head:
             self._catch_up(head)
-        if head.mode != self.mode.version:
+        if was_stale or head.mode != self.mode.version:
             self.mode = self.log.registers.mode(head.mode)
         self.n_decisions, self.events, self.policy_version, _, self.n_outcomes, self.reward_sum, self.n_early = head
         self._stored_head, self._is_stale = head, False
@@ -231,11 +234,9 @@ class Session:
 
     def change_policy(self, policy: AnyPolicy) -> None:
         """Another policy decides from now on, from all that was learnt; within a transaction."""
-        self.policy_version += 1
-        self.log.registers.add_policy(
-            self.policy_version, policy_record(policy, self.problem), self.n_decisions, self.events
-        )
-        self.user_policy = policy
+        version, record = self.policy_version + 1, policy_record(policy, self.problem)
+        self.log.registers.add_policy(version, record, self.n_decisions, self.events)
+        self.policy_version, self.user_policy = version, policy
         self.flush()
         self._start_policy(self._stored_head)
 
@@ -273,15 +274,14 @@ class Session:
 
     def record_event(self, row: Row, kind: str, z: Z | None, reward: int | None, observed: Any) -> None:
         """An event, what its decision is by then, and the statistic's change."""
-        number = self.events + 1
+        number, sums = self.events + 1, (self.n_outcomes, self.reward_sum)
         if kind in CHANGING_KINDS:
-            self.n_outcomes += (reward is not None) - (row.reward is not None)
-            self.reward_sum += (reward or 0) - (row.reward or 0)
-        sums = self.n_outcomes, self.reward_sum
+            gained = (reward is not None) - (row.reward is not None)
+            sums = sums[0] + gained, sums[1] + (reward or 0) - (row.reward or 0)
         event = LogEvent(number, row.number, kind, z, reward, observed, row.z, row.reward, *sums, self.clock())
         self.log.add_event(event, apply_event(event, row.current_outcome))
         self._apply_event(event, row, write=True)
-        self.events = number
+        self.events, (self.n_outcomes, self.reward_sum) = number, sums
         if number % SNAPSHOT_EVERY == 0:
             self.log.statistic.add_snapshot(number, self.table)
 
@@ -291,8 +291,9 @@ class Session:
 
     def save_early_outcome(self, key: str, parts: Any) -> None:
         """Let it wait for its decision, in the place of what waits, if anything does."""
-        self.n_early += self.early_outcome(key) is None
+        is_new = self.early_outcome(key) is None
         self.log.registers.save_early_outcome(key, parts, self.clock())
+        self.n_early += is_new
 
     def delete_early_outcome(self, key: str) -> None:
         """Its decision has come, or will not; where nothing waits, nothing is done."""
