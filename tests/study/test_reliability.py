@@ -360,6 +360,8 @@ def test_what_was_rolled_back_is_forgotten_in_memory_whatever_others_do_next(tmp
                 stop_half_way(kind())
             assert everything(study) == before
             assert study.verify()
+        with pytest.raises(StateError):
+            stop_half_way(StateError())
         other.set_mode("uniform")  # a mode of the same version as the one that was rolled back
         decision = study.ask(key="early")
         assert study.explain(decision.id)["mode"] == study.mode == "uniform"
