@@ -132,8 +132,8 @@ class Quick:
     """
 
     def __init__(self, situation: Any, policy: cb.Policy, epsilon: float) -> None:
-        plain = isinstance(policy, CellPolicy) and policy.causal and not policy.learns_scales
-        self.applies = plain and not policy.learns_tables and epsilon == 0
+        plain = isinstance(policy, CellPolicy) and policy.causal and not policy.traits.learns_scales
+        self.applies = plain and not policy.traits.learns_tables and epsilon == 0
         if self.applies:
             self.rows, self.noise = action_distributions(situation), sub_gaussian_scale(policy.index_parameters)
 
@@ -160,7 +160,7 @@ def played(part: Part, policy: cb.Policy, replication: int) -> tuple[list[float]
     """
     drawn = not isinstance(part.world, cb.Environment)
     env = part.world(stream(SEED, replication, ENVIRONMENT)) if drawn else part.world
-    problem, rounds = env.problem.without_tables() if policy.learns_tables else env.problem, looked_at(part.horizon)
+    problem, rounds = env.problem.without_tables() if policy.traits.learns_tables else env.problem, looked_at(part.horizon)
     own, risk, lost = policy.for_horizon(part.horizon), [], []
     situation = own.situation(problem)
 

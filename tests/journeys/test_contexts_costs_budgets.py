@@ -108,7 +108,7 @@ def same_bits(env, policy, horizon=700, believed=None, **more):
 @pytest.mark.parametrize("id", played_compiled())
 def test_both_drivers_play_alike_with_costs_in_contexts(id, additive):
     env, policy = world(additive=additive), cb.policy(id)
-    if policy.unit_rewards and not env.reward.bounded:
+    if policy.traits.unit_rewards and not env.reward.bounded:
         pytest.skip("it needs rewards in [0, 1]")
     assert (
         same_bits(env, policy).regret[-1]

@@ -17,7 +17,7 @@ import numpy as np
 
 from causalbandits._typing import Array
 from causalbandits.errors import PolicyError
-from causalbandits.policies.base import HorizonPolicy, Incumbent, runner_up_of, two_best_positions
+from causalbandits.policies.base import HorizonPolicy, Incumbent, Traits, runner_up_of, two_best_positions
 from causalbandits.policies.feedback import Choice, Outcome
 from causalbandits.policies.statistics import Statistic
 from causalbandits.problem.problem import Problem
@@ -49,8 +49,7 @@ class ObservedAndTried(Statistic):
 class ParallelBandit(HorizonPolicy[ObservedAndTried]):
     """Look for half of the rounds, then try what is rare. For problems of that one form, and a known horizon."""
 
-    randomised = False
-    searches_all = True
+    traits = Traits(randomised=False, searches_all=True)
     id = "parallel-bandit"
 
     def init(self, problem: Problem) -> ObservedAndTried:

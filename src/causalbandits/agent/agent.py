@@ -69,7 +69,7 @@ class Learner:
         self.impossible = impossible
         self._statistic = policy.init_or_raise(problem)
         self._pending: dict[int, Pending] = {}
-        self._outcomes = Ledger(None if policy.randomised else 1.0)
+        self._outcomes = Ledger(None if policy.traits.randomised else 1.0)
         self._resequencer = Resequencer()
         self._must_replay = False
         """Whether outcomes were corrected since the statistic was made."""
@@ -122,7 +122,7 @@ class Learner:
     def _monitor(self) -> str:
         """Show the policy what is complete by now, in the order of decisions; the last that it noticed."""
         alarm = ""
-        if self.policy.in_order:
+        if self.policy.traits.sequential:
             for outcome in self._resequencer.ready(self._pending, self._next_id):
                 alarm = (
                     self.policy.monitor(self._situation_in_context(outcome.context), self._statistic, outcome) or alarm
@@ -176,7 +176,7 @@ class Listener(Learner):
         if len(self._outcomes) == DIAGNOSTICS_AFTER:
             for concern in self.policy.concerns(self.problem, statistic):
                 warnings.warn(f"{concern}.", ProblemWarning, stacklevel=2)
-        if self.policy.in_order:
+        if self.policy.traits.sequential:
             self._resequencer.add(outcome)
             if alarm := self._monitor():
                 self._warn_of_alarm(alarm)
@@ -247,7 +247,7 @@ class Listener(Learner):
         if self._budget_tracker is not None:
             self._budget_tracker.refund(self.problem.cost(pending.choice.action), pending.problem.context_codes)
         del self._pending[id]
-        if self.policy.in_order and not self._must_replay and (alarm := self._monitor()):
+        if self.policy.traits.sequential and not self._must_replay and (alarm := self._monitor()):
             self._warn_of_alarm(alarm)
 
     def _validate_id(self, id: int) -> None:
@@ -344,7 +344,7 @@ class Adviser(Learner):
 
         Contexts in which nothing may be done, because of what is required, are in `.refused`, with the reason.
         """
-        current_problem = self.problem.with_model(self.model) if self.policy.learns_tables else self.problem
+        current_problem = self.problem.with_model(self.model) if self.policy.traits.learns_tables else self.problem
         diagnostics, recommendations, refused = self._diagnostics(), [], []
         for codes, share in current_problem.contexts.by_probability():
             conditioned = self.problem.condition_codes(codes or None)
@@ -464,7 +464,7 @@ class Agent(Listener, Adviser):
         )
         self._seed = _seed_sequence(seed)
         self._rng = np.random.Generator(np.random.PCG64(self._seed))
-        self._binarises_rewards = resolved_policy.counts_successes
+        self._binarises_rewards = resolved_policy.traits.counts_successes
         self._past_rows = 0
         self._largest_expected = resolved_policy.largest_expected_reward(problem)
         self._agent_id = secrets.token_hex(8)

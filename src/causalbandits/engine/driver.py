@@ -71,8 +71,8 @@ def play(
     parent_axes = (
         None if problem.parents == env.problem.parents else list(map(env.problem.parents.index, problem.parents))
     )
-    must_check = policy.unit_rewards and env.reward.bounded is not True
-    counts_successes, in_order, plays = policy.counts_successes, policy.in_order, _Plays(env.problem)
+    must_check = policy.traits.unit_rewards and env.reward.bounded is not True
+    counts_successes, in_order, plays = policy.traits.counts_successes, policy.traits.sequential, _Plays(env.problem)
     if budget is not None:
         policy.refuse_budget()
     tracker = None if budget is None else moments.budget_tracker(Budget(budget, int(rounds[-1])))
@@ -88,7 +88,7 @@ def play(
             believed_action, propensity, support = policy.choose_within_budget(situation, statistic, rng, tracker)
             tracker.charge(problem.cost(believed_action), situation.context_codes)
         action = believed_action if true_actions is None else true_actions[believed_action]
-        if policy.learns_tables:
+        if policy.traits.learns_tables:
             observed, z, reward = here.draw_all(action.choices, world)
         else:
             observed, (z, reward) = None, here.draw(action.choices, world)

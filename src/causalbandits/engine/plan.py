@@ -97,7 +97,9 @@ class Plan:
     def all_compiled(self) -> bool:
         """Whether no policy needs the interpreter, so that threads serve as well as processes."""
         env = self.environment(0)
-        return all(self._is_compiled(env, policy) and not policy.learns_tables for policy in self.policies.values())
+        return all(
+            self._is_compiled(env, policy) and not policy.traits.learns_tables for policy in self.policies.values()
+        )
 
     def _is_compiled(self, env: Environment, policy: AnyPolicy) -> bool:
         return self.compiled and self.budget is None and can_play(env, policy, self._problem_for(policy, env))
@@ -119,7 +121,7 @@ class Plan:
         if self.budget is not None:
             self._check_budget(env, self._believed_problem(env), self.budget)
         for policy in self.policies.values():
-            if policy.unit_rewards and env.reward.bounded is False:
+            if policy.traits.unit_rewards and env.reward.bounded is False:
                 raise PolicyError(
                     f"The policy {policy.id!r} needs rewards in [0, 1]; {env.reward!r} leaves that range. Use a "
                     "Gaussian prior or a UCB policy."
@@ -160,7 +162,7 @@ class Plan:
     def _problem_for(self, policy: AnyPolicy, env: Environment) -> Problem:
         """What a policy is told: a policy that learns tables is not told the true ones, only the graph."""
         problem = self._believed_problem(env)
-        if not policy.learns_tables or isinstance(problem.model, FittedModel):
+        if not policy.traits.learns_tables or isinstance(problem.model, FittedModel):
             return problem
         return problem.without_tables()
 

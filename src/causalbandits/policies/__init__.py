@@ -1,7 +1,7 @@
 """The algorithms: statistic, index, projection, argmax; found by id in the registry."""
 
 from causalbandits.policies._qr import back_substitute_jit, qr_update_jit, squared_norms_jit
-from causalbandits.policies.base import AnyPolicy, HorizonPolicy, Policy, RunnerUp
+from causalbandits.policies.base import AnyPolicy, HorizonPolicy, Policy, RunnerUp, Traits
 from causalbandits.policies.budgeted import future_situations
 from causalbandits.policies.cells import (
     KLUCB,
@@ -84,6 +84,7 @@ __all__ = [
     "Sums",
     "Support",
     "ThompsonSampling",
+    "Traits",
     "Uniform",
     "add_to_cell",
     "add_to_pool",

@@ -10,7 +10,8 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
+from functools import cached_property
+from typing import Any, Generic, NamedTuple, Self, TypeVar
 
 import numpy as np
 
@@ -65,6 +66,31 @@ def two_best_positions(scores: Scores) -> tuple[int, int | None]:
     return first, Scores(remaining, scores.scale).best_position()
 
 
+class Traits(NamedTuple):
+    """What a policy needs and does, resolved once per policy object from its class and its parameters."""
+
+    randomised: bool = True
+    """Scores are drawn; if not, asking again without telling gives the same action."""
+    unit_rewards: bool = False
+    """Rewards must lie in [0, 1]."""
+    searches_all: bool = False
+    """All actions are searched, not only those that can be the best for some reward."""
+    needs_parents: bool = True
+    """Nothing can be learnt from a reward without the values of its parents."""
+    needs_context: bool = False
+    """Besides, something is kept for every context by itself, so that all of it must be known."""
+    learns_tables: bool = False
+    """The model's tables are learnt from all that is observed: nothing may then be searched by them."""
+    learns_scales: bool = False
+    """The rewards' scales are estimated from the rewards."""
+    counts_successes: bool = False
+    """Successes are counted: a reward between 0 and 1 then comes with a coin's flip, `outcome.successes`."""
+    sequential: bool = False
+    """Outcomes are also looked at in the order of their decisions: `monitor`."""
+    no_budget: str = ""
+    """Why no budget can be kept, and what to use instead, as the end of a sentence; empty where one can."""
+
+
 S = TypeVar("S", bound=Statistic)
 
 
@@ -75,22 +101,10 @@ class Policy(ABC, Generic[S]):
     A policy of your own defines `id`, `start`, `score` and `update`; the agent and the simulator do the rest.
     """
 
-    randomised: ClassVar[bool] = True
-    """Whether scores are drawn; if not, asking again without telling gives the same action."""
-    unit_rewards: ClassVar[bool] = False
-    """Whether rewards must lie in [0, 1]."""
-    searches_all: ClassVar[bool] = False
-    """Whether all actions are searched, not only those that can be the best for some reward."""
-    needs_parents: ClassVar[bool] = True
-    """Whether nothing can be learnt of a reward without the values of its parents."""
-    needs_context: ClassVar[bool] = False
-    """Whether, besides, something is kept for every context by itself, so that all of it must be known."""
-    learns_tables: ClassVar[bool] = False
-    """Whether the model's tables are learnt from all that is observed: nothing may then be searched by them."""
-    counts_successes: ClassVar[bool] = False
-    """Whether it counts successes: a reward between 0 and 1 then comes with a coin's flip, `outcome.successes`."""
-    in_order: ClassVar[bool] = False
-    """Whether it also looks at outcomes in the order of their decisions: `monitor`."""
+    @cached_property
+    def traits(self) -> Traits:
+        """What the agent and the simulator must know of the policy. A class of your own sets `traits = Traits(...)`."""
+        return Traits()
 
     @property
     @abstractmethod
@@ -113,7 +127,7 @@ class Policy(ABC, Generic[S]):
         """Take in one outcome. Nothing here is random: the statistic is a fold of the outcomes."""
 
     def monitor(self, situation: Situation, statistic: S, outcome: Outcome) -> str:
-        """Look at an outcome that was taken in, once all earlier decisions are told or forgotten, if `in_order`.
+        """Look at an outcome that was taken in, once all earlier decisions are told or forgotten, if `traits.sequential`.
 
         What it noticed is said in words, or nothing is. Nothing here is random either.
         """
@@ -135,10 +149,10 @@ class Policy(ABC, Generic[S]):
 
     def validate_parents(self, problem: Problem) -> None:
         """Say so if there are no parents, and the policy learns of nothing else."""
-        if problem.unit == "actions" and (self.needs_parents or not self.searches_all):
+        if problem.unit == "actions" and (self.traits.needs_parents or not self.traits.searches_all):
             raise PolicyError(
                 f"{self.id} learns what a reward owes to its parents, and this problem has none (parents=[]). Use a "
-                f"policy that learns a number per action: {'ts-beta' if self.unit_rewards else 'ts-gaussian or ucb'}."
+                f"policy that learns a number per action: {'ts-beta' if self.traits.unit_rewards else 'ts-gaussian or ucb'}."
             )
 
     def score_or_raise(self, situation: Situation, statistic: S, rng: np.random.Generator) -> Scores:
@@ -167,7 +181,7 @@ class Policy(ABC, Generic[S]):
     def decide(self, situation: Situation, statistic: S, rng: np.random.Generator) -> Choice:
         """The action to play."""
         best = self.score_or_raise(situation, statistic, rng).best_position()
-        return Choice(situation.action(best), None if self.randomised else 1.0)
+        return Choice(situation.action(best), None if self.traits.randomised else 1.0)
 
     def feasible(self, situation: Situation, statistic: S) -> Situation:
         """The situation with those actions that keep to what is required, where that is learnt; else as it is."""
@@ -207,11 +221,18 @@ class Policy(ABC, Generic[S]):
                 "the best position of scores from situation.project, situation.take or situation.net_of_costs."
             )
         return (
-            Choice(choice.action, None if self.randomised else pacing.propensity) if choice.support is None else choice
+            Choice(choice.action, None if self.traits.randomised else pacing.propensity)
+            if choice.support is None
+            else choice
         )
 
     def refuse_budget(self) -> None:
         """Say so if a budget is not for this policy."""
+        if self.traits.no_budget:
+            raise PolicyError(
+                f"{self.id}: a budget mixes two actions by their values, and here {self.traits.no_budget} or another "
+                "policy that gives values, or costs without a budget."
+            )
 
     def find_incumbent(self, situation: Situation, statistic: S, allowance: float | None = None) -> Incumbent:
         """`incumbent` among what is permitted, and a clear word if it gives something else than an Incumbent.
@@ -260,7 +281,7 @@ class Policy(ABC, Generic[S]):
 
     def situation(self, problem: Problem, **restrictions: Any) -> Situation:
         """A problem at a decision, with the actions that the policy searches."""
-        return problem.situation(every=self.searches_all, any_tables=self.learns_tables, **restrictions)
+        return problem.situation(every=self.traits.searches_all, any_tables=self.traits.learns_tables, **restrictions)
 
     def learned_model(self, problem: Problem, statistic: S) -> CausalModel | None:
         """What is known of the tables by now; None where they are not learnt."""
@@ -303,7 +324,7 @@ class Policy(ABC, Generic[S]):
 
     def validate_reward(self, reward: float) -> None:
         """Refuse a reward that the policy has no meaning for."""
-        if self.unit_rewards and not 0.0 <= reward <= 1.0:
+        if self.traits.unit_rewards and not 0.0 <= reward <= 1.0:
             raise PolicyError(
                 f"The policy {self.id!r} needs rewards in [0, 1]; got {float(reward)!r}. Rescale the rewards, "
                 "or use a Gaussian prior or a UCB policy."
@@ -332,7 +353,7 @@ class Policy(ABC, Generic[S]):
     def warn_of_unknown_tables(self, problem: Problem, stacklevel: int) -> None:
         """Say so if the policy takes tables for known of which nothing is known."""
         unknown = problem.unknown_tables
-        if unknown and not self.learns_tables and not self.searches_all:
+        if unknown and not self.traits.learns_tables and not self.traits.searches_all:
             warnings.warn(
                 f"Nothing is known of the tables of {format_names(unknown)}, and {self.id} takes them as they are, "
                 "every value being as likely as any other: by that, actions can hardly be told apart. Use a policy "

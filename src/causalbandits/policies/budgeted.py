@@ -57,7 +57,7 @@ def decide_within_budget(
         for menus_of_draw in zip(*menus, strict=True)
     ]
     if scores_here.values.ndim == 1:
-        return Choice(feasible.action(positions[0]), None if policy.randomised else pacing.propensity)
+        return Choice(feasible.action(positions[0]), None if policy.traits.randomised else pacing.propensity)
     return with_pacing_propensity(sample_choice_by_position(positions, feasible.action, rng), pacing, feasible.action)
 
 

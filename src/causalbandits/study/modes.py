@@ -84,7 +84,7 @@ def _validate_floor(problem: Problem, policy: AnyPolicy, floor: float) -> None:
         if conditioned.has_actions:
             statistic = policy.init_or_raise(problem)
             choice = policy.choose(policy.situation(conditioned), statistic, rng)
-            actions = () if policy.learns_tables else list_actions(unpruned_situation(conditioned, None))
+            actions = () if policy.traits.learns_tables else list_actions(unpruned_situation(conditioned, None))
             mix_floor(choice, floor, actions or (choice.action,), rng)
             return
     raise CausalBanditsError("Nothing may be done in any context.")

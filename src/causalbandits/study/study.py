@@ -218,7 +218,7 @@ class Answers(Standing):
         """What to do in each context that can occur, or in the likeliest of them: as `Agent.recommendations`."""
         with self._session.transaction() as fold:
             diagnostics_found, recommendations, refused = diagnose(self._session), [], []
-            current_problem = self.problem.with_model(self.model) if fold.policy.learns_tables else self.problem
+            current_problem = self.problem.with_model(self.model) if fold.policy.traits.learns_tables else self.problem
             for codes, share in current_problem.contexts.by_probability()[:at_most]:
                 conditioned = self.problem.condition_codes(codes or None)
                 if conditioned.has_actions:

@@ -76,7 +76,7 @@ def check_scoring_is_pure(policy: AnyPolicy) -> None:
 
     first, second = compute_twice(lambda rng: policy.score(situation, statistic, rng).values, "score")
     require(np.array_equal(first, second), f"{policy}: two scorings with the same random numbers differ.")
-    if not policy.randomised:
+    if not policy.traits.randomised:
         other_seed = policy.score(situation, statistic, np.random.default_rng(4)).values
         require(np.array_equal(first, other_seed), f"{policy}: it draws, so it must not say randomised = False.")
     first_choice, second_choice = compute_twice(lambda rng: policy.decide(situation, statistic, rng), "decide")
@@ -102,7 +102,7 @@ def check_decisions_follow_scores(policy: AnyPolicy) -> None:
 
     if all(best_by_score(seed) == decide(seed) for seed in range(20)):
         return
-    require(policy.randomised, f"{policy}: decide() does not play the first of the best scores.")
+    require(policy.traits.randomised, f"{policy}: decide() does not play the first of the best scores.")
     by_score, by_decision = (
         Counter(map(best_by_score, range(DRAWS))),
         Counter(decide(seed + DRAWS) for seed in range(DRAWS)),
@@ -154,7 +154,7 @@ def _check_choice(policy: AnyPolicy, situation: Situation, choice: object) -> No
         choice.action in searched,
         f"{policy}: {choice.action} is not one of the {situation.size} actions to choose from.",
     )
-    if not policy.randomised:
+    if not policy.traits.randomised:
         require(choice.propensity == 1.0, f"{policy}: a decision without chance has probability 1.")
     if choice.support is not None:
         shares = dict(choice.support)
@@ -193,7 +193,7 @@ def check_scores_permute(policy: AnyPolicy) -> None:
             is_same_choice = np.argmax(expected) == np.argmax(permuted_scores)
             require(bool(is_same_choice), f"{policy}: the choice depends on the numbering.")
         return
-    require(policy.randomised, f"{policy}: scores depend on how the actions are numbered.")
+    require(policy.traits.randomised, f"{policy}: scores depend on how the actions are numbered.")
     a = np.array([scores(env.problem, original_statistic, seed)[order] for seed in range(DRAWS)])
     b = np.array([scores(permuted, permuted_statistic, seed + DRAWS) for seed in range(DRAWS)])
     error = np.sqrt((a.var(axis=0, ddof=1) + b.var(axis=0, ddof=1)) / DRAWS)
@@ -296,7 +296,7 @@ CHECKS: tuple[Callable[[AnyPolicy], None], ...] = (
 def _build_campaign(policy: AnyPolicy) -> Environment:
     """A world in which the policy can decide."""
     env = zoo.email_campaign()
-    return Environment(env.problem.without_tables(), env.reward) if policy.learns_tables else env
+    return Environment(env.problem.without_tables(), env.reward) if policy.traits.learns_tables else env
 
 
 def _situation(policy: AnyPolicy, problem: Problem) -> Situation:

@@ -58,7 +58,7 @@ def equal(env, policy, problem=None, rounds=ROUNDS, **more):
 @pytest.mark.parametrize("id", played_compiled())
 def test_every_policy_is_played_alike_in_contexts(id, world):
     env, policy = ENVIRONMENTS[world](), cb.policy(id)
-    if policy.unit_rewards and not env.reward.bounded:
+    if policy.traits.unit_rewards and not env.reward.bounded:
         pytest.skip("it needs rewards in [0, 1]")
     equal(env, policy.for_horizon(1300))
     if "ucb" in id and "ts-ucb" not in id:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -17,7 +18,7 @@ import numpy as np
 from causalbandits._typing import Array
 from causalbandits.errors import SizeError
 from causalbandits.policies._qr import whiten_rows
-from causalbandits.policies.base import HorizonPolicy, validate_draws
+from causalbandits.policies.base import HorizonPolicy, Traits, validate_draws
 from causalbandits.policies.cells.policy import PosteriorPolicy, SamplingPolicy
 from causalbandits.policies.feedback import Choice, sample_choice_by_position
 from causalbandits.policies.posteriors import (
@@ -267,7 +268,9 @@ class CausalGittins(WorthPolicy):
     Nothing is drawn: as long as outcomes are late, the same action is played. `CausalScreen` is the form that draws.
     """
 
-    randomised = False
+    @cached_property
+    def traits(self) -> Traits:
+        return super().traits._replace(randomised=False)
 
     @property
     def id(self) -> str:

@@ -23,6 +23,7 @@ import numpy as np
 
 from causalbandits._typing import Array, is_real
 from causalbandits.errors import PolicyError
+from causalbandits.policies.base import Traits
 from causalbandits.policies.cells import CellPolicy
 from causalbandits.policies.posteriors import UpperBound
 from causalbandits.policies.statistics import Cells
@@ -50,7 +51,6 @@ class CausalTrackAndStop(CellPolicy):
     """
 
     causal = True
-    randomised = False
     id = "c-track-and-stop"
     noise_scale: float = 1.0
     prior_scale: float = 1.0
@@ -60,6 +60,10 @@ class CausalTrackAndStop(CellPolicy):
         validate_positive(noise_scale=self.noise_scale, prior_scale=self.prior_scale)
         if not is_real(self.epsilon) or not 0 <= self.epsilon < math.inf:
             raise PolicyError(f"epsilon, how much worse is good enough, must be 0 or more; got {self.epsilon!r}.")
+
+    @cached_property
+    def traits(self) -> Traits:
+        return super().traits._replace(randomised=False)
 
     @cached_property
     def index_parameters(self) -> UpperBound:

@@ -15,12 +15,13 @@ import math
 from abc import abstractmethod
 from collections.abc import Hashable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
 
 from causalbandits._typing import Array, Z
-from causalbandits.policies.base import Incumbent, Policy, RunnerUp, runner_up_of, two_best_positions
+from causalbandits.policies.base import Incumbent, Policy, RunnerUp, Traits, runner_up_of, two_best_positions
 from causalbandits.policies.feedback import Outcome, OutcomeSums
 from causalbandits.policies.statistics import Regression
 from causalbandits.policies.stopping import (
@@ -67,9 +68,9 @@ class LinearPolicy(Policy[Regression]):
         validate_bool("intercept", self.intercept)
         validate_positive(noise_scale=self.noise_scale, prior_scale=self.prior_scale)
 
-    @property
-    def needs_parents(self) -> bool:  # type: ignore[override]
-        return self.regressor == "observed"
+    @cached_property
+    def traits(self) -> Traits:
+        return Traits(needs_parents=self.regressor == "observed")
 
     @property
     @abstractmethod

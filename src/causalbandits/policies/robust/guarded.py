@@ -19,7 +19,7 @@ from causalbandits._typing import Array, is_real
 from causalbandits.errors import PolicyError, SizeError
 from causalbandits.model import CausalModel
 from causalbandits.model.graph import ancestors
-from causalbandits.policies.base import Incumbent, Policy, validate_draws
+from causalbandits.policies.base import Incumbent, Policy, Traits, validate_draws
 from causalbandits.policies.cells import CausalThompsonSampling, incumbent_by_means
 from causalbandits.policies.feedback import Choice, Outcome, sample_choice_by_position, with_pacing_propensity
 from causalbandits.policies.posteriors import Bounds, bounds_of_weighted_mean, estimate_means
@@ -62,7 +62,6 @@ class GuardedThompsonSampling(Policy[MonitoredCells]):
     (in every context, all of which must then be known); "warn" only says so.
     """
 
-    in_order = True
     prior: Literal["beta", "gaussian"] = "gaussian"
     noise_scale: float = 1.0
     prior_scale: float = 1.0
@@ -100,17 +99,12 @@ class GuardedThompsonSampling(Policy[MonitoredCells]):
             draws=self.draws,
         )
 
-    @property
-    def unit_rewards(self) -> bool:  # type: ignore[override]
-        return self.prior == "beta"
-
-    @property
-    def needs_context(self) -> bool:  # type: ignore[override]
-        return self.on_alarm == "leave"
-
-    @property
-    def counts_successes(self) -> bool:  # type: ignore[override]
-        return self.prior == "beta"
+    @cached_property
+    def traits(self) -> Traits:
+        is_beta = self.prior == "beta"
+        return Traits(
+            unit_rewards=is_beta, counts_successes=is_beta, needs_context=self.on_alarm == "leave", sequential=True
+        )
 
     def largest_expected_reward(self, problem: Problem) -> float:
         return self.inner.largest_expected_reward(problem)
@@ -158,7 +152,7 @@ class GuardedThompsonSampling(Policy[MonitoredCells]):
 
     def _context_number(self, problem: Problem) -> int:
         """By which cells are kept if the graph is given up in contexts; 0 if it never is."""
-        number = problem.context_number if self.needs_context else 0
+        number = problem.context_number if self.traits.needs_context else 0
         if number is None:
             raise PolicyError(
                 "on_alarm='leave' may give the graph up for a number for every action in every context, so that it "
@@ -215,7 +209,7 @@ class GuardedThompsonSampling(Policy[MonitoredCells]):
     # --- taking in ------------------------------------------------------------------------------------
 
     def _reward(self, outcome: Outcome) -> float:
-        return outcome.successes if self.counts_successes else outcome.reward
+        return outcome.successes if self.traits.counts_successes else outcome.reward
 
     def update(self, situation: Situation, statistic: MonitoredCells, outcome: Outcome) -> None:
         problem = situation.problem

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from causalbandits._typing import Array
-from causalbandits.policies.base import HorizonPolicy, Incumbent
+from causalbandits.policies.base import HorizonPolicy, Incumbent, Traits
 from causalbandits.policies.cells import action_cell_count, incumbent_by_means
 from causalbandits.policies.feedback import Outcome
 from causalbandits.policies.posteriors import (
@@ -60,10 +60,7 @@ class HACUCB(HorizonPolicy[TwoViews]):
     """Use the graph until it is contradicted: for research, beside `GuardedThompsonSampling`. Rewards lie in [0, 1]."""
 
     id = "hac-ucb"
-    randomised = False
-    unit_rewards = True
-    searches_all = True
-    needs_context = True
+    traits = Traits(randomised=False, unit_rewards=True, searches_all=True, needs_context=True)
 
     def init(self, problem: Problem) -> TwoViews:
         actions, cells = action_cell_count(self.id, problem), problem.configurations

@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +21,7 @@ import numpy.typing as npt
 from causalbandits._typing import Array, Codes, is_iterable
 from causalbandits.errors import PolicyError, ProblemWarning, SizeError, short_repr
 from causalbandits.model import CausalGraph
-from causalbandits.policies.base import Incumbent, Policy
+from causalbandits.policies.base import Incumbent, Policy, Traits
 from causalbandits.policies.cells import incumbent_by_means
 from causalbandits.policies.feedback import Outcome, OutcomeSums
 from causalbandits.policies.posteriors import Bounds
@@ -228,9 +228,7 @@ class ModelsThompsonSampling(Policy[Cells]):
     `successes` and `failures` are the Beta prior of the means.
     """
 
-    unit_rewards: ClassVar[bool] = True
-    counts_successes: ClassVar[bool] = True
-    searches_all: ClassVar[bool] = True
+    traits = Traits(unit_rewards=True, counts_successes=True, searches_all=True)
 
     problems: tuple[Problem | None, ...] = ()
     successes: float = 1.0
