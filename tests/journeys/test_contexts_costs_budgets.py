@@ -174,7 +174,7 @@ def test_a_prior_for_actions_has_one_for_each_context():
 def test_drawn_tables_are_cut_at_the_context(seed):
     """As the problem with these tables, and as the joint of everything, say."""
     problem, rng = problem_of(seed).without_tables(), np.random.default_rng(seed)
-    statistic = LEARNS.init_or_raise(problem)
+    statistic = LEARNS.init(problem)
     for context in ({"a": 1}, {"b": 0}, {"a": 2, "b": 1}, {}):
         view = problem.condition(context) if context else problem
         situation = LEARNS.situation(view)

@@ -21,6 +21,7 @@ from causalbandits.policies.registry import (
     default_policy,
     resolve_policy,
 )
+from causalbandits.policies.validation import warn_of_scale
 from oracles import cases, patient
 
 EMAIL = cb.zoo.email_campaign()
@@ -77,7 +78,8 @@ def test_no_default_needs_rewards_in_a_range_or_a_scale():
         assert not own.traits.unit_rewards
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            own.warn_of_scale("The mean reward reaches", 1e6, EMAIL.problem, stacklevel=1)
+            expected = own.largest_expected_reward(EMAIL.problem)
+            warn_of_scale(own, "The mean reward reaches", 1e6, expected, stacklevel=1)
 
 
 def test_a_horizon_is_told_to_policies_that_want_it():

@@ -17,9 +17,9 @@ import pytest
 import causalbandits as cb
 from causalbandits._hashing import code_hash
 from causalbandits.errors import StateError
-from causalbandits.policies.base import Traits
 from causalbandits.policies.fingerprint import class_name, policy_fingerprint, policy_fingerprint_with_code
 from causalbandits.policies.statistics import Cells
+from causalbandits.policies.traits import Traits
 
 
 @dataclass(frozen=True, kw_only=True)

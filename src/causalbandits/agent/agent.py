@@ -43,7 +43,17 @@ from causalbandits.campaign import (
 from causalbandits.errors import BudgetError, CausalBanditsError, EvidenceWarning, ProblemWarning, StateError, TellError
 from causalbandits.fitting import Check, Interventions
 from causalbandits.model import CausalModel, Intervention, State
-from causalbandits.policies import AnyPolicy, Choice, Outcome, future_situations, randomised_rounding, resolve_policy
+from causalbandits.policies import (
+    AnyPolicy,
+    Choice,
+    Outcome,
+    future_situations,
+    randomised_rounding,
+    refuse_budget,
+    resolve_policy,
+    warn_of_scale,
+    warn_of_unknown_tables,
+)
 from causalbandits.policies.robust import Evidence
 from causalbandits.problem import (
     Budget,
@@ -67,7 +77,7 @@ class Learner:
         self.problem = problem
         self.policy = policy
         self.impossible = impossible
-        self._statistic = policy.init_or_raise(problem)
+        self._statistic = policy.init(problem)
         self._pending: dict[int, Pending] = {}
         self._outcomes = Ledger(None if policy.traits.randomised else 1.0)
         self._resequencer = Resequencer()
@@ -107,7 +117,7 @@ class Learner:
     def _replay_if_stale(self) -> Any:
         """The policy's statistic, made anew from all outcomes if some were corrected."""
         if self._must_replay:
-            self._statistic = self.policy.init_or_raise(self.problem)
+            self._statistic = self.policy.init(self.problem)
             for outcome in self._outcomes:
                 self._update(self._statistic, outcome)
             self._resequencer = Resequencer(self._outcomes)
@@ -227,7 +237,7 @@ class Listener(Learner):
         """
         previous = self._outcome_of(id)
         outcome = self._build_outcome(previous.number, self._as_pending(previous), parents, reward, observed)
-        self._update(self.policy.init_or_raise(self.problem), outcome)  # whether it can be taken in at all
+        self._update(self.policy.init(self.problem), outcome)  # whether it can be taken in at all
         self._outcomes.replace(outcome)
         self._must_replay = True
 
@@ -296,7 +306,7 @@ class Listener(Learner):
             conditioned, self.policy, action, parents, reward, observed, accept_impossible=accept
         )
         if abs(value) > self._largest_expected:
-            self.policy.warn_of_scale("A reward is of size", abs(value), self.problem, stacklevel=3)
+            warn_of_scale(self.policy, "A reward is of size", abs(value), self._largest_expected, stacklevel=3)
             self._largest_expected = math.inf
         successes = randomised_rounding(value, self._seed, id) if self._binarises_rewards else value
         return Outcome(action, z, value, successes, id, propensity, support, observed_codes, conditioned.context_codes)
@@ -452,9 +462,9 @@ class Agent(Listener, Adviser):
         if not isinstance(impossible, str) or impossible not in ("refuse", "accept"):
             raise CausalBanditsError(f"impossible must be 'refuse' or 'accept'; got {impossible!r}.")
         super().__init__(problem, resolved_policy, impossible)
-        resolved_policy.warn_of_unknown_tables(problem, stacklevel=2)
+        warn_of_unknown_tables(resolved_policy, problem, stacklevel=2)
         if budget is not None:
-            resolved_policy.refuse_budget()
+            refuse_budget(resolved_policy)
         if not problem.context:  # with one it need never be made, and may be too large
             resolved_policy.situation(problem)
         self._budget_tracker = (
@@ -512,7 +522,7 @@ class Agent(Listener, Adviser):
         if self._budget_tracker is None:
             choice = self.policy.choose(situation, statistic, self._rng)
         else:
-            choice = self.policy.choose_within_budget(situation, statistic, self._rng, self._budget_tracker)
+            choice = self.policy.choose(situation, statistic, self._rng, self._budget_tracker)
             self._budget_tracker.charge(self.problem.cost(choice.action), situation.context_codes)
         id = self._next_id
         self._pending[id] = Pending(choice, situation.problem)

@@ -13,7 +13,11 @@ from causalbandits._typing import Z, is_real
 from causalbandits.campaign.ledger import Ledger
 from causalbandits.errors import CausalBanditsError
 from causalbandits.model import Fitted, Intervention, State
-from causalbandits.policies import AnyPolicy, RunnerUp
+from causalbandits.policies import (
+    AnyPolicy,
+    RunnerUp,
+    find_incumbent,
+)
 from causalbandits.problem import Action, Situation
 from causalbandits.problem.projection import TIE
 
@@ -227,8 +231,8 @@ def recommend(
     if not is_real(epsilon) or not 0 <= epsilon < math.inf:
         raise CausalBanditsError(f"epsilon, how much worse is good enough, must be 0 or more; got {epsilon!r}.")
     problem = situation.problem
-    incumbent = policy.find_incumbent(situation, statistic, allowance)
-    bounds = policy.interval_or_raise(situation, statistic, incumbent.action, level)
+    incumbent = find_incumbent(policy, situation, statistic, allowance)
+    bounds = policy.interval(situation, statistic, incumbent.action, level)
     estimate = (
         incumbent.action.intervention,
         incumbent.mean,

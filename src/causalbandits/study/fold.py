@@ -37,7 +37,7 @@ class Fold:
     ) -> None:
         self.problem, self.policy, self.table = problem, policy, table
         self._log, self._frontier = log, frontier
-        self._statistic: Any = policy.init_or_raise(problem)
+        self._statistic: Any = policy.init(problem)
         self.kind = _fold_kind(policy, problem, self._statistic)
         self.needs_propensities = self.kind == "log"
         """Whether it matters what a decision was drawn from: not where sums are all that is kept."""
@@ -74,14 +74,12 @@ class Fold:
         conditioned = self.problem.condition_codes(context)
         if conditioned.context_number is None and context not in self._supported_contexts:
             situation, rng = self.policy.situation(conditioned, eligible=[action]), np.random.default_rng(0)
-            self.policy.choose(
-                situation, self.policy.init_or_raise(self.problem), rng
-            )  # it would not decide, and cannot learn
+            self.policy.choose(situation, self.policy.init(self.problem), rng)  # it would not decide, and cannot learn
             self._supported_contexts.add(context)
 
     def _rebuild(self) -> None:
         """Anew; it stays stale if something stops that half-way."""
-        self._statistic = self.policy.init_or_raise(self.problem)
+        self._statistic = self.policy.init(self.problem)
         if isinstance(self.policy, CellPolicy) and self.kind == "cells":
             self._sums.clear()
             for (context, action, z), line in self.table.items():

@@ -150,7 +150,7 @@ def play_compiled(
     from causalbandits.engine.compiled.primitives import RECOMPUTE_EVERY
 
     streams = arrays.Streams(stream(seed, replication, POLICY), stream(seed, replication, WORLD))
-    scene, statistic = build_scene(env, policy, problem), policy.init_or_raise(problem)
+    scene, statistic = build_scene(env, policy, problem), policy.init(problem)
     counts_plays = watch is not None and scene.size <= LISTED
     plays = np.zeros(scene.size if counts_plays else 0, dtype=np.int64)
     learning = _build_learning(policy, scene, statistic, streams)

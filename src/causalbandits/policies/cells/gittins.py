@@ -18,7 +18,7 @@ import numpy as np
 from causalbandits._typing import Array
 from causalbandits.errors import SizeError
 from causalbandits.policies._qr import whiten_rows
-from causalbandits.policies.base import HorizonPolicy, Traits, validate_draws
+from causalbandits.policies.base import HorizonPolicy, validate_draws
 from causalbandits.policies.cells.policy import PosteriorPolicy, SamplingPolicy
 from causalbandits.policies.feedback import Choice, sample_choice_by_position
 from causalbandits.policies.posteriors import (
@@ -31,6 +31,7 @@ from causalbandits.policies.posteriors import (
     parameters_at_cells,
 )
 from causalbandits.policies.statistics import Cells
+from causalbandits.policies.traits import Traits
 from causalbandits.problem import Scores, Situation
 from causalbandits.problem.projection import PowerSums, largest_magnitude
 
@@ -323,7 +324,7 @@ class CausalScreen(WorthPolicy, SamplingPolicy):
 
     def score_each(self, situations: Sequence[Situation], statistic: Cells, rng: np.random.Generator) -> list[Scores]:
         if self.draws == 1:
-            return super().score_each(situations, statistic, rng)
+            return HorizonPolicy.score_each(self, situations, statistic, rng)
         proposals = [self.propose(situation, statistic, rng, self.draws) for situation in situations]
         return [Scores.of(np.stack([proposal.screen(a).values for a in proposal.positions])) for proposal in proposals]
 

@@ -20,10 +20,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from causalbandits._typing import Array, Codes
-from causalbandits.policies.base import Traits, validate_draws
+from causalbandits.policies.base import validate_draws
 from causalbandits.policies.cells.gittins import BeliefPolicy
 from causalbandits.policies.feedback import Choice, sample_choice_by_position
 from causalbandits.policies.statistics import Cells
+from causalbandits.policies.traits import Traits
 from causalbandits.problem import Problem, Scores, Situation
 
 NO_INFORMATION = 1e-15

@@ -19,12 +19,16 @@ import numpy.typing as npt
 from causalbandits._typing import Array, Codes, Z
 from causalbandits.errors import PolicyError, SizeError
 from causalbandits.model import FittedModel
-from causalbandits.policies.base import Incumbent, Policy, Traits, runner_up_of, two_best_positions, validate_draws
+from causalbandits.policies.base import Policy, validate_draws
 from causalbandits.policies.feedback import (
+    Bounds,
     Choice,
+    Incumbent,
     Outcome,
     OutcomeSums,
+    runner_up_of,
     sample_choice_by_position,
+    two_best_positions,
     with_pacing_propensity,
 )
 from causalbandits.policies.posteriors import (
@@ -33,7 +37,6 @@ from causalbandits.policies.posteriors import (
     SAMPLERS,
     Beta,
     BetaGridCells,
-    Bounds,
     EmpiricalGaussian,
     Gaussian,
     IndexParameters,
@@ -53,7 +56,8 @@ from causalbandits.policies.posteriors import (
 )
 from causalbandits.policies.statistics import Cells, PooledCells
 from causalbandits.policies.stopping import error_probability_by_pairs, error_probability_by_rows, sub_gaussian_scale
-from causalbandits.policies.validation import require_context, validate_one_of, validate_positive
+from causalbandits.policies.traits import Traits
+from causalbandits.policies.validation import require_context, validate_one_of, validate_parents, validate_positive
 from causalbandits.problem import Action, Problem, Scores, Situation
 from causalbandits.problem.actions import ENUMERATION_LIMIT
 from causalbandits.problem.projection import CELL_LIMIT, PowerSums
@@ -122,6 +126,7 @@ class CellPolicy(Policy[Cells]):
         return 0.0
 
     def init(self, problem: Problem) -> Cells:
+        validate_parents(self, problem)
         if not self.causal:
             return self.empty_cells(action_cell_count(self.id, problem))
         if problem.configurations > CELL_LIMIT:
@@ -186,8 +191,7 @@ class CellPolicy(Policy[Cells]):
         )
 
     def score_each(self, situations: Sequence[Situation], statistic: Cells, rng: np.random.Generator) -> list[Scores]:
-        if type(self).score is not CellPolicy.score:  # an index alone does not say what such a policy is after
-            return super().score_each(situations, statistic, rng)
+        """By one index for all situations; a subclass that scores otherwise scores one situation at a time."""
         index = self.index(statistic, rng)
         return [self.score_cells(self.sample_situation(situation, statistic, rng), index) for situation in situations]
 

@@ -16,7 +16,6 @@ import numpy as np
 from causalbandits._typing import Array, is_real
 from causalbandits.errors import PolicyError
 from causalbandits.model import FittedModel
-from causalbandits.policies.base import Traits
 from causalbandits.policies.cells.policy import SamplingPolicy, split_draws
 from causalbandits.policies.feedback import Outcome, OutcomeSums
 from causalbandits.policies.posteriors import ParentDistribution
@@ -31,6 +30,7 @@ from causalbandits.policies.tables import (
     with_mean_tables,
     with_sampled_tables,
 )
+from causalbandits.policies.traits import Traits
 from causalbandits.policies.validation import validate_one_of
 from causalbandits.problem import Action, Problem, Situation
 

@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 
 from causalbandits._typing import Array
-from causalbandits.policies.base import Traits, validate_draws
+from causalbandits.policies.base import validate_draws
 from causalbandits.policies.cells.gittins import BeliefPolicy
 from causalbandits.policies.statistics import Cells
+from causalbandits.policies.traits import Traits
 from causalbandits.problem import Scores, Situation
 
 # TS-UCB's ratio, written once (Baek and Farias 2023): what an action gives up for its uncertainty.

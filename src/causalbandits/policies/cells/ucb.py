@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-from causalbandits.policies.base import HorizonPolicy, Traits
+from causalbandits.policies.base import HorizonPolicy
 from causalbandits.policies.cells.policy import CellPolicy
 from causalbandits.policies.posteriors import (
     EmpiricalUpperBound,
@@ -22,6 +22,7 @@ from causalbandits.policies.posteriors import (
     refuse_fixed_scales,
 )
 from causalbandits.policies.statistics import Cells, PooledCells
+from causalbandits.policies.traits import Traits
 from causalbandits.policies.validation import validate_one_of, validate_positive
 from causalbandits.problem import Problem
 

@@ -23,11 +23,11 @@ import numpy as np
 
 from causalbandits._typing import Array, is_real
 from causalbandits.errors import PolicyError
-from causalbandits.policies.base import Traits
 from causalbandits.policies.cells import CellPolicy
 from causalbandits.policies.posteriors import UpperBound
 from causalbandits.policies.statistics import Cells
 from causalbandits.policies.stopping import WIDTHS
+from causalbandits.policies.traits import Traits
 from causalbandits.policies.validation import validate_positive
 from causalbandits.problem import DIFFERENCE_TOLERANCE, Problem, Scores, Situation, action_distributions, dot_in_order
 from causalbandits.problem.projection import largest_magnitude
@@ -78,7 +78,8 @@ class CausalTrackAndStop(CellPolicy):
         current = situation.net_of_costs(Scores(dot_in_order(rows, means), largest_magnitude(means)))
         values = dot_in_order(rows, marginal_gains(rows, current, statistic.count, self.epsilon))
         largest = float(values.max())
-        return Scores(values / largest if largest > 0 else values, 1.0)
+        scores = Scores(values / largest if largest > 0 else values, 1.0)
+        return situation.net_of_costs(scores) if situation.is_paced else scores
 
 
 def plug_in_means(count: Array, total: Array) -> Array:

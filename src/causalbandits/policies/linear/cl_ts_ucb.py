@@ -19,11 +19,12 @@ import numpy as np
 
 from causalbandits._typing import Array, Codes
 from causalbandits.policies._qr import squared_norms
-from causalbandits.policies.base import Traits, validate_draws
+from causalbandits.policies.base import validate_draws
 from causalbandits.policies.cells import regret_per_uncertainty, scores_by_ratio
 from causalbandits.policies.feedback import Choice
 from causalbandits.policies.linear.cl_ts import LinearPosterior
 from causalbandits.policies.statistics import Regression
+from causalbandits.policies.traits import Traits
 from causalbandits.problem import AdditiveFeatures, Scores, Situation, Stack, dot_in_order
 from causalbandits.problem.candidates import ProductActions
 

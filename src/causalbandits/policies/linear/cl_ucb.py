@@ -13,10 +13,12 @@ from functools import cached_property
 import numpy as np
 
 from causalbandits.policies._qr import squared_norms
-from causalbandits.policies.base import HorizonPolicy, Traits
+from causalbandits.policies.base import HorizonPolicy
+from causalbandits.policies.feedback import Bounds
 from causalbandits.policies.linear.policy import LinearPolicy, self_normalised_radius
-from causalbandits.policies.posteriors import Bounds, upper_confidence_bound
+from causalbandits.policies.posteriors import upper_confidence_bound
 from causalbandits.policies.statistics import Regression
+from causalbandits.policies.traits import Traits
 from causalbandits.policies.validation import validate_positive
 from causalbandits.problem import Action, Scores, Situation, dot_in_order
 

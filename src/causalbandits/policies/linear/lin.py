@@ -15,10 +15,10 @@ import numpy as np
 
 from causalbandits._typing import Array, Z
 from causalbandits.errors import PolicyError
-from causalbandits.policies.base import Traits
 from causalbandits.policies.linear.cl_ts import CausalLinearThompsonSampling
 from causalbandits.policies.linear.cl_ucb import CausalLinearUCB
 from causalbandits.policies.linear.policy import LinearPolicy
+from causalbandits.policies.traits import Traits
 from causalbandits.policies.validation import require_context
 from causalbandits.problem import Action, Problem, Scores, Situation, dot_in_order
 from causalbandits.problem.actions import Choices2D

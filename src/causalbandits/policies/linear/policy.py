@@ -21,8 +21,8 @@ from typing import Literal
 import numpy as np
 
 from causalbandits._typing import Array, Z
-from causalbandits.policies.base import Incumbent, Policy, RunnerUp, Traits, runner_up_of, two_best_positions
-from causalbandits.policies.feedback import Outcome, OutcomeSums
+from causalbandits.policies.base import Policy
+from causalbandits.policies.feedback import Incumbent, Outcome, OutcomeSums, RunnerUp, runner_up_of, two_best_positions
 from causalbandits.policies.statistics import Regression
 from causalbandits.policies.stopping import (
     RivalContrasts,
@@ -31,7 +31,8 @@ from causalbandits.policies.stopping import (
     linear_error_probability,
     observed_directions,
 )
-from causalbandits.policies.validation import validate_bool, validate_one_of, validate_positive
+from causalbandits.policies.traits import Traits
+from causalbandits.policies.validation import validate_bool, validate_one_of, validate_parents, validate_positive
 from causalbandits.problem import (
     Action,
     AdditiveFeatures,
@@ -158,6 +159,7 @@ class LinearPolicy(Policy[Regression]):
         return np.array([self.resolve_features(problem).at(z) for z in np.ndindex(*problem.shape)])
 
     def init(self, problem: Problem) -> Regression:
+        validate_parents(self, problem)
         return Regression.empty(self.dimension(problem), self.ridge)
 
     def update(self, situation: Situation, statistic: Regression, outcome: Outcome) -> None:

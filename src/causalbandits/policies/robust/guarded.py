@@ -19,10 +19,17 @@ from causalbandits._typing import Array, is_real
 from causalbandits.errors import PolicyError, SizeError
 from causalbandits.model import CausalModel
 from causalbandits.model.graph import ancestors
-from causalbandits.policies.base import Incumbent, Policy, Traits, validate_draws
+from causalbandits.policies.base import Policy, validate_draws
 from causalbandits.policies.cells import CausalThompsonSampling, incumbent_by_means
-from causalbandits.policies.feedback import Choice, Outcome, sample_choice_by_position, with_pacing_propensity
-from causalbandits.policies.posteriors import Bounds, bounds_of_weighted_mean, estimate_means
+from causalbandits.policies.feedback import (
+    Bounds,
+    Choice,
+    Incumbent,
+    Outcome,
+    sample_choice_by_position,
+    with_pacing_propensity,
+)
+from causalbandits.policies.posteriors import bounds_of_weighted_mean, estimate_means
 from causalbandits.policies.robust.evidence import Evidence, alarm_of, evidence_of
 from causalbandits.policies.robust.monitor import (
     ARROW,
@@ -38,7 +45,8 @@ from causalbandits.policies.robust.monitor import (
     joined_cell,
     joint_choice_count,
 )
-from causalbandits.policies.validation import validate_one_of
+from causalbandits.policies.traits import Traits
+from causalbandits.policies.validation import validate_one_of, validate_parents
 from causalbandits.problem import Action, BudgetTracker, Problem, Scores, Situation
 from causalbandits.problem.candidates import AllActions, ListedActions
 from causalbandits.problem.projection import CELL_LIMIT
@@ -112,6 +120,7 @@ class GuardedThompsonSampling(Policy[MonitoredCells]):
     # --- deciding -------------------------------------------------------------------------------------
 
     def init(self, problem: Problem) -> MonitoredCells:
+        validate_parents(self, problem)
         self.inner.init(problem)  # which refuses what is too large
         return MonitoredCells.empty(problem)
 
@@ -140,11 +149,15 @@ class GuardedThompsonSampling(Policy[MonitoredCells]):
             return with_pacing_propensity(choice, situation.pacing_rule, situation.action)
         return self._audit_choice(situation, choice, rng, range(situation.size)) if self.audit else choice
 
-    def choose_within_budget(
-        self, situation: Situation, statistic: MonitoredCells, rng: np.random.Generator, tracker: BudgetTracker
+    def choose(
+        self,
+        situation: Situation,
+        statistic: MonitoredCells,
+        rng: np.random.Generator,
+        tracker: BudgetTracker | None = None,
     ) -> Choice:
-        choice = super().choose_within_budget(situation, statistic, rng, tracker)
-        if not self.audit:
+        choice = super().choose(situation, statistic, rng, tracker)
+        if not self.audit or tracker is None:
             return choice
         feasible = self.feasible(situation, statistic)
         assert feasible.costs is not None
