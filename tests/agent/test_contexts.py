@@ -37,7 +37,7 @@ MEANS = np.array([[0.1, 0.8], [0.6, 0.3]])
 
 def happen(problem, decision, context, rng):
     """The parents, and a reward, after a decision in a context."""
-    view = problem.given(context)
+    view = problem.condition(context)
     z = np.unravel_index(
         rng.choice(
             problem.configurations, p=view.parent_distribution(problem.actions.index(decision.intervention)).reshape(-1)

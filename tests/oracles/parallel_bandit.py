@@ -53,7 +53,7 @@ class ParallelBandit(HorizonPolicy[ObservedAndTried]):
     searches_all = True
     id = "parallel-bandit"
 
-    def start(self, problem: Problem) -> ObservedAndTried:
+    def init(self, problem: Problem) -> ObservedAndTried:
         if self.horizon is None:
             raise PolicyError("parallel-bandit looks for half of its rounds: say how many there are, horizon=T.")
         sizes = [len(problem.model[name].states) for name in problem.manipulable]
@@ -101,7 +101,7 @@ class ParallelBandit(HorizonPolicy[ObservedAndTried]):
             values[rare[min(len(rare) - 1, (statistic.rounds - half) // each)] if rare else 0] = 1.0
         return situation.without_costs.take(values)
 
-    def favourite(self, situation: Situation, statistic: ObservedAndTried) -> Incumbent:
+    def incumbent(self, situation: Situation, statistic: ObservedAndTried) -> Incumbent:
         looked = statistic.observed_total / np.maximum(1.0, statistic.observed)
         tried = statistic.tried_total / np.maximum(1.0, statistic.tried)
         means = situation.without_costs.take(np.where(statistic.tried > 0, tried, looked))

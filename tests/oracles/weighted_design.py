@@ -29,7 +29,7 @@ class WeightedDesign(CausalDesign):
 
     id = "c-design-weighted"
 
-    def favourite(self, situation: Situation, statistic: Cells) -> Incumbent:
+    def incumbent(self, situation: Situation, statistic: Cells) -> Incumbent:
         means = self.importance_weighted_means(situation, statistic)
         return incumbent_by_means(situation, Scores.of(means), np.ones(situation.size))._replace(seen=None)
 

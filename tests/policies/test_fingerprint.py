@@ -82,7 +82,7 @@ def optimistic(cells):
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Mine(cb.Policy):
     id = "mine"
-    def start(self, problem):
+    def init(self, problem):
         return Cells.empty(problem.configurations)
     def score(self, situation, cells, rng):
         {comment}
@@ -145,7 +145,7 @@ class Wrapping(cb.Policy):
     id = "wrapping"
     randomised = False
 
-    def start(self, problem):
+    def init(self, problem):
         return Cells.empty(problem.configurations)
 
     def score(self, situation, cells, rng):

@@ -144,7 +144,7 @@ def test_what_comes_when_too_much_waits_is_refused_and_counted(tmp_path: Path) -
         await asyncio.sleep(0)
         gate.set()
         await blocking
-        return await asyncio.take(*asked, return_exceptions=True)
+        return await asyncio.gather(*asked, return_exceptions=True)
 
     found = asyncio.run(crowd())
     assert [one for one in found if not isinstance(one, Exception)] == [0, 1, 2]

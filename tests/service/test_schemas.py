@@ -81,7 +81,7 @@ def test_what_may_stand_behind_a_question_mark_is_declared_and_every_reference_l
     decision = "/v1/studies/{study}/decisions/{decision}"
     assert {(decision, "key"), (decision, "number"), (f"{decision}/forget", "key")} <= queries
     schemas = made["components"]["schemas"]
-    assert {"DecisionMade", "OutcomeReceipt", "Refused", "OutcomesTold"} <= set(schemas)
+    assert {"DecisionResponse", "OutcomeResponse", "ErrorResponse", "TellRequest"} <= set(schemas)
     assert all(name in schemas for name in _references(made))
 
 

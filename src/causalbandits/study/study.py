@@ -62,19 +62,15 @@ from causalbandits.study.ask import Asker
 from causalbandits.study.decide import Mode
 from causalbandits.study.modes import next_mode, validate_policy_fits, validate_policy_fits_log
 from causalbandits.study.replay import Shadowed, replay_in_shadow
-from causalbandits.study.seeds import DecisionSeeds
-from causalbandits.study.session import Clock, Rules, Session
+from causalbandits.study.session import Clock, Rules, Session, create_study
 from causalbandits.study.storage import (
     IS_OPEN,
-    Log,
-    ModeRecord,
     Store,
     Verification,
     close_on_error,
     encode_rows,
     from_fixed_point,
     open_store,
-    save_facts,
     verify_log,
 )
 from causalbandits.study.tell import Id, Observed, OutcomeRecorder, Parents, Receipt, default_parents, learn
@@ -120,7 +116,7 @@ class Standing:
     @property
     def version(self) -> int:
         """Changes with every decision and every event."""
-        return self._log.count() + self._log.newest_event()
+        return self._session.version
 
     def state_hash(self) -> str:
         """A short name of what was learnt: the same outcomes make the same, in whatever order they came."""
@@ -162,7 +158,7 @@ class Standing:
     @property
     def mode(self) -> str:
         """How decisions come about: online, shadow, uniform, frozen; paused or closed where none do."""
-        return self._log.mode().mode
+        return self._log.latest_mode().mode
 
     def modes(self) -> list[dict[str, Any]]:
         """All modes that the study has been in, since when, who chose them and why."""
@@ -335,7 +331,7 @@ class Answers(Standing):
     def verify(self) -> Verification:
         """Fold the log again and compare, bit for bit, with what is kept; true if all is well."""
         with self._session.store.transaction():
-            self._session.flush_statistic()  # where this is within a transaction of the caller's
+            self._session.flush()  # where this is within a transaction of the caller's
             return verify_log(self._log)
 
     def replay(self, id: Id) -> bool:
@@ -411,10 +407,7 @@ class Study(Answers):
             facts["budget"] = astuple(budget)
         with close_on_error(open_store(where, new=True)) as store:
             with store.transaction():
-                save_facts(store, facts, clock())
-                log = Log(store, problem, DecisionSeeds(entropy))
-                log.add_policy(1, policy_record(resolved_policy, problem), 0, 0)
-                log.add_mode(ModeRecord(1, "online", None, 0, 0, clock(), "", ""))
+                create_study(store, facts, resolved_policy, problem, clock())
             return cls(store, resolved_policy, clock)
 
     @classmethod
@@ -544,10 +537,7 @@ class Study(Answers):
         validate_policy_fits(self.problem, new_policy, self.rules, self._session.budget)
         with self._session.transaction():
             validate_policy_fits_log(self._session, new_policy)
-            session, record = self._session, policy_record(new_policy, self.problem)
-            self._log.add_policy(session.policy_version + 1, record, session.n_decisions, session.events)
-            session.user_policy = new_policy
-            session.events = -1  # all is folded anew for it
+            self._session.change_policy(new_policy)
 
     def set_mode(self, mode: Mode, *, baseline: Mapping[str, State] | None = None, by: str = "", why: str = "") -> None:
         """How decisions come about from now on; logged, with who wanted it and why. See `causalbandits.study.decide`.
@@ -555,5 +545,4 @@ class Study(Answers):
         In the shadow, `baseline` is done (nothing, if it is left out). What is closed stays closed.
         """
         with self._session.transaction():
-            self._log.add_mode(next_mode(self._session, mode, baseline, by, why))
-            self._session.mode = self._log.mode()
+            self._session.change_mode(next_mode(self._session, mode, baseline, by, why))

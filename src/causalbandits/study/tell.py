@@ -88,7 +88,8 @@ class OutcomeRecorder:
         is_integer = not isinstance(id, bool) and isinstance(id, int)
         row = self._log.decision(id, with_propensities=with_propensities) if is_integer and 0 <= id < 2**62 else None
         if row is None:
-            raise UnknownDecisionError(f"Unknown decision {id!r}: {self._log.count()} have been made, numbered from 0.")
+            n_decisions = self._session.n_decisions
+            raise UnknownDecisionError(f"Unknown decision {id!r}: {n_decisions} have been made, numbered from 0.")
         return row
 
     def get_decision(self, id: Id, *, with_propensities: bool = True) -> Row:
@@ -110,7 +111,7 @@ class OutcomeRecorder:
         row = None if by else self._log.decision_by_key(text)
         if row is None or row.number == int(text):
             return int(text)
-        if int(text) < self._log.count():
+        if int(text) < self._session.n_decisions:
             raise CausalBanditsError(
                 f"{text} is the number of one decision and the key of another, number {row.number}. Say which is "
                 "meant: --by key or --by number on the command line, /decisions/-?key= or ?number= over HTTP."
@@ -125,7 +126,7 @@ class OutcomeRecorder:
             return self._save_early(id, parents, reward, observed)
         receipt = self._tell(row, parents, reward, observed)
         if row.key is not None and reward is not None and row.reward is None:
-            self._log.delete_early_outcome(row.key)  # what came early and could not be taken, if anything did
+            self._session.delete_early_outcome(row.key)  # what came early and could not be taken, if anything did
         return receipt
 
     def tell_one(self, item: Mapping[str, Any]) -> Receipt:
@@ -146,9 +147,9 @@ class OutcomeRecorder:
     def _save_early(self, key: str, parents: Parents, reward: float | None, observed: Observed) -> Receipt:
         self._encode_outcome(self._session.problem, None, parents, reward, observed)
         parts = json.loads(json.dumps([parents, reward, observed], default=_plain_value))
-        stored = self._log.early_outcome(key)
+        stored = self._session.early_outcome(key)
         if stored is None:
-            self._log.save_early_outcome(key, parts, self._session.clock())
+            self._session.save_early_outcome(key, parts)
             return Receipt("early", f"no decision was asked for with the key {key!r} yet: it waits")
         merged = [
             _merge_parts(old, new, f"{key!r} that waits for its decision")
@@ -156,20 +157,19 @@ class OutcomeRecorder:
         ]
         if merged == stored:
             return Receipt("duplicate")
-        self._log.delete_early_outcome(key)
-        self._log.save_early_outcome(key, merged, self._session.clock())
+        self._session.save_early_outcome(key, merged)
         return Receipt("early", f"it was put together with what waits for the decision of {key!r}")
 
     def apply_early(self, key: str, row: Row) -> None:
         """A decision was made: what came before it, if anything did, is told now, or is stranded."""
-        parts = self._log.early_outcome(key)
+        parts = self._session.early_outcome(key)
         if parts is None:
             return
         try:
             self._tell(row, *parts)
         except TellError:  # refused before anything was written
             return
-        self._log.delete_early_outcome(key)
+        self._session.delete_early_outcome(key)
 
     def list_stranded(self, at_most: int) -> list[Stranded]:
         """What came early and could not be taken when its decision was made, the earliest decisions first."""
@@ -179,12 +179,12 @@ class OutcomeRecorder:
 
     def stranded_reason(self, row: Row) -> str | None:
         """Why what came early could not be taken; None where nothing is stranded."""
-        is_stranded = row.key is not None and row.status == IS_OPEN and self._log.early_outcome(row.key) is not None
+        is_stranded = row.key is not None and row.status == IS_OPEN and self._session.early_outcome(row.key) is not None
         return self._stranded_reason(row) if is_stranded else None
 
     def _stranded_reason(self, row: Row) -> str:
         try:
-            self._merge_with_stored(row, *self._log.early_outcome(str(row.key)))
+            self._merge_with_stored(row, *self._session.early_outcome(str(row.key)))
         except TellError as error:
             return str(error)
         return "It could not be taken when the decision was made. By now it can: tell it again."
@@ -333,7 +333,7 @@ class OutcomeRecorder:
             )
         self._session.record_event(row, "forget", None, None, None)
         if row.key is not None:
-            self._log.delete_early_outcome(row.key)
+            self._session.delete_early_outcome(row.key)
 
     def expire(self, at_most: int) -> int:
         """Of those whose window has passed, silence counts as the default, and what was held as told; how many."""

@@ -99,7 +99,7 @@ def test_cells_of_a_mended_graph_hold_all_that_was_told():
 def conversation(env, policy, rounds, belief=BELIEF, seed=1):
     """Outcomes of a policy that is told everything at once, and what it knows then."""
     rng, world = stream(seed, 0, POLICY), stream(seed, 0, WORLD)
-    situation, statistic = belief.situation(), policy.begin(belief)
+    situation, statistic = belief.situation(), policy.init_or_raise(belief)
     places = [env.problem.parents.index(name) for name in belief.parents]
     outcomes = []
     for t in range(rounds):

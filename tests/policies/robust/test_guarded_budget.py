@@ -34,7 +34,7 @@ SEGMENTS = cb.Environment(priced(cb.zoo.email_segments().problem), cb.zoo.email_
 
 def taught(policy, env, rounds=40):
     """A policy that has seen some outcomes of a problem, in contexts where there are any."""
-    problem, rng, statistic = env.problem, np.random.default_rng(0), policy.begin(env.problem)
+    problem, rng, statistic = env.problem, np.random.default_rng(0), policy.init_or_raise(env.problem)
     for t in range(rounds):
         codes = env.draw_codes(rng) if problem.context else None
         situation = policy.situation(problem.condition_codes(codes))

@@ -29,7 +29,7 @@ def other(seed, problem=TRUE):
 
 def played(policy, problem, rounds, seed=0, env=EMAIL):
     """Outcomes of some rounds of actions drawn at random, and the statistic after them."""
-    rng, statistic, told = np.random.default_rng(seed), policy.begin(problem), []
+    rng, statistic, told = np.random.default_rng(seed), policy.init_or_raise(problem), []
     for number in range(rounds):
         action = problem.actions.action(int(rng.integers(problem.actions.size)))
         z, reward = env.draw(action.choices, rng)

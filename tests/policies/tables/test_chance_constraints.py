@@ -50,7 +50,7 @@ def play(agent, env, rounds, seed=0, context=None):
     world, played = np.random.default_rng(seed), []
     for _ in range(rounds):
         decision = agent.ask(context=context)
-        here = env if context is None else env.given(context)
+        here = env if context is None else env.condition(context)
         seen, z, reward = here.draw_all(env.problem.choices(decision.intervention), world)
         told = {n: env.problem.model[n].states[c] for n, c in seen.items() if n not in env.problem.parents}
         told = {n: v for n, v in told.items() if n not in (context or {})}

@@ -22,8 +22,10 @@ CHECKSUMMED_COLUMNS = {
     "modes": "version, mode, baseline, since_decision, since_event, at, who, why",
     "snapshots": "event, content",
     "early": "key, told, at",
+    "head": "decisions, events, policy, mode, counted, collected, early",
 }
-"""The columns that never change, by table."""
+"""The columns that a row's checksum covers, by table: those that never change, and all of the head row, whose checksum
+changes with it."""
 
 MUTABLE_FACTS = ("version", "seal")
 """Facts that are not sealed."""

@@ -75,7 +75,7 @@ def _sort_key(key: Key) -> tuple[Z, Z, Z]:
 def encode_codes(codes: Iterable[int] | None) -> str:
     """Codes as a database keeps them; empty where there are none.
 
-    >>> text_of((0, -1, 2)), text_of(None)
+    >>> encode_codes((0, -1, 2)), encode_codes(None)
     ('0,-1,2', '')
     """
     return "" if codes is None else ",".join(map(str, codes))

@@ -18,6 +18,7 @@ from causalbandits.study.storage.rows import (
     IS_PAST,
     WAITING_STATUSES,
     CurrentOutcome,
+    Head,
     LogEvent,
     Row,
     apply_event,
@@ -61,7 +62,8 @@ class Replay:
         self._outcomes_by_decision: dict[int, CurrentOutcome] = {}
         self.differences: list[str] = []
         self.events, self.has_gaps = 0, False
-        self._sums = 0, 0
+        self.sums = 0, 0
+        """How many outcomes count, and their sum, in steps."""
         for self.events, event in enumerate(events, 1):
             self.apply(event)
             if event.number != self.events:
@@ -97,14 +99,14 @@ class Replay:
 
     def _compare_sums(self, event: LogEvent) -> None:
         """How many count by then, and their sum."""
-        expected, stated = self._sums, (event.counted, event.collected)
+        expected, stated = self.sums, (event.counted, event.collected)
         if event.kind in CHANGING_KINDS:
             reward = event.reward if event.kind in COUNTING_KINDS else None
             gained = (reward is not None) - (event.was_reward is not None)
             expected = expected[0] + gained, expected[1] + (reward or 0) - (event.was_reward or 0)
         if expected != stated:
             self.differences.append(f"event {event.number} says {stated} of the sums, and the log {expected}")
-        self._sums = expected
+        self.sums = expected
 
     def outcomes(self) -> Iterable[Outcome]:
         """Those that count, in the order in which they were first told."""
@@ -169,7 +171,22 @@ def verify_log(log: Log) -> Verification:
     differences += [
         f"the log says {line}, and the statistic does not keep it" for line in sorted(replayed_lines - stored_lines)
     ]
+    differences += _head_differences(log, replay, len(replay.rows) - past)
     return Verification(len(replay.rows) - past, replay.events, _abbreviate(differences))
+
+
+def _head_differences(log: Log, replay: Replay, n_decisions: int) -> list[str]:
+    """What the head row says otherwise than the tables that it describes."""
+    if log.row_count("head") != 1:
+        return ["the head row is missing"]
+    head = log.head()
+    policy, mode, early = (log.row_count(table) for table in ("policies", "modes", "early"))
+    derived = Head(n_decisions, replay.events, policy, mode, *replay.sums, early)
+    return [
+        f"the head row says {getattr(head, name)} of {name}, and the log {getattr(derived, name)}"
+        for name in Head._fields
+        if getattr(head, name) != getattr(derived, name)
+    ]
 
 
 def _abbreviate(differences: list[str]) -> tuple[str, ...]:

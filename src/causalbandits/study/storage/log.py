@@ -13,7 +13,13 @@ from causalbandits.policies import Choice, Outcome, Support
 from causalbandits.problem import Action, Problem
 from causalbandits.study.propensities import PropensityMixture, list_actions, unpruned_situation
 from causalbandits.study.seeds import DecisionSeeds
-from causalbandits.study.storage.checksums import CHECKSUMMED_COLUMNS, append_checksum, filter_intact, report_corruption
+from causalbandits.study.storage.checksums import (
+    CHECKSUMMED_COLUMNS,
+    append_checksum,
+    checksum,
+    filter_intact,
+    report_corruption,
+)
 from causalbandits.study.storage.exact_sums import ExactSums, SumTable, decode_codes, encode_codes
 from causalbandits.study.storage.fixed_point import FIXED_POINT_ONE, from_fixed_point, to_fixed_point
 from causalbandits.study.storage.rows import (
@@ -23,6 +29,7 @@ from causalbandits.study.storage.rows import (
     IS_OPEN,
     WAITING_STATUSES,
     CurrentOutcome,
+    Head,
     LogEvent,
     Row,
 )
@@ -44,6 +51,30 @@ class Log(StatisticTable):
         super().__init__(store, problem)
         self._seeds = seeds
         self._supports: BoundedCache[str, Support] = BoundedCache(SUPPORT_CACHE_SIZE)
+
+    # The head row
+
+    HEAD = f"SELECT {CHECKSUMMED_COLUMNS['head']}, seal FROM head"
+
+    @report_corruption
+    def head(self) -> Head:
+        """The head row, if its checksum is right."""
+        *values, seal = self.store.query_one(self.HEAD)
+        if seal != checksum(values):
+            raise ValueError("the head row is not as it was written")
+        decisions, events, policy, mode, counted, collected, early = values
+        return Head(decisions, events, policy, mode, counted, int(collected), early)
+
+    def save_head(self, head: Head) -> None:
+        """Insert or update the head row."""
+        decisions, events, policy, mode, counted, collected, early = head
+        self.store.execute(
+            "INSERT INTO head (id, decisions, events, policy, mode, counted, collected, early, seal) "
+            "VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET decisions = excluded.decisions, "
+            "events = excluded.events, policy = excluded.policy, mode = excluded.mode, counted = excluded.counted, "
+            "collected = excluded.collected, early = excluded.early, seal = excluded.seal",
+            append_checksum(decisions, events, policy, mode, counted, str(collected), early),
+        )
 
     # Decisions
 
@@ -248,11 +279,6 @@ class Log(StatisticTable):
         """Those after one, in their order."""
         sql = f"{self.EVENT} WHERE number > ? AND number <= ? ORDER BY number LIMIT ?"
         return map(self._decode_event, self.store.query(sql, (after, up_to, limit)))
-
-    def sums(self) -> tuple[int, int]:
-        """How many outcomes count, and their sum in steps, after the last event."""
-        row = self.store.query_one("SELECT counted, collected FROM events ORDER BY number DESC LIMIT 1")
-        return (0, 0) if row is None else (row[0], int(row[1]))
 
     def events_of(self, decision: int) -> Iterator[LogEvent]:
         """Those of one decision."""

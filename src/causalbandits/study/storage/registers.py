@@ -27,9 +27,11 @@ class Registers:
         return None if row is None else json.loads(row[0])
 
     def save_early_outcome(self, key: str, parts: Any, at: float) -> None:
-        """Let it wait for its decision."""
+        """Let it wait for its decision, in the place of what waits, if anything does."""
         self.store.execute(
-            "INSERT INTO early (key, told, at, seal) VALUES (?, ?, ?, ?)", append_checksum(key, json.dumps(parts), at)
+            "INSERT INTO early (key, told, at, seal) VALUES (?, ?, ?, ?) ON CONFLICT (key) DO UPDATE SET "
+            "told = excluded.told, at = excluded.at, seal = excluded.seal",
+            append_checksum(key, json.dumps(parts), at),
         )
 
     def delete_early_outcome(self, key: str) -> None:
@@ -41,6 +43,10 @@ class Registers:
         sql = "SELECT count(*) FROM early e WHERE NOT EXISTS (SELECT 1 FROM decisions d WHERE d.key = e.key)"
         return int(self.store.query_one(sql)[0])
 
+    def row_count(self, table: str) -> int:
+        """How many rows a table has."""
+        return int(self.store.query_one(f"SELECT count(*) FROM {table}")[0])
+
     # Policies
 
     @report_corruption
@@ -49,9 +55,12 @@ class Registers:
         rows = self.store.query("SELECT version, record, since_decision, since_event FROM policies ORDER BY version")
         return [PolicyRecord(version, json.loads(record), decision, event) for version, record, decision, event in rows]
 
-    def policy_version(self) -> int:
-        """The last of them."""
-        return int(self.store.query_one("SELECT max(version) FROM policies")[0])
+    @report_corruption
+    def policy(self, version: int) -> PolicyRecord:
+        """One of them."""
+        sql = "SELECT version, record, since_decision, since_event FROM policies WHERE version = ?"
+        version, record, decision, event = self.store.query_one(sql, (version,))
+        return PolicyRecord(version, json.loads(record), decision, event)
 
     def add_policy(self, version: int, record: Mapping[str, Any], since_decision: int, since_event: int) -> None:
         """Who decides from now on."""
@@ -71,7 +80,12 @@ class Registers:
     MODE = "SELECT version, mode, baseline, since_decision, since_event, at, who, why FROM modes"
 
     @report_corruption
-    def mode(self) -> ModeRecord:
+    def mode(self, version: int) -> ModeRecord:
+        """One of them."""
+        return _decode_mode(self.store.query_one(f"{self.MODE} WHERE version = ?", (version,)))
+
+    @report_corruption
+    def latest_mode(self) -> ModeRecord:
         """The one that it is in."""
         return _decode_mode(self.store.query_one(f"{self.MODE} ORDER BY version DESC LIMIT 1"))
 

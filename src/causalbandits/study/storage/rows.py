@@ -113,6 +113,22 @@ def apply_event(event: LogEvent, current: CurrentOutcome) -> CurrentOutcome:
     return CurrentOutcome(status, current.told_at, event.z, current.reward, event.observed)
 
 
+class Head(NamedTuple):
+    """The head row: what a process asks first in every transaction, to see whether anything has changed since."""
+
+    decisions: int
+    events: int
+    policy: int
+    """The version of the policy that decides."""
+    mode: int
+    """The version of the mode that the study is in."""
+    counted: int
+    collected: int
+    """How many outcomes count, and their sum, in steps."""
+    early: int
+    """How many outcomes are stored that came before their decision."""
+
+
 class PolicyRecord(NamedTuple):
     """A policy, and since which decision and event it has decided."""
 

@@ -9,6 +9,9 @@
     statistic   (context, action, z) -> n and sums: the fold of the events, changed in the same transaction as they are
     snapshots   the statistic as it was, every so many events, so that old decisions are derived again in no time
     early       outcomes that came before their decision, and wait for it
+    head        one row: how many decisions, events and early outcomes there are, which policy and mode are current, and
+                the sums after the last event. Updated in the same transaction as what it describes, so that one SELECT
+                tells a process whether others have changed anything
     versions    which versions of these tables the study has had, and since when
 
 Codes are written as text, "0,2,1"; sums pass 64 bits, so that they are whole numbers written as text, never added by
@@ -102,12 +105,26 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             seal TEXT NOT NULL
         )""",
         "CREATE TABLE snapshots (event BIGINT PRIMARY KEY, content TEXT NOT NULL, seal TEXT NOT NULL)",
+        """CREATE TABLE head (
+            id INTEGER PRIMARY KEY CHECK (id = 1),
+            decisions BIGINT NOT NULL,
+            events BIGINT NOT NULL,
+            policy INTEGER NOT NULL,
+            mode INTEGER NOT NULL,
+            counted BIGINT NOT NULL,
+            collected TEXT NOT NULL,
+            early BIGINT NOT NULL,
+            seal TEXT NOT NULL
+        )""",
         "CREATE TABLE versions (version INTEGER PRIMARY KEY, at DOUBLE PRECISION NOT NULL)",
     ),
 )
-"""The statements that lead from each version to the next."""
+"""The statements that create the tables of the oldest version that is read, and that lead from each to the next."""
 
-SCHEMA_VERSION = len(MIGRATIONS)
+OLDEST_VERSION = 2
+"""Tables of version 1 had no head row; no release has written them."""
+
+SCHEMA_VERSION = OLDEST_VERSION + len(MIGRATIONS) - 1
 
 
 def migrate(store: Store, now: float) -> None:
@@ -121,12 +138,18 @@ def migrate(store: Store, now: float) -> None:
                 f"{store.path} was written by a newer version of this library: its tables have version {before}, and "
                 f"this one knows {SCHEMA_VERSION} at most. Nothing was changed."
             )
+        if before < OLDEST_VERSION:
+            raise StateError(
+                f"{store.path} was written by an older version of this library: its tables have version {before}, and "
+                f"this one reads versions from {OLDEST_VERSION} on. Nothing was changed; go on with it in the version "
+                "that wrote it, or make a new study."
+            )
         _migrate_from(store, before, now)
 
 
 def _migrate_from(store: Store, before: int, now: float) -> None:
     for version in range(before + 1, SCHEMA_VERSION + 1):
-        for statement in MIGRATIONS[version - 1]:
+        for statement in MIGRATIONS[version - OLDEST_VERSION]:
             store.execute(statement)
         store.execute("INSERT INTO versions (version, at) VALUES (?, ?)", (version, now))
     store.execute("UPDATE facts SET value = ? WHERE name = 'version'", (json.dumps(SCHEMA_VERSION),))
@@ -152,7 +175,7 @@ def load_facts(store: Store) -> dict[str, Any]:
 
 def save_facts(store: Store, facts: Mapping[str, Any], now: float) -> None:
     """Make the tables, and write down what the study is; within a transaction."""
-    _migrate_from(store, 0, now)
+    _migrate_from(store, OLDEST_VERSION - 1, now)
     all_facts = {"format": STUDY_FORMAT, "version": SCHEMA_VERSION, **facts}
     for name, fact in {**all_facts, "seal": facts_checksum(all_facts)}.items():
         store.execute("INSERT INTO facts (name, value) VALUES (?, ?)", (name, json.dumps(fact)))
