@@ -43,8 +43,8 @@ class OutcomeSummary(NamedTuple):
 def summary(n: int, total: int, squares: int) -> OutcomeSummary:
     """From exact sums.
 
-    >>> from causalbandits.study.storage.fixed_point import steps
-    >>> summary(4, steps(2.0), steps(1.0) * steps(1.0) * 2)
+    >>> from causalbandits.study.storage import to_fixed_point
+    >>> summary(4, to_fixed_point(2.0), to_fixed_point(1.0) * to_fixed_point(1.0) * 2)
     OutcomeSummary(n=4, mean=0.5, standard_error=0.288...)
     """
     if n == 0:
