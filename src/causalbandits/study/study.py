@@ -337,7 +337,7 @@ class Study:
                 "outcomes": self._session.n_outcomes,
                 "reward_sum": from_fixed_point(self._session.reward_sum),
                 "open_decisions": self._log.count(IS_OPEN),
-                "early_outcomes": self._log.early_count(),
+                "early_outcomes": self._log.registers.early_count(),
                 "oldest_open_seconds": None if oldest is None else now - oldest,
                 "budget_left": None if budget is None else budget.left,
             }
@@ -357,11 +357,11 @@ class Study:
     @property
     def mode(self) -> str:
         """How decisions come about: online, shadow, uniform, frozen; paused or closed where none do."""
-        return self._log.latest_mode().mode
+        return self._log.registers.latest_mode().mode
 
     def modes(self) -> list[dict[str, Any]]:
         """All modes that the study has been in, since when, who chose them and why."""
-        return [mode_record(self._log, mode) for mode in self._log.modes()]
+        return [mode_record(self._log, mode) for mode in self._log.registers.modes()]
 
     @property
     def pending(self) -> dict[int, Intervention]:
