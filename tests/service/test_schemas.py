@@ -45,7 +45,7 @@ def test_every_answer_is_one_of_those_that_are_promised(tmp_path: Path) -> None:
             path = route.path.format(study="mail", decision="-")
             asked = ASKED.get(name, {}) if route.method == "POST" else None
             number = 2 if name == "forget" else 0
-            status, found = running.send(route.method, path + (f"?number={number}" if route.queries else ""), asked)
+            status, found = running.send(route.method, path + (f"?number={number}" if route.query_parameters else ""), asked)
             assert status == route.status, (name, found)
             if route.response_schemas != (str,):
                 assert any(_is(found, kind) for kind in route.response_schemas), (name, found)

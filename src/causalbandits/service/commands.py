@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 from starlette.requests import Request
@@ -14,7 +14,15 @@ from causalbandits.campaign import Decision
 from causalbandits.errors import ConflictError, StateError, unknown_name_message
 from causalbandits.policies import policy
 from causalbandits.problem import Budget, Problem
-from causalbandits.service.http import DECODE_ERRORS, MAX_ITEMS, Answer, RequestError, decode_body, parse_decision_id
+from causalbandits.service.http import (
+    DECODE_ERRORS,
+    MAX_ITEMS,
+    Answer,
+    RequestError,
+    ServiceContext,
+    decode_body,
+    parse_decision_id,
+)
 from causalbandits.service.schemas import (
     AskRequest,
     CorrectRequest,
@@ -26,10 +34,6 @@ from causalbandits.service.schemas import (
 )
 from causalbandits.service.workers import Writer
 from causalbandits.study import MODES, Receipt, Study
-
-if TYPE_CHECKING:
-    from causalbandits.service.app import Service
-
 
 # Studies that are made over HTTP: files of a directory, by names that reach no path.
 
@@ -77,7 +81,7 @@ def create_study(directory: Path, request: CreateStudyRequest) -> Study:
     )
 
 
-async def ask(service: Service, writer: Writer, request: Request) -> Answer:
+async def ask(writer: Writer, request: Request) -> Answer:
     """Ask for a decision, or for `n`, in `items`. With a `key`, asking again gives the same."""
     body: AskRequest = await decode_body(request, AskRequest)
     arguments: dict[str, Any] = {"context": body.context, "eligible": body.eligible, "key": body.key}
@@ -102,7 +106,7 @@ def _decision_record(study: Study, decision: Decision) -> dict[str, Any]:
     }
 
 
-async def tell(service: Service, writer: Writer, request: Request) -> Answer:
+async def tell(writer: Writer, request: Request) -> Answer:
     """Tell outcomes; each has a status: applied, held, duplicate, early, late, conflict, unknown, refused."""
     body: RawTellRequest = await decode_body(request, RawTellRequest)
     if len(body.items) > MAX_ITEMS:
@@ -124,7 +128,7 @@ def _decode_outcome(raw: msgspec.Raw) -> dict[str, Any] | Receipt:
         return Receipt("refused", str(error))
 
 
-async def correct(service: Service, writer: Writer, request: Request) -> Answer:
+async def correct(writer: Writer, request: Request) -> Answer:
     """Another outcome than the one that was told."""
     body: CorrectRequest = await decode_body(request, CorrectRequest)
     decision_id = parse_decision_id(request)
@@ -136,26 +140,26 @@ async def correct(service: Service, writer: Writer, request: Request) -> Answer:
     return Answer({"status": receipt.status})
 
 
-async def retract(service: Service, writer: Writer, request: Request) -> Answer:
+async def retract(writer: Writer, request: Request) -> Answer:
     """Take back what was told: the decision waits for its outcome again."""
     decision_id = parse_decision_id(request)
     await writer.submit(lambda study: study.retract(study.id_of(*decision_id)))
     return Answer({"status": "applied"})
 
 
-async def forget(service: Service, writer: Writer, request: Request) -> Answer:
+async def forget(writer: Writer, request: Request) -> Answer:
     """Stop waiting for an outcome: the decision was not carried out."""
     decision_id = parse_decision_id(request)
     await writer.submit(lambda study: study.forget(study.id_of(*decision_id)))
     return Answer({"status": "applied"})
 
 
-async def expire(service: Service, writer: Writer, request: Request) -> Answer:
+async def expire(writer: Writer, request: Request) -> Answer:
     """Take the silence of decisions whose window has passed for the default outcome."""
     return Answer({"expired": await writer.submit(lambda study: study.expire())})
 
 
-async def set_mode(service: Service, writer: Writer, request: Request) -> Answer:
+async def set_mode(writer: Writer, request: Request) -> Answer:
     """How decisions come about from now on; logged with the key's name."""
     body: SetModeRequest = await decode_body(request, SetModeRequest)
     if body.mode not in MODES:
@@ -169,7 +173,7 @@ async def set_mode(service: Service, writer: Writer, request: Request) -> Answer
     return Answer({"modes": await writer.submit(work)})
 
 
-async def use(service: Service, writer: Writer, request: Request) -> Answer:
+async def use(writer: Writer, request: Request) -> Answer:
     """Another policy decides from now on; it starts with all that was learnt."""
     body: SetPolicyRequest = await decode_body(request, SetPolicyRequest)
     new_policy = policy(body.policy, **body.parameters)
@@ -177,15 +181,15 @@ async def use(service: Service, writer: Writer, request: Request) -> Answer:
     return Answer({"policy": str(new_policy)})
 
 
-async def create(service: Service, writer: Writer, request: Request) -> Answer:
+async def create(context: ServiceContext, request: Request) -> Answer:
     """Make a study, in the directory that the service was started with."""
     body: CreateStudyRequest = await decode_body(request, CreateStudyRequest)
-    if service.directory is None:
+    if context.directory is None:
         raise RequestError(403, "This service makes no studies: causalbandits serve --directory DIRECTORY does.")
     if not request.state.key.opens(None):
         raise RequestError(403, "Your key is for some studies: it makes no others.")
-    if body.name in service.writers:
+    if body.name in context.writers:
         raise RequestError(409, f"There is a study named {body.name!r:.80} already.")
-    study = await asyncio.to_thread(create_study, service.directory, body)
-    service.writers[body.name] = Writer(study)
+    study = await asyncio.to_thread(create_study, context.directory, body)
+    context.writers[body.name] = Writer(study)
     return Answer({"study": body.name}, 201)
