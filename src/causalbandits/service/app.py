@@ -10,7 +10,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import msgspec
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import RedirectResponse, Response
@@ -18,13 +17,11 @@ from starlette.routing import Route
 
 from causalbandits.service.auth import Keys
 from causalbandits.service.dashboard import is_own_form, static_file
-from causalbandits.service.http import Answer, RequestError, ServiceContext, error_response, not_found_response
+from causalbandits.service.http import RequestError, ServiceContext, error_response, json_response, not_found_response
 from causalbandits.service.openapi import build_document
 from causalbandits.service.routes import PAGES, ROUTES, STUDY_ROUTE, HTTPRoute, PageRoute
 from causalbandits.service.workers import Writer
 from causalbandits.study import Study
-
-PROMETHEUS_MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 STUDY_PATH = re.compile(f"{STUDY_ROUTE.format(study='(?P<study>[^/]+)')}/(?P<word>[^/]+)")
 
@@ -73,10 +70,8 @@ class Service:
     def _endpoint(self, route: HTTPRoute) -> Endpoint:
         async def endpoint(request: Request) -> Response:
             try:
-                answer = await self._handle(route, request)
-                if isinstance(answer.content, str):
-                    return Response(answer.content, answer.status, media_type=PROMETHEUS_MEDIA_TYPE)
-                return Response(msgspec.json.encode(answer.content), answer.status, media_type="application/json")
+                content = await self._handle(route, request)
+                return content if isinstance(content, Response) else json_response(content, route.status)
             except ClientDisconnect:
                 return Response(status_code=400)
             except Exception as error:
@@ -84,7 +79,7 @@ class Service:
 
         return endpoint
 
-    async def _handle(self, route: HTTPRoute, request: Request) -> Answer:
+    async def _handle(self, route: HTTPRoute, request: Request) -> Any:
         if route.role is not None:
             self.context.authorize(route.role, request, by_cookie=request.method == "GET")
         target: Any = self.context.find_writer(request) if "study" in request.path_params else self.context

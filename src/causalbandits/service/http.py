@@ -13,15 +13,16 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.routing import Match
 
 from causalbandits.errors import CausalBanditsError, ConflictError, StorageError, StudyModeError, UnknownDecisionError
 from causalbandits.service.auth import Keys, Role, allows
+from causalbandits.service.schemas import ErrorResponse
 from causalbandits.service.workers import BusyError, Writer
 
 logger = logging.getLogger("causalbandits.service")
@@ -112,20 +113,20 @@ def error_response(error: Exception) -> Response:
         status = 422
     else:
         logger.exception("A request failed", exc_info=error)
-        return JSONResponse({"error": "Something went wrong here; the log says what."}, 500)
+        return json_response(ErrorResponse("Something went wrong here; the log says what."), 500)
     if status == 401:
         headers["WWW-Authenticate"] = "Bearer"
     kind = error.kind if isinstance(error, RequestError) else type(error).__name__
-    return JSONResponse({"error": str(error), **({} if kind is None else {"kind": kind})}, status, headers)
+    return json_response(ErrorResponse(str(error), kind), status, headers)
 
 
 async def not_found_response(request: Request, error: Exception) -> Response:
     """The response where no route matches: 404, or 405 where one matches with another method."""
     if getattr(error, "status_code", 404) == 404:
-        return JSONResponse({"error": "There is nothing here; GET /openapi.json says what there is."}, 404)
+        return json_response(ErrorResponse("There is nothing here; GET /openapi.json says what there is."), 404)
     matching_routes = [route for route in request.app.routes if route.matches(request.scope)[0] != Match.NONE]
     allowed = ", ".join(sorted({method for route in matching_routes for method in route.methods}))
-    return JSONResponse({"error": f"Not with this method; with {allowed}."}, 405, {"Allow": allowed})
+    return json_response(ErrorResponse(f"Not with this method; with {allowed}."), 405, {"Allow": allowed})
 
 
 MAX_BODY_BYTES = 2**20
@@ -133,11 +134,9 @@ MAX_ITEMS, MAX_RECOMMENDED_CONTEXTS = 1000, 100
 """So many outcomes may be told at once, and decisions asked for; so many contexts have a recommendation."""
 
 
-class Answer(NamedTuple):
-    """What is answered, and with which status; text, if it is no JSON, as it is."""
-
-    content: Any
-    status: int = 200
+def json_response(content: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """A schema's struct, or a record, as JSON."""
+    return Response(msgspec.json.encode(content), status, headers, "application/json")
 
 
 def header(request: Request, name: bytes) -> str:
