@@ -65,7 +65,7 @@ def feasible_situation(
     policy: AnyPolicy, problem: Problem, eligible: Sequence[Action] | None, statistic: Any
 ) -> Situation:
     """All that may be chosen: what is eligible and keeps to what is required, worth searching or not."""
-    if not policy.learns_tables or not problem.constrained_variables:
+    if not policy.traits.learns_tables or not problem.constrained_variables:
         return unpruned_situation(problem, eligible)
     situation = policy.situation(problem) if eligible is None else policy.situation(problem, eligible=eligible)
     return policy.feasible(situation, statistic)

@@ -135,7 +135,7 @@ class Study:
             raise CausalBanditsError(f"A Study works on a Problem; got {problem!r}.")
         resolved_policy = resolve_policy(problem, policy, horizon=horizon, late=policy is None)
         rules = Rules(window, default, late, impossible, hold, floor)
-        resolved_policy.init_or_raise(problem)
+        resolved_policy.init(problem)
         if default is not None:
             resolved_policy.validate_reward(default)
         if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int) or seed < 0):
@@ -275,7 +275,7 @@ class Study:
     def use(self, policy: AnyPolicy | str) -> None:
         """Another policy decides from now on; it starts with all that was learnt."""
         new_policy = as_policy(policy)
-        new_policy.init_or_raise(self.problem)
+        new_policy.init(self.problem)
         validate_policy_fits(self.problem, new_policy, self.rules, self._session.budget)
         with self._session.transaction():
             validate_policy_fits_log(self._session, new_policy)
@@ -406,7 +406,7 @@ class Study:
         """What to do in each context that can occur, or in the likeliest of them: as `Agent.recommendations`."""
         with self._session.transaction() as fold:
             diagnostics_found, recommendations, refused = diagnose(self._session), [], []
-            current_problem = self.problem.with_model(self.model) if fold.policy.learns_tables else self.problem
+            current_problem = self.problem.with_model(self.model) if fold.policy.traits.learns_tables else self.problem
             for codes, share in current_problem.contexts.by_probability()[:at_most]:
                 conditioned = self.problem.condition_codes(codes or None)
                 if conditioned.has_actions:
@@ -463,7 +463,7 @@ class Study:
         without a floor, would have done what was done.
         """
         shadow_policy = as_policy(policy)
-        shadow_policy.init_or_raise(self.problem)
+        shadow_policy.init(self.problem)
         if self._session.budget is not None:
             raise BudgetError("What another policy would have spent is not known: a budget is spent by what was done.")
         with self._session.transaction():
