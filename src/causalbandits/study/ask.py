@@ -10,8 +10,8 @@ from causalbandits.campaign import BATCH_LIMIT, Context, Decision, Eligible, eli
 from causalbandits.errors import BudgetError, CausalBanditsError, ConflictError
 from causalbandits.problem import Action, Problem
 from causalbandits.study.decide import DecisionRequest, make_decision
-from causalbandits.study.session import Session
-from causalbandits.study.storage import Row, validate_key
+from causalbandits.study.session import Session, validate_key
+from causalbandits.study.storage import Row
 from causalbandits.study.tell import OutcomeRecorder
 
 

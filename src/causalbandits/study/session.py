@@ -82,6 +82,15 @@ class Rules:
                 raise StateError(f"{name} must be {' or '.join(map(repr, allowed))}; got {getattr(self, name)!r}.")
 
 
+MAX_KEY_LENGTH = 200
+
+
+def validate_key(key: object) -> None:
+    """Refuse what cannot be the idempotency key of a decision."""
+    if not isinstance(key, str) or not 0 < len(key) <= MAX_KEY_LENGTH or not key.isprintable():
+        raise StateError(f"A key is printable text of 1 to {MAX_KEY_LENGTH} characters; got {key!r:.60}.")
+
+
 class Session:
     """Every change is made in a `transaction`, which begins by taking in what others did."""
 

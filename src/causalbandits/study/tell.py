@@ -32,7 +32,7 @@ from causalbandits.fitting import Interventions
 from causalbandits.model import State
 from causalbandits.policies import Choice, Outcome
 from causalbandits.problem import Problem
-from causalbandits.study.session import Session
+from causalbandits.study.session import Session, validate_key
 from causalbandits.study.storage import (
     IS_EXPIRED,
     IS_FORGOTTEN,
@@ -43,7 +43,6 @@ from causalbandits.study.storage import (
     WAITING_STATUSES,
     Row,
     to_fixed_point,
-    validate_key,
 )
 
 Parents = Mapping[str, State] | None

@@ -13,7 +13,7 @@ from causalbandits._typing import Z
 from causalbandits.errors import TellError
 from causalbandits.policies import Outcome, OutcomeSums, Sums
 from causalbandits.problem import Action
-from causalbandits.study.storage.rows import encode_codes
+from causalbandits.study.storage.encoding import encode_codes
 
 FRACTION_BITS = 40
 """Rewards are kept in steps of 2^-40, about 1e-12."""

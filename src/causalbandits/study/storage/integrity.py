@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from causalbandits.policies import Outcome
-from causalbandits.study.storage.checksums import CHECKSUMMED_COLUMNS, find_corrupt_rows
+from causalbandits.study.storage.encoding import CHECKSUMMED_COLUMNS, find_corrupt_rows
 from causalbandits.study.storage.exact_sums import SumTable, encode_rows
 from causalbandits.study.storage.log import Log
 from causalbandits.study.storage.rows import (

@@ -18,10 +18,12 @@ from causalbandits.problem import Action, Problem
 from causalbandits.problem.actions import ACTION_CACHE_SIZE
 from causalbandits.study.decide import DecisionSeeds
 from causalbandits.study.propensities import PropensityMixture, list_actions, unpruned_situation
-from causalbandits.study.storage.checksums import (
+from causalbandits.study.storage.encoding import (
     CHECKSUMMED_COLUMNS,
     append_checksum,
     checksum,
+    decode_codes,
+    encode_codes,
     filter_intact,
     report_corruption,
 )
@@ -43,8 +45,6 @@ from causalbandits.study.storage.rows import (
     Head,
     LogEvent,
     Row,
-    decode_codes,
-    encode_codes,
 )
 from causalbandits.study.storage.statistic import StatisticTable
 from causalbandits.study.storage.store import Store

@@ -6,8 +6,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from causalbandits.study.storage.checksums import append_checksum, report_corruption
-from causalbandits.study.storage.rows import ModeRecord, PolicyRecord, decode_codes, encode_codes
+from causalbandits.study.storage.encoding import append_checksum, decode_codes, encode_codes, report_corruption
+from causalbandits.study.storage.rows import ModeRecord, PolicyRecord
 from causalbandits.study.storage.store import Store
 
 

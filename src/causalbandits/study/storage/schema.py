@@ -25,7 +25,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from causalbandits.errors import StateError, StorageError
-from causalbandits.study.storage.checksums import facts_checksum
+from causalbandits.study.storage.encoding import facts_checksum
 from causalbandits.study.storage.store import Store
 
 STUDY_FORMAT = "causalbandits-study"

@@ -10,9 +10,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from causalbandits.problem import Action
-from causalbandits.study.storage.checksums import append_checksum, report_corruption
+from causalbandits.study.storage.encoding import append_checksum, decode_codes, encode_codes, report_corruption
 from causalbandits.study.storage.exact_sums import ExactSums, Key, SumTable, encode_rows
-from causalbandits.study.storage.rows import decode_codes, encode_codes
 from causalbandits.study.storage.store import Store
 
 

@@ -1,8 +1,9 @@
-"""A checksum for every row: what disks, copies and people change behind a study's back is noticed by `verify`.
+"""How a row is written: codes as text, and a checksum over its columns.
 
-The checksum covers the columns that are written once and never change. What does change is compared with what the
-events say: a decision's status and outcome, the statistic, and the head row, which has a checksum of its own as well,
-because every transaction begins with it.
+What disks, copies and people change behind a study's back is noticed by `verify`. The checksum covers the columns that
+are written once and never change. What does change is compared with what the events say: a decision's status and
+outcome, the statistic, and the head row, which has a checksum of its own as well, because every transaction begins
+with it.
 """
 
 from __future__ import annotations
@@ -10,9 +11,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import wraps
+from functools import lru_cache, wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
+from causalbandits._typing import Z
 from causalbandits.errors import StateError, StorageError
 from causalbandits.study.storage.store import Store
 
@@ -30,6 +32,21 @@ changes with it."""
 
 MUTABLE_FACTS = ("version", "checksum")
 """Facts that the checksum does not cover."""
+
+
+def encode_codes(codes: Iterable[int] | None) -> str:
+    """Codes as a database keeps them; empty where there are none.
+
+    >>> encode_codes((0, -1, 2)), encode_codes(None)
+    ('0,-1,2', '')
+    """
+    return "" if codes is None else ",".join(map(str, codes))
+
+
+@lru_cache(maxsize=2**14)
+def decode_codes(text: str | None) -> Z | None:
+    """The codes that `encode_codes` wrote; None where there are none."""
+    return tuple(map(int, text.split(","))) if text else None
 
 
 def append_checksum(*values: Any) -> tuple[Any, ...]:
@@ -77,8 +94,6 @@ def find_corrupt_rows(store: Store, tables: Iterable[str]) -> list[str]:
             pass
     return errors
 
-
-# What cannot be read was damaged: by a disk, a copy or a person.
 
 Reader = TypeVar("Reader")
 Parameters = ParamSpec("Parameters")
