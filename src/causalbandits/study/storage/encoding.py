@@ -35,7 +35,7 @@ MUTABLE_FACTS = ("version", "checksum")
 
 
 def encode_codes(codes: Iterable[int] | None) -> str:
-    """Codes as a database keeps them; empty where there are none.
+    """Codes as text; empty where there are none.
 
     >>> encode_codes((0, -1, 2)), encode_codes(None)
     ('0,-1,2', '')
@@ -50,7 +50,7 @@ def decode_codes(text: str | None) -> Z | None:
 
 
 def append_checksum(*values: Any) -> tuple[Any, ...]:
-    """A row, and its checksum."""
+    """A row's values and their checksum."""
     return (*values, checksum(values))
 
 
@@ -69,7 +69,7 @@ def _normalise_number(value: float) -> float:
 
 
 def facts_checksum(facts: Mapping[str, Any]) -> str:
-    """A hash of what a study is."""
+    """The checksum of a study's facts."""
     immutable = {name: fact for name, fact in facts.items() if name not in MUTABLE_FACTS}
     return hashlib.blake2b(json.dumps(immutable, sort_keys=True).encode(), digest_size=8).hexdigest()
 
@@ -85,7 +85,7 @@ def filter_intact(table: str, rows: Iterable[Any], errors: list[str]) -> Iterato
 
 
 def find_corrupt_rows(store: Store, tables: Iterable[str]) -> list[str]:
-    """The rows of some tables that are not what was written, in words."""
+    """Rows of some tables whose checksum is wrong, in words."""
     errors: list[str] = []
     for table in tables:
         for _ in filter_intact(
@@ -103,7 +103,7 @@ Result = TypeVar("Result")
 def report_corruption(
     method: Callable[Concatenate[Reader, Parameters], Result],
 ) -> Callable[Concatenate[Reader, Parameters], Result]:
-    """A method of what has a `store`, which says so where it cannot read what is there."""
+    """Decorate a method that decodes rows of `self.store`: what cannot be decoded was damaged, and is reported so."""
 
     @wraps(method)
     def read_or_report(reader: Reader, /, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
