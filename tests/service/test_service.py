@@ -32,10 +32,9 @@ pytest.importorskip("starlette")
 uvicorn = pytest.importorskip("uvicorn")
 
 from causalbandits.service.app import Service  # noqa: E402
-from causalbandits.service.auth import ROLES, Keys, allows  # noqa: E402
-from causalbandits.service.http import COOKIE  # noqa: E402
+from causalbandits.service.auth import COOKIE, ROLES, Keys, allows  # noqa: E402
 from causalbandits.service.routes import PAGES, ROUTES  # noqa: E402
-from causalbandits.service.server import (  # noqa: E402  # noqa: E402
+from causalbandits.service.server import (  # noqa: E402
     MAX_HEAD_BYTES,
     BoundedServer,
     build_service,

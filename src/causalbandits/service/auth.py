@@ -1,14 +1,15 @@
-"""Who may do what: keys are random, kept as hashes, compared in constant time, each with a role.
+"""Authentication and authorization: keys, their roles, and which requests they allow.
 
-    reader   looks
-    writer   looks, asks and tells
-    admin    all of it: corrects, verifies, changes the policy and the mode, makes studies
+Keys are random; a file holds their SHA-256 hashes, which are compared in constant time. Each key has a role, and may be
+for some studies only:
 
-A key may be for some studies alone. Without any key the service listens on this machine alone, and everybody there may
-do everything.
+    reader   reads
+    writer   also asks for decisions and tells outcomes
+    admin    also corrects, verifies, changes the policy and the mode, and creates studies
 
-Keys are made and revoked while a service runs: it looks whether the file has changed before it lets anybody in. While
-that is gone or damaged, keys are as they were; where there were keys and none is left, nobody gets in.
+Keys are created and revoked while a service runs: before each request it looks whether the file has changed. While the
+file is missing or damaged, the keys stay as they were. A service that has never had a key listens on this machine only,
+and everybody there may do everything; where the last key was revoked, nobody may do anything.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from starlette.requests import Request
+
 from causalbandits._files import write_atomically
 from causalbandits.errors import StateError
 
@@ -31,9 +34,26 @@ Role = Literal["reader", "writer", "admin"]
 ROLES: tuple[Role, ...] = ("reader", "writer", "admin")
 """Each may do what those before it may."""
 
+COOKIE = "causalbandits_key"
+"""Where a browser keeps its key."""
+
+LOCAL_HOSTS = ("127.0.0.1", "localhost", "[::1]")
+
+UNKNOWN_KEY_MESSAGE = "This key is not known here: it was mistyped, or revoked, or is for another service."
+
 MAX_KEY_NAME_LENGTH = 100
 
 KEYS_FORMAT = "causalbandits-keys"
+
+
+class AuthorizationError(Exception):
+    """A request that is not allowed: 401 without a known key, 403 with one whose role or studies do not allow it."""
+
+    kind = None  # no error of the library's
+
+    def __init__(self, status: int, why: str) -> None:
+        super().__init__(why)
+        self.status = status
 
 
 class KeyRecord(NamedTuple):
@@ -141,6 +161,34 @@ def _file_version(path: Path) -> tuple[int, int, int] | None:
 def allows(role: Role | None, required_role: Role) -> bool:
     """Whether a role is enough."""
     return role is not None and ROLES.index(role) >= ROLES.index(required_role)
+
+
+def authorize(keys: Keys, required_role: Role, request: Request, *, by_cookie: bool) -> None:
+    """Raise an error unless a request's key has a role that is enough; `request.state.key` becomes the key's record."""
+    headers = dict(reversed(request.scope["headers"]))  # the first of each name
+    if not keys.are_needed and str(headers.get(b"host", b""), "latin-1").rsplit(":", 1)[0] not in LOCAL_HOSTS:
+        raise AuthorizationError(403, "Without keys, this service answers to this machine alone.")
+    scheme, _, credentials = str(headers.get(b"authorization", b""), "latin-1").partition(" ")
+    key = credentials if scheme.lower() == "bearer" else ""
+    if not key and by_cookie:
+        key = request.cookies.get(COOKIE, "")
+    record = keys.record_of(key)
+    if record is None:
+        raise AuthorizationError(401, UNKNOWN_KEY_MESSAGE if key else "This needs a key: Authorization: Bearer cb_...")
+    if not allows(record.role, required_role):
+        raise AuthorizationError(403, f"This needs a key with the role {required_role}; yours has {record.role}.")
+    if "study" in request.path_params and not record.opens(request.path_params["study"]):
+        raise AuthorizationError(403, "Your key is for other studies.")
+    request.state.key = record
+
+
+def is_reader(keys: Keys, request: Request) -> bool:
+    """Whether a request's key allows it to read, by now."""
+    try:
+        authorize(keys, "reader", request, by_cookie=True)
+    except AuthorizationError:
+        return False
+    return True
 
 
 def _hash_key(key: str) -> str:

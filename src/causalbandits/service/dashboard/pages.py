@@ -1,4 +1,4 @@
-"""The pages: tables and pictures rendered here, brought up to date by a small script where there is one."""
+"""The pages of the dashboard: handlers that render templates; a small script updates a page that is open."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
 
 from causalbandits.errors import CausalBanditsError, UnknownDecisionError
+from causalbandits.service.auth import COOKIE, is_reader
 from causalbandits.service.dashboard.panels import build_panels
-from causalbandits.service.http import COOKIE, RequestError, ServiceContext
+from causalbandits.service.http import RequestError, ServiceContext
 from causalbandits.study import Study
 from causalbandits.study.analysis import By
 
@@ -110,8 +111,8 @@ def _evaluate_form(study: Study, form_values: dict[str, str]) -> tuple[int, dict
     try:
         if study.rounds > MAX_EVALUATED_OUTCOMES:
             raise CausalBanditsError(
-                f"The log has more than {MAX_EVALUATED_OUTCOMES:,} outcomes, and each is looked at: that would keep others waiting. "
-                "Ask study.evaluate(...) in Python, of a backup."
+                f"The log has more than {MAX_EVALUATED_OUTCOMES:,} outcomes, and each is looked at: that would keep "
+                "others waiting. Ask study.evaluate(...) in Python, of a backup."
             )
         target = {knob: _parse_state(study, knob, value) for knob, value in form_values.items()}
         by: By = "actions" if study.problem.unit == "actions" else "configurations"
@@ -169,11 +170,7 @@ async def stream_changes(context: ServiceContext, request: Request) -> Response:
 
     async def lines() -> AsyncIterator[str]:
         before = -1
-        while (
-            not context.closing.is_set()
-            and context.is_still_authorized(request)
-            and not await request.is_disconnected()
-        ):
+        while not context.closing.is_set() and is_reader(context.keys, request) and not await request.is_disconnected():
             now = await reader.read(lambda study: study.version)
             yield f"data: {json.dumps(now)}\n\n" if now != before else ": still here\n\n"
             before = now

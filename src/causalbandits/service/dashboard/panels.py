@@ -1,4 +1,4 @@
-"""What stands on a study's page: functions of its statistic, however many decisions there are."""
+"""The panels of a study's page: values for the templates, computed from the statistic, however long the log is."""
 
 from __future__ import annotations
 
@@ -11,11 +11,9 @@ from causalbandits.results.plots import graph_with_reward
 from causalbandits.service.dashboard.svg import delay_chart, graph_svg, mean_chart, share_chart
 from causalbandits.study import Study
 
-# The warning light of a study's page: do outcomes contradict the graph, or its tables?
-
 
 class ModelDiagnostics(NamedTuple):
-    """What speaks against the model: in words, and the variables that are named; of how many claims and outcomes."""
+    """Contradictions of the graph or its tables: in words, by variable, and of how many tested claims and outcomes."""
 
     messages: list[str]
     variables: frozenset[str]
@@ -24,7 +22,7 @@ class ModelDiagnostics(NamedTuple):
 
 
 def diagnose_model(study: Study) -> ModelDiagnostics | None:
-    """By now; None where there is no model to doubt: where a number is learnt for each action."""
+    """Whether outcomes contradict the model; None where there is none: where a mean is learnt for each action."""
     if not study.problem.parents:
         return None
     check = study.quick_check()

@@ -34,7 +34,8 @@ def mean_chart(history: History) -> Markup:
         return f'<polyline class="{kind}" points="{" ".join(place(*point) for point in points)}"/>'
 
     grid = "".join(_grid_line(tick, low, high) for tick in _ticks(low, high))
-    title = f"Mean reward over {last} events: {cumulative_points[-1][1]:.3g} of all, {segment_points[-1][1]:.3g} of the latest"
+    overall, latest = cumulative_points[-1][1], segment_points[-1][1]
+    title = f"Mean reward over {last} events: {overall:.3g} of all, {latest:.3g} of the latest"
     return Markup(
         f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(title)}" class="chart">{grid}'
         f"{line('thin', segment_points)}{line('line', cumulative_points)}"
