@@ -37,7 +37,7 @@ MEANS = np.array([[0.1, 0.8], [0.6, 0.3]])
 
 def happen(problem, decision, context, rng):
     """The parents, and a reward, after a decision in a context."""
-    view = problem.given(context)
+    view = problem.condition(context)
     z = np.unravel_index(
         rng.choice(
             problem.configurations, p=view.parent_distribution(problem.actions.index(decision.intervention)).reshape(-1)
@@ -63,7 +63,7 @@ def conversation(agent, rounds, seed=0, *, log=None):
 @pytest.mark.parametrize("id", POLICIES)
 def test_every_policy_decides_in_a_context_and_goes_on_from_a_file(id, in_reward, tmp_path):
     problem = campaign(in_reward=in_reward)
-    problem = problem.without_tables() if cb.policy(id).learns_tables else problem
+    problem = problem.without_tables() if cb.policy(id).traits.learns_tables else problem
     whole, log = conversation(cb.Agent(problem, id, seed=5), 40), []
     conversation(whole, 20, 7, log=log)
     half, again = conversation(cb.Agent(problem, id, seed=5), 40), []

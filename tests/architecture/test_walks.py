@@ -1,7 +1,7 @@
 """How many files a reader must open to follow one call: budgets that only shrink.
 
-A walk is what `sys.setprofile` sees of one call: the files of the package that it enters, and how deep it goes. The calls are warm: the
-action was chosen before, and everything that is computed once has been computed.
+A walk is what `sys.setprofile` sees of one call: the files of the package that it enters, and how deep it goes. The
+calls are warm: the action was chosen before, and everything that is computed once has been computed.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def play_rounds(agent_or_study, env, rounds, rng):
 
 
 def ask_and_tell(agent_or_study, env, rng):
-    """The walks of a decision and of its outcome; of several, those that pass through fewest files: all else is there."""
+    """The walks of a decision and of its outcome: of ten each, the one that passes through the fewest files."""
     asks, tells = [], []
     for _ in range(10):
         made = []
