@@ -33,7 +33,7 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 class Service:
-    """Some studies over HTTP: an ASGI application."""
+    """An ASGI application that serves studies over HTTP."""
 
     def __init__(self, studies: Mapping[str, Study], keys: Keys, directory: Path | None = None) -> None:
         writers = {name: Writer(study) for name, study in studies.items()}
@@ -132,7 +132,7 @@ async def _decode_body(request: Request, schema: type) -> Any:
 
 
 async def _read_body(request: Request) -> bytes:
-    """All of it, or an error as soon as it is too long."""
+    """The whole body, or an error as soon as it is too long."""
     body, more = b"", True
     while more:
         message = await request.receive()

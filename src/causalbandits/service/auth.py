@@ -32,7 +32,7 @@ logger = logging.getLogger("causalbandits.service")
 
 Role = Literal["reader", "writer", "admin"]
 ROLES: tuple[Role, ...] = ("reader", "writer", "admin")
-"""Each may do what those before it may."""
+"""In ascending order: each includes those before it."""
 
 COOKIE = "causalbandits_key"
 """Where a browser keeps its key."""
@@ -57,32 +57,32 @@ class AuthorizationError(Exception):
 
 
 class KeyRecord(NamedTuple):
-    """What is kept of a key."""
+    """What the file has of a key: not the key itself."""
 
     name: str
     role: Role
     hash: str
     studies: tuple[str, ...] | None = None
-    """Those that it opens; None: all."""
+    """The studies that it opens; None: all."""
 
     def opens(self, study: str | None) -> bool:
-        """Whether it is for a study; None stands for what concerns all of them."""
+        """Whether it opens a study; None stands for what concerns all studies."""
         return self.studies is None or study in self.studies
 
 
 ANONYMOUS_ADMIN = KeyRecord("", "admin", "")
-"""Who comes where there are no keys."""
+"""The record of every request to a service without keys."""
 
 
 class Keys:
-    """The keys of a service, in a file of their own."""
+    """The keys of a service, in a file."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._file_version = _file_version(path)
         self._records = _load_records(path)
         self.are_needed = bool(self._records)
-        """Whether there have been any: who has revoked the last one does not want to let everybody in."""
+        """Whether there has been a key: revoking the last one does not open the service to everybody."""
 
     def __len__(self) -> int:
         return len(self._records)
@@ -91,7 +91,7 @@ class Keys:
         return iter(self._records)
 
     def create(self, name: str, role: str, studies: Iterable[str] = ()) -> str:
-        """A new key, shown this once; for some studies, or, where none is named, for all."""
+        """Create a key and return it, this once; for some studies, or, where none is named, for all."""
         if role not in ROLES:
             raise StateError(f"A key's role is one of {', '.join(ROLES)}; got {role!r}.")
         if not isinstance(name, str) or not 0 < len(name) <= MAX_KEY_NAME_LENGTH or not name.isprintable():
@@ -107,7 +107,7 @@ class Keys:
         return key
 
     def revoke(self, name: str) -> None:
-        """From now on, it opens nothing."""
+        """Delete a key: from now on it opens nothing."""
         self._reload_if_changed()
         remaining = [record for record in self._records if record.name != name]
         if len(remaining) == len(self._records):
@@ -116,23 +116,23 @@ class Keys:
         self._save()
 
     def role_of(self, key: str | None) -> Role | None:
-        """What a key allows; None if it opens nothing. Without any keys, everything is allowed."""
+        """The role of a key; None if it is unknown. A service without keys allows everything."""
         record = self.record_of(key)
         return None if record is None else record.role
 
     def record_of(self, key: str | None) -> KeyRecord | None:
-        """Whose key it is; None if it is nobody's, and anybody's where there are no keys."""
+        """The record of a key; None if it is unknown."""
         self._reload_if_changed()
         if not self.are_needed:
             return ANONYMOUS_ADMIN
         key_hash, match = _hash_key(key or ""), None
-        for record in self._records:  # all of them: time tells nothing
+        for record in self._records:  # all of them, in constant time
             if hmac.compare_digest(record.hash, key_hash):
                 match = record
         return match
 
     def _reload_if_changed(self) -> None:
-        """Take in what was made and revoked since."""
+        """Load keys that were created or revoked in another process."""
         file_version = _file_version(self.path)
         if file_version == self._file_version:
             return
@@ -150,7 +150,7 @@ class Keys:
 
 
 def _file_version(path: Path) -> tuple[int, int, int] | None:
-    """Changes whenever the file does; None where there is none."""
+    """A value that changes whenever the file does; None where there is no file."""
     try:
         status = path.stat()
     except OSError:
@@ -159,7 +159,7 @@ def _file_version(path: Path) -> tuple[int, int, int] | None:
 
 
 def allows(role: Role | None, required_role: Role) -> bool:
-    """Whether a role is enough."""
+    """Whether a role includes the required one."""
     return role is not None and ROLES.index(role) >= ROLES.index(required_role)
 
 
@@ -183,7 +183,7 @@ def authorize(keys: Keys, required_role: Role, request: Request, *, by_cookie: b
 
 
 def is_reader(keys: Keys, request: Request) -> bool:
-    """Whether a request's key allows it to read, by now."""
+    """Whether a request's key allows it to read: it may have been revoked since."""
     try:
         authorize(keys, "reader", request, by_cookie=True)
     except AuthorizationError:

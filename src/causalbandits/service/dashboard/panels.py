@@ -34,11 +34,11 @@ def diagnose_model(study: Study) -> ModelDiagnostics | None:
 
 REWARD_NODE = "reward"
 MAX_ROWS, MAX_CONTEXTS = 50, 12
-"""So many actions and configurations are listed, and so many contexts."""
+"""The most actions or configurations in a table, and the most contexts with a recommendation."""
 
 
 class ContextRecommendations(NamedTuple):
-    """The answer in each of the likeliest contexts, of how many; or why there is none."""
+    """The recommendations in the likeliest contexts, the number of all contexts; or why there is none."""
 
     answers: Recommendations
     contexts: int
@@ -46,7 +46,7 @@ class ContextRecommendations(NamedTuple):
 
 
 def build_panels(study: Study) -> dict[str, Any]:
-    """What the panels of a study show."""
+    """The values of the templates `study.html` and `panels.html`."""
     report, history = study.report(), study.history()
     try:
         recommendation: Any = study.recommend()
@@ -89,7 +89,7 @@ def build_panels(study: Study) -> dict[str, Any]:
 
 
 def _node_notes(report: Any, parents: set[str], recommendation: Any, reward: str) -> dict[str, str]:
-    """What stands in a node: what is recommended for a knob, how many outcomes a parent explains."""
+    """The second line of a node: the recommended value, or the value of a parent with the highest mean reward."""
     is_recommended = recommendation is not None and report.outcomes.n
     notes = (
         {name: f"set to {value}" for name, value in dict(recommendation.intervention).items()} if is_recommended else {}
@@ -108,7 +108,7 @@ def _node_notes(report: Any, parents: set[str], recommendation: Any, reward: str
 
 
 def _recommend_in_contexts(study: Study) -> ContextRecommendations | None:
-    """None where nothing is known before a decision."""
+    """Recommendations in contexts; None where the problem has no context."""
     if not study.problem.context:
         return None
     size = study.problem.contexts.size
