@@ -69,14 +69,14 @@ class Action:
     def number(self) -> int:
         """Its place in the order of all actions."""
         if self._number is None:
-            self._number = self.space.rank(self.choices)
+            self._number = self.space._rank_or_explain(self.choices)
         return self._number
 
     @property
     def intervention(self) -> Intervention:
         """The assignment that it makes."""
         if self._intervention is None:
-            self._intervention = self.space.decode(self.choices)
+            self._intervention = self.space._intervention(self.choices)
         return self._intervention
 
     def __eq__(self, other: object) -> bool:
@@ -298,8 +298,12 @@ class ActionSpace:
         return tuple(v.code(assignment[v.name]) + 1 if v.name in assignment else 0 for v in self.variables)
 
     def decode(self, choices: Sequence[int]) -> Intervention:
-        """The intervention that these choices make."""
-        pairs = zip(self.variables, self.validate_choices(choices), strict=True)
+        """The intervention that choices from outside make."""
+        return self._intervention(self.validate_choices(choices))
+
+    def _intervention(self, choices: Choices) -> Intervention:
+        """The intervention that valid choices make, such as an action's own."""
+        pairs = zip(self.variables, choices, strict=True)
         return Intervention({v.name: v.states[c - 1] for v, c in pairs if c})
 
     def validate_choices(self, choices: Sequence[int]) -> Choices:
@@ -318,20 +322,23 @@ class ActionSpace:
     # Ranking and unranking by counting completions.
 
     def rank(self, choices: Sequence[int]) -> int:
-        """The number of the action with these choices."""
-        validated = self.validate_choices(choices)
+        """The number of the action with these choices, which may come from outside."""
+        return self._rank_or_explain(self.validate_choices(choices))
+
+    def _rank_or_explain(self, choices: Choices) -> int:
+        """The number of the action with valid choices; where a requirement took it away, the error says so."""
         try:
-            return self._rank(validated)
+            return self._rank(choices)
         except InterventionError:
-            why = None if self.requirements is None else self.requirements.reason(validated)
+            why = None if self.requirements is None else self.requirements.reason(choices)
             if why is None:
                 raise
-            raise InterventionError(f"{self.decode(validated)} is no action: {why}.") from None
+            raise InterventionError(f"{self._intervention(choices)} is no action: {why}.") from None
 
     def _rank(self, choices: Choices) -> int:
         if self._number_by_choices is not None:
             if choices not in self._number_by_choices:
-                raise InterventionError(f"{self.decode(choices)} is not among the {self.size} allowed actions.")
+                raise InterventionError(f"{self._intervention(choices)} is not among the {self.size} allowed actions.")
             return self._number_by_choices[choices]
         return self._rank_by_counting(choices)
 
