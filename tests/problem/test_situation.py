@@ -151,7 +151,7 @@ def test_numbers_of_the_wrong_shape_or_kind_of_search_are_refused(problem):
         problem.situation().project(np.array(["high"] * 12))
     with pytest.raises(PolicyError, match="one number per action, 80 of them"):
         problem.situation(every=True).take(np.zeros(12))
-    with pytest.raises(PolicyError, match="set searches_all = True"):
+    with pytest.raises(PolicyError, match=r"set traits = Traits\(searches_all=True\)"):
         problem.situation().take(np.zeros(80))
     with pytest.raises(InterventionError, match="No action is eligible"):
         problem.situation(eligible=[])
@@ -178,7 +178,7 @@ def test_the_same_problem_with_other_tables_shares_nothing_that_was_derived(prob
 def test_several_draws_are_thompson_sampling_with_a_known_propensity(id, problem):
     """One of the best actions of M draws: in the mean over draws the shares are the chances of a single draw."""
     one, many = cb.policy(id), cb.policy(id, draws=16)
-    situation = problem.situation(every=one.searches_all)
+    situation = problem.situation(every=one.traits.searches_all)
     statistic, rng = one.init(problem), np.random.default_rng(3)
     for t in range(40):
         action = problem.actions.action(int(rng.integers(80)))

@@ -58,7 +58,7 @@ def _cell_moments(session: Session) -> Iterator[CellMoments]:
     """Of each cell, from the mean of all on, so that nothing cancels."""
     policy, sums = session.fold.policy, dict[object, tuple[int, int, int]]()
     for (context, action, z), line in session.table.items():
-        if line.n and (z is not None or not policy.needs_parents):
+        if line.n and (z is not None or not policy.traits.needs_parents):
             cell = explanatory_cell(policy, action, context, z or ())
             n, total, squares = sums.get(cell, (0, 0, 0))
             sums[cell] = n + line.n, total + line.total, squares + line.squares
