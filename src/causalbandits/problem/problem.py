@@ -287,8 +287,11 @@ class Problem(Cached):
         return frozenset(self.parents)
 
     @cached_property
-    def _parent_codes(self) -> tuple[tuple[str, Callable[[State], int]], ...]:
-        return tuple((name, self.variable(name).code) for name in self.parents)
+    def _parent_codes(self) -> tuple[tuple[str, dict[State, int]], ...]:
+        """Each parent with the code of each of its values."""
+        return tuple(
+            (name, {state: code for code, state in enumerate(self.variable(name).states)}) for name in self.parents
+        )
 
     def encode_parents(self, values: Mapping[str, State]) -> tuple[int, ...]:
         """The parents' values as codes; all of them must be there, and nothing else."""
@@ -300,7 +303,10 @@ class Problem(Cached):
                     raise ProblemError(unknown_name_message("parent", name, self.parents))
             missing = [name for name in self.parents if name not in values]
             raise ProblemError(f"Every parent must be observed; missing: {', '.join(map(repr, missing))}.")
-        return tuple([code(values[name]) for name, code in self._parent_codes])
+        try:
+            return tuple([codes[values[name]] for name, codes in self._parent_codes])
+        except (KeyError, TypeError):
+            return tuple([self.variable(name).code(values[name]) for name in self.parents])  # which says what is wrong
 
     def decode_parents(self, z: Sequence[int]) -> dict[str, State]:
         """The parents' values from their codes."""
