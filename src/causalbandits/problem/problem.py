@@ -727,7 +727,11 @@ class Problem(Cached):
 
     def is_same_but_for_tables(self, other: Problem) -> bool:
         """Whether another problem differs in the numbers of its tables at most."""
-        return not first_difference(self, other)
+        return not self.first_difference(other)
+
+    def first_difference(self, other: Problem) -> str:
+        """The first thing in which another problem differs, in words; empty where it is its tables at most."""
+        return first_difference(self._specification, other._specification, self.context_codes, other.context_codes)
 
     def to_record(self) -> dict[str, Any]:
         """A JSON-ready description, enough to make the problem again."""
