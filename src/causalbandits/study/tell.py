@@ -368,16 +368,6 @@ def _format_decision(row: Row) -> str:
     return f"decision {row.number}"
 
 
-def default_parents(problem: Problem) -> Parents:
-    """What the parents' values are where they are left out: nothing, where there are none; else that is refused."""
-    if problem.parents:
-        raise TellError(
-            f"Tell the values of {', '.join(problem.parents)}: tell(id, parents={{...}}, reward=...), or "
-            "parents=None if they were lost. Nothing was changed."
-        )
-    return {}
-
-
 def validate_key(key: object) -> None:
     """Refuse what cannot be a key."""
     if not isinstance(key, str) or not 0 < len(key) <= MAX_KEY_LENGTH or not key.isprintable():
@@ -399,13 +389,10 @@ ALREADY_LEARNED = "they were learnt before"
 
 def learn(session: Session, past: Any, reward: str | None, interventions: Interventions) -> Learnt:
     """Take in rows of the past, once; within a transaction."""
-    column = session.problem.reward if reward is None else reward
-    if not isinstance(column, str):
-        raise CausalBanditsError("Say which column has the rewards: learn(past, reward='clicked').")
     importer = HistoryImporter(
         session.problem, session.fold.policy, session.seeds.past_seed, session.accepts_impossible
     )
-    outcomes = importer.outcomes(past, column, interventions, -1 - session.log.past_count())
+    outcomes = importer.outcomes(past, reward, interventions, -1 - session.log.past_count())
     request = _history_checksum(outcomes)
     if outcomes and session.log.has_past_rows(request):
         return Learnt(0, {**importer.left_out, ALREADY_LEARNED: len(outcomes)})
