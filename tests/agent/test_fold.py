@@ -34,7 +34,7 @@ def outcomes(env, n, rewards, seed=0):
 
 
 def folded(policy, env, told):
-    situation, statistic = env.problem.situation(every=policy.searches_all), policy.init_or_raise(env.problem)
+    situation, statistic = env.problem.situation(every=policy.traits.searches_all), policy.init(env.problem)
     for outcome in told:
         policy.update(situation, statistic, outcome)
     return statistic

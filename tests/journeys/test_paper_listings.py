@@ -281,7 +281,7 @@ class Case(NamedTuple):
         """The actions that the library's policy plays."""
         world, rng = World(self.env, seed), stream(seed, 0, POLICY)
         policy, problem = self.policy(T), self.env.problem
-        situation, statistic = problem.situation(every=policy.searches_all), policy.init(problem)
+        situation, statistic = problem.situation(every=policy.traits.searches_all), policy.init(problem)
         for t in range(T):
             action = situation.action(policy.score(situation, statistic, rng).best_position())
             codes, reward = world.draw(action.number)

@@ -63,9 +63,9 @@ def test_situations_are_remembered(problem):
     assert problem.situation() is problem.situation()
     assert problem.situation(every=True) is problem.situation(every=True)
     assert problem.situation(eligible=some) is problem.situation(eligible=some[::-1])
-    assert isinstance(problem.situation().search, ProductActions)
-    assert isinstance(problem.situation(every=True).search, AllActions)
-    assert isinstance(problem.situation(eligible=some).search, ListedActions)
+    assert isinstance(problem.situation().candidates, ProductActions)
+    assert isinstance(problem.situation(every=True).candidates, AllActions)
+    assert isinstance(problem.situation(eligible=some).candidates, ListedActions)
 
 
 @settings(deadline=None, max_examples=60)
@@ -79,7 +79,7 @@ def test_eligible_actions_have_the_scores_that_they_have_among_all(data, problem
     narrowed = problem.situation(eligible=[problem.actions[n] for n in numbers])
     assert [narrowed.action(i).number for i in range(narrowed.size)] == sorted(numbers)
     assert np.array_equal(narrowed.project(index).values, every.values[sorted(numbers)])
-    assert np.array_equal(narrowed.search.projection(index), every.values[sorted(numbers)])
+    assert np.array_equal(narrowed.candidates.projection(index), every.values[sorted(numbers)])
     assert narrowed.project(index).scale == every.scale
 
 
@@ -151,14 +151,14 @@ def test_numbers_of_the_wrong_shape_or_kind_of_search_are_refused(problem):
         problem.situation().project(np.array(["high"] * 12))
     with pytest.raises(PolicyError, match="one number per action, 80 of them"):
         problem.situation(every=True).take(np.zeros(12))
-    with pytest.raises(PolicyError, match="set searches_all = True"):
+    with pytest.raises(PolicyError, match=r"set traits = Traits\(searches_all=True\)"):
         problem.situation().take(np.zeros(80))
     with pytest.raises(InterventionError, match="No action is eligible"):
         problem.situation(eligible=[])
 
 
 def test_the_same_problem_with_other_tables_shares_nothing_that_was_derived(problem):
-    problem.situation(), problem.situation(every=True).search.projection, problem.fingerprint, problem.is_supported
+    problem.situation(), problem.situation(every=True).candidates.projection, problem.fingerprint, problem.is_supported
     rng = np.random.default_rng(0)
     model = cb.CausalModel(
         cb.Variable(
@@ -178,7 +178,7 @@ def test_the_same_problem_with_other_tables_shares_nothing_that_was_derived(prob
 def test_several_draws_are_thompson_sampling_with_a_known_propensity(id, problem):
     """One of the best actions of M draws: in the mean over draws the shares are the chances of a single draw."""
     one, many = cb.policy(id), cb.policy(id, draws=16)
-    situation = problem.situation(every=one.searches_all)
+    situation = problem.situation(every=one.traits.searches_all)
     statistic, rng = one.init(problem), np.random.default_rng(3)
     for t in range(40):
         action = problem.actions.action(int(rng.integers(80)))

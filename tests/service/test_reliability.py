@@ -22,8 +22,8 @@ from causalbandits.errors import StorageError
 pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
 
-from causalbandits.service.app import PAGES, Service
-from causalbandits.service.routes import ROUTES
+from causalbandits.service.app import Service
+from causalbandits.service.routes import PAGES, ROUTES
 from causalbandits.service.server import build_service
 from causalbandits.service.workers import BusyError, Writer
 

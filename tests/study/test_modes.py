@@ -318,7 +318,7 @@ def test_sums_beyond_64_bits_are_kept_exactly(tmp_path: Path) -> None:
         raw.execute("UPDATE statistic SET successes = ? WHERE rowid = 1", (str(huge),))
         raw.commit()
         raw.close()
-        assert huge in {line.successes for line in study._log.table().values()}
+        assert huge in {line.successes for line in study._log.statistic.table().values()}
 
 
 def test_old_decisions_are_derived_again_from_snapshots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -268,8 +268,8 @@ def test_a_row_that_was_changed_by_hand_is_found(tmp_path: Path) -> None:
             "DELETE FROM modes",
             "DELETE FROM head",
             "UPDATE head SET events = events + 1",
-            "UPDATE head SET seal = 'x'",
-            "INSERT INTO early (key, told, at, seal) VALUES ('a', '[null, 1, null]', 0, '0')",
+            "UPDATE head SET checksum = 'x'",
+            "INSERT INTO early (key, told, at, checksum) VALUES ('a', '[null, 1, null]', 0, '0')",
         ):
             with study._session.store.transaction():
                 study._session.store.execute("SAVEPOINT before")

@@ -44,7 +44,17 @@ from causalbandits.campaign import (
 from causalbandits.errors import BudgetError, CausalBanditsError, EvidenceWarning, ProblemWarning, StateError, TellError
 from causalbandits.fitting import Interventions
 from causalbandits.model import Intervention, State
-from causalbandits.policies import AnyPolicy, Choice, Outcome, future_situations, randomised_rounding, resolve_policy
+from causalbandits.policies import (
+    AnyPolicy,
+    Choice,
+    Outcome,
+    future_situations,
+    randomised_rounding,
+    refuse_budget,
+    resolve_policy,
+    warn_of_scale,
+    warn_of_unknown_tables,
+)
 from causalbandits.problem import (
     Budget,
     BudgetStatus,
@@ -101,18 +111,18 @@ class Agent(Advice):
         self.policy = resolved_policy
         self.impossible = impossible
         self._accept_impossible = impossible == "accept"
-        self._statistic = resolved_policy.init_or_raise(problem)
+        self._statistic = resolved_policy.init(problem)
         self._pending: dict[int, Pending] = {}
-        self._outcomes = Ledger(None if resolved_policy.randomised else 1.0)
+        self._outcomes = Ledger(None if resolved_policy.traits.randomised else 1.0)
         self._resequencer = Resequencer()
         self._must_replay = False
         """Whether outcomes were corrected since the statistic was made."""
         self._next_id = 0
         self._past_rows = 0
         """How many rows of the past were taken in."""
-        resolved_policy.warn_of_unknown_tables(problem, stacklevel=2)
+        warn_of_unknown_tables(resolved_policy, problem, stacklevel=2)
         if budget is not None:
-            resolved_policy.refuse_budget()
+            refuse_budget(resolved_policy)
         if not problem.context:  # with one it need never be made, and may be too large
             resolved_policy.situation(problem)
         self._budget_tracker = (
@@ -122,7 +132,7 @@ class Agent(Advice):
         )
         self._seed = parse_seed(seed)
         self._rng = np.random.Generator(np.random.PCG64(self._seed))
-        self._binarises_rewards = resolved_policy.counts_successes
+        self._binarises_rewards = resolved_policy.traits.counts_successes
         self._largest_expected = resolved_policy.largest_expected_reward(problem)
         """Rewards beyond it bring one warning."""
         self._agent_id = secrets.token_hex(8)
@@ -208,7 +218,7 @@ class Agent(Advice):
         if len(self._outcomes) == DIAGNOSTICS_AFTER:
             for concern in self.policy.concerns(self.problem, statistic):
                 warnings.warn(f"{concern}.", ProblemWarning, stacklevel=2)
-        if self.policy.in_order:
+        if self.policy.traits.sequential:
             self._resequencer.add(outcome)
             if alarm := self._monitor():
                 self._warn_of_alarm(alarm)
@@ -253,7 +263,7 @@ class Agent(Advice):
         """
         previous = self._outcome_of(id)
         outcome = self._build_outcome(previous.number, self._as_pending(previous), parents, reward, observed)
-        self._update(self.policy.init_or_raise(self.problem), outcome)  # whether it can be taken in at all
+        self._update(self.policy.init(self.problem), outcome)  # whether it can be taken in at all
         self._outcomes.replace(outcome)
         self._must_replay = True
 
@@ -273,7 +283,7 @@ class Agent(Advice):
         if self._budget_tracker is not None:
             self._budget_tracker.refund(self.problem.cost(pending.choice.action), pending.problem.context_codes)
         del self._pending[id]
-        if self.policy.in_order and not self._must_replay and (alarm := self._monitor()):
+        if self.policy.traits.sequential and not self._must_replay and (alarm := self._monitor()):
             self._warn_of_alarm(alarm)
 
     def report(self, path: str | os.PathLike[str]) -> None:
@@ -363,7 +373,7 @@ class Agent(Advice):
         if self._budget_tracker is None:
             choice = self.policy.choose(situation, statistic, self._rng)
         else:
-            choice = self.policy.choose_within_budget(situation, statistic, self._rng, self._budget_tracker)
+            choice = self.policy.choose(situation, statistic, self._rng, self._budget_tracker)
             self._budget_tracker.charge(self.problem.cost(choice.action), situation.context_codes)
         id = self._next_id
         self._pending[id] = Pending(choice, situation.problem)
@@ -398,7 +408,7 @@ class Agent(Advice):
             conditioned, self.policy, action, parents, reward, observed, accept_impossible=self._accept_impossible
         )
         if abs(value) > self._largest_expected:
-            self.policy.warn_of_scale("A reward is of size", abs(value), self.problem, stacklevel=3)
+            warn_of_scale(self.policy, "A reward is of size", abs(value), self._largest_expected, stacklevel=3)
             self._largest_expected = math.inf
         successes = randomised_rounding(value, self._seed, id) if self._binarises_rewards else value
         return Outcome(action, z, value, successes, id, propensity, support, observed_codes, conditioned.context_codes)
@@ -441,7 +451,7 @@ class Agent(Advice):
     def _replay_if_stale(self) -> Any:
         """The policy's statistic, made anew from all outcomes if some were corrected."""
         if self._must_replay:
-            self._statistic = self.policy.init_or_raise(self.problem)
+            self._statistic = self.policy.init(self.problem)
             for outcome in self._outcomes:
                 self._update(self._statistic, outcome)
             self._resequencer = Resequencer(self._outcomes)
@@ -452,7 +462,7 @@ class Agent(Advice):
     def _monitor(self) -> str:
         """Show the policy what is complete by now, in the order of decisions; the last that it noticed."""
         alarm = ""
-        if self.policy.in_order:
+        if self.policy.traits.sequential:
             for outcome in self._resequencer.ready(self._pending, self._next_id):
                 alarm = (
                     self.policy.monitor(self._situation_in_context(outcome.context), self._statistic, outcome) or alarm

@@ -123,7 +123,7 @@ class Advice(ABC):
         are in `.refused`, with the reason.
         """
         with self._belief() as belief:
-            learned_model = belief.learned_model() if belief.policy.learns_tables else None
+            learned_model = belief.learned_model() if belief.policy.traits.learns_tables else None
             current_problem = self.problem if learned_model is None else self.problem.with_model(learned_model)
             diagnostics, recommendations, refused = belief.diagnostics(), [], []
             for codes, share in current_problem.contexts.by_probability()[:at_most]:

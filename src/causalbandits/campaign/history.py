@@ -60,14 +60,14 @@ class HistoryImporter:
         outcomes: list[Outcome] = []
         for action, z, value, context in self._usable_rows(rounds, interventions is not None):
             number = first - len(outcomes)
-            successes = randomised_rounding(value, branch, -number) if self.policy.counts_successes else value
+            successes = randomised_rounding(value, branch, -number) if self.policy.traits.counts_successes else value
             outcomes.append(Outcome(action, z, value, successes, number, context=context))
         return outcomes
 
     @property
     def _context(self) -> tuple[str, ...]:
         """The context, where it matters: what a configuration is worth is the same in all contexts."""
-        return () if self.policy.needs_parents and not self.policy.needs_context else self.problem.context
+        return () if self.policy.traits.needs_parents and not self.policy.traits.needs_context else self.problem.context
 
     def _usable_rows(self, rounds: LoggedRounds, experiment: bool) -> Iterator[tuple[Action, Z, float, Z | None]]:
         knobs = self.problem.manipulable if experiment else ()
@@ -122,7 +122,7 @@ class HistoryImporter:
     @property
     def _learns_configurations_only(self) -> bool:
         """Whether only configurations are learnt about, and no action."""
-        return self.policy.needs_parents and not self.policy.searches_all
+        return self.policy.traits.needs_parents and not self.policy.traits.searches_all
 
     def _is_action(self, choices: tuple[int, ...]) -> bool:
         try:
@@ -152,7 +152,7 @@ class HistoryImporter:
         if np.isnan(reward):
             return "the reward is missing"
         if min(z, default=0) < 0:
-            return "a parent's value is missing" if self.policy.needs_parents else ""
+            return "a parent's value is missing" if self.policy.traits.needs_parents else ""
         try:
             self.policy.validate_reward(reward)
         except CausalBanditsError:

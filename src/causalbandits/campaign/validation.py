@@ -106,7 +106,7 @@ def validate_outcome(
         z = () if parents is None else problem.encode_parents(parents)
     except CausalBanditsError as error:
         raise TellError(f"{error} Nothing was changed.") from None
-    if parents is None and policy.needs_parents and not allow_missing_parents:
+    if parents is None and policy.traits.needs_parents and not allow_missing_parents:
         raise TellError(
             f"The policy {policy.id!r} learns what a reward owes to {', '.join(problem.parents)}: without their values "
             "nothing can be learnt of it, so forget(id). A policy that needs only the action learns from such rewards, "

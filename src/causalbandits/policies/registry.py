@@ -94,6 +94,8 @@ def as_policy(policy_or_id: object) -> AnyPolicy:
     if isinstance(policy_or_id, str):
         return policy(policy_or_id)
     if isinstance(policy_or_id, Policy):
+        if not isinstance(policy_or_id.id, str):
+            raise PolicyError(f"A policy's id must be text, such as 'my-policy'; got {policy_or_id.id!r}.")
         return policy_or_id
     raise PolicyError(f"A policy is an object such as CausalUCB() or an id such as 'c-ucb'; got {policy_or_id!r}.")
 

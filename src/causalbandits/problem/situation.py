@@ -192,7 +192,9 @@ class Situation(Cached):
             return self.net_of_costs(Scores(index, size))
         if isinstance(self.candidates, ListedActions):
             return self.net_of_costs(Scores(index[..., self.candidates.numbers], size))
-        raise PolicyError("A policy that keeps a number per action searches them all: set searches_all = True.")
+        raise PolicyError(
+            "A policy that keeps a number per action searches them all: set traits = Traits(searches_all=True)."
+        )
 
     def _validate_index(
         self, index: npt.ArrayLike, method: str, unit: str, shape: tuple[int], restricted_shape: tuple[int]

@@ -1,4 +1,4 @@
-"""Which mode comes next, and what does not go together."""
+"""Changes of mode and policy: what may follow what, and whether a policy fits the study's rules and its log."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ import numpy as np
 
 from causalbandits.errors import BudgetError, CausalBanditsError, PolicyError, StudyModeError, unknown_name_message
 from causalbandits.model import State
-from causalbandits.policies import AnyPolicy
+from causalbandits.policies import (
+    AnyPolicy,
+    refuse_budget,
+)
 from causalbandits.policies.tables import suppress_warnings
 from causalbandits.problem import Budget, Problem
 from causalbandits.study.decide import MODES
@@ -44,7 +47,7 @@ def next_mode(session: Session, mode: str, baseline: Mapping[str, State] | None,
 def validate_policy_fits(problem: Problem, policy: AnyPolicy, rules: Rules, budget: Budget | None) -> None:
     """Say so if a policy cannot do what a study was made for."""
     if budget is not None:
-        policy.refuse_budget()
+        refuse_budget(policy)
         if rules.floor:
             raise BudgetError("A floor plays what a budget might not pay for: leave floor= or budget= out.")
     if rules.floor:
@@ -82,9 +85,9 @@ def _validate_floor(problem: Problem, policy: AnyPolicy, floor: float) -> None:
     for codes, _ in problem.contexts.by_probability():
         conditioned = problem.condition_codes(codes or None)
         if conditioned.has_actions:
-            statistic = policy.init_or_raise(problem)
+            statistic = policy.init(problem)
             choice = policy.choose(policy.situation(conditioned), statistic, rng)
-            actions = () if policy.learns_tables else list_actions(unpruned_situation(conditioned, None))
+            actions = () if policy.traits.learns_tables else list_actions(unpruned_situation(conditioned, None))
             mix_floor(choice, floor, actions or (choice.action,), rng)
             return
     raise CausalBanditsError("Nothing may be done in any context.")

@@ -1,9 +1,9 @@
-"""Chances that are true of every action: a floor that is mixed in after a policy's own draws.
+"""Propensities with a floor: a policy's own probabilities, mixed with the uniform distribution.
 
-    chance(a) = (1 - floor) share(a) + floor / K,     K actions may be chosen
+    propensity(a) = (1 - floor) share(a) + floor / K,     K actions may be chosen
 
-Without one, an action that none of the draws favours has chance 0 in the log whatever its true one was, and what is
-weighted by actions is off. A mode in which all actions are as likely is a floor of 1.
+Without a floor, an action that none of the policy's draws favours has propensity 0 in the log whatever its true one
+was, and estimates weighted by actions are biased. The mode "uniform" is a floor of 1.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def feasible_situation(
     policy: AnyPolicy, problem: Problem, eligible: Sequence[Action] | None, statistic: Any
 ) -> Situation:
     """All that may be chosen: what is eligible and keeps to what is required, worth searching or not."""
-    if not policy.learns_tables or not problem.constrained_variables:
+    if not policy.traits.learns_tables or not problem.constrained_variables:
         return unpruned_situation(problem, eligible)
     situation = policy.situation(problem) if eligible is None else policy.situation(problem, eligible=eligible)
     return policy.feasible(situation, statistic)
@@ -80,8 +80,8 @@ def list_actions(situation: Situation) -> tuple[Action, ...]:
     """The searched actions, in order; refused where they are too many to give each a chance."""
     if situation.size > MAX_MIXED_ACTIONS:
         raise SizeError(
-            f"Chances are mixed over {MAX_MIXED_ACTIONS} actions at most; here {situation.size} may be chosen. Narrow the "
-            "problem (at_most=, actions=) or the question (eligible=), or let the policy decide without a floor."
+            f"Chances are mixed over {MAX_MIXED_ACTIONS} actions at most; here {situation.size} may be chosen. Narrow "
+            "the problem (at_most=, actions=) or the question (eligible=), or let the policy decide without a floor."
         )
     actions: tuple[Action, ...] = situation.compute_once(
         "actions", lambda: tuple(map(situation.action, range(situation.size)))

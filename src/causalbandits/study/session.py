@@ -1,4 +1,9 @@
-"""What a process knows of a study: the log, the table and the fold, kept in step with what other processes write."""
+"""Session: one process's view of a study, and its transactions.
+
+A session holds what the event log adds up to: the statistic's table, the policy's fold of it, the budget's ledger.
+Every transaction begins with one SELECT of the head row. If another process has changed anything since, the new
+events are taken in; it ends with the changed rows of the statistic and the head row, written in the same transaction.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +19,9 @@ from causalbandits.errors import CausalBanditsError, StateError, StorageError
 from causalbandits.policies import AnyPolicy
 from causalbandits.problem import Budget, Problem
 from causalbandits.study.budget import BudgetLedger
-from causalbandits.study.decide import Decider
+from causalbandits.study.decide import Decider, DecisionSeeds
 from causalbandits.study.fold import Fold, restore_stored_policy
 from causalbandits.study.replay import SNAPSHOT_EVERY, fold_at
-from causalbandits.study.seeds import DecisionSeeds
 from causalbandits.study.storage import (
     CHANGING_KINDS,
     MAX_FIXED_POINT,
@@ -107,7 +111,7 @@ class Session:
         """The head row as this process read or wrote it last."""
         self._is_stale = True
         """Whether table and fold must be read anew, whatever the head row says."""
-        self.mode = self.log.latest_mode()
+        self.mode = self.log.registers.latest_mode()
         self.ledger: BudgetLedger | None = None
         """What was spent, where there is a budget."""
         self._in_transaction = self._is_half_written = False
@@ -176,7 +180,7 @@ class Session:
         if not self._in_transaction:
             return
         for key in self._dirty_lines:
-            self.log.save_line(key, self.table[key])
+            self.log.statistic.save_line(key, self.table[key])
         self._dirty_lines.clear()
         sums = self.n_outcomes, self.reward_sum
         head = Head(self.n_decisions, self.events, self.policy_version, self.mode.version, *sums, self.n_early)
@@ -198,18 +202,18 @@ class Session:
         was_stale, self._is_stale = self._is_stale, True
         head = self.log.head()
         if was_stale or head.policy != self.policy_version:
-            self.table, self._frontier = self.log.table(), None
+            self.table, self._frontier = self.log.statistic.table(), None
             self._start_policy(head)
         elif head != self._stored_head:
             self._catch_up(head)
         if head.mode != self.mode.version:
-            self.mode = self.log.mode(head.mode)
+            self.mode = self.log.registers.mode(head.mode)
         self.n_decisions, self.events, self.policy_version, _, self.n_outcomes, self.reward_sum, self.n_early = head
         self._stored_head, self._is_stale = head, False
 
     def _start_policy(self, head: Head) -> None:
         """The fold and the budget's ledger, from the table and the log."""
-        record = self.log.policy(head.policy).record
+        record = self.log.registers.policy(head.policy).record
         policy = restore_stored_policy(record, self.user_policy, self.problem)
         self._fold = Fold(self.problem, policy, self.table, self.log.outcomes, self.frontier)
         if self.budget is not None:
@@ -228,14 +232,16 @@ class Session:
     def change_policy(self, policy: AnyPolicy) -> None:
         """Another policy decides from now on, from all that was learnt; within a transaction."""
         self.policy_version += 1
-        self.log.add_policy(self.policy_version, policy_record(policy, self.problem), self.n_decisions, self.events)
+        self.log.registers.add_policy(
+            self.policy_version, policy_record(policy, self.problem), self.n_decisions, self.events
+        )
         self.user_policy = policy
         self.flush()
         self._start_policy(self._stored_head)
 
     def change_mode(self, mode: ModeRecord) -> None:
         """Decisions come about otherwise from now on; within a transaction."""
-        self.log.add_mode(mode)
+        self.log.registers.add_mode(mode)
         self.mode = mode
 
     @property
@@ -277,21 +283,21 @@ class Session:
         self._apply_event(event, row, write=True)
         self.events = number
         if number % SNAPSHOT_EVERY == 0:
-            self.log.add_snapshot(number, self.table)
+            self.log.statistic.add_snapshot(number, self.table)
 
     def early_outcome(self, key: str) -> Any:
         """What was told of a decision before it was made, and has not been taken; None if nothing was."""
-        return self.log.early_outcome(key) if self.n_early else None
+        return self.log.registers.early_outcome(key) if self.n_early else None
 
     def save_early_outcome(self, key: str, parts: Any) -> None:
         """Let it wait for its decision, in the place of what waits, if anything does."""
         self.n_early += self.early_outcome(key) is None
-        self.log.save_early_outcome(key, parts, self.clock())
+        self.log.registers.save_early_outcome(key, parts, self.clock())
 
     def delete_early_outcome(self, key: str) -> None:
         """Its decision has come, or will not; where nothing waits, nothing is done."""
         if self.early_outcome(key) is not None:
-            self.log.delete_early_outcome(key)
+            self.log.registers.delete_early_outcome(key)
             self.n_early -= 1
 
     def _apply_event(self, event: LogEvent, row: Row, *, write: bool) -> None:
@@ -311,8 +317,8 @@ def create_study(store: Store, facts: Mapping[str, Any], policy: AnyPolicy, prob
     """Create the tables of a new study, with its first policy, mode and head row; within a transaction."""
     save_facts(store, facts, now)
     log = Log(store, problem, DecisionSeeds(facts["seed"]))
-    log.add_policy(1, policy_record(policy, problem), 0, 0)
-    log.add_mode(ModeRecord(1, "online", None, 0, 0, now, "", ""))
+    log.registers.add_policy(1, policy_record(policy, problem), 0, 0)
+    log.registers.add_mode(ModeRecord(1, "online", None, 0, 0, now, "", ""))
     log.save_head(Head(0, 0, 1, 1, 0, 0, 0))
 
 

@@ -134,7 +134,7 @@ class Study(Advice):
             raise CausalBanditsError(f"A Study works on a Problem; got {problem!r}.")
         resolved_policy = resolve_policy(problem, policy, horizon=horizon, late=policy is None)
         rules = Rules(window, default, late, impossible, hold, floor)
-        resolved_policy.init_or_raise(problem)
+        resolved_policy.init(problem)
         if default is not None:
             resolved_policy.validate_reward(default)
         validate_seed(seed)
@@ -273,7 +273,7 @@ class Study(Advice):
     def use(self, policy: AnyPolicy | str) -> None:
         """Another policy decides from now on; it starts with all that was learnt."""
         new_policy = as_policy(policy)
-        new_policy.init_or_raise(self.problem)
+        new_policy.init(self.problem)
         validate_policy_fits(self.problem, new_policy, self.rules, self._session.budget)
         with self._session.transaction():
             validate_policy_fits_log(self._session, new_policy)
@@ -335,7 +335,7 @@ class Study(Advice):
                 "outcomes": self._session.n_outcomes,
                 "reward_sum": from_fixed_point(self._session.reward_sum),
                 "open_decisions": self._log.count(IS_OPEN),
-                "early_outcomes": self._log.early_count(),
+                "early_outcomes": self._log.registers.early_count(),
                 "oldest_open_seconds": None if oldest is None else now - oldest,
                 "budget_left": None if budget is None else budget.left,
             }
@@ -349,11 +349,11 @@ class Study(Advice):
     @property
     def mode(self) -> str:
         """How decisions come about: online, shadow, uniform, frozen; paused or closed where none do."""
-        return self._log.latest_mode().mode
+        return self._log.registers.latest_mode().mode
 
     def modes(self) -> list[dict[str, Any]]:
         """All modes that the study has been in, since when, who chose them and why."""
-        return [mode_record(self._log, mode) for mode in self._log.modes()]
+        return [mode_record(self._log, mode) for mode in self._log.registers.modes()]
 
     @property
     def pending(self) -> dict[int, Intervention]:
@@ -414,7 +414,7 @@ class Study(Advice):
         without a floor, would have done what was done.
         """
         shadow_policy = as_policy(policy)
-        shadow_policy.init_or_raise(self.problem)
+        shadow_policy.init(self.problem)
         if self._session.budget is not None:
             raise BudgetError("What another policy would have spent is not known: a budget is spent by what was done.")
         with self._session.transaction():

@@ -1,4 +1,4 @@
-"""What becomes of what is told: applied, or a duplicate, early, late, a conflict, of no known decision, refused.
+"""What becomes of a reported outcome: applied, held, duplicate, early, late, conflict, unknown or refused.
 
        no decision with this key            the decision waits          it was told            it expired
 tell   early: kept until it is asked for    applied; or held, where     duplicate, if it says  late: applied in the
@@ -6,7 +6,8 @@ tell   early: kept until it is asked for    applied; or held, where     duplicat
                                             window has passed           missing is applied     recorded only
 
 An outcome has three parts: the parents' values, the reward, what else was observed. They may come one by one, in any
-order, and are put together; a part that contradicts what was told before is a conflict.
+order, and are merged; a part that contradicts what was told before is a conflict. Rounds of the past (`learn`) are
+events as well.
 """
 
 from __future__ import annotations
@@ -22,7 +23,6 @@ from causalbandits.errors import (
     CausalBanditsError,
     ConflictError,
     PolicyError,
-    StateError,
     StorageError,
     TellError,
     UnknownDecisionError,
@@ -43,14 +43,13 @@ from causalbandits.study.storage import (
     WAITING_STATUSES,
     Row,
     to_fixed_point,
+    validate_key,
 )
 
 Parents = Mapping[str, State] | None
 Observed = Mapping[str, State] | None
 Id = int | str
 """A decision's number, or the key that its asker gave it."""
-
-MAX_KEY_LENGTH = 200
 
 REQUIRED_FIELDS = {"id", "reward"}
 OUTCOME_FIELDS = {*REQUIRED_FIELDS, "parents", "observed"}
@@ -368,27 +367,20 @@ def _format_decision(row: Row) -> str:
     return f"decision {row.number}"
 
 
-def validate_key(key: object) -> None:
-    """Refuse what cannot be a key."""
-    if not isinstance(key, str) or not 0 < len(key) <= MAX_KEY_LENGTH or not key.isprintable():
-        raise StateError(f"A key is printable text of 1 to {MAX_KEY_LENGTH} characters; got {key!r:.60}.")
-
-
 def _plain_value(value: Any) -> Any:
     return value.item() if hasattr(value, "item") else str(value)
 
-
-# Rounds of the past, which were not decided here: they stand in the log, and count like any other outcome.
-#
-# Each is a decision with a number below 0, so that all that holds of decisions holds of them: one transaction, a
-# seal, a
-# place in the fold. They are no part of what is decided, evaluated, exported or paid for.
 
 ALREADY_LEARNED = "they were learnt before"
 
 
 def learn(session: Session, past: Any, reward: str | None, interventions: Interventions) -> Learnt:
-    """Take in rows of the past, once; within a transaction."""
+    """Take in rounds of the past, which were not decided here, once; within a transaction.
+
+    Each is a decision with a number below 0 and an event that counts, so that all that holds of decisions holds of
+    it: one transaction, a checksum, a place in the fold. They are no part of what is decided, evaluated, exported or
+    paid for.
+    """
     importer = HistoryImporter(
         session.problem, session.fold.policy, session.seeds.past_seed, session.accepts_impossible
     )

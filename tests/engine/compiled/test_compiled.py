@@ -38,7 +38,7 @@ pytestmark = pytest.mark.skipif(
 CELL_IDS = [
     id
     for id, (kind, _) in POLICIES.items()
-    if issubclass(kind, CellPolicy) and kind.has_kernel and not cb.policy(id).learns_tables
+    if issubclass(kind, CellPolicy) and kind.has_kernel and not cb.policy(id).traits.learns_tables
 ]
 
 
@@ -73,10 +73,10 @@ def test_several_draws_of_a_line_block_by_block_and_action_by_action(id):
     assert_same(narrowed(env, at_most=2), cb.policy(id, draws=4), horizon=200)
 
 
-@pytest.mark.parametrize("id", [id for id in CELL_IDS if not cb.policy(id).unit_rewards])
+@pytest.mark.parametrize("id", [id for id in CELL_IDS if not cb.policy(id).traits.unit_rewards])
 def test_every_gaussian_cell_policy_on_figure_2(id):
     assert_same(cb.zoo.figure2(), cb.policy(id))
-    if not cb.policy(id).learns_scales:
+    if not cb.policy(id).traits.learns_scales:
         assert_same(cb.zoo.figure2(), cb.policy(id, noise_scale=0.3, prior_scale=2.0), horizon=200)
 
 

@@ -99,7 +99,7 @@ def test_cells_of_a_mended_graph_hold_all_that_was_told():
 def conversation(env, policy, rounds, belief=BELIEF, seed=1):
     """Outcomes of a policy that is told everything at once, and what it knows then."""
     rng, world = stream(seed, 0, POLICY), stream(seed, 0, WORLD)
-    situation, statistic = belief.situation(), policy.init_or_raise(belief)
+    situation, statistic = belief.situation(), policy.init(belief)
     places = [env.problem.parents.index(name) for name in belief.parents]
     outcomes = []
     for t in range(rounds):
@@ -248,7 +248,7 @@ def test_an_agent_that_has_mended_its_model_is_saved_whole(tmp_path, env, rounds
 
 def test_audits_try_every_searched_action_with_its_exact_probability():
     policy = cb.GuardedThompsonSampling(prior="beta", audit=0.4)
-    situation, statistic = BELIEF.situation(), policy.init_or_raise(BELIEF)
+    situation, statistic = BELIEF.situation(), policy.init(BELIEF)
     for outcome in conversation(EMAIL, GUARD, 300)[0]:
         policy.update(situation, statistic, outcome)
     rng, n = np.random.default_rng(0), 1500
@@ -295,7 +295,7 @@ def many_knobs(n):
 def test_a_giant_action_set_is_watched_but_not_mended():
     problem = many_knobs(9)
     policy = cb.GuardedThompsonSampling(prior="beta", draws=8)
-    situation, statistic, rng = problem.situation(), policy.init_or_raise(problem), np.random.default_rng(0)
+    situation, statistic, rng = problem.situation(), policy.init(problem), np.random.default_rng(0)
     for t in range(5):
         choice = policy.choose(situation, statistic, rng)
         z = tuple(rng.integers(2, size=9).tolist())
@@ -308,7 +308,7 @@ def test_a_giant_action_set_is_watched_but_not_mended():
     wide = cb.GuardedThompsonSampling(prior="beta", audit=0.1)
     large = many_knobs(13)
     with pytest.raises(SizeError, match="audit= tries each of the 8192 searched actions"):
-        wide.choose(large.situation(), GUARD.init_or_raise(large), rng)
+        wide.choose(large.situation(), GUARD.init(large), rng)
 
 
 def test_the_compiled_rounds_leave_it_to_the_plain_ones():

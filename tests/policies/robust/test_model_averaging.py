@@ -29,7 +29,7 @@ def other(seed, problem=TRUE):
 
 def played(policy, problem, rounds, seed=0, env=EMAIL):
     """Outcomes of some rounds of actions drawn at random, and the statistic after them."""
-    rng, statistic, told = np.random.default_rng(seed), policy.init_or_raise(problem), []
+    rng, statistic, told = np.random.default_rng(seed), policy.init(problem), []
     for number in range(rounds):
         action = problem.actions.action(int(rng.integers(problem.actions.size)))
         z, reward = env.draw(action.choices, rng)
@@ -75,7 +75,7 @@ def test_the_belief_is_bayes_rule_step_by_step():
 def test_the_order_of_outcomes_changes_no_bit_and_sums_give_the_same():
     policy = cb.policy("c-ts-models", problems=[TRUE, other(1), None])
     told, statistic = played(policy, TRUE, 50)
-    backwards = policy.init_or_raise(TRUE)
+    backwards = policy.init(TRUE)
     for outcome in reversed(told):
         policy.update(policy.situation(TRUE), backwards, outcome)
     assert np.array_equal(policy.weights(TRUE, backwards), policy.weights(TRUE, statistic))
@@ -209,7 +209,7 @@ def test_what_no_candidate_allows_is_counted_and_said():
     problem = cb.Problem(copy, ["x"], ["m"])
     policy = cb.policy("c-ts-models", problems=[problem])
     agent = cb.Agent(problem, policy, seed=0, impossible="accept")
-    statistic = policy.init_or_raise(problem)
+    statistic = policy.init(problem)
     action = problem.actions.find({"x": 0})
     policy.update(policy.situation(problem), statistic, Outcome(action, (1,), 1.0, 1.0, 0))
     assert policy.concerns(problem, statistic) == (

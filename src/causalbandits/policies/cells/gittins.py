@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -30,6 +31,7 @@ from causalbandits.policies.posteriors import (
     parameters_at_cells,
 )
 from causalbandits.policies.statistics import Cells
+from causalbandits.policies.traits import Traits
 from causalbandits.problem import Scores, Situation
 from causalbandits.problem.projection import PowerSums, largest_magnitude
 
@@ -267,7 +269,9 @@ class CausalGittins(WorthPolicy):
     Nothing is drawn: as long as outcomes are late, the same action is played. `CausalScreen` is the form that draws.
     """
 
-    randomised = False
+    @cached_property
+    def traits(self) -> Traits:
+        return super().traits._replace(randomised=False)
 
     @property
     def id(self) -> str:
@@ -320,7 +324,7 @@ class CausalScreen(WorthPolicy, SamplingPolicy):
 
     def score_each(self, situations: Sequence[Situation], statistic: Cells, rng: np.random.Generator) -> list[Scores]:
         if self.draws == 1:
-            return super().score_each(situations, statistic, rng)
+            return HorizonPolicy.score_each(self, situations, statistic, rng)
         proposals = [self.propose(situation, statistic, rng, self.draws) for situation in situations]
         return [Scores.of(np.stack([proposal.screen(a).values for a in proposal.positions])) for proposal in proposals]
 

@@ -19,12 +19,16 @@ import numpy.typing as npt
 from causalbandits._typing import Array, Codes, Z
 from causalbandits.errors import PolicyError, SizeError
 from causalbandits.model import FittedModel
-from causalbandits.policies.base import Incumbent, Policy, runner_up_of, two_best_positions, validate_draws
+from causalbandits.policies.base import Policy, validate_draws
 from causalbandits.policies.feedback import (
+    Bounds,
     Choice,
+    Incumbent,
     Outcome,
     OutcomeSums,
+    runner_up_of,
     sample_choice_by_position,
+    two_best_positions,
     with_pacing_propensity,
 )
 from causalbandits.policies.posteriors import (
@@ -33,7 +37,6 @@ from causalbandits.policies.posteriors import (
     SAMPLERS,
     Beta,
     BetaGridCells,
-    Bounds,
     EmpiricalGaussian,
     Gaussian,
     IndexParameters,
@@ -53,7 +56,8 @@ from causalbandits.policies.posteriors import (
 )
 from causalbandits.policies.statistics import Cells, PooledCells
 from causalbandits.policies.stopping import error_probability_by_pairs, error_probability_by_rows, sub_gaussian_scale
-from causalbandits.policies.validation import require_context, validate_one_of, validate_positive
+from causalbandits.policies.traits import Traits
+from causalbandits.policies.validation import require_context, validate_one_of, validate_parents, validate_positive
 from causalbandits.problem import Action, Problem, Scores, Situation
 from causalbandits.problem.actions import ENUMERATION_LIMIT
 from causalbandits.problem.projection import CELL_LIMIT, PowerSums
@@ -104,8 +108,9 @@ class CellPolicy(Policy[Cells]):
     has_kernel: ClassVar[bool] = True
     """Whether simulated rounds of it can be compiled, if it is in the registry."""
 
-    learns_scales: ClassVar[bool] = False
-    """Whether the rewards' scales are learnt from the rewards."""
+    @cached_property
+    def traits(self) -> Traits:
+        return Traits(searches_all=not self.causal, needs_parents=self.causal)
 
     @property
     @abstractmethod
@@ -121,6 +126,7 @@ class CellPolicy(Policy[Cells]):
         return 0.0
 
     def init(self, problem: Problem) -> Cells:
+        validate_parents(self, problem)
         if not self.causal:
             return self.empty_cells(action_cell_count(self.id, problem))
         if problem.configurations > CELL_LIMIT:
@@ -133,7 +139,7 @@ class CellPolicy(Policy[Cells]):
 
     def empty_cells(self, cells: int) -> Cells:
         """What is kept of so many cells before the first reward."""
-        return PooledCells.empty(cells) if self.learns_scales else Cells.empty(cells)
+        return PooledCells.empty(cells) if self.traits.learns_scales else Cells.empty(cells)
 
     def relevant_cells(self, problem: Problem) -> Codes | slice | None:
         """The cells that matter in a context: the others' index need not be made; None where all do."""
@@ -185,8 +191,7 @@ class CellPolicy(Policy[Cells]):
         )
 
     def score_each(self, situations: Sequence[Situation], statistic: Cells, rng: np.random.Generator) -> list[Scores]:
-        if type(self).score is not CellPolicy.score:  # an index alone does not say what such a policy is after
-            return super().score_each(situations, statistic, rng)
+        """By one index for all situations; a subclass that scores otherwise scores one situation at a time."""
         index = self.index(statistic, rng)
         return [self.score_cells(self.sample_situation(situation, statistic, rng), index) for situation in situations]
 
@@ -208,7 +213,7 @@ class CellPolicy(Policy[Cells]):
 
     def validate_reward(self, reward: float) -> None:
         super().validate_reward(reward)
-        if self.learns_scales and abs(reward) > LARGEST_REWARD:
+        if self.traits.learns_scales and abs(reward) > LARGEST_REWARD:
             raise PolicyError(
                 f"{self.id}: scales are learnt from squares of rewards, which overflow beyond {LARGEST_REWARD:g}; got "
                 f"{reward:g}. Tell rewards in larger units."
@@ -219,13 +224,13 @@ class CellPolicy(Policy[Cells]):
         return problem.configuration(z) if self.causal else self.first_cell(problem) + action.number
 
     def update(self, situation: Situation, statistic: Cells, outcome: Outcome) -> None:
-        reward = outcome.successes if self.counts_successes else outcome.reward
+        reward = outcome.successes if self.traits.counts_successes else outcome.reward
         statistic.add(self.cell(situation.problem, outcome.action, outcome.z), reward)
 
     def from_sums(self, problem: Problem, outcome_sums: OutcomeSums) -> Cells:
         cells = self.init(problem)
         for context, action, z, sums in outcome_sums.rows():
-            total = sums.successes if self.counts_successes else sums.total
+            total = sums.successes if self.traits.counts_successes else sums.total
             cells.add_sums(self.cell(problem.condition_codes(context), action, z), sums.rounds, total, sums.squares)
         return cells
 
@@ -282,14 +287,6 @@ class CellPolicy(Policy[Cells]):
         values = situation.net_of_costs(Scores(powers.sums(means, 1), 1.0)).values
         gaps = float(row @ means) - situation.problem.cost(action) - values + epsilon
         return error_probability_by_rows(powers, row, cells.count, gaps, noise)
-
-    @property
-    def searches_all(self) -> bool:  # type: ignore[override]
-        return not self.causal
-
-    @property
-    def needs_parents(self) -> bool:  # type: ignore[override]
-        return self.causal
 
     def interval(self, situation: Situation, statistic: Cells, action: Action, level: float) -> Bounds:
         if not self.causal:
@@ -354,16 +351,17 @@ class PosteriorPolicy(CellPolicy):
             raise PolicyError("prior='main effects' is of the reward's parents, and this policy has no use for them.")
         if self.prior != "beta" and (self.successes, self.failures) != (1.0, 1.0):
             raise PolicyError("A Gaussian prior has no successes and failures; these are for prior='beta'.")
-        if self.learns_scales and (self.successes, self.failures) != (1.0, 1.0):
+        if self.traits.learns_scales and (self.successes, self.failures) != (1.0, 1.0):
             raise PolicyError(
                 "scales='learnt' learns the Beta prior from the rewards: leave successes and failures out."
             )
-        if self.learns_scales:
+        if self.traits.learns_scales:
             refuse_fixed_scales(self.noise_scale, self.prior_scale)
 
-    @property
-    def learns_scales(self) -> bool:  # type: ignore[override]
-        return self.scales == "learnt" or self.has_main_effects
+    @cached_property
+    def traits(self) -> Traits:
+        is_beta, learns_scales = self.prior == "beta", self.scales == "learnt" or self.has_main_effects
+        return super().traits._replace(unit_rewards=is_beta, counts_successes=is_beta, learns_scales=learns_scales)
 
     @property
     def has_main_effects(self) -> bool:
@@ -390,16 +388,12 @@ class PosteriorPolicy(CellPolicy):
             return Beta(*pseudo_counts_per_cell(self.successes, self.failures))
         return Gaussian(self.noise_scale, self.prior_scale)
 
-    @property
-    def unit_rewards(self) -> bool:  # type: ignore[override]
-        return self.prior == "beta"
-
-    @property
-    def counts_successes(self) -> bool:  # type: ignore[override]
-        return self.prior == "beta"
-
     def empty_cells(self, cells: int) -> Cells:
-        return BetaGridCells.empty(cells) if self.prior == "beta" and self.learns_scales else super().empty_cells(cells)
+        return (
+            BetaGridCells.empty(cells)
+            if self.prior == "beta" and self.traits.learns_scales
+            else super().empty_cells(cells)
+        )
 
     def init(self, problem: Problem) -> Cells:
         cells = super().init(problem)
@@ -417,7 +411,9 @@ class PosteriorPolicy(CellPolicy):
         return super().from_sums(problem, outcome_sums)
 
     def largest_expected_reward(self, problem: Problem) -> float:
-        return math.inf if self.prior == "beta" or self.learns_scales else 3 * (self.noise_scale + self.prior_scale)
+        return (
+            math.inf if self.prior == "beta" or self.traits.learns_scales else 3 * (self.noise_scale + self.prior_scale)
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,6 +8,7 @@ play argmax_a sum_z P(z | a) theta_z
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -29,6 +30,7 @@ from causalbandits.policies.tables import (
     with_mean_tables,
     with_sampled_tables,
 )
+from causalbandits.policies.traits import Traits
 from causalbandits.policies.validation import validate_one_of
 from causalbandits.problem import Action, Problem, Situation
 
@@ -41,7 +43,7 @@ class ThompsonSampling(SamplingPolicy):
 
     @property
     def id(self) -> str:
-        return f"ts-{self.prior}" + ("-scaled" if self.learns_scales else "")
+        return f"ts-{self.prior}" + ("-scaled" if self.traits.learns_scales else "")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +62,9 @@ class CausalThompsonSampling(SamplingPolicy):
     def __post_init__(self) -> None:
         super().__post_init__()
         validate_one_of("tables", self.tables, ("known", "learnt"))
-        if self.learns_tables and (self.has_main_effects or (self.prior == "beta" and self.learns_scales)):
+        if self.traits.learns_tables and (
+            self.has_main_effects or (self.prior == "beta" and self.traits.learns_scales)
+        ):
             raise PolicyError(
                 "With tables='learnt' neither main effects nor a Beta prior are learnt besides: use prior='gaussian', "
                 "scales='learnt'."
@@ -72,12 +76,12 @@ class CausalThompsonSampling(SamplingPolicy):
 
     @property
     def id(self) -> str:
-        tables_suffix = "-learnt" if self.learns_tables else ""
+        tables_suffix = "-learnt" if self.traits.learns_tables else ""
         return f"c-ts-{self.prior_id}{tables_suffix}" + ("-scaled" if self.scales == "learnt" else "")
 
-    @property
-    def learns_tables(self) -> bool:  # type: ignore[override]
-        return self.tables == "learnt"
+    @cached_property
+    def traits(self) -> Traits:
+        return super().traits._replace(learns_tables=self.tables == "learnt")
 
     def trust_in(self, problem: Problem) -> float:
         """How far past data are believed."""
@@ -85,11 +89,11 @@ class CausalThompsonSampling(SamplingPolicy):
 
     def doubts_tables(self, problem: Problem) -> bool:
         """Whether what past data say of a table is forgotten where outcomes contradict it."""
-        return self.learns_tables and self.trust_in(problem) < 1.0
+        return self.traits.learns_tables and self.trust_in(problem) < 1.0
 
     def init(self, problem: Problem) -> Cells:
         cells = super().init(problem)
-        return init_cells_and_tables(problem, cells) if self.learns_tables else cells
+        return init_cells_and_tables(problem, cells) if self.traits.learns_tables else cells
 
     def update(self, situation: Situation, statistic: Cells, outcome: Outcome) -> None:
         super().update(situation, statistic, outcome)
@@ -97,7 +101,7 @@ class CausalThompsonSampling(SamplingPolicy):
             count_outcome(learned_tables(situation.problem), statistic, outcome)
 
     def from_sums(self, problem: Problem, outcome_sums: OutcomeSums) -> Cells:
-        if self.learns_tables:
+        if self.traits.learns_tables:
             raise PolicyError(f"The policy {self.id!r} counts what was observed besides: fold the outcomes one by one.")
         return super().from_sums(problem, outcome_sums)
 

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from causalbandits._typing import Array
-from causalbandits.errors import PolicyError
 from causalbandits.policies.base import validate_draws
 from causalbandits.policies.cells.gittins import BeliefPolicy
 from causalbandits.policies.statistics import Cells
+from causalbandits.policies.traits import Traits
 from causalbandits.problem import Scores, Situation
 
 # TS-UCB's ratio, written once (Baek and Farias 2023): what an action gives up for its uncertainty.
@@ -55,9 +56,13 @@ class CausalTSUCB(BeliefPolicy):
         super().__post_init__()
         validate_draws(self.samples, "samples")
 
+    @cached_property
+    def traits(self) -> Traits:
+        return super().traits._replace(no_budget="a ratio is compared, which is none. Use c-ts-beta, c-gittins-beta")
+
     @property
     def id(self) -> str:
-        return f"c-ts-ucb-{self.prior if not self.learns_scales else 'scaled'}"
+        return f"c-ts-ucb-{self.prior if not self.traits.learns_scales else 'scaled'}"
 
     def score(self, situation: Situation, statistic: Cells, rng: np.random.Generator) -> Scores:
         """What each action gives up for a unit of uncertainty, the least being the best."""
@@ -66,9 +71,3 @@ class CausalTSUCB(BeliefPolicy):
         means = situation.project(belief.mean).values
         uncertainties = situation.without_costs.project(np.sqrt(belief.variance)).values
         return scores_by_ratio(sampled_scores.max(axis=1), means, uncertainties)
-
-    def refuse_budget(self) -> None:
-        raise PolicyError(
-            f"{self.id}: a budget mixes two actions by their values, and here a ratio is compared, which is none. Use "
-            "c-ts-beta, c-gittins-beta or another policy that gives values, or costs without a budget."
-        )

@@ -22,6 +22,7 @@ from causalbandits.policies.posteriors import (
     refuse_fixed_scales,
 )
 from causalbandits.policies.statistics import Cells, PooledCells
+from causalbandits.policies.traits import Traits
 from causalbandits.policies.validation import validate_one_of, validate_positive
 from causalbandits.problem import Problem
 
@@ -35,7 +36,6 @@ class OptimisticPolicy(HorizonPolicy[Cells], CellPolicy):
     UCB_z = (sum_z + r m) / (n_z + r) + s sqrt(2 log(1/delta) / (n_z + r))
     """
 
-    randomised = False
     noise_scale: float = 1.0
     prior_scale: float = 1.0
     scales: Literal["given", "learnt"] = "given"
@@ -44,12 +44,12 @@ class OptimisticPolicy(HorizonPolicy[Cells], CellPolicy):
         super().__post_init__()
         validate_positive(noise_scale=self.noise_scale, prior_scale=self.prior_scale)
         validate_one_of("scales", self.scales, ("given", "learnt"))
-        if self.learns_scales:
+        if self.traits.learns_scales:
             refuse_fixed_scales(self.noise_scale, self.prior_scale)
 
-    @property
-    def learns_scales(self) -> bool:  # type: ignore[override]
-        return self.scales == "learnt"
+    @cached_property
+    def traits(self) -> Traits:
+        return super().traits._replace(randomised=False, learns_scales=self.scales == "learnt")
 
     def index_parameters_after(self, statistic: Cells) -> IndexParameters:
         if isinstance(statistic, PooledCells):
@@ -64,7 +64,7 @@ class OptimisticPolicy(HorizonPolicy[Cells], CellPolicy):
         return 2.0 * math.log(self.clock(rounds))
 
     def largest_expected_reward(self, problem: Problem) -> float:
-        return math.inf if self.learns_scales else 3 * (self.noise_scale + self.prior_scale)
+        return math.inf if self.traits.learns_scales else 3 * (self.noise_scale + self.prior_scale)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,7 +75,7 @@ class UCB(OptimisticPolicy):
 
     @property
     def id(self) -> str:
-        return "ucb-scaled" if self.learns_scales else "ucb"
+        return "ucb-scaled" if self.traits.learns_scales else "ucb"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,7 +86,7 @@ class CausalUCB(OptimisticPolicy):
 
     @property
     def id(self) -> str:
-        return "c-ucb-scaled" if self.learns_scales else "c-ucb"
+        return "c-ucb-scaled" if self.traits.learns_scales else "c-ucb"
 
 
 # KL-UCB and C-KL-UCB: optimism with the bound that fits rewards in [0, 1] (Garivier and Cappé 2011).
@@ -99,8 +99,9 @@ class CausalUCB(OptimisticPolicy):
 class KLPolicy(HorizonPolicy[Cells], CellPolicy):
     """What the two share: the index."""
 
-    randomised = False
-    unit_rewards = True
+    @cached_property
+    def traits(self) -> Traits:
+        return super().traits._replace(randomised=False, unit_rewards=True)
 
     @cached_property
     def index_parameters(self) -> KLUpperBound:

@@ -130,6 +130,4 @@ class CausalElimination(CellPolicy):
     def score(self, situation: Situation, statistic: Cells, rng: np.random.Generator) -> Scores:
         """1 for an action that is drawn, 0 for the others."""
         assert isinstance(statistic, BatchedCells)
-        values = np.zeros(situation.size)
-        values[int(rng.choice(situation.size, p=self.allocation(situation, statistic.cells_at_batch_start).eta))] = 1.0
-        return Scores.of(values)
+        return self.allocation(situation, statistic.cells_at_batch_start).sample_scores(situation, rng)

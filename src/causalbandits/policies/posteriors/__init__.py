@@ -29,7 +29,6 @@ from causalbandits.policies.posteriors.empirical_gaussian import (
     squared_distance,
 )
 from causalbandits.policies.posteriors.estimates import (
-    Bounds,
     ParentDistribution,
     bounds_of_weighted_mean,
     estimate_means,
@@ -69,7 +68,6 @@ __all__ = [
     "Belief",
     "Beta",
     "BetaGridCells",
-    "Bounds",
     "EmpiricalGaussian",
     "EmpiricalUpperBound",
     "Gaussian",

@@ -20,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from causalbandits._typing import Array, Codes
+from causalbandits.policies.feedback import Bounds
 from causalbandits.policies.posteriors.empirical_beta import EmpiricalBeta
 from causalbandits.policies.posteriors.empirical_gaussian import (
     EmpiricalGaussian,
@@ -47,15 +48,6 @@ from causalbandits.policies.posteriors.main_effects import (
 from causalbandits.policies.statistics import Cells
 
 SCALES_UNKNOWN = "rewards vary: those so far are fewer than four, or all equal, and do not say by how much"
-
-
-class Bounds(NamedTuple):
-    """Bounds on an action's mean reward, where they come from, and what they take for granted."""
-
-    lower: float
-    upper: float
-    kind: str
-    assumes: str
 
 
 class ParentDistribution(NamedTuple):

@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -21,12 +21,12 @@ import numpy.typing as npt
 from causalbandits._typing import Array, Codes, is_iterable
 from causalbandits.errors import PolicyError, ProblemWarning, SizeError, short_repr
 from causalbandits.model import CausalGraph
-from causalbandits.policies.base import Incumbent, Policy
+from causalbandits.policies.base import Policy
 from causalbandits.policies.cells import incumbent_by_means
-from causalbandits.policies.feedback import Outcome, OutcomeSums
-from causalbandits.policies.posteriors import Bounds
+from causalbandits.policies.feedback import Bounds, Incumbent, Outcome, OutcomeSums
 from causalbandits.policies.statistics import Cells
-from causalbandits.policies.validation import require_context, validate_positive
+from causalbandits.policies.traits import Traits
+from causalbandits.policies.validation import require_context, validate_parents, validate_positive
 from causalbandits.problem import Action, Problem, Scores, Situation
 from causalbandits.problem.actions import format_count
 
@@ -228,9 +228,7 @@ class ModelsThompsonSampling(Policy[Cells]):
     `successes` and `failures` are the Beta prior of the means.
     """
 
-    unit_rewards: ClassVar[bool] = True
-    counts_successes: ClassVar[bool] = True
-    searches_all: ClassVar[bool] = True
+    traits = Traits(unit_rewards=True, counts_successes=True, searches_all=True)
 
     problems: tuple[Problem | None, ...] = ()
     successes: float = 1.0
@@ -264,6 +262,7 @@ class ModelsThompsonSampling(Policy[Cells]):
         )
 
     def init(self, problem: Problem) -> Cells:
+        validate_parents(self, problem)
         return Cells.empty(math.prod(self.candidates(problem).shape))
 
     def _cell(self, problem: Problem, action: Action, z: tuple[int, ...]) -> int:

@@ -48,7 +48,7 @@ def sum_cell_moments(session: Session) -> Iterator[CellMoments]:
     """The moments of the rewards of each cell, counted from the mean of all rewards, so that nothing cancels."""
     policy, sums = session.fold.policy, dict[object, tuple[int, int, int]]()
     for (context, action, z), line in session.table.items():
-        if line.n and (z is not None or not policy.needs_parents):
+        if line.n and (z is not None or not policy.traits.needs_parents):
             cell = explanatory_cell(policy, action, context, z or ())
             n, total, squares = sums.get(cell, (0, 0, 0))
             sums[cell] = n + line.n, total + line.total, squares + line.squares

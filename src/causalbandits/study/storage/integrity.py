@@ -1,4 +1,4 @@
-"""Is the statistic what the log says? Derived from the events alone."""
+"""Replay of the event log from its beginning, and verification: what is stored is what the events say, bit for bit."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from causalbandits.study.storage.rows import (
     apply_event,
 )
 from causalbandits.study.storage.statistic import encode_snapshot
+from causalbandits.study.storage.store import Store
 
 MAX_DIFFERENCES = 10
 """So many differences are named."""
@@ -147,7 +148,7 @@ def verify_log(log: Log) -> Verification:
     """Fold the log again, and compare with what is kept, bit for bit."""
     errors = log.store.integrity_errors()
     if not errors:
-        replay = Replay(log, log.intact_decisions(errors), log.intact_events(errors), log.snapshots())
+        replay = Replay(log, log.intact_decisions(errors), log.intact_events(errors), log.statistic.snapshots())
         errors += find_corrupt_rows(
             log.store, [table for table in CHECKSUMMED_COLUMNS if table not in ("decisions", "events")]
         )
@@ -164,7 +165,7 @@ def verify_log(log: Log) -> Verification:
             differences.append(
                 f"decision {number} is kept as {stored_outcome.status}, and the log says {replayed_outcome.status}"
             )
-    stored_lines, replayed_lines = set(encode_rows(log.table())), set(encode_rows(replay.table))
+    stored_lines, replayed_lines = set(encode_rows(log.statistic.table())), set(encode_rows(replay.table))
     differences += [
         f"the statistic keeps {line}, and the log does not say so" for line in sorted(stored_lines - replayed_lines)
     ]
@@ -177,16 +178,20 @@ def verify_log(log: Log) -> Verification:
 
 def _head_differences(log: Log, replay: Replay, n_decisions: int) -> list[str]:
     """What the head row says otherwise than the tables that it describes."""
-    if log.row_count("head") != 1:
+    if _row_count(log.store, "head") != 1:
         return ["the head row is missing"]
     head = log.head()
-    policy, mode, early = (log.row_count(table) for table in ("policies", "modes", "early"))
+    policy, mode, early = (_row_count(log.store, table) for table in ("policies", "modes", "early"))
     derived = Head(n_decisions, replay.events, policy, mode, *replay.sums, early)
     return [
         f"the head row says {getattr(head, name)} of {name}, and the log {getattr(derived, name)}"
         for name in Head._fields
         if getattr(head, name) != getattr(derived, name)
     ]
+
+
+def _row_count(store: Store, table: str) -> int:
+    return int(store.query_one(f"SELECT count(*) FROM {table}")[0])
 
 
 def _abbreviate(differences: list[str]) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""What a study's database holds beside decisions and outcomes: who decided how, and what came early."""
+"""The smaller tables of a study: its policies, its modes, and outcomes that came before their decision."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from causalbandits.study.storage.checksums import append_checksum, report_corruption
-from causalbandits.study.storage.exact_sums import decode_codes, encode_codes
-from causalbandits.study.storage.rows import ModeRecord, PolicyRecord
-from causalbandits.study.storage.sqlite import Store
+from causalbandits.study.storage.rows import ModeRecord, PolicyRecord, decode_codes, encode_codes
+from causalbandits.study.storage.store import Store
 
 
 class Registers:
@@ -29,8 +28,8 @@ class Registers:
     def save_early_outcome(self, key: str, parts: Any, at: float) -> None:
         """Let it wait for its decision, in the place of what waits, if anything does."""
         self.store.execute(
-            "INSERT INTO early (key, told, at, seal) VALUES (?, ?, ?, ?) ON CONFLICT (key) DO UPDATE SET "
-            "told = excluded.told, at = excluded.at, seal = excluded.seal",
+            "INSERT INTO early (key, told, at, checksum) VALUES (?, ?, ?, ?) ON CONFLICT (key) DO UPDATE SET "
+            "told = excluded.told, at = excluded.at, checksum = excluded.checksum",
             append_checksum(key, json.dumps(parts), at),
         )
 
@@ -42,10 +41,6 @@ class Registers:
         """How many came early and still wait for their decision."""
         sql = "SELECT count(*) FROM early e WHERE NOT EXISTS (SELECT 1 FROM decisions d WHERE d.key = e.key)"
         return int(self.store.query_one(sql)[0])
-
-    def row_count(self, table: str) -> int:
-        """How many rows a table has."""
-        return int(self.store.query_one(f"SELECT count(*) FROM {table}")[0])
 
     # Policies
 
@@ -65,7 +60,7 @@ class Registers:
     def add_policy(self, version: int, record: Mapping[str, Any], since_decision: int, since_event: int) -> None:
         """Who decides from now on."""
         self.store.execute(
-            "INSERT INTO policies (version, record, since_decision, since_event, seal) VALUES (?, ?, ?, ?, ?)",
+            "INSERT INTO policies (version, record, since_decision, since_event, checksum) VALUES (?, ?, ?, ?, ?)",
             append_checksum(version, json.dumps(record), since_decision, since_event),
         )
 
@@ -93,7 +88,7 @@ class Registers:
         """The one that it is in from now on."""
         version, name, baseline, *rest = mode
         self.store.execute(
-            "INSERT INTO modes (version, mode, baseline, since_decision, since_event, at, who, why, seal) "
+            "INSERT INTO modes (version, mode, baseline, since_decision, since_event, at, who, why, checksum) "
             "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
             append_checksum(version, name, None if baseline is None else encode_codes(baseline), *rest),
         )
