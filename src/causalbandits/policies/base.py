@@ -96,13 +96,11 @@ class Policy(ABC, Generic[S]):
         """The situation with those actions that keep to what is required, where that is learnt; else as it is."""
         return situation
 
-    def choose(
-        self, situation: Situation, statistic: S, rng: np.random.Generator, tracker: BudgetTracker | None = None
+    def decide_within_budget(
+        self, situation: Situation, statistic: S, rng: np.random.Generator, tracker: BudgetTracker
     ) -> Choice:
-        """`decide` among the feasible actions; within a budget, by this round's scores and a coin: one of two."""
-        if tracker is not None:
-            return choose_within_budget(self, situation, statistic, rng, tracker)
-        return self.decide(self.feasible(situation, statistic), statistic, rng)
+        """A decision among the feasible actions that keeps to a budget: by this round's scores and a coin, one of two."""
+        return choose_within_budget(self, situation, statistic, rng, tracker)
 
     def from_sums(self, problem: Problem, outcome_sums: OutcomeSums) -> S:
         """The statistic after these outcomes, made from their sums."""

@@ -19,17 +19,14 @@ import numpy.typing as npt
 from causalbandits._typing import Array, Codes, Z
 from causalbandits.errors import PolicyError, SizeError
 from causalbandits.model import FittedModel
-from causalbandits.policies.base import Policy, validate_draws
+from causalbandits.policies.base import Policy
 from causalbandits.policies.feedback import (
     Bounds,
-    Choice,
     Incumbent,
     Outcome,
     OutcomeSums,
     runner_up_of,
-    sample_choice_by_position,
     two_best_positions,
-    with_pacing_propensity,
 )
 from causalbandits.policies.posteriors import (
     INDEX,
@@ -388,6 +385,11 @@ class PosteriorPolicy(CellPolicy):
             return Beta(*pseudo_counts_per_cell(self.successes, self.failures))
         return Gaussian(self.noise_scale, self.prior_scale)
 
+    def posterior_in(self, situation: Situation, statistic: Cells) -> tuple[IndexParameters, Cells]:
+        """The posterior's parameters, solved once for a decision, and the sums; both of the cells that matter now."""
+        p, cells = self.index_parameters_after(statistic), self.relevant_cells(situation.problem)
+        return (p, statistic) if cells is None else (parameters_at_cells(p, cells), statistic.subset(cells))
+
     def empty_cells(self, cells: int) -> Cells:
         return (
             BetaGridCells.empty(cells)
@@ -414,38 +416,3 @@ class PosteriorPolicy(CellPolicy):
         return (
             math.inf if self.prior == "beta" or self.traits.learns_scales else 3 * (self.noise_scale + self.prior_scale)
         )
-
-
-@dataclass(frozen=True, kw_only=True)
-class SamplingPolicy(PosteriorPolicy):
-    """A policy that draws from the posterior.
-
-    With `draws=M`, M posteriors are drawn and one of their M best actions is played, each draw being as likely: still
-    Thompson sampling, and the decision knows its propensity. It costs M draws.
-    """
-
-    draws: int = 1
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        validate_draws(self.draws)
-
-    def decide(self, situation: Situation, statistic: Cells, rng: np.random.Generator) -> Choice:
-        if self.draws == 1:
-            return super().decide(situation, statistic, rng)
-        sampled_situation = self.sample_situation(situation, statistic, rng)
-        index = self.current_index(situation, statistic, rng, self.draws)
-        best = (
-            sampled_situation.best_of_draws(index)
-            if self.causal
-            else self.score_cells(sampled_situation, index).best_positions()
-        )
-        return with_pacing_propensity(
-            sample_choice_by_position(best.tolist(), situation.action, rng), situation.pacing_rule, situation.action
-        )
-
-    def score_each(self, situations: Sequence[Situation], statistic: Cells, rng: np.random.Generator) -> list[Scores]:
-        if self.draws == 1:
-            return super().score_each(situations, statistic, rng)
-        index = self.index(statistic, rng, self.draws)
-        return [self.score_cells(self.sample_situation(situation, statistic, rng), index) for situation in situations]

@@ -16,7 +16,8 @@ import numpy as np
 
 from causalbandits._typing import Array
 from causalbandits.policies.base import validate_draws
-from causalbandits.policies.cells.gittins import BeliefPolicy
+from causalbandits.policies.cells.policy import PosteriorPolicy
+from causalbandits.policies.posteriors import INDEX
 from causalbandits.policies.statistics import Cells
 from causalbandits.policies.traits import Traits
 from causalbandits.problem import Scores, Situation
@@ -44,12 +45,13 @@ def scores_by_ratio(best_of_draws: Sequence[float] | Array, means: Array, uncert
 
 
 @dataclass(frozen=True, kw_only=True)
-class CausalTSUCB(BeliefPolicy):
+class CausalTSUCB(PosteriorPolicy):
     """Play the action that gives up least for its uncertainty, if the best were worth what draws promise.
 
     `samples` draws say what that is.
     """
 
+    causal = True
     samples: int = 20
 
     def __post_init__(self) -> None:
@@ -66,8 +68,11 @@ class CausalTSUCB(BeliefPolicy):
 
     def score(self, situation: Situation, statistic: Cells, rng: np.random.Generator) -> Scores:
         """What each action gives up for a unit of uncertainty, the least being the best."""
-        sampled_scores = situation.project(self.current_index(situation, statistic, rng, self.samples)).values
-        belief = self.belief(situation, statistic)
+        p, cells = self.posterior_in(situation, statistic)
+        sampled_scores = situation.project(self.index(cells, rng, self.samples, p)).values
+        compute_belief = INDEX[type(p)].belief
+        assert compute_belief is not None
+        belief = compute_belief(p, cells.count, cells.total)
         means = situation.project(belief.mean).values
         uncertainties = situation.without_costs.project(np.sqrt(belief.variance)).values
         return scores_by_ratio(sampled_scores.max(axis=1), means, uncertainties)

@@ -230,10 +230,7 @@ def sample_main_effects(p: MainEffects, rng: np.random.Generator) -> MainEffects
 
 def sum_of_effects(p: MainEffects, beta: Array) -> Array:
     """f(z)' beta of every cell."""
-    total = np.full(len(p.positions), beta[0])
-    for column in p.positions.T:
-        total += beta[column]
-    return total
+    return np.asarray(np.add.reduce(beta[p.positions.T], axis=0, initial=beta[0]))  # in the order of compiled rounds
 
 
 def main_effects_draw(p: Any, centre: Array, width: Array, noise: Array) -> Any:
@@ -241,11 +238,17 @@ def main_effects_draw(p: Any, centre: Array, width: Array, noise: Array) -> Any:
     return centre + p.drawn + p.stretch * width * noise
 
 
+def main_effects_mean(p: MainEffects, count: Array, total: Array) -> Array:
+    """The expected mean of every cell."""
+    shift = p.known * p.remainder * p.shrink * (total - count * p.centre)
+    return np.asarray(p.centre + shift + p.shrink * sum_of_effects(p, p.theta))
+
+
 def mean_and_variance(p: MainEffects, count: Array, total: Array) -> tuple[Array, Array]:
     """Of every cell's mean, by itself."""
-    centre, width = remainder_posterior(p, count, total, 0.0)
+    _, width = remainder_posterior(p, count, total, 0.0)
     shared = p.noise * p.shrink * p.shrink * squared_norms(p.features, p.R)
-    return centre + p.shrink * sum_of_effects(p, p.theta), width * width + shared
+    return main_effects_mean(p, count, total), width * width + shared
 
 
 def variance_of_sum(p: MainEffects, weights: Array) -> Any:

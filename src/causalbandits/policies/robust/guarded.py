@@ -149,15 +149,11 @@ class GuardedThompsonSampling(Policy[MonitoredCells]):
             return with_pacing_propensity(choice, situation.pacing_rule, situation.action)
         return self._audit_choice(situation, choice, rng, range(situation.size)) if self.audit else choice
 
-    def choose(
-        self,
-        situation: Situation,
-        statistic: MonitoredCells,
-        rng: np.random.Generator,
-        tracker: BudgetTracker | None = None,
+    def decide_within_budget(
+        self, situation: Situation, statistic: MonitoredCells, rng: np.random.Generator, tracker: BudgetTracker
     ) -> Choice:
-        choice = super().choose(situation, statistic, rng, tracker)
-        if not self.audit or tracker is None:
+        choice = super().decide_within_budget(situation, statistic, rng, tracker)
+        if not self.audit:
             return choice
         feasible = self.feasible(situation, statistic)
         assert feasible.costs is not None
