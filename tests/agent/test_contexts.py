@@ -135,7 +135,7 @@ def test_scores_in_a_context_are_means_under_its_own_distribution(id):
     agent = conversation(cb.Agent(problem, id, seed=1), 50)
     for segment in SEGMENTS:
         situation = problem.situation(context={"segment": segment}, every=True)
-        index = agent.policy.index(agent._statistic.at(situation.cells), np.random.default_rng(2))
+        index = agent.policy.index(agent._statistic.subset(situation.cells), np.random.default_rng(2))
         whole = np.full(problem.configurations, 1e6)  # what does not agree must not count
         whole[situation.cells] = index
         rows = problem.condition({"segment": segment}).parent_distributions().reshape(situation.size, -1)

@@ -33,7 +33,7 @@ def test_the_best_action_of_a_context_is_the_best_of_all_actions_there(env):
     mean = env.configuration_means
     for segment in SEGMENTS:
         context = {"segment": segment}
-        rows = env.problem.given(context).parent_distributions().reshape(env.problem.actions.size, -1)
+        rows = env.problem.condition(context).parent_distributions().reshape(env.problem.actions.size, -1)
         means = rows @ mean
         assert env.best(context).mean == pytest.approx(means.max(), abs=1e-12)
         for number in range(0, env.problem.actions.size, 7):
@@ -49,7 +49,7 @@ def test_the_best_action_of_a_context_is_the_best_of_all_actions_there(env):
 def test_what_happens_in_a_context_has_its_distribution(env):
     """Counts of 4000 draws stay within 5 standard deviations: 48 numbers, an error of 3e-5 or less."""
     context, action, rng = {"segment": "lapsed"}, {"purpose": "Awareness"}, np.random.default_rng(0)
-    exact = env.problem.given(context).parent_distribution(env.problem.actions.index(action))
+    exact = env.problem.condition(context).parent_distribution(env.problem.actions.index(action))
     counts = np.zeros(env.problem.shape)
     for _ in range(4000):
         counts[env.problem.encode_parents(env.pull(action, rng, context=context).parents)] += 1

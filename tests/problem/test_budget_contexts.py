@@ -91,7 +91,7 @@ def test_regret_is_against_the_linear_program_over_all_contexts_and_actions(seed
     for allowance in (0.01, 0.04, 0.08, 0.2):
         offers = []
         for context in contexts():
-            codes = problem.given(context).known
+            codes = problem.condition(context).context_codes
             values = [float((by_force(problem.model, problem, do, context) * means).sum()) for do in problem.actions]
             offers.append(Menu(likely[codes], np.array(values), np.array([problem.cost(do) for do in problem.actions])))
         assert sum(likely.values()) == pytest.approx(1)

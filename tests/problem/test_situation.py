@@ -63,9 +63,9 @@ def test_situations_are_remembered(problem):
     assert problem.situation() is problem.situation()
     assert problem.situation(every=True) is problem.situation(every=True)
     assert problem.situation(eligible=some) is problem.situation(eligible=some[::-1])
-    assert isinstance(problem.situation().search, ProductActions)
-    assert isinstance(problem.situation(every=True).search, AllActions)
-    assert isinstance(problem.situation(eligible=some).search, ListedActions)
+    assert isinstance(problem.situation().candidates, ProductActions)
+    assert isinstance(problem.situation(every=True).candidates, AllActions)
+    assert isinstance(problem.situation(eligible=some).candidates, ListedActions)
 
 
 @settings(deadline=None, max_examples=60)
@@ -79,7 +79,7 @@ def test_eligible_actions_have_the_scores_that_they_have_among_all(data, problem
     narrowed = problem.situation(eligible=[problem.actions[n] for n in numbers])
     assert [narrowed.action(i).number for i in range(narrowed.size)] == sorted(numbers)
     assert np.array_equal(narrowed.project(index).values, every.values[sorted(numbers)])
-    assert np.array_equal(narrowed.search.projection(index), every.values[sorted(numbers)])
+    assert np.array_equal(narrowed.candidates.projection(index), every.values[sorted(numbers)])
     assert narrowed.project(index).scale == every.scale
 
 
@@ -158,7 +158,7 @@ def test_numbers_of_the_wrong_shape_or_kind_of_search_are_refused(problem):
 
 
 def test_the_same_problem_with_other_tables_shares_nothing_that_was_derived(problem):
-    problem.situation(), problem.situation(every=True).search.projection, problem.fingerprint, problem.is_supported
+    problem.situation(), problem.situation(every=True).candidates.projection, problem.fingerprint, problem.is_supported
     rng = np.random.default_rng(0)
     model = cb.CausalModel(
         cb.Variable(

@@ -31,10 +31,10 @@ from causalbandits.errors import (
 pytest.importorskip("starlette")
 uvicorn = pytest.importorskip("uvicorn")
 
-from causalbandits.service.app import PAGES, Service  # noqa: E402
+from causalbandits.service.app import Service  # noqa: E402
 from causalbandits.service.auth import ROLES, Keys, allows  # noqa: E402
-from causalbandits.service.dashboard.pages import COOKIE  # noqa: E402
-from causalbandits.service.routes import ROUTES  # noqa: E402
+from causalbandits.service.http import COOKIE  # noqa: E402
+from causalbandits.service.routes import PAGES, ROUTES  # noqa: E402
 from causalbandits.service.server import (  # noqa: E402  # noqa: E402
     MAX_HEAD_BYTES,
     BoundedServer,
@@ -577,7 +577,7 @@ def test_a_page_warns_where_outcomes_contradict_the_model_and_names_the_variable
                     late = decision.intervention.get("product") == "Photoshop"
                     study.tell(**(told if right else {**told, "reward": int(late)}))  # product acts by itself
             found.append(diagnose_model(study))
-    assert (found[0].found, found[0].outcomes) == ([], 600)
+    assert (found[0].messages, found[0].outcomes) == ([], 600)
     assert "product" in found[1].variables
     running = Served(build_service([tmp_path / "False" / "mail.db"]))
     try:

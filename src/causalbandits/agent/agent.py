@@ -58,32 +58,88 @@ from causalbandits.policies.robust import Evidence
 from causalbandits.problem import (
     Budget,
     BudgetStatus,
-    BudgetTracker,
     Problem,
     Situation,
     build_budget_tracker,
     first_difference,
 )
 
-# A policy and what it has learnt: its statistic is a fold of what was told, made anew where that was corrected.
+DIAGNOSTICS_AFTER = 100
+"""After so many rewards the policy is asked whether something speaks against the way in which it is used."""
 
 
-class Learner:
-    """What was told and what is waited for, and the statistic that follows from it."""
+class Agent:
+    """A policy at work: `ask` for decisions, `tell` rewards in any order, `save` and `load` without losing a bit.
 
-    _budget_tracker: BudgetTracker | None
+    >>> import causalbandits as cb
+    >>> agent = cb.Agent(cb.zoo.email_campaign().problem, cb.CausalThompsonSampling(prior="beta"), seed=7)
+    >>> decision = agent.ask()
+    >>> decision
+    Decision(id=0, intervention=do(product=Photoshop, purpose=Awareness, send_time=morning), propensity=None)
+    >>> agent.tell(decision.id, parents={"subject": "short", "template": "1", "send_time": "morning"}, reward=1)
+    >>> agent.rounds, agent.pending
+    (1, {})
 
-    def __init__(self, problem: Problem, policy: AnyPolicy, impossible: Literal["refuse", "accept"]) -> None:
+    Without a policy, the one is taken that loses least where nothing is known of the reward (see `default_policy`):
+    `Agent(problem)`, or `Agent(problem, horizon=5000)` where the number of rounds is known, and with `late=True` where
+    decisions are made before the outcomes of earlier ones are known. A policy of yours is told the `horizon`, too.
+
+    With `budget=Budget(250, rounds=5000)` what actions cost is money, and only limits: scores are of the reward alone,
+    and each decision keeps to the budget. It is charged when asked, and given back by `forget`; see `agent.budget`.
+
+    `impossible="accept"` takes in values, of the parents or observed, that the model gives probability 0 under the
+    action; the default refuses them, because they mean that the model is wrong or the data mixed up.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        policy: AnyPolicy | str | None = None,
+        *,
+        horizon: int | None = None,
+        late: bool = False,
+        seed: int | np.random.SeedSequence | None = None,
+        impossible: Literal["refuse", "accept"] = "refuse",
+        budget: Budget | None = None,
+    ) -> None:
+        if not isinstance(problem, Problem):
+            raise CausalBanditsError(f"An Agent works on a Problem; got {problem!r}.")
+        resolved_policy = resolve_policy(problem, policy, horizon=horizon, late=late)
+        if not isinstance(impossible, str) or impossible not in ("refuse", "accept"):
+            raise CausalBanditsError(f"impossible must be 'refuse' or 'accept'; got {impossible!r}.")
         self.problem = problem
-        self.policy = policy
+        self.policy = resolved_policy
         self.impossible = impossible
-        self._statistic = policy.init(problem)
+        self._statistic = resolved_policy.init(problem)
         self._pending: dict[int, Pending] = {}
-        self._outcomes = Ledger(None if policy.traits.randomised else 1.0)
+        self._outcomes = Ledger(None if resolved_policy.traits.randomised else 1.0)
         self._resequencer = Resequencer()
         self._must_replay = False
         """Whether outcomes were corrected since the statistic was made."""
         self._next_id = 0
+        self._past_rows = 0
+        """How many rows of the past were taken in."""
+        warn_of_unknown_tables(resolved_policy, problem, stacklevel=2)
+        if budget is not None:
+            refuse_budget(resolved_policy)
+        if not problem.context:  # with one it need never be made, and may be too large
+            resolved_policy.situation(problem)
+        self._budget_tracker = (
+            None
+            if budget is None
+            else build_budget_tracker(budget, future_situations(resolved_policy, problem), stacklevel=2)
+        )
+        self._seed = _seed_sequence(seed)
+        self._rng = np.random.Generator(np.random.PCG64(self._seed))
+        self._binarises_rewards = resolved_policy.traits.counts_successes
+        self._largest_expected = resolved_policy.largest_expected_reward(problem)
+        """Rewards beyond it bring one warning."""
+        self._agent_id = secrets.token_hex(8)
+        self._versions: dict[Path, file.Version] = {}
+        """What this agent last read from or wrote to each file."""
+
+    def __repr__(self) -> str:
+        return f"Agent({self.policy}, {self.rounds} rewards, {len(self._pending)} pending)"
 
     @property
     def rounds(self) -> int:
@@ -95,66 +151,51 @@ class Learner:
         """Decisions whose reward has not come (yet), by id."""
         return {id: decision.choice.action.intervention for id, decision in self._pending.items()}
 
-    @cached_property
-    def _unconditional(self) -> Situation:
-        """The situation of one who does not look."""
-        return self.policy.situation(self.problem)
+    @property
+    def model(self) -> CausalModel:
+        """The model as it is known by now: with a policy that learns tables, what was observed has been counted.
 
-    def _situation(self, context: Context | None, eligible: Eligible | None = None) -> Situation:
-        problem = self.problem if context is None else self.problem.condition(context)
-        if self.impossible == "refuse" and not problem.can_occur:
-            raise CausalBanditsError(
-                f"The context {dict(context or {})} has probability 0, says the model. If the model is an estimate, "
-                'make the agent with impossible="accept".'
-            )
-        if eligible is None:
-            return self.policy.situation(problem)
-        return restrict_to_eligible(self.policy, problem, eligible)
+        `problem.with_model(agent.model)` is the problem for a policy that is to take these tables as known.
+        """
+        return self.policy.learned_model(self.problem, self._replay_if_stale()) or self.problem.model
 
-    def _situation_in_context(self, context: Z | None) -> Situation:
-        return self._unconditional if context is None else self.policy.situation(self.problem.condition_codes(context))
+    @property
+    def budget(self) -> BudgetStatus | None:
+        """What has been spent of the budget, and what is left; None without one."""
+        return None if self._budget_tracker is None else self._budget_tracker.status
 
-    def _replay_if_stale(self) -> Any:
-        """The policy's statistic, made anew from all outcomes if some were corrected."""
-        if self._must_replay:
-            self._statistic = self.policy.init(self.problem)
-            for outcome in self._outcomes:
-                self._update(self._statistic, outcome)
-            self._resequencer = Resequencer(self._outcomes)
-            self._must_replay = False
-            self._monitor()
-        return self._statistic
+    @overload
+    def ask(self, n: None = None, *, context: Context | None = None, eligible: Eligible | None = None) -> Decision: ...
+    @overload
+    def ask(self, n: int, *, context: Context | None = None, eligible: Eligible | None = None) -> list[Decision]: ...
+    def ask(
+        self, n: int | None = None, *, context: Context | None = None, eligible: Eligible | None = None
+    ) -> Decision | list[Decision]:
+        """The next decision, or `n` of them at once.
 
-    def _update(self, statistic: Any, outcome: Outcome) -> None:
-        """Update a statistic, in the situation that the decision was made in."""
-        self.policy.update(self._situation_in_context(outcome.context), statistic, outcome)
-
-    def _monitor(self) -> str:
-        """Show the policy what is complete by now, in the order of decisions; the last that it noticed."""
-        alarm = ""
-        if self.policy.traits.sequential:
-            for outcome in self._resequencer.ready(self._pending, self._next_id):
-                alarm = (
-                    self.policy.monitor(self._situation_in_context(outcome.context), self._statistic, outcome) or alarm
-                )
-        return alarm
-
-
-# What an agent is told: outcomes, whenever they come; corrections of them; and rounds of the past.
-
-DIAGNOSTICS_AFTER = 100
-"""After so many rewards the policy is asked whether something speaks against the way in which it is used."""
-
-
-class Listener(Learner):
-    """The half of an agent that takes in what happened."""
-
-    _seed: np.random.SeedSequence
-    _binarises_rewards: bool
-    _largest_expected: float
-    """Rewards beyond it bring one warning."""
-    _past_rows: int
-    """How many rows of the past were taken in."""
+        `context` has the values of what is known beforehand, by variable, as far as they are known; without any, the
+        decision is that of one who does not look. A batch is chosen from what is known now: a randomised policy
+        (Thompson sampling) draws anew for each of the n; a deterministic one (UCB) gives the same action n times.
+        `eligible` narrows this decision to some interventions: a list of them, or a function that says yes or no.
+        Where a budget does not allow for all of a batch, none of it is decided.
+        """
+        if n is not None and (not is_integer(n) or not 1 <= n <= BATCH_LIMIT):
+            raise CausalBanditsError(f"ask(n) needs a whole number from 1 to {BATCH_LIMIT}; got {n!r}.")
+        situation = self._unconditional if context is None and eligible is None else self._situation(context, eligible)
+        if n is None:
+            return self._decide(situation)
+        if self._budget_tracker is not None and n > self._budget_tracker.status.rounds_left:
+            rounds_left = self._budget_tracker.status.rounds_left
+            raise BudgetError(f"The budget is for {rounds_left} more rounds; ask({n}) wants {n}. Nothing was decided.")
+        decisions: list[Decision] = []
+        try:
+            for _ in range(n):
+                decisions.append(self._decide(situation))  # noqa: PERF401 (needed if a later one is refused)
+        except BudgetError:
+            for decision in decisions:
+                self.forget(decision.id)
+            raise
+        return decisions
 
     def tell(
         self,
@@ -190,9 +231,6 @@ class Listener(Learner):
             self._resequencer.add(outcome)
             if alarm := self._monitor():
                 self._warn_of_alarm(alarm)
-
-    def _warn_of_alarm(self, alarm: str) -> None:
-        warnings.warn(f"{alarm[:1].upper()}{alarm[1:]}. See agent.evidence().", EvidenceWarning, stacklevel=3)
 
     def learn(self, past: Any, *, reward: str | None = None, interventions: Interventions = None) -> Learnt:
         """Take in rounds of the past that the agent did not decide; what was used, what was not and why.
@@ -260,77 +298,6 @@ class Listener(Learner):
         if self.policy.traits.sequential and not self._must_replay and (alarm := self._monitor()):
             self._warn_of_alarm(alarm)
 
-    def _validate_id(self, id: int) -> None:
-        if isinstance(id, bool) or not isinstance(id, int | np.integer) or not 0 <= id < self._next_id:
-            raise TellError(
-                f"Unknown decision {id!r}: {self._next_id} have been made, with ids from 0. Use decision.id."
-            )
-
-    def _pending_decision(self, id: int) -> Pending:
-        self._validate_id(id)
-        if id not in self._pending:
-            raise TellError(
-                f"The reward of decision {id} has been told already (or forgotten); each counts once. To change what "
-                "was told, use correct() or retract()."
-            )
-        return self._pending[id]
-
-    def _as_pending(self, outcome: Outcome) -> Pending:
-        """The decision that an outcome belongs to."""
-        return Pending(
-            Choice(outcome.action, outcome.propensity, outcome.support), self.problem.condition_codes(outcome.context)
-        )
-
-    def _outcome_of(self, id: int) -> Outcome:
-        self._validate_id(id)
-        try:
-            return self._outcomes[int(id)]
-        except KeyError:
-            raise TellError(
-                f"Nothing has been told of decision {id} (or it was forgotten), so there is nothing to change. "
-                "Nothing was changed."
-            ) from None
-
-    def _build_outcome(
-        self,
-        id: int,
-        pending: Pending,
-        parents: Mapping[str, State] | EllipsisType | None,
-        reward: float,
-        observed: Mapping[str, State] | None,
-    ) -> Outcome:
-        """What was told, if it can be."""
-        (action, propensity, support), conditioned = pending
-        accept = self.impossible == "accept"
-        z, value, observed_codes = validate_outcome(
-            conditioned, self.policy, action, parents, reward, observed, accept_impossible=accept
-        )
-        if abs(value) > self._largest_expected:
-            warn_of_scale(self.policy, "A reward is of size", abs(value), self._largest_expected, stacklevel=3)
-            self._largest_expected = math.inf
-        successes = randomised_rounding(value, self._seed, id) if self._binarises_rewards else value
-        return Outcome(action, z, value, successes, id, propensity, support, observed_codes, conditioned.context_codes)
-
-
-# What can be asked of an agent without changing it: its advice, what speaks against the model, a page about it all.
-
-
-class Adviser(Learner):
-    """The half of an agent that only looks."""
-
-    @property
-    def model(self) -> CausalModel:
-        """The model as it is known by now: with a policy that learns tables, what was observed has been counted.
-
-        `problem.with_model(agent.model)` is the problem for a policy that is to take these tables as known.
-        """
-        return self.policy.learned_model(self.problem, self._replay_if_stale()) or self.problem.model
-
-    @property
-    def budget(self) -> BudgetStatus | None:
-        """What has been spent of the budget, and what is left; None without one."""
-        return None if self._budget_tracker is None else self._budget_tracker.status
-
     def recommend(self, *, context: Context | None = None, level: float = 0.95, epsilon: float = 0.0) -> Recommendation:
         """The action with the largest estimated mean so far, less its cost, and an interval for that mean.
 
@@ -371,21 +338,6 @@ class Adviser(Learner):
                 refused.append((share, conditioned.infeasibility))
         return Recommendations(recommendations, refused)
 
-    def _diagnostics(self) -> tuple[str, ...]:
-        """What the outcomes say against the policy's scales, the way it is used, and the model: of all contexts."""
-        statistic = self._replay_if_stale()
-        return (
-            *outcome_scale_caveats(self.policy, self._outcomes),
-            *self.policy.concerns(self.problem, statistic),
-            *contradictions(self.problem, self.policy, statistic, lambda level: self.check(level=level)),
-        )
-
-    def _recommend(
-        self, situation: Situation, level: float, epsilon: float, diagnostics: tuple[str, ...]
-    ) -> Recommendation:
-        allowance = None if self._budget_tracker is None else self._budget_tracker.budget.per_round
-        return recommend(self.policy, situation, self._replay_if_stale(), level, epsilon, diagnostics, allowance)
-
     def evidence(self, *, level: float | None = None) -> Evidence:
         """What the outcomes say of the model: that knobs act through the parents alone, and every row of its tables.
 
@@ -420,122 +372,6 @@ class Adviser(Learner):
         from causalbandits.results import as_html
 
         write_atomically(file_path, as_html(build_page(self, list(self._outcomes)), file_path.parent).encode())
-
-
-class Agent(Listener, Adviser):
-    """A policy at work: `ask` for decisions, `tell` rewards in any order, `save` and `load` without losing a bit.
-
-    >>> import causalbandits as cb
-    >>> agent = cb.Agent(cb.zoo.email_campaign().problem, cb.CausalThompsonSampling(prior="beta"), seed=7)
-    >>> decision = agent.ask()
-    >>> decision
-    Decision(id=0, intervention=do(product=Photoshop, purpose=Awareness, send_time=morning), propensity=None)
-    >>> agent.tell(decision.id, parents={"subject": "short", "template": "1", "send_time": "morning"}, reward=1)
-    >>> agent.rounds, agent.pending
-    (1, {})
-
-    Without a policy, the one is taken that loses least where nothing is known of the reward (see `default_policy`):
-    `Agent(problem)`, or `Agent(problem, horizon=5000)` where the number of rounds is known, and with `late=True` where
-    decisions are made before the outcomes of earlier ones are known. A policy of yours is told the `horizon`, too.
-
-    With `budget=Budget(250, rounds=5000)` what actions cost is money, and only limits: scores are of the reward alone,
-    and each decision keeps to the budget. It is charged when asked, and given back by `forget`; see `agent.budget`.
-
-    `impossible="accept"` takes in values, of the parents or observed, that the model gives probability 0 under the
-    action; the default refuses them, because they mean that the model is wrong or the data mixed up.
-    """
-
-    def __init__(
-        self,
-        problem: Problem,
-        policy: AnyPolicy | str | None = None,
-        *,
-        horizon: int | None = None,
-        late: bool = False,
-        seed: int | np.random.SeedSequence | None = None,
-        impossible: Literal["refuse", "accept"] = "refuse",
-        budget: Budget | None = None,
-    ) -> None:
-        if not isinstance(problem, Problem):
-            raise CausalBanditsError(f"An Agent works on a Problem; got {problem!r}.")
-        resolved_policy = resolve_policy(problem, policy, horizon=horizon, late=late)
-        if not isinstance(impossible, str) or impossible not in ("refuse", "accept"):
-            raise CausalBanditsError(f"impossible must be 'refuse' or 'accept'; got {impossible!r}.")
-        super().__init__(problem, resolved_policy, impossible)
-        warn_of_unknown_tables(resolved_policy, problem, stacklevel=2)
-        if budget is not None:
-            refuse_budget(resolved_policy)
-        if not problem.context:  # with one it need never be made, and may be too large
-            resolved_policy.situation(problem)
-        self._budget_tracker = (
-            None
-            if budget is None
-            else build_budget_tracker(budget, future_situations(resolved_policy, problem), stacklevel=2)
-        )
-        self._seed = _seed_sequence(seed)
-        self._rng = np.random.Generator(np.random.PCG64(self._seed))
-        self._binarises_rewards = resolved_policy.traits.counts_successes
-        self._past_rows = 0
-        self._largest_expected = resolved_policy.largest_expected_reward(problem)
-        self._agent_id = secrets.token_hex(8)
-        self._versions: dict[Path, file.Version] = {}
-        """What this agent last read from or wrote to each file."""
-
-    def __repr__(self) -> str:
-        return f"Agent({self.policy}, {self.rounds} rewards, {len(self._pending)} pending)"
-
-    @overload
-    def ask(self, n: None = None, *, context: Context | None = None, eligible: Eligible | None = None) -> Decision: ...
-    @overload
-    def ask(self, n: int, *, context: Context | None = None, eligible: Eligible | None = None) -> list[Decision]: ...
-    def ask(
-        self, n: int | None = None, *, context: Context | None = None, eligible: Eligible | None = None
-    ) -> Decision | list[Decision]:
-        """The next decision, or `n` of them at once.
-
-        `context` has the values of what is known beforehand, by variable, as far as they are known; without any, the
-        decision is that of one who does not look. A batch is chosen from what is known now: a randomised policy
-        (Thompson sampling) draws anew for each of the n; a deterministic one (UCB) gives the same action n times.
-        `eligible` narrows this decision to some interventions: a list of them, or a function that says yes or no.
-        Where a budget does not allow for all of a batch, none of it is decided.
-        """
-        if n is not None and (not is_integer(n) or not 1 <= n <= BATCH_LIMIT):
-            raise CausalBanditsError(f"ask(n) needs a whole number from 1 to {BATCH_LIMIT}; got {n!r}.")
-        situation = self._unconditional if context is None and eligible is None else self._situation(context, eligible)
-        if n is None:
-            return self._decide(situation)
-        if self._budget_tracker is not None and n > self._budget_tracker.status.rounds_left:
-            rounds_left = self._budget_tracker.status.rounds_left
-            raise BudgetError(f"The budget is for {rounds_left} more rounds; ask({n}) wants {n}. Nothing was decided.")
-        decisions: list[Decision] = []
-        try:
-            for _ in range(n):
-                decisions.append(self._decide(situation))  # noqa: PERF401 (needed if a later one is refused)
-        except BudgetError:
-            for decision in decisions:
-                self.forget(decision.id)
-            raise
-        return decisions
-
-    def _decide(self, situation: Situation) -> Decision:
-        statistic = self._replay_if_stale() if self._must_replay else self._statistic
-        if self._budget_tracker is None:
-            choice = self.policy.decide(self.policy.feasible(situation, statistic), statistic, self._rng)
-        else:
-            choice = self.policy.decide_within_budget(situation, statistic, self._rng, self._budget_tracker)
-            self._budget_tracker.charge(self.problem.cost(choice.action), situation.context_codes)
-        id = self._next_id
-        self._pending[id] = Pending(choice, situation.problem)
-        self._next_id += 1
-        return Decision(id, choice.action.intervention, choice.propensity)
-
-    def _restore_charges(self) -> None:
-        """Charge the budget for all decisions that were not forgotten."""
-        if self._budget_tracker is not None:
-            completed = [(outcome.action, outcome.context) for outcome in self._outcomes if outcome.number >= 0]
-            pending = [(decision.choice.action, decision.problem.context_codes) for decision in self._pending.values()]
-            for action, context in (*completed, *pending):
-                self._budget_tracker.charge(self.problem.cost(action), context)
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write everything, random state included, to a JSON file; never leaves half a file behind.
@@ -582,7 +418,8 @@ class Agent(Listener, Adviser):
             raise CausalBanditsError(f"problem must be a Problem (an environment has one); got {problem!r}.")
         if problem is not None and (mismatch := first_difference(problem, saved_problem)):
             raise StateError(
-                f"{path} belongs to another problem: {mismatch}. It was made for {saved_problem!r}, not for {problem!r}."
+                f"{path} belongs to another problem: {mismatch}. It was made for {saved_problem!r}, not for "
+                f"{problem!r}."
             )
         current_problem = problem or saved_problem
         try:
@@ -608,6 +445,139 @@ class Agent(Listener, Adviser):
             raise StateError(f"{path} is corrupted: {error!r}.") from None
         agent._agent_id, agent._versions = version.agent, {file_path: version}
         return agent
+
+    def _decide(self, situation: Situation) -> Decision:
+        statistic = self._replay_if_stale() if self._must_replay else self._statistic
+        if self._budget_tracker is None:
+            choice = self.policy.decide(self.policy.feasible(situation, statistic), statistic, self._rng)
+        else:
+            choice = self.policy.decide_within_budget(situation, statistic, self._rng, self._budget_tracker)
+            self._budget_tracker.charge(self.problem.cost(choice.action), situation.context_codes)
+        id = self._next_id
+        self._pending[id] = Pending(choice, situation.problem)
+        self._next_id += 1
+        return Decision(id, choice.action.intervention, choice.propensity)
+
+    def _situation(self, context: Context | None, eligible: Eligible | None = None) -> Situation:
+        problem = self.problem if context is None else self.problem.condition(context)
+        if self.impossible == "refuse" and not problem.can_occur:
+            raise CausalBanditsError(
+                f"The context {dict(context or {})} has probability 0, says the model. If the model is an estimate, "
+                'make the agent with impossible="accept".'
+            )
+        if eligible is None:
+            return self.policy.situation(problem)
+        return restrict_to_eligible(self.policy, problem, eligible)
+
+    def _situation_in_context(self, context: Z | None) -> Situation:
+        return self._unconditional if context is None else self.policy.situation(self.problem.condition_codes(context))
+
+    @cached_property
+    def _unconditional(self) -> Situation:
+        """The situation of one who does not look."""
+        return self.policy.situation(self.problem)
+
+    def _build_outcome(
+        self,
+        id: int,
+        pending: Pending,
+        parents: Mapping[str, State] | EllipsisType | None,
+        reward: float,
+        observed: Mapping[str, State] | None,
+    ) -> Outcome:
+        """What was told, if it can be."""
+        (action, propensity, support), conditioned = pending
+        accept = self.impossible == "accept"
+        z, value, observed_codes = validate_outcome(
+            conditioned, self.policy, action, parents, reward, observed, accept_impossible=accept
+        )
+        if abs(value) > self._largest_expected:
+            warn_of_scale(self.policy, "A reward is of size", abs(value), self._largest_expected, stacklevel=3)
+            self._largest_expected = math.inf
+        successes = randomised_rounding(value, self._seed, id) if self._binarises_rewards else value
+        return Outcome(action, z, value, successes, id, propensity, support, observed_codes, conditioned.context_codes)
+
+    def _validate_id(self, id: int) -> None:
+        if isinstance(id, bool) or not isinstance(id, int | np.integer) or not 0 <= id < self._next_id:
+            raise TellError(
+                f"Unknown decision {id!r}: {self._next_id} have been made, with ids from 0. Use decision.id."
+            )
+
+    def _pending_decision(self, id: int) -> Pending:
+        self._validate_id(id)
+        if id not in self._pending:
+            raise TellError(
+                f"The reward of decision {id} has been told already (or forgotten); each counts once. To change what "
+                "was told, use correct() or retract()."
+            )
+        return self._pending[id]
+
+    def _outcome_of(self, id: int) -> Outcome:
+        self._validate_id(id)
+        try:
+            return self._outcomes[int(id)]
+        except KeyError:
+            raise TellError(
+                f"Nothing has been told of decision {id} (or it was forgotten), so there is nothing to change. "
+                "Nothing was changed."
+            ) from None
+
+    def _as_pending(self, outcome: Outcome) -> Pending:
+        """The decision that an outcome belongs to."""
+        return Pending(
+            Choice(outcome.action, outcome.propensity, outcome.support), self.problem.condition_codes(outcome.context)
+        )
+
+    def _update(self, statistic: Any, outcome: Outcome) -> None:
+        """Update a statistic, in the situation that the decision was made in."""
+        self.policy.update(self._situation_in_context(outcome.context), statistic, outcome)
+
+    def _replay_if_stale(self) -> Any:
+        """The policy's statistic, made anew from all outcomes if some were corrected."""
+        if self._must_replay:
+            self._statistic = self.policy.init(self.problem)
+            for outcome in self._outcomes:
+                self._update(self._statistic, outcome)
+            self._resequencer = Resequencer(self._outcomes)
+            self._must_replay = False
+            self._monitor()
+        return self._statistic
+
+    def _monitor(self) -> str:
+        """Show the policy what is complete by now, in the order of decisions; the last that it noticed."""
+        alarm = ""
+        if self.policy.traits.sequential:
+            for outcome in self._resequencer.ready(self._pending, self._next_id):
+                alarm = (
+                    self.policy.monitor(self._situation_in_context(outcome.context), self._statistic, outcome) or alarm
+                )
+        return alarm
+
+    def _warn_of_alarm(self, alarm: str) -> None:
+        warnings.warn(f"{alarm[:1].upper()}{alarm[1:]}. See agent.evidence().", EvidenceWarning, stacklevel=3)
+
+    def _diagnostics(self) -> tuple[str, ...]:
+        """What the outcomes say against the policy's scales, the way it is used, and the model: of all contexts."""
+        statistic = self._replay_if_stale()
+        return (
+            *outcome_scale_caveats(self.policy, self._outcomes),
+            *self.policy.concerns(self.problem, statistic),
+            *contradictions(self.problem, self.policy, statistic, lambda level: self.check(level=level)),
+        )
+
+    def _recommend(
+        self, situation: Situation, level: float, epsilon: float, diagnostics: tuple[str, ...]
+    ) -> Recommendation:
+        allowance = None if self._budget_tracker is None else self._budget_tracker.budget.per_round
+        return recommend(self.policy, situation, self._replay_if_stale(), level, epsilon, diagnostics, allowance)
+
+    def _restore_charges(self) -> None:
+        """Charge the budget for all decisions that were not forgotten."""
+        if self._budget_tracker is not None:
+            completed = [(outcome.action, outcome.context) for outcome in self._outcomes if outcome.number >= 0]
+            pending = [(decision.choice.action, decision.problem.context_codes) for decision in self._pending.values()]
+            for action, context in (*completed, *pending):
+                self._budget_tracker.charge(self.problem.cost(action), context)
 
 
 def _seed_sequence(seed: int | np.random.SeedSequence | None) -> np.random.SeedSequence:

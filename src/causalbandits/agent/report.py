@@ -13,7 +13,7 @@ from causalbandits.policies import Outcome
 from causalbandits.results import Code, Drawing, Grid, Heading, Part, Text, format_number
 
 if TYPE_CHECKING:
-    from causalbandits.agent.agent import Adviser
+    from causalbandits.agent.agent import Agent
 
 MAX_TABLE_ROWS = 100
 """So many actions and configurations are listed, those with most rewards first."""
@@ -34,7 +34,7 @@ class Average(NamedTuple):
     standard_error: float
 
 
-def build_page(agent: Adviser, outcomes: Sequence[Outcome]) -> list[Part]:
+def build_page(agent: Agent, outcomes: Sequence[Outcome]) -> list[Part]:
     """The page, part by part; `told` are the outcomes in the order of telling."""
     return [
         Heading("The campaign so far", 1),
@@ -48,7 +48,7 @@ def build_page(agent: Adviser, outcomes: Sequence[Outcome]) -> list[Part]:
     ]
 
 
-def _format_counts(agent: Adviser, outcomes: Sequence[Outcome]) -> str:
+def _format_counts(agent: Agent, outcomes: Sequence[Outcome]) -> str:
     n_decided = sum(outcome.number >= 0 for outcome in outcomes)
     past = f", and {len(outcomes) - n_decided:,} rows of the past" if n_decided < len(outcomes) else ""
     mean = f" Their mean is {format_number(sum(o.reward for o in outcomes) / len(outcomes))}." if outcomes else ""
@@ -59,7 +59,7 @@ def _format_counts(agent: Adviser, outcomes: Sequence[Outcome]) -> str:
     )
 
 
-def _recommendation_parts(agent: Adviser, outcomes: Sequence[Outcome]) -> list[Part]:
+def _recommendation_parts(agent: Agent, outcomes: Sequence[Outcome]) -> list[Part]:
     if not outcomes:
         return [Text("No reward was told yet.")]
     try:
@@ -69,7 +69,7 @@ def _recommendation_parts(agent: Adviser, outcomes: Sequence[Outcome]) -> list[P
     return [Code(repr(recommendation))]
 
 
-def _graph_parts(agent: Adviser) -> list[Part]:
+def _graph_parts(agent: Agent) -> list[Part]:
     from causalbandits.results.plots import plot_graph
 
     return [
@@ -106,7 +106,7 @@ def _svg(figure: Any) -> bytes:
     return picture.getvalue()
 
 
-def _average_parts(agent: Adviser, outcomes: Sequence[Outcome]) -> list[Part]:
+def _average_parts(agent: Agent, outcomes: Sequence[Outcome]) -> list[Part]:
     problem = agent.problem
     parts = _average_table(
         "Actions",
@@ -154,7 +154,7 @@ def _format_values(values: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} = {value}" for name, value in values.items()) or "nothing"
 
 
-def _model_check_parts(agent: Adviser, outcomes: Sequence[Outcome]) -> list[Part]:
+def _model_check_parts(agent: Agent, outcomes: Sequence[Outcome]) -> list[Part]:
     if not outcomes or not agent.problem.parents:
         return []
     return [Heading("Does what came contradict the model?"), Code(repr(agent.check()))]

@@ -1,34 +1,103 @@
-"""What a request asks for: its key, its body, the decision that it means; and what is answered."""
+"""HTTP requests and responses: the context that handlers share, authorization, request bodies, and errors.
+
+Status codes of errors: 400 for what cannot be decoded, 401 without a known key, 403 where the key does not allow it,
+404, 405 with the methods that are allowed, 409 for what contradicts an earlier request or the study's mode, 413 for too
+much, 415 for a body that is not JSON, 422 for what was decoded and is invalid, 429 for a full queue, 503 where the
+database failed.
+"""
 
 from __future__ import annotations
 
 import logging
-from typing import Any, NamedTuple
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
 import msgspec
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.routing import Match
 
 from causalbandits.errors import CausalBanditsError, ConflictError, StorageError, StudyModeError, UnknownDecisionError
-from causalbandits.service.workers import BusyError
-
-# Refusals are answers, too.
-#
-# 400 what cannot be read, 401 no key or one that is not known, 403 a key that does not allow it, 404, 405 with the
-# methods that there are, 409 what contradicts what was told or asked before, or the study's mode, 413 too long, 415 no
-# JSON, 422 what was understood and cannot be, 429 too much waits, 503 the database did not do it.
+from causalbandits.service.auth import Keys, Role, allows
+from causalbandits.service.schemas import ErrorResponse
+from causalbandits.service.workers import BusyError, Writer
 
 logger = logging.getLogger("causalbandits.service")
 
 
+COOKIE = "causalbandits_key"
+"""Where a browser keeps its key."""
+
+LOCAL_HOSTS = ("127.0.0.1", "localhost", "[::1]")
+
+UNKNOWN_KEY_MESSAGE = "This key is not known here: it was mistyped, or revoked, or is for another service."
+
+
 class RequestError(Exception):
+    """A request that is refused, with its status code."""
+
     def __init__(self, status: int, why: str, kind: str | None = None) -> None:
         super().__init__(why)
         self.status, self.kind = status, kind
 
 
+@dataclass(frozen=True)
+class ServiceContext:
+    """What the handlers of a service share: its studies, its keys, and the description of its interface."""
+
+    writers: dict[str, Writer]
+    """The studies that are served, by name; a study that is created over HTTP is added."""
+    keys: Keys
+    directory: Path | None
+    """Where studies that are created over HTTP are stored; None: none can be created."""
+    openapi: Mapping[str, Any]
+    """The OpenAPI document."""
+    closing: threading.Event = field(default_factory=threading.Event)
+    """Set when the service is to stop, so that pages which stay connected end."""
+
+    def find_writer(self, request: Request) -> Writer:
+        """The study that a request's path names."""
+        name = request.path_params["study"]
+        if name not in self.writers:
+            raise RequestError(404, f"There is no study {name!r:.80} here.")
+        return self.writers[name]
+
+    def accessible_writers(self, request: Request) -> dict[str, Writer]:
+        """The studies that a request's key opens, by name."""
+        return {name: writer for name, writer in sorted(self.writers.items()) if request.state.key.opens(name)}
+
+    def authorize(self, required_role: Role, request: Request, *, by_cookie: bool) -> None:
+        """Refuse a request whose key does not have the role, or is for other studies; keep the key in its state."""
+        if not self.keys.are_needed and header(request, b"host").rsplit(":", 1)[0] not in LOCAL_HOSTS:
+            raise RequestError(403, "Without keys, this service answers to this machine alone.")
+        bearer_key = _bearer_key(request)
+        cookie_key = request.cookies.get(COOKIE) if by_cookie else None
+        key_record = self.keys.record_of(bearer_key or cookie_key)
+        if key_record is None:
+            raise RequestError(
+                401,
+                UNKNOWN_KEY_MESSAGE if bearer_key or cookie_key else "This needs a key: Authorization: Bearer cb_...",
+            )
+        if not allows(key_record.role, required_role):
+            raise RequestError(403, f"This needs a key with the role {required_role}; yours has {key_record.role}.")
+        if "study" in request.path_params and not key_record.opens(request.path_params["study"]):
+            raise RequestError(403, "Your key is for other studies.")
+        request.state.key = key_record
+
+    def is_still_authorized(self, request: Request) -> bool:
+        """Whether the key of a request that was allowed to read still allows it."""
+        try:
+            self.authorize("reader", request, by_cookie=True)
+        except RequestError:
+            return False
+        return True
+
+
 def error_response(error: Exception) -> Response:
+    """The response to a request that failed: the error's text and, for a client in Python, its class."""
     headers: dict[str, str] = {}
     if isinstance(error, RequestError):
         status = error.status
@@ -44,19 +113,20 @@ def error_response(error: Exception) -> Response:
         status = 422
     else:
         logger.exception("A request failed", exc_info=error)
-        return JSONResponse({"error": "Something went wrong here; the log says what."}, 500)
+        return json_response(ErrorResponse("Something went wrong here; the log says what."), 500)
     if status == 401:
         headers["WWW-Authenticate"] = "Bearer"
     kind = error.kind if isinstance(error, RequestError) else type(error).__name__
-    return JSONResponse({"error": str(error), **({} if kind is None else {"kind": kind})}, status, headers)
+    return json_response(ErrorResponse(str(error), kind), status, headers)
 
 
 async def not_found_response(request: Request, error: Exception) -> Response:
+    """The response where no route matches: 404, or 405 where one matches with another method."""
     if getattr(error, "status_code", 404) == 404:
-        return JSONResponse({"error": "There is nothing here; GET /openapi.json says what there is."}, 404)
+        return json_response(ErrorResponse("There is nothing here; GET /openapi.json says what there is."), 404)
     matching_routes = [route for route in request.app.routes if route.matches(request.scope)[0] != Match.NONE]
     allowed = ", ".join(sorted({method for route in matching_routes for method in route.methods}))
-    return JSONResponse({"error": f"Not with this method; with {allowed}."}, 405, {"Allow": allowed})
+    return json_response(ErrorResponse(f"Not with this method; with {allowed}."), 405, {"Allow": allowed})
 
 
 MAX_BODY_BYTES = 2**20
@@ -64,11 +134,9 @@ MAX_ITEMS, MAX_RECOMMENDED_CONTEXTS = 1000, 100
 """So many outcomes may be told at once, and decisions asked for; so many contexts have a recommendation."""
 
 
-class Answer(NamedTuple):
-    """What is answered, and with which status; text, if it is no JSON, as it is."""
-
-    content: Any
-    status: int = 200
+def json_response(content: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """A schema's struct, or a record, as JSON."""
+    return Response(msgspec.json.encode(content), status, headers, "application/json")
 
 
 def header(request: Request, name: bytes) -> str:
@@ -79,8 +147,8 @@ def header(request: Request, name: bytes) -> str:
     return ""
 
 
-def request_key(request: Request) -> str | None:
-    """The key that a request came with."""
+def _bearer_key(request: Request) -> str | None:
+    """The key in a request's Authorization header."""
     scheme, _, credentials = header(request, b"authorization").partition(" ")
     return credentials if scheme.lower() == "bearer" else None
 

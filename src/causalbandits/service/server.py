@@ -43,7 +43,7 @@ class BoundedServer(uvicorn.Server):
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Pages that are looked at hold a connection each: they are told that the service is to stop."""
-        self._service.is_closing = True
+        self._service.context.closing.set()
         super().handle_exit(sig, frame)
 
     async def on_tick(self, counter: int) -> bool:
@@ -220,11 +220,11 @@ def serve(
 ) -> None:
     """Serve studies until interrupted; finish what waits, then stop. `ready` is called once all studies are open."""
     service = build_service(files, keys, directory)
-    if not len(service.keys) and host not in LOOPBACK_HOSTS:
+    if not len(service.context.keys) and host not in LOOPBACK_HOSTS:
         service.close()
         raise StateError(
             f"Without a key, a service listens on this machine alone (127.0.0.1), not on {host}. Make a key: "
-            f"causalbandits study keys make {service.keys.path} NAME --role writer."
+            f"causalbandits study keys make {service.context.keys.path} NAME --role writer."
         )
     warm_up()
     ready()

@@ -95,13 +95,13 @@ class Writer:
         """Whether anything can be written."""
         return self._thread.is_alive()
 
-    async def submit(self, work: Work) -> Any:
+    async def submit(self, work: Callable[[Study], Result]) -> Result:
         """What `work` gives, once all that it wrote is on disk."""
         if self._queue.qsize() >= self._limit:
             self.rejected += 1
             raise BusyError(f"{self._limit} requests wait already. Try again in a second.")
         loop = asyncio.get_running_loop()
-        answer: asyncio.Future[Any] = loop.create_future()
+        answer: asyncio.Future[Result] = loop.create_future()
         self._queue.put(_WriteRequest(work, loop, answer))
         return await answer
 

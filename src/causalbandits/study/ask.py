@@ -1,4 +1,4 @@
-"""What becomes of a question: the decision that its key has already, or a new one."""
+"""Requests for decisions: the decision that an idempotency key has already, or a new one."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from causalbandits.errors import BudgetError, CausalBanditsError, ConflictError
 from causalbandits.problem import Action, Problem
 from causalbandits.study.decide import DecisionRequest, make_decision
 from causalbandits.study.session import Session
-from causalbandits.study.storage import Row
-from causalbandits.study.tell import OutcomeRecorder, validate_key
+from causalbandits.study.storage import Row, validate_key
+from causalbandits.study.tell import OutcomeRecorder
 
 
 class Asker:
@@ -102,7 +102,7 @@ class Asker:
         for row in rows:
             session.record_decision(row)
         for row in rows:
-            if row.key is not None:
+            if row.key is not None and session.n_early:
                 self._outcomes.apply_early(row.key, row)
         return rows
 

@@ -1,4 +1,4 @@
-"""A study's budget: charged with every decision, in its transaction, and given back what was forgotten.
+"""The ledger of a study's budget: charged with every decision, in its transaction, refunded for forgotten ones.
 
 What has been spent is a function of the decisions and of which of them were forgotten, so that every process finds the
 same. An expired decision was carried out, and stays paid for. One that was forgotten and has an outcome after all was

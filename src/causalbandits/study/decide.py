@@ -1,11 +1,13 @@
-"""How a decision comes about, by the study's mode; once for the first time, and again whenever it is derived anew.
+"""How a decision is made in each mode: a pure function, used for new decisions and for their replay.
 
 online     the policy decides
-shadow     a baseline is done, and what the policy would have done is logged
-uniform    all that may be chosen is as likely
+shadow     a baseline is played, and what the policy would have done is logged
+uniform    every eligible action is equally likely
 frozen     the policy decides by what it had learnt when it was frozen; outcomes are recorded all the same
 paused     nothing is decided for now; outcomes are taken
-closed     nothing is decided any more; outcomes of what was decided are taken
+closed     nothing is decided any more; outcomes of earlier decisions are taken
+
+Each decision has a random generator of its own, derived from the study's seed and the decision's number.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 
 from causalbandits.errors import BudgetError, InterventionError, StudyModeError
-from causalbandits.policies import AnyPolicy, Choice
+from causalbandits.policies import AnyPolicy, Choice, randomised_rounding
 from causalbandits.problem import Action, BudgetTracker, Problem
 from causalbandits.study.propensities import (
     PropensityMixture,
@@ -28,6 +30,29 @@ from causalbandits.study.propensities import (
 
 Mode = Literal["online", "shadow", "uniform", "frozen", "paused", "closed"]
 MODES: tuple[Mode, ...] = get_args(Mode)
+
+
+class DecisionSeeds:
+    """The random numbers of decisions, each from its own number: nothing walks."""
+
+    ASK, ROUNDING, PAST = 0, 1, 2
+
+    def __init__(self, entropy: int) -> None:
+        self.entropy = entropy
+        self._rounding_seed = np.random.SeedSequence(entropy, spawn_key=(self.ROUNDING,))
+        self.past_seed = np.random.SeedSequence(entropy, spawn_key=(self.PAST,))
+
+    def decision_rng(self, number: int) -> np.random.Generator:
+        """What the decision is drawn from."""
+        return np.random.default_rng(np.random.SeedSequence(self.entropy, spawn_key=(self.ASK, number)))
+
+    def binarise(self, reward: float, number: int) -> float:
+        """A reward between 0 and 1 as a success or a failure."""
+        return (
+            randomised_rounding(reward, self._rounding_seed, number)
+            if number >= 0
+            else randomised_rounding(reward, self.past_seed, -number)
+        )
 
 
 class DecisionRequest(NamedTuple):

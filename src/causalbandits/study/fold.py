@@ -1,7 +1,7 @@
-"""A policy's statistic as a fold of what was told, in exact sums.
+"""A policy's statistic as a fold (left reduction) of the event log, in the cheapest of three ways.
 
-cells    counts and sums per cell are set from whole numbers: the same bits in any order of telling
-totals   the statistic is made from the table (context, action, z) -> sums, in the order of its keys: likewise
+cells    counts and sums per cell are set from exact sums: the same bits in any order of telling
+totals   the statistic is computed from the table (context, action, z) -> sums, in the order of its keys: likewise
 log      what depends on order, or on more than sums, takes in outcomes one by one, in the order of telling; a
          correction takes them all in anew
 """

@@ -1,4 +1,4 @@
-"""Which mode comes next, and what does not go together."""
+"""Changes of mode and policy: what may follow what, and whether a policy fits the study's rules and its log."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Chances that are true of every action: a floor that is mixed in after a policy's own draws.
+"""Propensities with a floor: a policy's own probabilities, mixed with the uniform distribution.
 
-    chance(a) = (1 - floor) share(a) + floor / K,     K actions may be chosen
+    propensity(a) = (1 - floor) share(a) + floor / K,     K actions may be chosen
 
-Without one, an action that none of the draws favours has chance 0 in the log whatever its true one was, and what is
-weighted by actions is off. A mode in which all actions are as likely is a floor of 1.
+Without a floor, an action that none of the policy's draws favours has propensity 0 in the log whatever its true one
+was, and estimates weighted by actions are biased. The mode "uniform" is a floor of 1.
 """
 
 from __future__ import annotations
@@ -80,8 +80,8 @@ def list_actions(situation: Situation) -> tuple[Action, ...]:
     """The searched actions, in order; refused where they are too many to give each a chance."""
     if situation.size > MAX_MIXED_ACTIONS:
         raise SizeError(
-            f"Chances are mixed over {MAX_MIXED_ACTIONS} actions at most; here {situation.size} may be chosen. Narrow the "
-            "problem (at_most=, actions=) or the question (eligible=), or let the policy decide without a floor."
+            f"Chances are mixed over {MAX_MIXED_ACTIONS} actions at most; here {situation.size} may be chosen. Narrow "
+            "the problem (at_most=, actions=) or the question (eligible=), or let the policy decide without a floor."
         )
     actions: tuple[Action, ...] = situation.compute_once(
         "actions", lambda: tuple(map(situation.action, range(situation.size)))

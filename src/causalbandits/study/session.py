@@ -1,35 +1,43 @@
-"""What a process knows of a study: the log, the table and the fold, kept in step with what other processes write."""
+"""Session: one process's view of a study, and its transactions.
+
+A session holds what the event log adds up to: the statistic's table, the policy's fold of it, the budget's ledger.
+Every transaction begins with one SELECT of the head row. If another process has changed anything since, the new
+events are taken in; it ends with the changed rows of the statistic and the head row, written in the same transaction.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from causalbandits._typing import Z, is_real
+from causalbandits.campaign import policy_record
 from causalbandits.errors import CausalBanditsError, StateError, StorageError
 from causalbandits.policies import AnyPolicy
 from causalbandits.problem import Budget, Problem
 from causalbandits.study.budget import BudgetLedger
-from causalbandits.study.decide import Decider
+from causalbandits.study.decide import Decider, DecisionSeeds
 from causalbandits.study.fold import Fold, restore_stored_policy
 from causalbandits.study.replay import SNAPSHOT_EVERY, fold_at
-from causalbandits.study.seeds import DecisionSeeds
 from causalbandits.study.storage import (
     CHANGING_KINDS,
     MAX_FIXED_POINT,
     REOPENING_KINDS,
+    Head,
     Key,
     Log,
     LogEvent,
+    ModeRecord,
     Row,
     Store,
     SumTable,
     apply_event,
     load_facts,
     migrate,
+    save_facts,
     to_fixed_point,
 )
 
@@ -90,14 +98,20 @@ class Session:
             raise StateError(f"{store.path} is damaged: {error!r}.") from None
         self.log = Log(store, self.problem, self.seeds)
         self.table = SumTable()
-        self.events = -1
-        """How many events the fold has taken in; below 0 where it must be made anew."""
+        self.events = 0
+        """How many events the fold has taken in."""
         self.n_decisions = 0
         """How many decisions there are."""
         self.n_outcomes = self.reward_sum = 0
         """How many outcomes count, and their sum, in steps."""
         self.policy_version = 0
-        self.mode = self.log.mode()
+        self.n_early = 0
+        """How many outcomes are stored that came before their decision."""
+        self._stored_head = self.log.head()
+        """The head row as this process read or wrote it last."""
+        self._is_stale = True
+        """Whether table and fold must be read anew, whatever the head row says."""
+        self.mode = self.log.registers.latest_mode()
         self.ledger: BudgetLedger | None = None
         """What was spent, where there is a budget."""
         self._in_transaction = self._is_half_written = False
@@ -144,55 +158,91 @@ class Session:
                 if self.store.changes != changes_before:
                     self._is_half_written = True
                 if self.store.changes != changes_before or not _is_refusal(error):
-                    self.events = -1  # what was read or written half-way is not known
+                    self._is_stale = True  # what was read or written half-way is not known
                 raise
 
     @contextmanager
     def _sync_and_flush(self) -> Iterator[None]:
-        """From taking in what others did to the statistic's lines, each of which is written once."""
+        """From taking in what others did to the statistic's lines and the head row, each of which is written once."""
         self._in_transaction, self._is_half_written = True, False
         try:
             self._sync()
             yield
             if self._is_half_written:
                 raise StorageError(f"{self.store.path}: a change was half written. Nothing was changed.")
-            self.flush_statistic()
+            self.flush()
         finally:
             self._in_transaction = False
             self._dirty_lines.clear()
 
-    def flush_statistic(self) -> None:
-        """What has changed of the statistic, into the database: at the end of a transaction, or to be looked at."""
+    def flush(self) -> None:
+        """Write what a transaction has changed of the statistic and the head row: at its end, or to be looked at."""
+        if not self._in_transaction:
+            return
         for key in self._dirty_lines:
-            self.log.save_line(key, self.table[key])
+            self.log.statistic.save_line(key, self.table[key])
         self._dirty_lines.clear()
+        sums = self.n_outcomes, self.reward_sum
+        head = Head(self.n_decisions, self.events, self.policy_version, self.mode.version, *sums, self.n_early)
+        if head != self._stored_head:
+            self.log.save_head(head)
+            self._stored_head = head
+
+    @property
+    def version(self) -> int:
+        """How many decisions and events there are, from one SELECT."""
+        with self.store.lock:
+            if self._in_transaction:
+                return self.n_decisions + self.events
+            head = self.log.head()
+            return head.decisions + head.events
 
     def _sync(self) -> None:
         """Take in what other processes did; whatever stops that half-way, all is read anew next time."""
-        seen_events, self.events = self.events, -1
-        version, newest, n_decisions = self.log.policy_version(), self.log.newest_event(), self.log.count()
-        if seen_events < 0 or version != self.policy_version:
-            policy = restore_stored_policy(self.log.policies()[-1].record, self.user_policy, self.problem)
-            self.table = self.log.table()
-            self._fold = Fold(self.problem, policy, self.table, self.log.outcomes, self.frontier)
-            self.policy_version, self._frontier = version, None
-            if self.budget is not None:
-                self.ledger = BudgetLedger.at(self.log, self.budget, policy, n_decisions, newest)
-        else:
-            self._catch_up(n_decisions, newest, seen_events)
-        self.n_outcomes, self.reward_sum = self.log.sums()
-        self.mode = self.log.mode()
-        self.events, self.n_decisions = newest, n_decisions
+        was_stale, self._is_stale = self._is_stale, True
+        head = self.log.head()
+        if was_stale or head.policy != self.policy_version:
+            self.table, self._frontier = self.log.statistic.table(), None
+            self._start_policy(head)
+        elif head != self._stored_head:
+            self._catch_up(head)
+        if head.mode != self.mode.version:
+            self.mode = self.log.registers.mode(head.mode)
+        self.n_decisions, self.events, self.policy_version, _, self.n_outcomes, self.reward_sum, self.n_early = head
+        self._stored_head, self._is_stale = head, False
 
-    def _catch_up(self, n_decisions: int, newest: int, seen_events: int) -> None:
-        if self.ledger is not None and n_decisions > self.n_decisions:
+    def _start_policy(self, head: Head) -> None:
+        """The fold and the budget's ledger, from the table and the log."""
+        record = self.log.registers.policy(head.policy).record
+        policy = restore_stored_policy(record, self.user_policy, self.problem)
+        self._fold = Fold(self.problem, policy, self.table, self.log.outcomes, self.frontier)
+        if self.budget is not None:
+            self.ledger = BudgetLedger.at(self.log, self.budget, policy, head.decisions, head.events)
+
+    def _catch_up(self, head: Head) -> None:
+        if self.ledger is not None and head.decisions > self.n_decisions:
             for decision in self.log.decisions("number >= ?", (self.n_decisions,)):
                 self.ledger.charge(decision)
-        if newest > seen_events:
-            for event in self.log.events(after=seen_events):
+        if head.events > self.events:
+            for event in self.log.events(after=self.events):
                 row = self.log.decision(event.decision, with_propensities=self.fold.needs_propensities)
                 assert row is not None
                 self._apply_event(event, row, write=False)
+
+    def change_policy(self, policy: AnyPolicy) -> None:
+        """Another policy decides from now on, from all that was learnt; within a transaction."""
+        self.policy_version += 1
+        self.log.registers.add_policy(
+            self.policy_version, policy_record(policy, self.problem), self.n_decisions, self.events
+        )
+        self.user_policy = policy
+        self.flush()
+        self._start_policy(self._stored_head)
+
+    def change_mode(self, mode: ModeRecord) -> None:
+        """Decisions come about otherwise from now on; within a transaction."""
+        self.log.registers.add_mode(mode)
+        self.mode = mode
 
     @property
     def decider(self) -> Decider:
@@ -233,7 +283,22 @@ class Session:
         self._apply_event(event, row, write=True)
         self.events = number
         if number % SNAPSHOT_EVERY == 0:
-            self.log.add_snapshot(number, self.table)
+            self.log.statistic.add_snapshot(number, self.table)
+
+    def early_outcome(self, key: str) -> Any:
+        """What was told of a decision before it was made, and has not been taken; None if nothing was."""
+        return self.log.registers.early_outcome(key) if self.n_early else None
+
+    def save_early_outcome(self, key: str, parts: Any) -> None:
+        """Let it wait for its decision, in the place of what waits, if anything does."""
+        self.n_early += self.early_outcome(key) is None
+        self.log.registers.save_early_outcome(key, parts, self.clock())
+
+    def delete_early_outcome(self, key: str) -> None:
+        """Its decision has come, or will not; where nothing waits, nothing is done."""
+        if self.early_outcome(key) is not None:
+            self.log.registers.delete_early_outcome(key)
+            self.n_early -= 1
 
     def _apply_event(self, event: LogEvent, row: Row, *, write: bool) -> None:
         """Table and fold follow an event; in the database, too, if it is ours."""
@@ -246,6 +311,15 @@ class Session:
             self.fold.change(outcome, sign)
             if write:
                 self._dirty_lines[key] = None
+
+
+def create_study(store: Store, facts: Mapping[str, Any], policy: AnyPolicy, problem: Problem, now: float) -> None:
+    """Create the tables of a new study, with its first policy, mode and head row; within a transaction."""
+    save_facts(store, facts, now)
+    log = Log(store, problem, DecisionSeeds(facts["seed"]))
+    log.registers.add_policy(1, policy_record(policy, problem), 0, 0)
+    log.registers.add_mode(ModeRecord(1, "online", None, 0, 0, now, "", ""))
+    log.save_head(Head(0, 0, 1, 1, 0, 0, 0))
 
 
 def _is_refusal(error: BaseException) -> bool:

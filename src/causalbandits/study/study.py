@@ -62,37 +62,232 @@ from causalbandits.study.ask import Asker
 from causalbandits.study.decide import Mode
 from causalbandits.study.modes import next_mode, validate_policy_fits, validate_policy_fits_log
 from causalbandits.study.replay import Shadowed, replay_in_shadow
-from causalbandits.study.seeds import DecisionSeeds
-from causalbandits.study.session import Clock, Rules, Session
+from causalbandits.study.session import Clock, Rules, Session, create_study
 from causalbandits.study.storage import (
     IS_OPEN,
-    Log,
-    ModeRecord,
     Store,
     Verification,
     close_on_error,
     encode_rows,
     from_fixed_point,
     open_store,
-    save_facts,
     verify_log,
 )
 from causalbandits.study.tell import Id, Observed, OutcomeRecorder, Parents, Receipt, default_parents, learn
-
-# How a study stands: who decides, how much was decided, told and spent, and what was learnt.
 
 MAX_STRANDED = 100
 """At most so many outcomes that could not be taken are listed."""
 
 
-class Standing:
-    """What is known of a study at a glance."""
+class Study:
+    """A durable agent: `ask` and `tell` from many processes, nothing lost, nothing counted twice.
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
+    >>> import causalbandits as cb, tempfile, os
+    >>> where = os.path.join(tempfile.mkdtemp(), "campaign.db")
+    >>> study = cb.Study.create(where, cb.zoo.email_campaign().problem, "c-ts-beta", seed=7)
+    >>> decision = study.ask(key="visitor-1")
+    >>> study.ask(key="visitor-1") == decision
+    True
+    >>> seen = {"subject": "short", "template": "1", "send_time": decision.intervention["send_time"]}
+    >>> study.tell(decision.id, seen, 1), study.tell(decision.id, seen, 1)
+    (Receipt(status='applied', why=''), Receipt(status='duplicate', why=''))
+    >>> study.rounds
+    1
+    """
+
+    def __init__(self, store: Store, policy: AnyPolicy | str | None, clock: Clock) -> None:
+        self._session = session = Session(store, policy, clock)
         self._log, self._outcomes = session.log, OutcomeRecorder(session)
         self._asker = Asker(session, self._outcomes)
         self.problem, self.rules = session.problem, session.rules
+
+    @classmethod
+    def create(
+        cls,
+        where: str | os.PathLike[str],
+        problem: Problem,
+        policy: AnyPolicy | str | None = None,
+        *,
+        horizon: int | None = None,
+        seed: int | None = None,
+        window: float | None = None,
+        default: float | None = None,
+        late: Literal["apply", "ignore"] = "apply",
+        impossible: Literal["refuse", "accept"] = "refuse",
+        budget: Budget | None = None,
+        hold: bool = False,
+        floor: float = 0.0,
+        clock: Clock = time.time,
+    ) -> Study:
+        """A new study, in a file of its own, or in PostgreSQL: "postgresql://host/database?study=campaign".
+
+        Silence is not zero: a decision waits for its outcome for ever, unless `window` says after how many seconds
+        `expire()` may take its silence for the reward `default`. An outcome that comes later is then applied, in the
+        default's place, or only recorded (`late`). With `hold=True` outcomes count when their window has passed, too:
+        else clicks count at once and their absence a window later, so that what was tried last looks too good.
+
+        Without a policy, the one is taken that loses least where outcomes are late and nothing is known of the reward.
+        A `budget` is kept to by all processes together: charged when asked, and given back by `forget`. `floor` gives
+        every action that may be chosen that probability at least, over their number, so that the log can be weighted
+        by actions (see `evaluate`).
+        """
+        if not isinstance(problem, Problem):
+            raise CausalBanditsError(f"A Study works on a Problem; got {problem!r}.")
+        resolved_policy = resolve_policy(problem, policy, horizon=horizon, late=policy is None)
+        rules = Rules(window, default, late, impossible, hold, floor)
+        resolved_policy.init(problem)
+        if default is not None:
+            resolved_policy.validate_reward(default)
+        if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int) or seed < 0):
+            raise CausalBanditsError(f"seed must be a whole number, 0 or more, or None; got {seed!r}.")
+        if budget is not None:
+            build_budget_tracker(budget, future_situations(resolved_policy, problem), stacklevel=2)
+        validate_policy_fits(problem, resolved_policy, rules, budget)
+        entropy = secrets.randbits(64) if seed is None else seed
+        facts = {"problem": problem.to_record(), "seed": entropy, "rules": asdict(rules), "made": clock()}
+        if budget is not None:
+            facts["budget"] = astuple(budget)
+        with close_on_error(open_store(where, new=True)) as store:
+            with store.transaction():
+                create_study(store, facts, resolved_policy, problem, clock())
+            return cls(store, resolved_policy, clock)
+
+    @classmethod
+    def open(
+        cls, where: str | os.PathLike[str], *, policy: AnyPolicy | str | None = None, clock: Clock = time.time
+    ) -> Study:
+        """Go on with a study. A policy that a file cannot hold (your own class) must be handed in as `policy`."""
+        with close_on_error(open_store(where, new=False)) as store:
+            study = cls(store, policy, clock)
+            with study._session.transaction():
+                return study
+
+    def reader(self) -> Study:
+        """The same study on a connection that only looks, for reports and pages: no writer waits for it."""
+        with close_on_error(self._session.store.reader()) as store:
+            return Study(store, self._session.user_policy, self._session.clock)
+
+    def __repr__(self) -> str:
+        return f"Study({self.policy}, {self.decided} decisions, {self.rounds} outcomes)"
+
+    def __enter__(self) -> Study:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file; what was acknowledged is in it."""
+        self._session.store.close()
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Calls within become durable together, when it ends: one wait for the disk instead of one each."""
+        with self._session.transaction():
+            yield
+
+    @overload
+    def ask(
+        self, n: None = None, *, context: Context | None = ..., eligible: Eligible | None = ..., key: str | None = ...
+    ) -> Decision: ...
+    @overload
+    def ask(
+        self, n: int, *, context: Context | None = ..., eligible: Eligible | None = ..., key: str | None = ...
+    ) -> list[Decision]: ...
+    def ask(
+        self,
+        n: int | None = None,
+        *,
+        context: Context | None = None,
+        eligible: Eligible | None = None,
+        key: str | None = None,
+    ) -> Decision | list[Decision]:
+        """The next decision, or `n` of them at once; asked again with the same `key`, the same one.
+
+        `context` and `eligible` as for `Agent.ask`. A key that was used for another question is refused. Of `n`
+        decisions with a key, each has one of its own, by which it can be told: key/0, key/1, ...
+        """
+        with self._session.transaction():
+            if n is None:
+                return self._asker.ask_one(context, eligible, key)
+            return self._asker.ask_batch(n, context, eligible, key)
+
+    def tell(
+        self,
+        id: Id,
+        parents: Parents | EllipsisType = ...,
+        reward: float | None = math.nan,
+        *,
+        observed: Observed = None,
+    ) -> Receipt:
+        """The outcome of a decision, by its number or its key; told again, it is a duplicate and changes nothing.
+
+        What contradicts an outcome that was told before is refused: see `correct`. By a key that has not been asked
+        with, the outcome waits for its decision. `reward=None` keeps the parents' values while the reward is awaited.
+        Where the problem has no parents they are left out, `tell(id, reward=1)`.
+        """
+        with self._session.transaction():
+            parent_values = default_parents(self.problem) if isinstance(parents, EllipsisType) else parents
+            return self._outcomes.tell(id, parent_values, reward, observed)
+
+    def tell_many(self, outcomes: Iterable[Mapping[str, Any]]) -> list[Receipt]:
+        """Many outcomes, durable together; each has `id`, `parents`, `reward` and perhaps `observed`.
+
+        One that cannot be taken does not keep back the others: its status says why.
+        """
+        with self._session.transaction():
+            return [self._outcomes.tell_one(outcome) for outcome in outcomes]
+
+    def learn(self, past: Any, *, reward: str | None = None, interventions: Interventions = None) -> Learnt:
+        """Take in rounds of the past that the study did not decide; what was used, what was not and why.
+
+        As `Agent.learn`, and durable: all of them or none. The same rows learnt again are left out, so that who does
+        not know whether it was done may do it again.
+        """
+        with self._session.transaction():
+            return learn(self._session, past, reward, interventions)
+
+    def correct(self, id: Id, parents: Parents, reward: float, *, observed: Observed = None) -> Receipt:
+        """Another outcome than the one that was told: exactly as if it had been told at first."""
+        with self._session.transaction():
+            return self._outcomes.correct(id, parents, reward, observed)
+
+    def retract(self, id: Id) -> None:
+        """Take back what was told of a decision: it waits for its outcome again."""
+        with self._session.transaction():
+            self._outcomes.retract(id)
+
+    def forget(self, id: Id) -> None:
+        """Stop waiting for an outcome: the decision was not carried out."""
+        with self._session.transaction():
+            self._outcomes.forget(id)
+
+    def expire(self, *, at_most: int = 10_000) -> int:
+        """Take the silence of decisions whose window has passed for the default outcome; how many have passed.
+
+        With `hold=True`, those that were told count from now on, in the order of decisions with the silent ones.
+
+        Where the parents' values were told, they count with it; where not, a policy that needs them learns nothing.
+        """
+        with self._session.transaction():
+            return self._outcomes.expire(at_most)
+
+    def use(self, policy: AnyPolicy | str) -> None:
+        """Another policy decides from now on; it starts with all that was learnt."""
+        new_policy = as_policy(policy)
+        new_policy.init(self.problem)
+        validate_policy_fits(self.problem, new_policy, self.rules, self._session.budget)
+        with self._session.transaction():
+            validate_policy_fits_log(self._session, new_policy)
+            self._session.change_policy(new_policy)
+
+    def set_mode(self, mode: Mode, *, baseline: Mapping[str, State] | None = None, by: str = "", why: str = "") -> None:
+        """How decisions come about from now on; logged, with who wanted it and why. See `causalbandits.study.decide`.
+
+        In the shadow, `baseline` is done (nothing, if it is left out). What is closed stays closed.
+        """
+        with self._session.transaction():
+            self._session.change_mode(next_mode(self._session, mode, baseline, by, why))
 
     @property
     def policy(self) -> AnyPolicy:
@@ -120,7 +315,7 @@ class Standing:
     @property
     def version(self) -> int:
         """Changes with every decision and every event."""
-        return self._log.count() + self._log.newest_event()
+        return self._session.version
 
     def state_hash(self) -> str:
         """A short name of what was learnt: the same outcomes make the same, in whatever order they came."""
@@ -142,7 +337,7 @@ class Standing:
                 "outcomes": self._session.n_outcomes,
                 "reward_sum": from_fixed_point(self._session.reward_sum),
                 "open_decisions": self._log.count(IS_OPEN),
-                "early_outcomes": self._log.early_count(),
+                "early_outcomes": self._log.registers.early_count(),
                 "oldest_open_seconds": None if oldest is None else now - oldest,
                 "budget_left": None if budget is None else budget.left,
             }
@@ -162,11 +357,11 @@ class Standing:
     @property
     def mode(self) -> str:
         """How decisions come about: online, shadow, uniform, frozen; paused or closed where none do."""
-        return self._log.mode().mode
+        return self._log.registers.latest_mode().mode
 
     def modes(self) -> list[dict[str, Any]]:
         """All modes that the study has been in, since when, who chose them and why."""
-        return [mode_record(self._log, mode) for mode in self._log.modes()]
+        return [mode_record(self._log, mode) for mode in self._log.registers.modes()]
 
     @property
     def pending(self) -> dict[int, Intervention]:
@@ -194,13 +389,6 @@ class Standing:
         """How it went: the mean reward, stretch by stretch, and the shares of the actions."""
         with self._session.transaction():
             return build_history(self._session)
-
-
-# What can be asked of a study without changing it.
-
-
-class Answers(Standing):
-    """The half of a study that only looks."""
 
     def recommend(self, *, context: Context | None = None, level: float = 0.95, epsilon: float = 0.0) -> Recommendation:
         """What to do if the study had to stop now, how sure that is, and whether it may: as `Agent.recommend`.
@@ -335,225 +523,10 @@ class Answers(Standing):
     def verify(self) -> Verification:
         """Fold the log again and compare, bit for bit, with what is kept; true if all is well."""
         with self._session.store.transaction():
-            self._session.flush_statistic()  # where this is within a transaction of the caller's
+            self._session.flush()  # where this is within a transaction of the caller's
             return verify_log(self._log)
 
     def replay(self, id: Id) -> bool:
         """Whether a decision comes out the same again, from what had been told when it was made."""
         with self._session.transaction():
             return is_reproducible(self._session, self._outcomes.get_decision(id))
-
-
-class Study(Answers):
-    """A durable agent: `ask` and `tell` from many processes, nothing lost, nothing counted twice.
-
-    >>> import causalbandits as cb, tempfile, os
-    >>> where = os.path.join(tempfile.mkdtemp(), "campaign.db")
-    >>> study = cb.Study.create(where, cb.zoo.email_campaign().problem, "c-ts-beta", seed=7)
-    >>> decision = study.ask(key="visitor-1")
-    >>> study.ask(key="visitor-1") == decision
-    True
-    >>> seen = {"subject": "short", "template": "1", "send_time": decision.intervention["send_time"]}
-    >>> study.tell(decision.id, seen, 1), study.tell(decision.id, seen, 1)
-    (Receipt(status='applied', why=''), Receipt(status='duplicate', why=''))
-    >>> study.rounds
-    1
-    """
-
-    def __init__(self, store: Store, policy: AnyPolicy | str | None, clock: Clock) -> None:
-        super().__init__(Session(store, policy, clock))
-
-    @classmethod
-    def create(
-        cls,
-        where: str | os.PathLike[str],
-        problem: Problem,
-        policy: AnyPolicy | str | None = None,
-        *,
-        horizon: int | None = None,
-        seed: int | None = None,
-        window: float | None = None,
-        default: float | None = None,
-        late: Literal["apply", "ignore"] = "apply",
-        impossible: Literal["refuse", "accept"] = "refuse",
-        budget: Budget | None = None,
-        hold: bool = False,
-        floor: float = 0.0,
-        clock: Clock = time.time,
-    ) -> Study:
-        """A new study, in a file of its own, or in PostgreSQL: "postgresql://host/database?study=campaign".
-
-        Silence is not zero: a decision waits for its outcome for ever, unless `window` says after how many seconds
-        `expire()` may take its silence for the reward `default`. An outcome that comes later is then applied, in the
-        default's place, or only recorded (`late`). With `hold=True` outcomes count when their window has passed, too:
-        else clicks count at once and their absence a window later, so that what was tried last looks too good.
-
-        Without a policy, the one is taken that loses least where outcomes are late and nothing is known of the reward.
-        A `budget` is kept to by all processes together: charged when asked, and given back by `forget`. `floor` gives
-        every action that may be chosen that probability at least, over their number, so that the log can be weighted
-        by actions (see `evaluate`).
-        """
-        if not isinstance(problem, Problem):
-            raise CausalBanditsError(f"A Study works on a Problem; got {problem!r}.")
-        resolved_policy = resolve_policy(problem, policy, horizon=horizon, late=policy is None)
-        rules = Rules(window, default, late, impossible, hold, floor)
-        resolved_policy.init(problem)
-        if default is not None:
-            resolved_policy.validate_reward(default)
-        if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int) or seed < 0):
-            raise CausalBanditsError(f"seed must be a whole number, 0 or more, or None; got {seed!r}.")
-        if budget is not None:
-            build_budget_tracker(budget, future_situations(resolved_policy, problem), stacklevel=2)
-        validate_policy_fits(problem, resolved_policy, rules, budget)
-        entropy = secrets.randbits(64) if seed is None else seed
-        facts = {"problem": problem.to_record(), "seed": entropy, "rules": asdict(rules), "made": clock()}
-        if budget is not None:
-            facts["budget"] = astuple(budget)
-        with close_on_error(open_store(where, new=True)) as store:
-            with store.transaction():
-                save_facts(store, facts, clock())
-                log = Log(store, problem, DecisionSeeds(entropy))
-                log.add_policy(1, policy_record(resolved_policy, problem), 0, 0)
-                log.add_mode(ModeRecord(1, "online", None, 0, 0, clock(), "", ""))
-            return cls(store, resolved_policy, clock)
-
-    @classmethod
-    def open(
-        cls, where: str | os.PathLike[str], *, policy: AnyPolicy | str | None = None, clock: Clock = time.time
-    ) -> Study:
-        """Go on with a study. A policy that a file cannot hold (your own class) must be handed in as `policy`."""
-        with close_on_error(open_store(where, new=False)) as store:
-            study = cls(store, policy, clock)
-            with study._session.transaction():
-                return study
-
-    def reader(self) -> Study:
-        """The same study on a connection that only looks, for reports and pages: no writer waits for it."""
-        with close_on_error(self._session.store.reader()) as store:
-            return Study(store, self._session.user_policy, self._session.clock)
-
-    def __repr__(self) -> str:
-        return f"Study({self.policy}, {self.decided} decisions, {self.rounds} outcomes)"
-
-    def __enter__(self) -> Study:
-        return self
-
-    def __exit__(self, *raised: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Close the file; what was acknowledged is in it."""
-        self._session.store.close()
-
-    @contextmanager
-    def together(self) -> Iterator[None]:
-        """Calls within become durable together, when it ends: one wait for the disk instead of one each."""
-        with self._session.transaction():
-            yield
-
-    @overload
-    def ask(
-        self, n: None = None, *, context: Context | None = ..., eligible: Eligible | None = ..., key: str | None = ...
-    ) -> Decision: ...
-    @overload
-    def ask(
-        self, n: int, *, context: Context | None = ..., eligible: Eligible | None = ..., key: str | None = ...
-    ) -> list[Decision]: ...
-    def ask(
-        self,
-        n: int | None = None,
-        *,
-        context: Context | None = None,
-        eligible: Eligible | None = None,
-        key: str | None = None,
-    ) -> Decision | list[Decision]:
-        """The next decision, or `n` of them at once; asked again with the same `key`, the same one.
-
-        `context` and `eligible` as for `Agent.ask`. A key that was used for another question is refused. Of `n`
-        decisions with a key, each has one of its own, by which it can be told: key/0, key/1, ...
-        """
-        with self._session.transaction():
-            if n is None:
-                return self._asker.ask_one(context, eligible, key)
-            return self._asker.ask_batch(n, context, eligible, key)
-
-    def tell(
-        self,
-        id: Id,
-        parents: Parents | EllipsisType = ...,
-        reward: float | None = math.nan,
-        *,
-        observed: Observed = None,
-    ) -> Receipt:
-        """The outcome of a decision, by its number or its key; told again, it is a duplicate and changes nothing.
-
-        What contradicts an outcome that was told before is refused: see `correct`. By a key that has not been asked
-        with, the outcome waits for its decision. `reward=None` keeps the parents' values while the reward is awaited.
-        Where the problem has no parents they are left out, `tell(id, reward=1)`.
-        """
-        with self._session.transaction():
-            parent_values = default_parents(self.problem) if isinstance(parents, EllipsisType) else parents
-            return self._outcomes.tell(id, parent_values, reward, observed)
-
-    def tell_many(self, outcomes: Iterable[Mapping[str, Any]]) -> list[Receipt]:
-        """Many outcomes, durable together; each has `id`, `parents`, `reward` and perhaps `observed`.
-
-        One that cannot be taken does not keep back the others: its status says why.
-        """
-        with self._session.transaction():
-            return [self._outcomes.tell_one(outcome) for outcome in outcomes]
-
-    def learn(self, past: Any, *, reward: str | None = None, interventions: Interventions = None) -> Learnt:
-        """Take in rounds of the past that the study did not decide; what was used, what was not and why.
-
-        As `Agent.learn`, and durable: all of them or none. The same rows learnt again are left out, so that who does
-        not know whether it was done may do it again.
-        """
-        with self._session.transaction():
-            return learn(self._session, past, reward, interventions)
-
-    def correct(self, id: Id, parents: Parents, reward: float, *, observed: Observed = None) -> Receipt:
-        """Another outcome than the one that was told: exactly as if it had been told at first."""
-        with self._session.transaction():
-            return self._outcomes.correct(id, parents, reward, observed)
-
-    def retract(self, id: Id) -> None:
-        """Take back what was told of a decision: it waits for its outcome again."""
-        with self._session.transaction():
-            self._outcomes.retract(id)
-
-    def forget(self, id: Id) -> None:
-        """Stop waiting for an outcome: the decision was not carried out."""
-        with self._session.transaction():
-            self._outcomes.forget(id)
-
-    def expire(self, *, at_most: int = 10_000) -> int:
-        """Take the silence of decisions whose window has passed for the default outcome; how many have passed.
-
-        With `hold=True`, those that were told count from now on, in the order of decisions with the silent ones.
-
-        Where the parents' values were told, they count with it; where not, a policy that needs them learns nothing.
-        """
-        with self._session.transaction():
-            return self._outcomes.expire(at_most)
-
-    def use(self, policy: AnyPolicy | str) -> None:
-        """Another policy decides from now on; it starts with all that was learnt."""
-        new_policy = as_policy(policy)
-        new_policy.init(self.problem)
-        validate_policy_fits(self.problem, new_policy, self.rules, self._session.budget)
-        with self._session.transaction():
-            validate_policy_fits_log(self._session, new_policy)
-            session, record = self._session, policy_record(new_policy, self.problem)
-            self._log.add_policy(session.policy_version + 1, record, session.n_decisions, session.events)
-            session.user_policy = new_policy
-            session.events = -1  # all is folded anew for it
-
-    def set_mode(self, mode: Mode, *, baseline: Mapping[str, State] | None = None, by: str = "", why: str = "") -> None:
-        """How decisions come about from now on; logged, with who wanted it and why. See `causalbandits.study.decide`.
-
-        In the shadow, `baseline` is done (nothing, if it is left out). What is closed stays closed.
-        """
-        with self._session.transaction():
-            self._log.add_mode(next_mode(self._session, mode, baseline, by, why))
-            self._session.mode = self._log.mode()

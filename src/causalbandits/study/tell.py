@@ -1,4 +1,4 @@
-"""What becomes of what is told: applied, or a duplicate, early, late, a conflict, of no known decision, refused.
+"""What becomes of a reported outcome: applied, held, duplicate, early, late, conflict, unknown or refused.
 
        no decision with this key            the decision waits          it was told            it expired
 tell   early: kept until it is asked for    applied; or held, where     duplicate, if it says  late: applied in the
@@ -6,7 +6,8 @@ tell   early: kept until it is asked for    applied; or held, where     duplicat
                                             window has passed           missing is applied     recorded only
 
 An outcome has three parts: the parents' values, the reward, what else was observed. They may come one by one, in any
-order, and are put together; a part that contradicts what was told before is a conflict.
+order, and are merged; a part that contradicts what was told before is a conflict. Rounds of the past (`learn`) are
+events as well.
 """
 
 from __future__ import annotations
@@ -22,7 +23,6 @@ from causalbandits.errors import (
     CausalBanditsError,
     ConflictError,
     PolicyError,
-    StateError,
     StorageError,
     TellError,
     UnknownDecisionError,
@@ -43,14 +43,13 @@ from causalbandits.study.storage import (
     WAITING_STATUSES,
     Row,
     to_fixed_point,
+    validate_key,
 )
 
 Parents = Mapping[str, State] | None
 Observed = Mapping[str, State] | None
 Id = int | str
 """A decision's number, or the key that its asker gave it."""
-
-MAX_KEY_LENGTH = 200
 
 REQUIRED_FIELDS = {"id", "reward"}
 OUTCOME_FIELDS = {*REQUIRED_FIELDS, "parents", "observed"}
@@ -88,7 +87,8 @@ class OutcomeRecorder:
         is_integer = not isinstance(id, bool) and isinstance(id, int)
         row = self._log.decision(id, with_propensities=with_propensities) if is_integer and 0 <= id < 2**62 else None
         if row is None:
-            raise UnknownDecisionError(f"Unknown decision {id!r}: {self._log.count()} have been made, numbered from 0.")
+            n_decisions = self._session.n_decisions
+            raise UnknownDecisionError(f"Unknown decision {id!r}: {n_decisions} have been made, numbered from 0.")
         return row
 
     def get_decision(self, id: Id, *, with_propensities: bool = True) -> Row:
@@ -110,7 +110,7 @@ class OutcomeRecorder:
         row = None if by else self._log.decision_by_key(text)
         if row is None or row.number == int(text):
             return int(text)
-        if int(text) < self._log.count():
+        if int(text) < self._session.n_decisions:
             raise CausalBanditsError(
                 f"{text} is the number of one decision and the key of another, number {row.number}. Say which is "
                 "meant: --by key or --by number on the command line, /decisions/-?key= or ?number= over HTTP."
@@ -125,7 +125,7 @@ class OutcomeRecorder:
             return self._save_early(id, parents, reward, observed)
         receipt = self._tell(row, parents, reward, observed)
         if row.key is not None and reward is not None and row.reward is None:
-            self._log.delete_early_outcome(row.key)  # what came early and could not be taken, if anything did
+            self._session.delete_early_outcome(row.key)  # what came early and could not be taken, if anything did
         return receipt
 
     def tell_one(self, item: Mapping[str, Any]) -> Receipt:
@@ -146,9 +146,9 @@ class OutcomeRecorder:
     def _save_early(self, key: str, parents: Parents, reward: float | None, observed: Observed) -> Receipt:
         self._encode_outcome(self._session.problem, None, parents, reward, observed)
         parts = json.loads(json.dumps([parents, reward, observed], default=_plain_value))
-        stored = self._log.early_outcome(key)
+        stored = self._session.early_outcome(key)
         if stored is None:
-            self._log.save_early_outcome(key, parts, self._session.clock())
+            self._session.save_early_outcome(key, parts)
             return Receipt("early", f"no decision was asked for with the key {key!r} yet: it waits")
         merged = [
             _merge_parts(old, new, f"{key!r} that waits for its decision")
@@ -156,20 +156,19 @@ class OutcomeRecorder:
         ]
         if merged == stored:
             return Receipt("duplicate")
-        self._log.delete_early_outcome(key)
-        self._log.save_early_outcome(key, merged, self._session.clock())
+        self._session.save_early_outcome(key, merged)
         return Receipt("early", f"it was put together with what waits for the decision of {key!r}")
 
     def apply_early(self, key: str, row: Row) -> None:
         """A decision was made: what came before it, if anything did, is told now, or is stranded."""
-        parts = self._log.early_outcome(key)
+        parts = self._session.early_outcome(key)
         if parts is None:
             return
         try:
             self._tell(row, *parts)
         except TellError:  # refused before anything was written
             return
-        self._log.delete_early_outcome(key)
+        self._session.delete_early_outcome(key)
 
     def list_stranded(self, at_most: int) -> list[Stranded]:
         """What came early and could not be taken when its decision was made, the earliest decisions first."""
@@ -179,12 +178,12 @@ class OutcomeRecorder:
 
     def stranded_reason(self, row: Row) -> str | None:
         """Why what came early could not be taken; None where nothing is stranded."""
-        is_stranded = row.key is not None and row.status == IS_OPEN and self._log.early_outcome(row.key) is not None
+        is_stranded = row.key is not None and row.status == IS_OPEN and self._session.early_outcome(row.key) is not None
         return self._stranded_reason(row) if is_stranded else None
 
     def _stranded_reason(self, row: Row) -> str:
         try:
-            self._merge_with_stored(row, *self._log.early_outcome(str(row.key)))
+            self._merge_with_stored(row, *self._session.early_outcome(str(row.key)))
         except TellError as error:
             return str(error)
         return "It could not be taken when the decision was made. By now it can: tell it again."
@@ -333,7 +332,7 @@ class OutcomeRecorder:
             )
         self._session.record_event(row, "forget", None, None, None)
         if row.key is not None:
-            self._log.delete_early_outcome(row.key)
+            self._session.delete_early_outcome(row.key)
 
     def expire(self, at_most: int) -> int:
         """Of those whose window has passed, silence counts as the default, and what was held as told; how many."""
@@ -378,27 +377,20 @@ def default_parents(problem: Problem) -> Parents:
     return {}
 
 
-def validate_key(key: object) -> None:
-    """Refuse what cannot be a key."""
-    if not isinstance(key, str) or not 0 < len(key) <= MAX_KEY_LENGTH or not key.isprintable():
-        raise StateError(f"A key is printable text of 1 to {MAX_KEY_LENGTH} characters; got {key!r:.60}.")
-
-
 def _plain_value(value: Any) -> Any:
     return value.item() if hasattr(value, "item") else str(value)
 
-
-# Rounds of the past, which were not decided here: they stand in the log, and count like any other outcome.
-#
-# Each is a decision with a number below 0, so that all that holds of decisions holds of them: one transaction, a
-# seal, a
-# place in the fold. They are no part of what is decided, evaluated, exported or paid for.
 
 ALREADY_LEARNED = "they were learnt before"
 
 
 def learn(session: Session, past: Any, reward: str | None, interventions: Interventions) -> Learnt:
-    """Take in rows of the past, once; within a transaction."""
+    """Take in rounds of the past, which were not decided here, once; within a transaction.
+
+    Each is a decision with a number below 0 and an event that counts, so that all that holds of decisions holds of
+    it: one transaction, a checksum, a place in the fold. They are no part of what is decided, evaluated, exported or
+    paid for.
+    """
     column = session.problem.reward if reward is None else reward
     if not isinstance(column, str):
         raise CausalBanditsError("Say which column has the rewards: learn(past, reward='clicked').")

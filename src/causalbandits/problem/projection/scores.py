@@ -46,7 +46,7 @@ class Scores(NamedTuple):
     def subtract_costs(self, costs: Array, largest: float | Array) -> Scores:
         """The same actions when each of them costs something, `largest` at most.
 
-        >>> Scores.of(np.array([1., 2.])).less(np.array([0., 3.]), 3.)
+        >>> Scores.of(np.array([1., 2.])).subtract_costs(np.array([0., 3.]), 3.)
         Scores(values=array([ 1., -1.]), scale=3.0)
         """
         scale = np.maximum(self.scale, largest) if isinstance(self.scale, np.ndarray) else max(self.scale, largest)

@@ -8,7 +8,7 @@ import time
 from collections.abc import AsyncIterator
 from functools import cache
 from importlib import resources
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import parse_qs, quote
 
 import jinja2
@@ -17,14 +17,10 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response, Stream
 
 from causalbandits.errors import CausalBanditsError, UnknownDecisionError
 from causalbandits.service.dashboard.panels import build_panels
-from causalbandits.service.http import RequestError
+from causalbandits.service.http import COOKIE, RequestError, ServiceContext
 from causalbandits.study import Study
 from causalbandits.study.analysis import By
 
-if TYPE_CHECKING:
-    from causalbandits.service.app import Service
-
-COOKIE = "causalbandits_key"
 STATIC_FILES = {"style.css": "text/css", "live.js": "text/javascript", "icon.svg": "image/svg+xml"}
 OFFERED_MODES = ("online", "frozen", "paused", "closed")
 """Modes that a page can change to."""
@@ -78,9 +74,9 @@ def static_file(request: Request) -> Response:
     )
 
 
-async def list_studies(service: Service, request: Request) -> Response:
+async def list_studies(context: ServiceContext, request: Request) -> Response:
     """The studies, and how they stand."""
-    writers = service.accessible_writers(request)
+    writers = context.accessible_writers(request)
     counts = await asyncio.gather(*(writer.reader.read(_study_counts) for writer in writers.values()))
     return render_page("studies.html", studies=dict(zip(writers, counts, strict=True)))
 
@@ -91,22 +87,22 @@ def _study_counts(study: Study) -> dict[str, Any]:
     return {**counts, "mean": total / n_outcomes if n_outcomes else None, "mode": study.mode, "policy": study.policy.id}
 
 
-async def show_study(service: Service, request: Request) -> Response:
+async def show_study(context: ServiceContext, request: Request) -> Response:
     """A study, on one page; as a fragment for the script that brings it up to date."""
     name = request.path_params["study"]
-    values = await service.writers[name].reader.read(build_panels)
+    values = await context.writers[name].reader.read(build_panels)
     template = "panels.html" if "fragment" in request.query_params else "study.html"
     may_change = request.state.key.role == "admin"
     return render_page(
-        template, name=name, writer=service.writers[name], may_change=may_change, modes=OFFERED_MODES, **values
+        template, name=name, writer=context.writers[name], may_change=may_change, modes=OFFERED_MODES, **values
     )
 
 
-async def what_if(service: Service, request: Request) -> Response:
+async def what_if(context: ServiceContext, request: Request) -> Response:
     """What always doing something else would have brought, from what was logged."""
     name = request.path_params["study"]
     form_values = {knob: value for knob, value in request.query_params.items() if value}
-    status, template_values = await service.writers[name].reader.read(lambda study: _evaluate_form(study, form_values))
+    status, template_values = await context.writers[name].reader.read(lambda study: _evaluate_form(study, form_values))
     return render_page("what_if.html", status, name=name, typed=form_values, **template_values)
 
 
@@ -136,7 +132,7 @@ def is_own_form(request: Request) -> bool:
     return request.headers.get("origin", "").partition("://")[2] == request.headers.get("host")
 
 
-async def set_mode(service: Service, request: Request) -> Response:
+async def set_mode(context: ServiceContext, request: Request) -> Response:
     """Pause, freeze, go on or close: by a form, logged with the key's name."""
     if not is_own_form(request):
         raise RequestError(403, "A form on a page of another place was used.")
@@ -146,7 +142,7 @@ async def set_mode(service: Service, request: Request) -> Response:
             400, f"A mode is one of {', '.join(OFFERED_MODES)}; to close for good, and only then, say so."
         )
     by, mode, why = request.state.key.name, form["mode"], form.get("why", "")[:500]
-    await service.writers[name].submit(lambda study: study.set_mode(mode, by=by, why=why))  # type: ignore[arg-type]
+    await context.writers[name].submit(lambda study: study.set_mode(mode, by=by, why=why))  # type: ignore[arg-type]
     return RedirectResponse(f"/{quote(name)}", 303, SECURITY_HEADERS)
 
 
@@ -155,11 +151,11 @@ async def _read_form(request: Request) -> dict[str, str]:
     return {name: values[0] for name, values in parse_qs(body).items()}
 
 
-async def show_decision(service: Service, request: Request) -> Response:
+async def show_decision(context: ServiceContext, request: Request) -> Response:
     """A decision, explained."""
     name, id_text = request.path_params["study"], request.query_params.get("id", "")
     try:
-        explanation = await service.writers[name].reader.read(lambda study: study.explain(study.id_of(id_text)))
+        explanation = await context.writers[name].reader.read(lambda study: study.explain(study.id_of(id_text)))
     except UnknownDecisionError as error:
         return render_page("decision.html", 404, name=name, asked=id_text, found=None, why=str(error))
     except CausalBanditsError as error:
@@ -167,13 +163,17 @@ async def show_decision(service: Service, request: Request) -> Response:
     return render_page("decision.html", name=name, asked=id_text, found=explanation, why="")
 
 
-async def stream_changes(service: Service, request: Request) -> Response:
+async def stream_changes(context: ServiceContext, request: Request) -> Response:
     """A line each second in which something happened."""
-    reader = service.writers[request.path_params["study"]].reader
+    reader = context.writers[request.path_params["study"]].reader
 
     async def lines() -> AsyncIterator[str]:
         before = -1
-        while not service.is_closing and service.is_still_authorized(request) and not await request.is_disconnected():
+        while (
+            not context.closing.is_set()
+            and context.is_still_authorized(request)
+            and not await request.is_disconnected()
+        ):
             now = await reader.read(lambda study: study.version)
             yield f"data: {json.dumps(now)}\n\n" if now != before else ": still here\n\n"
             before = now
@@ -182,15 +182,15 @@ async def stream_changes(service: Service, request: Request) -> Response:
     return StreamingResponse(lines(), media_type="text/event-stream", headers=SECURITY_HEADERS)
 
 
-async def show_login(service: Service, request: Request) -> Response:
+async def show_login(context: ServiceContext, request: Request) -> Response:
     """Where a key is asked for."""
     return render_page("login.html", wrong=False)
 
 
-async def log_in(service: Service, request: Request) -> Response:
+async def log_in(context: ServiceContext, request: Request) -> Response:
     """A key is kept by the browser, out of reach of scripts and of other sites."""
     key = (await _read_form(request)).get("key", "")
-    if service.keys.role_of(key) is None:
+    if context.keys.role_of(key) is None:
         return render_page("login.html", 401, wrong=True)
     answer = RedirectResponse("/", 303, SECURITY_HEADERS)
     answer.set_cookie(COOKIE, key, httponly=True, samesite="strict", secure=request.scope["scheme"] == "https")

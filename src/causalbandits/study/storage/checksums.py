@@ -1,7 +1,8 @@
-"""A seal on every row of the log: what disks, copies and people change behind a study's back is noticed by `verify`.
+"""A checksum for every row: what disks, copies and people change behind a study's back is noticed by `verify`.
 
-A row's seal is a hash of what was written and never changes. What does change, a decision's status and the statistic,
-is derived from the events and compared.
+The checksum covers the columns that are written once and never change. What does change is compared with what the
+events say: a decision's status and outcome, the statistic, and the head row, which has a checksum of its own as well,
+because every transaction begins with it.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from causalbandits.errors import StateError, StorageError
-from causalbandits.study.storage.sqlite import Store
+from causalbandits.study.storage.store import Store
 
 CHECKSUMMED_COLUMNS = {
     "decisions": "number, key, request, context, choices, propensity, support, policy, events, asked, due, mode, would",
@@ -22,15 +23,17 @@ CHECKSUMMED_COLUMNS = {
     "modes": "version, mode, baseline, since_decision, since_event, at, who, why",
     "snapshots": "event, content",
     "early": "key, told, at",
+    "head": "decisions, events, policy, mode, counted, collected, early",
 }
-"""The columns that never change, by table."""
+"""The columns that a row's checksum covers, by table: those that never change, and all of the head row, whose checksum
+changes with it."""
 
-MUTABLE_FACTS = ("version", "seal")
-"""Facts that are not sealed."""
+MUTABLE_FACTS = ("version", "checksum")
+"""Facts that the checksum does not cover."""
 
 
 def append_checksum(*values: Any) -> tuple[Any, ...]:
-    """A row, and its seal."""
+    """A row, and its checksum."""
     return (*values, checksum(values))
 
 
@@ -55,7 +58,7 @@ def facts_checksum(facts: Mapping[str, Any]) -> str:
 
 
 def filter_intact(table: str, rows: Iterable[Any], errors: list[str]) -> Iterator[Any]:
-    """Those that are what was written: the columns that never change first, and the seal last; the others in words."""
+    """Rows, covered columns first and checksum last, whose checksum is right; the others go to `errors`, in words."""
     n_columns = CHECKSUMMED_COLUMNS[table].count(",") + 1
     for row in rows:
         if row[-1] == checksum(row[:n_columns]):
@@ -68,7 +71,9 @@ def find_corrupt_rows(store: Store, tables: Iterable[str]) -> list[str]:
     """The rows of some tables that are not what was written, in words."""
     errors: list[str] = []
     for table in tables:
-        for _ in filter_intact(table, store.query(f"SELECT {CHECKSUMMED_COLUMNS[table]}, seal FROM {table}"), errors):
+        for _ in filter_intact(
+            table, store.query(f"SELECT {CHECKSUMMED_COLUMNS[table]}, checksum FROM {table}"), errors
+        ):
             pass
     return errors
 

@@ -1,4 +1,4 @@
-"""Where studies are: a path is a file of SQLite, an address that begins with postgresql:// a database of PostgreSQL."""
+"""Which database a location names: a path is a file of SQLite, postgresql://... a schema in PostgreSQL."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from pathlib import Path
 
 from causalbandits._files import parse_path
 from causalbandits.study.storage.postgres import Postgres, is_postgres_url, study_name
-from causalbandits.study.storage.sqlite import SQLite, Store
+from causalbandits.study.storage.sqlite import SQLite
+from causalbandits.study.storage.store import Store
 
 Location = str | os.PathLike[str]
 

@@ -1,4 +1,8 @@
-"""What a study's database holds of decisions and events, as objects. All SQL is here, in `kept` and in `export_records`."""
+"""The event log of a study: its decisions, the events that tell of their outcomes, and the head row.
+
+An event is appended and never changed. With it, in the same transaction, changes what is derived from the events: what
+counts as the decision's outcome (columns of `decisions`), a line of the statistic, the head row.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +12,27 @@ from typing import Any
 
 from causalbandits._cache import BoundedCache
 from causalbandits._typing import Z
-from causalbandits.campaign import decode_support, encode_support
+from causalbandits.campaign import decode_action, decode_support, encode_support
 from causalbandits.policies import Choice, Outcome, Support
 from causalbandits.problem import Action, Problem
+from causalbandits.problem.actions import ACTION_CACHE_SIZE
+from causalbandits.study.decide import DecisionSeeds
 from causalbandits.study.propensities import PropensityMixture, list_actions, unpruned_situation
-from causalbandits.study.seeds import DecisionSeeds
-from causalbandits.study.storage.checksums import CHECKSUMMED_COLUMNS, append_checksum, filter_intact, report_corruption
-from causalbandits.study.storage.exact_sums import ExactSums, SumTable, decode_codes, encode_codes
-from causalbandits.study.storage.fixed_point import FIXED_POINT_ONE, from_fixed_point, to_fixed_point
+from causalbandits.study.storage.checksums import (
+    CHECKSUMMED_COLUMNS,
+    append_checksum,
+    checksum,
+    filter_intact,
+    report_corruption,
+)
+from causalbandits.study.storage.exact_sums import (
+    FIXED_POINT_ONE,
+    ExactSums,
+    SumTable,
+    from_fixed_point,
+    to_fixed_point,
+)
+from causalbandits.study.storage.registers import Registers
 from causalbandits.study.storage.rows import (
     CHANGING_KINDS,
     COUNTING_KINDS,
@@ -23,11 +40,14 @@ from causalbandits.study.storage.rows import (
     IS_OPEN,
     WAITING_STATUSES,
     CurrentOutcome,
+    Head,
     LogEvent,
     Row,
+    decode_codes,
+    encode_codes,
 )
-from causalbandits.study.storage.sqlite import Store
 from causalbandits.study.storage.statistic import StatisticTable
+from causalbandits.study.storage.store import Store
 
 SUPPORT_CACHE_SIZE = 2**12
 """So many mixtures are remembered as they were written: the same ones come again and again."""
@@ -37,13 +57,47 @@ ROWS_PER_QUERY = 10_000
 """Rows."""
 
 
-class Log(StatisticTable):
+class Log:
     """The tables of one study."""
 
     def __init__(self, store: Store, problem: Problem, seeds: DecisionSeeds) -> None:
-        super().__init__(store, problem)
-        self._seeds = seeds
+        self.store, self.problem, self._seeds = store, problem, seeds
+        self.registers, self.statistic = Registers(store), StatisticTable(store, self.action)
+        self._actions: BoundedCache[Z, Action] = BoundedCache(ACTION_CACHE_SIZE)
         self._supports: BoundedCache[str, Support] = BoundedCache(SUPPORT_CACHE_SIZE)
+
+    def action(self, choices: Iterable[int]) -> Action:
+        """The one with these choices."""
+        codes = tuple(choices)
+        cached = self._actions.get(codes)
+        return self._actions.store(codes, decode_action(self.problem, codes)) if cached is None else cached
+
+    def _decode_action(self, choices: str) -> Action:
+        return self.action(decode_codes(choices) or ())
+
+    # The head row
+
+    HEAD = f"SELECT {CHECKSUMMED_COLUMNS['head']}, checksum FROM head"
+
+    @report_corruption
+    def head(self) -> Head:
+        """The head row, if its checksum is right."""
+        *values, stored_checksum = self.store.query_one(self.HEAD)
+        if stored_checksum != checksum(values):
+            raise ValueError("the head row is not as it was written")
+        decisions, events, policy, mode, counted, collected, early = values
+        return Head(decisions, events, policy, mode, counted, int(collected), early)
+
+    def save_head(self, head: Head) -> None:
+        """Insert or update the head row."""
+        decisions, events, policy, mode, counted, collected, early = head
+        self.store.execute(
+            "INSERT INTO head (id, decisions, events, policy, mode, counted, collected, early, checksum) "
+            "VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET decisions = excluded.decisions, "
+            "events = excluded.events, policy = excluded.policy, mode = excluded.mode, counted = excluded.counted, "
+            "collected = excluded.collected, early = excluded.early, checksum = excluded.checksum",
+            append_checksum(decisions, events, policy, mode, counted, str(collected), early),
+        )
 
     # Decisions
 
@@ -74,13 +128,15 @@ class Log(StatisticTable):
 
     def intact_decisions(self, broken: list[str]) -> Iterator[Row]:
         """All that are as they were written; what is not, goes to `broken`, in words."""
-        rows = filter_intact("decisions", self._rows_by_number(f"SELECT {self.DECISION}, seal FROM decisions"), broken)
+        rows = filter_intact(
+            "decisions", self._rows_by_number(f"SELECT {self.DECISION}, checksum FROM decisions"), broken
+        )
         return (self._decode_row(row[:-1]) for row in rows)
 
     def intact_events(self, broken: list[str]) -> Iterator[LogEvent]:
         """Likewise."""
         rows = filter_intact(
-            "events", self._rows_by_number(f"SELECT {CHECKSUMMED_COLUMNS['events']}, seal FROM events"), broken
+            "events", self._rows_by_number(f"SELECT {CHECKSUMMED_COLUMNS['events']}, checksum FROM events"), broken
         )
         return (self._decode_event(row[:-1]) for row in rows)
 
@@ -147,7 +203,7 @@ class Log(StatisticTable):
         would = None if row.would is None else encode_codes(row.would.choices)
         self.store.execute(
             "INSERT INTO decisions (number, key, request, context, choices, propensity, support, policy, events, "
-            "asked, due, mode, would, seal, status) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "asked, due, mode, would, checksum, status) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 *append_checksum(
                     *(row.number, row.key, row.request, *names, row.choice.propensity, self._encode_propensities(row)),
@@ -249,11 +305,6 @@ class Log(StatisticTable):
         sql = f"{self.EVENT} WHERE number > ? AND number <= ? ORDER BY number LIMIT ?"
         return map(self._decode_event, self.store.query(sql, (after, up_to, limit)))
 
-    def sums(self) -> tuple[int, int]:
-        """How many outcomes count, and their sum in steps, after the last event."""
-        row = self.store.query_one("SELECT counted, collected FROM events ORDER BY number DESC LIMIT 1")
-        return (0, 0) if row is None else (row[0], int(row[1]))
-
     def events_of(self, decision: int) -> Iterator[LogEvent]:
         """Those of one decision."""
         return map(
@@ -298,7 +349,7 @@ class Log(StatisticTable):
         number, decision, kind, z, reward, observed, was_z, was_reward, counted, collected, at = event
         self.store.execute(
             "INSERT INTO events (number, decision, kind, z, reward, observed, was_z, was_reward, counted, collected, "
-            "at, seal) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "at, checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             append_checksum(
                 *(number, decision, kind, _encode_optional_codes(z), reward, _encode_observed(observed)),
                 *(_encode_optional_codes(was_z), was_reward, counted, str(collected), at),
@@ -329,7 +380,7 @@ class Log(StatisticTable):
     def build_outcome(self, row: Row, z: Z | None, reward: int, observed: Mapping[str, int] | None) -> Outcome:
         """What a policy takes in."""
         reward_value, (action, propensity, support) = from_fixed_point(reward), row.choice
-        successes = self._seeds.binarise(reward_value, row.number)
+        successes = from_fixed_point(self.binarise(reward, row.number))
         return Outcome(action, z or (), reward_value, successes, row.number, propensity, support, observed, row.context)
 
     def binarise(self, reward: int, number: int) -> int:

@@ -1,4 +1,4 @@
-"""What a study's database holds beside decisions and outcomes: who decided how, and what came early."""
+"""The smaller tables of a study: its policies, its modes, and outcomes that came before their decision."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from causalbandits.study.storage.checksums import append_checksum, report_corruption
-from causalbandits.study.storage.exact_sums import decode_codes, encode_codes
-from causalbandits.study.storage.rows import ModeRecord, PolicyRecord
-from causalbandits.study.storage.sqlite import Store
+from causalbandits.study.storage.rows import ModeRecord, PolicyRecord, decode_codes, encode_codes
+from causalbandits.study.storage.store import Store
 
 
 class Registers:
@@ -27,9 +26,11 @@ class Registers:
         return None if row is None else json.loads(row[0])
 
     def save_early_outcome(self, key: str, parts: Any, at: float) -> None:
-        """Let it wait for its decision."""
+        """Let it wait for its decision, in the place of what waits, if anything does."""
         self.store.execute(
-            "INSERT INTO early (key, told, at, seal) VALUES (?, ?, ?, ?)", append_checksum(key, json.dumps(parts), at)
+            "INSERT INTO early (key, told, at, checksum) VALUES (?, ?, ?, ?) ON CONFLICT (key) DO UPDATE SET "
+            "told = excluded.told, at = excluded.at, checksum = excluded.checksum",
+            append_checksum(key, json.dumps(parts), at),
         )
 
     def delete_early_outcome(self, key: str) -> None:
@@ -49,14 +50,17 @@ class Registers:
         rows = self.store.query("SELECT version, record, since_decision, since_event FROM policies ORDER BY version")
         return [PolicyRecord(version, json.loads(record), decision, event) for version, record, decision, event in rows]
 
-    def policy_version(self) -> int:
-        """The last of them."""
-        return int(self.store.query_one("SELECT max(version) FROM policies")[0])
+    @report_corruption
+    def policy(self, version: int) -> PolicyRecord:
+        """One of them."""
+        sql = "SELECT version, record, since_decision, since_event FROM policies WHERE version = ?"
+        version, record, decision, event = self.store.query_one(sql, (version,))
+        return PolicyRecord(version, json.loads(record), decision, event)
 
     def add_policy(self, version: int, record: Mapping[str, Any], since_decision: int, since_event: int) -> None:
         """Who decides from now on."""
         self.store.execute(
-            "INSERT INTO policies (version, record, since_decision, since_event, seal) VALUES (?, ?, ?, ?, ?)",
+            "INSERT INTO policies (version, record, since_decision, since_event, checksum) VALUES (?, ?, ?, ?, ?)",
             append_checksum(version, json.dumps(record), since_decision, since_event),
         )
 
@@ -71,7 +75,12 @@ class Registers:
     MODE = "SELECT version, mode, baseline, since_decision, since_event, at, who, why FROM modes"
 
     @report_corruption
-    def mode(self) -> ModeRecord:
+    def mode(self, version: int) -> ModeRecord:
+        """One of them."""
+        return _decode_mode(self.store.query_one(f"{self.MODE} WHERE version = ?", (version,)))
+
+    @report_corruption
+    def latest_mode(self) -> ModeRecord:
         """The one that it is in."""
         return _decode_mode(self.store.query_one(f"{self.MODE} ORDER BY version DESC LIMIT 1"))
 
@@ -79,7 +88,7 @@ class Registers:
         """The one that it is in from now on."""
         version, name, baseline, *rest = mode
         self.store.execute(
-            "INSERT INTO modes (version, mode, baseline, since_decision, since_event, at, who, why, seal) "
+            "INSERT INTO modes (version, mode, baseline, since_decision, since_event, at, who, why, checksum) "
             "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
             append_checksum(version, name, None if baseline is None else encode_codes(baseline), *rest),
         )

@@ -1,13 +1,15 @@
-"""The lines of a study's tables, as objects."""
+"""Rows of a study's tables as objects, how an event changes a decision's outcome, and codes as text."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from causalbandits._typing import Z
 from causalbandits.campaign import decode_action
+from causalbandits.errors import StateError
 from causalbandits.policies import Choice
 from causalbandits.problem import Action, Problem
 from causalbandits.study.propensities import PropensityMixture
@@ -29,8 +31,31 @@ CHANGING_KINDS = (*COUNTING_KINDS, "retract", "forget")
 REOPENING_KINDS = ("retract", "held")
 """After these it waits again, or still."""
 
+MAX_KEY_LENGTH = 200
+
 STATUS_AFTER = {"expire": IS_EXPIRED, "forget": IS_FORGOTTEN, "retract": IS_OPEN, "held": IS_HELD, "past": IS_PAST}
 """What a decision is after an event of a kind; told, after others that count. `parents` and `late` change nothing."""
+
+
+def validate_key(key: object) -> None:
+    """Refuse what cannot be the idempotency key of a decision."""
+    if not isinstance(key, str) or not 0 < len(key) <= MAX_KEY_LENGTH or not key.isprintable():
+        raise StateError(f"A key is printable text of 1 to {MAX_KEY_LENGTH} characters; got {key!r:.60}.")
+
+
+def encode_codes(codes: Iterable[int] | None) -> str:
+    """Codes as a database keeps them; empty where there are none.
+
+    >>> encode_codes((0, -1, 2)), encode_codes(None)
+    ('0,-1,2', '')
+    """
+    return "" if codes is None else ",".join(map(str, codes))
+
+
+@lru_cache(maxsize=2**14)
+def decode_codes(text: str | None) -> Z | None:
+    """The codes that `encode_codes` wrote; None where there are none."""
+    return tuple(map(int, text.split(","))) if text else None
 
 
 class CurrentOutcome(NamedTuple):
@@ -111,6 +136,22 @@ def apply_event(event: LogEvent, current: CurrentOutcome) -> CurrentOutcome:
     if event.kind in CHANGING_KINDS:
         return CurrentOutcome(status)
     return CurrentOutcome(status, current.told_at, event.z, current.reward, event.observed)
+
+
+class Head(NamedTuple):
+    """The head row: what a process asks first in every transaction, to see whether anything has changed since."""
+
+    decisions: int
+    events: int
+    policy: int
+    """The version of the policy that decides."""
+    mode: int
+    """The version of the mode that the study is in."""
+    counted: int
+    collected: int
+    """How many outcomes count, and their sum, in steps."""
+    early: int
+    """How many outcomes are stored that came before their decision."""
 
 
 class PolicyRecord(NamedTuple):

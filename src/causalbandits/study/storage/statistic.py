@@ -1,38 +1,26 @@
-"""The statistic as a study's database keeps it, now and after some earlier events."""
+"""The materialised statistic: exact sums for each (context, action, configuration) that occurred, and snapshots.
+
+A snapshot is the whole statistic after some event, so that an old state is replayed from the nearest one.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
-from causalbandits._cache import BoundedCache
-from causalbandits._typing import Z
-from causalbandits.campaign import decode_action
-from causalbandits.problem import Action, Problem
-from causalbandits.problem.actions import ACTION_CACHE_SIZE
+from causalbandits.problem import Action
 from causalbandits.study.storage.checksums import append_checksum, report_corruption
-from causalbandits.study.storage.exact_sums import ExactSums, Key, SumTable, decode_codes, encode_codes, encode_rows
-from causalbandits.study.storage.registers import Registers
-from causalbandits.study.storage.sqlite import Store
+from causalbandits.study.storage.exact_sums import ExactSums, Key, SumTable, encode_rows
+from causalbandits.study.storage.rows import decode_codes, encode_codes
+from causalbandits.study.storage.store import Store
 
 
-class StatisticTable(Registers):
+class StatisticTable:
     """(context, action, z) -> sums, line by line, and snapshots of it."""
 
-    def __init__(self, store: Store, problem: Problem) -> None:
-        super().__init__(store)
-        self.problem = problem
-        self._actions: BoundedCache[Z, Action] = BoundedCache(ACTION_CACHE_SIZE)
-
-    def action(self, choices: Iterable[int]) -> Action:
-        """The one with these choices."""
-        codes = tuple(choices)
-        cached = self._actions.get(codes)
-        return self._actions.store(codes, decode_action(self.problem, codes)) if cached is None else cached
-
-    def _decode_action(self, choices: str) -> Action:
-        return self.action(decode_codes(choices) or ())
+    def __init__(self, store: Store, action: Callable[[Iterable[int]], Action]) -> None:
+        self.store, self._action = store, action
 
     @report_corruption
     def table(self) -> SumTable:
@@ -44,7 +32,7 @@ class StatisticTable(Registers):
     def _decode_table(self, rows: Iterable[Any]) -> SumTable:
         return SumTable(
             {
-                (decode_codes(context), self._decode_action(choices), decode_codes(z)): ExactSums(
+                (decode_codes(context), self._action(decode_codes(choices) or ()), decode_codes(z)): ExactSums(
                     n, int(total), int(squares), int(successes)
                 )
                 for context, choices, z, n, total, squares, successes in rows
@@ -67,7 +55,7 @@ class StatisticTable(Registers):
     def add_snapshot(self, event: int, table: SumTable) -> None:
         """The statistic after an event."""
         values = append_checksum(event, encode_snapshot(table))
-        self.store.execute("INSERT INTO snapshots (event, content, seal) VALUES (?, ?, ?)", values)
+        self.store.execute("INSERT INTO snapshots (event, content, checksum) VALUES (?, ?, ?)", values)
 
     @report_corruption
     def snapshots(self) -> dict[int, str]:
