@@ -1,8 +1,28 @@
-"""C-Gittins and C-Screen: try an action if it is worth more than the best by its mean (see `policies.gittins_bonus`).
+"""C-Gittins and C-Screen: try an action if it is worth more than the best by its mean, by an index like Gittins'.
 
-b = argmax_a sum_z P(z | a) x_z, the best by its mean
-index:   play argmax_a worth(a), with worth(b) = mean_b
-screen:  draw theta_z from the posterior;  a = argmax_a sum_z P(z | a) theta_z;  play a if worth(a) > mean_b, else b
+    b = argmax_a sum_z P(z | a) x_z, the best by its mean
+    index:   play argmax_a worth(a), with worth(b) = mean_b
+    screen:  draw theta_z from the posterior;  a = argmax_a sum_z P(z | a) theta_z;  play a if worth(a) > mean_b, else b
+
+What counts is the difference of two actions, c_z = P(z | a) - P(z | b). By the posterior of the cells (means x_z of
+variance q_z, rewards of variance noise_z around them), with w_z = q_z^2 / (q_z + noise_z),
+
+    v        = sum_z c_z^2 q_z            how uncertain the difference is
+    r_x      = sum_z P(z | x) c_z^2 w_z   how much of it one try of x takes away, x = a, b
+    worth(a) = mean_a + sqrt(v) psi((r_a - r_b) / (r_b + v / H)),  or mean_a where r_a <= r_b
+
+H is for how many rounds more it pays to know better. psi is Brezzi and Lai's (2002) approximation of the Gittins index
+of a Gaussian arm.
+
+Where cells have main effects in common (`posteriors.main_effects`), a reward of one cell teaches of the others, and the
+covariances K of the cells' means take the place of their variances:
+
+    v   = c' K c
+    r_x = sum_z P(z | x) (c' K)_z^2 / (K_zz + noise)
+    K   = s^2 (diag(lambda_2 h) + G G'),  h_z = 1 / (1 + lambda_2 n_z),  R'g = h_z f(z) for the row g of G that is z's
+
+The agent multiplies matrices, and compiled rounds add to the sums what a reward changed: they agree but for rounding,
+and what rounding could decide is a tie, or counts as nothing (`EQUAL_ROWS`, `EQUAL_GAINS`).
 """
 
 from __future__ import annotations
@@ -32,24 +52,6 @@ from causalbandits.policies.statistics import Cells
 from causalbandits.policies.traits import Traits
 from causalbandits.problem import Scores, Situation
 from causalbandits.problem.projection import PowerSums, largest_magnitude
-
-# What it is worth to try an action instead of the one with the largest mean, b: an index like Gittins'.
-#
-# What counts is the difference of two actions, c_z = P(z | a) - P(z | b). By what is believed of the cells (means x_z
-# of
-# variance q_z, rewards of variance noise_z around them), with w_z = q_z^2 / (q_z + noise_z),
-#
-#     v        = sum_z c_z^2 q_z            how uncertain the difference is
-#     r_x      = sum_z P(z | x) c_z^2 w_z   how much of it one try of x takes away, x = a, b
-#     worth(a) = mean_a + sqrt(v) psi((r_a - r_b) / (r_b + v / H)),  or mean_a where r_a <= r_b
-#
-# H is for how many rounds more it pays to know better. psi is Brezzi and Lai's (2002) approximation of the Gittins
-# index
-# of a Gaussian arm.
-#
-# The agent multiplies matrices, and compiled rounds add to the sums what a reward changed: they agree but for
-# rounding,
-# and what rounding could decide is a tie, or counts as nothing (`EQUAL_ROWS`, `EQUAL_GAINS`).
 
 EQUAL_ROWS, EQUAL_GAINS = 1e-12, 1e-9
 """Where v is so small a share of b's own variance, or r_a - r_b of r_b, it is rounding: the rows of P are the same, or
@@ -157,18 +159,6 @@ def gittins_bonus_of_pair(powers: PowerSums, a: int, b: int, variance: Array, no
     )
     return gittins_bonus(v, gain, rest, horizon)
 
-
-# What an action is worth where cells have main effects in common (`policies.effects`): a reward of one cell teaches of
-# the others.
-#
-# As in `policies.gittins_bonus`, with the covariances K of the cells' means in the place of their variances: of the difference
-# c = P(. | a) - P(. | b) of two actions,
-#
-#     v   = c' K c                                            how uncertain it is
-#     r_x = sum_z P(z | x) (c' K)_z^2 / (K_zz + noise)        how much of that one try of x takes away, x = a, b
-#
-# K = s^2 (diag(lambda_2 h) + G G'), h_z = 1 / (1 + lambda_2 n_z), and R'g = h_z f(z) for the row g of G that is z's
-# own.
 
 ROWS_LIMIT = 2**22
 """Searched actions times configurations are no more than this: every action has a row of its own."""

@@ -1,4 +1,4 @@
-"""TS and C-TS (Lu et al. 2020, Algorithms 2 and 3): a posterior draw per action, or per configuration.
+"""TS and C-TS (Lu et al. 2020, Algorithms 2 and 3): Thompson sampling per action, or per configuration.
 
 beta:      theta_z ~ Beta(a + successes_z, b + failures_z), a = b = 1; a reward in (0, 1) is first a coin's flip
 gaussian:  theta_z ~ N(m_z, 1 / q_z),  q_z = 1/tau^2 + n_z/s^2,  m_z = (sum of rewards / s^2) / q_z
@@ -95,7 +95,7 @@ class CausalThompsonSampling(SamplingPolicy):
 
     With `tables="learnt"` the model's tables are drawn as well, from what is known of them by now: the problem's
     FittedModel, and what was observed since. `trust` is the probability, beforehand, that a row of a table is as past
-    data say; left out, it is 1, and 1/2 if there were rows in which nothing was set (see `policies.learnt`).
+    data say; left out, it is 1, and 1/2 if there were rows in which nothing was set (see `tables.learned`).
     """
 
     tables: Literal["known", "learnt"] = "known"
@@ -139,7 +139,8 @@ class CausalThompsonSampling(SamplingPolicy):
         return init_cells_and_tables(problem, cells) if self.traits.learns_tables else cells
 
     def update(self, situation: Situation, statistic: Cells, outcome: Outcome) -> None:
-        super().update(situation, statistic, outcome)
+        reward = outcome.successes if self.traits.counts_successes else outcome.reward
+        statistic.add(situation.problem.configuration(outcome.z), reward)
         if isinstance(statistic, CellsAndTables):
             count_outcome(learned_tables(situation.problem), statistic, outcome)
 

@@ -1,8 +1,10 @@
 """C-TS-UCB (TS-UCB of Baek and Farias 2023, on configurations): regret per uncertainty, without a constant to choose.
 
-mean_a = sum_z P(z | a) mean_z;  uncertainty_a = sum_z P(z | a) sd_z
-a draw of theta is worth max_a sum_z P(z | a) theta_z
-play the action with the least ratio (`ratios`)
+    mean_a = sum_z P(z | a) mean_z;  uncertainty_a = sum_z P(z | a) sd_z
+    f = the mean over draws of theta of max_a sum_z P(z | a) theta_z;  at least the largest mean
+    play argmin_a (f - mean_a) / uncertainty_a
+
+The ratio is written once: on arrays for the agent, on scalars once compiled.
 """
 
 from __future__ import annotations
@@ -21,13 +23,6 @@ from causalbandits.policies.posteriors import INDEX
 from causalbandits.policies.statistics import Cells
 from causalbandits.policies.traits import Traits
 from causalbandits.problem import Scores, Situation
-
-# TS-UCB's ratio, written once (Baek and Farias 2023): what an action gives up for its uncertainty.
-#
-# f = what the best action is worth in the mean over some draws;  at least the largest mean
-# play argmin_a (f - mean_a) / uncertainty_a
-#
-# It is elementwise: on arrays for the agent, on scalars once compiled.
 
 LEAST_UNCERTAINTY = 1e-12
 """What has no uncertainty is given this much."""

@@ -1,9 +1,9 @@
-"""Main effects learnt: a cell's mean is a centre, an effect of each parent's state, and a remainder of its own.
+"""Main effects: a cell's mean is a centre, an effect of each parent's state, and a remainder of its own.
 
     theta_z = c + f(z)' beta + remainder_z,   beta ~ N(0, lambda_1 s^2),  remainder_z ~ N(0, lambda_2 s^2)
 
 f(z) is 1 (whose coefficient is free) and an indicator for every state of every parent; s^2 is the noise as in
-`policies.scales`, c the mean of all rewards. With n_z rewards of mean x_z, w_z = n_z / (1 + lambda_2 n_z) and
+`empirical_gaussian`, c the mean of all rewards. With n_z rewards of mean x_z, w_z = n_z / (1 + lambda_2 n_z) and
 V = diag(1/lambda_1) + sum_z w_z f(z) f(z)':
 
     beta    ~ N( V^-1 sum_z w_z f(z) (x_z - c),  s^2 V^-1 )
@@ -258,7 +258,7 @@ def variance_of_sum(p: MainEffects, weights: Array) -> Any:
     return variances if weights.ndim > 1 else float(variances[0])
 
 
-# Main effects in compiled rounds: what `policies.effects` does on arrays, on those that are kept, entry by entry.
+# The same in compiled rounds, entry by entry, on arrays that are allocated once.
 
 
 class MainEffectsArrays(NamedTuple):

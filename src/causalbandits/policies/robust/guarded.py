@@ -1,4 +1,4 @@
-"""C-TS that watches its own model, and mends it (the tests are those of `evidence`).
+"""C-TS that tests its own model and repairs it (the tests are those of `e_process`).
 
 theta_z ~ posterior, 32 times; pi(a): the share of the draws for which a is best; play a ~ pi
 the reward depends on knob k given z:  theta_z becomes theta_{z,x}, x what is done with k
@@ -166,7 +166,8 @@ class GuardedThompsonSampling(Policy[MonitoredCells]):
             raise PolicyError(
                 "on_alarm='leave' may give the graph up for a number for every action in every context, so that it "
                 f"needs all of it ({', '.join(problem.context)}); known is "
-                f"{problem.contexts.format_context(problem.context_codes) or 'nothing'}. With on_alarm='mend' a part will do."
+                f"{problem.contexts.format_context(problem.context_codes) or 'nothing'}. "
+                "With on_alarm='mend' a part will do."
             )
         return number
 
@@ -286,8 +287,8 @@ class GuardedThompsonSampling(Policy[MonitoredCells]):
             return ()
         way_out = "take .model, the learnt one" if statistic.learnt else "fit these"
         return (
-            f"what is required of {', '.join(problem.constrained_variables)} was judged by the tables as they were, and those of "
-            f"{', '.join(sorted(wrong))} are contradicted: {way_out}, and make the problem anew",
+            f"what is required of {', '.join(problem.constrained_variables)} was judged by the tables as they were, and "
+            f"those of {', '.join(sorted(wrong))} are contradicted: {way_out}, and make the problem anew",
         )
 
     # --- advising -------------------------------------------------------------------------------------
