@@ -46,7 +46,8 @@ def require_context(id: str, problem: Problem) -> int:
         raise PolicyError(
             f"The policy {id!r} keeps a number for every action in every context, so that it needs all of it "
             f"({', '.join(problem.context)}); known is "
-            f"{problem.contexts.format_context(problem.context_codes) or 'nothing'}. A causal policy can do with a part."
+            f"{problem.contexts.format_context(problem.context_codes) or 'nothing'}. A causal policy can do with a "
+            "part."
         )
     return number
 

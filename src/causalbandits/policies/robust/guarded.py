@@ -287,8 +287,8 @@ class GuardedThompsonSampling(Policy[MonitoredCells]):
             return ()
         way_out = "take .model, the learnt one" if statistic.learnt else "fit these"
         return (
-            f"what is required of {', '.join(problem.constrained_variables)} was judged by the tables as they were, and "
-            f"those of {', '.join(sorted(wrong))} are contradicted: {way_out}, and make the problem anew",
+            f"what is required of {', '.join(problem.constrained_variables)} was judged by the tables as they were, "
+            f"and those of {', '.join(sorted(wrong))} are contradicted: {way_out}, and make the problem anew",
         )
 
     # --- advising -------------------------------------------------------------------------------------

@@ -180,7 +180,8 @@ class Monitor(Statistic):
         if size > CELL_LIMIT:
             raise SizeError(
                 f"Evidence needs a number for each of {problem.configurations} configurations and "
-                f"{implications.columns} choices, {size} of them; the limit is {CELL_LIMIT}. Let a smaller set stand in for the parents."
+                f"{implications.columns} choices, {size} of them; the limit is {CELL_LIMIT}. Let a smaller set stand "
+                "in for the parents."
             )
         return {
             "witnessed": 0,
