@@ -2,8 +2,8 @@
 
 P(outcome | do(a)) is looked at under as many draws of the tables as in `problem.chance_constraints`, always from the
 same seed, by what had been seen when tables were last drawn: so it is a function of the statistic, and is looked at
-again as often as tables are drawn. Where no action is sure enough, the one that is the likeliest to comply is left: an agent
-that does nothing learns nothing. It is said, as a warning and in recommendations.
+again as often as tables are drawn. Where no action is sure enough, the one that is the likeliest to comply is left: an
+agent that does nothing learns nothing. It is said, as a warning and in recommendations.
 """
 
 from __future__ import annotations
