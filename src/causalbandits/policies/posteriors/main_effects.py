@@ -230,7 +230,10 @@ def sample_main_effects(p: MainEffects, rng: np.random.Generator) -> MainEffects
 
 def sum_of_effects(p: MainEffects, beta: Array) -> Array:
     """f(z)' beta of every cell."""
-    return np.asarray(np.add.reduce(beta[p.positions.T], axis=0, initial=beta[0]))  # in the order of compiled rounds
+    total = np.full(len(p.positions), beta[0])
+    for column in p.positions.T:  # one after the other, as compiled rounds add them
+        total += beta[column]
+    return total
 
 
 def main_effects_draw(p: Any, centre: Array, width: Array, noise: Array) -> Any:
