@@ -61,7 +61,9 @@ SOURCES = (
     "engine/compiled/ts_ucb.py",
     "engine/compiled/ucb.py",
 )
-"""The files of every function that the kernels call and of the tuples they read: a change in any of them compiles anew."""
+"""The files of every function that the kernels call and of the tuples they read: a change in any of them compiles
+anew.
+"""
 
 
 @cache
