@@ -317,6 +317,7 @@ def test_the_fuzz_covers_the_public_surface():
     results = {
         "ActionSpace",
         "CausalBanditsError",
+        "CausalBanditsWarning",
         "CustomReward",
         "Decision",
         "Policy",
